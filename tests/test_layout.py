@@ -47,8 +47,7 @@ COVERED_BY = {
     ),
     "tests/tasks/test_estimator_objects.py": ("report/results",),
     "tests/cli/test_fit_graph.py": (
-        "tasks/estimator_explain", "tasks/estimator_use",
-        "tasks/graph/graph_flow",
+        "tasks/estimator_explain", "tasks/estimator_use", "tasks/graph/graph_flow",
     ),
     "tests/data/graphs/test_graphs_jsonl.py": ("data/graphs/reading", "data/graphs/records"),
     "tests/tasks/test_estimator_task.py": (
@@ -161,7 +160,6 @@ COVERED_BY = {
     ),
     "tests/estimators/test_molecule.py": (
         "estimators/classes",
-        "estimators/molecule_parameters",
     ),
     "tests/training/test_workers.py": ("storage/main_process",),
     "tests/training/test_averaged_sgd.py": ("training/evaluation_weights",),
@@ -174,7 +172,7 @@ COVERED_BY = {
     ),
     "tests/cli/test_fit_text.py": ("cli/fit", "tasks/run_flow"),
     "tests/cli/test_fit_language.py": (
-        "cli/generate", "tasks/language/language_results", "tasks/language/language_use",
+        "cli/generate", "tasks/language/language_use",
     ),
     "tests/cli/test_fit_molecule.py": (
         "tasks/molecule/molecule_flow", "report/molecule_drawing", "data/molecules/assembled",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from representer.errors import ArgumentError
-from representer.estimators.adaptation import Adaptation
+from representer.estimators.language_parameters import Adaptation
 
 
 @pytest.mark.parametrize(

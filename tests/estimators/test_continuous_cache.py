@@ -15,7 +15,7 @@ from representer.estimators.continuous_cache import (
     ContinuousCache,
     cached_negative_log_likelihood,
 )
-from representer.estimators.perplexity import negative_log_likelihood
+from representer.estimators.language_predictors import negative_log_likelihood
 
 STEPS, SIZE, WORDS = 20, 5, 7
 

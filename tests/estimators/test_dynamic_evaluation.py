@@ -14,7 +14,7 @@ from representer.estimators.dynamic_evaluation import (
     dynamic_evaluation,
     mean_squared_gradients,
 )
-from representer.estimators.perplexity import negative_log_likelihood
+from representer.estimators.language_predictors import negative_log_likelihood
 
 TOKENS = torch.randint(11, (24,), generator=torch.Generator().manual_seed(1))
 LR, DECAY = 0.3, 0.2

@@ -20,8 +20,8 @@ from representer.estimators import MoleculeClassifier, MoleculeRegressor, joint_
 from representer.estimators.classes import Classes, ClassTable
 from representer.estimators.division import divide
 from representer.estimators.fitting import Examples
+from representer.estimators.graph_parameters import MoleculeRegressorParameters
 from representer.estimators.kernel_machine import KernelMachine
-from representer.estimators.molecule_parameters import MoleculeRegressorParameters
 from representer.estimators.targets import Numbers
 from representer.kernels import SubtreeKernel
 

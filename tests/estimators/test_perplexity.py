@@ -10,7 +10,7 @@ import torch
 
 from language_samples import small_model
 from representer.estimators import perplexity
-from representer.estimators.perplexity import figures, negative_log_likelihood
+from representer.estimators.language_predictors import figures, negative_log_likelihood
 
 TOKENS = torch.randint(11, (50,), generator=torch.Generator().manual_seed(0))
 

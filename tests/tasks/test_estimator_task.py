@@ -12,8 +12,7 @@ from representer.data.tables import Dropped
 from representer.errors import ArgumentError, DataError
 from representer.estimators import GraphClassifier, MoleculeClassifier
 from representer.estimators.classes import Classes
-from representer.estimators.graph_parameters import GraphParameters
-from representer.estimators.molecule_parameters import MoleculeRegressorParameters
+from representer.estimators.graph_parameters import GraphParameters, MoleculeRegressorParameters
 from representer.report.results import Column, Predictions, compared, figures_of, mistakes
 from representer.tasks.baselines import Baseline
 from representer.tasks.estimator_data import (

@@ -11,7 +11,7 @@ from representer.cli.main import load
 from representer.cli.parser import parse
 from representer.tasks.language import language_task
 from representer.tasks.language.language_task import LanguageConfig
-from representer.tasks.options import as_yaml, command_of, determining, is_share
+from representer.tasks.options import as_yaml, command_of, determining
 from representer.tasks.text import text_task
 from representer.tasks.text.text_task import TextConfig
 from representer.training.trainer_config import TrainerConfig
@@ -86,11 +86,3 @@ def test_options_that_the_trainer_watches_or_that_are_free_do_not_count():
     assert not {"data", "out", "lr", "epochs", "seed"} & set(found)
     assert found["unroll"] == 35
     assert found["cell"] == "string-kernel"
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [("0", True), ("0.5", True), ("1", True), ("1.1", False), ("-1", False),
-                           ("nan", False), ("input", False), ("0_1", False), ("٠", False)],
-)  # fmt: skip
-def test_a_share_is_a_number_from_0_to_1(text, expected):
-    assert is_share(text) is expected

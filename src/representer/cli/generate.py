@@ -17,14 +17,7 @@ def add_arguments(parser: Any) -> None:
     """Add the run, the prompt, and how to sample."""
     parser.add_argument("run", type=str, help="run folder", metavar="RUN")
     parser.add_argument("--prompt", type=str, default="", help="text to continue", metavar="TEXT")
-    parser.add_argument(
-        "-n",
-        "--tokens",
-        type=int,
-        default=100,
-        help="tokens to generate (default: 100)",
-        metavar="N",
-    )
+    add_number(parser, "--tokens", 100, "tokens to generate", "-n")
     parser.add_argument(
         "--temperature", type=float, default=1.0, metavar="X",
         help="softmax temperature; below 1 sharpens the distribution; 0: greedy (default: 1.0)",

@@ -100,10 +100,12 @@ def add_options(
             _add_option(parser, field, hints[field.name], default)
 
 
-def add_number(parser: ArgumentParser, option: str, default: int, help_text: str) -> None:
-    """Add an option that takes an integer."""
+def add_number(
+    parser: ArgumentParser, option: str, default: int, help_text: str, *short: str
+) -> None:
+    """Add an option that takes an integer, maybe with a short name."""
     help_text = f"{help_text} (default: {default})"
-    parser.add_argument(option, type=int, default=default, help=help_text, metavar="N")
+    parser.add_argument(*short, option, type=int, default=default, help=help_text, metavar="N")
 
 
 def _add_option(parser: ArgumentParser, field: Field[Any], hint: Any, default: Any) -> None:

@@ -21,40 +21,21 @@ def add_arguments(parser: Any) -> None:
         "--data", type=str, default=os.environ.get("REPRESENTER_DATA", "data"), metavar="DIR",
         help="folder with the datasets; default: $REPRESENTER_DATA",
     )  # fmt: skip
-    parser.add_argument(
-        "--out",
-        type=str | None,
-        help="folder for the runs and the table; default: runs/NAME",
-        metavar="DIR",
-    )
+    help_text = "folder for the runs and the table; default: runs/NAME"
+    parser.add_argument("--out", type=str | None, help=help_text, metavar="DIR")
     parser.add_argument(
         "--budget", type=float, default=1.0, help="fraction of the training steps, in (0, 1]"
     )
     parser.add_argument("--smoke", action="store_true", help="a tiny run that checks the setup")
-    parser.add_argument(
-        "--table-only",
-        action="store_true",
-        help="run nothing; write the table of the finished runs",
-    )
-    parser.add_argument(
-        "--seeds",
-        type=str | None,
-        help="comma-separated random seeds (default: those of the recipe)",
-        metavar="LIST",
-    )
-    parser.add_argument(
-        "--datasets", type=str | None, help="comma-separated subset", metavar="LIST"
-    )
-    parser.add_argument("--cells", type=str | None, help="comma-separated subset", metavar="LIST")
-    parser.add_argument(
-        "--filter-lengths", type=str | None, help="comma-separated subset", metavar="LIST"
-    )
-    parser.add_argument(
-        "--lengths",
-        type=str | None,
-        help="comma-separated subset of the sequence lengths",
-        metavar="LIST",
-    )
+    help_text = "run nothing; write the table of the finished runs"
+    parser.add_argument("--table-only", action="store_true", help=help_text)
+    for option, chosen in (
+        ("--seeds", "random seeds (default: those of the recipe)"), ("--datasets", "subset"),
+        ("--cells", "subset"), ("--filter-lengths", "subset"),
+        ("--lengths", "subset of the sequence lengths"),
+    ):  # fmt: skip
+        help_text = f"comma-separated {chosen}"
+        parser.add_argument(option, type=str | None, help=help_text, metavar="LIST")
     parser.add_argument(
         "--preset", type=str, default="paper", help="settings: paper or authors_code"
     )

@@ -27,16 +27,7 @@ _HOMES = {
     "TextRegressor": "text",
     "load": "saving",
 }
-ESTIMATORS = (
-    "GraphClassifier",
-    "GraphRegressor",
-    "LanguageModel",
-    "MoleculeClassifier",
-    "MoleculeRegressor",
-    "SignalClassifier",
-    "TextClassifier",
-    "TextRegressor",
-)
+ESTIMATORS = tuple(name for name in _HOMES if _HOMES[name] not in ("explanation", "saving"))
 __all__ = [
     "ESTIMATORS",
     "Contribution",

@@ -7,9 +7,7 @@ members have not been trained.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,15 +31,6 @@ class Calibration:
     def deviations(self, variances: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the standard deviation of each prediction ``(N, K)``."""
         return np.sqrt(np.asarray(self.scales) * variances + np.asarray(self.noises))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-serializable dict."""
-        return {"scales": list(self.scales), "noises": list(self.noises)}
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Sequence[float]]) -> Calibration:
-        """Return the calibration that `to_dict` described."""
-        return cls(tuple(values["scales"]), tuple(values["noises"]))
 
 
 UNCALIBRATED = Calibration((1.0,), (0.0,))  # while training has not ended

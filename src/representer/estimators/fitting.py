@@ -130,7 +130,7 @@ def trainer_config(
 def monitored(
     parameters: TrainingParameters, target: Target, count: int
 ) -> tuple[str, Literal["max", "min"]]:
-    """Return the metric that selects the best epoch on so many validation examples, and its best end."""
+    """Return the metric that selects the best epoch on some validation examples, and its end."""
     is_fine = count >= FINE_ACCURACY  # fewer examples leave many epochs level
     chosen = parameters.monitor
     if chosen == AUTO:

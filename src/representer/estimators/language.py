@@ -19,10 +19,14 @@ from representer.estimators.generate import generate
 from representer.estimators.language_estimator import LanguageEstimator
 from representer.estimators.language_explanation import explain_next
 from representer.estimators.language_inputs import checked_prompts, hold_out, lines_of
-from representer.estimators.language_predictors import LAST, log_likelihoods
+from representer.estimators.language_predictors import (
+    LAST,
+    figures,
+    log_likelihoods,
+    negative_log_likelihood,
+)
 from representer.estimators.language_report import results_of
 from representer.estimators.language_training import check_texts
-from representer.estimators.perplexity import figures, negative_log_likelihood
 from representer.printable import say
 from representer.storage.run_folder import UnsavedRun
 

@@ -1,14 +1,16 @@
-"""Predictors of the next token: a kernel, a network, or both together."""
+"""Predictors of the next token: a kernel, a network, or both together; their perplexity."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from representer.data.language import fixed_segments
+from representer.data.language import Level, fixed_segments, fold
 from representer.estimators.carried_state import detached
 from representer.estimators.pool import Pool
 from representer.models import LanguageModel
@@ -88,3 +90,43 @@ def log_likelihoods(predictor: Predictor, tokens: Tensor) -> Tensor:
         following = tokens[start + 1 : start + length + 1, None]
         found.append(logs.gather(1, following)[:, 0])
     return torch.cat(found)
+
+
+@torch.no_grad()
+def negative_log_likelihood(
+    model: LanguageModel,
+    tokens: Tensor,
+    rows: int = 1,
+    check: Callable[[], None] = lambda: None,
+) -> float:
+    """Return the mean negative log-likelihood of a text in nats per token.
+
+    The state is carried through the whole text; its first token is given, not predicted.
+
+    Args:
+        model: In evaluation mode.
+        tokens: ``(N,)``.
+        rows: Parallel streams; with more than one, each starts from zeros and a few tokens are left
+            out.
+        check: Called after every segment.
+    """
+    device = next(model.parameters()).device
+    inputs, targets = fold(tokens, min(rows, len(tokens) - 1))
+    total, state = 0.0, None
+    for start, length in fixed_segments(len(inputs), max(1, SEGMENT // inputs.shape[1])):
+        span = slice(start, start + length)
+        result = model(inputs[span].to(device), state)
+        total += model.output.loss(result.features, targets[span].to(device)).item()
+        state = detached(result.state)
+        check()
+    return total / targets.numel()
+
+
+def figures(nats: float, tokens: int, level: Level) -> dict[str, Any]:
+    """Return the metrics of a text."""
+    metrics: dict[str, Any] = {
+        "tokens": tokens,
+        "loss": nats,
+        "perplexity": math.exp(min(nats, 700)),
+    }
+    return metrics | ({"bits_per_character": nats / math.log(2)} if level == "char" else {})

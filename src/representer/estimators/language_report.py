@@ -14,7 +14,7 @@ from representer.errors import DataError, KindError
 from representer.estimators.fitting import seed_of
 from representer.estimators.generate import generate
 from representer.estimators.language_inputs import LanguageInputs, lines_of
-from representer.estimators.perplexity import figures
+from representer.estimators.language_predictors import figures
 from representer.estimators.report_page import about
 from representer.estimators.results import explanations_of
 from representer.report.metrics import perplexity_interval

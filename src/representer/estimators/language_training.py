@@ -15,8 +15,8 @@ from representer.errors import ArgumentError, DataError
 from representer.estimators.carried_state import CarriedState, detached, example_state
 from representer.estimators.fitting import epochs_for
 from representer.estimators.language_parameters import LanguageParameters
+from representer.estimators.language_predictors import figures, negative_log_likelihood
 from representer.estimators.parameters import DECAYS
-from representer.estimators.perplexity import figures, negative_log_likelihood
 from representer.functional import activation_regularization
 from representer.models import LanguageModel, LanguageModelConfig
 from representer.training import generators

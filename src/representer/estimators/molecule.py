@@ -26,11 +26,11 @@ from representer.estimators.explanation import NETWORK, Explanation
 from representer.estimators.fitting import Examples, batch_size_for
 from representer.estimators.graph import GraphEnsembleEstimator
 from representer.estimators.graph_inputs import GraphBatches
-from representer.estimators.kinds import Classifier, Regressor
-from representer.estimators.molecule_parameters import (
+from representer.estimators.graph_parameters import (
     MoleculeParameters,
     MoleculeRegressorParameters,
 )
+from representer.estimators.kinds import Classifier, Regressor
 from representer.estimators.targets import Numbers
 from representer.explain import WalkContribution
 from representer.kernels.subtree_kernel import SubtreeKernel

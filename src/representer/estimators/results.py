@@ -86,7 +86,7 @@ def explanations_of(
 
 
 def parameter_counts(estimator: Any, names: Mapping[str, str] | None = None) -> dict[str, int]:
-    """Return the number of parameters of the kernel, of each submodule by its name, and ``"all"``."""
+    """Return the number of parameters of the kernel, of each submodule by name, and ``"all"``."""
     network: nn.Module | None = estimator.network_
     counts = {}
     for name, part in () if network is None else (*network.named_children(), ("all", network)):

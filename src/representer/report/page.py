@@ -87,7 +87,7 @@ class Results(NamedTuple):
 
 def render(results: Results) -> str:
     """Return the page of a run: self-contained HTML without scripts and links."""
-    page = PAGES.get(results.metrics["task"], PAGES["estimator"])  # of an installed package
+    page = PAGES.get(results.metrics["task"], ESTIMATOR)
     shown = results._asdict() | {"test": results.metrics["test"]} | page.context(results)
     return _environment().get_template(page.template).render(shown)
 
@@ -166,13 +166,10 @@ class Page(NamedTuple):
     context: Callable[[Results], dict[str, Any]]
 
 
+ESTIMATOR = Page("estimator.html", _of_estimator)  # of all tasks without a page of their own
 PAGES = {
-    "text": Page("estimator.html", _of_estimator),
     "language": Page("language.html", _of_language),
-    "molecule": Page("estimator.html", _of_estimator),
     "signal": Page("signal.html", _of_signal),
-    "graph": Page("estimator.html", _of_estimator),
-    "estimator": Page("estimator.html", _of_estimator),  # fitted in Python, of any kind of object
 }
 
 

@@ -19,6 +19,11 @@ from representer.storage import atomic
 from representer.storage.lock import LOCK, lock
 from representer.training.settings import plain, require_same
 
+# Options that do not change the results, or that a comparison sets itself.
+WITHOUT_EFFECT = (
+    "data", "valid", "test", "out", "resume", "demo", "answer", "conformal", "threads", "device",
+    "vectors",
+)  # fmt: skip
 SETTINGS, RESULTS = "comparison.json", "results.jsonl"
 MODEL, BASELINES = "model", "baselines"
 
@@ -91,6 +96,11 @@ class Comparison(ABC):
     @abstractmethod
     def settings(self) -> dict[str, Any]:
         """Everything but splits and variants that determines the results."""
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of ``fit`` that determine the results."""
+        chosen = asdict(self.config)
+        return {name: value for name, value in chosen.items() if name not in WITHOUT_EFFECT}
 
     @abstractmethod
     def run(self, split: int, unit: str) -> list[Result]:

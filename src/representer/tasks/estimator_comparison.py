@@ -24,12 +24,6 @@ from representer.tasks.estimator_results import predictions_of_baseline
 from representer.tasks.estimator_task import EstimatorTask
 from representer.tasks.options import parameters_of
 
-# Options that do not change the results, or that a comparison sets itself.
-WITHOUT_EFFECT = (
-    "data", "valid", "test", "out", "resume", "demo", "answer", "conformal", "threads",
-    "device", "vectors",
-)  # fmt: skip
-
 
 @dataclass(frozen=True, kw_only=True)
 class EstimatorComparison(Comparison):
@@ -89,10 +83,9 @@ class EstimatorComparison(Comparison):
     @property
     def settings(self) -> dict[str, Any]:
         """The options, the data, and the folds."""
-        chosen = self.config.to_dict()
-        options = {name: value for name, value in chosen.items() if name not in WITHOUT_EFFECT}
         digests = {name: one.digest for name, one in self.sources.items()}
-        return {"task": self.flow.name, **options, "sha256": digests, "folds": list(self.folds)}
+        folds = {"sha256": digests, "folds": list(self.folds)}
+        return {"task": self.flow.name, **self.options(), **folds}
 
     def run(self, split: int, unit: str) -> list[Result]:
         """Train and test some rows on one split, see `Comparison`."""

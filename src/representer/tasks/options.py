@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from representer.errors import ArgumentError
 from representer.estimators.parameters import TrainingParameters, option
-from representer.numbers import parse_number
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -170,12 +169,6 @@ def _integers(name: str, text: str) -> tuple[int, ...]:
     if not (text.isascii() and all(word.strip().isdecimal() for word in words)):
         raise ArgumentError(name, text, "integers separated by commas, as in 2000,10000")
     return tuple(map(int, words))
-
-
-def is_share(text: str) -> bool:
-    """Return True if a text is a number from 0 to 1."""
-    number = parse_number(text)
-    return number is not None and 0 <= number <= 1
 
 
 def as_yaml(config: DataclassInstance) -> str:

@@ -69,7 +69,7 @@ def repeated(
 def publish(
     run: RunFolder, metrics: dict[str, Any], details: dict[str, Any], closing: Sequence[str]
 ) -> dict[str, Any]:
-    """Write the results and the report of a run, print its closing lines, and return the metrics."""
+    """Write results and report of a run, print its closing lines, and return the metrics."""
     run.write_json("details.json", details)
     run.write_json("metrics.json", metrics)
     page = write_report(run.path)

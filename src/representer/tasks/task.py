@@ -12,6 +12,13 @@ from typing import Any
 
 from representer.tasks.packages import require
 
+READ = ("evaluate", "predict", "explain")  # commands that read data of a run
+
+
+def functions_in(module: str) -> dict[str, str]:
+    """Return the functions of the usual commands in a module, by name, see `Task`."""
+    return {name: f"{module}:{name}" for name in ("fit", "comparison", *READ)}
+
 
 @dataclass(frozen=True)
 class Task:

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from representer.tasks.graph import graph_baselines as module
-from representer.tasks.graph.graph_baselines import graph_baselines
-from representer.tasks.graph.graph_flow import rings_and_chains
+from representer.tasks.graph.graph_flow import graph_baselines, rings_and_chains
 
 
 def test_rings_are_told_from_chains():

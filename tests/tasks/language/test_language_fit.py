@@ -16,8 +16,8 @@ from safetensors.torch import load_file
 from language_samples import made_up_text, small_config
 from representer.errors import ArgumentError, DataError, Interrupted
 from representer.estimators import LanguageModel
+from representer.estimators.language_predictors import negative_log_likelihood
 from representer.estimators.language_report import EXCERPT, surprisals
-from representer.estimators.perplexity import negative_log_likelihood
 from representer.kernels.kneser_ney import KneserNey
 from representer.storage.run_files import MODEL
 from representer.tasks.language import language_fit

@@ -6,7 +6,7 @@ import pytest
 
 from representer.errors import ArgumentError
 from representer.estimators import MoleculeClassifier, MoleculeRegressor
-from representer.estimators.molecule_parameters import MoleculeRegressorParameters
+from representer.estimators.graph_parameters import MoleculeRegressorParameters
 from representer.tasks.molecule.molecule_task import MoleculeConfig, defaults_of
 from representer.tasks.options import parameters_of, refuse_parameters_of_others
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from representer.estimators.graph_parameters import GraphParameters
 from representer.tasks.options import config_of, defaults, option
-from representer.tasks.task import Task
+from representer.tasks.task import READ, Task, functions_in
 
 FEATURES = ("auto", "labels", "attributes")
 
@@ -36,25 +36,14 @@ def defaults_of(given: Any) -> dict[str, Any]:
     return defaults(GraphConfig, DEMO if given.demo else {})
 
 
-_HOME = "representer.tasks.graph.graph_flow"
 GRAPH = Task(
     name="graph",
     summary="Train a model of graphs on a TU folder or a JSONL file of labeled graphs.",
     noun="graphs",
     config=GraphConfig,
     defaults=defaults_of,
-    options={
-        "evaluate": (GraphReading,),
-        "predict": (GraphReading,),
-        "explain": (GraphReading,),
-    },
-    functions={
-        "fit": f"{_HOME}:fit",
-        "comparison": f"{_HOME}:comparison",
-        "evaluate": f"{_HOME}:evaluate",
-        "predict": f"{_HOME}:predict",
-        "explain": f"{_HOME}:explain",
-        "as_text": "representer.tasks.estimator_explain:as_text",
-    },
+    options=dict.fromkeys(READ, (GraphReading,)),
+    functions=functions_in("representer.tasks.graph.graph_flow")
+    | {"as_text": "representer.tasks.estimator_explain:as_text"},
     packages=("accelerate", "safetensors", "scikit-learn", "torch_geometric", "jinja2"),
 )

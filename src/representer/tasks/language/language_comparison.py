@@ -15,12 +15,7 @@ from representer.models.cells import resolve_cell
 from representer.storage.run_folder import UnsavedRun
 from representer.tasks.comparison import BASELINES, MODEL, Comparison, Result, parts_of
 from representer.tasks.language.language_data import LanguageData, has_own_test, prepare
-from representer.tasks.language.language_results import counted
-
-# Options that do not change the results, or that a comparison sets itself.
-_WITHOUT_EFFECT = (
-    "data", "valid", "test", "out", "resume", "demo", "answer", "threads", "device",
-)  # fmt: skip
+from representer.tasks.language.language_fit import counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,11 +56,9 @@ class LanguageComparison(Comparison):
     @property
     def settings(self) -> dict[str, Any]:
         """The options, and the text in the parts of the first split."""
-        chosen = self.config.to_dict()
-        options = {name: value for name, value in chosen.items() if name not in _WITHOUT_EFFECT}
         _, data = self._prepared(self.config, self.splits[0])
         blocks = {} if self.has_fixed_test else {"blocks": len(self.splits)}
-        return {"task": "language", **options, **blocks, "sha256": data.digests}
+        return {"task": "language", **self.options(), **blocks, "sha256": data.digests}
 
     def run(self, split: int, unit: str) -> list[Result]:
         """Train and test some rows on one split, see `Comparison`."""

@@ -12,13 +12,13 @@ from representer.data.language import LanguageVocabulary, text_lines
 from representer.data.tables import Grid
 from representer.errors import ArgumentError, DataError
 from representer.estimators import LanguageModel
-from representer.estimators.adaptation import Adaptation
 from representer.estimators.continuous_cache import (
     ContinuousCache,
     cached_negative_log_likelihood,
 )
 from representer.estimators.dynamic_evaluation import dynamic_evaluation
-from representer.estimators.perplexity import figures
+from representer.estimators.language_parameters import Adaptation
+from representer.estimators.language_predictors import figures
 from representer.printable import say
 from representer.report.results import Predictions
 from representer.storage.run_files import require_finite

@@ -22,7 +22,7 @@ from representer.data.tables import read_grid
 from representer.errors import ArgumentError
 from representer.estimators import MoleculeClassifier, MoleculeRegressor
 from representer.estimators.explanation import NETWORK
-from representer.estimators.molecule_parameters import MoleculeRegressorParameters
+from representer.estimators.graph_parameters import MoleculeRegressorParameters
 from representer.printable import printable
 from representer.report.page import EXPLAINED
 from representer.storage import atomic

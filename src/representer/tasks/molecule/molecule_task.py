@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from representer.errors import ArgumentError
-from representer.estimators.molecule_parameters import MoleculeRegressorParameters
+from representer.estimators.graph_parameters import MoleculeRegressorParameters
 from representer.tasks.options import RunConfig, config_of, defaults, option
-from representer.tasks.task import Task
+from representer.tasks.task import READ, Task, functions_in
 
 TASKS = ("regression", "classification")
 SPLITS = ("random", "scaffold")
@@ -119,22 +119,14 @@ def defaults_of(given: Any) -> dict[str, Any]:
 
 
 _HOME = "representer.tasks.molecule.molecule_flow"
-_READING = (MoleculeReading,)
 MOLECULE = Task(
     name="molecule",
     summary="Train a model of molecules on a table of SMILES and values.",
     noun="molecules",
     config=MoleculeConfig,
     defaults=defaults_of,
-    options={"evaluate": _READING, "predict": _READING, "explain": _READING},
-    functions={
-        "fit": f"{_HOME}:fit",
-        "comparison": f"{_HOME}:comparison",
-        "evaluate": f"{_HOME}:evaluate",
-        "predict": f"{_HOME}:predict",
-        "explain": f"{_HOME}:explain",
-        "as_text": f"{_HOME}:as_text",
-    },
+    options=dict.fromkeys(READ, (MoleculeReading,)),
+    functions=functions_in(_HOME) | {"as_text": f"{_HOME}:as_text"},
     packages=(
         "accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2", "torch_geometric",
         "rdkit",

@@ -8,7 +8,7 @@ from typing import Any
 from representer.errors import ArgumentError
 from representer.estimators.text_parameters import RANDOM, TextParameters
 from representer.tasks.options import config_of, defaults, option
-from representer.tasks.task import Task
+from representer.tasks.task import READ, Task, functions_in
 
 
 @dataclass(frozen=True)
@@ -109,15 +109,8 @@ TEXT = Task(
     noun="texts",
     config=TextConfig,
     defaults=defaults_of,
-    options={"evaluate": (TextReading,), "predict": (TextReading,), "explain": (TextReading,)},
-    functions={
-        "fit": f"{_HOME}.text_flow:fit",
-        "comparison": f"{_HOME}.text_flow:comparison",
-        "evaluate": f"{_HOME}.text_flow:evaluate",
-        "predict": f"{_HOME}.text_flow:predict",
-        "explain": f"{_HOME}.text_flow:explain",
-        "as_text": f"{_HOME}.text_marks:as_text",
-    },
+    options=dict.fromkeys(READ, (TextReading,)),
+    functions=functions_in(f"{_HOME}.text_flow") | {"as_text": f"{_HOME}.text_marks:as_text"},
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
     takes_strings=True,
 )
