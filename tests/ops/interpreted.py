@@ -50,9 +50,9 @@ def takes(op: Op, sample: Sample) -> bool:
 
 
 def few(op: Op) -> list[Sample]:
-    """Return four of the samples in which all options occur."""
+    """Return three of the samples in which all options occur."""
     samples = [sample for sample in few_samples(op) if takes(op, sample)]
-    return samples[:: -(-len(samples) // 4)]
+    return samples[:: -(-len(samples) // 3)]
 
 
 def run(all_of_them: bool) -> tuple[int, list[str]]:

@@ -134,6 +134,13 @@ def slope(z, y, KIND: tl.constexpr):
     return y
 
 
+def accumulator(dtype: torch.dtype) -> tuple[torch.dtype, dict[str, Any]]:
+    """Return the dtype in which a kernel computes, and its options."""
+    is_double = dtype == torch.float64
+    options = {"ACC": tl.float64 if is_double else tl.float32, "enable_fp_fusion": True}
+    return torch.float64 if is_double else torch.float32, options
+
+
 def grid(
     sizes: Sequence[int], dtype: torch.dtype, loads: int = 1
 ) -> tuple[tuple[int, int], dict[str, Any]]:
@@ -146,12 +153,9 @@ def grid(
     while block > 64 and batch * triton.cdiv(units, block) < _PROGRAMS:
         block //= 2
     ahead = max(_IN_FLIGHT // triton.next_power_of_2(loads), 1)
-    accumulator = tl.float64 if dtype == torch.float64 else tl.float32
     options = {
         "BLOCK": block,
         "CHUNK": min(triton.next_power_of_2(max(time, 1)), ahead),
-        "ACC": accumulator,
         "num_warps": max(1, block // 64),
-        "enable_fp_fusion": True,
-    }
+    } | accumulator(dtype)[1]
     return (batch, triton.cdiv(units, block)), options

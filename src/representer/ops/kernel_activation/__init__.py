@@ -12,11 +12,13 @@ from torch import Tensor
 from representer import functional
 from representer.errors import ShapeError
 from representer.functional.kernel_activation import GREENS
-from representer.ops import core
+from representer.ops import core, gpu
 from representer.ops.kernel_activation import cpp, reference
 from representer.ops.kernel_activation.reference import Operands, Results, sizes
 from representer.ops.op import Backend, Op, Sample, normal
 from representer.ops.table import Table
+
+MOST_CENTERS = 512  # that the GPU kernels add up one by one
 
 
 def kernel_activation(
@@ -84,7 +86,16 @@ def _samples() -> Iterator[Sample]:
         yield Sample(name, partial(_tensors, *shape), options)
 
 
+def _refuses(p: Operands) -> str:
+    """Return why the GPU kernels cannot run a call, or "" if they can."""
+    count = p.centers.shape[1]
+    if count > MOST_CENTERS and p.green != "gaussian":
+        return f"sums over up to {MOST_CENTERS} centers, where a search of {count} is not faster"
+    return gpu.refuses(p)
+
+
 OP = Op("kernel_activation", kernel_activation, functional.kernel_activation, _samples)
 OP.register(Table(Operands, Results, sizes))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
+OP.add_backend(gpu.backend("kernel_activation", _refuses))
 OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, core.refuses))

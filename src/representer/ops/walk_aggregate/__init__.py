@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
 from representer import functional
-from representer.ops import core
+from representer.ops import core, gpu
 from representer.ops.op import Backend, Op
 from representer.ops.table import Table
 from representer.ops.walk_aggregate import cpp, reference
 from representer.ops.walk_aggregate.reference import Operands, Results, sizes
 from representer.ops.walk_aggregate.samples import samples
+
+MOST_FEATURES = 32  # of an edge, for which weights fit in the registers of a GPU
 
 
 def walk_aggregate(
@@ -75,7 +79,15 @@ def walk_aggregate(
     return OP(p, backend)
 
 
+def refuses(p: Any) -> str:
+    """Return why the GPU kernels cannot run a call, or "" if they can."""
+    if p.edge_attr is not None and p.edge_attr.shape[1] > MOST_FEATURES:
+        return f"takes up to {MOST_FEATURES} features of an edge, not {p.edge_attr.shape[1]}"
+    return gpu.refuses(p)
+
+
 OP = Op("walk_aggregate", walk_aggregate, functional.walk_aggregate, samples)
 OP.register(Table(Operands, Results, sizes))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
+OP.add_backend(gpu.backend("walk_aggregate", refuses))
 OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, core.refuses))

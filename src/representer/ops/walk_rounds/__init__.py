@@ -5,10 +5,11 @@ from __future__ import annotations
 from torch import Tensor
 
 from representer import functional
-from representer.ops import core
+from representer.ops import core, gpu
 from representer.ops.checks import may_need_gradient
 from representer.ops.op import Backend, Op
 from representer.ops.table import Table
+from representer.ops.walk_aggregate import refuses
 from representer.ops.walk_rounds import cpp, reference
 from representer.ops.walk_rounds.reference import Operands, Results, check, sizes
 from representer.ops.walk_rounds.samples import samples
@@ -87,4 +88,5 @@ def walk_rounds(
 OP = Op("walk_rounds", walk_rounds, functional.walk_rounds, samples)
 OP.register(Table(Operands, Results, sizes, check))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
+OP.add_backend(gpu.backend("walk_rounds", refuses))
 OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, core.refuses))

@@ -12,7 +12,7 @@ read and write columns of one matrix.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from math import prod
 from typing import Annotated, Any, NamedTuple
 
@@ -158,8 +158,8 @@ def _relabel(p: Operands, at: Columns, rows: Rows) -> Sum:
     )  # fmt: skip
 
 
-def forward(p: Operands, new: Results) -> Results:
-    """Fill in the results."""
+def forward(p: Operands, new: Results, evaluate: Callable[[Sum], Tensor] = evaluate) -> Results:
+    """Fill in the results; ``evaluate`` sums over the neighbors."""
     at, (y, hidden, tape) = Columns.of(p), new
     tape.zero_()  # not all of it is written
     scratch = None if p.keep else p.labels.new_empty(sum(map(prod, p.parts)))
@@ -181,9 +181,13 @@ def forward(p: Operands, new: Results) -> Results:
 
 
 def backward(
-    p: Operands, kept: Results, grad: Results, requested: Container[str]
+    p: Operands,
+    kept: Results,
+    grad: Results,
+    requested: Container[str],
+    gradients: Callable[[Sum, Tensor, Container[str]], dict[str, Tensor]] = gradients,
 ) -> dict[str, Tensor]:
-    """Return the gradients of the operands, by name."""
+    """Return the gradients of the operands, by name; ``gradients`` returns those of a sum."""
     at, steps = Columns.of(p), len(p.factor)
     names = ("weight", "bias", "neighbors", "shift", "factor", "edge_gate", "edge_attr")
     found = {
