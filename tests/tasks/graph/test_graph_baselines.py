@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from representer.tasks.graph import graph_baselines as module
+from representer.tasks.graph import graph_flow as module
 from representer.tasks.graph.graph_flow import graph_baselines, rings_and_chains
 
 
