@@ -158,7 +158,7 @@ class Gine(nn.Module):
 def epochs() -> Section:
     data = molecules()
     batches = [Batch.from_data_list(data[i : i + BATCH]) for i in range(0, COUNT, BATCH)]
-    same = {"depth": LEVELS, "edge_dim": BONDS, "label_channels": WIDTH}
+    same = {"depth": LEVELS, "edge_dim": BONDS, "label_channels": WIDTH, "sigma": "relu"}
     nets = {
         "GINEConv ×4": Gine(),
         "WLKernelNN": WLKernelNN(ATOMS, WIDTH, **same),

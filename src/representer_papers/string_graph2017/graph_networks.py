@@ -41,7 +41,7 @@ class GraphClassifier(torch.nn.Module):
         if row == "walk-network":
             self.layer = nn.RandomWalkKernelNN(tags, units, order=3, decay="learned")
         else:
-            self.layer = nn.WLKernelNN(tags, units, depth=4, label_channels=units)
+            self.layer = nn.WLKernelNN(tags, units, depth=4, label_channels=units, sigma="relu")
         self.norm = torch.nn.BatchNorm1d(units)
         self.dropout = torch.nn.Dropout(0.5)
         self.output = torch.nn.Linear(units, classes)

@@ -153,7 +153,14 @@ def _body(row: str, atoms: int, bonds: int, units: int) -> nn.Module:
     options: dict[str, Any] = {"decay": "gated", "gate_scale": 10.0} if row == "wl-gated" else {}
     return _Layer(
         layers.WLKernelNN(
-            atoms, units, DEPTH, edge_dim=bonds, readout="last", label_channels=units, **options
+            atoms,
+            units,
+            DEPTH,
+            edge_dim=bonds,
+            readout="last",
+            label_channels=units,
+            sigma="relu",
+            **options,
         )
     )
 

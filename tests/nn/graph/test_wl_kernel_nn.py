@@ -19,6 +19,7 @@ def test_options_reproduce_the_authors_code():
         edge_dim=2,
         decay="gated",
         label_channels=4,
+        sigma="relu",
         readout="last",
         gate_scale=10.0,
         dtype=F64,

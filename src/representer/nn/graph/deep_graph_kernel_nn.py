@@ -37,7 +37,7 @@ class DeepGraphKernelNN(GraphNetwork, HasKernel["Kernel"]):
         hidden_channels: H, units of every layer.
         order: n, nodes of a walk.
         decay: λ of each layer: a non-negative number, ``"learned"`` or ``"gated"``.
-        combine: ∘, ``"multiply"`` or ``"add"``.
+        combine: ∘, ``"add"``, or ``"multiply"`` for products as in the equations of L17.
         nonlinear: σ: True for tanh, False for none, or a name of ``functional.NONLINEARITIES``.
         edge_dim: K, features of an edge; None to ignore edge features.
         activation: Activation of h_G, a name of ``functional.NONLINEARITIES``; None for none.
@@ -65,7 +65,7 @@ class DeepGraphKernelNN(GraphNetwork, HasKernel["Kernel"]):
         hidden_channels: int,
         order: int = 2,
         decay: DecayOption = 1.0,
-        combine: CombineOption = "multiply",
+        combine: CombineOption = "add",
         nonlinear: bool | str = True,
         edge_dim: int | None = None,
         activation: str | None = None,

@@ -37,7 +37,7 @@ class WLKernelNN(GraphNetwork, HasKernel["WeisfeilerLehmanKernel"]):
     lies in the space of ``kernels.WeisfeilerLehmanKernel`` of depth L − 1 (Proposition 2).
     Edge features, the decay and its gate are as in :class:`~representer.nn.RandomWalkKernelNN`;
     the relabeling is :class:`~representer.nn.Relabeling`. The authors' code corresponds to
-    ``readout="last", gate_scale=10.0``.
+    ``readout="last", gate_scale=10.0, sigma="relu"``.
 
     Args:
         in_channels: d, features of a node.
@@ -52,7 +52,7 @@ class WLKernelNN(GraphNetwork, HasKernel["WeisfeilerLehmanKernel"]):
             :math:`h_v^{(0)} = \sigma(A f_v)`. With 0 they are the features of the nodes, as above.
         share_references: Use the same references at all levels, as in the authors' code, instead of
             separate ones, as in the paper.
-        sigma: σ, a name of ``functional.NONLINEARITIES``.
+        sigma: σ; labels of a bounded one do not grow with the depth. A name of ``functional.NONLINEARITIES``.
         bias: Add biases to the relabeling.
         gate_scale: Value of an open gate.
         device: Device of the parameters.
@@ -84,7 +84,7 @@ class WLKernelNN(GraphNetwork, HasKernel["WeisfeilerLehmanKernel"]):
         *,
         label_channels: int | None = None,
         share_references: bool = True,
-        sigma: str = "relu",
+        sigma: str = "tanh",
         bias: bool = True,
         **options: Unpack[GraphOptions],
     ) -> None:
