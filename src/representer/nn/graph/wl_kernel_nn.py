@@ -52,8 +52,7 @@ class WLKernelNN(GraphNetwork, HasKernel["WeisfeilerLehmanKernel"]):
             :math:`h_v^{(0)} = \sigma(A f_v)`. With 0 they are the features of the nodes, as above.
         share_references: Use the same references at all levels, as in the authors' code, instead of
             separate ones, as in the paper.
-        sigma: σ, a name of ``functional.NONLINEARITIES``; a bounded one keeps labels from growing with
-            the depth.
+        sigma: σ, a name of ``functional.NONLINEARITIES``; labels of a bounded one do not grow.
         bias: Add biases to the relabeling.
         gate_scale: Value of an open gate.
         device: Device of the parameters.
