@@ -12,11 +12,11 @@ from torch import Tensor
 
 from representer import models
 from representer.data.signals import augmented
-from representer.estimators.explanation import KERNEL, NETWORK, Contribution
+from representer.estimators.explanation import KERNEL, Contribution
 from representer.estimators.kernel_selection import CANDIDATES
 from representer.estimators.kinds import Classifier
 from representer.estimators.pool import Explained
-from representer.estimators.signal_explanation import FilterWindow, filter_sum
+from representer.estimators.signal_explanation import filter_sum
 from representer.estimators.signal_inputs import SignalInputs, Windows, check_windows
 from representer.estimators.signal_parameters import SignalParameters
 from representer.kernels.cross_spectral_kernel import CrossSpectralKernel
@@ -122,16 +122,7 @@ class SignalClassifier(SignalParameters, Classifier):
     def _explain_network(self, one: Windows, output: int) -> Explained:
         parameter = next(self.network_.parameters())
         signal = torch.from_numpy(self.inputs_.encode(one[None])[0]).to(parameter)
-        result = filter_sum(self.network_, signal, output)
-        parts = [
-            Contribution(self._named(each), (each.first, each.last), NETWORK, each.contribution)
-            for each in result.windows
-        ]
-        return result.score, result.constant, parts
-
-    def _named(self, one: FilterWindow) -> str:
-        first, last = (sample / self.network_.config.sampling_rate for sample in one[1:3])
-        return f"{one.name}, {first:.3f} to {last:.3f} s"
+        return filter_sum(self.network_, signal, output)
 
     def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
         return asdict(self.inputs_)

@@ -8,50 +8,21 @@ step. As for texts, the explained score is the logit of a class minus the mean.
 from __future__ import annotations
 
 import copy
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from representer.errors import KindError
+from representer.estimators.explanation import NETWORK, Contribution
+from representer.estimators.pool import Explained
 from representer.estimators.targets import centered
 from representer.explain import MemoryLedger, stack_readout, wavelet_frequencies
 from representer.models import SignalClassifier
 from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
 
 
-class FilterWindow(NamedTuple):
-    """The contribution of one filter to a score at one step.
-
-    Attributes:
-        name: The filter, with the frequency of a wavelet.
-        first: First sample of the filter's window.
-        last: Its last sample.
-        contribution: The summand.
-    """
-
-    name: str
-    first: int
-    last: int
-    contribution: float
-
-
-class FilterSum(NamedTuple):
-    """The score of a window of a signal, and the contributions that sum to it.
-
-    Attributes:
-        windows: The contributions.
-        constant: Contribution of the biases.
-        score: The score, from a forward pass of the network in float64.
-    """
-
-    windows: list[FilterWindow]
-    constant: float
-    score: float
-
-
 @torch.no_grad()
-def filter_sum(model: SignalClassifier, signal: Tensor, label: int) -> FilterSum:
+def filter_sum(model: SignalClassifier, signal: Tensor, label: int) -> Explained:
     """Return the score of a class as a sum over filters and steps.
 
     The contributions are exact, given the values of the gates and of the divisors of layer norms.
@@ -60,6 +31,10 @@ def filter_sum(model: SignalClassifier, signal: Tensor, label: int) -> FilterSum
         model: The network, in evaluation mode.
         signal: Standardized ``(C, T)``.
         label: The number of the class.
+
+    Returns:
+        The score, from a forward pass of the network in float64; the contribution of the biases;
+        and that of each filter at each step, whose place is the first and the last sample.
 
     Raises:
         KindError: If the output of the cell is not a sum over the steps.
@@ -83,13 +58,16 @@ def filter_sum(model: SignalClassifier, signal: Tensor, label: int) -> FilterSum
     assert isinstance(ledger, MemoryLedger)
     names = _names(cell, config.filters == "wavelet")
     last = [skipped + (step + 1) * config.stride - 1 for step in range(steps)]
-    windows = [
-        FilterWindow(name, max(skipped, last[step] - config.filter_length + 1), last[step], value)
-        for step, values in enumerate(ledger.by_ngram.tolist())
-        for name, value in zip(names, values, strict=True)
-    ]
+    parts = []
+    for step, values in enumerate(ledger.by_ngram.tolist()):
+        at = max(skipped, last[step] - config.filter_length + 1), last[step]
+        start, end = (sample / config.sampling_rate for sample in at)
+        parts += [
+            Contribution(f"{name}, {start:.3f} to {end:.3f} s", at, NETWORK, value)
+            for name, value in zip(names, values, strict=True)
+        ]
     constant = centered(model.head.bias.double())[label].item() + readout.constant
-    return FilterSum(windows, constant, outputs[label].item())
+    return outputs[label].item(), constant, parts
 
 
 def _names(cell: RecurrentKernelMachine, is_wavelet: bool) -> list[str]:

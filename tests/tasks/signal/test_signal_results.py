@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from representer.data.signals import Recordings
-from representer.tasks.signal.signal_data import SignalData
+from representer.tasks.signal.signal_baseline import BaselinePredictions
 from representer.tasks.signal.signal_paired import paired_over_subjects
 from representer.tasks.signal.signal_results import _figures, _standing
 
 SUBJECTS = ("b", "c", "a")  # in the order of the recordings
 
 
-def data_of(subjects: tuple[str, ...]) -> SignalData:
+def recordings_of(subjects: tuple[str, ...]) -> Recordings:
     """Four windows of each subject, of alternating classes."""
     count = 4 * len(subjects)
-    recordings = Recordings(
+    return Recordings(
         signals=np.zeros((count, 1, 2), dtype=np.float32),
         labels=np.tile([0, 1], count // 2),
         classes=("left", "right"),
@@ -26,14 +26,14 @@ def data_of(subjects: tuple[str, ...]) -> SignalData:
         sampling_rate=1.0,
         channels=("Cz",),
     )
-    return SignalData(recordings, "made up", "", {})
 
 
 def figures(subjects: tuple[str, ...], errors: list[int]) -> dict:
-    data = data_of(subjects)
-    predicted = data.recordings.labels.copy()
+    recordings = recordings_of(subjects)
+    predicted = recordings.labels.copy()
     predicted[errors] = 1 - predicted[errors]
-    return _figures(data, np.arange(len(predicted)), np.eye(2)[predicted])
+    rows, chances = np.arange(len(predicted)), np.eye(2)[predicted]
+    return _figures(recordings, BaselinePredictions("", "", rows, chances, 0.0))
 
 
 def test_mean_and_sample_deviation_are_over_subjects():

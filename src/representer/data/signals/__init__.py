@@ -2,7 +2,7 @@
 
 from representer.data.signals.augmentation import augmented
 from representer.data.signals.mat import read_mat
-from representer.data.signals.mne_files import MarkedWindows, read_mne
+from representer.data.signals.mne_files import read_mne
 from representer.data.signals.npz import read_npz, write_npz
 from representer.data.signals.preparation import cut, resampled
 from representer.data.signals.reading import read_recordings
@@ -12,7 +12,6 @@ from representer.data.signals.synthetic import Coupling, default_couplings, synt
 
 __all__ = [
     "Coupling",
-    "MarkedWindows",
     "Recordings",
     "Standardization",
     "augmented",

@@ -5,37 +5,16 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from representer.data.signals.mne_layout import check_edf, check_fif, require_plausible
+from representer.data.signals.recordings import Recordings, recordings
 from representer.data.tables.source import regular_file
 from representer.errors import DataError, MissingExtraError
 from representer.printable import reason
 
 SUFFIXES = (".fif", ".edf", ".fif.gz")
-
-
-@dataclass(frozen=True)
-class MarkedWindows:
-    """The windows of one file.
-
-    Attributes:
-        signals: ``(N, C, T)`` in volts.
-        labels: The name of each window's event.
-        subject: The subject of all windows.
-        sampling_rate: In Hz.
-        channels: Names of the channels.
-    """
-
-    signals: np.ndarray
-    labels: list[str]
-    subject: str
-    sampling_rate: float
-    channels: tuple[str, ...]
 
 
 def read_mne(
@@ -44,7 +23,7 @@ def read_mne(
     events: Sequence[str] = (),
     start: float = 0.0,
     seconds: float | None = None,
-) -> MarkedWindows:
+) -> Recordings:
     """Read the windows of one ``.fif`` or ``.edf`` file.
 
     Epochs are used unchanged. A continuous recording is cut at its annotations: each gives one
@@ -58,9 +37,12 @@ def read_mne(
         start: Seconds from the onset of an event to the start of its window.
         seconds: Length of a window; by default the shortest duration of the selected annotations.
 
+    Returns:
+        The recordings of one subject, in volts; the classes are the names of the events.
+
     Raises:
-        DataError: If the file is missing or damaged, lacks one of the events, or is shorter than a
-            window.
+        DataError: If the file is missing or damaged, lacks one of the events, is shorter than a
+            window, or has samples that are not finite.
         MissingExtraError: If mne is not installed.
     """
     try:
@@ -85,13 +67,11 @@ def read_mne(
             file=path,
             fix="Shorten the windows with --window-seconds.",
         )
-    return MarkedWindows(
-        epochs.get_data(copy=False).astype(np.float32),
-        labels,
-        _subject(epochs.info, path),
-        float(epochs.info["sfreq"]),
-        tuple(epochs.ch_names),
-    )
+    signals, subjects = epochs.get_data(copy=False), [_subject(epochs.info, path)] * len(labels)
+    return recordings(
+        signals, labels, subjects, epochs.info["sfreq"], epochs.ch_names, file=path,
+        is_labeled=False,
+    )  # fmt: skip
 
 
 def _epochs(

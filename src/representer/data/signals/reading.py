@@ -59,37 +59,29 @@ def read_recordings(
     return _joined(list(zip(files, read, strict=True)), path, is_labeled)
 
 
-def _joined(
-    parts: list[tuple[Path, mne_files.MarkedWindows]], path: Path, is_labeled: bool
-) -> Recordings:
+def _joined(parts: list[tuple[Path, Recordings]], path: Path, is_labeled: bool) -> Recordings:
     """Concatenate the windows of several files, with the channels in the order of the first."""
-    first = parts[0][1]
-    samples = min(part.signals.shape[2] for _, part in parts)
-    signals = []
+    name, first = parts[0][0].name, parts[0][1]
     for file, part in parts:
         if part.sampling_rate != first.sampling_rate:
             raise DataError(
-                f"the sampling rate of subject {part.subject} is {part.sampling_rate:g} Hz, and "
-                f"that of {parts[0][0].name} {first.sampling_rate:g} Hz",
+                f"the sampling rate of subject {part.subjects[0]} is {part.sampling_rate:g} Hz, "
+                f"and that of {name} {first.sampling_rate:g} Hz",
                 file=file,
                 fix="Resample the files to one rate, as raw.resample does.",
             )
-        if sorted(part.channels) != sorted(first.channels):
-            other = sorted(set(part.channels) ^ set(first.channels))
+        if other := sorted(set(part.channels) ^ set(first.channels)):
             raise DataError(
-                f"its channels differ from those of {parts[0][0].name}; {', '.join(other)} are "
-                "in only one of the two",
+                f"its channels differ from those of {name}; {', '.join(other)} are in only one of "
+                "the two",
                 file=file,
                 fix="Pick the same channels in every file.",
             )
-        order = [part.channels.index(name) for name in first.channels]
-        signals.append(part.signals[:, order, :samples])
+    every = [part.in_order(first.channels) for _, part in parts]
+    samples = min(part.signals.shape[2] for part in every)
     return recordings(
-        np.concatenate(signals),
-        [label for _, part in parts for label in part.labels],
-        [part.subject for _, part in parts for _ in part.labels],
-        first.sampling_rate,
-        first.channels,
-        file=path,
-        is_labeled=is_labeled,
-    )
+        np.concatenate([part.signals[:, :, :samples] for part in every]),
+        np.concatenate([np.asarray(part.classes)[part.labels] for part in every]),
+        np.concatenate([part.subjects for part in every]),
+        first.sampling_rate, first.channels, file=path, is_labeled=is_labeled,
+    )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,14 @@ class BaselinePredictions:
     rows: NDArray[np.int64]
     probabilities: NDArray[np.float64]
     seconds: float
+
+
+def spectral_baselines(
+    recordings: Recordings, folds: Sequence[Fold], config: Any
+) -> list[BaselinePredictions]:
+    """Train and test the baselines of a `SignalConfig`; see `spectral_baseline`."""
+    views = VIEWS[config.baselines]
+    return [spectral_baseline(recordings, folds, config.standardize, view) for view in views]
 
 
 def spectral_baseline(

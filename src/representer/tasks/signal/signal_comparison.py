@@ -8,16 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from representer.errors import ArgumentError
 from representer.estimators.explanation import BOTH, NETWORK
 from representer.storage.run_folder import UnsavedRun
 from representer.tasks.comparison import BASELINES, MODEL, Comparison, Result, parts_of
-from representer.tasks.signal.signal_baseline import VIEWS, spectral_baseline
+from representer.tasks.signal.signal_baseline import spectral_baselines
 from representer.tasks.signal.signal_data import SignalData, prepare, standardized
 from representer.tasks.signal.signal_fold import FoldJob, new_estimator, train_fold
-from representer.tasks.signal.signal_folds import Fold, plan, subjects_of
+from representer.tasks.signal.signal_folds import plan, subjects_of
 
 # Options that do not change the results, or that a comparison sets itself.
 _WITHOUT_EFFECT = (
@@ -86,44 +84,27 @@ class SignalComparison(Comparison):
 
     def run(self, split: int, unit: str) -> list[Result]:
         """Train and test some rows on one fold, see `Comparison`."""
-        fold = plan(self.data.recordings, replace(self.config, folds=self.folds))[split]
-        if unit == BASELINES:
-            return self._baselines(fold)
-        options = {"answer": BOTH} if unit == MODEL else {"answer": NETWORK, **self.variants[unit]}
-        results = self._train(replace(self.config, **options), fold)
-        return results if unit == MODEL else [replace(results[0], name=unit)]
-
-    def _train(self, config: Any, fold: Fold) -> list[Result]:
-        started = time.perf_counter()
-        recordings = standardized(self.data.recordings, config)
-        job = FoldJob(replace(config, resume=False), fold, Path())
-        trained = train_fold(UnsavedRun(), job, SignalData(recordings, self.data.digest))
-        seconds = time.perf_counter() - started
-        signals = recordings.signals[trained.rows["test"]]
-        return [
-            self._result(trained.rows, name, own, part.predict_proba(signals))
-            for name, own, part in parts_of(trained.estimator, seconds)
-        ]
-
-    def _baselines(self, fold: Fold) -> list[Result]:
-        recordings = self.data.recordings
+        recordings, started = self.data.recordings, time.perf_counter()
+        fold = plan(recordings, replace(self.config, folds=self.folds))[split]
         rows = fold.parts(recordings)
-        every = [
-            spectral_baseline(recordings, [fold], self.config.standardize, view)
-            for view in VIEWS[self.config.baselines]
-        ]
-        return [
-            self._result(rows, one.name, one.seconds, one.probabilities, is_baseline=True)
-            for one in every
-        ]
-
-    def _result(
-        self, rows: dict[str, np.ndarray], name: str, seconds: float, probabilities: np.ndarray,
-        *, is_baseline: bool = False,
-    ) -> Result:  # fmt: skip
-        wrong = probabilities.argmax(axis=1) != self.data.recordings.labels[rows["test"]]
-        train = len(rows["train"]) + len(rows["valid"])
-        return Result(name, wrong.astype(float).tolist(), seconds, train, is_baseline)
+        if unit == BASELINES:
+            every = spectral_baselines(recordings, [fold], self.config)
+            tested = [(one.name, one.seconds, one.probabilities) for one in every]
+        else:
+            options = {"answer": NETWORK, **self.variants.get(unit, {})}
+            options = {"answer": BOTH} if unit == MODEL else options
+            config = replace(self.config, resume=False, **options)
+            data = replace(self.data, recordings=standardized(recordings, config))
+            estimator = train_fold(UnsavedRun(), FoldJob(config, fold, Path()), data).estimator
+            signals = data.recordings.signals[rows["test"]]
+            parts = parts_of(estimator, time.perf_counter() - started)
+            tested = [(name, own, part.predict_proba(signals)) for name, own, part in parts]
+        labels, train = recordings.labels[rows["test"]], len(rows["train"]) + len(rows["valid"])
+        results = []
+        for name, seconds, chances in tested:
+            wrong = (chances.argmax(axis=1) != labels).astype(float).tolist()
+            results.append(Result(name, wrong, seconds, train, is_baseline=unit == BASELINES))
+        return [replace(results[0], name=unit)] if unit in self.variants else results
 
 
 comparison = SignalComparison.read

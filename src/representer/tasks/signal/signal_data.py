@@ -23,7 +23,6 @@ from representer.tasks.signal.signal_folds import subjects_of
 from representer.tasks.signal.signal_task import SignalReading
 
 DEMO_SOURCE = "synthetic recordings"
-_DEMO_SUBJECTS, _DEMO_WINDOWS, _DEMO_SECONDS = 6, 60, 2.0
 
 
 @dataclass(frozen=True)
@@ -82,19 +81,27 @@ def prepare(config: Any) -> SignalData:
     if not config.demo and config.data is None:
         raise ArgumentError("data", None, "a file of recordings, or --demo")
     source = DEMO_SOURCE if config.demo else str(config.data)
-    if (array := config.signals or config.labels) and Path(source).suffix not in (".npz", ".mat"):
-        name = "signals" if config.signals else "labels"
-        raise ArgumentError(name, array, "nothing, since only .npz and .mat files have arrays")
-    given = (
-        demo_recordings(config.seed) if config.demo else read_given(source, **reading_of(config))
-    )
+    for name in ("signals", "labels"):
+        if (array := getattr(config, name)) and Path(source).suffix not in (".npz", ".mat"):
+            raise ArgumentError(name, array, "nothing, since only .npz and .mat files have arrays")
+    if config.demo:  # classes differ in phase, not in power
+        given = synthetic_recordings(subjects=6, windows=60, seconds=2.0, seed=config.seed)
+    else:
+        given = read_given(source, **reading_of(config))
     made = at_rate(given, config.resample or given.sampling_rate, source)
     if config.window_seconds:
         made = cut(made, config.window_seconds, file=source)
-    _check_steps(made, config.stride, source)
-    single = given.one_class_subjects()
-    if single:
-        say(f"{source}: {_single(single)}; their accuracies are less informative")
+    if (samples := made.signals.shape[2]) < config.stride:
+        raise DataError(
+            f"window 0 of subject {made.subjects[0]} has {samples} samples, fewer than the "
+            f"{config.stride} of one step",
+            file=source,
+            fix="Use longer windows or a smaller --stride.",
+        )
+    if single := given.one_class_subjects():
+        named = ", ".join(single[:5]) + (", …" if len(single) > 5 else "")
+        who = f"subject {named} has" if len(single) == 1 else f"subjects {named} have"
+        say(f"{source}: {who} windows of one class; their accuracies are less informative")
     if config.standardize == "subject" and set(single) == set(subjects_of(made)):
         say("--standardize subject removes the differences between such subjects; "
             "window and training do not")  # fmt: skip
@@ -112,13 +119,6 @@ def prepare(config: Any) -> SignalData:
         "one_class_subjects": single,
     }
     return SignalData(made, digest_of(made), source, report)
-
-
-def demo_recordings(seed: int) -> Recordings:
-    """Return the recordings of the demo: classes differ in phase, not in power."""
-    return synthetic_recordings(
-        subjects=_DEMO_SUBJECTS, windows=_DEMO_WINDOWS, seconds=_DEMO_SECONDS, seed=seed
-    )
 
 
 def standardized(recordings: Recordings, config: Any) -> Recordings:
@@ -176,20 +176,3 @@ def at_rate(recordings: Recordings, sampling_rate: float, source: str | Path) ->
         return recordings
     say(f"{source}: resampled from {recordings.sampling_rate:g} Hz to {sampling_rate:g} Hz")
     return resampled(recordings, sampling_rate)
-
-
-def _check_steps(recordings: Recordings, stride: int, source: str) -> None:
-    samples = recordings.signals.shape[2]
-    if samples < stride:
-        raise DataError(
-            f"window 0 of subject {recordings.subjects[0]} has {samples} samples, fewer than the "
-            f"{stride} of one step",
-            file=source,
-            fix="Use longer windows or a smaller --stride.",
-        )
-
-
-def _single(subjects: list[str]) -> str:
-    named = ", ".join(subjects[:5]) + (", …" if len(subjects) > 5 else "")
-    verb = "has" if len(subjects) == 1 else "have"
-    return f"{'subject' if len(subjects) == 1 else 'subjects'} {named} {verb} windows of one class"

@@ -12,7 +12,6 @@ import torch
 from representer.data.signals import Recordings
 from representer.estimators import SignalClassifier
 from representer.explain import (
-    WaveletCard,
     band_importance,
     combined_lags,
     phase_lags,
@@ -44,26 +43,18 @@ def describe_filters(
         each class for the models of the folds, empty if windows are too short.
     """
     trained = estimators_of(folder, folds)
-    described: dict[str, Any] = {
-        "channels": list(recordings.channels),
-        "cards": [],
-        "recurring": [],
-    }
+    described: dict[str, Any] = {"cards": [], "recurring": []}
     if is_wavelet:
+        cards, *every = (
+            wavelet_cards(one.network_.cell) for one in (SignalClassifier.load(folder), *trained)
+        )
         described["cards"] = [
-            _card(card)
-            for card in wavelet_cards(SignalClassifier.load(folder).network_.cell)[:SHOWN]
+            {k: v.round(6).tolist() if isinstance(v, np.ndarray) else v for k, v in vars(c).items()}
+            for c in cards[:SHOWN]
         ]
-        every = [wavelet_cards(one.network_.cell) for one in trained]
         described["recurring"] = [vars(row) for row in recurring_oscillations(every)][:SHOWN]
+    described["channels"] = list(recordings.channels)
     return described | _oscillations(recordings, folds, trained)
-
-
-def _card(card: WaveletCard) -> dict[str, Any]:
-    return {
-        name: value.round(6).tolist() if isinstance(value, np.ndarray) else value
-        for name, value in vars(card).items()
-    }
 
 
 def _oscillations(
@@ -74,24 +65,24 @@ def _oscillations(
         return {"importance": None, "lags": []}
     tested = [_windows(recordings, fold, one) for fold, one in zip(folds, trained, strict=True)]
     highest = min(HIGHEST, recordings.sampling_rate / 2)
+    networks, rate = [one.network_ for one in trained], recordings.sampling_rate
     bands = [
-        band_importance(
-            one.network_, *windows, recordings.sampling_rate, width=width, highest=highest
-        )
-        for one, windows in zip(trained, tested, strict=True)
+        band_importance(network, *windows, rate, width=width, highest=highest)
+        for network, windows in zip(networks, tested, strict=True)
     ]
     mean = bands[0]._replace(loss=torch.stack([one.loss for one in bands]).mean(0))
     best = float(mean.frequencies[mean.loss.argmax()])
-    wide = min(4 * width, recordings.sampling_rate / 2 - width)
-    lags = [
-        combined_lags(
+    wide = min(4 * width, rate / 2 - width)
+    lags = []
+    for label, name in enumerate(recordings.classes):
+        combined = combined_lags(
             [
-                phase_lags(one.network_, signals, label, best, recordings.sampling_rate, width=wide)
-                for one, (signals, _) in zip(trained, tested, strict=True)
+                phase_lags(network, signals, label, best, rate, width=wide)
+                for network, (signals, _) in zip(networks, tested, strict=True)
             ]
         )
-        for label in range(len(recordings.classes))
-    ]
+        own = {"lags": combined.lags.tolist(), "weights": combined.weights.tolist()}
+        lags.append({"class": name} | own)
     return {
         "importance": {
             "frequencies": mean.frequencies.tolist(),
@@ -99,10 +90,7 @@ def _oscillations(
             "best": best,
             "center": mean.center,
         },
-        "lags": [
-            {"class": name, "lags": lag.lags.tolist(), "weights": lag.weights.tolist()}
-            for name, lag in zip(recordings.classes, lags, strict=True)
-        ],
+        "lags": lags,
     }
 
 

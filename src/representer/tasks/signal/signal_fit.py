@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from representer.printable import say
@@ -10,15 +10,10 @@ from representer.report.standing import parts_sentence
 from representer.storage.run_folder import RunFolder
 from representer.tasks.options import as_yaml
 from representer.tasks.run_flow import named, opened, publish
-from representer.tasks.signal.signal_baseline import VIEWS, spectral_baseline
+from representer.tasks.signal.signal_baseline import spectral_baselines
 from representer.tasks.signal.signal_data import SignalData, prepare, standardized
 from representer.tasks.signal.signal_filters import describe_filters
-from representer.tasks.signal.signal_fold import (
-    FoldJob,
-    TrainedFold,
-    new_estimator,
-    train_fold,
-)
+from representer.tasks.signal.signal_fold import FoldJob, TrainedFold, new_estimator, train_fold
 from representer.tasks.signal.signal_folds import final_fold, plan
 from representer.tasks.signal.signal_loso import run_loso
 from representer.tasks.signal.signal_results import details_of, metrics_of, summary
@@ -42,30 +37,25 @@ def fit(config: Any) -> dict[str, Any]:
     """
     config = named(config, "signal-demo", "signal")
     data = prepare(config)
-    folds = plan(data.recordings, config)
-    estimator = new_estimator(config, data.recordings, 0)
+    recordings, folds = data.recordings, plan(data.recordings, config)
+    estimator = new_estimator(config, recordings, 0)
     if estimator.has_network:
         estimator.new_network(0)  # raises now what would fail later
     with opened(config) as run:
         if not (run.path / "config.yaml").exists():
             run.write_text("config.yaml", as_yaml(config))
-        run.write_json("splits.json", {"folds": [fold.to_dict() for fold in folds]})
-        say(f"{len(folds)} folds of {len(data.recordings)} windows, {data.recordings.seconds:g} s "
+        run.write_json("splits.json", {"folds": [asdict(fold) for fold in folds]})
+        say(f"{len(folds)} folds of {len(recordings)} windows, {recordings.seconds:g} s "
             f"each, of {len(data.report['subjects'])} subjects")  # fmt: skip
-        result = run_loso(data.recordings, config, run.path)
-        shared = SignalData(standardized(data.recordings, config), data.digest)
+        result = run_loso(recordings, config, run.path)
+        shared = replace(data, recordings=standardized(recordings, config))
         final = train_final(run, config, shared)
-        baselines = [
-            spectral_baseline(data.recordings, folds, config.standardize, view)
-            for view in VIEWS[config.baselines]
-        ]
-        metrics = metrics_of(config, data, result, final, baselines)
+        metrics = metrics_of(data, result, final, spectral_baselines(recordings, folds, config))
         run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
         details = details_of(config, data, final)
         if estimator.has_network:
-            is_wavelet = config.filters == "wavelet"
             details["filters"] = describe_filters(
-                shared.recordings, run.path, result.folds, is_wavelet=is_wavelet
+                shared.recordings, run.path, result.folds, is_wavelet=config.filters == "wavelet"
             )
         about = parts_sentence(metrics["parts"])
         return publish(run, metrics, details, [summary(metrics), about, metrics["verdict"]])

@@ -96,11 +96,8 @@ class FoldResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serializable dict."""
-        arrays = {
-            "rows": self.rows.tolist(),
-            "probabilities": self.probabilities.round(7).tolist(),
-        }
-        return {**vars(self), "fold": self.fold.to_dict(), **arrays}
+        chances = self.probabilities.round(7).tolist()
+        return asdict(self) | {"rows": self.rows.tolist(), "probabilities": chances}
 
     @classmethod
     def from_dict(cls, described: dict[str, Any]) -> FoldResult:
@@ -245,5 +242,5 @@ def _settings(job: FoldJob, data: SignalData) -> dict[str, Any]:
     target = Classes(data.recordings.classes)
     trainer = trainer_config(SignalClassifier(**parameters), target, train, valid, job.seed)
     chosen = determining(job.config, trainer, _OPTIONS_WITHOUT_EFFECT_ON_TRAINING)
-    about = {"fold": job.fold.to_dict(), "data": data.digest, "trainer": trainer.settings()}
+    about = {"fold": asdict(job.fold), "data": data.digest, "trainer": trainer.settings()}
     return plain(chosen | about)

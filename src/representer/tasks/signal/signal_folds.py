@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +45,6 @@ class Fold:
                     raise ArgumentError("subject", subject, expected)
         if not self.train:
             raise ArgumentError("train", (), f"at least one subject in fold {self.name!r}")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-serializable dict."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
     def folder_name(self, number: int) -> str:
         """Return the name of the fold's folder: its number, and its name with safe characters."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from representer.data.signals import Recordings
 from representer.estimators.explanation import Part
 from representer.estimators.results import model_name, parameter_counts
 from representer.report.metrics import classification_metrics
@@ -24,7 +25,6 @@ from representer.tasks.signal.signal_task import DEMO, SIGNAL, SignalConfig
 
 
 def metrics_of(
-    config: Any,
     data: SignalData,
     result: LosoResult,
     final: TrainedFold,
@@ -32,11 +32,10 @@ def metrics_of(
 ) -> dict[str, Any]:
     """Return metrics.json: metrics over all folds and by subject, for model and baselines."""
     recordings, training = data.recordings, final.training
-    own = _figures(data, result.rows, result.probabilities)
-    parts = _parts(result.folds)
+    own, parts = _figures(recordings, result), _parts(result.folds)
     others = []
     for one in baselines:
-        figures = _figures(data, one.rows, one.probabilities)
+        figures = _figures(recordings, one)
         about = {"name": one.name, "description": one.description, "seconds": one.seconds}
         difference = paired_over_subjects(own["by_subject"], figures["by_subject"])
         others.append(about | figures | {"difference": difference})
@@ -52,10 +51,7 @@ def metrics_of(
                 "valid": list(fold.fold.valid),
                 "windows": len(fold.rows),
                 "accuracy": fold.accuracy(recordings),
-                "epochs": fold.epochs,
-                "best_epoch": fold.best_epoch,
-                "stopped_by": fold.stopped_by,
-                "seconds": fold.seconds,
+                **{k: getattr(fold, k) for k in ("epochs", "best_epoch", "stopped_by", "seconds")},
             }
             for fold in result.folds
         ],
@@ -85,16 +81,13 @@ def details_of(config: Any, data: SignalData, final: TrainedFold) -> dict[str, A
 
 def summary(metrics: dict[str, Any]) -> str:
     """Return the closing table for the terminal."""
-    rows = [
-        (metrics["model"], metrics),
-        *((other["name"], other) for other in metrics["baselines"]),
-    ]
-    width = max(len(name) for name, _ in rows)
+    rows = [metrics | {"name": metrics["model"]}, *metrics["baselines"]]
+    width = max(len(row["name"]) for row in rows)
     lines = [f"{'':<{width}}  subjects  accuracy (mean ± std)        all windows  training"]
     lines += [
-        f"{name:<{width}}  {len(row['by_subject']):8}  {row['mean']:.3f} ± {row['deviation']:.3f}"
-        f"{'':<14}{row['test']['accuracy']:.3f}      {row['seconds']:7.1f} s"
-        for name, row in rows
+        f"{row['name']:<{width}}  {len(row['by_subject']):8}  {row['mean']:.3f} ± "
+        f"{row['deviation']:.3f}{'':<14}{row['test']['accuracy']:.3f}      {row['seconds']:7.1f} s"
+        for row in rows
     ]
     return "\n".join(lines)
 
@@ -125,12 +118,12 @@ def _parts(folds: Sequence[FoldResult]) -> dict[str, Part]:
     }
 
 
-def _figures(data: SignalData, rows: np.ndarray, probabilities: np.ndarray) -> dict[str, Any]:
-    recordings = data.recordings
-    by_subject = accuracy_by_subject(recordings, rows, probabilities.argmax(axis=1))
-    accuracies: Sequence[float] = list(by_subject.values())
+def _figures(recordings: Recordings, tested: LosoResult | BaselinePredictions) -> dict[str, Any]:
+    rows, chances = tested.rows, tested.probabilities
+    by_subject = accuracy_by_subject(recordings, rows, chances.argmax(axis=1))
+    accuracies = [*by_subject.values()]
     return {
-        "test": classification_metrics(recordings.labels[rows], probabilities, recordings.classes),
+        "test": classification_metrics(recordings.labels[rows], chances, recordings.classes),
         "by_subject": by_subject,
         "mean": float(np.mean(accuracies)),
         "deviation": float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else 0.0,

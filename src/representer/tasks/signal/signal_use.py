@@ -44,12 +44,12 @@ class Windows(Objects):
 def windows_of(recordings: Recordings, source: str | Path) -> Windows:
     """Return the windows of recordings; those of a file without classes have no use for labels."""
     labels = [recordings.classes[label] for label in recordings.labels.tolist()]
-    numbers, subjects = [*range(len(recordings))], recordings.subjects.tolist()
-    rows = [*zip(subjects, numbers, strict=True)]
-    table = Grid(["subject", "window"], rows, numbers, [], True, False, [])
+    numbers = [*range(len(recordings))]
+    rows = [*zip(recordings.subjects.tolist(), numbers, strict=True)]
     return Windows(
         str(source), str(source), list(recordings.signals), labels, numbers, rows=numbers,
-        table=table, has_lines=False, recordings=recordings,
+        table=Grid(["subject", "window"], rows, numbers, [], True, False, []), has_lines=False,
+        recordings=recordings,
     )  # fmt: skip
 
 
