@@ -25,6 +25,8 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from representer.ops import OPS
+from representer.ops.rkm_scan.samples import CELLS
+from representer.ops.rkm_scan.samples import tensors as cell_tensors
 from representer.ops.string_scan.samples import CHAINS
 from representer.ops.string_scan.samples import tensors as string_tensors
 from representer.ops.walk_aggregate.samples import tensors as walk_tensors
@@ -70,6 +72,11 @@ def walk(parts: str, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[str, A
     return walk_tensors((500, 1000, 6, 200), parts, dtype), {}
 
 
+def cell(name: str, options: str, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    made = cell_tensors(CELLS[name], (4, 2, 640), options, dtype)
+    return {"weight": None, **made}, {"cell": CELLS[name]}
+
+
 Make = Callable[[torch.dtype], tuple[dict[str, Tensor], dict[str, Any]]]
 CASES: dict[str, Make] = {
     "gated_scan": gated,
@@ -77,6 +84,9 @@ CASES: dict[str, Make] = {
     "string_scan first_gated": partial(string, "first_gated", ""),
     "string_scan third_given": partial(string, "third_given", ""),
     "string_scan fifth_exact": partial(string, "fifth_exact", ""),
+    "rkm_scan rkm_lstm": partial(cell, "rkm_lstm", "input"),
+    "rkm_scan lstm norm": partial(cell, "lstm", "input norm hold lengths"),
+    "rkm_scan rkm_gaussian": partial(cell, "rkm_gaussian", "norm hold lengths"),
     "kernel_activation abs": partial(activation, "abs"),
     "kernel_activation gaussian": partial(activation, "gaussian"),
     "walk_aggregate shift": partial(walk, "shift"),
@@ -98,7 +108,7 @@ def compiled(make: Make, op: str, dtype: torch.dtype) -> Iterator[tuple[str, Any
     JITFunction.__getitem__ = launcher
     tensors, options = make(dtype)
     for x in tensors.values():
-        if x.is_floating_point():
+        if x is not None and x.is_floating_point():
             x.requires_grad_()
     results = OPS[op].function(**tensors, **options, backend="triton")
     results = (results,) if isinstance(results, Tensor) else results
@@ -136,8 +146,8 @@ def main(arguments: list[str]) -> None:
             for dtype in (torch.bfloat16, torch.float32)[: 2 if arguments else 1]:
                 for name, kernel in compiled(make, case.split()[0], dtype):
                     label = f"{case} {str(dtype).removeprefix('torch.')} {name}"
-                    again = f"{label} again"  # a kernel may run twice
-                    found[again if label in found else label] = usage(kernel)
+                    used = usage(kernel)
+                    found[label if found.get(label, used) == used else f"{label} again"] = used
     lines = [f"  {json.dumps(label)}: {json.dumps(used)}" for label, used in found.items()]
     kernels = "{\n" + ",\n".join(lines) + "\n }"
     content = f'{{\n "triton": "{triton.__version__}",\n "kernels": {kernels}\n}}'

@@ -9,13 +9,15 @@ from torch import Tensor
 
 from representer import functional
 from representer.functional import Cell
-from representer.ops import core
+from representer.ops import core, gpu
 from representer.ops.checks import may_need_gradient
 from representer.ops.op import Backend, Op
 from representer.ops.rkm_scan import cpp, gradient, reference
 from representer.ops.rkm_scan.reference import ALL, CELLS, NOTHING, Operands, Results, sizes
 from representer.ops.rkm_scan.samples import samples
 from representer.ops.table import Table
+
+MOST_NORMALIZED = 4096  # units, which one program of a GPU normalizes
 
 
 def rkm_scan(
@@ -96,7 +98,15 @@ def _definition(
     return functional.rkm_scan(z, weight, h0, c0, **options)
 
 
+def _refuses(p: Operands) -> str:
+    """Return why the GPU kernels cannot run a call, or "" if they can."""
+    if p.norm is not None and p.h0.shape[1] > MOST_NORMALIZED:
+        return f"normalizes up to {MOST_NORMALIZED} units, not {p.h0.shape[1]}"
+    return gpu.refuses(p)
+
+
 OP = Op("rkm_scan", rkm_scan, _definition, samples)
 OP.register(Table(Operands, Results, sizes))
 OP.add_backend(Backend("reference", (), reference.forward, gradient.backward))
+OP.add_backend(gpu.backend("rkm_scan", _refuses))
 OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, cpp.refuses))
