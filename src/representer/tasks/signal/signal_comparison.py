@@ -17,11 +17,7 @@ from representer.tasks.signal.signal_data import SignalData, prepare, standardiz
 from representer.tasks.signal.signal_fold import FoldJob, new_estimator, train_fold
 from representer.tasks.signal.signal_folds import plan, subjects_of
 
-# Options that do not change the results, or that a comparison sets itself.
-_WITHOUT_EFFECT = (
-    "data", "out", "resume", "demo", "answer", "jobs", "threads", "device", "folds",
-    "test_subjects",
-)  # fmt: skip
+_SET_HERE = ("jobs", "folds", "test_subjects")  # by the comparison itself
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +74,7 @@ class SignalComparison(Comparison):
     @property
     def settings(self) -> dict[str, Any]:
         """The options, the recordings and the number of folds."""
-        chosen = self.config.to_dict()
-        options = {name: value for name, value in chosen.items() if name not in _WITHOUT_EFFECT}
+        options = {name: own for name, own in self.options().items() if name not in _SET_HERE}
         return {"task": "signal", **options, "data": self.data.digest, "folds": self.folds}
 
     def run(self, split: int, unit: str) -> list[Result]:
