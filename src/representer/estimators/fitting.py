@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from representer.errors import ArgumentError
-from representer.estimators.parameters import AUTO, TrainingParameters
+from representer.estimators.parameters import AUTO, TrainingParameters, in_common
 from representer.estimators.targets import Numbers, Target
 from representer.storage.tensor_file import forms_of, require_same_forms
 from representer.training import generators
@@ -105,26 +106,23 @@ def trainer_config(
     monitor, direction = monitored(parameters, target, len(valid.objects))
     steps_per_epoch = -(-count // batch_size_for(parameters, count))
     epochs = parameters.epochs or epochs_for(steps_per_epoch)
-    patience = max(3, epochs // 5) if parameters.patience is None else parameters.patience
-    return TrainerConfig(
-        epochs=epochs,
-        max_steps=parameters.max_steps or None,
-        evaluate_every=parameters.evaluate_every or None,
-        lr=parameters.lr,
-        lr_decay=None if parameters.lr_decay == 1 else parameters.lr_decay,
-        weight_decay=parameters.weight_decay,
-        clip_norm=parameters.clip_norm or None,
-        clip_value=parameters.clip_value or None,
-        patience=(patience or None) if len(valid.objects) else None,
-        time_limit=parameters.time_limit,
-        monitor=monitor,
-        direction=direction,
-        seed=seed,
-        threads=parameters.n_jobs,
-        save_every_epochs=parameters._save_every_epochs,
-        device=parameters.device,  # type: ignore[arg-type]
-        show_progress=parameters.verbose > 0,
-    )
+    config = trainer_options(parameters, epochs, seed, monitor=monitor, direction=direction)
+    return config if len(valid.objects) else replace(config, patience=None)
+
+
+def trainer_options(
+    parameters: TrainingParameters, epochs: int, seed: int, **others: Any
+) -> TrainerConfig:
+    """Return the configuration of the trainer for a number of epochs, in which 0 is no limit."""
+    chosen = in_common(parameters, TrainerConfig)
+    if parameters.patience is None:
+        chosen["patience"] = max(3, epochs // 5)
+    for name in ("max_steps", "evaluate_every", "clip_norm", "clip_value", "patience"):
+        chosen[name] = chosen[name] or None
+    chosen |= {"epochs": epochs, "seed": seed, "threads": parameters.n_jobs}
+    chosen["lr_decay"] = None if parameters.lr_decay == 1 else parameters.lr_decay
+    chosen["save_every_epochs"] = parameters._save_every_epochs
+    return TrainerConfig(**chosen | {"show_progress": parameters.verbose > 0} | others)
 
 
 def monitored(

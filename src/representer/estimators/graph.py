@@ -15,6 +15,7 @@ from representer.estimators.graph_parameters import DECAYS, MAX_MEMBERS, GraphPa
 from representer.estimators.graph_reading import PlainGraph, read_graphs
 from representer.estimators.kernel_selection import CANDIDATES
 from representer.estimators.kinds import Classifier, Regressor
+from representer.estimators.parameters import in_common
 from representer.estimators.pool import Explained
 from representer.estimators.supervised import SupervisedEstimator
 from representer.estimators.targets import columns_of
@@ -66,21 +67,9 @@ class GraphEnsembleEstimator(GraphParameters, SupervisedEstimator):
 
     def _configure(self, inputs: Any, width: int) -> EnsembleConfig:
         in_channels, edge_dim = self._widths(inputs)
-        return EnsembleConfig(
-            in_channels=in_channels,
-            outputs=width,
-            edge_dim=edge_dim,
-            network=self.network,
-            hidden_size=self.hidden_size,
-            depth=self.depth,
-            order=self.order,
-            decay=self.decay if self.decay in DECAYS else float(self.decay),
-            readout=self.readout,  # type: ignore[arg-type]
-            gate_scale=self.gate_scale,
-            initial=self.initial,
-            dropout=self.dropout,
-            members=self.members,
-        )
+        own = {"in_channels": in_channels, "outputs": width, "edge_dim": edge_dim}
+        decay = self.decay if self.decay in DECAYS else float(self.decay)
+        return EnsembleConfig(**in_common(self, EnsembleConfig) | own | {"decay": decay})
 
     @staticmethod
     def _make(config: EnsembleConfig) -> GraphEnsemble:

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from representer.data.language import Level, fixed_segments, fold, variable_segments
 from representer.errors import ArgumentError, DataError
 from representer.estimators.carried_state import CarriedState, detached, example_state
-from representer.estimators.fitting import epochs_for
+from representer.estimators.fitting import epochs_for, trainer_options
 from representer.estimators.language_parameters import LanguageParameters
 from representer.estimators.language_predictors import figures, negative_log_likelihood
-from representer.estimators.parameters import DECAYS
+from representer.estimators.parameters import DECAYS, in_common
 from representer.functional import activation_regularization
 from representer.models import LanguageModel, LanguageModelConfig
 from representer.training import generators
@@ -34,28 +34,14 @@ def network_config(parameters: LanguageParameters, vocabulary_size: int) -> Lang
         ArgumentError: If a value is out of its range.
     """
     p = parameters
-    return LanguageModelConfig(
-        vocabulary_size=vocabulary_size,
-        embedding_size=p.embedding_size or p.hidden_size,
-        hidden_size=p.hidden_size,
-        num_layers=p.num_layers,
-        cell=p.cell,
-        order=p.order,
-        combine=p.combine,  # type: ignore[arg-type]
-        decay=p.decay if p.decay in DECAYS else float(p.decay),  # type: ignore[arg-type]
-        highway=p.highway,
-        filter_length=p.filter_length,
-        layer_norm=p.layer_norm,
-        embedding_dropout=p.embedding_dropout,
-        input_dropout=p.input_dropout,
-        layer_dropout=p.layer_dropout,
-        output_dropout=p.output_dropout,
-        is_locked=p.locked,
-        rnn_dropout=p.rnn_dropout,
-        weight_dropout=p.weight_dropout,
-        cutoffs=tuple(p.cutoffs),
-        initial=p.initial,  # type: ignore[arg-type]
-    )
+    own = {
+        "vocabulary_size": vocabulary_size,
+        "embedding_size": p.embedding_size or p.hidden_size,
+        "decay": p.decay if p.decay in DECAYS else float(p.decay),
+        "is_locked": p.locked,
+        "cutoffs": tuple(p.cutoffs),
+    }
+    return LanguageModelConfig(**in_common(p, LanguageModelConfig) | own)
 
 
 def streams_for(parameters: LanguageParameters, tokens: int) -> int:
@@ -85,27 +71,9 @@ def trainer_config(parameters: LanguageParameters, tokens: int, seed: int) -> Tr
     """Return the configuration of the trainer; what is not given follows the number of tokens."""
     p = parameters
     epochs = p.epochs or epochs_for(tokens // (streams_for(p, tokens) * p.unroll))
-    patience = max(3, epochs // 5) if p.patience is None else p.patience
-    return TrainerConfig(
-        epochs=epochs,
-        max_steps=p.max_steps or None,
-        evaluate_every=p.evaluate_every or None,
-        lr=p.lr,
-        lr_decay=p.lr_decay if p.lr_decay != 1 else None,
-        lr_decay_from=p.lr_decay_from,
-        weight_decay=p.weight_decay,
-        clip_norm=p.clip_norm or None,
-        clip_value=p.clip_value or None,
-        patience=patience or None,
-        nonmonotone=RECENT if p.optimizer == "asgd" else None,
-        time_limit=p.time_limit,
-        monitor="valid_loss",
-        direction="min",
-        seed=seed,
-        threads=p.n_jobs,
-        device=p.device,  # type: ignore[arg-type]
-        show_progress=p.verbose > 0,
-    )
+    averaged = {"nonmonotone": RECENT if p.optimizer == "asgd" else None}
+    loss = {"monitor": "valid_loss", "direction": "min"}
+    return trainer_options(p, epochs, seed, **loss, **averaged)
 
 
 def optimizer_for(parameters: LanguageParameters, model: nn.Module) -> torch.optim.Optimizer | None:

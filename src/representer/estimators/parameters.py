@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
 from typing import Any
 
@@ -108,6 +108,12 @@ class TargetParameters(TrainingParameters):
         require_choices(self, answer=ANSWERS)
         is_level = self.conformal is None or 0 < self.conformal < 1
         require(self, "conformal", is_level, "a number between 0 and 1, or None")
+
+
+def in_common(parameters: Any, configuration: type[Any]) -> dict[str, Any]:
+    """Return the values of the parameters that a configuration has under the same names."""
+    names = [one.name for one in fields(configuration)]
+    return {name: getattr(parameters, name) for name in names if hasattr(parameters, name)}
 
 
 def require(parameters: Any, name: str, is_fine: bool, expected: str) -> None:
