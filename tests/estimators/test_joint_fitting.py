@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from representer.errors import ArgumentError, CheckpointError, DataError
 from representer.estimators import TextClassifier, TextRegressor, load, softmax_regression
 from representer.estimators.classes import Classes
+from representer.estimators.fitting import outputs_of
 from representer.estimators.kernel_machine import KernelMachine
 from representer.estimators.kernel_selection import fit_machine, select, splits_of
 from representer.estimators.kinds import Classifier
@@ -63,6 +64,16 @@ def test_both_is_the_weighted_sum_of_the_two_scores():
     np.testing.assert_allclose(both._predicted(TEXTS), expected, rtol=1e-12)
     assert both.answer == "both"
     assert sum(both.share_.values()) == 1
+
+
+def test_the_weights_are_found_on_the_validation_part():
+    texts, labels = ["a good film", "the bad sea", "bad", "good good play"], ["+", "-", "+", "-"]
+    model = TextClassifier(**SMALL).fit(TEXTS, LABELS, validation=(texts, labels))
+    outputs = outputs_of(model.network_, model.inputs_, model.inputs_.encode(texts))
+    expected = model.target_.metrics(outputs, model.target_.encode(labels))["valid_loss"]
+    assert model.pool_.network_loss == pytest.approx(expected, rel=1e-9)
+    best = min(row["valid_loss"] for row in model.history_)
+    assert model.pool_.network_loss == pytest.approx(best, rel=1e-6)
 
 
 @pytest.mark.parametrize("answer", ["kernel", "network"])
