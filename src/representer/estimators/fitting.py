@@ -122,7 +122,8 @@ def trainer_options(
     chosen |= {"epochs": epochs, "seed": seed, "threads": parameters.n_jobs}
     chosen["lr_decay"] = None if parameters.lr_decay == 1 else parameters.lr_decay
     chosen["save_every_epochs"] = parameters._save_every_epochs
-    return TrainerConfig(**chosen | {"show_progress": parameters.verbose > 0} | others)
+    chosen["show_progress"] = parameters.verbose > 0
+    return TrainerConfig(**chosen | others)
 
 
 def monitored(

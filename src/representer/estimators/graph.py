@@ -67,9 +67,9 @@ class GraphEnsembleEstimator(GraphParameters, SupervisedEstimator):
 
     def _configure(self, inputs: Any, width: int) -> EnsembleConfig:
         in_channels, edge_dim = self._widths(inputs)
-        own = {"in_channels": in_channels, "outputs": width, "edge_dim": edge_dim}
-        decay = self.decay if self.decay in DECAYS else float(self.decay)
-        return EnsembleConfig(**in_common(self, EnsembleConfig) | own | {"decay": decay})
+        own: dict[str, Any] = {"in_channels": in_channels, "outputs": width, "edge_dim": edge_dim}
+        own["decay"] = self.decay if self.decay in DECAYS else float(self.decay)
+        return EnsembleConfig(**in_common(self, EnsembleConfig) | own)
 
     @staticmethod
     def _make(config: EnsembleConfig) -> GraphEnsemble:

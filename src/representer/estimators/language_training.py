@@ -34,7 +34,7 @@ def network_config(parameters: LanguageParameters, vocabulary_size: int) -> Lang
         ArgumentError: If a value is out of its range.
     """
     p = parameters
-    own = {
+    own: dict[str, Any] = {
         "vocabulary_size": vocabulary_size,
         "embedding_size": p.embedding_size or p.hidden_size,
         "decay": p.decay if p.decay in DECAYS else float(p.decay),
@@ -71,9 +71,9 @@ def trainer_config(parameters: LanguageParameters, tokens: int, seed: int) -> Tr
     """Return the configuration of the trainer; what is not given follows the number of tokens."""
     p = parameters
     epochs = p.epochs or epochs_for(tokens // (streams_for(p, tokens) * p.unroll))
-    averaged = {"nonmonotone": RECENT if p.optimizer == "asgd" else None}
+    recent = RECENT if p.optimizer == "asgd" else None
     loss = {"monitor": "valid_loss", "direction": "min"}
-    return trainer_options(p, epochs, seed, **loss, **averaged)
+    return trainer_options(p, epochs, seed, nonmonotone=recent, **loss)
 
 
 def optimizer_for(parameters: LanguageParameters, model: nn.Module) -> torch.optim.Optimizer | None:
