@@ -1,0 +1,296 @@
+"""Measure the kernels on a GPU: correctness first, then ours and the baselines interleaved.
+
+``python benchmarks/gpu.py --budget 540 --out DIR`` needs torch and Triton, runs from a source tree
+without an installation, and writes ``DIR/gpu.jsonl``, a line as soon as it is measured, and
+``DIR/gpu.md``, the table that it also prints. ``--smoke`` runs tiny sizes on the CPU as a check of
+this script. Each section has a part of the budget, and leaves out what does not fit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+
+import torch
+from torch import Tensor, nn
+
+from gpu_clocks import eager_seconds, interleaved, kernel_names
+from representer import __version__
+from representer.errors import BackendError
+from representer.nn import RKMLSTM, KernelActivation, StringKernelRNN
+from representer.ops import OPS, Op, Sample
+
+SHARES = {"identity": 0.05, "correctness": 0.25, "recurrent": 0.5, "activations": 0.2}
+TOLERANCE = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}  # of the largest entry
+REPEATS = {"cuda": 15, "cpu": 3}  # rounds of each candidate
+
+
+@dataclass
+class Run:
+    """A measurement: its device, its deadline and its results.
+
+    Attributes:
+        device: Device type.
+        deadline: End of the measurement, as ``time.monotonic`` counts.
+        out: Folder of the results.
+        rows: Results so far.
+    """
+
+    device: str
+    deadline: float
+    out: Path
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def left(self) -> float:
+        """Return the seconds that are left."""
+        return self.deadline - time.monotonic()
+
+    def write(self, section: str, **row: Any) -> None:
+        """Append a row to the results."""
+        self.rows.append({"section": section, **row})
+        with (self.out / "gpu.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(self.rows[-1]) + "\n")
+
+
+def identity(run: Run) -> None:
+    """Write the names of the machine, and its rates of copies and products."""
+    row: dict[str, Any] = {"representer": __version__, "torch": torch.__version__}
+    size = 256
+    if run.device == "cuda":
+        import triton
+
+        asked = "name,driver_version,clocks.sm,clocks.mem"
+        command = ["nvidia-smi", f"--query-gpu={asked}", "--format=csv,noheader"]
+        shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+        row |= {"triton": triton.__version__, "gpu": torch.cuda.get_device_name(), "state": shown}
+        size = 8192
+    a, b = (torch.randn(size, size, device=run.device).bfloat16() for _ in range(2))
+    copied = torch.empty_like(a)
+    copy, multiply = (
+        statistics.median(eager_seconds(call, 10) for _ in range(3))
+        for call in (lambda: copied.copy_(a), lambda: torch.mm(a, b, out=copied))
+    )
+    row["copy_gb_s"] = 2 * a.numel() * a.element_size() / copy / 1e9
+    row["bf16_tflop_s"] = 2 * size**3 / multiply / 1e12
+    run.write("identity", **row)
+
+
+def deviation(op: Op, sample: Sample, dtype: torch.dtype, device: str) -> tuple[float, bool]:
+    """Return the largest difference from the definition in float64, of results and gradients.
+
+    It is a share of the largest entry. The second value says if a second run gives the same bits.
+    """
+
+    def evaluate(function: Callable[..., Any], tensors: dict[str, Tensor], **more: Any) -> Any:
+        leaves = {
+            name: x.detach().clone().requires_grad_(x.is_floating_point())
+            for name, x in tensors.items()
+        }
+        marked = [
+            x for name, x in leaves.items() if x.requires_grad and name not in sample.constants
+        ]
+        given = dict.fromkeys(needed) | leaves | sample.options
+        results = function(**given, **more)
+        results = (results,) if isinstance(results, Tensor) else tuple(results)
+        total = sum(r.sum() for r in results)
+        gradients = torch.autograd.grad(total, marked, materialize_grads=True)
+        return [x.detach() for x in (*results, *gradients)]
+
+    parameters = inspect.signature(op.function).parameters.values()
+    needed = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
+    made = sample.make(dtype)
+    exact = {name: x.double() if x.is_floating_point() else x for name, x in made.items()}
+    backend = {"backend": "triton" if device == "cuda" else None}
+    placed = {name: x.to(device) for name, x in made.items()}
+    ours, again = (evaluate(op.function, placed, **backend) for _ in range(2))
+    worst = 0.0
+    for x, y in zip(ours, evaluate(op.definition, exact), strict=True):
+        share = (x.double().cpu() - y).abs().max() / y.abs().max().clamp_min(0.1)
+        worst = max(worst, share.item() if share.isfinite() else float("inf"))
+    return worst, all(map(torch.equal, ours, again))
+
+
+def correctness(run: Run, until: float, every: int = 1) -> bool:
+    """Compare samples of every op with its definition; return True if none is wrong."""
+    is_right = True
+    dtypes = (torch.float32, torch.bfloat16) if run.device == "cuda" else (torch.float32,)
+    cases = list(product([op for op in OPS.values() if "triton" in op.backends], dtypes))
+    for op, dtype in cases:
+        worst, checked, differing = 0.0, 0, 0
+        for sample in list(op.samples())[::every]:
+            if run.left() < until:
+                break
+            try:
+                found, is_same = deviation(op, sample, dtype, run.device)
+            except BackendError as error:  # the kernels do not take it
+                run.write("skipped", op=op.name, sample=sample.name, reason=str(error))
+                continue
+            worst, checked, differing = max(worst, found), checked + 1, differing + (not is_same)
+        is_right &= worst <= TOLERANCE[dtype] and not differing
+        run.write(
+            "correctness", op=op.name, dtype=str(dtype), samples=checked, worst=worst,
+            allowed=TOLERANCE[dtype], not_repeatable=differing,
+        )  # fmt: skip
+    return is_right
+
+
+def passes(layer: nn.Module, x: Tensor) -> dict[str, Callable[[], object]]:
+    """Return the timed calls of a layer: its values, and its values with all gradients."""
+    parameters = list(layer.parameters())
+
+    def forward() -> object:
+        with torch.no_grad():
+            return layer(x)
+
+    def training() -> object:
+        result = layer(x)
+        output = result if isinstance(result, Tensor) else result[0]
+        return torch.autograd.grad(output, parameters, torch.ones_like(output), allow_unused=True)
+
+    return {"forward": forward, "forward and backward": training}
+
+
+def compare(
+    run: Run, section: str, size: dict[str, Any], made: dict[str, nn.Module], x: Tensor
+) -> None:
+    """Time layers on one input and write their rows."""
+    for mode in ("forward", "forward and backward"):
+        calls = {name: passes(layer, x)[mode] for name, layer in made.items()}
+        names = {name: kernel_names(call) for name, call in calls.items()}
+        for name, clock, result in interleaved(calls, REPEATS[run.device]):
+            timed = {"failed": result} if isinstance(result, str) else result
+            kernels = names.get(name, [])
+            run.write(section, **size, mode=mode, layer=name, clock=clock, kernels=kernels, **timed)
+
+
+def recurrent(run: Run, until: float, sizes: list[tuple[int, int, int]]) -> None:
+    """Time recurrent layers of d inputs and d units, the baselines beside ours."""
+    for (T, B, d), dtype in product(sizes, (torch.bfloat16, torch.float16, torch.float32)):
+        if run.left() < until:
+            run.write("skipped", size=[T, B, d], dtype=str(dtype), reason="no time left")
+            continue
+        if run.device == "cpu" and dtype != torch.float32:
+            continue
+        made = {
+            "nn.LSTM": nn.LSTM(d, d),
+            "nn.GRU": nn.GRU(d, d),
+            "StringKernelRNN": StringKernelRNN(d, d, decay="input"),
+            "RKMLSTM": RKMLSTM(d, d),
+        }
+        made = {name: layer.to(run.device, dtype) for name, layer in made.items()}
+        x = torch.randn(T, B, d, device=run.device, dtype=dtype)
+        size = {"size": [T, B, d], "dtype": str(dtype).removeprefix("torch.")}
+        compare(run, "recurrent", size, made, x)
+
+
+class DirectSum(nn.Module):
+    """The activation as a sum over a tensor of inputs × centers."""
+
+    def __init__(self, like: KernelActivation) -> None:
+        super().__init__()
+        self.layer = like
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return f(x)."""
+        layer = self.layer
+        return OPS["kernel_activation"].definition(
+            x, layer.centers, layer.coefficients, green=layer.green
+        )
+
+
+def activations(run: Run, until: float, sizes: list[tuple[int, int, int]]) -> None:
+    """Time activations beside the direct sum of torch, eager and compiled."""
+    for N, F, K in sizes:
+        if run.left() < until:
+            run.write("skipped", size=[N, F, K], reason="no time left")
+            continue
+        ours = KernelActivation(F, K).to(run.device)
+        made: dict[str, nn.Module] = {"direct sum": DirectSum(ours), "KernelActivation": ours}
+        if run.device == "cuda":
+            made["direct sum, compiled"] = torch.compile(DirectSum(ours))
+        x = torch.randn(N, F, device=run.device)
+        compare(run, "activations", {"size": [N, F, K], "dtype": "float32"}, made, x)
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the measurements as a table: microseconds, and how often the first of a case."""
+    lines = [
+        "| case | mode | clock | layer | µs | ratio to the first |",
+        "| --- | --- | --- | --- | --: | --: |",
+    ]
+    first: dict[str, float] = {}
+    for row in rows:
+        if "median" not in row:
+            continue
+        case = f"{row['section']} {row['size']} {row['dtype']}"
+        key = f"{case} {row['mode']} {row['clock']}"
+        first.setdefault(key, row["median"])
+        ratio = first[key] / row["median"]
+        spread = f"{row['median']:.1f} ({row['p20']:.1f} to {row['p80']:.1f})"
+        lines.append(
+            f"| {case} | {row['mode']} | {row['clock']} | {row['layer']} | {spread} | {ratio:.2f} |"
+        )
+    checks = [row for row in rows if row["section"] == "correctness"]
+    for row in checks:
+        verdict = (
+            "right" if row["worst"] <= row["allowed"] and not row["not_repeatable"] else "WRONG"
+        )
+        lines.append(f"\n{row['op']} {row['dtype']}: {row['samples']} samples, off by at most "
+                     f"{row['worst']:.1e} of the largest entry: {verdict}")  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def measure(run: Run, is_tiny: bool) -> bool:
+    """Run all sections; return True if all kernels are right."""
+    budget = run.left()
+    ends, after = {}, budget
+    for name, share in SHARES.items():
+        after -= share * budget
+        ends[name] = after  # seconds that the later sections have
+    identity(run)
+    is_right = correctness(run, ends["correctness"], every=40 if is_tiny else 1)
+    if is_right:  # wrong kernels are not timed
+        large = [
+            (T, B, d)
+            for d in (650, 300, 1150)
+            for T, B in ((128, 16), (1024, 16), (35, 20), (128, 64))
+        ]
+        recurrent(run, ends["recurrent"], [(3, 2, 8)] if is_tiny else large)
+        sizes = [(8, 4, 3)] if is_tiny else [(4096, 1024, 100), (4096, 1024, 32), (512, 200, 100)]
+        activations(run, ends["activations"], sizes)
+    return is_right
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, and return the exit status: 1 if a kernel is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--budget", type=float, default=540, help="seconds")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    parser.add_argument("--smoke", action="store_true", help="tiny sizes on the CPU")
+    given = parser.parse_args(arguments)
+    if not given.smoke and not torch.cuda.is_available():
+        parser.error("no CUDA device; --smoke runs tiny sizes on the CPU")
+    given.out.mkdir(parents=True, exist_ok=True)
+    device = "cpu" if given.smoke else "cuda"
+    run = Run(device, time.monotonic() + given.budget, given.out)
+    is_right = measure(run, given.smoke)
+    text = table(run.rows)
+    (given.out / "gpu.md").write_text(text, encoding="utf-8")
+    print(text)
+    return int(not is_right)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
