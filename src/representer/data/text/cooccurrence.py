@@ -12,6 +12,7 @@ from sklearn.utils.extmath import randomized_svd
 
 WINDOW = 5  # words to the left and to the right
 SMOOTHING = 0.75  # exponent of the context counts, which are too small for rare words
+_TINY = 1e-6  # instead of the length of a row of zeros
 _ITERATIONS: Any = 3  # annotated as text, after the default
 
 
@@ -21,9 +22,10 @@ def cooccurrence_vectors(
     """Return a vector of each word: the factors of positive pointwise mutual information.
 
     Words at a distance of k up to 5 count 1/k. With the smoothed shares of contexts, row i of
-    ``U √S`` is the vector of word i, where ``U S Vᵀ`` is the truncated singular value decomposition
-    of ``max(log p(i, j) / (p(i) p(j)), 0)``. Their entries have a mean square of 1. Where there
-    are fewer words than dimensions, the last columns are 0.
+    ``U √S`` is the vector of word i, scaled to a mean square of 1, where ``U S Vᵀ`` is the
+    truncated singular value decomposition of ``max(log p(i, j) / (p(i) p(j)), 0)``. Where there
+    are fewer words than dimensions, the last columns are 0, and so is the row of a word without
+    positive information.
 
     Args:
         documents: The ids of each document's words, from 0 to ``size - 1``.
@@ -44,8 +46,9 @@ def cooccurrence_vectors(
     if rank < 1 or not information.nnz:
         return vectors
     u, s, _ = randomized_svd(information, rank, n_iter=_ITERATIONS, random_state=seed)
-    vectors[:, :rank] = u * np.sqrt(s)
-    return vectors / np.sqrt(np.mean(vectors**2))
+    is_known = np.diff(information.indptr) > 0
+    vectors[is_known, :rank] = (u * np.sqrt(s))[is_known]
+    return vectors / np.sqrt(np.mean(vectors**2, axis=1, keepdims=True)).clip(_TINY)
 
 
 def _counts(documents: Sequence[Sequence[int]], size: int) -> sp.csr_array:
