@@ -82,6 +82,7 @@ CASES: dict[str, Make] = {
     "gated_scan": gated,
     "string_scan second_gated": partial(string, "second_gated", "mask lengths"),
     "string_scan first_gated": partial(string, "first_gated", ""),
+    "string_scan second_seen": partial(string, "second_seen", "mask lengths"),
     "string_scan third_given": partial(string, "third_given", ""),
     "string_scan fifth_exact": partial(string, "fifth_exact", ""),
     "rkm_scan rkm_lstm": partial(cell, "rkm_lstm", "input"),

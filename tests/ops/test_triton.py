@@ -107,7 +107,7 @@ def operands(order: int, decay: str, dtype: torch.dtype) -> Any:
     ("decay", "dtype", "expected"),
     [
         ("gate", torch.bfloat16, "triton"),
-        ("state_gate", torch.float32, "reference"),
+        ("state_gate", torch.float32, "triton"),
         ("gate", torch.float8_e5m2, "reference"),
     ],
 )

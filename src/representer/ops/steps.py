@@ -83,6 +83,16 @@ def step(i, length, REVERSE: tl.constexpr):
 
 
 @triton.jit
+def span(position, length, REVERSE: tl.constexpr):
+    """Return the first step and the end of a launch: all steps, or that of one place if any."""
+    begin, end = 0, length
+    if position is not None:
+        begin = step(position, length, REVERSE)
+        end = tl.where(position < length, begin + 1, begin)
+    return begin, end
+
+
+@triton.jit
 def clear(x, first, time, stride, is_unit, BLOCK: tl.constexpr):
     """Set x to 0 from a step on."""
     for t in range(first, time):

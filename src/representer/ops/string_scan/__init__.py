@@ -97,15 +97,8 @@ def _definition(
     return functional.string_scan(z, h0, c0, chain=chain, carry=carry, **options)
 
 
-def _refuses(p: Operands) -> str:
-    """Return why the GPU kernels cannot run a call, or "" if they can."""
-    if p.chain.is_state_gated:
-        return "has no kernel for a decay that depends on h"
-    return gpu.refuses(p)
-
-
 OP = Op("string_scan", string_scan, _definition, samples)
 OP.register(Table(Operands, Results, sizes, check))
 OP.add_backend(Backend("reference", (), reference.forward, gradient.backward))
-OP.add_backend(gpu.backend("string_scan", _refuses))
+OP.add_backend(gpu.backend("string_scan"))
 OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, cpp.refuses))

@@ -7,7 +7,7 @@ Shapes: T time, B batch, n order, P = n plus the gates, S = n or 2 n with the ma
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ from representer.ops.steps import (
     load_steps,
     place,
     slope,
+    span,
     step,
     value,
 )
@@ -32,9 +33,10 @@ from representer.ops.string_scan.gradient import finish
 from representer.ops.string_scan.reference import Operands, Results
 
 
-@triton.jit(do_not_specialize=["time"])
+@triton.jit(do_not_specialize=["time", "position"])
 def _forward(
-    z, decay, h0, c0, carry, mask, lengths, out, h_last, c_last, states, time, batch, units,
+    z, decay, h0, c0, carry, mask, lengths, out, h_last, c_last, states, position, time, batch,
+    units,
     N: tl.constexpr, S: tl.constexpr, P: tl.constexpr, COMBINE: tl.constexpr, PAPER: tl.constexpr,
     EXACT: tl.constexpr, SUMS: tl.constexpr, DECAY: tl.constexpr, HIGHWAY: tl.constexpr,
     SIGMA: tl.constexpr, KEEP: tl.constexpr, REVERSE: tl.constexpr, ACC: tl.constexpr,
@@ -50,7 +52,8 @@ def _forward(
     k_mask = tl.full((BLOCK,), 1.0, ACC)
     if mask is not None:
         k_mask = tl.load(mask + at, mask=is_unit, other=0.0).to(ACC)
-    for first in range(0, length, CHUNK):
+    begin, end = span(position, length, REVERSE)
+    for first in range(begin, end, CHUNK):
         zs = load_each(z_at, P, first, length, steps, stride, units, REVERSE, CHUNK, ACC)
         if HIGHWAY:
             xs = load_steps(carry + at, first, length, steps, stride, REVERSE, CHUNK, ACC)
@@ -82,15 +85,16 @@ def _forward(
     tl.store(h_last + at, h, mask=is_unit)
     for j in tl.static_range(S):
         tl.store(c_last + s_at + j * units, c[j], mask=is_unit)
-        if KEEP:
+        if KEEP and position is None:
             clear(states + s_at + j * units, length, time, stride * S, is_unit, BLOCK)
-    clear(out + at, length, time, stride, is_unit, BLOCK)
+    if position is None:
+        clear(out + at, length, time, stride, is_unit, BLOCK)
 
 
-@triton.jit(do_not_specialize=["time"])
+@triton.jit(do_not_specialize=["time", "position"])
 def _backward(
     grad, grad_h, grad_c, z, states, decay, c0, carry, mask, lengths, dz, d_carry, dh0, dc0,
-    d_decay, time, batch, units,
+    d_decay, position, time, batch, units,
     N: tl.constexpr, S: tl.constexpr, P: tl.constexpr, COMBINE: tl.constexpr, PAPER: tl.constexpr,
     EXACT: tl.constexpr, SUMS: tl.constexpr, DECAY: tl.constexpr, HIGHWAY: tl.constexpr,
     SIGMA: tl.constexpr, REVERSE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
@@ -109,7 +113,8 @@ def _backward(
     k_mask = tl.full((BLOCK,), 1.0, ACC)
     if mask is not None:
         k_mask = tl.load(mask + at, mask=is_unit, other=0.0).to(ACC)
-    for first in range(0, length, CHUNK):
+    begin, end = span(position, length, BACK)
+    for first in range(begin, end, CHUNK):
         es = load_steps(grad + at, first, length, steps, stride, BACK, CHUNK, ACC)
         zs = load_each(z + z_at, P, first, length, steps, stride, units, BACK, CHUNK, ACC)
         before = load_each(
@@ -162,10 +167,11 @@ def _backward(
     tl.store(dh0 + at, to_h, mask=is_unit)
     for j in tl.static_range(S):
         tl.store(dc0 + s_at + j * units, g[j], mask=is_unit)
-    for j in tl.static_range(P):
-        clear(dz + z_at + j * units, length, time, stride * P, is_unit, BLOCK)
-    if HIGHWAY:
-        clear(d_carry + at, length, time, stride, is_unit, BLOCK)
+    if position is None:
+        for j in tl.static_range(P):
+            clear(dz + z_at + j * units, length, time, stride * P, is_unit, BLOCK)
+        if HIGHWAY:
+            clear(d_carry + at, length, time, stride, is_unit, BLOCK)
     if DECAY < 2:
         tl.store(d_decay + at, total, mask=is_unit)
 
@@ -192,6 +198,13 @@ def _contiguous(*tensors: Tensor | None) -> list[Tensor | None]:
     return [None if x is None else x.contiguous() for x in tensors]
 
 
+def _positions(p: Operands, time: int, *, is_backward: bool) -> Iterable[int | None]:
+    """Return None for one launch over all steps, or the steps of launches between products."""
+    if not p.chain.is_state_gated:
+        return (None,)
+    return reversed(range(time)) if p.reverse != is_backward else range(time)
+
+
 def forward(p: Operands, new: Results) -> Results:
     """Fill in the results."""
     z = p.x.contiguous()
@@ -199,14 +212,27 @@ def forward(p: Operands, new: Results) -> Results:
         z = input_products(p.x, p.input_weight, None)
         if p.bias is not None:
             z[:, :, -len(p.bias) :] += p.bias
-    elif p.keep:
+    elif p.keep or p.chain.is_state_gated:
         z = p.x.clone(memory_format=torch.contiguous_format)  # gates are written to it
     size, options = grid(new.output.shape, z.dtype, z.shape[2] + p.chain.highway)
-    if 0 not in size:
-        _forward[size](
-            z, *_contiguous(p.decay, p.h0, p.c0, p.carried, p.mask, p.lengths), *new[:3],
-            new.states, *new.output.shape, KEEP=p.keep, **_constants(p), **options,
-        )  # fmt: skip
+    decay, h, c, *others = _contiguous(p.decay, p.h0, p.c0, p.carried, p.mask, p.lengths)
+    for t in _positions(p, len(z), is_backward=False):
+        if t is None:
+            h_new, c_new = new.h, new.c
+        elif t == (len(z) - 1 if p.reverse else 0):
+            h, c = h.clone(), c.clone()
+            h_new, c_new = h, c  # in place: a unit reads them before it writes them
+            new.output.zero_()
+            new.states.zero_()
+        if t is not None:
+            z[t, :, p.chain.order].addmm_(h if p.mask is None else p.mask * h, p.weight.t())
+        if 0 not in size:
+            _forward[size](
+                z, decay, h, c, *others, new.output, h_new, c_new, new.states, t,
+                *new.output.shape, KEEP=p.keep, **_constants(p), **options,
+            )  # fmt: skip
+    if p.chain.is_state_gated:
+        new = new._replace(h=h, c=c)
     return new._replace(products=z) if p.keep else new
 
 
@@ -221,12 +247,23 @@ def backward(
     d_decay = None if p.decay is None else z.new_empty(h0.shape, dtype=exact)
     loads = 1 + z.shape[2] + p.c0.shape[1] + p.chain.highway
     size, options = grid(kept.output.shape, z.dtype, loads)
-    if 0 not in size:
-        _backward[size](
-            *_contiguous(grad.output, grad.h, grad.c, z, kept.states, p.decay, p.c0),
-            *_contiguous(p.carried, p.mask, p.lengths), dz, d_carry, to_h, to_c, d_decay,
-            *kept.output.shape, **_constants(p), **options,
-        )  # fmt: skip
+    upstream, g_h, g_c, z, states, decay, c0, *others = _contiguous(
+        grad.output, grad.h, grad.c, z, kept.states, p.decay, p.c0, p.carried, p.mask, p.lengths
+    )
+    if p.chain.is_state_gated:
+        g_h, g_c = to_h.copy_(g_h), to_c.copy_(g_c)  # updated in place
+        dz.zero_()
+        if d_carry is not None:
+            d_carry.zero_()
+    for t in _positions(p, len(z), is_backward=True):
+        if 0 not in size:
+            _backward[size](
+                upstream, g_h, g_c, z, states, decay, c0, *others, dz, d_carry, to_h, to_c,
+                d_decay, t, *kept.output.shape, **_constants(p), **options,
+            )  # fmt: skip
+        if t is not None:
+            of_h = dz[t, :, p.chain.order] @ p.weight
+            to_h += of_h if p.mask is None else p.mask * of_h
     found = finish(p, kept, dz, d_carry, d_decay, "x" in requested)
     if p.decay is not None:
         found["decay"] = found["decay"].to(p.decay.dtype)
