@@ -16,8 +16,8 @@ from representer.ops import OPS, Op, Sample
 
 from .cases import arguments, call, define, few_samples, gradients, make
 
-TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5, torch.float16: 5e-3}  # of the largest entry
-SMALL = 0.1  # a single number may be a sum of many that happen to cancel
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5, torch.float16: 1e-2}  # of the largest entry
+SMALL = 0.2  # a single number may be a sum of many that happen to cancel
 
 
 def check(op: Op, sample: Sample, dtype: torch.dtype) -> Iterator[str]:
