@@ -151,7 +151,7 @@ def test_the_whole_set_has_the_defaults_of_fit_and_the_folds_of_its_file(root, t
     assert (yahoo.config.text, yahoo.config.label, yahoo.config.header) == ("2", "1", False)
 
 
-@pytest.mark.parametrize(("name", "epochs"), [("yahoo", 5), ("freesolv", 20), ("mutag", 50)])
+@pytest.mark.parametrize(("name", "epochs"), [("yahoo", 50), ("freesolv", 20), ("mutag", 50)])
 def test_a_budget_is_a_fraction_of_the_epochs(root, tmp_path, name, epochs):
     made = sets.comparison(name, request(root, tmp_path, smoke=False, budget=0.5))
     assert made.config.epochs == epochs
