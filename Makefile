@@ -2,13 +2,14 @@
 # make demo    train on code that every Python carries, beside two baselines, explain one prediction,
 #              and write runs/demo/report.html
 # make test    the fast tests (make test-all: the slow ones too)
+# make triton  Triton (1 GB), with which the tests check the GPU kernels without a GPU
 # make test-gpu   the tests that need a CUDA device
 # make check   style, types, layering, spelling
 # make bench   measured speeds, written to docs/results/
 # make wheel   a wheel in dist/ that installs without a compiler, tested in an environment of its own
 # make sanitize   ops and single steps on a core built to notice wrong addresses and undefined behavior
 # make docs    the documentation, in site/
-.PHONY: setup demo test fast test-all test-gpu check types style format bench wheel sanitize docs clean
+.PHONY: setup triton demo test fast test-all test-gpu check types style format bench wheel sanitize docs clean
 .DEFAULT_GOAL := setup
 
 # many tests start processes of their own: compile each module once, whatever the environment says
@@ -42,10 +43,12 @@ $(READY): pyproject.toml constraints.txt | $(INSTALLED)
 	@touch $(READY)
 
 # Triton for tests that interpret and compile its kernels without a GPU, in a folder of its own: beside
-# torch it would have to be the version that torch was built for. Without it they are skipped.
+# torch it would have to be the version that torch was built for. It has 1 GB; without it they are skipped.
 $(TRITON): Makefile | $(READY)
 	@$(PIP) --no-deps --upgrade --target .venv/triton triton==3.9.0 || echo "setup: no Triton; the tests of its kernels are skipped"
 	@touch $(TRITON)
+
+triton: $(TRITON)
 
 demo: $(INSTALLED)
 	$(BIN)/representer fit text --demo --out runs/demo --resume
@@ -54,7 +57,7 @@ demo: $(INSTALLED)
 test: style
 	@$(MAKE) --no-print-directory --jobs 2 types fast
 
-fast: $(READY) $(TRITON)
+fast: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-all: $(READY) $(TRITON) check
