@@ -12,6 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 from tempfile import TemporaryFile
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from representer.tasks.signal.signal_data import SignalData, digest_of, standard
 from representer.tasks.signal.signal_fold import FoldResult
 from representer.tasks.signal.signal_folds import Fold, accuracy_by_subject
 from representer.tasks.signal.signal_loso import LosoResult, jobs_of, run_folds, run_loso
+from representer.tasks.signal.signal_processes import end
 from representer.tasks.signal.signal_task import SignalConfig
 from representer.training.training_files import read_weights
 
@@ -302,6 +304,27 @@ def test_a_failure_in_a_process_keeps_its_class_and_its_message(drawn, done, tmp
     with pytest.raises(ArgumentError, match="data is 'of other data'"):
         run_folds(other, jobs, processes=2, report=quiet)
     assert not set(tmp_path.glob("run/folds/.*"))
+
+
+def misses_the_first_signal(ready: Any) -> None:
+    def ignore(*_: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    signal.signal(signal.SIGTERM, ignore)
+    ready.set()
+    while True:
+        time.sleep(1)
+
+
+def test_a_worker_that_missed_the_signal_gets_another():
+    context = get_context("fork")
+    ready = context.Event()
+    worker = context.Process(target=misses_the_first_signal, args=(ready,))
+    worker.start()
+    assert ready.wait(60)
+    end([worker])
+    worker.join()
+    assert worker.exitcode == -signal.SIGTERM
 
 
 def test_a_fold_writes_its_predictions_as_plain_json(done):

@@ -6,12 +6,13 @@ import mmap
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.connection import wait as wait_for_end
+from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import DupFd
 from tempfile import TemporaryFile
 from typing import IO, Any
@@ -85,11 +86,19 @@ def run_in_processes(
             ) from None
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-            workers = set(active_children()) - others
-            for worker in workers:
-                worker.terminate()  # on SIGTERM a worker saves its checkpoint
-            for worker in workers:
-                worker.join()
+            end(set(active_children()) - others)
+
+
+def end(workers: Collection[BaseProcess]) -> None:
+    """End processes by SIGTERM, on which a worker saves its checkpoint, and wait for them.
+
+    A fold that finishes while it records the signal takes no notice of it, and its worker waits for
+    the next fold; so the signal is repeated.
+    """
+    while alive := [worker for worker in workers if worker.is_alive()]:
+        for worker in alive:
+            worker.terminate()
+        wait_for_end([worker.sentinel for worker in alive], _POLL)
 
 
 _data: list[SignalData] = []  # in a worker: of all its folds
