@@ -124,6 +124,7 @@ def test_one_of_each_is_in_the_table_the_command_line_and_doctor(environment, tm
     assert re.search(r"toy +Take a mean\.", done.stdout)
 
 
+@pytest.mark.slow
 def test_every_command_takes_a_task_of_another_package(environment, tmp_path):
     rows = [{"values": [i % 7, -i, 0.5][: 1 + i % 3], "label": "ab"[i % 2]} for i in range(60)]
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

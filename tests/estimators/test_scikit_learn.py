@@ -110,11 +110,9 @@ class NumberFromMolecules(OfMolecules, MoleculeRegressor): ...
 
 
 TINY = {"epochs": 1, "hidden_size": 4, "verbose": 0, "random_state": 0, "n_jobs": 1}
-FITTED = [
-    NumbersAsTexts(**TINY, embedding_size=4, min_count=1),
+FITTED = [NumbersAsTexts(**TINY, embedding_size=4, min_count=1)]
+FITTED_SLOWLY = [
     NumberFromTexts(**TINY, embedding_size=4, min_count=1),
-]
-FITTED_SLOWLY = [  # five times as long
     NumbersAsGraphs(**TINY, depth=1),
     NumberFromGraphs(**TINY, depth=1),
     NumbersAsMolecules(**TINY, depth=1, members=1),

@@ -55,7 +55,7 @@ def one_step_at_a_time(given: RowMoments, rows: Tensor, gradient: Tensor | None)
 
 @pytest.mark.parametrize(("backend", "isa"), RUNS)
 @pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("features", [1, 3, 17, 70, 128])
+@pytest.mark.parametrize("features", [1, 17, 70])
 @pytest.mark.parametrize("has_gradient", [False, True])
 def test_rows_get_every_step_that_they_missed(
     backend: str, isa: str | None, dtype: torch.dtype, features: int, has_gradient: bool

@@ -122,7 +122,7 @@ def test_an_instruction_set_is_used_only_inside_its_block():
 
 
 @NEEDS_CORE
-@EVERY_SET
+@pytest.mark.parametrize("name", sorted({*core.USABLE[:1], "portable"}))
 def test_the_environment_selects_the_instruction_set(name: str):
     printed = run_child(
         """

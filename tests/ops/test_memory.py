@@ -142,6 +142,7 @@ def test_any_other_failure_raises_backend_error(
         core.call("product", torch.float32, structs.ProductStruct())
 
 
+@pytest.mark.slow  # compiles all imported packages again, without assertions
 def test_an_unsupported_cell_raises_even_without_assertions():
     printed = run_child(
         """

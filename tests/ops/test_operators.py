@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -196,14 +197,8 @@ def test_forward_mode_gives_the_transpose_of_the_gradient(op: Op, backend: str, 
     torch.testing.assert_close(pushed, pulled)
 
 
-@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr")  # by linearize itself
-@EVERY_OP
-@pytest.mark.parametrize("ragged", [False, True])
-def test_forward_mode_transforms_agree_with_the_gradient(op: Op, ragged: bool):
-    samples = [s for s in few_samples(op) if ragged == ("lengths" in s.make(torch.float64))]
-    if not samples:
-        pytest.skip("no such samples")
-    sample = samples[0]
+def _scalar_function(op: Op, sample: Sample) -> tuple[Callable[[Tensor], Tensor], Tensor, Tensor]:
+    """Return a function of the first operand with a gradient, the operand, and the gradient."""
     tensors = make(sample, torch.float64)
     name = next(name for name, x in tensors.items() if x.requires_grad)
 
@@ -214,12 +209,32 @@ def test_forward_mode_transforms_agree_with_the_gradient(op: Op, ragged: bool):
     x = tensors[name].detach()
     marked = x.clone().requires_grad_()
     (expected,) = torch.autograd.grad(total(marked), marked)
+    return total, x, expected
+
+
+def _by_lengths(op: Op, *, are_ragged: bool) -> list[Sample]:
+    return [s for s in few_samples(op) if are_ragged == ("lengths" in s.make(torch.float64))]
+
+
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr")  # by linearize itself
+@EVERY_OP
+@pytest.mark.parametrize("ragged", [False, True])
+def test_forward_mode_transforms_agree_with_the_gradient(op: Op, ragged: bool):
+    samples = _by_lengths(op, are_ragged=ragged)
+    if not samples:
+        pytest.skip("no such samples")
+    total, x, expected = _scalar_function(op, samples[0])
     torch.testing.assert_close(torch.func.jacfwd(total)(x), expected)
+    if not ragged:  # the definition reads lengths, which no trace can
+        _, pushed = torch.func.linearize(total, x)
+        torch.testing.assert_close(pushed(torch.ones_like(x)), expected.sum())
+
+
+@pytest.mark.slow
+@EVERY_OP
+def test_compiled_forward_mode_agrees_with_the_gradient(op: Op):
+    total, x, expected = _scalar_function(op, _by_lengths(op, are_ragged=False)[0])
     direction = torch.ones_like(x)
-    if "lengths" in tensors:  # the definition reads them, which no trace can
-        return
-    _, pushed = torch.func.linearize(total, x)
-    torch.testing.assert_close(pushed(direction), expected.sum())
     jvp = torch.compile(
         lambda x: torch.func.jvp(total, (x,), (direction,))[1], backend="eager", fullgraph=True
     )

@@ -49,9 +49,9 @@ AWD = {
     ("optimizer", "options"),
     [
         ("adam", {"rnn_dropout": 0.1}),
-        ("sgd", {"rnn_dropout": 0.1}),
+        pytest.param("sgd", {"rnn_dropout": 0.1}, marks=pytest.mark.slow),
         ("asgd", {**AWD, "cell": "rkm-lstm"}),
-        ("asgd", {**AWD, "cell": "torch-lstm"}),
+        pytest.param("asgd", {**AWD, "cell": "torch-lstm"}, marks=pytest.mark.slow),
     ],
 )
 def test_a_run_stopped_at_any_step_continues_bit_for_bit(
