@@ -70,7 +70,7 @@ def test_the_same_seed_gives_the_same_network_and_no_global_state_changes():
 
 def test_word_vectors_start_from_the_words_that_stand_together_in_the_training_texts():
     model = TextClassifier(**SMALL, epochs=1, answer="network", lr=1e-12).fit(TEXTS, LABELS)
-    assert model.inputs_.start is None  # not kept
+    assert model.inputs_.documents is None  # not kept
     documents = model.inputs_.encode(TEXTS)
     rows, _ = divide(model.target_, model.target_.encode(LABELS), None, model.valid_fraction, 0)
     train = [documents[row] for row in rows]
@@ -80,6 +80,20 @@ def test_word_vectors_start_from_the_words_that_stand_together_in_the_training_t
     random = TextClassifier(**SMALL, epochs=1, answer="network", vectors="random")
     random.fit(TEXTS, LABELS)
     assert np.abs(random.network_.embedding.weight.detach().numpy() - weight).max() > 0.1
+
+
+@pytest.mark.parametrize("options", [{"vectors": "random"}, {"embedding_size": 5}])
+def test_estimators_with_the_same_inputs_start_from_word_vectors_of_their_own(options):
+    shared = TextClassifier(**SMALL)._learn_inputs(TEXTS, 0)
+    networks = []
+    for inputs in (shared, TextClassifier(**{**SMALL, **options})._learn_inputs(TEXTS, 0)):
+        model = TextClassifier(**{**SMALL, **options})
+        model.target_, model.inputs_ = model._find_target(LABELS), inputs
+        networks.append(model.new_network(0))
+    one, other = (network.embedding.weight for network in networks)
+    assert torch.equal(one, other)
+    assert one.shape[1] == options.get("embedding_size", 8)
+    assert shared.documents is not None
 
 
 @pytest.mark.parametrize("kind", ["classifier", "regressor"])

@@ -112,7 +112,7 @@ class SupervisedEstimator(Estimator):
 
     def _explain_kernel(self, one: Any, output: int) -> Explained:
         """Return an output of the kernel machine, its constant part and its contributions."""
-        raise NotImplementedError
+        raise KindError("answer", self.answer, f"{NETWORK!r}: the kernel has no contributions")
 
     def _warn(self, objects: Any) -> None:
         """Warn of objects that differ from those of the training."""

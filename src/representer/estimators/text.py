@@ -7,9 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from representer.data.text import (
     Vocabulary,
@@ -57,13 +55,13 @@ class TextInputs:
         vocabulary: Words of the training texts.
         tokenizer: Tokenization scheme.
         max_length: Maximum number of words of a text.
-        start: The start of the word vectors ``(V, D)``; None if it is random.
+        documents: The encoded training texts, which word vectors can start from; later None.
     """
 
     vocabulary: Vocabulary
     tokenizer: str
     max_length: int | None
-    start: NDArray[np.float32] | None = field(default=None, repr=False, compare=False)
+    documents: list[list[int]] | None = field(default=None, repr=False, compare=False)
 
     def words(self, text: str) -> list[str]:
         """Return the words of a text that the network reads."""
@@ -126,13 +124,9 @@ class TextNetwork(TextParameters, SupervisedEstimator):
         if len(vocabulary) == len(Vocabulary.MARKS):
             fix = "Lower min_count."
             raise DataError(f"no word of X occurs {self.min_count} times", fix=fix)
-        inputs = TextInputs(vocabulary, self.tokenizer, self.max_length)
-        if self.vectors != TRAINING or not self.has_network:
-            return inputs
         encoded = [vocabulary.encode(document) for document in documents]
-        seed = generators.derive(seed, "vectors") % 2**32
-        size = len(vocabulary), self.embedding_size
-        return replace(inputs, start=cooccurrence_vectors(encoded, *size, seed))
+        known = encoded if self.has_network else None
+        return TextInputs(vocabulary, self.tokenizer, self.max_length, known)
 
     def _configure(self, inputs: TextInputs, width: int) -> SequenceClassifierConfig:
         self._word_vectors = vectors = self._read_vectors(inputs)
@@ -185,15 +179,19 @@ class TextNetwork(TextParameters, SupervisedEstimator):
 
     def _initialize(self, network: SequenceClassifier, inputs: TextInputs, seed: int) -> None:
         vectors = vars(self).pop("_word_vectors")  # read once, and not kept
-        if inputs.start is not None:
-            network.set_vectors(torch.from_numpy(inputs.start), freeze=self.freeze_embeddings)
-            self.inputs_ = replace(inputs, start=None)
-        elif vectors is None:
-            network.embedding.weight.requires_grad_(not self.freeze_embeddings)
-        else:
+        self.inputs_ = replace(inputs, documents=None)
+        if vectors is not None:
             generator = generators.generator(seed, "vectors")
             matrix, self.coverage_ = vectors.align(inputs.vocabulary, generator)
-            network.set_vectors(matrix, freeze=self.freeze_embeddings)
+        elif self.vectors == TRAINING and inputs.documents is not None:
+            words, features = network.embedding.weight.shape
+            derived = generators.derive(seed, "vectors") % 2**32
+            found = cooccurrence_vectors(inputs.documents, words, features, derived)
+            matrix = torch.from_numpy(found)
+        else:
+            network.embedding.weight.requires_grad_(not self.freeze_embeddings)
+            return
+        network.set_vectors(matrix, freeze=self.freeze_embeddings)
 
     def _read_vectors(self, inputs: TextInputs) -> WordVectors | None:
         if isinstance(self.vectors, WordVectors):
