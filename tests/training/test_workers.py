@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 import torch
-from small_training import fit
+from accelerate.state import AcceleratorState
+from small_training import INPUTS, fit, model
 
-from representer.errors import TrainingError
+from representer.errors import ArgumentError, TrainingError
 from representer.storage import main_process, run_folder
 from representer.training import workers
+from representer.training.trainer_config import TrainerConfig
 from representer.training.training_files import read_weights
 
 WORKER = Path(__file__).with_name("training_worker.py")
@@ -69,6 +71,40 @@ def test_a_training_without_a_writing_process_is_an_error(
     monkeypatch.setattr(run_folder, "is_main_process", lambda: False)
     with pytest.raises(TrainingError, match="does not write the run folder, but is the main"):
         fit(tmp_path / "run")
+
+
+def test_accelerate_takes_the_device_of_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    for device in (torch.device("meta"), torch.device("cpu")):
+        monkeypatch.setattr(workers, "require_device", lambda name, processes, d=device: d)
+        assert workers.accelerator_for(TrainerConfig()).device == device
+
+
+def test_a_device_without_kernels_is_reported() -> None:
+    said: list[str] = []
+    for name in ("cpu", "cuda", "mps"):
+        workers.report_device(torch.device(name), said.append)
+    assert said == [
+        "device mps: the operations have no kernels for it and run on the reference backend"
+    ]
+
+
+def test_float16_is_refused_on_the_cpu() -> None:
+    with pytest.raises(ArgumentError, match="'fp16'; expected no or bf16 on the CPU"):
+        workers.accelerator_for(TrainerConfig(device="cpu", mixed_precision="fp16"))
+
+
+def test_mixed_precision_computes_products_in_16_bits_while_training_only(tmp_path: Path) -> None:
+    network, seen = model(), []
+    next(network.children()).register_forward_hook(lambda layer, given, output: seen.append(output.dtype))
+    AcceleratorState._reset_state()  # the precision of this process
+    try:
+        fit(tmp_path / "run", network=network, mixed_precision="bf16", epochs=1)
+    finally:
+        AcceleratorState._reset_state()
+    assert set(seen) == {torch.bfloat16}
+    network(INPUTS)
+    assert seen[-1] == torch.float32
+    assert {p.dtype for p in network.parameters()} == {torch.float32}
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
 from typing import Any
 
+from representer.devices import EXPECTED, is_device_name
 from representer.errors import ArgumentError
 from representer.limits import LIMITS
 from representer.numbers import parse_number
@@ -19,7 +20,7 @@ from representer.numbers import parse_number
 AUTO = "auto"
 MONITORS = (AUTO, "accuracy", "loss")
 ANSWERS = ("both", "kernel", "network")
-DEVICES = (AUTO, "cpu", "cuda")
+PRECISIONS = ("no", "bf16", "fp16")
 DECAYS = ("learned", "input", "state")
 
 
@@ -58,7 +59,12 @@ class TrainingParameters:
     )
     random_state: Any = option(None, "random seed of split, weights, order and dropout")
     n_jobs: int | None = option(None, "CPU threads (default: torch's)")
-    device: str = option(AUTO, "device to train on", choices=DEVICES)
+    device: str = option(
+        AUTO, "device to train on: cpu, cuda, cuda:1, mps; auto: CUDA if there is one", metavar="DEVICE"
+    )
+    mixed_precision: str = option(
+        "no", "precision of products while training; recurrences stay in float32", choices=PRECISIONS
+    )
     verbose: int = option(1, "0: silent; 1: progress")
     callbacks: Sequence[Callable[[dict[str, Any]], Any]] | None = option(
         None, "functions of the metrics of each evaluation; training ends when one returns True"
@@ -85,7 +91,8 @@ class TrainingParameters:
         require(self, "valid_fraction", is_fraction, expected)
         is_time = self.time_limit is None or 0 < self.time_limit < math.inf
         require(self, "time_limit", is_time, "a positive number of seconds, or None")
-        require_choices(self, device=DEVICES, monitor=MONITORS)
+        require(self, "device", is_device_name(self.device), EXPECTED)
+        require_choices(self, mixed_precision=PRECISIONS, monitor=MONITORS)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

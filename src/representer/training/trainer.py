@@ -26,7 +26,7 @@ from representer.training.training_result import Reason, TrainingResult
 from representer.training.training_state import TrainingState, copy_weights, load_weights
 from representer.training.training_step import TrainingStep, set_learning_rate
 from representer.training.training_task import TrainingTask
-from representer.training.workers import accelerator_for, require_agreement, totals
+from representer.training.workers import accelerator_for, report_device, require_agreement, totals
 
 
 class Trainer:
@@ -76,8 +76,8 @@ class Trainer:
         if run.is_saved:
             require_agreement(is_main, is_writer=run.is_writer)
         self._report = run.report if is_main else lambda line: None
+        report_device(self._accelerator.device, self._report)
         self._progress = Progress(is_shown=config.show_progress and is_main)
-        self._interruption = Interruption()
         self._callbacks, self._is_stopped = callbacks, False
         self._state = TrainingState()
         self._saved_position: tuple[int, ...] | None = None
@@ -114,6 +114,7 @@ class Trainer:
                 self._accelerator.wait_for_everyone()  # for the files of the first process
             finally:
                 self._progress.close()
+                self._accelerator.unwrap_model(self._wrapped, keep_fp32_wrapper=False)
         state = self._state
         return TrainingResult(
             state.step, state.epoch, state.log.rows, state.best_row, reason, state.seconds
@@ -285,9 +286,8 @@ class Trainer:
         )
 
     def _tick(self) -> None:
-        now = time.monotonic()
-        self._state.seconds += now - self._ticked_at
-        self._ticked_at = now
+        before, self._ticked_at = self._ticked_at, time.monotonic()
+        self._state.seconds += self._ticked_at - before
 
     def _last_checkpoint(self) -> str:
         if not self._run.is_saved:

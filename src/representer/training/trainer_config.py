@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from representer.devices import EXPECTED, is_device_name
 from representer.errors import ArgumentError
 from representer.limits import LIMITS
 
@@ -49,7 +50,7 @@ class TrainerConfig:
         time_limit: Stop at the first evaluation or end of a step after this many seconds.
         seed: Seed of all random numbers, see `training.generators`.
         threads: Number of CPU threads; None uses torch's default.
-        device: ``"auto"`` uses a GPU if one is available.
+        device: Its name; ``"auto"`` is a CUDA device if there is one, else the CPU.
         mixed_precision: As in Accelerate.
         show_progress: Show the progress bar and the metrics.
 
@@ -78,7 +79,7 @@ class TrainerConfig:
     time_limit: float | None = None
     seed: int = 0
     threads: int | None = None
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: str = "auto"
     mixed_precision: Literal["no", "bf16", "fp16"] = "no"
     show_progress: bool = True
 
@@ -107,8 +108,7 @@ class TrainerConfig:
         _require("lr", self.lr > 0 and math.isfinite(self.lr), self.lr, "a finite number above 0")
         _require("weight_decay", self.weight_decay >= 0, self.weight_decay, "at least 0")
         _require("direction", self.direction in ("max", "min"), self.direction, "'max' or 'min'")
-        devices = ("auto", "cpu", "cuda")
-        _require("device", self.device in devices, self.device, f"one of {', '.join(devices)}")
+        _require("device", is_device_name(self.device), self.device, EXPECTED)
         precisions = ("no", "bf16", "fp16")
         is_known = self.mixed_precision in precisions
         _require("mixed_precision", is_known, self.mixed_precision, f"one of {precisions}")

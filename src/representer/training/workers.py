@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from representer.devices import require_device
 from representer.errors import ArgumentError, MissingExtraError, TrainingError
 from representer.storage.checkpoint.container import decode, encode
 from representer.storage.main_process import PATIENCE
@@ -22,17 +23,24 @@ def accelerator_for(config: TrainerConfig) -> Accelerator:
 
     Raises:
         MissingExtraError: Accelerate is not installed.
-        ArgumentError: This process already uses another precision.
+        ArgumentError: There is no such device, or this process already uses another precision.
     """
     try:
-        from accelerate import Accelerator, InitProcessGroupKwargs
+        from accelerate import Accelerator, PartialState
+        from accelerate.utils import parse_flag_from_env
     except ImportError as error:
         raise MissingExtraError("training", "accelerate", "train") from error
     try:
+        is_on_cpu = config.device == "auto" and parse_flag_from_env("ACCELERATE_USE_CPU")
+        name = "cpu" if is_on_cpu else config.device
+        state = PartialState(cpu=name == "cpu", timeout=PATIENCE)
+        device = require_device(name, state.num_processes)
+        if config.mixed_precision == "fp16" and device.type == "cpu":
+            raise ArgumentError("mixed_precision", "fp16", "no or bf16 on the CPU")
+        if state.num_processes == 1:
+            state.device = device  # which Accelerate would choose by itself
         accelerator = Accelerator(
-            cpu=config.device == "cpu",
-            mixed_precision=config.mixed_precision,
-            kwargs_handlers=[InitProcessGroupKwargs(timeout=PATIENCE)],
+            cpu=device.type == "cpu", mixed_precision=config.mixed_precision
         )
         if accelerator.num_processes > 1:
             atexit.register(_leave)  # exiting inside the group may abort the others
@@ -46,6 +54,12 @@ def accelerator_for(config: TrainerConfig) -> Accelerator:
             "the precision that this process already uses",
             hint="Accelerate allows one precision per process; start a new process.",
         ) from None
+
+
+def report_device(device: torch.device, report: Callable[[str], object]) -> None:
+    """Report a device that the operations have no kernels for."""
+    if device.type == "mps":
+        report("device mps: the operations have no kernels for it and run on the reference backend")
 
 
 def require_agreement(is_main: bool, *, is_writer: bool) -> None:
