@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from functools import partial
@@ -153,6 +154,14 @@ def test_the_error_for_a_layer_without_a_kernel_states_the_reason(layer, reason)
         layer.kernel  # noqa: B018
     assert isinstance(caught.value, TypeError)
     assert "expected one that evaluates a symmetric kernel" in str(caught.value)
+    assert not hasattr(layer, "kernel")
+    assert "kernel" not in dict(inspect.getmembers(layer))
+
+
+def test_an_unknown_attribute_of_a_layer_is_an_attribute_error():
+    for layer in (RKM(3, 4), StringKernelRNN(3, 4), RandomWalkKernelNN(3, 4)):
+        with pytest.raises(AttributeError, match="has no attribute 'kernels'"):
+            layer.kernels  # noqa: B018
 
 
 @pytest.mark.parametrize("row", TABLE1)

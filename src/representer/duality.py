@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from representer.errors import ArgumentError, KindError
+from representer.errors import ArgumentError, NoKernelError
 from representer.kernels import (
     Kernel,
     RandomWalkKernel,
@@ -73,12 +73,12 @@ def kernel_of(layer: nn.Module) -> Kernel:
     """Return the exact kernel that a layer evaluates against its ``references()``.
 
     Raises:
-        KindError: If there is none; the message states the reason.
+        NoKernelError: If there is none; the message states the reason.
     """
     found = _kernel_or_reason(layer)
     if isinstance(found, str):
         expected = "one that evaluates a symmetric kernel"
-        raise KindError("layer", repr(layer), expected, hint=found)
+        raise NoKernelError("layer", repr(layer), expected, hint=found)
     return found
 
 

@@ -43,6 +43,10 @@ class KindError(RepresenterError, TypeError):
         super().__init__(_sentence(f"{name} is {got}; expected {expected}.", hint))
 
 
+class NoKernelError(KindError, AttributeError):
+    """A layer has no exact kernel, and so no attribute ``kernel``."""
+
+
 class BackendError(RepresenterError, RuntimeError):
     """A backend that was requested by name cannot run."""
 

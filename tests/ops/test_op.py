@@ -98,6 +98,18 @@ def test_autocast_computes_in_float32(op: Op, backend: str, sample: Sample):
     assert all(g.dtype == torch.bfloat16 for g in gradients(results, halves).values())
 
 
+@EVERY_BACKEND
+def test_gradients_under_autocast_are_those_outside(op: Op, backend: str):
+    sample = few_samples(op)[0]
+    tensors = make(sample, torch.float32)
+    results = call(op, backend, sample, tensors)
+    expected = gradients(results, tensors, retain_graph=True)
+    for dtype in (torch.bfloat16, torch.float16):
+        with torch.autocast("cpu", dtype):
+            found = gradients(results, tensors, retain_graph=True)
+        assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
 @EVERY_OP
 def test_autocast_accepts_half_precision_beside_float32(op: Op):
     sample = few_samples(op)[0]

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
+from representer.errors import MissingExtraError, NoKernelError
+
 K = TypeVar("K")
 
 
 class HasKernel(Generic[K]):
-    """A layer with the property ``kernel``, as defined in `representer.duality`."""
+    """A layer with the property ``kernel``, as defined in `representer.duality`.
+
+    It comes before ``nn.Module`` among the base classes: the ``__getattr__`` of a module would
+    replace the message of an AttributeError that the property raises.
+    """
 
     @property
     def kernel(self) -> K:
         """The exact kernel that each unit evaluates against its reference.
 
         Raises:
-            KindError: If there is none; the message states the reason.
-            MissingExtraError: If the extra ``kernels`` is not installed.
+            NoKernelError: If there is none, or the extra ``kernels`` is not installed; the message
+                states the reason. It is an AttributeError, so that ``hasattr`` is False.
         """
-        from representer import duality
-
+        try:
+            from representer import duality
+        except MissingExtraError as error:
+            raise NoKernelError("kernel", "unavailable", "the extra", hint=f"{error}.") from error
         layer: Any = self
         kernel: Any = duality.kernel_of(layer)
         return kernel
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "kernel":  # the property raised an AttributeError, whose message is lost here
+            return HasKernel.kernel.fget(self)  # type: ignore[misc]
+        return super().__getattr__(name)  # type: ignore[misc]

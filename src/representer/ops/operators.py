@@ -63,7 +63,8 @@ class Operators:
         )
         torch.library.register_vmap(name, rule, lib=LIBRARY)
         for device in ("cpu", "cuda"):  # recurrences lose too much in half precision
-            torch.library.register_autocast(name, device, torch.float32, lib=LIBRARY)
+            for label in (name, f"{name}_backward"):  # also if backward() runs under autocast
+                torch.library.register_autocast(label, device, torch.float32, lib=LIBRARY)
 
     def _forward(self, *arguments: Any) -> Any:
         table, count = self.table, len(self.table.rows)

@@ -88,6 +88,14 @@ def test_channels_of_images():
     torch.testing.assert_close(found.movedim(1, -1), moved(images.movedim(1, -1)))
 
 
+def test_the_output_has_the_memory_layout_of_the_input():
+    activation, images = make(3, 8, dim=1), torch.randn(2, 3, 5, 4, dtype=torch.float64)
+    assert activation(images).view(2, -1).shape == (2, 60)
+    channels_last = images.to(memory_format=torch.channels_last)
+    assert activation(channels_last).is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(activation(channels_last), activation(images))
+
+
 def test_one_function_for_every_entry_of_any_shape():
     activation = make(1, 8)
     x = torch.randn(2, 3, 4, dtype=torch.float64)

@@ -150,6 +150,24 @@ def test_an_unknown_option_is_a_type_error(name: str):
 
 
 def test_options_that_rkm_does_not_have_are_rejected_by_name():
-    for option in ("forget_bias", "output_nonlinearity", "bias"):
+    for option in ("forget_bias", "output_nonlinearity"):
         with pytest.raises(TypeError, match=option):
             nn.RKM(3, 4, **{option: 1})
+
+
+def test_rkm_takes_the_positional_arguments_of_an_lstm_except_a_bias():
+    assert nn.RKM(3, 4, 1, False, True).batch_first
+    with pytest.raises(ArgumentError, match=r"bias is True; expected False.*order of torch.nn"):
+        nn.RKM(3, 4, 1, True, True)
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_a_flag_that_is_not_a_bool_is_rejected(name: str):
+    build = SIGNATURES[name]
+    parameters = inspect.signature(build).parameters.items()
+    flags = [option for option, p in parameters if isinstance(p.default, bool)]
+    assert {"batch_first", "bidirectional"} <= set(flags)
+    for option in flags:
+        for value in ("False", 0, 2, None):
+            with pytest.raises(ArgumentError, match=f"{option} is {value!r}; expected"):
+                build(3, 4, **{option: value})

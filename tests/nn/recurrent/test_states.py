@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -266,3 +267,13 @@ def test_an_unbatched_state_has_no_sequences_to_reorder(name: str):
     state = (STATEFUL_LAYERS.get(name) or partial(build, name))()(batch()[:, 0])[1]
     with pytest.raises(ShapeError, match="expected a batch to reorder"):
         state.reorder(torch.tensor([0]))
+
+
+@pytest.mark.parametrize("name", STATEFUL_LAYERS)
+def test_a_state_can_be_rebuilt_from_an_iterator_like_a_plain_tuple(name: str):
+    state = STATEFUL_LAYERS[name]()(batch())[1]
+    for rebuilt in (type(state)(part for part in state), type(state)(*state)):
+        assert_states_equal(rebuilt, state)
+    assert_states_equal(pickle.loads(pickle.dumps(state.detach())), state)
+    with pytest.raises(TypeError, match=r"__new__\(\) (missing|takes)"):
+        type(state)(*state, 0, 0, 0, 0)

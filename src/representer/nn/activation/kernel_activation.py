@@ -22,6 +22,7 @@ from representer.nn.activation.compaction import (
 from representer.nn.activation.initial import INITIAL, even_centers, fitted
 from representer.nn.activation.piecewise_linear import PiecewiseLinear
 from representer.nn.activation.plot import plotted
+from representer.nn.recurrent.options import check_flags
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -97,6 +98,7 @@ class KernelActivation(nn.Module):
         for name, count in (("num_features", num_features), ("num_centers", num_centers)):
             if type(count) is not int or count < 1:
                 raise ArgumentError(name, count, "a positive integer")
+        check_flags(linear_term=linear_term, normalize=normalize)
         green_function(green, bandwidth)  # raises an error for an invalid one
         low, high = limits
         if not -float("inf") < low < high < float("inf"):
@@ -165,8 +167,8 @@ class KernelActivation(nn.Module):
         if self.num_features == 1:  # any shape
             return self._evaluate(input.reshape(-1, 1)).reshape(input.shape)
         self._check(input)
-        moved = input.movedim(self.dim, -1)
-        return self._evaluate(moved).movedim(-1, self.dim)
+        output = self._evaluate(input.movedim(self.dim, -1)).movedim(-1, self.dim)
+        return output.contiguous() if input.is_contiguous() else output  # for .view()
 
     def penalty(self) -> Tensor:
         r"""Return the l1 norm of the coefficients, :math:`\sum |\chi_{ik}|` (M18 section 3)."""

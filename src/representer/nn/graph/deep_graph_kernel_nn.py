@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from representer.kernels import Kernel  # noqa: F401 (named in a string)
 
 
-class DeepGraphKernelNN(GraphNetwork, HasKernel["Kernel"]):
+class DeepGraphKernelNN(HasKernel["Kernel"], GraphNetwork):
     r"""A stack of graph-kernel layers.
 
     .. math::

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from representer.kernels import RandomWalkKernel  # noqa: F401 (named in a string)
 
 
-class RandomWalkKernelNN(GraphNetwork, HasKernel["RandomWalkKernel"]):
+class RandomWalkKernelNN(HasKernel["RandomWalkKernel"], GraphNetwork):
     r"""The network of the random-walk kernel: unit i compares a graph with reference walk i.
 
     .. math::

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from representer.kernels import WeisfeilerLehmanKernel  # noqa: F401 (named in a string)
 
 
-class WLKernelNN(GraphNetwork, HasKernel["WeisfeilerLehmanKernel"]):
+class WLKernelNN(HasKernel["WeisfeilerLehmanKernel"], GraphNetwork):
     r"""The network of the Weisfeiler-Lehman kernel with random walks as its base kernel.
 
     .. math::

@@ -68,11 +68,13 @@ def with_defaults(options: type, given: Any) -> Any:
 
     Raises:
         TypeError: If a name is unknown, as for any keyword argument.
+        ArgumentError: If an option that is True or False by default is something else.
     """
     defaults = defaults_of(options)
     for name in given:
         if name not in defaults:
             raise TypeError(f"__init__() got an unexpected keyword argument {name!r}")
+    check_flags(**{name: x for name, x in given.items() if isinstance(defaults[name], bool)})
     return SimpleNamespace(**defaults | given)
 
 
@@ -95,6 +97,17 @@ def shows(options: type) -> Callable[[_Function], _Function]:
         return function
 
     return decorate
+
+
+def check_flags(**options: bool) -> None:
+    """Check options that are either True or False.
+
+    Raises:
+        ArgumentError: If one is something else, such as 0, 2 or ``"False"``, which is true.
+    """
+    for name, value in options.items():
+        if type(value) is not bool:
+            raise ArgumentError(name, value, "True or False")
 
 
 def check_size(name: str, value: int) -> int:

@@ -19,7 +19,12 @@ from torch.nn.utils.rnn import PackedSequence
 
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.nn.recurrent.inputs import check_input, check_strides, pack_like, unpack
-from representer.nn.recurrent.options import check_probability, check_size, warn_of_idle_dropout
+from representer.nn.recurrent.options import (
+    check_flags,
+    check_probability,
+    check_size,
+    warn_of_idle_dropout,
+)
 from representer.nn.recurrent.states import StateLayout
 
 Run = Callable[
@@ -54,6 +59,7 @@ class SequenceLayer(nn.Module):
         variational_dropout: float,
     ) -> None:
         super().__init__()
+        check_flags(bias=bias, batch_first=batch_first, bidirectional=bidirectional)
         self.input_size = check_size("input_size", input_size)
         self.hidden_size = check_size("hidden_size", hidden_size)
         self.num_layers = check_size("num_layers", num_layers)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import KindError, ShapeError
+from representer.nn.recurrent.rebuildable import rebuildable
 from representer.ops.checks import dtypes_meet
 
 _State = TypeVar("_State", bound=tuple[Any, ...])
@@ -47,6 +48,7 @@ def _reorder(state: _State, indices: Tensor) -> _State:
     return _map_tensors(state, pick)
 
 
+@rebuildable
 class RecurrentState(NamedTuple):
     """State of a layer with memory, for all its L layers and D directions.
 
@@ -61,6 +63,7 @@ class RecurrentState(NamedTuple):
     reorder = _reorder
 
 
+@rebuildable
 class WindowedRecurrentState(NamedTuple):
     """State of a layer with memory and n-gram filters.
 
@@ -78,6 +81,7 @@ class WindowedRecurrentState(NamedTuple):
     reorder = _reorder
 
 
+@rebuildable
 class WindowState(NamedTuple):
     """State of a layer without memory, except for its n-gram window.
 
@@ -90,6 +94,7 @@ class WindowState(NamedTuple):
     reorder = _reorder
 
 
+@rebuildable
 class EmptyState(NamedTuple):
     """Empty state of a layer without memory and with filters of length 1."""
 
@@ -97,6 +102,7 @@ class EmptyState(NamedTuple):
     reorder = _reorder
 
 
+@rebuildable
 class StringState(NamedTuple):
     """State of a string-kernel layer, for all its L layers and D directions.
 
@@ -111,6 +117,7 @@ class StringState(NamedTuple):
     reorder = _reorder
 
 
+@rebuildable
 class StringMassState(NamedTuple):
     """State of a string-kernel layer with masses.
 
@@ -127,6 +134,7 @@ class StringMassState(NamedTuple):
     reorder = _reorder
 
 
+@rebuildable
 class KBRNState(NamedTuple):
     """State of a network with learned activations, for all its L layers and D directions.
 

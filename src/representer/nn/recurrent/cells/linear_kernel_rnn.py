@@ -7,7 +7,7 @@ from typing import Unpack
 
 from representer.functional import cell as cells
 from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
-from representer.nn.recurrent.options import CellOptions, shows
+from representer.nn.recurrent.options import CellOptions, check_flags, shows
 
 
 class LinearKernelRNN(RecurrentKernelMachine):
@@ -52,6 +52,9 @@ class LinearKernelRNN(RecurrentKernelMachine):
         feedback: bool = True,
         **options: Unpack[CellOptions],
     ) -> None:
+        check_flags(
+            output_gate=output_gate, learn_static_gates=learn_static_gates, feedback=feedback
+        )
         row = cells.LINEAR_KERNEL_GATED if output_gate else cells.LINEAR_KERNEL
         self.cell = row if feedback else replace(row, feedback="none")
         self.output_gate, self.feedback = output_gate, feedback

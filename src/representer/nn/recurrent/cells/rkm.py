@@ -10,7 +10,7 @@ from torch import Tensor
 from representer.errors import ArgumentError
 from representer.functional import NONLINEARITIES, Cell
 from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine, name_of
-from representer.nn.recurrent.options import MachineOptions, shows, with_defaults
+from representer.nn.recurrent.options import MachineOptions, check_flags, shows, with_defaults
 
 
 class RKM(RecurrentKernelMachine):
@@ -25,11 +25,12 @@ class RKM(RecurrentKernelMachine):
     :math:`h_t = e^{c_t}`.
 
     Args:
+        bias: False, in the position that it has in ``torch.nn.LSTM``; there are no biases.
         q: A name of ``functional.NONLINEARITIES``, or an elementwise callable, which is
             differentiated by autograd.
         feedback: Feed h_{t−1} back to the cell through H̃ (8); otherwise (6).
 
-    There are no biases and no gates. The other arguments, the shapes and the state are those of
+    There are no gates. The other arguments, the shapes and the state are those of
     :class:`~representer.nn.recurrent.machine.kernel_machine.RecurrentKernelMachine`.
 
     References:
@@ -43,6 +44,7 @@ class RKM(RecurrentKernelMachine):
         input_size: int,
         hidden_size: int,
         num_layers: int = 1,
+        bias: bool = False,
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
@@ -54,6 +56,10 @@ class RKM(RecurrentKernelMachine):
         if not callable(q) and q not in NONLINEARITIES:
             raise ArgumentError("q", q, f"a callable or one of {', '.join(NONLINEARITIES)}")
         with_defaults(MachineOptions, options)
+        check_flags(feedback=feedback)
+        if bias is not False:
+            hint = "Positional arguments are in the order of torch.nn.LSTM."
+            raise ArgumentError("bias", bias, "False: its equations have no bias", hint=hint)
         self.feedback = feedback
         seen, memory = "all" if feedback else "none", "expm1" if q == "gaussian" else "output"
         self.cell = Cell("static", "static", False, feedback=seen, memory=memory)

@@ -13,6 +13,7 @@ from representer.nn.activation.kernel_activation import Init, KernelActivation
 from representer.nn.recurrent.kbrn.direction import KBRNDirection
 from representer.nn.recurrent.kbrn.step_norm import StepNorm
 from representer.nn.recurrent.options import (
+    check_flags,
     check_probability,
     check_size,
 )
@@ -112,6 +113,7 @@ class KBRN(SequenceLayer):
     ) -> None:
         layout = num_layers, bias, batch_first, dropout, bidirectional, variational_dropout
         super().__init__(input_size, hidden_size, *layout)
+        check_flags(shared=shared, normalize=normalize)
         if eval_statistics not in ("running", "batch"):
             raise ArgumentError("eval_statistics", eval_statistics, "'running' or 'batch'")
         if start not in ("normal", "orthogonal"):

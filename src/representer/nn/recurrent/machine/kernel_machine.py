@@ -49,7 +49,7 @@ _STATES = {  # by memory, and by n-gram filters
 }
 
 
-class RecurrentKernelMachine(SequenceLayer, HasKernel["RecurrentKernel"]):
+class RecurrentKernelMachine(HasKernel["RecurrentKernel"], SequenceLayer):
     """A recurrent layer with the equations of a ``Cell``.
 
     A subclass defines its ``cell`` and the values of static gates.

@@ -45,7 +45,7 @@ def streaming_step(
         cs.append(c)
     single = len(hs) == 1
     h, c = (hs[0][None], cs[0][None]) if single else (torch.stack(hs), torch.stack(cs))
-    return x, RecurrentState(h, c)
+    return x, RecurrentState._make((h, c))
 
 
 _STEPS: WeakKeyDictionary[RecurrentKernelMachine, core_step.Step] = WeakKeyDictionary()

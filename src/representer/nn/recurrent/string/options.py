@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 from representer.errors import ArgumentError
 from representer.functional import StringChain
 from representer.functional.string_chain import Combine, Normalized, Readout
-from representer.nn.recurrent.options import check_size
+from representer.nn.recurrent.options import check_flags, check_size
 
 DecayOption = float | Literal["learned", "input", "state"]
 NormalizedOption = bool | Literal["exact"]
@@ -46,6 +46,7 @@ def string_chain(
     Raises:
         ArgumentError: If one of them is invalid.
     """
+    check_flags(highway=highway)
     _check_choice("combine", combine, get_args(Combine))
     _check_choice("normalized", normalized, (False, True, "exact"))
     _check_choice("readout", readout, get_args(Readout))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from representer.kernels import StringKernel  # noqa: F401 (named in a string)
 
 
-class StringKernelRNN(SequenceLayer, HasKernel["StringKernel"]):
+class StringKernelRNN(HasKernel["StringKernel"], SequenceLayer):
     r"""The network of the string kernel: unit i compares a sequence with reference sequence i.
 
     .. math::
