@@ -26,13 +26,15 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 import torch
 from torch import Tensor, nn
 
-from gpu_clocks import eager_seconds, interleaved, kernel_names
+from gpu_cases import Case, Make, sections
+from gpu_clocks import eager_seconds, interleaved, kernel_names, peak_memory
+from gpu_goals import FORWARD, TRAINING, page
 from representer import __version__
 from representer.errors import BackendError
-from representer.nn import RKMLSTM, KernelActivation, StringKernelRNN
 from representer.ops import OPS, Op, Sample
 
-SHARES = {"identity": 0.05, "correctness": 0.25, "recurrent": 0.5, "activations": 0.2}
+SHARES = {"identity": 0.05, "correctness": 0.25, "recurrent": 0.45, "activations": 0.1,
+          "learned recurrent": 0.05, "graphs": 0.1}  # fmt: skip
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}  # of the largest entry
 REPEATS = {"cuda": 15, "cpu": 3}  # rounds of each candidate
 
@@ -137,6 +139,11 @@ def correctness(run: Run, until: float, every: int = 1) -> bool:
             except BackendError as error:  # the kernels do not take it
                 run.write("skipped", op=op.name, sample=sample.name, reason=str(error))
                 continue
+            except (
+                Exception
+            ) as error:  # a kernel that does not compile, say: the others are checked
+                found, is_same = float("inf"), False
+                run.write("failed", op=op.name, sample=sample.name, reason=repr(error))
             worst, checked, differing = max(worst, found), checked + 1, differing + (not is_same)
         is_right &= worst <= TOLERANCE[dtype] and not differing
         run.write(
@@ -159,69 +166,34 @@ def passes(layer: nn.Module, x: Tensor) -> dict[str, Callable[[], object]]:
         output = result if isinstance(result, Tensor) else result[0]
         return torch.autograd.grad(output, parameters, torch.ones_like(output), allow_unused=True)
 
-    return {"forward": forward, "forward and backward": training}
+    return {FORWARD: forward, TRAINING: training}
 
 
-def compare(
-    run: Run, section: str, size: dict[str, Any], made: dict[str, nn.Module], x: Tensor
-) -> None:
-    """Time layers on one input and write their rows."""
-    for mode in ("forward", "forward and backward"):
-        calls = {name: passes(layer, x)[mode] for name, layer in made.items()}
-        names = {name: kernel_names(call) for name, call in calls.items()}
+def compare(run: Run, section: str, case: Case) -> None:
+    """Time layers on one input and write their rows, with the peak memory of a call."""
+    for mode in (FORWARD, TRAINING):
+        calls = {name: passes(layer, case.x)[mode] for name, layer in case.layers.items()}
+        seen = {name: (kernel_names(call), peak_memory(call)) for name, call in calls.items()}
         for name, clock, result in interleaved(calls, REPEATS[run.device]):
-            timed = {"failed": result} if isinstance(result, str) else result
-            kernels = names.get(name, [])
-            run.write(section, **size, mode=mode, layer=name, clock=clock, kernels=kernels, **timed)
+            times = {"failed": result} if isinstance(result, str) else result
+            kernels, peak = seen.get(name, ([], None))
+            run.write(
+                section, size=case.size, dtype=case.dtype, mode=mode, layer=name, clock=clock,
+                kernels=kernels, peak_mib=peak, **times,
+            )  # fmt: skip
 
 
-def recurrent(run: Run, until: float, sizes: list[tuple[int, int, int]]) -> None:
-    """Time recurrent layers of d inputs and d units, the baselines beside ours."""
-    for (T, B, d), dtype in product(sizes, (torch.bfloat16, torch.float16, torch.float32)):
+def timed(run: Run, section: str, cases: list[Make], until: float) -> None:
+    """Time the cases of a section as long as there is time."""
+    for make in cases:
+        label = f"{section} {getattr(make, 'args', '')}"
         if run.left() < until:
-            run.write("skipped", size=[T, B, d], dtype=str(dtype), reason="no time left")
+            run.write("skipped", case=label, reason="no time left")
             continue
-        if run.device == "cpu" and dtype != torch.float32:
-            continue
-        made = {
-            "nn.LSTM": nn.LSTM(d, d),
-            "nn.GRU": nn.GRU(d, d),
-            "StringKernelRNN": StringKernelRNN(d, d, decay="input"),
-            "RKMLSTM": RKMLSTM(d, d),
-        }
-        made = {name: layer.to(run.device, dtype) for name, layer in made.items()}
-        x = torch.randn(T, B, d, device=run.device, dtype=dtype)
-        size = {"size": [T, B, d], "dtype": str(dtype).removeprefix("torch.")}
-        compare(run, "recurrent", size, made, x)
-
-
-class DirectSum(nn.Module):
-    """The activation as a sum over a tensor of inputs × centers."""
-
-    def __init__(self, like: KernelActivation) -> None:
-        super().__init__()
-        self.layer = like
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return f(x)."""
-        layer = self.layer
-        return OPS["kernel_activation"].definition(
-            x, layer.centers, layer.coefficients, green=layer.green
-        )
-
-
-def activations(run: Run, until: float, sizes: list[tuple[int, int, int]]) -> None:
-    """Time activations beside the direct sum of torch, eager and compiled."""
-    for N, F, K in sizes:
-        if run.left() < until:
-            run.write("skipped", size=[N, F, K], reason="no time left")
-            continue
-        ours = KernelActivation(F, K).to(run.device)
-        made: dict[str, nn.Module] = {"direct sum": DirectSum(ours), "KernelActivation": ours}
-        if run.device == "cuda":
-            made["direct sum, compiled"] = torch.compile(DirectSum(ours))
-        x = torch.randn(N, F, device=run.device)
-        compare(run, "activations", {"size": [N, F, K], "dtype": "float32"}, made, x)
+        try:
+            compare(run, section, make(run.device))
+        except Exception as error:  # the other cases are measured all the same
+            run.write("skipped", case=label, reason=f"{type(error).__name__}: {error}")
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -262,14 +234,8 @@ def measure(run: Run, is_tiny: bool) -> bool:
     identity(run)
     is_right = correctness(run, ends["correctness"], every=40 if is_tiny else 1)
     if is_right:  # wrong kernels are not timed
-        large = [
-            (T, B, d)
-            for d in (650, 300, 1150)
-            for T, B in ((128, 16), (1024, 16), (35, 20), (128, 64))
-        ]
-        recurrent(run, ends["recurrent"], [(3, 2, 8)] if is_tiny else large)
-        sizes = [(8, 4, 3)] if is_tiny else [(4096, 1024, 100), (4096, 1024, 32), (512, 200, 100)]
-        activations(run, ends["activations"], sizes)
+        for name, cases in sections(is_tiny).items():
+            timed(run, name, cases, ends[name])
     return is_right
 
 
@@ -277,16 +243,22 @@ def main(arguments: list[str]) -> int:
     """Measure, and return the exit status: 1 if a kernel is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--budget", type=float, default=540, help="seconds")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    parser.add_argument("--out", type=Path, help="folder of the results")
     parser.add_argument("--smoke", action="store_true", help="tiny sizes on the CPU")
+    parser.add_argument("--page", type=Path, help="write the page without figures here, and end")
     given = parser.parse_args(arguments)
+    if given.page is not None:
+        given.page.write_text(page([]), encoding="utf-8")
+        return 0
+    if given.out is None:
+        parser.error("--out is missing")
     if not given.smoke and not torch.cuda.is_available():
         parser.error("no CUDA device; --smoke runs tiny sizes on the CPU")
     given.out.mkdir(parents=True, exist_ok=True)
     device = "cpu" if given.smoke else "cuda"
     run = Run(device, time.monotonic() + given.budget, given.out)
     is_right = measure(run, given.smoke)
-    text = table(run.rows)
+    text = page([] if given.smoke else run.rows, table(run.rows))
     (given.out / "gpu.md").write_text(text, encoding="utf-8")
     print(text)
     return int(not is_right)

@@ -88,3 +88,15 @@ def kernel_names(call: Callable[[], object]) -> list[str]:
         torch.cuda.synchronize()
     events = sorted(profile.key_averages(), key=lambda e: -e.self_device_time_total)
     return [event.key[:60] for event in events[:3]]
+
+
+def peak_memory(call: Callable[[], object]) -> float | None:
+    """Return the most memory that a call takes beyond what is there already, in MiB."""
+    if not torch.cuda.is_available():
+        return None
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    call()
+    torch.cuda.synchronize()
+    return (torch.cuda.max_memory_allocated() - before) / 2**20

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -27,8 +29,9 @@ def test_every_section_writes_rows_and_the_table_has_every_layer(gpu, tmp_path, 
     assert all(0 < row["p20"] <= row["median"] <= row["p80"] for row in timed)
     page = (tmp_path / "gpu.md").read_text(encoding="utf-8")
     assert page == capsys.readouterr().out.rstrip("\n") + "\n"
-    for layer in ("nn.LSTM", "nn.LSTM again", "StringKernelRNN", "RKMLSTM", "direct sum"):
+    for layer in ("nn.LSTM", "nn.LSTM again", "StringKernelRNN", "direct sum", "KBRN", "GINEConv"):
         assert page.count(f"| eager | {layer} |") == 2
+    assert "failed" not in {row["section"] for row in rows}
     assert "needs a CUDA device" in {row.get("failed") for row in rows}
 
 
@@ -40,14 +43,54 @@ def test_wrong_kernels_are_not_timed(gpu, tmp_path, monkeypatch):
     page = (tmp_path / "gpu.md").read_text(encoding="utf-8")
     assert "gated_scan torch.float32: 1 samples" in page
     assert "WRONG" in page
-    assert "nn.LSTM" not in page
+    assert "| nn.LSTM |" not in page
 
 
 def test_a_spent_budget_leaves_cases_out_and_says_so(gpu, tmp_path):
     run = gpu.Run("cpu", 0.0, tmp_path)
-    gpu.recurrent(run, 1.0, [(3, 2, 8)])
+    gpu.timed(run, "recurrent", gpu.sections(True)["recurrent"], 1.0)
     assert {row["section"] for row in run.rows} == {"skipped"}
     assert all(row["reason"] == "no time left" for row in run.rows)
+
+
+def test_a_case_that_cannot_run_leaves_the_others(gpu, tmp_path, monkeypatch):
+    def fails(device: str) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(gpu, "compare", lambda run, section, case: run.write(section))
+    run = gpu.Run("cpu", float("inf"), tmp_path)
+    gpu.timed(run, "recurrent", [fails, lambda device: None], 0.0)
+    assert [row["section"] for row in run.rows] == ["skipped", "recurrent"]
+    assert "out of memory" in run.rows[0]["reason"]
+
+
+def test_a_goal_is_the_lowest_ratio_of_its_cases(bench):
+    goals = bench("gpu_goals")
+    goal, *_ = goals.goals()
+    assert goal.found([]) is None
+
+    def row(layer: str, median: float, size: tuple[int, ...], **other: str) -> dict[str, Any]:
+        given = {"mode": goal.mode, "clock": goal.clock, "dtype": "bfloat16"} | other
+        return {"section": goal.section, "layer": layer, "median": median, "size": size} | given
+
+    medium, long, short = (128, 64, 300, 300), (1024, 16, 650, 650), (35, 20, 650, 650)
+    rows = []
+    for size, theirs in ((medium, 120.0), (long, 90.0), (short, 1.0)):
+        rows += [row(goal.baseline, theirs, size), row(goal.ours, 10.0, size)]
+    rows.append(row(goal.ours, 999.0, medium, mode="forward"))
+    assert goal.found(rows[:2]) == 12.0
+    assert goal.found(rows) == 9.0
+    assert "| 9.00: missed |" in goals.page(rows)
+    assert "| 12.00: met |" in goals.page(rows[:2])
+    assert "never run on a GPU" not in goals.page(rows)
+
+
+def test_the_published_page_has_every_goal_and_no_figure(gpu, bench, tmp_path):
+    gpu.main(["--page", str(tmp_path / "gpu.md")])
+    page = (tmp_path / "gpu.md").read_text(encoding="utf-8")
+    published = Path(__file__).parents[2] / "docs/results/gpu.md"
+    assert page == published.read_text(encoding="utf-8")
+    assert page.count("| not measured |") == len(bench("gpu_goals").goals())
 
 
 def test_without_a_device_the_script_says_what_to_do(gpu, tmp_path, capsys, monkeypatch):

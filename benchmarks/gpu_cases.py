@@ -1,0 +1,167 @@
+"""Cases of the GPU benchmark: layers of this library and their baselines on one input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from representer.nn import RKMLSTM, KernelActivation, StringKernelRNN
+from representer.ops import OPS, use_backend
+
+DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
+STEPWISE = "RKMLSTM, step by step"
+
+
+@dataclass(frozen=True)
+class Case:
+    """Layers on one input, the baseline first, with the sizes and the dtype that name the case."""
+
+    size: tuple[int, ...]
+    dtype: str
+    layers: dict[str, nn.Module]
+    x: Tensor
+
+
+Make = Callable[[str], Case]  # given the device type
+
+
+class Stepwise(nn.Module):
+    """A layer on the reference backend: a loop in torch over the steps."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Any:
+        """Return what the layer returns."""
+        with use_backend("reference"):
+            return self.layer(x)
+
+
+class DirectSum(nn.Module):
+    """The activation as a sum over a tensor of inputs × centers."""
+
+    def __init__(self, like: KernelActivation) -> None:
+        super().__init__()
+        self.layer = like
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return f(x)."""
+        layer = self.layer
+        return OPS["kernel_activation"].definition(
+            x, layer.centers, layer.coefficients, green=layer.green
+        )
+
+
+class Given(nn.Module):
+    """A network with all its arguments but the first."""
+
+    def __init__(self, network: nn.Module, *arguments: Any) -> None:
+        super().__init__()
+        self.network, self.arguments = network, arguments
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what the network returns for the arguments."""
+        return self.network(x, *self.arguments)
+
+
+class Loop(nn.Module):
+    """A layer by a function that loops over the steps in torch."""
+
+    def __init__(self, layer: nn.Module, run: Callable[[Any, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.layer, self.run = layer, run
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what the function returns."""
+        return self.run(self.layer, x)
+
+
+def recurrent(size: tuple[int, int, int, int], dtype: str, device: str) -> Case:
+    """Return recurrent layers on T steps of B sequences of I features, with d units."""
+    T, B, features, d = size
+    ours = RKMLSTM(features, d)
+    made = {
+        "nn.LSTM": nn.LSTM(features, d),
+        "nn.GRU": nn.GRU(features, d),
+        "StringKernelRNN": StringKernelRNN(features, d, decay="input"),
+        "RKMLSTM": ours,
+        STEPWISE: Stepwise(ours),
+    }
+    made = {name: layer.to(device, DTYPES[dtype]) for name, layer in made.items()}
+    return Case(size, dtype, made, torch.randn(T, B, features, device=device, dtype=DTYPES[dtype]))
+
+
+def activation(size: tuple[int, int, int], device: str) -> Case:
+    """Return N × F activations with K centers beside the direct sum, eager and compiled."""
+    N, F, K = size
+    ours = KernelActivation(F, K).to(device)
+    made: dict[str, nn.Module] = {"direct sum": DirectSum(ours), "KernelActivation": ours}
+    if device == "cuda":
+        made["direct sum, compiled"] = cast(nn.Module, torch.compile(DirectSum(ours)))
+    return Case(size, "float32", made, torch.randn(N, F, device=device))
+
+
+def learned_recurrent(size: tuple[int, int], device: str) -> Case:
+    """Return the network with learned activations of M18 on T steps of B sequences."""
+    from kbrn import loop, network
+
+    layer = network().to(device)
+    made = {"step by step": Loop(layer, loop), "KBRN": layer}
+    return Case(size, "float32", made, torch.randint(0, 2, (*size, 1), device=device).float())
+
+
+def graph(size: tuple[int], device: str) -> Case:
+    """Return graph networks on a batch of molecules; it needs PyTorch Geometric."""
+    from torch_geometric.data import Batch
+
+    from graphs import ATOMS, BONDS, LEVELS, WIDTH, Gine, molecules
+    from representer.nn import WLKernelNN
+
+    of_all: list[Any] = [*molecules()[: size[0]]]
+    batch: Any = Batch.from_data_list(of_all)
+    joined = batch.to(device)
+    others = joined.edge_index, joined.edge_attr, joined.batch, joined.num_graphs
+    options: dict[str, Any] = {"label_channels": WIDTH, "sigma": "relu"}
+    ours = WLKernelNN(ATOMS, WIDTH, depth=LEVELS, edge_dim=BONDS, **options)
+    made: dict[str, nn.Module] = {"GINEConv": Gine(), "WLKernelNN": ours}
+    if device == "cuda":
+        made["GINEConv, compiled"] = cast(nn.Module, torch.compile(made["GINEConv"]))
+    made = {name: Given(layer, *others).to(device) for name, layer in made.items()}
+    return Case(size, "float32", made, joined.x)
+
+
+def sections(is_tiny: bool) -> dict[str, list[Make]]:
+    """Return the cases by section, the most important ones of each first."""
+    if is_tiny:
+        return {
+            "recurrent": [partial(recurrent, (3, 2, 4, 4), "float32")],
+            "activations": [partial(activation, (8, 4, 3))],
+            "learned recurrent": [partial(learned_recurrent, (2, 3))],
+            "graphs": [partial(graph, (2,))],
+        }
+    square = [
+        (T, B, d, d)
+        for d in (650, 300, 1150)
+        for T, B in ((128, 16), (1024, 16), (35, 20), (128, 64))
+    ]
+    layers = [partial(recurrent, size, dtype) for size, dtype in product(square, DTYPES)]
+    layers[3:3] = [
+        partial(recurrent, (1000, 64, 10, 100), "float32"),
+        *(partial(recurrent, (1024, 16, d, d), "float16") for d in (512, 768, 1024)),
+        partial(recurrent, (1024, 128, 1150, 1150), "bfloat16"),
+    ]
+    return {
+        "recurrent": layers,
+        "activations": [
+            partial(activation, s) for s in ((4096, 1024, 100), (4096, 1024, 32), (512, 200, 100))
+        ],
+        "learned recurrent": [partial(learned_recurrent, (50, 500))],
+        "graphs": [partial(graph, (256,))],
+    }

@@ -1,0 +1,191 @@
+"""Goals for GPUs, with the predictions made before any measurement, and the page of results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_cases import STEPWISE
+
+FORWARD, TRAINING = "forward", "forward and backward"
+NOT_MEASURED = "not measured"
+COMMAND = "python benchmarks/gpu.py --budget 540 --out gpu-results"
+ABOUT = f"""\
+# GPU: goals and predictions
+
+**Not measured.** The kernels have never run on a GPU. They are tested without one: under Triton's
+interpreter, against the equations in float64, and compiled for compute capability 9.0 with limits
+on registers, spills and shared memory (`make triton`, `python -m pytest tests/ops/test_triton.py`).
+
+This command compares every kernel with its equation on the device, runs it twice for equal bits,
+and only then times it beside its baselines, interleaved, within so many seconds. It needs
+torch 2.10 or later and Triton, no installation and no network:
+
+```sh
+{COMMAND}
+```
+
+It writes `gpu-results/gpu.jsonl`, one line per measurement, and `gpu-results/gpu.md`, this page
+with figures in the last column. `make test-gpu` runs the tests that need a device. This page
+without figures is written by `python benchmarks/gpu.py --page docs/results/gpu.md`.
+
+A figure is the time of the baseline over ours, both with their input products; 2 means half the
+time. The goal is the least acceptable figure, the second one what a good kernel reaches.
+Predictions for an H100 or H200 follow from bandwidth, latency and launches, and were written before
+any measurement. The clocks: *graph* replays a captured CUDA graph, device time alone; *eager*
+includes the calls from Python. Where several sizes belong to a goal, the lowest figure counts."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A ratio of times to reach, in the cases of a section that it takes.
+
+    Attributes:
+        what: The comparison, for a reader.
+        section: Section of the benchmark.
+        ours: Name of the layer.
+        baseline: Name of the layer that it is compared with.
+        mode: Passes that are timed.
+        clock: ``"graph"`` or ``"eager"``.
+        least: Lowest acceptable ratio.
+        good: Ratio of a good kernel.
+        predicted: The range that was expected before the first measurement.
+        takes: Given size and dtype, returns True if a case belongs to the goal.
+    """
+
+    what: str
+    section: str
+    ours: str
+    baseline: str
+    mode: str
+    clock: str
+    least: float
+    good: float
+    predicted: str
+    takes: Callable[[Sequence[int], str], bool] = lambda size, dtype: True
+
+    def found(self, rows: Sequence[dict[str, Any]]) -> float | None:
+        """Return the lowest ratio of medians in the cases of this goal; None if none was timed."""
+        times: dict[tuple[Any, ...], dict[str, float]] = {}
+        for row in rows:
+            is_same = row["section"] == self.section and "median" in row
+            if is_same and (row["mode"], row["clock"]) == (self.mode, self.clock):
+                case = times.setdefault((*row["size"], row["dtype"]), {})
+                case[row["layer"]] = row["median"]
+        ratios = [
+            time[self.baseline] / time[self.ours]
+            for (*size, dtype), time in times.items()
+            if {self.baseline, self.ours} <= time.keys() and self.takes(size, dtype)
+        ]
+        return min(ratios, default=None)
+
+
+def _is_long(size: Sequence[int], dtype: str) -> bool:
+    T, B, features, d = size
+    return dtype == "bfloat16" and features == d and T >= 128 and B * d <= 42_000
+
+
+def _is_short(size: Sequence[int], dtype: str) -> bool:
+    return dtype == "bfloat16" and size[0] == 35
+
+
+def _is_standard(size: Sequence[int], dtype: str) -> bool:
+    return dtype == "bfloat16" and size[1] <= 32 and size[3] in (300, 650, 1150)
+
+
+def _is_persistent(size: Sequence[int], dtype: str) -> bool:
+    return dtype == "float16" and size[3] in (512, 768, 1024)
+
+
+def _is(*expected: int) -> Callable[[Sequence[int], str], bool]:
+    return lambda size, dtype: tuple(size) == expected
+
+
+def goals() -> list[Goal]:
+    """Return all goals."""
+    string, rkm, lstm = "StringKernelRNN", "RKMLSTM", "nn.LSTM"
+    of_string = "String-kernel layer, gate on x, over `nn.LSTM`, bfloat16"
+    of_rkm = "RKM-LSTM over `nn.LSTM`, bfloat16, 300 to 1,150 units, up to 32 sequences"
+    layers, learned, activation = "recurrent", "learned recurrent", "KernelActivation"
+    is_large = _is(4096, 1024, 100)
+    many = "4.2 million activations with 100 centers over the direct sum"
+    graph = "WL network over GINEConv, 256 molecules"
+    return [
+        Goal(
+            f"{of_string}: 128 steps or more, up to 42,000 states",
+            layers, string, lstm, TRAINING, "graph", 10, 30, "10 to 80", _is_long,
+        ),
+        Goal(
+            f"{of_string}: 35 steps",
+            layers, string, lstm, TRAINING, "graph", 8, 20, "18 to 42", _is_short,
+        ),
+        Goal("The same", layers, string, lstm, TRAINING, "eager", 2, 4, "2 to 4", _is_short),
+        Goal(
+            f"{of_string}: 1,024 × 128 × 1,150",
+            layers, string, lstm, TRAINING, "graph", 3, 6, "3 to 10", _is(1024, 128, 1150, 1150),
+        ),
+        Goal(
+            "String-kernel layer over `nn.GRU`, 10 features, 100 units, 1,000 steps × 64",
+            layers, string, "nn.GRU", TRAINING, "graph", 3, 10, "10 to 40", _is(1000, 64, 10, 100),
+        ),
+        Goal(
+            of_rkm,
+            layers, rkm, lstm, FORWARD, "graph", 2, 3.5,
+            "0.8 to 1.2: one product and one kernel a step", _is_standard,
+        ),
+        Goal(
+            "The same",
+            layers, rkm, lstm, TRAINING, "graph", 1.5, 2.5, "0.7 to 1.1", _is_standard,
+        ),
+        Goal(
+            "RKM-LSTM over `nn.LSTM` where cuDNN keeps the weights on the chip: float16, 512, 768 "
+            "and 1,024 units",
+            layers, rkm, lstm, FORWARD, "graph", 0.7, 1, "0.2 to 0.3", _is_persistent,
+        ),
+        Goal(
+            "RKM-LSTM over its loop in torch",
+            layers, rkm, STEPWISE, FORWARD, "eager", 20, 50, "4 to 8", _is_standard,
+        ),
+        Goal("The same", layers, rkm, STEPWISE, FORWARD, "graph", 2, 4, "3 to 6", _is_standard),
+        Goal(
+            many,
+            "activations", activation, "direct sum", TRAINING, "graph", 30, 80, "30 to 60",
+            is_large,
+        ),
+        Goal(
+            f"{many}, compiled",
+            "activations", activation, "direct sum, compiled", TRAINING, "graph", 1.5, 3, "1 to 2",
+            is_large,
+        ),
+        Goal(
+            "Network with learned activations over its loop, 50 steps",
+            learned, "KBRN", "step by step", TRAINING, "eager", 20, 60,
+            "1 to 2: on the reference backend",
+        ),
+        Goal(graph, "graphs", "WLKernelNN", "GINEConv", TRAINING, "eager", 3, 6, "1 to 2"),
+        Goal(
+            f"{graph}, compiled",
+            "graphs", "WLKernelNN", "GINEConv, compiled", TRAINING, "eager", 1.3, 2.5, "0.5 to 1",
+        ),
+    ]  # fmt: skip
+
+
+def page(rows: Sequence[dict[str, Any]], details: str = "") -> str:
+    """Return the page: every goal, with its figure if one of its cases was timed."""
+    lines = [
+        "| comparison | passes | clock | goal | good | predicted | measured |",
+        "| --- | --- | --- | ---: | ---: | --- | --- |",
+    ]
+    for goal in goals():
+        found = goal.found(rows)
+        verdict = "met" if found is not None and found >= goal.least else "missed"
+        shown = NOT_MEASURED if found is None else f"{found:.2f}: {verdict}"
+        cells = goal.what, goal.mode, goal.clock, f"{goal.least:g}", f"{goal.good:g}"
+        lines.append(f"| {' | '.join((*cells, goal.predicted, shown))} |")
+    about = ABOUT
+    if rows:
+        about = about.replace(
+            "**Not measured.** The kernels have never run on a GPU. They", "The kernels"
+        )
+    return "\n\n".join(filter(None, (about, "\n".join(lines), details.strip()))) + "\n"
