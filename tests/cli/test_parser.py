@@ -32,7 +32,7 @@ def options(*words: str):
         (["--decay", "0.0_1"], "--decay is '0.0_1'; expected a number in [0, 1]"),
         (["--header", "maybe"], "--header is 'maybe'; expected true or false."),
         (["--hidden-size"], "--hidden-size has no value; expected an integer."),
-        (["--pooling", "men"], "--pooling is 'men'; expected one of mean, padded_mean. "
+        (["--pooling", "men"], "--pooling is 'men'; expected one of mean, attention, padded_mean. "
          "Did you mean 'mean'?"),
         (["b.csv"], "'b.csv' was not expected here."),
         (["--epochs", "0"], "--epochs is 0; expected a positive integer."),

@@ -56,6 +56,7 @@ CASES = {
     "state gates": ("string-kernel", {"decay": "state", "order": 3}),
     "constant": ("string-kernel", {"decay": 1.0, "order": 1}),
     "padded mean": ("string-kernel", {"pooling": "padded_mean"}),
+    "attention": ("rkm-cifg", {"pooling": "attention", "bidirectional": True}),
     "CIFG": ("rkm-cifg", {"layer_norm": True, "filter_length": 2}),
     "RAN": ("ran", {"pooling": "padded_mean"}),
     "linear kernel": ("linear-kernel-gated", {}),

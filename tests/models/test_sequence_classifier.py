@@ -29,10 +29,16 @@ def batch(time: int = 9) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randint(1, 20, (4, time), generator=generator), torch.tensor([time, 3, 1, 0])
 
 
+def attention_of(model: SequenceClassifier) -> torch.Tensor:
+    assert model.attention is not None
+    return model.attention.weight[0]
+
+
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("cell", CELLS)
 def test_padding_does_not_affect_the_result(cell: str, bidirectional: bool) -> None:
-    model = small(cell, bidirectional=bidirectional, num_layers=2)
+    model = small(cell, bidirectional=bidirectional, num_layers=2, pooling="attention")
+    torch.nn.init.normal_(attention_of(model).detach())
     tokens, lengths = batch()
     logits = model(tokens, lengths)
     garbage = tokens.clone()
@@ -60,8 +66,23 @@ def test_a_row_of_length_0_has_the_output_of_a_zero_mean() -> None:
     torch.testing.assert_close(model(tokens, lengths)[3:], model.head(zero))
 
 
-def test_padding_gets_no_gradient() -> None:
-    model = small("rkm-lstm").train()
+def test_attention_starts_as_the_mean_and_is_a_weighted_mean() -> None:
+    model, mean = small("rkm-cifg", pooling="attention"), small("rkm-cifg")
+    mean.load_state_dict({k: v for k, v in model.state_dict().items() if "attention" not in k})
+    tokens, lengths = batch()
+    torch.testing.assert_close(model(tokens, lengths), mean(tokens, lengths), rtol=1e-12, atol=0)
+    torch.nn.init.normal_(attention_of(model).detach())
+    for row, length in enumerate(lengths[:-1]):
+        outputs, _ = model.read(tokens[row, None, :length], length[None])
+        steps = list(outputs.detach()[0])
+        weights = [(attention_of(model) @ h.tanh()).exp().item() for h in steps]
+        wanted = sum(a * h for a, h in zip(weights, steps, strict=True)) / sum(weights)
+        torch.testing.assert_close(model.encode(tokens, lengths)[row], wanted)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "attention"])
+def test_padding_gets_no_gradient(pooling: str) -> None:
+    model = small("rkm-lstm", pooling=pooling).train()
     tokens, lengths = batch()
     tokens[0, 0] = 18
     tokens[tokens == 19] = 1
@@ -70,6 +91,9 @@ def test_padding_gets_no_gradient() -> None:
     assert model.embedding.weight.grad is not None
     assert model.embedding.weight.grad[19].abs().sum() == 0
     assert model.embedding.weight.grad[18].abs().sum() > 0
+    for parameter in model.parameters():  # the last row is empty
+        assert parameter.grad is not None
+        assert parameter.grad.isfinite().all()
 
 
 def test_options_are_passed_to_the_cell_and_the_head() -> None:

@@ -116,7 +116,8 @@ def trainer_options(
     """Return the configuration of the trainer for a number of epochs, in which 0 is no limit."""
     chosen = in_common(parameters, TrainerConfig)
     if parameters.patience is None:
-        chosen["patience"] = max(3, epochs // 5)
+        least = 2 if parameters.average_weights else 3  # losses of averages are smooth
+        chosen["patience"] = max(least, epochs // 5)
     for name in ("max_steps", "evaluate_every", "clip_norm", "clip_value", "patience"):
         chosen[name] = chosen[name] or None
     chosen |= {"epochs": epochs, "seed": seed, "threads": parameters.n_jobs}

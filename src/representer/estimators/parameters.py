@@ -44,6 +44,7 @@ class TrainingParameters:
     weight_decay: float = option(0.0, "L2 penalty")
     clip_norm: float = option(0.0, "clip the norm of the gradient; 0: no clipping")
     clip_value: float = option(0.0, "clip the entries of the gradient; 0: no clipping")
+    average_weights: bool = option(False, "keep the average of the weights of the last steps")
     patience: int | None = option(
         None, "stop after this many epochs without improvement; 0: never (default: by the data)"
     )

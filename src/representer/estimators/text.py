@@ -130,7 +130,6 @@ class TextNetwork(TextParameters, SupervisedEstimator):
 
     def _configure(self, inputs: TextInputs, width: int) -> SequenceClassifierConfig:
         self._word_vectors = vectors = self._read_vectors(inputs)
-        is_padded = self.pooling == "padded_mean"
         has_norm = self.cell not in _LACKING["layer_norm"]
         usual = "state" if self.cell == "string-kernel" else SequenceClassifierConfig.decay
         decay = usual if self.decay is None else self.decay
@@ -151,8 +150,8 @@ class TextNetwork(TextParameters, SupervisedEstimator):
             learn_static_gates=self.learn_static_gates,
             dropout=self.dropout,
             head_size=self.hidden_size,
-            pooling="padded_mean" if is_padded else "mean",
-            max_length=self.max_length if is_padded else None,
+            pooling=self.pooling,  # type: ignore[arg-type]
+            max_length=self.max_length if self.pooling == "padded_mean" else None,
             padding_index=inputs.vocabulary.PAD,
         )
 

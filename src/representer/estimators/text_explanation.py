@@ -1,10 +1,11 @@
 """The output of a text network as an exact sum over the n-grams of a text.
 
 The classifier is y = W_2 relu(W_1 h + b_1) + b_2 of the mean h of the outputs of the cell, or
-y = W h of the means of several layers. Given which relus are active, an output is a weighted sum of
-the cell's outputs, which ``representer.explain`` decomposes through all layers down to the words.
-The explained score is the logit of the predicted class minus the mean of all logits, since a
-constant added to all logits does not change the prediction; with one output it is the output.
+y = W h of the means of several layers. Given which relus are active, and the weight of each step in
+the mean, an output is a weighted sum of the cell's outputs, which ``representer.explain``
+decomposes through all layers down to the words. The explained score is the logit of the predicted
+class minus the mean of all logits, since a constant added to all logits does not change the
+prediction; with one output it is the output.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def ngram_sum(model: TextModel, ids: Sequence[int], output: int | None = None) -
     layers, tokens = layers_of(model), torch.tensor(ids)
     exact = copy.deepcopy(model).double()
     with torch.no_grad():
-        evidence = evidence_of(model, tokens, output)
+        evidence = evidence_of(exact, tokens, output)
         x = model.embedding(tokens)
         outputs = exact(tokens[None], torch.tensor([len(ids)]))[0]
     ngrams, constant = ngram_contributions(layers, x, evidence.weights)
@@ -107,7 +108,8 @@ def evidence_of(model: TextModel, ids: Tensor, output: int | None = None) -> Evi
         ids: Numbers of the words ``(T,)``.
         output: The class whose score is meant; the predicted one if left out.
     """
-    means = model.encode(ids[None], torch.tensor([len(ids)]))[0].double()
+    length = torch.tensor([len(ids)])
+    means = model.encode(ids[None], length)[0].double()
     if isinstance(model, SequenceClassifier):
         first, second = (
             layer for layer in model.head if isinstance(layer, torch.nn.Linear)
@@ -115,17 +117,18 @@ def evidence_of(model: TextModel, ids: Tensor, output: int | None = None) -> Evi
         w1, b1 = first.weight.double(), first.bias.double()
         w2, b2 = second.weight.double(), second.bias.double()
         on = (w1 @ means + b1 > 0).double()
-        rows, constants = (w2 * on) @ w1, (w2 * on) @ b1 + b2
-        divisor, parts = model.config.max_length or len(ids), 1
+        rows, constants, parts = (w2 * on) @ w1, (w2 * on) @ b1 + b2, 1
+        shares = model.step_weights(*model.read(ids[None], length))[0].double()
     else:
-        rows = model.output.weight.double()
-        constants, divisor, parts = torch.zeros(len(rows)), len(ids), len(model.layers)
+        rows, parts = model.output.weight.double(), len(model.layers)
+        constants = torch.zeros(len(rows))
+        shares = torch.full((len(ids),), 1 / len(ids), dtype=torch.float64)
     chances = (rows @ means + constants).softmax(0)
     label = int(chances.argmax()) if output is None else output
-    weights = centered(rows)[label] / divisor
+    weights = shares[:, None] * centered(rows)[label]
     return Evidence(
         label,
         chances[label].item(),
-        [each.expand(len(ids), -1) for each in weights.chunk(parts)],
+        list(weights.chunk(parts, dim=1)),
         centered(constants)[label].item(),
     )

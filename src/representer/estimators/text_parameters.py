@@ -15,7 +15,7 @@ from representer.estimators.parameters import (
 )
 
 TOKENIZERS = ("words", "blanks", "leam")
-POOLINGS = ("mean", "padded_mean")
+POOLINGS = ("mean", "attention", "padded_mean")
 STARTS = ("unit", "paper")
 TRAINING, RANDOM = VECTORS = ("training", "random")
 
@@ -44,8 +44,13 @@ class TextParameters(TargetParameters):
         metavar="FILE",
     )
     freeze_embeddings: bool = option(False, "do not train the word vectors")
+    average_weights: bool = option(True, "keep the average of the weights of the last steps")
     dropout: float = option(0.5, "dropout in the classifier")
-    pooling: str = option("mean", "divide by the true or by the padded length", choices=POOLINGS)
+    pooling: str = option(
+        "attention",
+        "mean over time: over the true length, with learned weights, or over the padded length",
+        choices=POOLINGS,
+    )
     tokenizer: str = option("words", "tokenization scheme", choices=TOKENIZERS)
     min_count: int = option(2, "words rarer than this in the training data are unknown")
     max_length: int = option(400, "truncate texts after this many words")

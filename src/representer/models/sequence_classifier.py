@@ -1,4 +1,4 @@
-"""Sequence classifier: embedding, recurrent cell, mean over time, two layers."""
+"""Sequence classifier: embedding, recurrent cell, (weighted) mean over time, two layers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ class SequenceClassifier(nn.Module):
         \bar h = \frac1T \sum_{t=1}^T h_t, \quad h_{1:T} = \mathrm{cell}(E x_{1:T})
 
     with dropout on :math:`\bar h` and on the hidden layer. Padded positions do not affect
-    the result. The mean of an empty sequence is 0.
+    the result. The mean of an empty sequence is 0. With ``pooling="attention"``, it is weighted:
+
+    .. math::
+        \bar h = \sum_t a_t h_t, \qquad
+        a_t = \frac{\exp(v^\top \tanh(h_t))}{\sum_s \exp(v^\top \tanh(h_s))}
+
+    with v = 0 at the start, which is the mean.
 
     Args:
         config: The configuration.
@@ -30,7 +36,8 @@ class SequenceClassifier(nn.Module):
 
     References:
         Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019,
-        section 5.1.
+        section 5.1. The attention is that of Yang et al., Hierarchical Attention Networks for
+        Document Classification, NAACL 2016, eqs. 5-7, with the identity in place of W.
     """
 
     def __init__(self, config: SequenceClassifierConfig) -> None:
@@ -53,6 +60,9 @@ class SequenceClassifier(nn.Module):
         }
         self.cell = build_cell(c.cell, c.embedding_size, c.hidden_size, options)
         width = c.hidden_size * (1 + c.bidirectional)
+        self.attention = nn.Linear(width, 1, bias=False) if c.pooling == "attention" else None
+        if self.attention is not None:
+            nn.init.zeros_(self.attention.weight)
         self.head = nn.Sequential(
             nn.Dropout(c.dropout),
             nn.Linear(width, c.head_size),
@@ -81,6 +91,14 @@ class SequenceClassifier(nn.Module):
 
     def encode(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Return the mean of the cell's outputs ``(B, D·H)``, see `forward`."""
+        outputs, is_step = self.read(tokens, lengths)
+        if self.attention is not None:
+            return torch.einsum("bt,bth->bh", self.step_weights(outputs, is_step), outputs)
+        total = outputs.masked_fill(~is_step[..., None], 0).sum(1)
+        return total / (self.config.max_length or lengths.clamp(min=1)[:, None])
+
+    def read(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the cell's outputs ``(B, T, D·H)``, and True at steps that are no padding."""
         check_tokens(tokens, lengths)
         embedded = self.embedding(tokens)
         if self.config.bidirectional:  # the reverse direction starts at the end of each row
@@ -91,10 +109,16 @@ class SequenceClassifier(nn.Module):
             outputs, _ = pad_packed_sequence(self.cell(packed)[0], True, total_length=total)
         else:  # causal: padding does not affect earlier outputs
             outputs, _ = self.cell(embedded)
-        is_padding = torch.arange(tokens.shape[1], device=tokens.device) >= lengths[:, None]
-        outputs_float = outputs if outputs.dtype == torch.float64 else outputs.float()
-        total = outputs_float.masked_fill(is_padding[..., None], 0).sum(1)
-        return total / (self.config.max_length or lengths.clamp(min=1)[:, None])
+        is_step = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
+        return outputs if outputs.dtype == torch.float64 else outputs.float(), is_step
+
+    def step_weights(self, outputs: Tensor, is_step: Tensor) -> Tensor:
+        """Return the weight of every step in the mean ``(B, T)``, 0 for padding; see `read`."""
+        if self.attention is None:
+            count = self.config.max_length or is_step.sum(1, keepdim=True).clamp(min=1)
+            return is_step.to(outputs) / count
+        scores = self.attention(outputs.tanh())[..., 0].masked_fill(~is_step, -torch.inf)
+        return scores.softmax(1).masked_fill(~is_step, 0)  # an empty row has NaN before
 
     def set_vectors(self, vectors: Tensor, *, freeze: bool = False) -> None:
         """Initialize the embedding with word vectors.

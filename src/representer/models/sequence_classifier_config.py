@@ -9,7 +9,7 @@ from typing import Any, Literal
 from representer.errors import ArgumentError
 from representer.models.cells import resolve_cell
 
-POOLINGS = ("mean", "padded_mean")
+POOLINGS = ("mean", "attention", "padded_mean")
 _SIZES = ("vocabulary_size", "embedding_size", "hidden_size", "dilation", "num_layers", "head_size")
 
 
@@ -36,8 +36,8 @@ class SequenceClassifierConfig:
         cell_dropout: Dropout between layers of the cell.
         dropout: Dropout before both layers of the head.
         head_size: Units of the head's hidden layer.
-        pooling: ``"mean"`` over the true length, or ``"padded_mean"``: the sum over `max_length`,
-            as in the authors' code.
+        pooling: ``"mean"`` over the true length, ``"attention"``: a weighted mean, whose weights
+            are learned, or ``"padded_mean"``: the sum over `max_length`, as in the authors' code.
         max_length: The divisor of ``"padded_mean"``.
         padding_index: The id of padding, whose embedding stays 0.
 
@@ -63,7 +63,7 @@ class SequenceClassifierConfig:
     cell_dropout: float = 0.0
     dropout: float = 0.5
     head_size: int = 300
-    pooling: Literal["mean", "padded_mean"] = "mean"
+    pooling: Literal["mean", "attention", "padded_mean"] = "mean"
     max_length: int | None = None
     padding_index: int = 0
 
@@ -80,7 +80,7 @@ class SequenceClassifierConfig:
         self._require("pooling", self.pooling in POOLINGS, f"one of {', '.join(POOLINGS)}")
         needs_length = self.pooling == "padded_mean"
         is_length = _is_integer(self.max_length, 1) if needs_length else self.max_length is None
-        expected = "a positive integer" if needs_length else "None with pooling='mean'"
+        expected = "a positive integer" if needs_length else "None without pooling='padded_mean'"
         self._require("max_length", is_length, expected)
         is_token = _is_integer(self.padding_index, 0) and self.padding_index < self.vocabulary_size
         self._require("padding_index", is_token, f"a token id below {self.vocabulary_size}")

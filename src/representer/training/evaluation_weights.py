@@ -1,32 +1,39 @@
-"""A common interface for optimizers whose weights are evaluated and saved in another state."""
+"""The weights that are evaluated and saved, where these are not the ones that are trained."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from representer.training.averaged_sgd import NonMonotonicASGD
 from representer.training.lazy_adam import LazyAdam, large_embeddings
+from representer.training.trainer_config import TrainerConfig
+from representer.training.weight_average import EVERY, WeightAverage
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
 
 
 class EvaluationWeights:
-    """The averages of an averaging optimizer, or all steps of one that delays those of some rows.
+    """Averages of the weights, and all steps of an optimizer that delays those of some rows.
 
     Args:
-        optimizer: The optimizer; for all others, the methods do nothing.
-        direction: ``"max"`` if larger values of the monitored metric are better.
+        model: The model.
+        optimizer: The optimizer; one that averages weights itself, or that delays steps.
+        config: Settings of the training loop.
     """
 
-    def __init__(self, optimizer: torch.optim.Optimizer, direction: Literal["max", "min"]) -> None:
+    def __init__(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, config: TrainerConfig
+    ) -> None:
         self._averaging = optimizer if isinstance(optimizer, NonMonotonicASGD) else None
         self._lazy = optimizer if isinstance(optimizer, LazyAdam) else None
-        self._sign = 1 if direction == "min" else -1
+        self._sign = 1 if config.direction == "min" else -1
+        trained = [weight for weight in model.parameters() if weight.requires_grad]
+        self._average = WeightAverage(trained) if config.average_weights else None
 
     def training(self, model: nn.Module, accelerator: Accelerator) -> AbstractContextManager[None]:
         """Return a context manager in which large embeddings are updated in the rows of a batch.
@@ -42,7 +49,24 @@ class EvaluationWeights:
         """Return a context manager in which the model has the weights to evaluate and save."""
         if self._lazy is not None:
             self._lazy.catch_up()
-        return nullcontext() if self._averaging is None else self._averaging.averaged()
+        average = self._averaging or self._average
+        return nullcontext() if average is None else average.averaged()
+
+    def count_step(self, step: int) -> None:
+        """Record that an optimization step is completed."""
+        if self._average is not None and step % EVERY == 0:
+            if self._lazy is not None:
+                self._lazy.catch_up()
+            self._average.update()
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return the averages that no optimizer has, or None."""
+        return None if self._average is None else self._average.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any] | None) -> None:
+        """Restore the result of `state_dict`."""
+        if self._average is not None and state is not None:
+            self._average.load_state_dict(state)
 
     def columns(self) -> dict[str, Any]:
         """Return additional metrics of an evaluation: the number of averaged steps."""

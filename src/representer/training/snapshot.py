@@ -10,6 +10,7 @@ from torch import nn
 
 from representer.errors import CheckpointError
 from representer.training import generators
+from representer.training.evaluation_weights import EvaluationWeights
 from representer.training.training_state import TrainingState, copy_weights, load_weights
 from representer.training.training_task import Carried
 from representer.training.workers import gathered
@@ -22,6 +23,7 @@ def take(
     accelerator: Accelerator,
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
+    averages: EvaluationWeights,
     state: TrainingState,
     carried: Carried | None,
 ) -> dict[str, Any]:
@@ -31,6 +33,7 @@ def take(
         "progress": state.to_dict(),
         "model": copy_weights(model),
         "optimizer": optimizer.state_dict(),
+        "averages": averages.state_dict(),
         "scaler": None if accelerator.scaler is None else accelerator.scaler.state_dict(),
         "random": gathered(accelerator, generators.states()),
         "carried": handed_on,
@@ -42,6 +45,7 @@ def put_back(
     accelerator: Accelerator,
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
+    averages: EvaluationWeights,
     carried: Carried | None,
 ) -> TrainingState:
     """Restore model, optimizer and random states from a snapshot, and return the training state.
@@ -52,6 +56,7 @@ def put_back(
     """
     load_weights(model, snapshot["model"])
     optimizer.load_state_dict(snapshot["optimizer"])
+    averages.load_state_dict(snapshot.get("averages"))
     if accelerator.scaler is not None and snapshot["scaler"] is not None:
         accelerator.scaler.load_state_dict(snapshot["scaler"])
     if accelerator.process_index < len(snapshot["random"]):

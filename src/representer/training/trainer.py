@@ -68,9 +68,10 @@ class Trainer:
         self._settings = plain({**(settings or {}), "trainer": config.settings()})
         self._accelerator = accelerator_for(config)
         wrapped, self._optimizer = self._accelerator.prepare(model, optimizer)
-        self._evaluation_weights = EvaluationWeights(optimizer, config.direction)
+        self._averages = EvaluationWeights(model, optimizer, config)
         self._step = TrainingStep(self._accelerator, wrapped, self._optimizer, task, config)
         self._wrapped, self._model = wrapped, self._accelerator.unwrap_model(wrapped)
+        self._parts = (self._accelerator, self._model, self._optimizer, self._averages)
         self._environment = fingerprint(self._accelerator.device, self._accelerator.num_processes)
         is_main = self._accelerator.is_main_process
         if run.is_saved:
@@ -100,14 +101,14 @@ class Trainer:
         # without a folder there is nothing to save, so signals keep their default action
         with (
             self._interruption if self._run.is_saved else contextlib.nullcontext(),
-            self._evaluation_weights.training(self._model, self._accelerator),
+            self._averages.training(self._model, self._accelerator),
         ):
             try:
                 self._begin()
                 while (reason := self._reason()) is None:
                     self._train_epoch(self._batches())
                 self._save()
-                with self._evaluation_weights():
+                with self._averages():
                     final = copy_weights(self._model)
                 training_files.write_end(self._run, self._state, final)
                 load_weights(self._model, final)
@@ -140,9 +141,7 @@ class Trainer:
             require_same(found.settings, self._settings, self._run.path)
             if changes := differences(found.environment, self._environment):
                 self._report(f"not bit-identical from here on: {', '.join(changes)}")
-            self._state = snapshot.put_back(
-                found.state, self._accelerator, self._model, self._optimizer, self._task.carried
-            )
+            self._state = snapshot.put_back(found.state, *self._parts, self._task.carried)
             self._saved_position = self._state.position
         self._save()  # at the start, too: fail early if something cannot be saved
         # the files may be ahead of the checkpoint if the process was killed between the two writes
@@ -182,17 +181,18 @@ class Trainer:
                 "check the data for values that are not finite."
             )
         state.count_step(outcome.loss_sum, outcome.count)
+        self._averages.count_step(state.step)
         self._progress.step(outcome.loss_sum / outcome.count)
 
     def _evaluate(self) -> None:
         """Add a row of metrics, and keep the weights if they are the best so far."""
         state = self._state
         try:
-            with self._evaluation_weights():
+            with self._averages():
                 row = self._add_row()
         except _StopAskedError:  # the weights and random states of the step are restored by now
             self._stop()
-        if self._evaluation_weights.observe(row[self._config.monitor]):
+        if self._averages.observe(row[self._config.monitor]):
             self._report(f"averaging the weights from step {state.step}")
         if self._config.save_every_epochs == 1:
             state.log.write(self._run)
@@ -211,7 +211,7 @@ class Trainer:
             names = ", ".join(metrics) or "(none)"
             raise ArgumentError("monitor", monitor, f"one of the metrics {names}")
         self._tick()
-        row = state.count_evaluation({**metrics, **self._evaluation_weights.columns()})
+        row = state.count_evaluation({**metrics, **self._averages.columns()})
         values = state.log.values(monitor)
         if early_stopping.best_index(values, self._config.direction) == len(values) - 1:
             state.best_weights, state.best_row = copy_weights(self._model), row
@@ -268,9 +268,7 @@ class Trainer:
         self._tick()
         if self._config.save_every_epochs > 1:  # otherwise already written by the evaluation
             training_files.write_state(self._run, state)
-        contents = snapshot.take(
-            self._accelerator, self._model, self._optimizer, state, self._task.carried
-        )
+        contents = snapshot.take(*self._parts, state, self._task.carried)
         if self._run.is_writer:
             saved = checkpoint.Checkpoint(state.step, contents, self._settings, self._environment)
             keep = self._config.keep_checkpoints

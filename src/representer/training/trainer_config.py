@@ -35,6 +35,7 @@ class TrainerConfig:
         weight_decay: L2 penalty of the default optimizer.
         clip_norm: Maximum total norm of the gradients.
         clip_value: Maximum absolute value of each gradient entry.
+        average_weights: Evaluate and save averages of the last steps' weights, see `WeightAverage`.
         evaluate_every: Steps between evaluations, in addition to those at the end of each epoch.
         checkpoint_every_steps: Steps between checkpoints, in addition to the regular ones.
         checkpoint_every_seconds: Maximum seconds between two checkpoints.
@@ -66,6 +67,7 @@ class TrainerConfig:
     weight_decay: float = 0.0
     clip_norm: float | None = None
     clip_value: float | None = None
+    average_weights: bool = False
     evaluate_every: int | None = None
     checkpoint_every_steps: int | None = None
     checkpoint_every_seconds: float | None = 60.0
