@@ -51,7 +51,9 @@ def test_several_processes_take_no_numbered_device(count: int):
             require_device("cuda:1", processes=2)
 
 
-@pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:-1", "cpu:0", "CUDA", "cuda:٣", "", None, 0])
+@pytest.mark.parametrize(
+    "name", ["gpu", "cuda:", "cuda:-1", "cpu:0", "CUDA", "cuda:٣", "", None, 0]
+)
 def test_other_names_are_not_devices(name: object):
     assert not is_device_name(name)
     with pytest.raises(ArgumentError, match="expected auto, cpu, cuda, cuda:N or mps"):

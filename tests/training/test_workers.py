@@ -95,7 +95,9 @@ def test_float16_is_refused_on_the_cpu() -> None:
 
 def test_mixed_precision_computes_products_in_16_bits_while_training_only(tmp_path: Path) -> None:
     network, seen = model(), []
-    next(network.children()).register_forward_hook(lambda layer, given, output: seen.append(output.dtype))
+    next(network.children()).register_forward_hook(
+        lambda layer, given, output: seen.append(output.dtype)
+    )
     AcceleratorState._reset_state()  # the precision of this process
     try:
         fit(tmp_path / "run", network=network, mixed_precision="bf16", epochs=1)

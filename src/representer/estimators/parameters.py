@@ -61,10 +61,14 @@ class TrainingParameters:
     random_state: Any = option(None, "random seed of split, weights, order and dropout")
     n_jobs: int | None = option(None, "CPU threads (default: torch's)")
     device: str = option(
-        AUTO, "device to train on: cpu, cuda, cuda:1, mps; auto: CUDA if there is one", metavar="DEVICE"
+        AUTO,
+        "device to train on: cpu, cuda, cuda:1, mps; auto: CUDA if there is one",
+        metavar="DEVICE",
     )
     mixed_precision: str = option(
-        "no", "precision of products while training; recurrences stay in float32", choices=PRECISIONS
+        "no",
+        "precision of products while training; recurrences stay in float32",
+        choices=PRECISIONS,
     )
     verbose: int = option(1, "0: silent; 1: progress")
     callbacks: Sequence[Callable[[dict[str, Any]], Any]] | None = option(

@@ -39,9 +39,7 @@ def accelerator_for(config: TrainerConfig) -> Accelerator:
             raise ArgumentError("mixed_precision", "fp16", "no or bf16 on the CPU")
         if state.num_processes == 1:
             state.device = device  # which Accelerate would choose by itself
-        accelerator = Accelerator(
-            cpu=device.type == "cpu", mixed_precision=config.mixed_precision
-        )
+        accelerator = Accelerator(cpu=device.type == "cpu", mixed_precision=config.mixed_precision)
         if accelerator.num_processes > 1:
             atexit.register(_leave)  # exiting inside the group may abort the others
         return accelerator
