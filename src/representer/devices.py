@@ -1,4 +1,4 @@
-"""Devices by name: ``auto``, ``cpu``, ``cuda``, ``cuda:1``, ``mps``. Importing it needs no torch."""
+"""Devices by name: ``auto``, ``cpu``, ``cuda``, ``cuda:1``, ``mps``; importing needs no torch."""
 
 from __future__ import annotations
 
