@@ -165,6 +165,14 @@ def test_duplicate_names_in_the_header_are_rejected(path):
         grid_of(path, "text,text\na,b\n")
 
 
+def test_duplicate_names_of_columns_that_are_not_wanted_are_numbered(path):
+    content = "text,E1,label,E1\na,1,b,2\nc,3,d,4\n"
+    assert grid_of(path, content, wanted=["text"]).columns == ["text", "E1", "label", "4"]
+    for wanted in ([], ["E1"], ["2"]):
+        with pytest.raises(DataError, match="column 'E1': 2 columns have this name"):
+            grid_of(path, content, wanted=wanted, header=True)
+
+
 def test_a_column_without_a_name_is_named_by_its_number(path):
     assert grid_of(path, ",text,label\n0,a,b\n1,c,d\n").columns == ["1", "text", "label"]
 

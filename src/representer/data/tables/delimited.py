@@ -60,7 +60,7 @@ def read_delimited(
     notes += [note] if note else []
     columns = [str(number + 1) for number in range(len(rows[0]))]
     if named:
-        columns = _names(path, rows[0], starts[0])
+        columns = _names(path, rows[0], starts[0], wanted)
         again = [i for i in range(1, len(rows)) if rows[i] == rows[0]]
         dropped += [Dropped(starts[i], "header repeated") for i in again]
         kept = [i for i in range(1, len(rows)) if rows[i] != rows[0]]
@@ -170,14 +170,20 @@ def _is_one_of_few(cell: str, column: list[str]) -> bool:
     return cell in counts and len(counts) <= max(2, len(column) // 5)
 
 
-def _names(path: Path, first: list[str], line: int) -> list[str]:
+def _names(path: Path, first: list[str], line: int, wanted: list[str]) -> list[str]:
+    """Return the names of the columns; one without a name of its own is named by its number.
+
+    Raises:
+        DataError: Several columns have one name, and it is wanted, or may be.
+    """
     names = [cell.strip() or str(number) for number, cell in enumerate(first, 1)]
+    by_name = [name for name in wanted if not name.isdecimal()]
     for name, count in Counter(names).items():
-        if count > 1:
+        if count > 1 and (name in by_name or not by_name):
             fix = "Rename one, or pass header=False if the first row is a document."
             problem = f"{count} columns have this name in the header"
             raise DataError(problem, file=path, line=line, column=name, fix=fix)
-    return names
+    return [str(i) if name in names[: i - 1] else name for i, name in enumerate(names, 1)]
 
 
 def _width(path: Path, line: int, got: int, expected: int, first: int, mark: str) -> DataError:
