@@ -77,26 +77,17 @@ def test_2_to_5_the_fitted_expansion_is_the_closed_form(case):
 
     def of(parameters: Tensor) -> Tensor:
         state = {"coefficients": parameters[None, :-2], "line": parameters[None, -2:]}
-        # slopes from two points of each straight piece, since the op has no second derivative
-        middles, places = (a[:-1] + a[1:]) / 2, a
-        quarter = a.diff()[:, None] / 4
-        ends = [middles[:, None] - quarter, middles[:, None] + quarter]
-        low, high, at = (
-            torch.func.functional_call(activation, state, (x,)) for x in (*ends, places[:, None])
-        )
-        slopes = (high - low) / (2 * quarter)
-        loss = (at[:, 0] - y).square().sum() / 2
-        return weight / 2 * (a.diff() * slopes[:, 0].square()).sum() + loss
+
+        def f(x: Tensor) -> Tensor:
+            return torch.func.functional_call(activation, state, (x[:, None],))[:, 0]
+
+        middles = (a[:-1] + a[1:]) / 2
+        slopes = torch.func.grad(lambda x: f(x).sum())(middles)
+        loss = (f(a) - y).square().sum() / 2
+        return weight / 2 * (a.diff() * slopes.square()).sum() + loss
 
     start = torch.zeros(len(a) + 2, dtype=torch.float64)
-    eye = torch.eye(len(start)).double()
-
-    def gradient(parameters: Tensor) -> Tensor:
-        leaf = parameters.clone().requires_grad_()
-        return torch.autograd.grad(of(leaf), leaf)[0]
-
-    base = gradient(start)
-    hessian = torch.stack([gradient(start + row) - base for row in eye])
+    base, hessian = torch.func.grad(of)(start), torch.func.hessian(of)(start)
     # the outermost coefficients and the line say the same between the ends: the least of many
     best = torch.linalg.lstsq(hessian, -base, driver="gelsd").solution
     with torch.no_grad():

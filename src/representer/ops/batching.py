@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def vmap_rule(
-    name: str,
+    operator: Any,
     axes: Mapping[str, int | None],
     result_axes: Sequence[int | None],
     mixes_batch: Callable[[Sequence[Any]], bool],
@@ -24,7 +24,6 @@ def vmap_rule(
     """
 
     def rule(info: Any, in_dims: Sequence[int | None], *operands: Any):
-        operator = getattr(torch.ops.representer, name).default
         found = [axes.get(argument.name) for argument in operator._schema.arguments]
         batches = [
             None if axis is None or operand is None or operand.dim() - (dim is not None) <= axis

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -35,6 +35,8 @@ class Operand:
             may (None, as if left out). For a result: whether it is computed; if not, it is empty.
         differentiable: Whether it has a gradient.
         saved: Whether the gradient operator reads it, or a function of the operands for that.
+        restored: Returns the value of an operand that is not saved, given the others and the saved
+            results by name; second derivatives need it.
         on_request: Whether its gradient costs extra and is computed only if it is needed.
         check: Checks the values of a tensor of integers, given its name and the sizes.
     """
@@ -44,6 +46,7 @@ class Operand:
     needed: Callable[[Any], bool | None] | None = None
     differentiable: bool = True
     saved: Callable[[Any], bool] | bool = True
+    restored: Callable[[Any, Mapping[str, Tensor]], Tensor] | None = None
     on_request: bool = False
     check: Callable[[Tensor, str, Sizes], Any] | None = None
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from representer.errors import BackendError
 from representer.ops.batching import vmap_rule
 from representer.ops.checks import check_no_forward_mode
+from representer.ops.derivatives import Derivatives
 from representer.ops.table import Table
 
 if TYPE_CHECKING:
@@ -51,17 +51,18 @@ class Operators:
             torch.library.register_fake(f"representer::{label}", fake, lib=LIBRARY)
         self.operator = getattr(torch.ops.representer, self.name).default
         self.backward = getattr(torch.ops.representer, f"{self.name}_backward").default
-        torch.library.register_autograd(name, self._gradient, setup_context=self._save, lib=LIBRARY)
-        torch.library.register_autograd(
-            f"{name}_backward", self._refuse_second_derivative, lib=LIBRARY
-        )
+        derivatives = Derivatives(table, self.op.definition)
+        derivatives.register(LIBRARY, self.operator, self.backward)
         rule = vmap_rule(
-            self.name,
+            self.operator,
             {row.name: row.batch_axis() for row in table.rows},
             [row.batch_axis() for row in table.returned],
             lambda arguments: mixes_batch(table.decode(arguments[:-1])),
         )
         torch.library.register_vmap(name, rule, lib=LIBRARY)
+        # the gradient of a weight is a sum over the batch, so a batch of batches cannot be joined
+        each = vmap_rule(self.backward, {}, [], lambda arguments: True)
+        torch.library.register_vmap(f"{name}_backward", each, lib=LIBRARY)
         for device in ("cpu", "cuda"):  # recurrences lose too much in half precision
             for label in (name, f"{name}_backward"):  # also if backward() runs under autocast
                 torch.library.register_autocast(label, device, torch.float32, lib=LIBRARY)
@@ -120,45 +121,6 @@ class Operators:
         *_, sizes = self.table.check_backward(grad, kept, p)
         shapes = self.table.gradient_shapes(p, sizes, requested)
         return _one_or_all(p[0].new_empty(shape) for shape in shapes)
-
-    def _save(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        table, p = self.table, self.table.decode(inputs[:-1])
-        results = (output,) if isinstance(output, Tensor) else output
-        ctx.options, ctx.backend = inputs[len(table.rows) : -1], inputs[-1]
-        ctx.set_materialize_grads(False)  # zeros for the kept tensors would be as large as they
-        ctx.mark_non_differentiable(*results[len(table.graded) :])
-        ctx.save_for_backward(
-            *(x for row, x in zip(table.returned, results, strict=True) if row.operand.saved),
-            *(
-                x if x is None or row.is_saved(p) else x.new_empty(0)
-                for row, x in zip(table.rows, p, strict=False)
-            ),
-        )
-
-    def _gradient(self, ctx: Any, *grad: Tensor | None) -> tuple[Tensor | None, ...]:
-        table, fields = self.table, self.table.operands._fields
-        if all(x is None for x in grad):
-            return (None,) * (len(fields) + 1)
-        saved = ctx.saved_tensors
-        needs = dict(zip(fields, ctx.needs_input_grad, strict=False))
-        found = self.backward(
-            *(
-                torch.zeros_like(saved[place]) if x is None else x
-                for x, place in zip(grad, table.zeros_like, strict=False)
-            ),
-            *saved,
-            *ctx.options,
-            *(needs[name] for name in table.on_request),
-            ctx.backend,
-        )
-        found = (found,) if isinstance(found, Tensor) else found
-        by_name = {row.name: x for row, x in zip(table.differentiable, found, strict=True)}
-        return (*(by_name.get(name) if needs[name] else None for name in fields), None)
-
-    def _refuse_second_derivative(self, ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
-        raise BackendError(
-            f"{self.name} has no second derivative; functional.{self.name} has, by autograd."
-        )
 
 
 def _one_or_all(tensors: Iterable[Tensor]) -> Any:

@@ -91,8 +91,9 @@ class Table:
     def backward_schema(self) -> str:
         """Return the schema of the gradient operator.
 
-        It takes the gradients of the results, the results that it reads, the operands (empty ones
-        for those that it does not read), the options, and whether gradients on request are needed.
+        It takes the gradients of the results, the results that it reads, the operands (any values
+        or an empty tensor for those that it does not read), the options, and whether gradients on
+        request are needed.
         """
         tensors = _declared((*self.grad_rows, *self.kept, *self.rows))
         needs = dict.fromkeys((f"needs_{name}" for name in self.on_request), bool)
@@ -136,7 +137,7 @@ class Table:
         Args:
             grad: Gradients of the results.
             kept: Results that it reads.
-            p: Operands, those that it does not read empty.
+            p: Operands, those that it does not read with any values, or empty.
 
         Returns:
             The contiguous results and their gradients, None where there is none, and the sizes.
@@ -147,7 +148,8 @@ class Table:
         check_floating(self.rows[0].name, p[0])
         like = p[0], p[0].dtype, p[0].device
         for row, tensor in zip(self.rows, p, strict=False):
-            check_operand(row, tensor, p, sizes, like, True, None if row.is_saved(p) else EMPTY)
+            unread = None if row.is_saved(p) else (*EMPTY, *row.axes_in(p))
+            check_operand(row, tensor, p, sizes, like, True, unread)
         self._check(p, sizes)
         given = dict.fromkeys(row.name for row in self.returned)
         results, gradients = given | {}, given

@@ -5,8 +5,8 @@ g_t = dc_t + f_{t+1} * g_{t+1},    du_t = g_t,    df_t = g_t * c_{t-1},    dc_0 
 
 from __future__ import annotations
 
-from collections.abc import Container
-from typing import Annotated, NamedTuple
+from collections.abc import Container, Mapping
+from typing import Annotated, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,10 +15,16 @@ from representer.ops.operand import LENGTHS, Operand
 from representer.ops.sequence import Steps, previous
 
 
+def _restored(p: Any, kept: Mapping[str, Tensor]) -> Tensor:
+    """Return u = c_t - f_t c_{t-1}."""
+    before = previous(kept["states"], p.c0, p.lengths, p.reverse)
+    return kept["states"] - p.f * before
+
+
 class Operands(NamedTuple):
     """Operands of gated_scan."""
 
-    u: Annotated[Tensor, Operand("time batch units", saved=False)]
+    u: Annotated[Tensor, Operand("time batch units", saved=False, restored=_restored)]
     f: Annotated[Tensor, Operand("time batch units | units |")]
     c0: Annotated[Tensor, Operand("batch units")]
     lengths: Annotated[Tensor | None, LENGTHS]

@@ -12,21 +12,34 @@ Shapes: T time, B batch, H units, K centers.
 
 from __future__ import annotations
 
-from collections.abc import Container
-from typing import Annotated, NamedTuple
+from collections.abc import Container, Mapping
+from typing import Annotated, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from representer.ops.kernel_activation import reference as expansion
 from representer.ops.operand import LENGTHS, Operand
-from representer.ops.sequence import Steps
+from representer.ops.sequence import Steps, previous
+
+
+def _restored(p: Any, kept: Mapping[str, Tensor]) -> Tensor:
+    """Return z = a - U h_{t-1}, from a after normalization."""
+    a = kept["normed"].transpose(1, 2)
+    if p.norm is not None:
+        mean, var = p.statistics
+        if p.uses_batch:
+            _, counts = _real(p.lengths, a)
+            is_batch = torch.tensor([n >= 2 for n in counts], device=a.device)[:, None, None]
+            mean, var = torch.where(is_batch, kept["used"][:, :, None], p.statistics)
+        a = a * (var + p.epsilon).sqrt() + mean
+    return a - previous(kept["output"], p.h0, p.lengths, False) @ p.weight.t()
 
 
 class Operands(NamedTuple):
     """Operands of kbrn_scan."""
 
-    z: Annotated[Tensor, Operand("time batch units", saved=False)]
+    z: Annotated[Tensor, Operand("time batch units", saved=False, restored=_restored)]
     weight: Annotated[Tensor, Operand("units units")]
     h0: Annotated[Tensor, Operand("batch units")]
     centers: Annotated[Tensor, Operand("units centers")]

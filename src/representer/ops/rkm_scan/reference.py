@@ -9,6 +9,7 @@ Shapes: T time, B batch, G pre-activations, R those that depend on h (the last o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
 import torch
@@ -21,13 +22,26 @@ from representer.functional.nonlinearities import NONLINEARITIES
 from representer.functional.rkm_scan import EPS
 from representer.ops.operand import LENGTHS, Operand
 from representer.ops.products import input_products
-from representer.ops.sequence import Steps
+from representer.ops.sequence import Steps, previous
 
 NOTHING, ALL, CELLS = 0, 1, 2  # kept for the gradient, which recomputes the gates from CELLS
 
 
 def _is_static(p: Any) -> bool:
     return "static" in (p.cell.input_gate, p.cell.forget_gate)
+
+
+def _restored(p: Any, kept: Mapping[str, Tensor]) -> Tensor:
+    """Return z = a - W h_{t-1}, from the gates after their nonlinearity."""
+    candidate, *others = kept["gates"].unbind(2)
+    if p.cell.candidate == "tanh":
+        candidate = candidate.atanh()  # ±∞ where it was rounded to ±1, with a slope of 0
+    z = torch.stack([candidate, *map(torch.logit, others)], dim=2)
+    if p.weight is None:
+        return z
+    before = previous(kept["output"], p.h0, p.lengths, p.reverse)
+    fed = torch.einsum("rij,tbj->tbri", p.weight, before)
+    return z - F.pad(fed, (0, 0, len(p.cell.gates) - len(p.weight), 0))
 
 
 class Operands(NamedTuple):
@@ -39,6 +53,7 @@ class Operands(NamedTuple):
             "time batch gates units",
             instead=("time batch features", lambda p: p.input_weight is not None),
             saved=lambda p: p.input_weight is not None or p.keep == CELLS,
+            restored=_restored,
             on_request=True,
         ),
     ]

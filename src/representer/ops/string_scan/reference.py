@@ -8,6 +8,7 @@ Shapes: T time, B batch, n order, P = n plus the gates, S = n or 2 n with the ma
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
 import torch
@@ -19,7 +20,7 @@ from representer.functional.string_chain import StringChain
 from representer.functional.string_scan import string_states
 from representer.ops.operand import LENGTHS, Operand
 from representer.ops.products import input_products
-from representer.ops.sequence import Steps
+from representer.ops.sequence import Steps, previous
 
 
 def _has_filters(p: Any) -> bool:
@@ -36,6 +37,17 @@ def _keeps(p: Any) -> bool:
     return p.keep
 
 
+def _restored(p: Any, kept: Mapping[str, Tensor]) -> Tensor:
+    """Return the products, from those with gates after their sigmoid."""
+    n = p.chain.order
+    tokens, gates = kept["products"].split([n, kept["products"].shape[2] - n], dim=2)
+    z = torch.cat((tokens, gates.logit()), dim=2)
+    if p.weight is not None:
+        fed = previous(kept["output"], p.h0, p.lengths, p.reverse)
+        z[:, :, n] -= (fed if p.mask is None else p.mask * fed) @ p.weight.t()
+    return z
+
+
 class Operands(NamedTuple):
     """Operands of string_scan."""
 
@@ -45,6 +57,7 @@ class Operands(NamedTuple):
             "time batch products units",
             instead=("time batch features", _has_filters),
             saved=_has_filters,
+            restored=_restored,
             on_request=True,
         ),
     ]
