@@ -59,7 +59,7 @@ def ngram_windows(
     if n == 1:
         return x_extended
     reach = (n - 1) * dilation
-    time = len(x_extended) - reach
+    time = x_extended.shape[0] - reach
     starts = range(0, reach + 1, dilation)
     shifted = [x_extended[start : start + time] for start in (starts if reverse else starts[::-1])]
     return torch.cat(shifted, dim=-1)

@@ -38,7 +38,7 @@ def separable_convolution_definition(
 ) -> Tensor:
     """Evaluate the sum as written. An oracle; arguments as in ``separable_convolution``."""
     rank, outputs, n = taps.shape
-    steps = (len(x) - (n - 1) * dilation - 1) // stride + 1
+    steps = (x.shape[0] - (n - 1) * dilation - 1) // stride + 1
     y = x.new_zeros(steps, x.shape[1], outputs)
     for t in range(steps):
         for b in range(x.shape[1]):

@@ -45,7 +45,7 @@ def real(x: Tensor, lengths: Tensor | None) -> Tensor:
     """Set the padding beyond the lengths to 0, even if it is NaN."""
     if lengths is None:
         return x
-    is_real = torch.arange(len(x), device=x.device)[:, None] < lengths
+    is_real = torch.arange(x.shape[0], device=x.device)[:, None] < lengths
     return torch.where(is_real[:, :, None], x, 0.0)
 
 

@@ -76,7 +76,7 @@ def previous(
     shifted[:-1] = states[1:]
     if lengths is None:
         return shifted
-    last = lengths.to(torch.int64).sub(1).clamp(0, len(states) - 1)
+    last = lengths.to(torch.int64).sub(1).clamp(0, states.shape[0] - 1)
     batch = torch.arange(len(last), device=last.device)
     shifted[-1] = 0
     shifted[last, batch] = initial

@@ -247,9 +247,9 @@ class KernelActivation(nn.Module):
     def _evaluate(self, a: Tensor) -> Tensor:
         if self.norm is not None:
             rows = a.reshape(-1, a.shape[-1])
-            if self.training and len(rows) < 2:
+            if self.training and rows.shape[0] < 2:
                 expected = "2 or more to normalize in training"
-                raise ArgumentError("batch", len(rows), expected, hint="Use eval().")
+                raise ArgumentError("batch", rows.shape[0], expected, hint="Use eval().")
             a = self.norm(rows).reshape(a.shape)
         if isinstance(self.green, str):
             value = ops.kernel_activation(

@@ -1,4 +1,4 @@
-"""Named tuples that can be rebuilt from an iterable, as other libraries rebuild tuples."""
+"""Named tuples that other libraries can rebuild and ``torch.export`` can save."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from torch import Tensor
+from torch.utils._pytree import _register_namedtuple
 
 _Tuple = TypeVar("_Tuple", bound=tuple[Any, ...])
 
@@ -14,7 +15,8 @@ _Tuple = TypeVar("_Tuple", bound=tuple[Any, ...])
 def rebuildable(kind: type[_Tuple]) -> type[_Tuple]:
     """Let a named tuple be made as ``kind(iterable)`` too, like a plain tuple.
 
-    A tuple of one field takes an iterator only, since any other iterable may be the field.
+    A tuple of one field takes an iterator only, since any other iterable may be the field. The
+    type has a name in files of ``torch.export``.
     """
     named: Any = kind
     new: Callable[..., _Tuple] = named.__new__
@@ -28,4 +30,5 @@ def rebuildable(kind: type[_Tuple]) -> type[_Tuple]:
         return new(cls, *given, **options)
 
     named.__new__ = rebuild
+    _register_namedtuple(named, serialized_type_name=f"representer.{named.__name__}")
     return kind

@@ -116,7 +116,7 @@ class SequenceLayer(nn.Module):
             x = x.transpose(0, 1) if self.batch_first and is_batched else x
             lengths = None
         check_input(x, self.input_size, False, like=parameter)
-        check_strides(len(x), lengths, self.stride)
+        check_strides(x.shape[0], lengths, self.stride)
         fields, windows = self.layout.read(state, x.shape[1], parameter, is_batched)
         output, new_fields, new_windows = self._run(x, fields, windows, lengths)
         new_state = self.layout.write(new_fields, new_windows, is_batched)

@@ -52,7 +52,7 @@ class KBRNDirection(NamedTuple):
         if self.norm is not None and self.training:
             self.norm.update(used, steps, lengths)
         output = _reversed(output, lengths) if reverse else output
-        return output, (h, steps + (len(x) if lengths is None else lengths)), window
+        return output, (h, steps + (x.shape[0] if lengths is None else lengths)), window
 
     def _scan(self, z: Tensor, h0: Tensor, steps: Tensor, lengths: Tensor | None) -> Scanned:
         f, norm = self.activation, self.norm
@@ -83,7 +83,7 @@ def _reversed(x: Tensor, lengths: Tensor | None) -> Tensor:
     """Reverse each sequence up to its true length; the padding stays at the end."""
     if lengths is None:
         return x.flip(0)
-    t = torch.arange(len(x), device=x.device)[:, None]
+    t = torch.arange(x.shape[0], device=x.device)[:, None]
     positions = torch.where(t < lengths, lengths - 1 - t, t)
     return x.gather(0, positions[:, :, None].expand_as(x))
 

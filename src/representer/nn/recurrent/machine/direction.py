@@ -160,5 +160,5 @@ def _real(output: Tensor, lengths: Tensor | None) -> Tensor:
     """Set the output beyond each sequence's length to 0."""
     if lengths is None:
         return output
-    is_real = torch.arange(len(output), device=output.device)[:, None] < lengths
+    is_real = torch.arange(output.shape[0], device=output.device)[:, None] < lengths
     return torch.where(is_real[:, :, None], output, 0.0)

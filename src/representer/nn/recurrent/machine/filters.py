@@ -125,7 +125,7 @@ class FilterBank:
         for weight in self._scaled(weights):
             n = weight.shape[-1]
             excess = self.reach - (n - 1) * self.dilation
-            windows_slice = extended[: len(extended) - excess] if reverse else extended[excess:]
+            windows_slice = extended[: extended.shape[0] - excess] if reverse else extended[excess:]
             product = ngram_product(windows_slice, weight, self.dilation, reverse=reverse)
             products.append(product.unflatten(-1, (gates, -1)))
             if self.unit_norm:

@@ -28,7 +28,7 @@ def extend(x: Tensor, window: Tensor, lengths: Tensor | None, reverse: bool) -> 
     if lengths is None:
         return torch.cat((x, window_PBI.flip(0)))
     extended = torch.cat((x, torch.zeros_like(window_PBI)))
-    steps, batch = _after(lengths, len(window_PBI)), torch.arange(x.shape[1], device=x.device)
+    steps, batch = _after(lengths, window_PBI.shape[0]), torch.arange(x.shape[1], device=x.device)
     return extended.index_put((steps, batch.expand_as(steps)), window_PBI.flip(0))
 
 
@@ -37,7 +37,7 @@ def last_inputs(extended: Tensor, reach: int, lengths: Tensor | None, reverse: b
     if reverse:
         window_PBI = extended[:reach].flip(0)
     elif lengths is None:
-        window_PBI = extended[len(extended) - reach :]
+        window_PBI = extended[extended.shape[0] - reach :]
     else:
         steps = _after(lengths, reach)
         batch = torch.arange(extended.shape[1], device=extended.device)
