@@ -72,8 +72,10 @@ def walk(parts: str, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[str, A
     return walk_tensors((500, 1000, 6, 200), parts, dtype), {}
 
 
-def cell(name: str, options: str, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    made = cell_tensors(CELLS[name], (4, 2, 640), options, dtype)
+def cell(
+    name: str, options: str, dtype: torch.dtype, units: int = 640
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    made = cell_tensors(CELLS[name], (4, 2, units), options, dtype)
     return {"weight": None, **made}, {"cell": CELLS[name]}
 
 
@@ -88,6 +90,10 @@ CASES: dict[str, Make] = {
     "rkm_scan rkm_lstm": partial(cell, "rkm_lstm", "input"),
     "rkm_scan lstm norm": partial(cell, "lstm", "input norm hold lengths"),
     "rkm_scan rkm_gaussian": partial(cell, "rkm_gaussian", "norm hold lengths"),
+    "rkm_scan whole rkm_lstm": partial(cell, "rkm_lstm", "input", units=64),
+    "rkm_scan whole lstm norm": partial(cell, "lstm", "input norm hold lengths", units=64),
+    "rkm_scan whole rkm_cifg": partial(cell, "rkm_cifg", "input", units=30),
+    "rkm_scan whole gated_cnn": partial(cell, "gated_cnn", "input lengths"),
     "kernel_activation abs": partial(activation, "abs"),
     "kernel_activation gaussian": partial(activation, "gaussian"),
     "walk_aggregate shift": partial(walk, "shift"),

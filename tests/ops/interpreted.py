@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict, is_dataclass
+from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch.utils import deterministic
 
 from representer.ops import OPS, Op, Sample
 
-from .cases import arguments, call, define, few_samples, gradients, make
+from .cases import arguments, call, define, gradients, make
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5, torch.float16: 1e-2}  # of the largest entry
+FEW = {"rkm_scan": 4, "kernel_activation": 4}  # samples of `make test`; of others, 3
 SMALL = 0.2  # a single number may be a sum of many that happen to cancel
 
 
@@ -50,9 +54,38 @@ def takes(op: Op, sample: Sample) -> bool:
 
 
 def few(op: Op) -> list[Sample]:
-    """Return three of the samples in which all options occur."""
-    samples = [sample for sample in few_samples(op) if takes(op, sample)]
-    return samples[:: -(-len(samples) // 3)]
+    """Return samples with the most operands, options and fields of options, large ones first."""
+    samples = [sample for sample in op.samples() if takes(op, sample)]
+    chosen: list[Sample] = []
+    met: set[Any] = set()
+    while len(chosen) < FEW.get(op.name, 3):
+        best = max(samples, key=lambda sample: (len(features(sample) - met), size(sample)))
+        chosen.append(best)
+        met |= features(best)
+    return chosen
+
+
+def size(sample: Sample) -> int:
+    """Return the number of entries of all operands."""
+    return sum(x.numel() for x in sample.make(torch.float32).values())
+
+
+def features(sample: Sample) -> set[Any]:
+    """Return the operands of a sample, its options, and the fields of options that are records."""
+    found: set[Any] = set(sample.make(torch.float32))
+    for name, option in sample.options.items():
+        found |= set(asdict(option).items()) if is_dataclass(option) else {(name, option)}
+    return found
+
+
+def ways(op: Op) -> Iterator[None]:
+    """Go through the kinds of kernels of an op: those it chooses, then those of single steps."""
+    yield
+    if op.name == "rkm_scan":
+        from representer.ops.rkm_scan import whole
+
+        with patch.object(whole, "takes", lambda p: False):
+            yield
 
 
 def run(all_of_them: bool) -> tuple[int, list[str]]:
@@ -60,10 +93,12 @@ def run(all_of_them: bool) -> tuple[int, list[str]]:
     checked, failures = 0, []
     for op in (op for op in OPS.values() if "triton" in op.backends):
         samples = [s for s in op.samples() if takes(op, s)] if all_of_them else few(op)
-        for i, sample in enumerate(samples):
-            for dtype in TOLERANCE if all_of_them else (torch.float32, torch.float16)[i % 2 :][:1]:
-                failures += check(op, sample, dtype)
-                checked += 1
+        for start, _ in enumerate(ways(op)):
+            for i, sample in enumerate(samples, start):
+                some = (torch.float32, torch.float16)[i % 2 :][:1]
+                for dtype in TOLERANCE if all_of_them else some:
+                    failures += check(op, sample, dtype)
+                    checked += 1
     return checked, failures
 
 

@@ -1,0 +1,164 @@
+# type: ignore  (kernels are compiled by Triton, whose types are not those of Python)
+"""rkm_scan in Triton in one kernel a direction, for few units or cells without feedback.
+
+A program computes a sequence. It keeps the recurrent matrices in registers, R tiles of all units by
+all units; without feedback it computes some of the units, or all with layer norm.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from representer.functional.rkm_scan import EPS
+from representer.ops.rkm_scan.pointwise import advance, constants, load, memory_before, retreat
+from representer.ops.rkm_scan.reference import Operands, Results
+from representer.ops.steps import accumulator, clear, load_rows, place, step
+
+MOST_UNITS = 64  # with feedback: the registers of a program hold all recurrent matrices
+_UNITS = 256  # of a program without feedback and layer norm
+
+
+def takes(p: Operands) -> bool:
+    """Return True if these kernels run a call."""
+    return p.weight is None or p.h0.shape[1] <= MOST_UNITS
+
+
+@triton.jit
+def _tiles(weight, units, R: tl.constexpr, IS_FORWARD: tl.constexpr, BLOCK: tl.constexpr,
+           ACC: tl.constexpr):  # fmt: skip
+    """Return the recurrent matrices, the summed axis first: inputs, or outputs in the gradient."""
+    first, second = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
+    at = second * units + first if IS_FORWARD else first * units + second
+    is_entry = tl.maximum(first, second) < units
+    tiles = ()
+    for r in tl.static_range(R):
+        tiles = tiles + (load(weight + r * units * units, at, is_entry, ACC),)
+    return tiles
+
+
+@triton.jit(do_not_specialize=["time"])
+def _forward(
+    z, h0, c0, weight, static, norm, hold, lengths, output, h_last, c_last, gates, cells, fresh,
+    time, batch, units, CELL: tl.constexpr, EPS: tl.constexpr, REVERSE: tl.constexpr,
+    ACC: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    G: tl.constexpr = len(CELL.gates)
+    R: tl.constexpr = len(CELL.recurrent_gates)
+    row, unit, _, length = place(lengths, time, units, BLOCK)
+    is_unit, at, stride = unit < units, row * units + unit, batch * units
+    h, c = load(h0, at, is_unit, ACC), load(c0, at, is_unit, ACC)
+    fixed = constants(static, norm, unit, units, is_unit, ACC)
+    tiles = _tiles(weight, units, R, True, BLOCK, ACC)
+    for i in range(length):
+        to = step(i, length, REVERSE) * tl.cast(stride, tl.int64)
+        of_gate = row * units * G + to * G + unit
+        loaded, a = load_rows(z + of_gate, G, units, is_unit, ACC), ()
+        for j in tl.static_range(G):
+            fed = loaded[j]
+            if j >= G - R:
+                fed += tl.sum(tiles[j - (G - R)] * h[:, None], 0)
+            a = a + (fed,)
+        found, before, y, new = advance(a, h, c, fixed, is_unit, units, CELL, norm is not None, EPS)
+        if gates is not None:
+            for j in tl.static_range(G):
+                tl.store(gates + of_gate + j * units, found[j], mask=is_unit)
+        if fresh is not None:
+            tl.store(fresh + at + to, before, mask=is_unit)
+        if hold is not None:
+            of_h = tl.cast(time, tl.int64) * stride
+            new += load(hold, at + to, is_unit, ACC) * (c - new)
+            y += load(hold + of_h, at + to, is_unit, ACC) * (h - y)
+        h, c = y, new
+        tl.store(output + at + to, h, mask=is_unit)
+        if cells is not None:
+            tl.store(cells + at + to, c, mask=is_unit)
+    clear(output + at, length, time, stride, is_unit, BLOCK)
+    tl.store(h_last + at, h, mask=is_unit)
+    tl.store(c_last + at, c, mask=is_unit)
+
+
+@triton.jit(do_not_specialize=["time"])
+def _backward(
+    grad, gates, h_before, c_before, emitted, grad_h, grad_c, weight, static, norm, hold, lengths,
+    dz, g_normed, g_fresh, dh0, dc0, time, batch, units, CELL: tl.constexpr, EPS: tl.constexpr,
+    REVERSE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    G: tl.constexpr = len(CELL.gates)
+    R: tl.constexpr = len(CELL.recurrent_gates)
+    row, unit, _, length = place(lengths, time, units, BLOCK)
+    is_unit, at, stride = unit < units, row * units + unit, batch * units
+    to_h, to_c = load(grad_h, at, is_unit, ACC), load(grad_c, at, is_unit, ACC)
+    fixed = constants(static, norm, unit, units, is_unit, ACC)
+    tiles = _tiles(weight, units, R, False, BLOCK, ACC)
+    for i in range(length):
+        to = step(length - 1 - i, length, REVERSE) * tl.cast(stride, tl.int64)
+        here, of_gate = at + to, row * units * G + to * G + unit
+        e, g = load(grad, here, is_unit, ACC) + to_h, to_c
+        found = load_rows(gates + of_gate, G, units, is_unit, ACC)
+        memory = memory_before(h_before, c_before, here, is_unit, CELL, ACC)
+        x = load(emitted, here, is_unit, ACC)
+        held_e, held_g = tl.zeros((BLOCK,), ACC), tl.zeros((BLOCK,), ACC)
+        if hold is not None:
+            of_h = tl.cast(time, tl.int64) * stride
+            held_g = g * load(hold, here, is_unit, ACC)
+            held_e = e * load(hold + of_h, here, is_unit, ACC)
+            e, g = e - held_e, g - held_g
+        d, of_normed, of_fresh, to_h, to_c = retreat(
+            found, x, memory, e, g, fixed, is_unit, units, CELL, norm is not None, EPS
+        )
+        to_h, to_c = to_h + held_e, to_c + held_g
+        for j in tl.static_range(G):
+            tl.store(dz + of_gate + j * units, d[j], mask=is_unit)
+            if j >= G - R:
+                d_j = tl.where(is_unit, d[j], 0.0)
+                to_h += tl.sum(tiles[j - (G - R)] * d_j[:, None], 0)
+        if g_normed is not None:
+            tl.store(g_normed + here, of_normed, mask=is_unit)
+        if g_fresh is not None:
+            tl.store(g_fresh + here, of_fresh, mask=is_unit)
+    for j in tl.static_range(G):
+        of_gate = row * units * G + unit + j * units
+        clear(dz + of_gate, length, time, stride * G, is_unit, BLOCK)
+    tl.store(dh0 + at, to_h, mask=is_unit)
+    tl.store(dc0 + at, to_c, mask=is_unit)
+
+
+def forward(p: Operands, z: Tensor, gates: Tensor | None, new: Results) -> tuple[Tensor, Tensor]:
+    """Write output, cells and gates, and return the last h and c; z and gates may be one tensor."""
+    given = contiguous(z, p.h0, p.c0, p.weight, p.static, p.norm, p.hold, p.lengths)
+    kept = [x if x.numel() else None for x in (new.cells, new.fresh)]
+    _launch(p, len(z), _forward, *given, new.output, new.h, new.c, gates, *kept)
+    return new.h, new.c
+
+
+def backward(
+    p: Operands, grad: Results, read: tuple[Any, ...], written: tuple[Any, ...]
+) -> tuple[Tensor, Tensor]:
+    """Write the gradients of the pre-activations and cells, and return those of h0 and c0."""
+    given = contiguous(grad.h, grad.c, p.weight, p.static, p.norm, p.hold, p.lengths)
+    dh0, dc0 = torch.empty_like(given[0]), torch.empty_like(given[0])
+    _launch(p, len(written[0]), _backward, *read, *given, *written, dh0, dc0)
+    return dh0, dc0
+
+
+def contiguous(*tensors: Tensor | None) -> list[Tensor | None]:
+    """Return tensors as the kernels read them."""
+    return [None if x is None else x.contiguous() for x in tensors]
+
+
+def _launch(p: Operands, time: int, kernel: Any, *arguments: Any) -> None:
+    batch, units = p.h0.shape
+    is_tiled = p.weight is None and p.norm is None
+    block = triton.next_power_of_2(max(1, min(units, _UNITS) if is_tiled else units))
+    lanes = block if p.weight is None else block * block * len(p.cell.recurrent_gates) // 64
+    if batch and units:
+        kernel[batch, triton.cdiv(units, block)](
+            *arguments, time, batch, units, CELL=p.cell, EPS=EPS, REVERSE=p.reverse, BLOCK=block,
+            num_warps=max(1, min(8, triton.next_power_of_2(lanes) // 32)),
+            **accumulator(p.z.dtype)[1],
+        )  # fmt: skip
