@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
+from representer.errors import ShapeError
 from representer.functional import relabel, walk_states, walks_end
+from representer.functional.graph_walk import edges_of
 
 F64 = torch.float64
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])  # 0 - 1 - 2
@@ -69,3 +72,22 @@ def test_relabeling_matches_values_computed_by_hand():
     bonds = torch.tensor([[0.0], [4.0], [0.0], [0.0]], dtype=F64)  # the edge 1 -> 0
     shifted = relabel(x, PATH, one, one, one, edge_attr=bonds, edge_weight=one)
     assert shifted.flatten().tolist() == [3, 2, 3]
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")  # they are new in torch
+def test_a_sparse_adjacency_has_an_entry_for_each_edge_in_the_row_of_its_target():
+    adjacency = torch.tensor([[0.0, 0.0, 2.0], [3.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    for sparse in (adjacency.to_sparse(), adjacency.to_sparse_csr(), _Sparse(adjacency)):
+        assert edges_of(sparse, 3).T.tolist() == [[2, 0], [0, 1]]
+    with pytest.raises(ShapeError, match=r"expected \(4, 4\), a row for each node"):
+        edges_of(adjacency.to_sparse(), 4)
+
+
+class _Sparse:
+    """A ``SparseTensor`` of torch_sparse, as far as it is used."""
+
+    def __init__(self, dense: torch.Tensor) -> None:
+        self._dense = dense
+
+    def to_torch_sparse_coo_tensor(self) -> torch.Tensor:
+        return self._dense.to_sparse()

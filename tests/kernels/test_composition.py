@@ -3,6 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from sklearn.decomposition import KernelPCA
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics.pairwise import pairwise_kernels
 
 from representer.errors import ArgumentError, KindError
 from representer.functional import NONLINEARITIES
@@ -14,6 +17,7 @@ from representer.kernels import (
     Linear,
     Polynomial,
     Product,
+    RecurrentKernel,
     StringKernel,
     Sum,
 )
@@ -93,3 +97,32 @@ def test_only_point_kernels_are_accepted_as_activation():
         Activated(k1, k2)
     with pytest.raises(ArgumentError, match=r"below 2 for 1/.*cosine"):
         StringKernel(2, 1.0).activated(InversePolynomial())([10 * x for x in X])
+
+
+ROWS = np.random.default_rng(0).normal(size=(8, 4)) / 3
+KERNELS_OF_ROWS = [
+    Gaussian(),
+    Linear() + Polynomial(),
+    StringKernel(),
+    RecurrentKernel(),
+    StringKernel().cosine().activated(Gaussian()),
+    StringKernel() * RecurrentKernel(),
+]
+
+
+@pytest.mark.parametrize("kernel", KERNELS_OF_ROWS, ids=repr)
+def test_a_kernel_is_a_callable_for_scikit_learn(kernel):
+    """It is called with pairs of rows: vectors, or sequences of one feature."""
+    gram = kernel(ROWS if kernel.objects == "vectors" else list(ROWS[:, :, None]))
+    np.testing.assert_allclose(pairwise_kernels(ROWS, metric=kernel), gram)
+    ridge = KernelRidge(kernel=kernel).fit(ROWS, ROWS[:, 0])
+    expected = KernelRidge(kernel="precomputed").fit(gram, ROWS[:, 0])
+    np.testing.assert_allclose(ridge.predict(ROWS), expected.predict(gram))
+    assert KernelPCA(2, kernel=kernel).fit_transform(ROWS).shape == (8, 2)
+
+
+def test_two_rows_of_tokens_are_two_sequences():
+    x, y = np.array([1, 2, 1, 3]), np.array([1, 2, 2])
+    kernel = StringKernel(base="delta")
+    assert kernel(x, y) == kernel([x], [y])[0, 0] > 0
+    assert kernel.cosine()(x, x) == pytest.approx(1)

@@ -92,3 +92,11 @@ def test_invalid_kernels_and_unfitted_transformers_are_rejected():
         transformer.fit(WORDS)
     with pytest.raises(ArgumentError, match="order is 0"):
         GramTransformer(StringKernel()).set_params(kernel__order=0).fit_transform([[[1.0]]])
+
+
+@pytest.mark.parametrize("transformer", TRANSFORMERS)
+def test_features_have_names_and_an_output_container(transformer):
+    fitted = transformer(StringKernel(base="delta")).set_output(transform="default").fit(WORDS[:4])
+    name = transformer.__name__.lower()
+    assert fitted.get_feature_names_out().tolist() == [f"{name}{i}" for i in range(4)]
+    assert fitted.transform(WORDS).shape == (len(WORDS), 4)

@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.kernels import RandomWalkKernel
@@ -19,6 +19,39 @@ def labeled(*words: str) -> nx.Graph:
     graph = nx.path_graph(len(words))
     nx.set_node_attributes(graph, dict(enumerate(words)), "x")
     return graph
+
+
+PARTLY = nx.path_graph(2)
+PARTLY.nodes[0]["x"] = 1.0
+
+
+def test_all_nodes_of_a_networkx_graph_without_features_have_the_same_one():
+    (item,) = read_graphs([nx.path_graph(3)]).items
+    assert item.nodes.tolist() == [[1.0]] * 3
+    walks = RandomWalkKernel(order=1, decay=1.0)([nx.path_graph(3), nx.cycle_graph(4)])
+    assert walks.tolist() == [[9, 12], [12, 16]]  # pairs of nodes
+
+
+def test_a_batch_is_the_list_of_its_graphs():
+    graphs = [
+        Data(x=torch.randn(n, 2), edge_index=torch.tensor([[0], [n - 1]], dtype=torch.int32))
+        for n in (2, 3)
+    ]
+    kernel = RandomWalkKernel()
+    assert torch.equal(kernel(Batch.from_data_list(graphs)), kernel(graphs))
+    assert torch.equal(kernel.diag(Batch.from_data_list(graphs)), kernel.diag(graphs))
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")  # they are new in torch
+def test_a_sparse_adjacency_has_a_row_for_each_target():
+    x, edges = torch.randn(3, 2), torch.tensor([[0, 1, 2, 0], [1, 2, 0, 2]])
+    dense = Data(x=x, edge_index=edges)
+    adjacency = torch.sparse_coo_tensor(edges.flip(0), torch.ones(4), (3, 3))
+    for sparse in (adjacency, adjacency.to_sparse_csr(), adjacency.to_sparse_csc()):
+        kernel = RandomWalkKernel(order=2)([dense, Data(x=x, adj_t=sparse)])
+        torch.testing.assert_close(kernel, kernel[0, 0].expand(2, 2))
+    with pytest.raises(ShapeError, match=r"adjacency has shape \(3, 3\); expected \(2, 2\)"):
+        read_graphs([Data(x=x[:2], adj_t=adjacency)])
 
 
 def test_undirected_networkx_edges_are_in_both_directions_and_loops_once():
@@ -78,7 +111,7 @@ def test_data_is_converted_to_float64_and_scalar_features_are_accepted():
             r"X\[0\].x\[1, 0\] is nan; expected a finite number",
         ),
         ([Data(x=torch.ones(1, 1, 1), edge_index=NONE)], ShapeError, r"\(nodes, features\)"),
-        ([nx.path_graph(2)], KindError, r"X\[0\].nodes\[0\] is without 'x'; .* graph.nodes\[0\]"),
+        ([PARTLY], KindError, r"X\[0\].nodes\[1\] is without 'x'; .* graph.nodes\[1\]"),
         (["CC"], KindError, r"X\[0\] is str; .* Read a SMILES with .*molecules.read_smiles"),
     ],
 )  # fmt: skip

@@ -15,9 +15,12 @@ Shapes: N nodes, E edges, n nodes of a walk, H units.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
+from representer.errors import ShapeError
 from representer.functional.nonlinearities import NONLINEARITIES
 
 
@@ -61,6 +64,25 @@ def walk_states(
             c_new = torch.where(can_end[:, j, None], c_new, 0.0)
         states.append(c_new)
     return torch.stack(states, dim=1)
+
+
+def edges_of(adjacency: Any, nodes: int) -> Tensor:
+    """Return the edges ``(2, E)`` of a sparse adjacency, sources over targets.
+
+    Args:
+        adjacency: ``(N, N)``, transposed as in PyG: an entry ``(v, u)`` for each edge u → v; a
+            sparse tensor of torch, or a ``SparseTensor`` of torch_sparse. The values are not used.
+        nodes: N.
+
+    Raises:
+        ShapeError: If it has another shape.
+    """
+    if not isinstance(adjacency, Tensor):
+        adjacency = adjacency.to_torch_sparse_coo_tensor()
+    if tuple(adjacency.shape) != (nodes, nodes):
+        raise ShapeError("adjacency", adjacency.shape, f"({nodes}, {nodes}), a row for each node")
+    target, source = adjacency.to_sparse_coo().coalesce().indices()
+    return torch.stack((source, target))
 
 
 def walks_end(edge_index: Tensor, nodes: int, order: int) -> Tensor:

@@ -11,10 +11,8 @@ import torch
 from torch import Tensor
 
 from representer.errors import KindError
-from representer.kernels.kernel import Kernel, Objects
+from representer.kernels.kernel import Kernel, Objects, Values, takes_rows
 from representer.kernels.point_kernels import PointKernel
-
-Values = Tensor | np.ndarray
 
 
 class _Pair(Kernel):
@@ -33,6 +31,9 @@ class _Pair(Kernel):
         """Return the Gram matrix of X with Y, or of X with itself."""
         X, Y = _reusable(X), _reusable(Y)
         return self._join(self.k1(X, Y), self.k2(X, Y))
+
+    def _of_row(self, row: np.ndarray) -> Any:
+        return self.k1._of_row(row)
 
     def diag(self, X: Iterable[Any]) -> Values:
         """Return k(x, x) of each object."""
@@ -94,6 +95,7 @@ class Activated(Kernel):
         """Return the kind of objects that the inner kernel compares."""
         return self.kernel.objects
 
+    @takes_rows
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
         """Return the Gram matrix of X with Y, or of X with itself."""
         self._check()
@@ -104,6 +106,9 @@ class Activated(Kernel):
         else:
             xx, yy = self.kernel.diag(X), self.kernel.diag(Y)
         return self._apply(inner, xx[:, None], yy)
+
+    def _of_row(self, row: np.ndarray) -> Any:
+        return self.kernel._of_row(row)
 
     def diag(self, X: Iterable[Any]) -> Values:
         """Return k(x, x) of each object."""
@@ -139,6 +144,7 @@ class Cosine(Kernel):
         """Return the kind of objects that the inner kernel compares."""
         return self.kernel.objects
 
+    @takes_rows
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
         """Return the Gram matrix of X with Y, or of X with itself."""
         X, Y = _reusable(X), _reusable(Y)
@@ -149,6 +155,9 @@ class Cosine(Kernel):
             xx, yy = (torch.as_tensor(self.kernel.diag(Z)) for Z in (X, Y))
         scaled = torch.as_tensor(K) * _inverse_root(xx)[:, None] * _inverse_root(yy)
         return scaled if isinstance(K, Tensor) else scaled.numpy()
+
+    def _of_row(self, row: np.ndarray) -> Any:
+        return self.kernel._of_row(row)
 
     def diag(self, X: Iterable[Any]) -> Values:
         """Return 1 of each object, or 0 where the inner kernel is 0."""

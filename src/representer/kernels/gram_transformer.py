@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
@@ -15,8 +15,8 @@ from representer.errors import KindError
 from representer.kernels.kernel import Kernel
 
 
-class KernelTransformer(TransformerMixin, BaseEstimator):
-    """Base class of the transformers: input validation and scikit-learn tags."""
+class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base class of the transformers: input validation, names of features, scikit-learn tags."""
 
     kernel: Kernel
 
@@ -55,6 +55,7 @@ class GramTransformer(KernelTransformer):
     def fit(self, X: Iterable[Any], y: Any = None) -> GramTransformer:
         """Store the objects."""
         self.X_fit_ = self._objects(X, reset=True)
+        self._n_features_out = len(self.X_fit_)
         return self
 
     def transform(self, X: Iterable[Any]) -> np.ndarray:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import ArgumentError, KindError, ShapeError
+from representer.functional.graph_walk import edges_of
 from representer.ops.walk_aggregate.reference import check_ends
 
 Labels = list[Hashable]
@@ -50,9 +51,10 @@ def read_graphs(X: Iterable[Any], name: str = "X") -> Graphs:
     """Read a list of graphs, each a PyG ``Data``, a networkx graph or a :class:`Graph`.
 
     Args:
-        X: The graphs. From ``Data``, the fields ``x``, ``edge_index`` and ``edge_attr`` are used;
-            from a networkx graph, the node attribute ``x`` and the edge attribute ``edge_attr``,
-            numbers or labels.
+        X: The graphs, or a PyG ``Batch`` of them. From ``Data``, the fields ``x``, ``edge_index``
+            (or the sparse ``adj_t``) and ``edge_attr`` are used; from a networkx graph, the node
+            attribute ``x`` and the edge attribute ``edge_attr``, numbers or labels. If no node of a
+            networkx graph has ``x``, all have the same feature, 1.
         name: Their name in messages.
 
     Raises:
@@ -61,6 +63,8 @@ def read_graphs(X: Iterable[Any], name: str = "X") -> Graphs:
         KindError: If a graph has an unsupported type, or no features.
         ShapeError: If features or edges have the wrong shape.
     """
+    if hasattr(X, "to_data_list"):
+        X = X.to_data_list()  # type: ignore[attr-defined]
     is_graph = hasattr(X, "edge_index") or hasattr(X, "adj")
     if isinstance(X, (str, bytes, dict)) or is_graph or not isinstance(X, Iterable):
         hint = "Put a single graph into a list." if is_graph or isinstance(X, str) else ""
@@ -88,6 +92,8 @@ def _read_data(data: Any, name: str) -> Graph:
     if not isinstance(x, Tensor):
         hint = "Set a feature of each node, such as x = torch.ones(nodes, 1)."
         raise KindError(f"{name}.x", str(x), "a tensor (nodes, features)", hint=hint)
+    if edge_index is None and getattr(data, "adj_t", None) is not None:
+        edge_index = edges_of(data.adj_t, len(x))
     if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or len(edge_index) != 2:
         got = tuple(edge_index.shape) if isinstance(edge_index, Tensor) else ()
         raise ShapeError(f"{name}.edge_index", got, "(2, edges), sources over targets")
@@ -105,12 +111,12 @@ def _read_data(data: Any, name: str) -> Graph:
 
 def _read_networkx(graph: Any, name: str) -> Graph:
     place = {node: i for i, node in enumerate(graph.nodes)}
-    values = []
+    values, is_plain = [], not any("x" in attributes for _, attributes in graph.nodes(data=True))
     for node, attributes in graph.nodes(data=True):
-        if "x" not in attributes:
+        if "x" not in attributes and not is_plain:
             hint = f"Set graph.nodes[{node!r}]['x'] to numbers or a label."
             raise KindError(f"{name}.nodes[{node!r}]", "without 'x'", "an attribute 'x'", hint=hint)
-        values.append(attributes["x"])
+        values.append(attributes.get("x", 1.0))
     sources, targets, of_edges = [], [], []
     for u, v, attributes in graph.edges(data=True):
         both = not graph.is_directed() and u != v

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -21,6 +22,30 @@ if TYPE_CHECKING:
     from representer.kernels.point_kernels import PointKernel
 
 Objects = Literal["sequences", "vectors", "graphs"]
+
+
+Values = Tensor | np.ndarray
+_Call = Callable[..., Any]
+
+
+def takes_rows(call: _Call) -> _Call:
+    """Let ``k(x, y)`` of two rows of an array return a number.
+
+    scikit-learn calls a kernel so for each pair of rows, as in ``KernelPCA(kernel=k)``.
+    ``GramTransformer`` computes all pairs at once, and takes lists of objects.
+    """
+
+    @functools.wraps(call)
+    def wrapped(self: Kernel, X: Any, Y: Any = None) -> Any:
+        if _is_row(X) and _is_row(Y):
+            return float(call(self, self._of_row(X), self._of_row(Y))[0, 0])
+        return call(self, X, Y)
+
+    return wrapped
+
+
+def _is_row(x: Any) -> bool:
+    return isinstance(x, np.ndarray) and x.ndim == 1 and x.dtype.kind in "biuf"
 
 
 class Kernel(BaseEstimator, ABC):
@@ -53,6 +78,10 @@ class Kernel(BaseEstimator, ABC):
         from representer.kernels.composition import Product
 
         return Product(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def _of_row(self, row: np.ndarray) -> Any:
+        """Return a row of an array, the features of a vector or of a sequence, as a list of one."""
+        return [row[:, None]] if self.objects == "sequences" else row[None]
 
     def _network(self, features: int, references: int, options: dict[str, Any]) -> Any:
         """Return the layer whose units evaluate this kernel, from `representer.duality`."""

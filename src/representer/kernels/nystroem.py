@@ -61,6 +61,7 @@ class Nystroem(KernelTransformer):
         kept = values > SMALLEST * max(values[-1], np.finfo(float).tiny)
         roots = np.where(kept, values, 1.0) ** -0.5 * kept
         self.normalization_ = (vectors * roots) @ vectors.T
+        self._n_features_out = len(self.normalization_)
         return self
 
     def transform(self, X: Iterable[Any]) -> np.ndarray:

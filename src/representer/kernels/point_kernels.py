@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import ArgumentError
-from representer.kernels.kernel import Kernel, Objects
+from representer.kernels.kernel import Kernel, Objects, takes_rows
 from representer.kernels.sequences import read_vectors
 
 
@@ -32,6 +32,7 @@ class PointKernel(Kernel):
         """Return the kind of objects that the kernel compares."""
         return "vectors"
 
+    @takes_rows
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
         """Return the Gram matrix of X with Y, or of X with itself."""
         self._check()

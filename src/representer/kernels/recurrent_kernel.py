@@ -12,7 +12,7 @@ from torch import Tensor
 
 from representer.errors import ArgumentError, ShapeError
 from representer.functional import nonlinearity
-from representer.kernels.kernel import Kernel
+from representer.kernels.kernel import Kernel, takes_rows
 from representer.kernels.mercer import mercer_violation
 from representer.kernels.sequences import Sequences, read_sequences
 
@@ -79,6 +79,7 @@ class RecurrentKernel(Kernel):
         self.repeat = repeat
         self._check()
 
+    @takes_rows
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
         """Return the Gram matrix of X with Y, or of X with itself."""
         self._check()

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from representer.errors import ArgumentError
-from representer.kernels.kernel import Kernel
+from representer.kernels.kernel import Kernel, takes_rows
 from representer.kernels.sequences import Sequences, read_sequences
 from representer.kernels.tokens import read_tokens
 
@@ -27,6 +27,7 @@ class SequenceKernel(Kernel):
 
     base: str | Kernel
 
+    @takes_rows
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
         """Return the Gram matrix of X with Y, or of X with itself."""
         self._check()
@@ -42,6 +43,11 @@ class SequenceKernel(Kernel):
         x = self._read(X, {}, "X")
         with torch.set_grad_enabled(x.from_tensors and torch.is_grad_enabled()):
             return x.like_input(self._diag(x))
+
+    def _of_row(self, row: np.ndarray) -> Any:
+        """Return a row of an array as a list of one sequence: of tokens, or of one feature."""
+        is_token = isinstance(self.base, str) and self.base == "delta"
+        return [row] if is_token else super()._of_row(row)
 
     @abstractmethod
     def _check(self) -> None:

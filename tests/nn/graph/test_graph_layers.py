@@ -12,6 +12,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.explain import Explainer, GNNExplainer
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 
+from representer.errors import KindError
 from representer.nn import DeepGraphKernelNN, RandomWalkKernelNN, WLKernelNN
 
 F64 = torch.float64
@@ -168,3 +169,19 @@ def test_a_graph_without_edges_or_nodes_has_a_prediction(kind, options):
     assert not net.node_states(torch.ones(2, 3, dtype=F64), none, bonds)[:, 1:].any()
     batch = torch.zeros(0, dtype=torch.int64)
     assert net(torch.zeros(0, 3, dtype=F64), none, bonds, batch).shape == (0, 4)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")  # they are new in torch
+@few_layers
+def test_edges_may_be_int32_or_a_sparse_adjacency(kind, options):
+    net, x = made(kind, options), torch.randn(4, 3, dtype=F64)
+    edges = torch.tensor([[0, 1, 2, 3, 0], [1, 2, 3, 0, 2]])
+    features = torch.randn(5, 2, dtype=F64) if options.get("edge_dim") else None
+    expected = net(x, edges, features)
+    assert torch.equal(net(x, edges.int(), features), expected)
+    adjacency = torch.sparse_coo_tensor(edges.flip(0), torch.ones(5), (4, 4)).to_sparse_csr()
+    if features is None:
+        torch.testing.assert_close(net(x, adjacency), expected)
+    else:
+        with pytest.raises(KindError, match=r"edge_index is a sparse adjacency; .* edge_dim=2"):
+            net(x, adjacency, features)

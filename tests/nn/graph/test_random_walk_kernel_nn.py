@@ -112,7 +112,7 @@ def test_a_graph_without_nodes_or_edges_has_a_prediction():
         ({"x": torch.zeros(5, 4, dtype=F64)}, ShapeError, r"x has shape \(5, 4\); .* \(nodes, 3\)"),
         ({"x": torch.zeros(5, 3)}, KindError, "x is torch.float32; expected torch.float64"),
         ({"x": None}, KindError, r"x is NoneType; expected a tensor \(nodes, 3\)"),
-        ({"edge_index": torch.eye(5).to_sparse()}, ShapeError, r"edge_index has shape \(5, 5\)"),
+        ({"edge_index": torch.eye(5).to_sparse()}, KindError, r"a sparse adjacency; .* edge_dim"),
         ({"edge_index": [[0], [1]]}, KindError, "edge_index is list; expected a tensor"),
         ({"edge_index": torch.full((2, 9), 5)}, ArgumentError, r"edge_index\[0, 0\] is 5"),
         ({"edge_attr": None}, KindError, "edge_attr is None; .* as the layer has edge_dim=2"),

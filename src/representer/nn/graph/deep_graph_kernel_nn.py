@@ -132,7 +132,7 @@ class DeepGraphKernelNN(HasKernel["Kernel"], GraphNetwork):
     ) -> list[list[Tensor]]:
         """Return c_1 … c_n and h of every layer."""
         first = cast(WalkStates, self.walks[0])
-        edges = check_graph(
+        edge_index, edges = check_graph(
             x, edge_index, edge_attr, channels=self.in_channels, edge_dim=self.edge_dim,
             like=first.weight,
         )  # fmt: skip

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from representer.errors import KindError, ShapeError
 from representer.functional import NONLINEARITIES
+from representer.functional.graph_walk import edges_of
 from representer.nn.graph.graph_options import Walks, checked_name
 from representer.nn.recurrent.options import check_size
 from representer.ops.checks import check_like
@@ -45,10 +47,13 @@ class GraphNetwork(nn.Module):
 
 
 def check_graph(
-    x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, *, channels: int, edge_dim: int | None,
+    x: Tensor, edge_index: Any, edge_attr: Tensor | None, *, channels: int, edge_dim: int | None,
     like: Tensor,
-) -> Tensor | None:  # fmt: skip
-    """Check nodes and edges, and return the edge features if the layer uses them.
+) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    """Check nodes and edges, and return the edges and, if the layer uses them, their features.
+
+    ``edge_index`` may be a sparse adjacency, see ``functional.graph_walk.edges_of``, if the layer
+    has no edge features.
 
     Raises:
         ShapeError: If a shape is wrong.
@@ -60,19 +65,26 @@ def check_graph(
     if x.dim() != 2 or x.shape[1] != channels:
         raise ShapeError("x", x.shape, f"(nodes, {channels}), the layer's in_channels")
     check_like("x", x, like, tuple(x.shape))
+    is_sparse = isinstance(edge_index, Tensor) and edge_index.layout != torch.strided
+    if is_sparse or hasattr(edge_index, "to_torch_sparse_coo_tensor"):
+        if edge_dim is not None:
+            expected = f"a tensor (2, edges) with edge_attr, as the layer has edge_dim={edge_dim}"
+            raise KindError("edge_index", "a sparse adjacency", expected)
+        edge_index = edges_of(edge_index, x.shape[0])
     if not isinstance(edge_index, Tensor):
-        hint = "Sparse adjacency matrices are not supported."
-        raise KindError("edge_index", type(edge_index).__name__, "a tensor (2, edges)", hint=hint)
+        raise KindError("edge_index", type(edge_index).__name__, "a tensor (2, edges)")
+    if edge_index.dtype == torch.int32:
+        edge_index = edge_index.long()
     _check_edge_index(edge_index, x)
     if edge_dim is None:
-        return None
+        return edge_index, None
     if edge_attr is None:
         expected = f"a tensor (edges, {edge_dim}), as the layer has edge_dim={edge_dim}"
         raise KindError("edge_attr", "None", expected)
     if edge_attr.dim() == 1 and edge_dim == 1:
         edge_attr = edge_attr[:, None]
     check_like("edge_attr", edge_attr, like, (edge_index.shape[1], edge_dim))
-    return edge_attr
+    return edge_index, edge_attr
 
 
 def sum_of_graphs(states: Tensor, batch: Tensor | None, batch_size: int | None) -> Tensor:

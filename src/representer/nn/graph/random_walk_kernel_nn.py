@@ -157,7 +157,7 @@ class RandomWalkKernelNN(HasKernel["RandomWalkKernel"], GraphNetwork):
         self.walks.reset_parameters()
 
     def _states(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> list[Tensor]:
-        edges = check_graph(
+        edge_index, edges = check_graph(
             x, edge_index, edge_attr, channels=self.in_channels, edge_dim=self.edge_dim,
             like=self.walks.weight,
         )  # fmt: skip

@@ -80,7 +80,7 @@ class Relabeling(nn.Module):
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None) -> Tensor:
         """Return the new labels."""
-        edges = check_graph(
+        edge_index, edges = check_graph(
             x, edge_index, edge_attr, channels=self.channels, edge_dim=self.edge_dim,
             like=self.weight,
         )  # fmt: skip

@@ -146,7 +146,7 @@ class WLKernelNN(HasKernel["WeisfeilerLehmanKernel"], GraphNetwork):
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None, level: int = 0
     ) -> Tensor:
         """Return the labels h of every node after ``level`` relabelings."""
-        edges = self._check(x, edge_index, edge_attr)
+        edge_index, edges = self._check(x, edge_index, edge_attr)
         h = self._first(x)
         for _ in range(level):
             h = self.relabeling(h, edge_index, edges)
@@ -179,7 +179,9 @@ class WLKernelNN(HasKernel["WeisfeilerLehmanKernel"], GraphNetwork):
     def _walks(self, level: int) -> WalkStates:
         return cast(WalkStates, self.walks[0 if self.share_references else level])
 
-    def _check(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> Tensor | None:
+    def _check(
+        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
         return check_graph(
             x, edge_index, edge_attr, channels=self.in_channels, edge_dim=self.edge_dim,
             like=self.relabeling.weight,
@@ -199,7 +201,7 @@ class WLKernelNN(HasKernel["WeisfeilerLehmanKernel"], GraphNetwork):
 
     def _joined(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> Tensor:
         """Return c_n of every node, summed over the levels of the read-out."""
-        edges = self._check(x, edge_index, edge_attr)
+        edge_index, edges = self._check(x, edge_index, edge_attr)
         walks, r = self._walks(0), self.relabeling
         assert edges is not None
         assert r.edge_weight is not None
@@ -223,7 +225,7 @@ class WLKernelNN(HasKernel["WeisfeilerLehmanKernel"], GraphNetwork):
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, levels: tuple[int, ...]
     ) -> list[list[Tensor]]:
         """Return c_1 … c_n of the requested levels, in ascending order."""
-        edges = self._check(x, edge_index, edge_attr)
+        edge_index, edges = self._check(x, edge_index, edge_attr)
         states_by_level, h = [], self._first(x)
         for level in range(levels[-1] + 1):
             if level:
