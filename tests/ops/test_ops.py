@@ -164,7 +164,7 @@ def test_gradients_that_reach_the_padding_are_ignored(op: Op, backend: str, samp
 def test_a_sequence_of_length_0_keeps_its_state(op: Op, backend: str, sample: Sample):
     tensors = make(sample, torch.float64)
     time, batch = next(iter(tensors.values())).shape[:2]
-    tensors["lengths"] = torch.tensor([0, time, 1], dtype=torch.int32)[:batch]
+    tensors["lengths"] = torch.tensor([0, time, 1, time], dtype=torch.int32)[:batch]
     results, expected = call(op, backend, sample, tensors), define(op, sample, tensors)
     assert not results[0][:, 0].any()
     states = [tensors[name] for name in ("h0", "c0") if name in tensors]

@@ -38,7 +38,10 @@ def refuses(p: Any) -> str:
 
 
 def backend(op: str, refuses: Callable[[Any], str] = refuses) -> Backend:
-    """Return the Triton backend of an op: ``forward`` and ``backward`` in its ``triton.py``."""
+    """Return the Triton backend of an op: ``forward`` and ``backward`` in its ``triton.py``.
+
+    ``takes_models`` there says if one launch runs all models of a call; without it, none does.
+    """
 
     def launchers() -> Any:
         return importlib.import_module(f"representer.ops.{op}.triton")
@@ -51,8 +54,11 @@ def backend(op: str, refuses: Callable[[Any], str] = refuses) -> Backend:
         with _on_device_of(p[0]):
             return launchers().backward(p, kept, grad, requested)
 
+    def takes_models(p: Any) -> bool:
+        return getattr(launchers(), "takes_models", lambda p: False)(p)
+
     devices = ("cpu", "cuda") if IS_INTERPRETED else ("cuda",)
-    return Backend("triton", devices, forward, backward, MISSING, refuses)
+    return Backend("triton", devices, forward, backward, MISSING, refuses, takes_models)
 
 
 def _on_device_of(x: Tensor) -> Any:

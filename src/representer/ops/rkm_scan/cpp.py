@@ -69,8 +69,7 @@ def backward(
 
 def refuses(p: Operands) -> str:
     """Return why the core cannot run a call, or an empty string."""
-    gates = p.z.shape[2] if p.input_weight is None else len(p.input_weight)
-    seen = 0 if p.weight is None else len(p.weight)
+    gates, seen = len(p.cell.gates), len(p.cell.recurrent_gates)
     if (gates, seen) not in KNOWN:
         return f"has no kernel for {gates} gates of which {seen} depend on h"
     return core.refuses(p)
