@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,8 +41,11 @@ def test_csv_and_jsonl_hold_the_same_rows_and_times_are_kept_apart(tmp_path: Pat
     assert [row["step"] for row in table] == [5, 7, 10, 14, 15, 20, 21]
     assert [row["epoch"] for row in table] == [1, 1, 2, 2, 3, 3, 3]
     times = [json.loads(line) for line in (tmp_path / "timings.jsonl").read_text().splitlines()]
+    peaks = [row["peak_mib"] for row in times]
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    assert 50 < peaks[0] <= peaks[-1] <= most
     assert [time["step"] for time in times] == [5, 7, 10, 14, 15, 20, 21]
-    assert all(set(time) == {"step", "seconds"} for time in times)
+    assert all(set(time) == {"step", "seconds", "peak_mib"} for time in times)
 
 
 def test_the_training_loss_is_the_mean_over_examples_with_an_uneven_last_batch(

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from accelerate.state import AcceleratorState
@@ -110,17 +111,25 @@ def test_mixed_precision_computes_products_in_16_bits_while_training_only(tmp_pa
 
 
 @pytest.mark.slow
-def test_two_processes_train_what_one_does(tmp_path: Path) -> None:
-    """Batches of 8 and a last one of 6; dropout is off, for it differs between processes."""
-    weights = []
-    for processes in (1, 2):
+def test_two_and_three_processes_train_what_one_does(tmp_path: Path) -> None:
+    """Batches of 8 in parts of 4 or of 3, 3 and 2, and a last one of 6; float64.
+
+    Dropout is off, for it differs between processes.
+    """
+    weights, curves = [], []
+    for processes in (1, 2, 3):
         folder = tmp_path / str(processes)
         folder.mkdir()
         weights.append(train(folder, processes, dropout=0.0))
-    one, two = weights
-    for name in one:
-        torch.testing.assert_close(one[name], two[name], rtol=0, atol=1e-12)
-    assert (tmp_path / "1/run/metrics.csv").read_text().count("\n") == 19
+        lines = (folder / "run/metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        curves.append([[row["train_loss"], row["accuracy"]] for row in map(json.loads, lines)])
+    one, *others = weights
+    for several in others:
+        for name in one:
+            torch.testing.assert_close(one[name], several[name], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(curves[1:], [curves[0]] * 2, rtol=0, atol=1e-12)
+    assert len(curves[0]) == 18
+    assert len({loss for loss, _ in curves[0]}) == 18
 
 
 @pytest.mark.slow

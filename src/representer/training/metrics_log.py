@@ -6,8 +6,12 @@ import csv
 import io
 import json
 import math
+import resource
+import sys
 from collections.abc import Mapping
 from typing import Any
+
+import torch
 
 from representer.errors import KindError
 from representer.storage.run_folder import RunFolder
@@ -25,7 +29,8 @@ class MetricsLog:
 
     Attributes:
         rows: ``step``, ``epoch``, ``train_loss`` and the metrics; None if not finite.
-        timings: ``step`` and ``seconds`` of training up to it, without interruptions.
+        timings: ``step``, ``seconds`` of training up to it, without interruptions, and the peak
+            memory of this process, ``peak_mib``: of CUDA devices where they are used.
     """
 
     def __init__(self) -> None:
@@ -43,7 +48,7 @@ class MetricsLog:
         numbers = {name: _number(name, value) for name, value in metrics.items()}
         row = {"step": step, "epoch": epoch, "train_loss": _number("train_loss", train_loss)}
         self.rows.append({**row, **numbers})
-        self.timings.append({"step": step, "seconds": round(seconds, 3)})
+        self.timings.append({"step": step, "seconds": round(seconds, 3), "peak_mib": peak_memory()})
         return self.rows[-1]
 
     def values(self, name: str) -> list[float | None]:
@@ -61,6 +66,18 @@ class MetricsLog:
                 run.write_text(name, text)
             else:
                 run.remove(name)
+
+
+def peak_memory() -> int:
+    """Return the most memory that this process has had so far, in MiB.
+
+    It is what tensors took on CUDA devices if there are any in use, else all memory of the process.
+    """
+    if torch.cuda.is_initialized():
+        devices = range(torch.cuda.device_count())
+        return sum(map(torch.cuda.max_memory_allocated, devices)) // 2**20
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit // 2**20
 
 
 def _number(name: str, value: Any) -> float | int | None:

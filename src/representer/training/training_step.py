@@ -61,11 +61,15 @@ class TrainingStep:
 
     def __call__(self, description: Sequence[Any]) -> StepOutcome:
         """Perform the step of one batch."""
-        from accelerate.utils import send_to_device
+        from accelerate.utils import recursively_apply, send_to_device
 
         accelerator = self._accelerator
         part, is_stand_in = share(accelerator, description)
-        batch = send_to_device(self._task.load(part), accelerator.device)
+        batch = self._task.load(part)
+        is_pinned = accelerator.device.type == "cuda"  # the copy then runs beside the computation
+        if is_pinned:
+            batch = recursively_apply(Tensor.pin_memory, batch)
+        batch = send_to_device(batch, accelerator.device, non_blocking=is_pinned)
         result = self._task.loss(self._model, batch)
         loss, examples, shown = result if isinstance(result, Loss) else (*result, None)
         weight = 0 if is_stand_in else examples
