@@ -224,14 +224,10 @@ def test_conversion_to_piecewise_linear_gives_the_same_function(green, line):
         make(1, 4, "cubic").to_piecewise_linear()
 
 
-def test_copies_states_and_compilation():
-    activation = make(2, 5)
-    other = make(2, 5, init="zeros")
-    other.load_state_dict(activation.state_dict())
-    x = torch.randn(3, 2, dtype=torch.float64)
+def test_it_compiles_to_one_graph_and_shows_its_options():
+    activation, x = make(2, 5), torch.randn(3, 2, dtype=torch.float64)
     compiled = torch.compile(activation, fullgraph=True, backend="aot_eager")
-    for twin in (other, copy.deepcopy(activation), compiled):
-        torch.testing.assert_close(twin(x), activation(x))
+    torch.testing.assert_close(compiled(x), activation(x))
     assert "green='abs'" in repr(activation)
 
 

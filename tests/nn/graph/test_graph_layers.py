@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from itertools import product
 
 import pytest
@@ -115,16 +113,6 @@ def test_it_compiles_to_one_graph(kind, options):
     compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(*arguments), net(*arguments))
     compiled(*arguments).sum().backward()
-
-
-@few_layers
-def test_copies_pickles_and_saved_layers_are_equal(kind, options):
-    G, net, other = graph(), made(kind, options), made(kind, options)
-    expected = net(G.x, G.edge_index, G.edge_attr)
-    other.reset_parameters()
-    other.load_state_dict(net.state_dict())
-    for twin in (copy.deepcopy(net), pickle.loads(pickle.dumps(net)), other):
-        assert torch.equal(twin(G.x, G.edge_index, G.edge_attr), expected)
 
 
 @few_layers

@@ -83,6 +83,8 @@ class StepNorm(nn.Module):
 
         ``steps`` are those taken before ``(B,)``.
         """
+        if not steps.shape[0]:  # an empty batch
+            return
         time, rows = used.shape[1], len(self.batches)
         if lengths is None and not steps.stride(0):  # all at the same step
             steps = steps[:1]

@@ -145,7 +145,8 @@ class FilterBank:
         ]
         if not self.unit_norm:
             return slots
-        return [w / w.flatten(1).norm(dim=-1)[:, None, None] for w in slots]
+        norms = [w.flatten(1).norm(dim=-1)[:, None, None] for w in slots]
+        return [w / torch.where(n == 0, 1.0, n) for w, n in zip(slots, norms, strict=True)]
 
 
 def units_by_length(filter_length: int | dict[int, int], hidden_size: int) -> dict[int, int]:

@@ -148,6 +148,7 @@ class RecurrentKernelMachine(HasKernel["RecurrentKernel"], SequenceLayer):
         for k in range(len(self.suffixes)):
             self._add_direction(k, {"device": o.device, "dtype": o.dtype})
             self._reset_direction(k)
+        self.register_load_state_dict_post_hook(_place_static_gates)
 
     @property
     def banks(self) -> tuple[FilterBank, ...]:
@@ -274,6 +275,14 @@ class RecurrentKernelMachine(HasKernel["RecurrentKernel"], SequenceLayer):
 
     def _fast_step(self, x_t: Tensor, state: Any) -> tuple[Tensor, RecurrentState] | None:
         return streaming_step(self, x_t, state)
+
+
+def _place_static_gates(layer: RecurrentKernelMachine, loaded: object) -> None:
+    """Fill fixed gates on meta, which ``load_state_dict(assign=True)`` does not replace."""
+    for k in range(len(layer.suffixes)):
+        static = layer._own("static_gates", k)
+        if static is not None and static.values.is_meta and static.input_logit is None:
+            static.to_empty(device=layer._like().device)
 
 
 def name_of(function: OutputNonlinearity) -> str | None:

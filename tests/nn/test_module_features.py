@@ -1,0 +1,234 @@
+"""What a torch module meets: every layer with every feature of torch that handles modules."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch import nn as torch_nn
+from torch.nn.utils import parametrizations, parametrize, prune
+from torch.utils.checkpoint import checkpoint
+
+from .modules import FAST, GRAPHS, MODULES, SEQUENCES, inputs, output
+
+Build = Callable[[], torch_nn.Module]
+Feature = Callable[[str, Build], None]
+FEATURES: dict[str, Feature] = {}
+
+
+def feature(function: Feature) -> Feature:
+    FEATURES[function.__name__] = function
+    return function
+
+
+def assert_same(name: str, module: torch_nn.Module, other: torch_nn.Module) -> None:
+    assert torch.equal(output(name, module.eval()), output(name, other.eval()))
+
+
+def on_meta(build: Build) -> torch_nn.Module:
+    with torch.device("meta"):
+        return build()
+
+
+def matrices(module: torch_nn.Module) -> list[tuple[torch_nn.Module, str]]:
+    """Return the owner and name of each weight that is a matrix."""
+    owned = [(m, n, p) for m in module.modules() for n, p in m.named_parameters(recurse=False)]
+    return [(m, n) for m, n, p in owned if p.dim() == 2]
+
+
+@feature
+def copies(name: str, build: Build) -> None:
+    module = build()
+    output(name, module).sum().backward()
+    for twin in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert_same(name, twin, module)
+
+
+@feature
+def states(name: str, build: Build) -> None:
+    module, other, file = build(), build(), io.BytesIO()
+    torch.save(module.state_dict(), file)
+    file.seek(0)
+    other.load_state_dict(torch.load(file, weights_only=True))
+    assert_same(name, other, module)
+
+
+@feature
+def meta(name: str, build: Build) -> None:
+    module, empty = build(), on_meta(build)
+    assert all(x.is_meta for x in (*empty.parameters(), *empty.buffers()))
+    filled = empty.to_empty(device="cpu")
+    filled.load_state_dict(module.state_dict())
+    assert_same(name, filled, module)
+    assigned = on_meta(build)
+    assigned.load_state_dict(module.state_dict(), assign=True)
+    assert_same(name, assigned, module)
+
+
+@feature
+def parametrized(name: str, build: Build) -> None:
+    module = build().eval()
+    plain = output(name, module)
+    for owner, weight in matrices(module):
+        parametrizations.weight_norm(owner, weight)
+    torch.testing.assert_close(output(name, module), plain)
+    output(name, module).square().sum().backward()
+    torch.optim.SGD(module.parameters(), 0.1).step()
+    assert not torch.equal(output(name, module), plain)
+    module = build().eval()
+    for owner, weight in matrices(module):
+        parametrizations.spectral_norm(owner, weight)
+    scaled = output(name, module)
+    for owner in [m for m in module.modules() if parametrize.is_parametrized(m)]:
+        for weight in list(getattr(owner, "parametrizations")):  # noqa: B009
+            parametrize.remove_parametrizations(owner, weight)
+    torch.testing.assert_close(output(name, module), scaled)
+
+
+@feature
+def pruned(name: str, build: Build) -> None:
+    module = build().eval()
+    for owner, weight in matrices(module):
+        prune.random_unstructured(owner, weight, 0.7)
+    sparse = output(name, module)
+    assert sparse.isfinite().all()
+    sparse.sum().backward()
+    for owner in module.modules():
+        for weight in [n for n in owner._parameters if n.endswith("_orig")]:
+            prune.remove(owner, weight.removesuffix("_orig"))
+    torch.testing.assert_close(output(name, module), sparse)
+
+
+@feature
+def weights_set_through_data(name: str, build: Build) -> None:
+    module, other = build().eval(), build().eval()
+    for parameter in module.parameters():
+        parameter.data = parameter.data * 1.5 + 0.1
+    other.load_state_dict(module.state_dict())
+    assert_same(name, module, other)
+    for parameter in module.parameters():
+        parameter.data.mul_(0.5)
+    other.load_state_dict(module.state_dict())
+    assert_same(name, module, other)
+
+
+@feature
+def checkpoints(name: str, build: Build) -> None:
+    module, (x, *more) = build().eval(), inputs(name)
+    gradients = []
+    for options in (None, {"use_reentrant": False}, {"use_reentrant": True}):
+        point = x.clone().requires_grad_()
+
+        def run(x: Tensor) -> Tensor:
+            return output(name, module, x, *more)
+
+        out = run(point) if options is None else checkpoint(run, point, **options)
+        module.zero_grad()
+        out.square().sum().backward()
+        gradients.append([p.grad for p in (point, *module.parameters()) if p.grad is not None])
+    for found in gradients[1:]:
+        torch.testing.assert_close(found, gradients[0])
+
+
+@feature
+def shared_memory(name: str, build: Build) -> None:
+    module = build().eval()
+    before = output(name, module)
+    module.share_memory()
+    assert all(parameter.is_shared() for parameter in module.parameters())
+    assert torch.equal(output(name, module), before)
+
+
+@feature
+def inference_mode(name: str, build: Build) -> None:
+    module = build().eval()
+    expected = output(name, module)
+    with torch.inference_mode():
+        assert torch.equal(output(name, module), expected)
+        output(name, build().train())
+    output(name, module.train()).sum().backward()
+
+
+@feature
+def autocast(name: str, build: Build) -> None:
+    for dtype in (torch.bfloat16, torch.float16):
+        module = build()
+        with torch.autocast("cpu", dtype):
+            output(name, module).float().square().sum().backward()
+        for parameter in module.parameters():
+            if parameter.grad is not None:
+                assert parameter.grad.dtype == parameter.dtype
+                assert parameter.grad.isfinite().all()
+
+
+@feature
+def dtypes(name: str, build: Build) -> None:
+    x, *more = inputs(name)
+    for dtype in (torch.bfloat16, torch.float64):
+        module = build().to(dtype).eval()
+        assert output(name, module, x.to(dtype), *more).dtype == dtype
+
+
+@feature
+def empty_batches(name: str, build: Build) -> None:
+    module, (x, *more) = build(), inputs(name)
+    is_normalized = getattr(module, "norm", None) is not None  # which needs two rows to train
+    for is_training in (False, not is_normalized):
+        module.train(is_training)
+        given = (x[:0], EMPTY) if more else (x[:, :0],)
+        found = output(name, module, *given)
+        assert not found.any()  # an empty graph has a sum, 0
+        found.sum().backward()
+
+
+EMPTY = torch.zeros(2, 0, dtype=torch.int64)
+
+
+@feature
+def stacked_with_vmap(name: str, build: Build) -> None:
+    modules = [build().eval() for _ in range(2)]
+    stack = torch.func.stack_module_state(modules)  # type: ignore[arg-type]
+    base = copy.deepcopy(modules[0]).to("meta")
+
+    def run(parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> Tensor:
+        found = torch.func.functional_call(base, (parameters, buffers), inputs(name))
+        return found[0] if isinstance(found, tuple) else found
+
+    for found, module in zip(torch.vmap(run)(*stack), modules, strict=True):
+        torch.testing.assert_close(found, output(name, module))
+
+
+CASES = [pytest.param(name, marks=[] if name in FAST else [pytest.mark.slow]) for name in MODULES]
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("kind", FEATURES)
+def test_a_layer_supports(kind: str, name: str):
+    torch.manual_seed(0)
+    FEATURES[kind](name, MODULES[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n in SEQUENCES if n != "module as output"])  # a loop
+def test_a_compiled_layer_is_not_compiled_again_for_other_lengths_and_batches(name: str):
+    from torch._dynamo.testing import CompileCounterWithBackend
+
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("aot_eager")
+    layer = MODULES[name]()
+    compiled, counts = torch.compile(layer, backend=counter, dynamic=True), []
+    for time, batch in ((15, 6), (17, 8), (9, 7), (16, 11)):
+        compiled(torch.randn(time, batch, 3))[0].sum().backward()
+        counts.append(counter.frame_count)
+    assert len(set(counts)) == 1
+
+
+def test_the_cases_have_every_layer():
+    kinds = {type(build()).__name__ for build in MODULES.values()}
+    assert {"RKMLSTM", "StringKernelRNN", "KBRN", "KernelActivation"} <= kinds
+    assert not GRAPHS or {"WLKernelNN", "RandomWalkKernelNN", "DeepGraphKernelNN"} <= kinds
