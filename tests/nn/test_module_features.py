@@ -1,4 +1,4 @@
-"""What a torch module meets: every layer with every feature of torch that handles modules."""
+"""Every layer with every feature of torch that handles modules."""
 
 from __future__ import annotations
 
@@ -121,13 +121,17 @@ def weights_set_through_data(name: str, build: Build) -> None:
 def checkpoints(name: str, build: Build) -> None:
     module, (x, *more) = build().eval(), inputs(name)
     gradients = []
-    for options in (None, {"use_reentrant": False}, {"use_reentrant": True}):
+    for use_reentrant in (None, False, True):
         point = x.clone().requires_grad_()
 
         def run(x: Tensor) -> Tensor:
             return output(name, module, x, *more)
 
-        out = run(point) if options is None else checkpoint(run, point, **options)
+        if use_reentrant is None:
+            out = run(point)
+        else:
+            out = checkpoint(run, point, use_reentrant=use_reentrant)
+        assert isinstance(out, Tensor)
         module.zero_grad()
         out.square().sum().backward()
         gradients.append([p.grad for p in (point, *module.parameters()) if p.grad is not None])

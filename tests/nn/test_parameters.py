@@ -11,7 +11,7 @@ from torch import nn as torch_nn
 
 from representer import nn
 
-from .test_meta import SEQUENCES
+from .modules import SEQUENCES
 
 SIZE = 64
 CELLS = (nn.NgramLSTM, nn.RKMLSTM, nn.RKMCIFG, nn.RAN, nn.LinearKernelRNN, nn.RKM)

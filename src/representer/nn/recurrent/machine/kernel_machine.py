@@ -17,7 +17,7 @@ from representer.nn.recurrent.initial import check_initialization
 from representer.nn.recurrent.machine.direction import CellDirection
 from representer.nn.recurrent.machine.filters import FilterBank
 from representer.nn.recurrent.machine.initial import CellWeights, draw_cell, has_unit_start
-from representer.nn.recurrent.machine.static_gates import StaticGates
+from representer.nn.recurrent.machine.static_gates import StaticGates, fill_fixed_gates
 from representer.nn.recurrent.machine.streaming_step import streaming_step
 from representer.nn.recurrent.machine.wavelet_filters import WaveletFilters, Wavelets
 from representer.nn.recurrent.options import (
@@ -148,7 +148,7 @@ class RecurrentKernelMachine(HasKernel["RecurrentKernel"], SequenceLayer):
         for k in range(len(self.suffixes)):
             self._add_direction(k, {"device": o.device, "dtype": o.dtype})
             self._reset_direction(k)
-        self.register_load_state_dict_post_hook(_place_static_gates)
+        self.register_load_state_dict_post_hook(fill_fixed_gates)
 
     @property
     def banks(self) -> tuple[FilterBank, ...]:
@@ -275,14 +275,6 @@ class RecurrentKernelMachine(HasKernel["RecurrentKernel"], SequenceLayer):
 
     def _fast_step(self, x_t: Tensor, state: Any) -> tuple[Tensor, RecurrentState] | None:
         return streaming_step(self, x_t, state)
-
-
-def _place_static_gates(layer: RecurrentKernelMachine, loaded: object) -> None:
-    """Fill fixed gates on meta, which ``load_state_dict(assign=True)`` does not replace."""
-    for k in range(len(layer.suffixes)):
-        static = layer._own("static_gates", k)
-        if static is not None and static.values.is_meta and static.input_logit is None:
-            static.to_empty(device=layer._like().device)
 
 
 def name_of(function: OutputNonlinearity) -> str | None:

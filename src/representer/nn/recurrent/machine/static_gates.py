@@ -53,6 +53,11 @@ class StaticGates(nn.Module):
             self.input_logit = nn.Parameter(torch.empty(1, device=device, dtype=dtype))
             self.forget_logit = nn.Parameter(torch.empty(hidden_size, device=device, dtype=dtype))
 
+    @property
+    def is_learned(self) -> bool:
+        """True if the gates are parameters."""
+        return self.input_logit is not None
+
     def reset_parameters(self) -> None:
         """Set the gates to their initial values."""
         self._fill()
@@ -75,3 +80,10 @@ class StaticGates(nn.Module):
             return self.values
         logits = torch.stack((self.input_logit.expand(self.hidden_size), self.forget_logit))
         return torch.sigmoid(logits)
+
+
+def fill_fixed_gates(layer: nn.Module, loaded: object) -> None:
+    """Fill fixed gates on meta, which ``load_state_dict(assign=True)`` does not replace."""
+    for module in layer.modules():
+        if isinstance(module, StaticGates) and module.values.is_meta and not module.is_learned:
+            module.to_empty(device=next(layer.parameters()).device)
