@@ -123,11 +123,12 @@ def test_bands_and_channels_are_explained_by_name(joint, run, data, drawn, tmp_p
         parts = [part["contribution"] for part in entry["contributions"]]
         total = entry["constant"] + sum(parts) + entry["others"]["contribution"]
         assert total == pytest.approx(entry["score"], abs=1e-6)
-        first = entry["contributions"][0]
-        ((*channels,),) = first["places"]
-        names = [drawn.channels[channel] for channel in channels]
-        assert first["what"].endswith(f" Hz, {' and '.join(names)}")
-        assert first["what"] in outcome.out
+        for one in entry["contributions"]:
+            assert one["what"] in outcome.out
+            if one["kernel"]:
+                ((*channels,),) = one["places"]
+                names = [drawn.channels[channel] for channel in channels]
+                assert one["what"].endswith(f" Hz, {' and '.join(names)}")
 
 
 def test_only_a_network_predicts_a_stream(joint, run, data):
@@ -451,7 +452,7 @@ def test_explained_filters_sum_to_the_score_and_are_in_the_report(run, fitted, d
     assert [entry["row"] for entry in entries] == [0, 1]
     for entry, row in zip(entries, rows, strict=False):
         assert entry["prediction"].startswith(f"{row['prediction']} (")
-        assert entry["others"]["count"] == 4 * 6 - 3  # units times steps
+        assert entry["others"]["count"] == 4 * 6 + 4 - 3  # units at each step, and their power
         parts = [part["contribution"] for part in entry["contributions"]]
         total = entry["constant"] + sum(parts) + entry["others"]["contribution"]
         assert total == pytest.approx(entry["score"], abs=1e-9)

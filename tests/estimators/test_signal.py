@@ -81,7 +81,9 @@ def test_a_group_that_alone_has_a_class_is_not_held_out():
     "options",
     [
         {},
-        {"pooling": "last", "layer_norm": True},
+        {"pooling": "last", "layer_norm": True, "cell": "rkm-lstm"},
+        {"pooling": "mean"},
+        {"pooling": "power", "num_layers": 2},
         {"filters": "dense", "num_layers": 2, "cell": "rkm-cifg"},
         {"standardize": "window", "cell": "gated-cnn", "filter_length": 7},
     ],
@@ -91,14 +93,18 @@ def test_contributions_of_filters_and_steps_sum_to_the_score(options):
     for explanation, chances in zip(model.explain(X[:2]), model.predict_proba(X[:2]), strict=True):
         total = explanation.baseline + sum(c.contribution for c in explanation.contributions)
         assert total == pytest.approx(explanation.score, abs=1e-9)
-        assert len(explanation.contributions) == 4 * 8
+        powers = [c for c in explanation.contributions if c.what.startswith("power of")]
+        assert len(powers) == (4 if model.pooling == "power" else 0)
+        steps = [c for c in explanation.contributions if c not in powers]
+        assert len(steps) == 4 * 8
         assert 2 * explanation.score == pytest.approx(abs(np.log(chances[0] / chances[1])), 1e-3)
         for c in explanation.contributions:
             assert c.what.endswith(f", {c.where[0] / RATE:.3f} to {c.where[1] / RATE:.3f} s")
-        where = {c.where for c in explanation.contributions}
+        assert {c.where for c in powers} <= {(5, SAMPLES - 1)}
+        where = {c.where for c in steps}
         length = model.filter_length
         assert where == {(max(5, 15 + k * 10 - length), 14 + k * 10) for k in range(8)}
-    name = explanation.contributions[0].what
+    name = steps[0].what
     assert ("Hz" in name) == (model.filters == "wavelet")
 
 

@@ -19,6 +19,11 @@ CELLS = {
     "linear output": partial(RKMLSTM, output_nonlinearity="linear"),
     "linear RKM": partial(RKM, q="linear"),
 }
+TANH = {  # on the output, whose slope at the present memory is held constant
+    "Linear Kernel": partial(LinearKernelRNN, static_gates=(0.7, 0.4)),
+    "CNN": CNN,
+    "RKM-LSTM with tanh": partial(RKMLSTM, output_nonlinearity="tanh"),
+}
 ZONEOUT = {"zoneout": (0.2, 0.3)}
 
 
@@ -31,11 +36,11 @@ def random_layer(make, **options):
     return layer
 
 
-@pytest.mark.parametrize("make", CELLS.values(), ids=CELLS)
+@pytest.mark.parametrize("make", (CELLS | TANH).values(), ids=CELLS | TANH)
 @pytest.mark.parametrize("layer_norm", [False, True])
 @pytest.mark.parametrize(("n", "dilation", "zoneout"), [(1, 1, 0), (3, 2, 0), (2, 1, 1)])
 def test_contributions_and_constant_sum_to_the_readout(make, layer_norm, n, dilation, zoneout):
-    options = ZONEOUT if zoneout and make is not GatedCNN else {}
+    options = ZONEOUT if zoneout and make not in (GatedCNN, CNN) else {}
     layer = random_layer(make, filter_length=n, dilation=dilation, layer_norm=layer_norm, **options)
     x, v = torch.randn(8, 3).double(), torch.randn(8, 4).double()
     ledger = memory_ledger(layer, x, v)
@@ -147,7 +152,7 @@ def test_a_float32_layer_is_explained_in_float64():
     ("layer", "weights", "error", "message"),
     [
         (NgramLSTM(3, 4), torch.zeros(5, 4), KindError, "candidate passes through tanh"),
-        (CNN(3, 4), torch.zeros(5, 4), KindError, "The output is tanh of the cell"),
+        (RKM(3, 4, q="gaussian"), torch.zeros(5, 4), KindError, "The output is gaussian of the"),
         (RAN(3, 4, 2), torch.zeros(5, 4), KindError, "several layers: use stack_"),
         (torch.nn.LSTM(3, 4), torch.zeros(5, 4), KindError, "layer is LSTM"),
         (RAN(3, 4), torch.zeros(4), ShapeError, r"weights has shape \(4,\); expected \(5, 4\)"),
@@ -167,7 +172,14 @@ def test_contributions_by_ngram_and_by_input_have_the_same_sum(make):
     assert_close(ledger.by_ngram.sum(0), ledger.contribution.sum(0))
 
 
+def test_a_memory_of_0_has_the_slope_of_tanh_at_0():
+    layer, v = random_layer(CNN), torch.ones(3, 4).double()
+    ledger = memory_ledger(layer, torch.zeros(3, 3).double(), v)
+    assert_close(ledger.input_weights[0], layer.filters()["candidate"][..., 0].sum(0))
+
+
 def test_without_memory_an_ngram_contributes_the_output_of_its_step():
-    layer = random_layer(CNN, filter_length=3, output_nonlinearity="linear")
-    x, v = torch.randn(8, 3).double(), torch.randn(8, 4).double()
-    assert_close(memory_ledger(layer, x, v).by_ngram, v * layer(x)[0].detach())
+    for output in ("linear", "tanh"):
+        layer = random_layer(CNN, filter_length=3, output_nonlinearity=output)
+        x, v = torch.randn(8, 3).double(), torch.randn(8, 4).double()
+        assert_close(memory_ledger(layer, x, v).by_ngram, v * layer(x)[0].detach())

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from representer.data.signals import synthetic_recordings
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.models import SignalClassifier, SignalClassifierConfig, from_dict, to_dict
+from representer.models.signal_classifier_config import POOLINGS
 
 SMALL = SignalClassifierConfig(
     num_channels=3, num_classes=2, sampling_rate=50.0, hidden_size=4, filter_length=6, stride=3
@@ -27,15 +28,27 @@ def signal(samples: int = 12) -> torch.Tensor:
     return torch.randn(2, 3, samples, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("pooling", ["mean", "last"])
+@pytest.mark.parametrize("pooling", POOLINGS)
 @pytest.mark.parametrize("cell", ["rkm-lstm", "cnn"])
 def test_the_logits_are_a_linear_function_of_the_pooled_states(pooling: str, cell: str):
     model, x = small(pooling=pooling, cell=cell), signal()
     outputs, _ = model.cell(x.permute(2, 0, 1))
     assert len(outputs) == 4
-    pooled = outputs.mean(0) if pooling == "mean" else outputs[-1]
+    pooled = outputs[-1] if pooling == "last" else sum(outputs) / 4
+    if pooling == "power":
+        power = sum(h**2 for h in outputs) / 4
+        pooled = torch.cat([pooled, (power + 1e-4).log()], dim=1)
     expected = pooled @ model.head.weight.T + model.head.bias
     torch.testing.assert_close(model(x), expected)
+
+
+def test_the_typical_power_is_a_running_mean_of_training_that_no_output_depends_on():
+    model, x = small(pooling="power"), signal()
+    before, powers = model(x), model.encode(x)[:, SMALL.hidden_size :]
+    assert not model.typical.any()
+    model.train()(x)
+    torch.testing.assert_close(model.typical, 0.1 * powers.mean(0))
+    assert torch.equal(model.eval()(x), before)
 
 
 def test_samples_at_the_start_that_do_not_fill_a_stride_are_skipped():
@@ -84,7 +97,7 @@ def test_a_configuration_round_trips_through_plain_values():
         ({"channel_dropout": 1.0}, "channel_dropout is 1.0"),
         ({"sampling_rate": 0.0}, "sampling_rate is 0.0; expected a positive number of Hz"),
         ({"filters": "fourier"}, "filters is 'fourier'"),
-        ({"pooling": "max"}, "pooling is 'max'; expected 'mean' or 'last'"),
+        ({"pooling": "max"}, "pooling is 'max'; expected one of power, mean, last"),
         ({"cell": "rkm-lstn"}, "Did you mean 'rkm-lstm'"),
         ({"cell": "torch-lstm"}, "The cell 'torch-lstm' has no such option"),
         ({"filters": "dense", "free_phase": True}, "free_phase is True; expected False"),

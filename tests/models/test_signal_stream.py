@@ -7,6 +7,7 @@ import torch
 
 from representer.errors import KindError, ShapeError
 from representer.models import SignalClassifier, SignalClassifierConfig, SignalStream
+from representer.models.signal_classifier_config import POOLINGS
 from representer.nn import TABLE1
 
 CELLS = {"LSTM": "lstm", "RKM-LSTM": "rkm-lstm", "RKM-CIFG": "rkm-cifg", "CNN": "cnn"}
@@ -29,7 +30,7 @@ def streamed(model: SignalClassifier, window: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("cell", [name for label, name in CELLS.items() if label in TABLE1])
-@pytest.mark.parametrize("pooling", ["mean", "last"])
+@pytest.mark.parametrize("pooling", POOLINGS)
 @pytest.mark.parametrize("stride", [1, 5])
 def test_the_prediction_after_a_window_matches_the_classifier(cell, pooling, stride):
     model = random_model(cell, pooling=pooling, stride=stride, channel_dropout=0.5)

@@ -18,7 +18,7 @@ from representer.estimators.kinds import Classifier
 from representer.estimators.pool import Explained
 from representer.estimators.signal_explanation import filter_sum
 from representer.estimators.signal_inputs import SignalInputs, Windows, check_windows
-from representer.estimators.signal_parameters import SignalParameters
+from representer.estimators.signal_parameters import SignalParameters, in_samples
 from representer.kernels.cross_spectral_kernel import CrossSpectralKernel
 from representer.kernels.spectra import BANDS, POWER, VIEWS, Spectra
 from representer.models import SignalClassifierConfig
@@ -34,14 +34,15 @@ class SignalClassifier(SignalParameters, Classifier):
 
     Two parts predict together: a linear model on the power and the coupling of the channels in each
     frequency band (`CrossSpectralKernel`), and a network in which wavelet filters feed a recurrent
-    cell (L19 section 6) and one linear layer classifies the mean of its outputs. X is an array
-    ``(N, C, T)``, or a sequence of arrays ``(C, T)`` of one shape. Pass subjects as `groups`:
-    validation, and the cross-validation that chooses the kernel's features and its C, hold out
-    whole subjects.
+    cell (L19 section 6) and one linear layer classifies the mean and the power of its outputs. X is
+    an array ``(N, C, T)``, or a sequence of arrays ``(C, T)`` of one shape. Pass subjects as
+    `groups`: validation, and the cross-validation that chooses the kernel's features and its C,
+    hold out whole subjects.
 
     `explain` returns the contribution of each channel and pair of channels in each band, with their
-    numbers in ``where``, and of each filter at each step, with the times of the first and the last
-    sample that the filter covers; ``where`` has the numbers of these samples.
+    numbers in ``where``; of each filter at each step, with the times of the first and the last
+    sample that the filter covers; and of the power of each filter in the window. ``where`` has the
+    numbers of these samples.
 
     Examples:
         >>> import numpy as np
@@ -67,7 +68,7 @@ class SignalClassifier(SignalParameters, Classifier):
     network_: models.SignalClassifier
 
     def _check_objects(self, X: Any) -> Any:
-        return check_windows(X, self.stride)
+        return check_windows(X, in_samples(self, self.sampling_rate or 0)["stride"])
 
     def _learn_inputs(self, objects: Sequence[Windows], seed: int) -> SignalInputs:
         return SignalInputs.learn(self.standardize, np.asarray(objects))
@@ -75,7 +76,8 @@ class SignalClassifier(SignalParameters, Classifier):
     def _configure(self, inputs: SignalInputs, width: int) -> SignalClassifierConfig:
         names = {f.name for f in fields(SignalParameters)} & {f.name for f in fields(self._config)}
         chosen = {name: getattr(self, name) for name in names}
-        chosen["sampling_rate"] = float(self.sampling_rate or 0)
+        chosen["sampling_rate"] = rate = float(self.sampling_rate or 0)
+        chosen |= in_samples(self, rate)
         return SignalClassifierConfig(inputs.num_channels, width, **chosen)
 
     _make = staticmethod(models.SignalClassifier)

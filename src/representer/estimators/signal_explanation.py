@@ -2,7 +2,9 @@
 
 A logit is a linear function of the mean of the cell's outputs, or of the last one, which
 ``representer.explain`` decomposes into what each filter of the first layer's candidate adds at each
-step. As for texts, the explained score is the logit of a class minus the mean.
+step, and of the logarithm of the power of each unit in the window, which contributes what it is
+above its mean over the training. As for texts, the explained score is the logit of a class minus
+the mean.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ def filter_sum(model: SignalClassifier, signal: Tensor, label: int) -> Explained
 
     Returns:
         The score, from a forward pass of the network in float64; the contribution of the biases;
-        and that of each filter at each step, whose place is the first and the last sample.
+        and that of each filter at each step and of each power, whose place is the first and the
+        last sample.
 
     Raises:
         KindError: If the output of the cell is not a sum over the steps.
@@ -44,11 +47,13 @@ def filter_sum(model: SignalClassifier, signal: Tensor, label: int) -> Explained
         expected = "one of the recurrent kernel machines"
         hint = "Its output is not a sum of contributions."
         raise KindError("the cell", config.cell, expected, hint=hint)
-    outputs = centered(copy.deepcopy(model).double()(signal[None].double())[0])
+    exact = copy.deepcopy(model).double()
+    pooled = exact.encode(signal[None].double())[0]
+    outputs = centered(exact.head(pooled))
     skipped = signal.shape[1] % config.stride
     x = signal[:, skipped:].T
     steps = len(x) // config.stride
-    row = centered(model.head.weight.double())[label]
+    row, *of_powers = centered(exact.head.weight)[label].split(config.hidden_size)
     weights = torch.zeros(steps, config.hidden_size, dtype=torch.float64, device=row.device)
     weights[:] = row / steps
     if config.pooling == "last":
@@ -57,6 +62,7 @@ def filter_sum(model: SignalClassifier, signal: Tensor, label: int) -> Explained
     ledger = readout.readouts[0]
     assert isinstance(ledger, MemoryLedger)
     names = _names(cell, config.filters == "wavelet")
+    units = names if config.num_layers == 1 else [f"unit {k}" for k in range(config.hidden_size)]
     last = [skipped + (step + 1) * config.stride - 1 for step in range(steps)]
     parts = []
     for step, values in enumerate(ledger.by_ngram.tolist()):
@@ -66,7 +72,16 @@ def filter_sum(model: SignalClassifier, signal: Tensor, label: int) -> Explained
             Contribution(f"{name}, {start:.3f} to {end:.3f} s", at, NETWORK, value)
             for name, value in zip(names, values, strict=True)
         ]
+    at = skipped, signal.shape[1] - 1
+    start, end = (sample / config.sampling_rate for sample in at)
     constant = centered(model.head.bias.double())[label].item() + readout.constant
+    for values in of_powers:
+        constant += (values @ exact.typical).item()
+        effects = (values * (pooled[config.hidden_size :] - exact.typical)).tolist()
+        parts += [
+            Contribution(f"power of {name}, {start:.3f} to {end:.3f} s", at, NETWORK, value)
+            for name, value in zip(units, effects, strict=True)
+        ]
     return outputs[label].item(), constant, parts
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from representer.errors import ArgumentError
 from representer.estimators.parameters import (
@@ -15,7 +16,7 @@ from representer.estimators.parameters import (
 )
 
 FILTERS = ("wavelet", "dense")
-POOLINGS = ("mean", "last")
+POOLINGS = ("power", "mean", "last")
 STANDARDIZATIONS = ("training", "window", "none")
 
 
@@ -30,16 +31,20 @@ class SignalParameters(TargetParameters):
     _save_every_epochs = 50
 
     sampling_rate: float | None = option(None, "sampling rate in Hz; required", metavar="HZ")
-    cell: str = option("rkm-lstm", "recurrent cell; `representer cells` lists them")
+    cell: str = option("linear-kernel", "recurrent cell; `representer cells` lists them")
     filters: str = option("wavelet", "kind of filters", choices=FILTERS)
-    filter_length: int = option(40, "filter length in samples")
-    stride: int = option(20, "stride of the filters in samples")
-    hidden_size: int = option(30, "units of the cell")
+    filter_length: int | None = option(
+        None, "filter length in samples (default: those of half a second)"
+    )
+    stride: int | None = option(
+        None, "stride of the filters in samples (default: those of 1/32 second)"
+    )
+    hidden_size: int = option(60, "units of the cell")
     num_layers: int = option(1, "number of layers")
     layer_norm: bool = option(False, "normalize the cell state")
     free_phase: bool = option(False, "train the phase of the first channel of a wavelet, too")
     pooling: str = option(
-        "mean", "classify the mean of all states or the last state", choices=POOLINGS
+        "power", "classify the mean of all states, with their power, or the last", choices=POOLINGS
     )
     channel_dropout: float = option(0.1, "dropout of whole channels in training")
     dropout: float = option(0.0, "dropout before the last layer")
@@ -49,6 +54,7 @@ class SignalParameters(TargetParameters):
         "standardize each channel over the training data, over the window, or not at all",
         choices=STANDARDIZATIONS,
     )
+    average_weights: bool = option(True, "keep the average of the weights of the last steps")
     lr: float = option(2e-3, "learning rate of Adam")
     clip_norm: float = option(1.0, "clip the norm of the gradient; 0: no clipping")
 
@@ -60,7 +66,16 @@ class SignalParameters(TargetParameters):
             raise ArgumentError("sampling_rate", None, "the sampling rate in Hz", hint=hint)
         is_rate = 0 < self.sampling_rate < math.inf
         require(self, "sampling_rate", is_rate, "a positive number of Hz")
-        require_integers(self, 1, "filter_length", "stride", "hidden_size", "num_layers")
+        require_integers(self, 1, "filter_length", "stride", is_none_allowed=True)
+        require_integers(self, 1, "hidden_size", "num_layers")
         for name in ("channel_dropout", "dropout"):
             require(self, name, 0 <= getattr(self, name) < 1, "a number in [0, 1)")
         require_choices(self, filters=FILTERS, pooling=POOLINGS, standardize=STANDARDIZATIONS)
+
+
+def in_samples(parameters: Any, sampling_rate: float) -> dict[str, int]:
+    """Return the length and the stride of the filters; where left out, they follow the rate."""
+    usual = {"filter_length": sampling_rate / 2, "stride": sampling_rate / 32}
+    return {
+        name: getattr(parameters, name) or max(1, round(count)) for name, count in usual.items()
+    }

@@ -4,8 +4,9 @@
     c_t  = gain (i_t * c~_t + f_t * m_{t-1} - mean) / std + bias,    h_t = o_t * a c_t
     y    = sum_t v_t . h_t
 
-With the gates, and the std of a layer norm, held constant, y is linear in the candidates c~_t. One
-backward pass computes its gradient. Liang et al. 2019, (9), (10), (20).
+With the gates, the std of a layer norm, and a = tanh(c)/c of an output of tanh held constant, y is
+linear in the candidates c~_t. One backward pass computes its gradient. Liang et al. 2019, (9),
+(10), (20).
 
 Shapes: T time, S = T / stride steps of the cell, G gates, H units.
 """
@@ -111,15 +112,15 @@ def memory_ledger(layer: RecurrentKernelMachine, input: Tensor, weights: Tensor)
     .. math::
         y = \sum_t v_t \cdot h_t
 
-    The result is exact, since such a cell has no tanh between a step and the output: given the
-    gates (and the divisor of a layer norm), y is a sum over the steps. For the last output of unit
+    The result is exact given the gates, the divisor of a layer norm and, where the output is
+    tanh of the cell, tanh(c)/c: y is then a sum over the steps. For the last output of unit
     u, v is 1 at (T, u) and 0 elsewhere, and the contribution of step s without feedback is
     :math:`o_T f_T \cdots f_{s+1} i_s \tilde x x_s`; for a linear read-out of the mean over time,
     every row of v is the read-out's weights over T.
 
     Args:
-        layer: A cell without tanh on candidate and output, as in `influence`, with or without
-            layer norm. One layer, one direction, any stride.
+        layer: A cell without tanh on the candidate, with or without layer norm. One layer, one
+            direction, any stride.
         input: One sequence.
         weights: v.
 
@@ -135,12 +136,12 @@ def memory_ledger(layer: RecurrentKernelMachine, input: Tensor, weights: Tensor)
     References:
         Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019, (9), (10), (20).
     """
-    check_decomposable(layer, with_norm=True)
+    check_decomposable(layer, with_factors=True)
     x = check_sequence(layer, input, is_stride_allowed=True).detach().double()
     v = check_weights(weights, len(x) // layer.stride, layer.hidden_size)
     z, h = pre_activations(layer, x)
     gates = _Gates(layer, z.sigmoid(), static_gates(layer, x), norm_of(layer, x))
-    grad_candidate, constant = _backpropagate(layer, gates, _divisors(layer, gates, z[:, 0], h), v)
+    grad_candidate, constant = _backpropagate(layer, gates, _Factors(layer, gates, z[:, 0], h), v)
     contribution, input_weights = v.new_zeros(len(x), layer.hidden_size), torch.zeros_like(x)
     by_ngram, ends = torch.zeros_like(v), torch.arange(layer.stride - 1, len(x), layer.stride)
     for slot, weight in enumerate(layer.filters()["candidate"].double().unbind(-1)):
@@ -179,39 +180,49 @@ class _Gates:
         self.norm = norm
 
 
-def _divisors(
-    layer: RecurrentKernelMachine, gates: _Gates, candidate: Tensor, h: Tensor
-) -> Tensor | None:
-    """Return the divisor of the layer norm at every step ``(T, 1)``."""
-    if gates.norm is None:
-        return None
-    hold = layer.zoneout[0]
-    c, divisors = torch.zeros_like(h[0]), []
-    for t in range(len(h)):
-        memory = c if layer.cell.memory == "cell" else (h[t - 1] if t else 0 * c)
-        raw = gates.input[t] * candidate[t] + gates.forget[t] * memory
-        centered = raw - raw.mean()
-        divisors.append((centered.square().mean() + EPS).sqrt())
-        c = torch.lerp(gates.norm[0] * centered / divisors[-1] + gates.norm[1], c, hold)
-    return torch.stack(divisors)[:, None]
+class _Factors:
+    """The divisor of the layer norm ``(T, 1)`` and the slope of the output ``(T, H)``."""
+
+    def __init__(
+        self, layer: RecurrentKernelMachine, gates: _Gates, candidate: Tensor, h: Tensor
+    ) -> None:
+        hold, output = layer.zoneout[0], layer.cell.output
+        c, divisors, slopes = torch.zeros_like(h[0]), [], []
+        for t in range(len(h)):
+            memory = c if layer.cell.memory == "cell" else (h[t - 1] if t else 0 * c)
+            new = gates.input[t] * candidate[t] + gates.forget[t] * memory
+            if gates.norm is not None:
+                centered = new - new.mean()
+                divisors.append((centered.square().mean() + EPS).sqrt())
+                new = gates.norm[0] * centered / divisors[-1] + gates.norm[1]
+            is_tanh = output == "tanh"
+            slopes.append(_tanh_slope(new) if is_tanh else torch.full_like(new, SLOPES[output]))
+            c = torch.lerp(new, c, hold)
+        self.divisors = torch.stack(divisors)[:, None] if divisors else None
+        self.slopes = torch.stack(slopes)
+
+
+def _tanh_slope(c: Tensor) -> Tensor:
+    """Return tanh(c)/c, 1 at 0."""
+    return torch.where(c == 0, 1.0, c.tanh() / c)
 
 
 def _backpropagate(
-    layer: RecurrentKernelMachine, gates: _Gates, divisors: Tensor | None, v: Tensor
+    layer: RecurrentKernelMachine, gates: _Gates, factors: _Factors, v: Tensor
 ) -> tuple[Tensor, float]:
-    """Return dy/dc~_t ``(T, H)`` with the gates held constant, and the constant."""
-    cell, slope = layer.cell, SLOPES[layer.cell.output]
+    """Return dy/dc~_t ``(T, H)`` with gates and factors held constant, and the constant."""
+    cell, slopes = layer.cell, factors.slopes
     feedback = layer.recurrent().get("candidate")
     hold_c, hold_h = layer.zoneout
     grad_c = grad_h = torch.zeros_like(v[0])  # through later steps
     grad_candidate, constant = torch.zeros_like(v), 0.0
     for t in range(len(v) - 1, -1, -1):
         grad_h = grad_h + v[t]
-        grad_raw = (1 - hold_c) * grad_c + (1 - hold_h) * slope * gates.output[t] * grad_h
+        grad_raw = (1 - hold_c) * grad_c + (1 - hold_h) * slopes[t] * gates.output[t] * grad_h
         if gates.norm is not None:
-            assert divisors is not None
+            assert factors.divisors is not None
             constant += (grad_raw * gates.norm[1]).sum().item()
-            grad_raw = gates.norm[0] * grad_raw / divisors[t]
+            grad_raw = gates.norm[0] * grad_raw / factors.divisors[t]
             grad_raw = grad_raw - grad_raw.mean()
         grad_candidate[t] = gates.input[t] * grad_raw
         grad_c, grad_h = hold_c * grad_c, hold_h * grad_h

@@ -76,12 +76,12 @@ def forget_gate(gate: dict[str, Tensor], static: Tensor | None, t: int) -> Tenso
     return static[1]
 
 
-def check_decomposable(layer: Any, *, with_norm: bool = False) -> None:
+def check_decomposable(layer: Any, *, with_factors: bool = False) -> None:
     """Check that the output of a layer is a sum over the steps, given its gates.
 
     Args:
         layer: The object to check.
-        with_norm: Also treat the divisor of a layer norm as a constant.
+        with_factors: Also treat the divisor of a layer norm and tanh(c)/c as constants.
 
     Raises:
         KindError: If the output is not such a sum; the message states the reason.
@@ -91,8 +91,12 @@ def check_decomposable(layer: Any, *, with_norm: bool = False) -> None:
     cell = layer.cell
     reasons = {
         f"The candidate passes through {cell.candidate}.": cell.candidate != "identity",
-        f"The output is {cell.output} of the cell.": cell.output not in SLOPES,
-        "The layer norm divides by a statistic of all steps.": layer.layer_norm and not with_norm,
+        f"The output is {cell.output} of the cell.": (
+            cell.output not in SLOPES and not (with_factors and cell.output == "tanh")
+        ),
+        "The layer norm divides by a statistic of all steps.": (
+            layer.layer_norm and not with_factors
+        ),
         "It has several layers: use stack_readout.": layer.num_layers > 1,
         "It has two directions: use stack_readout.": layer.bidirectional,
         "The output nonlinearity is learned.": layer.psi is not None,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.models.cells import build_cell
 from representer.models.signal_classifier_config import SignalClassifierConfig
+
+_LEAST_POWER = 1e-4  # of standardized signals; below it, powers are alike
+_MOMENTUM = 0.1  # of the running mean over batches
 
 
 class SignalClassifier(nn.Module):
@@ -18,11 +22,23 @@ class SignalClassifier(nn.Module):
     .. math::
         y = W \bar h + b, \qquad \bar h = \frac1S \sum_{s=1}^S h_s, \quad h_{1:S} = \mathrm{cell}(x)
 
-    with S = T / stride steps, or with the last state instead of the mean. Channel dropout drops a
+    with S = T / stride steps, or with the last state instead of the mean. With ``pooling="power"``,
+    the logarithm of the power of each unit follows its mean,
+
+    .. math::
+        y = W \begin{pmatrix} \bar h \\ \log(p + 10^{-4}) \end{pmatrix} + b, \qquad
+        p = \frac1S \sum_{s=1}^S h_s^2
+
+    since the mean of an oscillation is near 0 whatever its amplitude. Channel dropout drops a
     channel for a whole window and scales the others up.
 
     Args:
         config: The configuration.
+
+    Attributes:
+        typical: With ``pooling="power"``, a running mean over training batches of the logarithms
+            of the powers ``(K,)``. Explanations are relative to it; the output does not depend on
+            it.
 
     Shape:
         - signal ``(B, C, T)``, T at least `stride`; samples at the start that do not fill a
@@ -31,8 +47,12 @@ class SignalClassifier(nn.Module):
 
     References:
         Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019,
-        section 6, appendix A.
+        section 6, appendix A. The logarithm of the power is that of Schirrmeister et al., Deep
+        Learning with Convolutional Neural Networks for EEG Decoding and Visualization, Human Brain
+        Mapping 2017, for their shallow network.
     """
+
+    typical: Tensor
 
     def __init__(self, config: SignalClassifierConfig) -> None:
         super().__init__()
@@ -50,7 +70,9 @@ class SignalClassifier(nn.Module):
         elif c.free_phase:
             raise ArgumentError("free_phase", True, "False without filters='wavelet'")
         self.cell = build_cell(c.cell, c.num_channels, c.hidden_size, options, batch_first=False)
-        self.head = nn.Linear(c.hidden_size, c.num_classes)
+        if c.pooling == "power":
+            self.register_buffer("typical", torch.zeros(c.hidden_size))
+        self.head = nn.Linear(c.hidden_size * (1 + (c.pooling == "power")), c.num_classes)
 
     def forward(self, signal: Tensor) -> Tensor:
         """Return the logits of each class.
@@ -65,7 +87,7 @@ class SignalClassifier(nn.Module):
         return self.head(F.dropout(self.encode(signal), self.config.dropout, self.training))
 
     def encode(self, signal: Tensor) -> Tensor:
-        """Return the pooled states ``(B, K)``, see `forward`."""
+        """Return the pooled states ``(B, K)``, or ``(B, 2K)`` with their power; see `forward`."""
         c = self.config
         if not isinstance(signal, Tensor) or not signal.is_floating_point():
             kind = str(signal.dtype) if isinstance(signal, Tensor) else type(signal).__name__
@@ -78,4 +100,14 @@ class SignalClassifier(nn.Module):
             signal = signal * mask[:, :, None]
         x = signal[:, :, signal.shape[2] % c.stride :].permute(2, 0, 1)
         outputs, _ = self.cell(x)
+        if c.pooling == "power":
+            pooled = with_power(outputs.mean(0), outputs.square().mean(0))
+            if self.training:
+                self.typical.lerp_(pooled.detach()[:, c.hidden_size :].mean(0), _MOMENTUM)
+            return pooled
         return outputs.mean(0) if c.pooling == "mean" else outputs[-1]
+
+
+def with_power(mean: Tensor, square: Tensor) -> Tensor:
+    """Return means and the logarithms of mean squares ``(B, 2K)`` of states, each ``(B, K)``."""
+    return torch.cat([mean, (square + _LEAST_POWER).log().to(mean.dtype)], dim=1)

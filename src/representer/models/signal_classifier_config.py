@@ -9,6 +9,7 @@ from typing import Any, Literal
 from representer.errors import ArgumentError
 from representer.models.cells import resolve_cell
 
+POOLINGS = ("power", "mean", "last")
 _SIZES = ("num_channels", "hidden_size", "filter_length", "stride", "num_layers")
 
 
@@ -30,7 +31,8 @@ class SignalClassifierConfig:
         free_phase: Learn the phase of the first channel of a wavelet, too.
         channel_dropout: Probability of setting a channel to 0 for a whole window in training.
         dropout: Dropout before the last layer.
-        pooling: ``"mean"`` of all steps, or the ``"last"`` one.
+        pooling: ``"mean"`` of all steps, or the ``"last"`` one, or ``"power"``: the mean and the
+            logarithm of the mean square.
 
     Raises:
         ArgumentError: If a value is out of range.
@@ -49,7 +51,7 @@ class SignalClassifierConfig:
     free_phase: bool = False
     channel_dropout: float = 0.0
     dropout: float = 0.0
-    pooling: Literal["mean", "last"] = "mean"
+    pooling: Literal["power", "mean", "last"] = "mean"
 
     def __post_init__(self) -> None:
         resolve_cell(self.cell)
@@ -61,7 +63,7 @@ class SignalClassifierConfig:
         is_rate = 0 < self.sampling_rate < math.inf
         self._require("sampling_rate", is_rate, "a positive number of Hz")
         self._require("filters", self.filters in ("dense", "wavelet"), "'dense' or 'wavelet'")
-        self._require("pooling", self.pooling in ("mean", "last"), "'mean' or 'last'")
+        self._require("pooling", self.pooling in POOLINGS, f"one of {', '.join(POOLINGS)}")
 
     def _require(self, name: str, is_valid: bool, expected: str) -> None:
         if not is_valid:

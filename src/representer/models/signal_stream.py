@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import KindError, ShapeError
-from representer.models.signal_classifier import SignalClassifier
+from representer.models.signal_classifier import SignalClassifier, with_power
 
 
 class SignalStream:
@@ -32,7 +32,7 @@ class SignalStream:
     def reset(self) -> None:
         """Reset the state, to start a new signal."""
         self._state: Any = None
-        self._sum: Tensor | float = 0.0
+        self._sum = self._squares = self._parameter.new_zeros(())
         self.steps = 0
 
     @torch.no_grad()
@@ -63,5 +63,8 @@ class SignalStream:
             state = output[-1]
         self.steps += 1
         self._sum = self._sum + state
-        pooled = self._sum / self.steps if c.pooling == "mean" else state
+        self._squares = self._squares + state.square()
+        pooled = state if c.pooling == "last" else self._sum / self.steps
+        if c.pooling == "power":
+            pooled = with_power(pooled, self._squares / self.steps)
         return self._model.head(pooled)[0].softmax(dim=-1)

@@ -12,7 +12,7 @@ BEFORE = "network before"
 
 _TRAINING = {
     "max_steps": 0, "evaluate_every": 0, "lr_decay": 1.0, "weight_decay": 0.0, "clip_norm": 0.0,
-    "clip_value": 0.0, "average_weights": False,
+    "clip_value": 0.0, "average_weights": False, "mixed_precision": "no",
 }  # fmt: skip
 
 OPTIONS: Mapping[str, dict[str, Any]] = {

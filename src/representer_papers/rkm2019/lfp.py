@@ -60,7 +60,8 @@ def config_of(signals: SignalSet, cell: str, request: Request, subjects: int, se
     """Return the configuration of a model: L19's sizes and the options of the data set."""
     groups = max(LEAST_FOLDS, round(request.budget * subjects))
     chosen = SignalConfig(
-        answer="network", cell=cell, filters="wavelet", filter_length=40, hidden_size=30, seed=seed,
+        answer="network", cell=cell, filters="wavelet", filter_length=40, stride=20, hidden_size=30,
+        pooling="mean", average_weights=False, seed=seed,
         folds=0 if request.budget == 1 or groups >= subjects else groups,
         threads=request.threads or 1, baselines="none",
     )  # fmt: skip

@@ -18,6 +18,7 @@ from representer.data.signals import (
     synthetic_recordings,
 )
 from representer.errors import ArgumentError, DataError
+from representer.estimators.signal_parameters import in_samples
 from representer.printable import say
 from representer.tasks.signal.signal_folds import subjects_of
 from representer.tasks.signal.signal_task import SignalReading
@@ -91,10 +92,11 @@ def prepare(config: Any) -> SignalData:
     made = at_rate(given, config.resample or given.sampling_rate, source)
     if config.window_seconds:
         made = cut(made, config.window_seconds, file=source)
-    if (samples := made.signals.shape[2]) < config.stride:
+    stride = in_samples(config, made.sampling_rate)["stride"]
+    if (samples := made.signals.shape[2]) < stride:
         raise DataError(
             f"window 0 of subject {made.subjects[0]} has {samples} samples, fewer than the "
-            f"{config.stride} of one step",
+            f"{stride} of one step",
             file=source,
             fix="Use longer windows or a smaller --stride.",
         )

@@ -161,7 +161,7 @@ def _streamed(
 ) -> Iterator[tuple[int, float, np.ndarray]]:
     """Read every window stride by stride, and yield the network's prediction for each stride."""
     (signals,) = estimator.inputs_.collate(estimator.inputs_.encode(recordings.signals))
-    reader, stride = SignalStream(estimator.network_), estimator.stride
+    reader, stride = SignalStream(estimator.network_), estimator.network_.config.stride
     first, times = signals.shape[2] % stride, []
     with restored_state(1):
         torch.set_num_threads(1)  # a step is too small for more
