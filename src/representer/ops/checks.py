@@ -68,6 +68,17 @@ def may_need_gradient(tensors: Iterable[Tensor | None]) -> bool:
     )
 
 
+def can_be_read(tensor: Tensor) -> bool:
+    """Return True if values can be read at no cost: on a CPU, neither traced nor transformed."""
+    return (
+        type(tensor) in (Tensor, torch.nn.Parameter)
+        and tensor.device.type == "cpu"
+        and not torch.compiler.is_compiling()
+        and not torch.jit.is_tracing()  # pyright: ignore[reportPrivateImportUsage]
+        and not is_functorch_wrapped_tensor(tensor)
+    )
+
+
 def is_forward_mode() -> bool:
     """Return True inside a level of forward-mode AD, whose tangents no operator propagates."""
     return forward_ad._current_level >= 0

@@ -120,6 +120,8 @@ class SequenceLayer(nn.Module):
         fields, windows = self.layout.read(state, x.shape[1], parameter, is_batched)
         output, new_fields, new_windows = self._run(x, fields, windows, lengths)
         new_state = self.layout.write(new_fields, new_windows, is_batched)
+        if self.training:
+            self._watch(x, new_state)
         if isinstance(input, PackedSequence):
             assert lengths is not None
             return pack_like(output, lengths // self.stride, input), new_state
@@ -233,6 +235,9 @@ class SequenceLayer(nn.Module):
 
     def _reset_direction(self, k: int) -> None:
         raise NotImplementedError
+
+    def _watch(self, x: Tensor, state: Any, /) -> None:
+        """Warn about the state of a training layer; the default does nothing."""
 
     def _fast_step(self, x_t: Tensor, state: Any) -> tuple[Tensor, Any] | None:
         """Run a step on the fast path, or return None if the general path is needed."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from representer.ops.checks import can_be_read
+
 
 class StepNorm(nn.Module):
     r"""Normalization with running statistics of every time step.
@@ -88,7 +90,7 @@ class StepNorm(nn.Module):
         time, rows = used.shape[1], len(self.batches)
         if lengths is None and not steps.stride(0):  # all at the same step
             steps = steps[:1]
-            if _can_be_read(steps) and int(steps) + time <= rows:
+            if can_be_read(steps) and int(steps) + time <= rows:
                 self._update_rows(slice(int(steps), int(steps) + time), used)
                 return
         t = torch.arange(time, device=used.device)[:, None]
@@ -115,10 +117,3 @@ class StepNorm(nn.Module):
     def extra_repr(self) -> str:
         """Return the sizes."""
         return f"{len(self.weight)}, max_steps={len(self.batches)}, momentum={self.momentum}"
-
-
-def _can_be_read(steps: Tensor) -> bool:
-    """Return True if values can be read without synchronization or a graph break."""
-    if torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(steps):  # pyright: ignore
-        return False
-    return steps.device.type == "cpu"

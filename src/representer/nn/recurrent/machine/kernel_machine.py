@@ -15,6 +15,7 @@ from representer.functional import Cell, nonlinearity
 from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.initial import check_initialization
 from representer.nn.recurrent.machine.direction import CellDirection
+from representer.nn.recurrent.machine.divergence import warn_of_divergence
 from representer.nn.recurrent.machine.filters import FilterBank
 from representer.nn.recurrent.machine.initial import CellWeights, draw_cell, has_unit_start
 from representer.nn.recurrent.machine.static_gates import StaticGates, fill_fixed_gates
@@ -103,6 +104,7 @@ class RecurrentKernelMachine(HasKernel["RecurrentKernel"], SequenceLayer):
     cell: Cell
     static: tuple[float, float] = (1.0, 1.0)
     learn_static: bool = False
+    _watch = warn_of_divergence
 
     @shows(CellOptions)
     def __init__(
