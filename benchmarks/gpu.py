@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 import torch
 from torch import Tensor, nn
 
-from gpu_cases import Case, Make, sections
+from gpu_cases import Case, Make, large_samples, sections
 from gpu_clocks import eager_seconds, interleaved, kernel_names, peak_memory
 from gpu_goals import FORWARD, TRAINING, page
 from representer import __version__
@@ -131,7 +131,8 @@ def correctness(run: Run, until: float, every: int = 1) -> bool:
     cases = list(product([op for op in OPS.values() if "triton" in op.backends], dtypes))
     for op, dtype in cases:
         worst, checked, differing = 0.0, 0, 0
-        for sample in list(op.samples())[::every]:
+        large = large_samples(op.name) if every == 1 else []
+        for sample in [*large, *list(op.samples())[::every]]:
             if run.left() < until:
                 break
             try:

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from representer.nn import RKMLSTM, KernelActivation, StringKernelRNN
-from representer.ops import OPS, use_backend
+from representer.ops import OPS, Sample, use_backend
+from representer.ops.rkm_scan.samples import CELLS, tensors
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 STEPWISE = "RKMLSTM, step by step"
@@ -81,6 +82,19 @@ class Loop(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return what the function returns."""
         return self.run(self.layer, x)
+
+
+def large_samples(op: str) -> list[Sample]:
+    """Return samples of an op that are larger than its own, for kernels of many units."""
+    if op != "rkm_scan":
+        return []
+    cells = {"lstm": "input hold", "rkm_cifg": "input", "linear_kernel_gated": "input norm"}
+    sizes = ((40, 20, 300), (9, 32, 640), (5, 16, 1150))
+    return [
+        Sample(f"{name} {size}", partial(tensors, CELLS[name], size, options),
+               {"cell": CELLS[name]}, ("hold",))
+        for (name, options), size in product(cells.items(), sizes)
+    ]  # fmt: skip
 
 
 def recurrent(size: tuple[int, int, int, int], dtype: str, device: str) -> Case:

@@ -33,7 +33,8 @@ from representer.ops.walk_aggregate.samples import tensors as walk_tensors
 
 GOLDEN = Path(__file__).with_suffix(".json")
 CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
-USED = ("registers", "stack", "shared", "narrow loads")  # bytes; loads of one bfloat16 at a time
+# bytes; loads of one bfloat16 at a time; products on tensor cores of a group of warps
+USED = ("registers", "stack", "shared", "narrow loads", "products")
 SIZES = (32, 2, 640)  # time, batch, units
 
 
@@ -73,9 +74,9 @@ def walk(parts: str, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[str, A
 
 
 def cell(
-    name: str, options: str, dtype: torch.dtype, units: int = 640
+    name: str, options: str, dtype: torch.dtype, units: int = 640, batch: int = 2
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    made = cell_tensors(CELLS[name], (4, 2, units), options, dtype)
+    made = cell_tensors(CELLS[name], (4, batch, units), options, dtype)
     return {"weight": None, **made}, {"cell": CELLS[name]}
 
 
@@ -90,6 +91,9 @@ CASES: dict[str, Make] = {
     "rkm_scan rkm_lstm": partial(cell, "rkm_lstm", "input"),
     "rkm_scan lstm norm": partial(cell, "lstm", "input norm hold lengths"),
     "rkm_scan rkm_gaussian": partial(cell, "rkm_gaussian", "norm hold lengths"),
+    "rkm_scan stationary 300": partial(cell, "lstm", "input hold", units=300, batch=64),
+    "rkm_scan stationary 640": partial(cell, "rkm_lstm", "input", units=640, batch=32),
+    "rkm_scan stationary 1150": partial(cell, "rkm_cifg", "input", units=1150, batch=16),
     "rkm_scan whole rkm_lstm": partial(cell, "rkm_lstm", "input", units=64),
     "rkm_scan whole lstm norm": partial(cell, "lstm", "input norm hold lengths", units=64),
     "rkm_scan whole rkm_cifg": partial(cell, "rkm_cifg", "input", units=30),
@@ -138,7 +142,9 @@ def usage(kernel: Any) -> dict[str, int]:
     assert found is not None, shown.stdout
     loads = re.findall(r"\bLDG[.\w]*", code.stdout)
     narrow = sum(bool({"U16", "S16", "U8", "S8"} & {*load.split(".")}) for load in loads)
-    return dict(zip(USED, (*map(int, found.groups()), kernel.metadata.shared, narrow), strict=True))
+    products = code.stdout.count("HGMMA")
+    numbers = *map(int, found.groups()), kernel.metadata.shared, narrow, products
+    return dict(zip(USED, numbers, strict=True))
 
 
 def main(arguments: list[str]) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, is_dataclass
+from functools import partial
+from itertools import product
 from typing import Any
 from unittest.mock import patch
 
@@ -21,6 +23,7 @@ from .cases import arguments, call, define, gradients, make
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5, torch.float16: 1e-2}  # of the largest entry
 FEW = {"rkm_scan": 5, "kernel_activation": 4}  # samples of `make test`; of others, 3
+STATIONARY = ("lstm-hold", "rkm_cifg-lengths-reverse", "ran-5x3x4")
 SMALL = 0.2  # a single number may be a sum of many that happen to cancel
 
 
@@ -78,27 +81,43 @@ def features(sample: Sample) -> set[Any]:
     return found
 
 
-def ways(op: Op) -> Iterator[None]:
-    """Go through the kinds of kernels of an op: those it chooses, then those of single steps."""
-    yield
+def kinds(op: Op, all_of_them: bool) -> Iterator[list[tuple[Sample, torch.dtype]]]:
+    """Yield samples and dtypes for every kind of kernel of an op, which alone runs meanwhile.
+
+    rkm_scan has kernels of whole sequences, of all steps with weights on the chip, which are for 16
+    bits, and of single steps.
+    """
+    samples = [s for s in op.samples() if takes(op, s)] if all_of_them else few(op)
+    dtypes = (torch.float32, torch.float16)
+
+    def cases(start: int = 0) -> list[tuple[Sample, torch.dtype]]:
+        if all_of_them:
+            return list(product(samples, TOLERANCE))
+        return [(sample, dtypes[i % 2]) for i, sample in enumerate(samples, start)]
+
+    yield cases()
     if op.name == "rkm_scan":
-        from representer.ops.rkm_scan import whole
+        from representer.functional.cell import LSTM
+        from representer.ops.rkm_scan import stationary, whole
+        from representer.ops.rkm_scan.samples import tensors
 
         with patch.object(whole, "takes", lambda p: False):
-            yield
+            chosen = [s for s in op.samples() if all_of_them or s.name in STATIONARY]
+            large = partial(tensors, LSTM, (2, 3, 70), "")  # more than one chunk of h
+            chosen.append(Sample("lstm-2x3x70", large, {"cell": LSTM}))
+            yield [(sample, torch.float16) for sample in chosen]
+            with patch.object(stationary, "takes", lambda p: False):
+                yield cases(1)
 
 
 def run(all_of_them: bool) -> tuple[int, list[str]]:
     """Return the number of samples checked, and the failures."""
     checked, failures = 0, []
     for op in (op for op in OPS.values() if "triton" in op.backends):
-        samples = [s for s in op.samples() if takes(op, s)] if all_of_them else few(op)
-        for start, _ in enumerate(ways(op)):
-            for i, sample in enumerate(samples, start):
-                some = (torch.float32, torch.float16)[i % 2 :][:1]
-                for dtype in TOLERANCE if all_of_them else some:
-                    failures += check(op, sample, dtype)
-                    checked += 1
+        for cases in kinds(op, all_of_them):
+            for sample, dtype in cases:
+                failures += check(op, sample, dtype)
+                checked += 1
     return checked, failures
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from representer.functional.rkm_scan import EPS
 from representer.ops.models import joined, split
 from representer.ops.products import input_products
-from representer.ops.rkm_scan import whole
+from representer.ops.rkm_scan import stationary, whole
 from representer.ops.rkm_scan.pointwise import advance, constants, load, memory_before, retreat
 from representer.ops.rkm_scan.products import finish, gates_of
 from representer.ops.rkm_scan.reference import ALL, CELLS, Operands, Results
@@ -120,7 +120,8 @@ def forward(p: Operands, new: Results) -> Results:
         h, c = whole.forward(p, x, gates if p.keep == ALL else None, new)
     else:
         gates = x
-        h, c = _steps_forward(p, gates, new)
+        run = stationary.forward if stationary.takes(p) else _steps_forward
+        h, c = run(p, gates, new)
     return new._replace(h=h, c=c, gates=gates if p.keep == ALL else new.gates)
 
 
