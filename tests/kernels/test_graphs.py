@@ -9,7 +9,7 @@ import torch
 from torch_geometric.data import Batch, Data
 
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.kernels import RandomWalkKernel
+from representer.kernels import RandomWalkKernel, WeisfeilerLehmanKernel
 from representer.kernels.graphs import read_graphs
 
 NONE = torch.zeros(2, 0, dtype=torch.int64)
@@ -40,6 +40,18 @@ def test_a_batch_is_the_list_of_its_graphs():
     kernel = RandomWalkKernel()
     assert torch.equal(kernel(Batch.from_data_list(graphs)), kernel(graphs))
     assert torch.equal(kernel.diag(Batch.from_data_list(graphs)), kernel.diag(graphs))
+
+
+@pytest.mark.parametrize("kernel", [RandomWalkKernel(), WeisfeilerLehmanKernel()], ids=repr)
+def test_no_graphs_have_no_kernel_values(kernel):
+    data = [Data(x=torch.ones(2, 1), edge_index=NONE)]
+    for graphs, kind in ((data, torch.Tensor), ([nx.path_graph(2)], np.ndarray)):
+        for found, shape in ((kernel([], graphs), (0, 1)), (kernel(graphs, []), (1, 0))):
+            assert isinstance(found, kind)
+            assert found.shape == shape
+    assert kernel([]).shape == (0, 0)
+    assert kernel.diag([]).shape == (0,)
+    assert (kernel.cosine() + kernel)([]).shape == (0, 0)
 
 
 @pytest.mark.filterwarnings("ignore:Sparse")  # they are new in torch
@@ -91,7 +103,6 @@ def test_data_is_converted_to_float64_and_scalar_features_are_accepted():
         (Data(), KindError, "X is Data; expected a list of graphs"),
         (nx.Graph(), KindError, "X is Graph; .* Put a single graph into a list"),
         (3, KindError, "X is int; expected a list of graphs"),
-        ([], ArgumentError, "at least one graph"),
         ([np.eye(2)], KindError, r"X\[0\] is ndarray; expected a PyG Data or a networkx"),
         ([Data(edge_index=NONE)], KindError, r"X\[0\].x is None; .* x = torch.ones"),
         ([Data(x=torch.ones(2, 1), edge_index=NONE[0])], ShapeError, r"edge_index has shape"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from representer.errors import ArgumentError
-from representer.kernels import Linear, Nystroem, StringKernel
+from representer.kernels import Linear, Nystroem, RandomWalkKernel, StringKernel
 
 rng = np.random.default_rng(0)
 X = [rng.normal(size=(n % 7, 3)) for n in range(30)]
@@ -47,3 +47,9 @@ def test_small_eigenvalues_are_kept():
     vectors = rng.normal(size=(12, 2)) * [1.0, 0.01]
     features = Nystroem(Linear(), 12).fit_transform(vectors)
     np.testing.assert_allclose(features @ features.T, vectors @ vectors.T, rtol=1e-6, atol=1e-9)
+
+
+def test_no_objects_have_no_landmarks():
+    for kernel in (StringKernel(base="delta"), RandomWalkKernel()):
+        with pytest.raises(ArgumentError, match=r"X is \[\]; expected at least one"):
+            Nystroem(kernel).fit([])

@@ -192,3 +192,8 @@ def test_labels_of_nodes_and_edges_do_not_collide():
     assert new[2] != new[3]
     same = refined(np.array([0, 0, 2, 2]), edge_index, np.array([1, 1]))
     assert same[2] == same[3]
+
+
+def test_no_graphs_have_no_labels_to_count():
+    with pytest.raises(ArgumentError, match=r"X is \[\]; expected at least one graph"):
+        WeisfeilerLehmanKernel().counts([])

@@ -34,6 +34,9 @@ class GraphKernel(Kernel):
         self._check()
         x = read_graphs(X)
         y = None if Y is None else read_graphs(Y, "Y")
+        if not x.items or (y is not None and not y.items):
+            known = x if y is None or x.items else y
+            return known.like_input(torch.zeros(len(x.items), len((y or x).items)).double())
         with torch.set_grad_enabled(x.from_tensors and torch.is_grad_enabled()):
             return x.like_input(self._gram(x.items, None if y is None else y.items))
 
@@ -41,6 +44,8 @@ class GraphKernel(Kernel):
         """Return k(x, x) of each graph."""
         self._check()
         x = read_graphs(X)
+        if not x.items:
+            return x.like_input(torch.zeros(0).double())
         with torch.set_grad_enabled(x.from_tensors and torch.is_grad_enabled()):
             return x.like_input(self._diag(x.items))
 

@@ -58,8 +58,7 @@ def read_graphs(X: Iterable[Any], name: str = "X") -> Graphs:
         name: Their name in messages.
 
     Raises:
-        ArgumentError: If the list is empty, a number is not finite, or an edge joins a node that
-            does not exist.
+        ArgumentError: If a number is not finite, or an edge joins a node that does not exist.
         KindError: If a graph has an unsupported type, or no features.
         ShapeError: If features or edges have the wrong shape.
     """
@@ -70,10 +69,9 @@ def read_graphs(X: Iterable[Any], name: str = "X") -> Graphs:
         hint = "Put a single graph into a list." if is_graph or isinstance(X, str) else ""
         raise KindError(name, type(X).__name__, f"a list of graphs, each {FORMS}", hint=hint)
     raw = list(X)
-    if not raw:
-        raise ArgumentError(name, raw, "at least one graph")
     items = [_read(graph, f"{name}[{i}]") for i, graph in enumerate(raw)]
-    return Graphs(items, not any(isinstance(g, Graph) or hasattr(g, "adj") for g in raw))
+    are_arrays = any(isinstance(g, Graph) or hasattr(g, "adj") for g in raw)
+    return Graphs(items, bool(raw) and not are_arrays)
 
 
 def _read(graph: Any, name: str) -> Graph:

@@ -51,6 +51,8 @@ class Nystroem(KernelTransformer):
         if type(self.n_components) is not int or self.n_components < 1:
             raise ArgumentError("n_components", self.n_components, "a positive integer")
         objects = self._objects(X, reset=True)
+        if not len(objects):
+            raise ArgumentError("X", [], "at least one object")
         order = check_random_state(self.random_state).permutation(len(objects))
         self.component_indices_ = order[: self.n_components]
         if isinstance(objects, list):

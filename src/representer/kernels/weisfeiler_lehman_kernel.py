@@ -100,13 +100,17 @@ class WeisfeilerLehmanKernel(GraphKernel):
         Raises:
             KindError: If the kernel has no such features, since the relabeling is a network or the
                 base does not count walks.
+            ArgumentError: If there are no graphs.
         """
         self._check()
         if self.relabel != "discrete" or not self._counts_walks:
             expected = "one with relabel='discrete' and a RandomWalkKernel that counts labels"
             raise KindError("kernel", repr(self), expected)
         assert isinstance(self._base, RandomWalkKernel)
-        return self._counts(read_graphs(X).items) * math.sqrt(float(self._base._power))
+        graphs = read_graphs(X).items
+        if not graphs:
+            raise ArgumentError("X", graphs, "at least one graph, whose labels are the columns")
+        return self._counts(graphs) * math.sqrt(float(self._base._power))
 
     @property
     def _base(self) -> GraphKernel:
