@@ -17,7 +17,8 @@ from unittest.mock import patch
 import torch
 from torch.utils import deterministic
 
-from representer.ops import OPS, Op, Sample
+from representer.nn import RKMLSTM
+from representer.ops import OPS, Op, Sample, explain_backend, use_backend
 
 from .cases import arguments, call, define, gradients, make
 
@@ -101,13 +102,32 @@ def kinds(op: Op, all_of_them: bool) -> Iterator[list[tuple[Sample, torch.dtype]
         from representer.ops.rkm_scan import stationary, whole
         from representer.ops.rkm_scan.samples import tensors
 
-        with patch.object(whole, "takes", lambda p: False):
+        with patch.object(whole, "refuses", lambda p: "off"):
             chosen = [s for s in op.samples() if all_of_them or s.name in STATIONARY]
             large = partial(tensors, LSTM, (2, 3, 70), "")  # more than one chunk of h
             chosen.append(Sample("lstm-2x3x70", large, {"cell": LSTM}))
             yield [(sample, torch.float16) for sample in chosen]
-            with patch.object(stationary, "takes", lambda p: False):
+            with patch.object(stationary, "refuses", lambda p: "off"):
                 yield cases(1)
+
+
+def wrong_descriptions() -> Iterator[str]:
+    """Yield descriptions of the kernels of rkm_scan that are not as expected."""
+    for units, dtype, options, expected in (
+        (64, torch.float32, {}, "all steps in one kernel"),
+        (65, torch.float16, {}, "all steps forward in one kernel, a kernel a step backward: 65 "
+                                "units with feedback are more than 64"),
+        (65, torch.float32, {}, "64; weights stay on the chip in 16 bits, not in torch.float32"),
+        (65, torch.float16, {"layer_norm": True}, "with layer norm or without feedback"),
+        (1153, torch.float16, {}, "the weights of 1153 units do not fit on the chip"),
+        (1152, torch.float16, {}, "144 programs do not run at once on 132"),
+    ):  # fmt: skip
+        layer = RKMLSTM(1, units, dtype=dtype, **options)
+        batch = 32 if units == 1152 else 1
+        with use_backend("triton"):
+            (found,) = explain_backend(layer, torch.zeros(1, batch, 1, dtype=dtype))
+        if expected not in str(found):
+            yield f"{units} units, {dtype}: {found}"
 
 
 def run(all_of_them: bool) -> tuple[int, list[str]]:
@@ -118,7 +138,7 @@ def run(all_of_them: bool) -> tuple[int, list[str]]:
             for sample, dtype in cases:
                 failures += check(op, sample, dtype)
                 checked += 1
-    return checked, failures
+    return checked, [*failures, *wrong_descriptions()]
 
 
 if __name__ == "__main__":

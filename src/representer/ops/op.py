@@ -37,6 +37,7 @@ class Backend:
         refuses: Returns why it cannot run a call, given its operands, or "".
         takes_models: Returns True if it runs a call of several models at once, given its operands;
             otherwise it is called once for each, see ``models.py``.
+        describe: Returns which of several kernels runs a call and why, or "".
     """
 
     name: str
@@ -46,6 +47,7 @@ class Backend:
     missing: str = ""
     refuses: Callable[[Any], str] = lambda p: ""
     takes_models: Callable[[Any], bool] = lambda p: False
+    describe: Callable[[Any], str] = lambda p: ""
 
     def unavailable_reason(self, device: str, p: Any) -> str:
         """Return why this backend cannot run a call on a device type, or "" if it can.
@@ -163,7 +165,8 @@ class Op:
             if name is None:
                 raise BackendError(f"{self.name}: no backend runs on {device}.")
         if is_recording():
-            record(self.name, name, self.explain(device, p))
+            kernel = self.backends[name].describe(p)
+            record(self.name, name, self.explain(device, p), kernel)
         return name
 
     def explain(self, device: str, p: Any) -> dict[str, str]:

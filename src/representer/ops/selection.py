@@ -20,11 +20,13 @@ class Choice:
         op: Name of the op.
         backend: The backend that ran.
         unavailable: By backend, fastest first: why it cannot run, or "" if it can.
+        kernel: Which of the backend's kernels ran and why, if it has several.
     """
 
     op: str
     backend: str
     unavailable: dict[str, str]
+    kernel: str = ""
 
     def __str__(self) -> str:
         others = [
@@ -32,7 +34,8 @@ class Choice:
             for name, reason in self.unavailable.items()
             if name != self.backend
         ]
-        return f"{self.op} runs on {self.backend} ({'; '.join(others)})"
+        kernel = f", {self.kernel}" if self.kernel else ""
+        return f"{self.op} runs on {self.backend}{kernel} ({'; '.join(others)})"
 
 
 # A plain threading.local: of this and ContextVar, Dynamo traces and guards only this one.
@@ -65,10 +68,10 @@ def use_backend(name: str | None) -> Iterator[None]:
         _state.backend = outer
 
 
-def record(op: str, backend: str, unavailable: dict[str, str]) -> None:
+def record(op: str, backend: str, unavailable: dict[str, str], kernel: str) -> None:
     """Add the choice of a call to every active ``explain_backend`` of this thread."""
     for choices in getattr(_state, "recorders", ()):
-        choices.append(Choice(op, backend, unavailable))
+        choices.append(Choice(op, backend, unavailable, kernel))
 
 
 def is_recording() -> bool:

@@ -19,14 +19,18 @@ def load(x, at, is_unit, ACC: tl.constexpr):
 
 
 @triton.jit
-def constants(static, norm, unit, units, is_unit, ACC: tl.constexpr):
-    """Return the static input and forget gates, gain and bias of the norm; 0 for those absent."""
+def constants(static, norm, model, unit, units, is_unit, ACC: tl.constexpr):
+    """Return the static input and forget gates, gain and bias of the norm; 0 for those absent.
+
+    ``model`` is the number of the model that they belong to.
+    """
     zero = tl.zeros(unit.shape, ACC)
+    first = model * 2 * units + unit
     i, f, gain, bias = zero, zero, zero, zero
     if static is not None:
-        i, f = load(static, unit, is_unit, ACC), load(static + units, unit, is_unit, ACC)
+        i, f = load(static, first, is_unit, ACC), load(static + units, first, is_unit, ACC)
     if norm is not None:
-        gain, bias = load(norm, unit, is_unit, ACC), load(norm + units, unit, is_unit, ACC)
+        gain, bias = load(norm, first, is_unit, ACC), load(norm + units, first, is_unit, ACC)
     return i, f, gain, bias
 
 
@@ -67,7 +71,9 @@ def advance(
     ``a`` are the pre-activations, ``fixed`` the ``constants``.
     """
     memory = memory_of(h, c, CELL)
-    candidate = value(a[0], CELL.candidate)
+    PHI: tl.constexpr = CELL.candidate  # Triton 3.6 takes no attribute as a constant
+    PSI: tl.constexpr = CELL.output
+    candidate = value(a[0], PHI)
     gates = (candidate,)
     i, f, gain, bias = fixed
     if CELL.input_gate == "dynamic":
@@ -86,7 +92,7 @@ def advance(
     if NORM:
         normed, _ = normalize(fresh, is_unit, units, EPS)
         new = normed * gain + bias
-    y = value(new, CELL.output)
+    y = value(new, PSI)
     if CELL.output_gate:
         o = tl.sigmoid(a[len(CELL.gates) - 1])
         gates = gates + (o,)
@@ -105,13 +111,15 @@ def retreat(
     the cell after and before its norm, and the parts of g that go to the emission and the cell
     before this step without a product.
     """
+    PHI: tl.constexpr = CELL.candidate
+    PSI: tl.constexpr = CELL.output
     candidate = gates[0]
     i, f, gain, bias = fixed
     if NORM:
         normed, scale = normalize(emitted, is_unit, units, EPS)
         emitted = normed * gain + bias
-    y = value(emitted, CELL.output)
-    of_cell = e * slope(emitted, y, CELL.output)
+    y = value(emitted, PSI)
+    of_cell = e * slope(emitted, y, PSI)
     if CELL.output_gate:
         o = gates[len(CELL.gates) - 1]
         of_cell = of_cell * o
@@ -130,7 +138,7 @@ def retreat(
         i = 1 - f
     elif CELL.input_gate == "dynamic":
         i = gates[1]
-    d = (g * i * slope(candidate, candidate, CELL.candidate),)
+    d = (g * i * slope(candidate, candidate, PHI),)
     if CELL.input_gate == "dynamic":
         d = d + (g * candidate * i * (1 - i),)
     if CELL.forget_gate == "dynamic":

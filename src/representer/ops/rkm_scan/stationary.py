@@ -10,6 +10,8 @@ as in Triton's interpreter, each step is a launch.
 
 from __future__ import annotations
 
+import math
+
 import torch
 import triton
 import triton.language as tl
@@ -26,21 +28,30 @@ _SPINS = 2**26  # turns after which a program waits no longer: a mistake must no
 _DEVICE = 132, 227 * 1024  # multiprocessors and bytes of each, where there is no device: an H100
 
 
-def takes(p: Operands) -> bool:
-    """Return True if these kernels run the forward pass of a call."""
-    is_small = p.z.dtype in (torch.float16, torch.bfloat16) and p.h0.shape[1] <= MOST_UNITS
-    if p.weight is None or p.norm is not None or not is_small or not p.h0.numel():
-        return False
-    count, bytes_of_each = _DEVICE
-    if p.z.is_cuda:
-        device = torch.cuda.get_device_properties(p.z.device)
-        count, bytes_of_each = (
-            device.multi_processor_count,
-            device.shared_memory_per_block_optin if device.major >= 9 else 0,
-        )
-    (tiles, groups), (_, _, width) = _grid(p), _sizes(p)
+def refuses(p: Operands) -> str:
+    """Return why these kernels do not run the forward pass of a call, or "" if they do."""
+    units = p.h0.shape[1]
+    if p.z.dtype not in (torch.float16, torch.bfloat16):
+        return f"weights stay on the chip in 16 bits, not in {p.z.dtype}"
+    if p.weight is None or p.norm is not None or not p.h0.numel():
+        return "weights do not stay on the chip with layer norm or without feedback"
+    if units > MOST_UNITS:
+        return f"the weights of {units} units do not fit on the chip"
+    (count, bytes_of_each), (_, _, width) = _device(p), _sizes(p)
     needed = 2 * width * (4 * UNITS + _rows(p))  # of the weights and of h
-    return tiles * groups <= count and needed <= bytes_of_each
+    programs = math.prod(_grid(p))
+    if needed > bytes_of_each:
+        return f"{needed} bytes of shared memory are more than {bytes_of_each}"
+    return f"{programs} programs do not run at once on {count}" if programs > count else ""
+
+
+def _device(p: Operands) -> tuple[int, int]:
+    """Return the number of multiprocessors, and the shared memory of each in bytes."""
+    if not p.z.is_cuda:
+        return _DEVICE
+    device = torch.cuda.get_device_properties(p.z.device)
+    shared = device.shared_memory_per_block_optin if device.major >= 9 else 0
+    return device.multi_processor_count, shared
 
 
 def _grid(p: Operands) -> tuple[int, int]:
@@ -107,7 +118,7 @@ def _forward(
     for j in tl.static_range(CHUNKS):
         tile = tl.load(weight + (first * 4 + of_row) * WIDTH + j * K + k[None, :])
         tiles = tiles + (tile.to(ACC) if UPCAST else tile,)
-    i_static, f_static, _, _ = constants(static, None, unit, units, unit < units, ACC)
+    i_static, f_static, _, _ = constants(static, None, 0, unit, units, unit < units, ACC)
     fixed = (i_static[:, None], f_static[:, None], 0.0, 0.0)
     c_t = load(c, at, is_there, ACC)
     for i in range(begin, end):

@@ -43,7 +43,7 @@ def _forward(
     of_gate = gates + step * G + unit
     h_old, c_old = load(h, at, is_unit, ACC), load(c, at, is_unit, ACC)
     a = load_rows(of_gate, G, units, is_unit, ACC)
-    fixed = constants(static, norm, unit, units, is_unit, ACC)
+    fixed = constants(static, norm, 0, unit, units, is_unit, ACC)
     found, before, y, new = advance(
         a, h_old, c_old, fixed, is_unit, units, CELL, norm is not None, EPS
     )
@@ -93,7 +93,7 @@ def _backward(
         held_e = e * load(hold + tl.cast(time, tl.int64) * batch * units, here, is_unit, ACC)
         e, g = e - held_e, g - held_g
     found = load_rows(gates + step * G + unit, G, units, is_unit, ACC)
-    fixed = constants(static, norm, unit, units, is_unit, ACC)
+    fixed = constants(static, norm, 0, unit, units, is_unit, ACC)
     x = load(emitted, here, is_unit, ACC)
     d, of_normed, of_fresh, to_h_new, to_c_new = retreat(
         found, x, memory, e, g, fixed, is_unit, units, CELL, norm is not None, EPS
@@ -110,7 +110,7 @@ def _backward(
 
 def forward(p: Operands, new: Results) -> Results:
     """Return the results, in the memory of ``new`` but for the gates."""
-    is_whole, x = whole.takes(p), p.z
+    is_whole, x = not whole.refuses(p), p.z
     if p.input_weight is not None:
         x = _products(p)
     elif not is_whole:
@@ -120,7 +120,7 @@ def forward(p: Operands, new: Results) -> Results:
         h, c = whole.forward(p, x, gates if p.keep == ALL else None, new)
     else:
         gates = x
-        run = stationary.forward if stationary.takes(p) else _steps_forward
+        run = _steps_forward if stationary.refuses(p) else stationary.forward
         h, c = run(p, gates, new)
     return new._replace(h=h, c=c, gates=gates if p.keep == ALL else new.gates)
 
@@ -154,7 +154,7 @@ def backward(
         c_before = previous(kept.cells, p.c0, p.lengths, p.reverse)
     emitted = kept.fresh if kept.fresh.numel() else kept.cells
     read = grad.output.contiguous(), gates, h_before, c_before, emitted
-    run = whole.backward if whole.takes(p) else _steps_backward
+    run = _steps_backward if whole.refuses(p) else whole.backward
     to_h, to_c = run(p, grad, read, (dz, g_normed, g_fresh))
     found = _finish(p, kept, (dz, gates[:, :, 0], g_fresh, g_normed), "z" in requested)
     return {"h0": to_h, "c0": to_c} | found
@@ -162,7 +162,16 @@ def backward(
 
 def takes_models(p: Operands) -> bool:
     """Return True if one launch runs all models of a call."""
-    return whole.takes(p) and p.keep != CELLS
+    return not whole.refuses(p) and p.keep != CELLS
+
+
+def describe(p: Operands) -> str:
+    """Return which kernels run a call, and why not faster ones."""
+    if not (reason := whole.refuses(p)):
+        return "all steps in one kernel"
+    if not (other := stationary.refuses(p)):
+        return f"all steps forward in one kernel, a kernel a step backward: {reason}"
+    return f"a kernel a step: {reason}; {other}"
 
 
 def _products(p: Operands) -> Tensor:

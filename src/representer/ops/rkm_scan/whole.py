@@ -24,9 +24,11 @@ MOST_UNITS = 64  # with feedback: the registers of a program hold all recurrent 
 _UNITS = 256  # of a program without feedback and layer norm
 
 
-def takes(p: Operands) -> bool:
-    """Return True if these kernels run a call."""
-    return p.weight is None or p.h0.shape[1] <= MOST_UNITS
+def refuses(p: Operands) -> str:
+    """Return why these kernels do not run a call, or "" if they do."""
+    units = p.h0.shape[1]
+    is_small = p.weight is None or units <= MOST_UNITS
+    return "" if is_small else f"{units} units with feedback are more than {MOST_UNITS}"
 
 
 def models_of(p: Operands) -> int:
@@ -40,7 +42,7 @@ def models_of(p: Operands) -> int:
 
 
 @triton.jit
-def _tiles(weight, units, R: tl.constexpr, IS_FORWARD: tl.constexpr, BLOCK: tl.constexpr,
+def _tiles(weight, model, units, R: tl.constexpr, IS_FORWARD: tl.constexpr, BLOCK: tl.constexpr,
            ACC: tl.constexpr):  # fmt: skip
     """Return the recurrent matrices, the summed axis first: inputs, or outputs in the gradient."""
     first, second = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
@@ -48,21 +50,8 @@ def _tiles(weight, units, R: tl.constexpr, IS_FORWARD: tl.constexpr, BLOCK: tl.c
     is_entry = tl.maximum(first, second) < units
     tiles = ()
     for r in tl.static_range(R):
-        tiles = tiles + (load(weight + r * units * units, at, is_entry, ACC),)
+        tiles = tiles + (load(weight + (model * R + r) * units * units, at, is_entry, ACC),)
     return tiles
-
-
-@triton.jit
-def _of_model(weight, static, norm, row, each, units, R: tl.constexpr):
-    """Return the weights of the model that a sequence belongs to, of ``each`` sequences."""
-    model = row // each
-    if weight is not None:
-        weight += model * R * units * units
-    if static is not None:
-        static += model * 2 * units
-    if norm is not None:
-        norm += model * 2 * units
-    return weight, static, norm
 
 
 @triton.jit(do_not_specialize=["time"])
@@ -76,9 +65,9 @@ def _forward(
     row, unit, _, length = place(lengths, time, units, BLOCK)
     is_unit, at, stride = unit < units, row * units + unit, batch * units
     h, c = load(h0, at, is_unit, ACC), load(c0, at, is_unit, ACC)
-    weight, static, norm = _of_model(weight, static, norm, row, each, units, R)
-    fixed = constants(static, norm, unit, units, is_unit, ACC)
-    tiles = _tiles(weight, units, R, True, BLOCK, ACC)
+    model = row // each
+    fixed = constants(static, norm, model, unit, units, is_unit, ACC)
+    tiles = _tiles(weight, model, units, R, True, BLOCK, ACC)
     for i in range(length):
         to = step(i, length, REVERSE) * tl.cast(stride, tl.int64)
         of_gate = row * units * G + to * G + unit
@@ -118,9 +107,9 @@ def _backward(
     row, unit, _, length = place(lengths, time, units, BLOCK)
     is_unit, at, stride = unit < units, row * units + unit, batch * units
     to_h, to_c = load(grad_h, at, is_unit, ACC), load(grad_c, at, is_unit, ACC)
-    weight, static, norm = _of_model(weight, static, norm, row, each, units, R)
-    fixed = constants(static, norm, unit, units, is_unit, ACC)
-    tiles = _tiles(weight, units, R, False, BLOCK, ACC)
+    model = row // each
+    fixed = constants(static, norm, model, unit, units, is_unit, ACC)
+    tiles = _tiles(weight, model, units, R, False, BLOCK, ACC)
     for i in range(length):
         to = step(length - 1 - i, length, REVERSE) * tl.cast(stride, tl.int64)
         here, of_gate = at + to, row * units * G + to * G + unit
@@ -182,7 +171,7 @@ def _launch(p: Operands, time: int, kernel: Any, *arguments: Any) -> None:
     each = batch // (models_of(p) or 1)
     is_tiled = p.weight is None and p.norm is None
     block = triton.next_power_of_2(max(1, min(units, _UNITS) if is_tiled else units))
-    lanes = block if p.weight is None else block * block * len(p.cell.recurrent_gates) // 64
+    lanes = block if p.weight is None else block * block * len(p.cell.recurrent_gates) // 32
     if batch and units:
         kernel[batch, triton.cdiv(units, block)](
             *arguments, time, each, batch, units, CELL=p.cell, EPS=EPS, REVERSE=p.reverse,
