@@ -90,6 +90,11 @@ def few_samples(op: Op) -> list[Sample]:
     return chosen
 
 
+def size(sample: Sample) -> int:
+    """Return the number of entries of all tensors."""
+    return sum(tensor.numel() for tensor in sample.make(torch.float64).values())
+
+
 def make(sample: Sample, dtype: torch.dtype, device: str = "cpu") -> dict[str, Tensor]:
     """Return the tensors of a sample, those that take part in gradients marked."""
     tensors = {name: tensor.to(device) for name, tensor in sample.make(dtype).items()}

@@ -25,6 +25,7 @@ from .cases import (
     make,
     public_results,
     several,
+    size,
 )
 
 Total = Callable[[Tensor], Tensor]
@@ -73,9 +74,7 @@ def _totals(op: Op, sample: Sample, name: str) -> tuple[Tensor, Total, Total]:
 
 @EVERY_OP
 def test_transforms_of_torch_func_nest_in_any_order(op: Op):
-    sample = min(
-        few_samples(op), key=lambda s: sum(x.numel() for x in s.make(torch.float64).values())
-    )
+    sample = min(few_samples(op), key=size)
     tensors = make(sample, torch.float64)
     for name in [n for n, x in tensors.items() if x.requires_grad]:
         x, ours, exact = _totals(op, sample, name)
