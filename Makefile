@@ -64,7 +64,7 @@ test-all: $(READY) $(TRITON) check
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu"
 
 test-gpu: $(READY)
-	$(BIN)/python -m pytest -n 0 -m gpu tests/ops
+	REPRESENTER_WEIGHTS_ON_CHIP=1 $(BIN)/python -m pytest -n 0 -m gpu tests/ops
 
 check: $(READY)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types style

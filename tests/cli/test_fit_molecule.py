@@ -361,6 +361,7 @@ def test_a_run_that_was_stopped_reaches_the_same_weights(run, molecules, tmp_pat
     assert (out / "metrics.jsonl").read_text() == (whole / "metrics.jsonl").read_text()
 
 
+@pytest.mark.slow  # two processes; test_kill shows it for the trainer
 def test_a_killed_run_reaches_the_same_weights(run, numbers, molecules, tmp_path):
     """SIGKILL in the middle of a save, then --resume: as if nothing had happened."""
     out = tmp_path / "run"

@@ -294,6 +294,7 @@ def test_a_damaged_fold_is_reported_with_its_file(drawn, done, tmp_path):
         run_loso(drawn, TINY, tmp_path, report=quiet)
 
 
+@pytest.mark.slow  # processes of its own
 def test_a_failure_in_a_process_keeps_its_class_and_its_message(drawn, done, tmp_path):
     folder, _ = done
     shutil.copytree(folder, tmp_path / "run")
