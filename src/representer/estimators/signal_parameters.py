@@ -44,7 +44,9 @@ class SignalParameters(TargetParameters):
     layer_norm: bool = option(False, "normalize the cell state")
     free_phase: bool = option(False, "train the phase of the first channel of a wavelet, too")
     pooling: str = option(
-        "power", "classify the mean of all states, with their power, or the last", choices=POOLINGS
+        "power",
+        "classify the mean and the power of the outputs, their mean, or the last",
+        choices=POOLINGS,
     )
     channel_dropout: float = option(0.1, "dropout of whole channels in training")
     dropout: float = option(0.0, "dropout before the last layer")

@@ -109,8 +109,10 @@ def evidence_of(model: TextModel, ids: Tensor, output: int | None = None) -> Evi
         output: The class whose score is meant; the predicted one if left out.
     """
     length = torch.tensor([len(ids)])
-    means = model.encode(ids[None], length)[0].double()
     if isinstance(model, SequenceClassifier):
+        outputs, is_step = model.read(ids[None], length)
+        shares = model.step_weights(outputs, is_step)[0].double()
+        means = shares @ outputs[0].double()
         first, second = (
             layer for layer in model.head if isinstance(layer, torch.nn.Linear)
         )  # the others are dropout and relu
@@ -118,8 +120,8 @@ def evidence_of(model: TextModel, ids: Tensor, output: int | None = None) -> Evi
         w2, b2 = second.weight.double(), second.bias.double()
         on = (w1 @ means + b1 > 0).double()
         rows, constants, parts = (w2 * on) @ w1, (w2 * on) @ b1 + b2, 1
-        shares = model.step_weights(*model.read(ids[None], length))[0].double()
     else:
+        means = model.encode(ids[None], length)[0].double()
         rows, parts = model.output.weight.double(), len(model.layers)
         constants = torch.zeros(len(rows))
         shares = torch.full((len(ids),), 1 / len(ids), dtype=torch.float64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from representer.errors import ArgumentError
 from representer.training.early_stopping import is_above_older
+from representer.training.weight_average import exchanged
 
 
 class NonMonotonicASGD(torch.optim.Optimizer):
@@ -83,19 +84,10 @@ class NonMonotonicASGD(torch.optim.Optimizer):
         self._since = self._steps
         return True
 
-    @contextmanager
-    def averaged(self) -> Iterator[None]:
-        """Set the parameters to their means within the block, and restore them exactly after it."""
-        kept = [(p, p.detach().clone()) for p in self._parameters()] if self.averaged_steps else []
-        with torch.no_grad():
-            for parameter, _ in kept:
-                parameter.copy_(self.state[parameter]["mean"])
-        try:
-            yield
-        finally:
-            with torch.no_grad():
-                for parameter, value in kept:
-                    parameter.copy_(value)
+    def averaged(self) -> AbstractContextManager[None]:
+        """Set the parameters to their means within a block, and restore them exactly after it."""
+        parameters = list(self._parameters()) if self.averaged_steps else []
+        return exchanged(parameters, [self.state[one]["mean"] for one in parameters])
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]

@@ -33,7 +33,8 @@ class EvaluationWeights:
         self._lazy = optimizer if isinstance(optimizer, LazyAdam) else None
         self._sign = 1 if config.direction == "min" else -1
         trained = [weight for weight in model.parameters() if weight.requires_grad]
-        self._average = WeightAverage(trained) if config.average_weights else None
+        is_averaged = config.average_weights and self._averaging is None
+        self._average = WeightAverage(trained) if is_averaged else None
 
     def training(self, model: nn.Module, accelerator: Accelerator) -> AbstractContextManager[None]:
         """Return a context manager in which large embeddings are updated in the rows of a batch.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -11,6 +11,23 @@ from torch import Tensor
 
 EVERY = 10  # steps between updates, so that an embedding of many words costs little
 _ETA = 8  # an average of the last ninth of the updates
+
+
+@contextmanager
+def exchanged(weights: Sequence[Tensor], values: Sequence[Tensor]) -> Iterator[None]:
+    """Give weights other values within the block, and restore them exactly after it."""
+    kept = [weight.detach().clone() for weight in weights]
+    _set(weights, values)
+    try:
+        yield
+    finally:
+        _set(weights, kept)
+
+
+@torch.no_grad()
+def _set(weights: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+    for weight, value in zip(weights, values, strict=True):
+        weight.copy_(value)
 
 
 class WeightAverage:
@@ -42,19 +59,12 @@ class WeightAverage:
         for mean, weight in zip(self._means, self._parameters, strict=True):
             mean.lerp_(weight, rate)
 
-    @contextmanager
-    def averaged(self) -> Iterator[None]:
-        """Give the weights their average within the block, as if updated now; restore them."""
-        kept = [weight.detach().clone() for weight in self._parameters]
+    def averaged(self) -> AbstractContextManager[None]:
+        """Give the weights their average within a block, as if updated now; restore them after."""
         with torch.no_grad():
-            for mean, weight in zip(self._means, self._parameters, strict=True):
-                weight.copy_(torch.lerp(mean, weight, self._rate))
-        try:
-            yield
-        finally:
-            with torch.no_grad():
-                for weight, value in zip(self._parameters, kept, strict=True):
-                    weight.copy_(value)
+            pairs = zip(self._means, self._parameters, strict=True)
+            values = [torch.lerp(mean, weight, self._rate) for mean, weight in pairs]
+        return exchanged(self._parameters, values)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the averages and the number of updates."""

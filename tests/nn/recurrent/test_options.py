@@ -12,7 +12,8 @@ import torch
 
 from representer import nn
 from representer.errors import ArgumentError
-from representer.nn.recurrent.options import check_probability, check_size, zoneout_pair
+from representer.nn.checks import check_probability, check_size
+from representer.nn.recurrent.options import zoneout_pair
 
 from .layers import build
 

@@ -22,7 +22,7 @@ from representer.nn.activation.compaction import (
 from representer.nn.activation.initial import INITIAL, even_centers, fitted
 from representer.nn.activation.piecewise_linear import PiecewiseLinear
 from representer.nn.activation.plot import plotted
-from representer.nn.recurrent.options import check_flags
+from representer.nn.checks import check_flags, check_size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -96,8 +96,7 @@ class KernelActivation(nn.Module):
     ) -> None:
         super().__init__()
         for name, count in (("num_features", num_features), ("num_centers", num_centers)):
-            if type(count) is not int or count < 1:
-                raise ArgumentError(name, count, "a positive integer")
+            check_size(name, count)
         check_flags(linear_term=linear_term, normalize=normalize)
         green_function(green, bandwidth)  # raises an error for an invalid one
         low, high = limits

@@ -9,11 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from representer.functional import NONLINEARITIES
+from representer.nn.checks import check_size
 from representer.nn.graph.graph_network import GraphNetwork, check_graph
 from representer.nn.graph.graph_options import CombineOption, DecayOption, GraphOptions, Walks
 from representer.nn.graph.walk_states import WalkStates, draw
 from representer.nn.has_kernel import HasKernel
-from representer.nn.recurrent.options import check_size, shows, with_defaults
+from representer.nn.recurrent.options import shows, with_defaults
 
 if TYPE_CHECKING:
     from representer.kernels import Kernel  # noqa: F401 (named in a string)

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from representer.errors import KindError, ShapeError
 from representer.functional import NONLINEARITIES
 from representer.functional.graph_walk import edges_of
+from representer.nn.checks import check_size
 from representer.nn.graph.graph_options import Walks, checked_name
-from representer.nn.recurrent.options import check_size
 from representer.ops.checks import check_like
 
 _UNSHOWN = ("self", "in_channels", "hidden_channels", "device", "dtype")

@@ -9,7 +9,8 @@ import torch
 
 from representer.errors import ArgumentError
 from representer.functional import nonlinearity
-from representer.nn.recurrent.options import Default, check_size
+from representer.nn.checks import check_size
+from representer.nn.recurrent.options import Default
 
 DecayOption = float | Literal["learned", "gated"]
 CombineOption = Literal["multiply", "add"]

@@ -7,11 +7,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from representer.functional import NONLINEARITIES
+from representer.nn.checks import check_size
 from representer.nn.graph.graph_network import check_graph
 from representer.nn.graph.graph_options import checked_name
 from representer.nn.graph.neighbor_sum import NeighborSum
 from representer.nn.graph.walk_states import draw
-from representer.nn.recurrent.options import check_size
 
 
 class Relabeling(nn.Module):

@@ -10,12 +10,13 @@ from torch import Tensor, nn
 
 from representer.errors import ArgumentError
 from representer.functional import NONLINEARITIES
+from representer.nn.checks import check_size
 from representer.nn.graph.graph_network import GraphNetwork, check_graph
 from representer.nn.graph.graph_options import DecayOption, GraphOptions, Walks
 from representer.nn.graph.relabeling import Relabeling
 from representer.nn.graph.walk_states import WalkStates, draw
 from representer.nn.has_kernel import HasKernel
-from representer.nn.recurrent.options import check_size, shows, with_defaults
+from representer.nn.recurrent.options import shows, with_defaults
 from representer.ops import walk_rounds
 
 if TYPE_CHECKING:

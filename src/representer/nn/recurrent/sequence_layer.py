@@ -18,13 +18,9 @@ from torch.nn.modules.module import _has_any_global_hook
 from torch.nn.utils.rnn import PackedSequence
 
 from representer.errors import ArgumentError, KindError, ShapeError
+from representer.nn.checks import check_flags, check_probability, check_size
 from representer.nn.recurrent.inputs import check_input, check_strides, pack_like, unpack
-from representer.nn.recurrent.options import (
-    check_flags,
-    check_probability,
-    check_size,
-    warn_of_idle_dropout,
-)
+from representer.nn.recurrent.options import warn_of_idle_dropout
 from representer.nn.recurrent.states import StateLayout
 
 Run = Callable[

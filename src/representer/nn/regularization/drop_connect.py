@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from representer.errors import ArgumentError, KindError
-from representer.nn.recurrent.options import check_probability
+from representer.nn.checks import check_probability
 from representer.nn.recurrent.sequence_layer import SequenceLayer
 from representer.nn.regularization.undropped import undropped
 

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from representer.nn.recurrent.options import check_probability
+from representer.nn.checks import check_probability
 
 
 class EmbeddingDropout(nn.Module):

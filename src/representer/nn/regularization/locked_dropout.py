@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from representer.errors import ShapeError
-from representer.nn.recurrent.options import check_probability
+from representer.nn.checks import check_probability
 
 
 class LockedDropout(nn.Module):

@@ -66,8 +66,7 @@ _BOTH: dict[str, Any] = {
     "answer": "network", "hidden_size": 300, "embedding_size": 300, "dropout": 0.5, "lr": 1e-3,
     "tokenizer": "leam", "min_count": 1, "batch_size": 16, "max_steps": 40_001, "epochs": 100_000,
     "evaluate_every": 500, "patience": 0, "initialization": "paper", "vectors": RANDOM,
-    "average_weights": False,
-    "monitor": "accuracy",
+    "average_weights": False, "monitor": "accuracy",
 }  # fmt: skip
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": _BOTH | {"max_length": 300, "pooling": "mean"},

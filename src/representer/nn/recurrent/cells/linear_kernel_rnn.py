@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Unpack
 
 from representer.functional import cell as cells
+from representer.nn.checks import check_flags
 from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
-from representer.nn.recurrent.options import CellOptions, check_flags, shows
+from representer.nn.recurrent.options import CellOptions, shows
 
 
 class LinearKernelRNN(RecurrentKernelMachine):

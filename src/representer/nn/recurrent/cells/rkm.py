@@ -9,8 +9,9 @@ from torch import Tensor
 
 from representer.errors import ArgumentError
 from representer.functional import NONLINEARITIES, Cell
+from representer.nn.checks import check_flags
 from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine, name_of
-from representer.nn.recurrent.options import MachineOptions, check_flags, shows, with_defaults
+from representer.nn.recurrent.options import MachineOptions, shows, with_defaults
 
 
 class RKM(RecurrentKernelMachine):

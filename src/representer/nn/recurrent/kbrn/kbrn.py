@@ -10,13 +10,9 @@ from torch import Tensor, nn
 from representer.errors import ArgumentError
 from representer.functional.kernel_activation import Green
 from representer.nn.activation.kernel_activation import Init, KernelActivation
+from representer.nn.checks import check_flags, check_probability, check_size
 from representer.nn.recurrent.kbrn.direction import KBRNDirection
 from representer.nn.recurrent.kbrn.step_norm import StepNorm
-from representer.nn.recurrent.options import (
-    check_flags,
-    check_probability,
-    check_size,
-)
 from representer.nn.recurrent.sequence_layer import SequenceLayer
 from representer.nn.recurrent.states import KBRNState, StateLayout
 from representer.nn.regularization.undropped import undropped

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from representer.errors import ArgumentError
 from representer.functional import ngram_product, ngram_windows
-from representer.nn.recurrent.options import check_size
+from representer.nn.checks import check_size
 
 
 @dataclass(frozen=True)

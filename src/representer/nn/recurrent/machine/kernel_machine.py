@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from representer.errors import ArgumentError, KindError
 from representer.functional import Cell, nonlinearity
+from representer.nn.checks import check_probability
 from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.initial import check_initialization
 from representer.nn.recurrent.machine.direction import CellDirection
@@ -24,7 +25,6 @@ from representer.nn.recurrent.machine.wavelet_filters import WaveletFilters, Wav
 from representer.nn.recurrent.options import (
     CellOptions,
     OutputNonlinearity,
-    check_probability,
     shows,
     with_defaults,
     zoneout_pair,

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 from representer.errors import ArgumentError
 from representer.functional import StringChain
 from representer.functional.string_chain import Combine, Normalized, Readout
-from representer.nn.recurrent.options import check_flags, check_size
+from representer.nn.checks import check_flags, check_size
 
 DecayOption = float | Literal["learned", "input", "state"]
 NormalizedOption = bool | Literal["exact"]

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from representer.errors import ArgumentError
 from representer.functional.string_chain import Combine, Readout, StringChain
+from representer.nn.checks import check_probability
 from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.initial import Initialization, check_initialization
 from representer.nn.recurrent.inputs import check_input
-from representer.nn.recurrent.options import check_probability
 from representer.nn.recurrent.sequence_layer import SequenceLayer
 from representer.nn.recurrent.states import StateLayout, StringMassState, StringState
 from representer.nn.recurrent.string.direction import StringDirection
