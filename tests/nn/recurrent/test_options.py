@@ -12,7 +12,6 @@ import torch
 
 from representer import nn
 from representer.errors import ArgumentError
-from representer.nn.checks import check_probability, check_size
 from representer.nn.recurrent.options import zoneout_pair
 
 from .layers import build
@@ -105,9 +104,7 @@ def test_dropout_with_a_single_layer_warns():
         build("RKM-LSTM", dropout=0.5)
 
 
-def test_checks_return_valid_values():
-    assert check_size("n", 3) == 3
-    assert check_probability("p", 1) == 1.0
+def test_zoneout_is_a_pair_or_one_value_for_both():
     assert zoneout_pair(0.1) == (0.1, 0.1)
     assert zoneout_pair((0.1, 0.2)) == (0.1, 0.2)
 

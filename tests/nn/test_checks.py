@@ -1,0 +1,32 @@
+"""Checks of the options of layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from representer.errors import ArgumentError
+from representer.nn.checks import check_flags, check_probability, check_size
+
+
+def test_valid_values_are_returned():
+    assert check_size("n", 3) == 3
+    assert check_probability("p", 1) == 1.0
+    assert check_flags(a=True, b=False) is None
+
+
+@pytest.mark.parametrize(
+    ("check", "value", "message"),
+    [
+        (check_size, 0, "n is 0; expected a positive integer"),
+        (check_size, True, "n is True; expected a positive integer"),
+        (check_probability, 1.5, "n is 1.5; expected a number from 0 to 1"),
+        (check_probability, False, "n is False; expected a number from 0 to 1"),
+        (lambda name, value: check_flags(n=value), "False", "n is 'False'; expected True or False"),
+        (lambda name, value: check_flags(n=value), 0, "n is 0; expected True or False"),
+    ],
+)
+def test_other_values_are_named(check: Any, value: Any, message: str):
+    with pytest.raises(ArgumentError, match=message):
+        check("n", value)
