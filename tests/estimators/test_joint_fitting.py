@@ -222,6 +222,15 @@ def test_weights_follow_the_better_part_and_drop_one_that_adds_nothing():
     assert half.loss < pool.loss
 
 
+def test_objects_of_a_group_count_once_in_the_prior():
+    values, target, rng = np.array([0, 1, 1]), Classes((0, 1)), np.random.default_rng(0)
+    kernel, network = rng.normal(size=(2, 3, 2))
+    repeated = [np.repeat(part, 40, axis=0) for part in (kernel, network, values)]
+    single, grouped = Pool.fit(target, kernel, network, values), Pool.fit(target, *repeated, 3)
+    assert [grouped.kernel, grouped.network] == pytest.approx([single.kernel, single.network])
+    assert Pool.fit(target, *repeated).kernel != pytest.approx(grouped.kernel, rel=0.1)
+
+
 def test_without_held_out_objects_an_overconfident_network_gets_half_of_the_spread():
     rng = np.random.default_rng(0)
     values = rng.integers(0, 3, 5000)

@@ -15,6 +15,7 @@ from representer.data.signals import Standardization, recordings
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import SignalClassifier
 from representer.estimators.division import held_out_groups
+from representer.estimators.pool import Pool
 from representer.estimators.signal_parameters import SignalParameters
 
 RATE, SAMPLES = 100, 85  # 85 is no multiple of the stride
@@ -51,7 +52,11 @@ def test_it_learns_oscillations(classifier):
     assert classifier.predict(list(X[:2])).tolist() == classifier.predict(X[:2]).tolist()
 
 
-def test_standardization_is_learned_from_training_windows_alone():
+def test_standardization_is_learned_from_training_windows_alone(monkeypatch):
+    counted, find = [], Pool.fit.__func__
+    monkeypatch.setattr(
+        Pool, "fit", classmethod(lambda cls, *own: counted.append(own[-1]) or find(cls, *own))
+    )
     groups = np.repeat(["a", "b", "c", "d"], 10)
     shifted = X + 1000.0 * (groups == "d")[:, None, None]
     for seed in range(20):  # until the subject with the offset is held out
@@ -64,6 +69,7 @@ def test_standardization_is_learned_from_training_windows_alone():
     np.testing.assert_allclose(model.inputs_.standardization.mean, 100, atol=3)
     own = recordings(X[:30], Y[:30], groups[:30], RATE)
     assert model.inputs_.standardization == Standardization.fit("training", own)
+    assert counted == [1]  # group was held out, and is what the prior of the weights counts
 
 
 def test_a_group_that_alone_has_a_class_is_not_held_out():

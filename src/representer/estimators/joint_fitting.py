@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,7 +47,7 @@ def fit_parts(
     parts: Mapping[str, LabeledObjects],
     seed: int,
     *,
-    groups: Any = None,
+    groups: Mapping[str, NDArray[Any]] = MappingProxyType({}),
     encoded: Mapping[str, Sequence[Any]] | None = None,
     settings: Callable[[TrainerConfig], dict[str, Any]] = no_settings,
     reading: dict[str, Any] | None = None,
@@ -60,7 +61,7 @@ def fit_parts(
         parts: Objects and encoded targets of ``"train"`` and ``"valid"``, and of
             ``"calibration"`` with conformal prediction.
         seed: Of the order of the examples and of dropout.
-        groups: The group of each training object, or None.
+        groups: The group of each object of a part, where there are groups.
         encoded: Objects of the parts as inputs of the network, if they are known already.
         settings: What else determines a run that is resumed, from the trainer's configuration.
         reading: How the command line read the training data.
@@ -118,7 +119,10 @@ def train(
 
 
 def fit_targets(
-    estimator: SupervisedEstimator, train: LabeledObjects, valid: LabeledObjects, groups: Any
+    estimator: SupervisedEstimator,
+    train: LabeledObjects,
+    valid: LabeledObjects,
+    groups: Mapping[str, NDArray[Any]],
 ) -> tuple[JointTarget, ...]:
     """Return the kernel machine and the weights of both parts, of each target by itself.
 
@@ -137,7 +141,7 @@ def fit_targets(
         if estimator.answer != NETWORK:
             parts = [([own[0][row] for row in at], known)
                      for own, (at, known) in ((train, rows), (valid, held_out))]  # fmt: skip
-            own = None if groups is None else np.asarray(groups)[rows[0]]
+            own = groups["train"][rows[0]] if "train" in groups else None
             machine, kernel = _fit_machine(estimator, column, parts[0], parts[1], own)
         if estimator.has_network:
             if is_held_out not in network:
@@ -145,8 +149,12 @@ def fit_targets(
                 network[is_held_out] = network_moments(estimator, encoded)
             mean, variance = network[is_held_out][k]
             beside = mean[places], variance[places]
-        find = Pool.fit if is_held_out else Pool.unvalidated
-        pool = find(column, kernel and kernel[0], beside and beside[0], values)
+        scores = kernel and kernel[0], beside and beside[0]
+        if is_held_out:
+            of_valid = len(set(groups["valid"][places])) if "valid" in groups else None
+            pool = Pool.fit(column, *scores, values, of_valid)
+        else:
+            pool = Pool.unvalidated(column, *scores, values)
         found.append(JointTarget.of(column, pool, machine, (kernel, beside), values))
     return tuple(found)
 

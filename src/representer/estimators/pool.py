@@ -54,6 +54,7 @@ class Pool:
         kernel: NDArray[np.float64] | None,
         network: NDArray[np.float64] | None,
         values: NDArray[Any],
+        groups: int | None = None,
     ) -> Self:
         """Return the weights with the smallest loss on objects that neither part was trained on.
 
@@ -64,6 +65,8 @@ class Pool:
             kernel: Scores of the kernel machine ``(N, W)``; None if there is no machine.
             network: Scores of the network ``(N, W)``; None if there is no network.
             values: Encoded targets.
+            groups: Number of groups whose objects resemble each other, such as the windows of a
+                subject; the prior then counts groups, not objects.
         """
         alone = [
             None if scores is None else target.metrics(scores, values)["valid_loss"]
@@ -72,12 +75,14 @@ class Pool:
         if kernel is None or network is None:
             return cls._alone(*alone)
         parts = np.stack([kernel, network])
-        weights = _weights(target, parts, values, np.array([0.5, 0.5]))
+        count = groups or len(values)
+        weights = _weights(target, parts, values, np.array([0.5, 0.5]), count)
         spread = weights * np.array([_spread(part) for part in parts])
         share = float(spread[0] / spread.sum()) if spread.sum() > 0 else 0.5
         if min(share, 1 - share) < NEGLIGIBLE:
             kept = np.array([1.0, 0.0]) if share > 0.5 else np.array([0.0, 1.0])
-            weights, share = _weights(target, parts, values, kept) * kept, float(kept[0])
+            weights = _weights(target, parts, values, kept, count) * kept
+            share = float(kept[0])
         loss = target.metrics(np.tensordot(weights, parts, 1), values)["valid_loss"]
         return cls(float(weights[0]), float(weights[1]), share, loss, *alone)
 
@@ -106,7 +111,7 @@ class Pool:
             return cls.fit(target, kernel, network, values)
         losses = [target.metrics(scores, values)["valid_loss"] for scores in (kernel, network)]
         parts = np.stack([kernel, network])
-        scale = float(_weights(target, parts, values, np.array([1.0, 0.0]))[0])
+        scale = float(_weights(target, parts, values, np.array([1.0, 0.0]), len(values))[0])
         spreads = scale * _spread(kernel), _spread(network)
         if not spreads[0]:  # the kernel machine learned nothing
             return cls(0.0, 1.0, 0.0, losses[1], *losses)
@@ -192,9 +197,9 @@ def _weights(
     parts: NDArray[np.float64],
     values: NDArray[Any],
     prior: NDArray[np.float64],
+    count: int,
 ) -> NDArray[np.float64]:
     """Return the weights ``(2,)`` that minimize the penalized loss; 0 where the prior is 0."""
-    count = len(values)
 
     def loss(weights: NDArray[np.float64]) -> float:
         scores = np.tensordot(weights, parts, 1)

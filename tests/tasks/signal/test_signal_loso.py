@@ -20,6 +20,7 @@ import pytest
 from representer.data.signals import standardization, synthetic_recordings
 from representer.errors import ArgumentError, DataError, Interrupted
 from representer.estimators import SignalClassifier, kernel_selection
+from representer.estimators.pool import Pool
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
 from representer.tasks.signal import signal_fold, signal_processes
@@ -128,8 +129,11 @@ def test_kernel_and_weights_are_fitted_without_the_test_subject(drawn, tmp_path,
     assert np.array_equal(again[0].probabilities, result.probabilities)
 
 
-def test_the_cross_validation_of_a_fold_leaves_out_subjects(drawn, tmp_path, monkeypatch):
-    seen, splits_of = [], kernel_selection.splits_of
+def test_a_fold_counts_subjects_in_its_cross_validation_and_weights(drawn, tmp_path, monkeypatch):
+    seen, splits_of, counted, find = [], kernel_selection.splits_of, [], Pool.fit.__func__
+    monkeypatch.setattr(
+        Pool, "fit", classmethod(lambda cls, *own: counted.append(own[-1]) or find(cls, *own))
+    )
 
     def recorded(target, values, groups):
         seen.append((values, groups))
@@ -143,6 +147,7 @@ def test_the_cross_validation_of_a_fold_leaves_out_subjects(drawn, tmp_path, mon
     of_train = np.isin(drawn.subjects, job.fold.train)
     assert groups.tolist() == drawn.subjects[of_train].tolist()
     assert values.tolist() == drawn.labels[of_train].tolist()
+    assert counted == [len(job.fold.valid)]
 
 
 def test_a_fold_predicts_with_its_best_weights_on_windows_standardized_as_in_training(

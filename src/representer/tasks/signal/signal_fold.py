@@ -167,7 +167,8 @@ def train_fold(run: RunFolder, job: FoldJob, data: SignalData, *, verbose: int =
     training = fit_parts(
         estimator, run, estimator.new_network(job.seed) if estimator.has_network else None,
         {name: (list(own.signals), own.labels) for name, own in parts.items()}, job.seed,
-        groups=train.subjects, settings=lambda trainer: settings,
+        groups={name: own.subjects for name, own in parts.items()},
+        settings=lambda trainer: settings,
         reading=reading_of(job.config) | asdict(form),
     )  # fmt: skip
     return TrainedFold(estimator, rows, training)
