@@ -177,19 +177,18 @@ class SupervisedEstimator(Estimator):
             groups = None if groups is None else groups[rows]
             if isinstance(self.target_, Numbers) and not start:  # its means are learned
                 self.target_ = self._find_target(values[:, 0] if self.target_.is_single else values)
-        train, valid = (objects, values), ([], values[:0])
+        parts |= {"train": (objects, values), "valid": ([], values[:0])}
         known = {} if groups is None else {"train": groups}
         if validation is not None:
             targets = self.target_.encode(as_sequence(validation[1]))
-            valid = self._objects(validation[0]), targets
-            require_same_length(*valid)
+            parts["valid"] = self._objects(validation[0]), targets
+            require_same_length(*parts["valid"])
         elif self.valid_fraction:
             rows, held_out = divide(self.target_, values, groups, self.valid_fraction, seed)
-            train, valid = divided(rows, held_out)
+            parts["train"], parts["valid"] = divided(rows, held_out)
             if groups is not None:
                 known = {"train": groups[rows], "valid": groups[held_out]}
-        self.inputs_ = start.inputs_ if start else self._learn_inputs(train[0], seed)
-        parts |= {"train": train, "valid": valid}
+        self.inputs_ = start.inputs_ if start else self._learn_inputs(parts["train"][0], seed)
         network = self.new_network(seed) if self.has_network else None
         start_from(start, network, str(self.warm_start))
         fit_parts(self, UnsavedRun(), network, parts, seed, groups=known)
