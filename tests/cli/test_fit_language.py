@@ -132,6 +132,7 @@ def test_words_of_a_prompt_that_are_unknown_are_named_and_nothing_is_lost(run, s
         (["-n", "0"], "--tokens is 0; expected a positive integer"),
         (["--temperature", "-1"], "--temperature is -1.0; expected 0 or more"),
         (["--top-p", "0"], "--top-p is 0.0; expected above 0 and up to 1"),
+        (["--device", "gpu"], "--device is 'gpu'; expected auto, cpu, cuda, cuda:N or mps"),
     ],
 )
 def test_how_to_draw_is_checked_before_anything_is_written(run, spoken, words, message):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from cli.conftest import TINY
 from representer import estimators
@@ -107,6 +108,23 @@ def test_a_column_that_would_be_there_twice_is_refused(run, trained, tmp_path):
     assert outcome.code == 2
     assert "column 'prediction'" in outcome.error
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_device_that_the_machine_does_not_have_is_refused_as_in_fit(
+    run, trained, table, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    expected = "error: --device is 'cuda'; expected auto or cpu"
+    fit = run("fit", "text", table, "--out", tmp_path / "run", *TINY, "--device", "cuda")
+    assert (fit.code, fit.error.startswith(expected)) == (2, True)
+    for command in ("predict", "evaluate", "explain"):
+        refused = run(command, trained, table, "--device", "cuda")
+        assert (refused.code, refused.error) == (fit.code, fit.error), command
+        on_cpu, usual = (
+            run(command, trained, table, *words) for words in (["--device", "cpu"], [])
+        )
+        assert on_cpu.code == 0
+        assert on_cpu.out == usual.out
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -83,7 +83,7 @@ def fit_toy(config: ToyConfig) -> None:
     (folder / "model.json").write_text(json.dumps({"task": "toy", "power": config.power}))
 
 
-def evaluate_toy(run: str, data: str, options: ToyOptions) -> dict[str, Any]:
+def evaluate_toy(run: str, data: str, options: ToyOptions, *, device: str) -> dict[str, Any]:
     power = json.loads(Path(run, "model.json").read_text())["power"]
     numbers = [float(line) for line in Path(data).read_text().split()]
     return {"mean": options.scale * sum(x**power for x in numbers) / len(numbers)}

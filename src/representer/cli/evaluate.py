@@ -18,4 +18,6 @@ def add_arguments(parser: Any) -> None:
 def run(arguments: Any) -> None:
     """Print the metrics as one JSON object, on the last line of stdout."""
     task, options = task_and_options(arguments, "evaluate")
-    print(json.dumps(task.function("evaluate")(arguments.run, arguments.data, *options)))
+    evaluate = task.function("evaluate")
+    metrics = evaluate(arguments.run, arguments.data, *options, device=arguments.device)
+    print(json.dumps(metrics))

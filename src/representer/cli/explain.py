@@ -27,9 +27,9 @@ def run(arguments: Any) -> None:
     for name in ("limit", "top"):
         if arguments[name] < 1:
             raise ArgumentError(name, arguments[name], "a positive integer")
-    amount = {"limit": arguments.limit, "top": arguments.top}
+    how = {name: arguments[name] for name in ("limit", "top", "device")}
     task, options = task_and_options(arguments, "explain")
     data = data_of(task, arguments)
-    entries = task.function("explain")(arguments.run, data, *options, **amount)
+    entries = task.function("explain")(arguments.run, data, *options, **how)
     as_text, styled = task.function("as_text"), sys.stdout.isatty()
     print("\n\n".join(as_text(entry, styled=styled) for entry in entries))

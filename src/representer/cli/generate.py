@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from representer.cli.parser import add_number
+from representer.cli.run_options import add_device
 from representer.printable import printable
 from representer.tasks.registry import task_of_run
 
@@ -27,11 +28,12 @@ def add_arguments(parser: Any) -> None:
         help="sample from the smallest set of tokens with this total probability (default: 1.0)",
     )  # fmt: skip
     add_number(parser, "--seed", 0, "random seed")
+    add_device(parser)
 
 
 def run(arguments: Any) -> None:
     """Print the prompt and its continuation, token by token as it is sampled."""
-    how = {name: arguments[name] for name in ("temperature", "top_p", "seed")}
+    how = {name: arguments[name] for name in ("temperature", "top_p", "seed", "device")}
     task = task_of_run(arguments.run, "generate")
     pieces = task.function("generate")(arguments.run, arguments.prompt, arguments.tokens, **how)
     is_terminal = sys.stdout.isatty()

@@ -22,4 +22,6 @@ def run(arguments: Any) -> None:
     """Write the rows of the input, in order, each with a prediction and its confidence."""
     task, options = task_and_options(arguments, "predict")
     data = data_of(task, arguments)
-    task.function("predict")(arguments.run, data, arguments.output, *options)
+    task.function("predict")(
+        arguments.run, data, arguments.output, *options, device=arguments.device
+    )

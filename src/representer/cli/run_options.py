@@ -26,8 +26,18 @@ def add_run_and_options(parser: Any, command: str) -> None:
         )  # fmt: skip
     else:
         parser.add_argument("data", type=str, help=described, metavar="DATA")
+    add_device(parser)
     for kind in _kinds(command):
         add_options(parser, kind, skip={action.dest for action in parser._actions})
+
+
+def add_device(parser: Any) -> None:
+    """Add the device of the network."""
+    parser.add_argument(
+        "--device", type=str, default="auto", metavar="DEVICE",
+        help="device of the network: cpu, cuda, cuda:1, mps; auto: CUDA if there is one "
+        "(default: auto)",
+    )  # fmt: skip
 
 
 def data_of(task: Task, arguments: Any) -> str | list[str]:

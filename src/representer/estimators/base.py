@@ -214,14 +214,20 @@ class Estimator(TrainingParameters, BaseEstimator, ABC):
         atomic.write_text(path, render(self._results_of(self, X, y, k, examples)))
 
     @classmethod
-    def load(cls, folder: str | Path) -> Self:
+    def load(cls, folder: str | Path, *, device: str = "cpu") -> Self:
         """Return the fitted estimator of a run folder.
 
+        Args:
+            folder: The folder that `save` or ``representer fit`` wrote.
+            device: Device of its network: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"``, or
+                ``"auto"``, a CUDA device if there is one.
+
         Raises:
+            ArgumentError: There is no such device.
             DataError: The folder holds no estimator of this class, or a damaged one.
             CheckpointError: Its weights are damaged.
         """
-        return saving.load(folder, cls)
+        return saving.load(folder, cls, device=device)
 
     def __sklearn_tags__(self) -> Tags:
         """Return scikit-learn's tags: X is no table of numbers."""
@@ -240,6 +246,14 @@ class Estimator(TrainingParameters, BaseEstimator, ABC):
     @property
     def _machines(self) -> list[Any]:
         return [one.machine for one in self.targets_ if one.machine is not None]
+
+    def _on_cpu(self) -> Self:
+        """Return the estimator with its network on the CPU, where it is explained in float64."""
+        if self.network_ is None or next(self.network_.parameters()).device.type == "cpu":
+            return self
+        one = copy.copy(self)
+        one.network_ = copy.deepcopy(self.network_).cpu()
+        return one
 
     def _check_parameters(self) -> None:
         """Check every parameter, after replacing NumPy's numbers, as of a grid, by Python's."""

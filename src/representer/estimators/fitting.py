@@ -163,7 +163,7 @@ def outputs_of(
     for start in range(0, len(order), EVALUATION_BATCH):
         arguments = inputs.collate([encoded[i] for i in order[start : start + EVALUATION_BATCH]])
         moved = [x.to(device) if isinstance(x, Tensor) else x for x in arguments]
-        parts.append(network(*moved).double().cpu().numpy())
+        parts.append(network(*moved).cpu().double().numpy())
         check()
     joined = np.concatenate(parts, axis=-2)
     result = np.empty_like(joined)

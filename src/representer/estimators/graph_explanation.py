@@ -57,8 +57,6 @@ def walk_sum(model: GraphEnsemble, graph: Any, width: int, output: int) -> WalkS
     graph.x = graph.x.double()
     if graph.edge_attr is not None:
         graph.edge_attr = graph.edge_attr.double()
-    device = next(model.parameters()).device
-    graph = graph.to(device)
     outputs = model(graph.x, graph.edge_index, graph.edge_attr)[:, 0, :width]
     scores = centered(outputs.T)[output]
     members = [cast(GraphRegressor, member) for member in model.members]

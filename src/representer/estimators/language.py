@@ -191,7 +191,8 @@ class LanguageModel(LanguageEstimator):
         Raises:
             KindError: The cell has no contributions, or the model has `cutoffs`.
         """
-        return [self._explained(ids, k) for ids in self._encoded(X)]
+        here = self._on_cpu()
+        return [here._explained(ids, k) for ids in self._encoded(X)]
 
     def log_likelihood(self, tokens: Tensor) -> float:
         """Return the mean log-probability of each of a text's tokens ``(N,)`` but the first."""

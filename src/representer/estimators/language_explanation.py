@@ -42,7 +42,7 @@ def explain_next(
         )
     layers = require_layers(model.layers, model.config.cell)
     exact = copy.deepcopy(model).double()
-    tokens = torch.tensor(ids, device=exact.embedding.weight.device)
+    tokens = torch.tensor(ids)
     logits = centered(exact.output(exact(tokens[:, None]).features[-1, 0]))
     sizes = [units for _, units in model.config.layer_sizes]
     weights = [exact.embedding.weight.new_zeros(len(ids), units) for units in sizes]

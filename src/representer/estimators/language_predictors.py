@@ -52,7 +52,7 @@ class NetworkPredictor:
             result = self.network(tokens[:, None], state)
             logs = self.network.output.log_probabilities(result.features[rows, 0])
             state = result.state
-        return logs.double().cpu(), detached(state)
+        return logs.cpu().double(), detached(state)
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def explanations_of(
     """
     names = (classes_of(estimator.target_) or [[]])[0]
     first = f"{targets[0]}: " if len(targets) > 1 else ""
-    entries = []
+    estimator, entries = estimator._on_cpu(), []
     for i, explanation in enumerate(estimator.explain(objects, top)):
         entry = explanation.entry(noun, numbers[i], first + shown(predictions[0], i, names))
         entries.append(entry | estimator._explanation_details(objects[i], explanation))

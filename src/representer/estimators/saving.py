@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from torch import nn
 
 from representer import __version__
+from representer.devices import require_device
 from representer.errors import DataError
 from representer.estimators.classes import Classes, ClassTable
 from representer.estimators.targets import Numbers, Target
 from representer.installed import installed
 from representer.models import to_dict
+from representer.printable import say
 from representer.storage.fields import from_values
 from representer.storage.files import parse_json
 from representer.storage.run_files import MODEL, WEIGHTS, RunFiles
 from representer.storage.run_folder import RunFolder
 from representer.training.metrics_log import METRICS_JSONL, as_jsonl
+from representer.training.workers import report_device
 
 if TYPE_CHECKING:
     from representer.estimators.base import Estimator
@@ -92,17 +95,22 @@ def describe(
     run.write_json(MODEL, asdict(saved))
 
 
-def load(folder: str | Path, kind: type[Kind] | None = None) -> Kind:
+def load(folder: str | Path, kind: type[Kind] | None = None, *, device: str = "cpu") -> Kind:
     """Return the fitted estimator of a run folder.
 
     Args:
         folder: The folder that `save` or ``representer fit`` wrote.
         kind: Its class; None takes the one that was saved.
+        device: Device of its network: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"``, or
+            ``"auto"``, a CUDA device if there is one.
 
     Raises:
+        ArgumentError: There is no such device.
         DataError: The folder holds no estimator, one of another class, or a damaged one.
         CheckpointError: Its weights are damaged.
     """
+    place = require_device(device)
+    report_device(place, say)
     files = RunFiles(folder)
     saved, own = _read_class(files, kind)
     lists = {k: tuple(v) for k, v in saved.parameters.items() if isinstance(v, list)}
@@ -117,7 +125,7 @@ def load(folder: str | Path, kind: type[Kind] | None = None) -> Kind:
     if estimator.has_network:
         config = files.parsed(MODEL, lambda: estimator._read_config(saved.network))
         files.parsed(MODEL, lambda: estimator._require_sizes(config))
-        network = files.load_model(lambda: own._make(config))
+        network = files.load_model(lambda: own._make(config)).to(place)
     lines = files.bytes(METRICS_JSONL).splitlines()
     estimator.history_ = files.parsed(METRICS_JSONL, lambda: [parse_json(line) for line in lines])
     estimator.network_ = network

@@ -54,7 +54,7 @@ def filter_sum(model: SignalClassifier, signal: Tensor, label: int) -> Explained
     x = signal[:, skipped:].T
     steps = len(x) // config.stride
     row, *of_powers = centered(exact.head.weight)[label].split(config.hidden_size)
-    weights = torch.zeros(steps, config.hidden_size, dtype=torch.float64, device=row.device)
+    weights = torch.zeros(steps, config.hidden_size, dtype=torch.float64)
     weights[:] = row / steps
     if config.pooling == "last":
         weights[:-1], weights[-1] = 0.0, row

@@ -208,13 +208,13 @@ class SupervisedEstimator(Estimator):
         check_is_fitted(self)
         objects = self._objects(X)
         scale, offset = self.target_.unit
-        explanations = []
-        for one, prediction in zip(objects, self.predict(objects), strict=True):
-            ((scores, _), *_) = self._moments([one])
+        here, explanations = self._on_cpu(), []
+        for one, prediction in zip(objects, here.predict(objects), strict=True):
+            ((scores, _), *_) = here._moments([one])
             output = int(scores[0].argmax())
             score, constant, parts = self.pool_.explain(
                 lambda: self._explain_kernel(one, output),  # noqa: B023  (called at once)
-                lambda: self._explain_network(one, output),  # noqa: B023
+                lambda: here._explain_network(one, output),  # noqa: B023
             )
             scaled = [part._replace(contribution=part.contribution * scale) for part in parts]
             ordered = tuple(sorted(scaled, key=lambda part: -abs(part.contribution)))

@@ -5,7 +5,6 @@ See `text_explanation` for the score that the contributions sum to.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +56,7 @@ def _inside(estimator: TextNetwork, text: str, top: int) -> dict[str, Any]:
     """Return the units with the largest contributions, or the steps and their gates."""
     words = estimator.inputs_.words(text)
     ids = torch.tensor(estimator.inputs_.vocabulary.encode(words))
-    network = copy.deepcopy(estimator.network_).cpu()  # after training it may be on a GPU
+    network = estimator.network_
     with torch.no_grad():
         x = network.embedding(ids)
         evidence = evidence_of(network, ids)

@@ -73,7 +73,6 @@ def ngram_sum(model: TextModel, ids: Sequence[int], output: int | None = None) -
     Raises:
         KindError: If the output of the cell is not a sum over the words.
     """
-    model = copy.deepcopy(model).cpu()  # after training it may be on a GPU
     layers, tokens = layers_of(model), torch.tensor(ids)
     exact = copy.deepcopy(model).double()
     with torch.no_grad():

@@ -11,6 +11,7 @@ from typing import Any
 from representer.data.tables import left_out
 from representer.errors import ArgumentError, DataError
 from representer.estimators import saving
+from representer.estimators.parameters import AUTO
 from representer.estimators.results import (
     classes_of,
     explanations_of,
@@ -67,13 +68,17 @@ class EstimatorUse:
     adapted: Callable[[Any, Any, Any], Objects] = lambda estimator, form, objects: objects
     figures: Callable[..., dict[str, Any]] = lambda form, objects, values, predictions: {}
 
-    def evaluate(self, run: str | Path, data: str | Path, options: Any) -> dict[str, Any]:
+    def evaluate(
+        self, run: str | Path, data: str | Path, options: Any, *, device: str = AUTO
+    ) -> dict[str, Any]:
         """Evaluate a trained model on labeled objects.
 
         Raises:
             DataError: They cannot be used, for example for an unknown label.
         """
-        estimator, form, objects = self.opened(run, data, options, require_labels=True)
+        estimator, form, objects = self.opened(
+            run, data, options, device=device, require_labels=True
+        )
         objects.say_notes()
         target = estimator.target_
         if len(objects.columns) != (count := len(columns_of(target))):
@@ -88,7 +93,13 @@ class EstimatorUse:
         return about | ({"targets": figures} if objects.targets else figures) | more
 
     def predict(
-        self, run: str | Path, data: Inputs, output: str | Path | None, options: Any
+        self,
+        run: str | Path,
+        data: Inputs,
+        output: str | Path | None,
+        options: Any,
+        *,
+        device: str = AUTO,
     ) -> None:
         """Write the rows of the input, in order, or the number of each object, with predictions.
 
@@ -100,7 +111,7 @@ class EstimatorUse:
         """
         if output is not None:
             check_output(Path(output), Path(data) if isinstance(data, str | Path) else None)
-        estimator, objects = self._to_predict(run, data, options)
+        estimator, objects = self._to_predict(run, data, options, device)
         predictions = self._checked(run, estimator, objects)
         added, rows = added_columns(objects, predictions, classes_of(estimator.target_))
         table = objects.table
@@ -119,7 +130,14 @@ class EstimatorUse:
         write_table(output, as_csv([[*columns, *added], *body]))
 
     def explain(
-        self, run: str | Path, data: Inputs, options: Any, *, limit: int, top: int
+        self,
+        run: str | Path,
+        data: Inputs,
+        options: Any,
+        *,
+        limit: int,
+        top: int,
+        device: str = AUTO,
     ) -> list[dict[str, Any]]:
         """Explain the predictions for the first objects.
 
@@ -129,7 +147,7 @@ class EstimatorUse:
             DataError: The objects cannot be used.
             KindError: The model has no exact contributions, with the reason.
         """
-        estimator, objects = self._to_predict(run, data, options)
+        estimator, objects = self._to_predict(run, data, options, device)
         first = objects.subset(range(min(limit, len(objects))))
         entries = self.entries(run, estimator, first, top)
         write_explanations(run, entries)
@@ -148,20 +166,28 @@ class EstimatorUse:
         return entries
 
     def opened(
-        self, run: str | Path, data: Inputs, options: Any, *, require_labels: bool = False
+        self,
+        run: str | Path,
+        data: Inputs,
+        options: Any,
+        *,
+        device: str,
+        require_labels: bool = False,
     ) -> tuple[Any, Any, Any]:
         """Return the estimator of a run, the form of its data, and objects as it takes them."""
         is_path = isinstance(data, str | Path)
-        estimator, reading, form = self._load(run, options, is_path=is_path)
+        estimator, reading, form = self._load(run, options, device, is_path=is_path)
         if not is_path:
             return estimator, form, self.strings(data, self.noun, reading)
         kind = {"is_regression": isinstance(estimator.target_, Numbers)}
         read = self.read(data, **reading, **kind, require_labels=require_labels)
         return estimator, form, self.adapted(estimator, form, read)
 
-    def _to_predict(self, run: str | Path, data: Inputs, options: Any) -> tuple[Any, Objects]:
+    def _to_predict(
+        self, run: str | Path, data: Inputs, options: Any, device: str
+    ) -> tuple[Any, Objects]:
         """Return the estimator of a run, and the objects that it can predict."""
-        estimator, _, objects = self.opened(run, data, options)
+        estimator, _, objects = self.opened(run, data, options, device=device)
         objects = objects.usable(lambda one: self.reason(estimator, None, one), self.noun)
         for line in (*objects.notes, left_out(objects.dropped)):
             if line:
@@ -169,7 +195,7 @@ class EstimatorUse:
         return estimator, objects
 
     def _load(
-        self, run: str | Path, options: Any, *, is_path: bool = True
+        self, run: str | Path, options: Any, device: str, *, is_path: bool = True
     ) -> tuple[Any, dict[str, Any], Any]:
         """Return the estimator of a run, and how to read data: as in training, unless options say.
 
@@ -178,9 +204,10 @@ class EstimatorUse:
 
         Raises:
             DataError: The run is damaged.
-            ArgumentError: A required option of reading is neither given nor known to the run.
+            ArgumentError: There is no such device, or a required option of reading is neither given
+                nor known to the run.
         """
-        estimator: Any = saving.load(run)
+        estimator: Any = saving.load(run, device=device)
         files, given = RunFiles(run), asdict(options)
         usual = {one.name: one.default for one in fields(self.reading)}
         saved = saving.read_description(files).reading

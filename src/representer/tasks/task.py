@@ -34,8 +34,9 @@ class Task:
         defaults: From the given options to the defaults of a preset, the demo or a cell.
         options: Dataclasses with the options of ``evaluate``, ``predict`` and ``explain``; a task
             lacks the commands that it does not list.
-        functions: ``fit(config)``, ``evaluate(run, data, *options)``,
-            ``predict(run, data, output, *options)``, ``explain(run, data, *options, limit, top)``,
+        functions: ``fit(config)``, ``evaluate(run, data, *options, device)``,
+            ``predict(run, data, output, *options, device)``,
+            ``explain(run, data, *options, limit, top, device)``,
             ``as_text(entry, styled)`` of an explained row, and, where models can be compared,
             ``comparison(config, splits, variants)``, see `tasks.comparison`.
         packages: Optional packages that they need.

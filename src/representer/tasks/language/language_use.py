@@ -19,6 +19,7 @@ from representer.estimators.continuous_cache import (
 from representer.estimators.dynamic_evaluation import dynamic_evaluation
 from representer.estimators.language_parameters import Adaptation
 from representer.estimators.language_predictors import figures
+from representer.estimators.parameters import AUTO
 from representer.printable import say
 from representer.report.results import Predictions
 from representer.storage.run_files import require_finite
@@ -39,9 +40,9 @@ class LanguageUse(EstimatorUse):
     """`predict` and `explain` of the next token after a line."""
 
     def _load(
-        self, run: str | Path, options: Any, *, is_path: bool = True
+        self, run: str | Path, options: Any, device: str, *, is_path: bool = True
     ) -> tuple[LanguageModel, dict[str, Any], None]:
-        estimator = LanguageModel.load(run)
+        estimator = LanguageModel.load(run, device=device)
         return estimator, {"encoding": estimator.encoding}, None
 
     def _predictions(
@@ -57,7 +58,11 @@ class LanguageUse(EstimatorUse):
 
 
 def evaluate(
-    run: str | Path, data: str | Path, adaptation: Adaptation | None = None
+    run: str | Path,
+    data: str | Path,
+    adaptation: Adaptation | None = None,
+    *,
+    device: str = AUTO,
 ) -> dict[str, Any]:
     """Test a trained language model on another text.
 
@@ -65,6 +70,7 @@ def evaluate(
         run: The run folder.
         data: The text file.
         adaptation: Options of adapting to the text; none by default.
+        device: Device of the network, see `estimators.load`.
 
     Returns:
         Tokens, loss in nats per token, perplexity, bits per character where tokens are characters,
@@ -74,7 +80,7 @@ def evaluate(
     Raises:
         DataError: If the text cannot be used.
     """
-    estimator = LanguageModel.load(run)
+    estimator = LanguageModel.load(run, device=device)
     inputs = estimator.inputs_
     tokens = inputs.encode(text_lines(data, estimator.encoding))
     if len(tokens) < 2:
@@ -106,12 +112,19 @@ def _losses(estimator: LanguageModel, tokens: Tensor, chosen: Adaptation) -> dic
 
 
 def generate(
-    run: str | Path, prompt: str, tokens: int, *, temperature: float, top_p: float, seed: int
+    run: str | Path,
+    prompt: str,
+    tokens: int,
+    *,
+    temperature: float,
+    top_p: float,
+    seed: int,
+    device: str = AUTO,
 ) -> Iterator[str]:
     """Return the continuation of a prompt, piece by piece as it is sampled."""
     if tokens < 1:
         raise ArgumentError("tokens", tokens, "a positive integer")
-    model = LanguageModel.load(run)
+    model = LanguageModel.load(run, device=device)
     return model.stream(prompt, tokens, temperature, top_p=top_p, random_state=seed)
 
 

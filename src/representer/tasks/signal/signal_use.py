@@ -17,6 +17,7 @@ from representer.data.tables import Grid
 from representer.errors import KindError
 from representer.estimators import SignalClassifier
 from representer.estimators.fitting import restored_state
+from representer.estimators.parameters import AUTO
 from representer.estimators.results import classes_of
 from representer.models import SignalStream
 from representer.printable import say
@@ -114,6 +115,8 @@ def predict(
     output: str | Path | None,
     options: SignalReading,
     streaming: Streaming,
+    *,
+    device: str = AUTO,
 ) -> None:
     """Write the class and the probabilities of every window, with its subject and number.
 
@@ -125,6 +128,7 @@ def predict(
         streaming: With ``stream``, read each window stride by stride and write a row for each
             stride, with the time in seconds at which the network's prediction is available; the
             time per step is printed on stderr.
+        device: Device of the network, see `estimators.load`.
 
     Raises:
         DataError: If the recordings or the path of the output cannot be used.
@@ -132,10 +136,10 @@ def predict(
         KindError: If the model has no network, with ``stream``.
     """
     if not streaming.stream:
-        return USE.predict(run, data, output, options)
+        return USE.predict(run, data, output, options, device=device)
     if output is not None:
         check_output(Path(output), Path(data))
-    estimator, form, windows = USE.opened(run, data, options)
+    estimator, form, windows = USE.opened(run, data, options, device=device)
     if not estimator.has_network:
         expected = "a model with a network, since a kernel compares whole windows"
         raise KindError("the run", "one of a kernel machine alone", expected)
@@ -170,7 +174,7 @@ def _streamed(
             for start in range(first, signals.shape[2], stride):
                 samples = window[:, start : start + stride]
                 before = time.perf_counter()
-                chances = reader.step(samples)
+                chances = reader.step(samples).cpu()
                 times.append(time.perf_counter() - before)
                 yield row, (start + stride) / recordings.sampling_rate, chances.double().numpy()
     half, most = (1e3 * float(np.percentile(times, q)) for q in (50, 95))

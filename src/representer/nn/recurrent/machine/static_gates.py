@@ -72,7 +72,7 @@ class StaticGates(nn.Module):
 
     def _fill(self) -> None:
         with torch.no_grad():
-            self.values.copy_(self.values.new_tensor(self.start)[:, None])
+            self.values.copy_(torch.tensor(self.start, dtype=self.values.dtype)[:, None])
 
     def forward(self) -> Tensor:
         """Return σ_i² and σ_f² ``(2, H)``."""

@@ -1,0 +1,131 @@
+"""Train and use every estimator on a device whose tensors mix with no others; run as a script.
+
+The device computes on the CPU, but its tensors are of another device to torch: an operation that
+gets one of them and one of the CPU fails, as on a GPU. Only scalars and copies may mix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+import representer.estimators.saving
+import representer.training.workers
+from representer.estimators import (
+    LanguageModel,
+    MoleculeClassifier,
+    SignalClassifier,
+    TextClassifier,
+    load,
+)
+
+_setup_privateuseone_for_python_backend("other")
+torch.__future__.set_swap_module_params_on_conversion(True)  # the optimizer knows the parameters
+OTHER = torch.device("other:0")
+ATEN = torch.ops.aten
+MIXING = (  # indices may be on the CPU
+    ATEN._to_copy.default, ATEN.copy_.default, ATEN.index.Tensor, ATEN.index_put_.default,
+    ATEN._index_put_impl_.default,
+)  # fmt: skip
+
+
+class OtherTensor(Tensor):
+    """A tensor of the other device, with its values on the CPU."""
+
+    on_cpu: Tensor
+
+    @staticmethod
+    def __new__(cls, on_cpu: Tensor) -> OtherTensor:
+        made = Tensor._make_wrapper_subclass(
+            cls, on_cpu.shape, strides=on_cpu.stride(), storage_offset=on_cpu.storage_offset(),
+            dtype=on_cpu.dtype, device=OTHER,
+        )  # fmt: skip
+        made.on_cpu = on_cpu
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _run(func, args, kwargs or {})
+
+
+class OtherDevice(TorchDispatchMode):
+    """Makes tensors on the device."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _run(func, args, kwargs or {})
+
+
+def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    tensors = [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)]
+    there = [isinstance(one, OtherTensor) for one in tensors]
+    mixed = [one for one, is_there in zip(tensors, there, strict=True) if one.ndim and not is_there]
+    if any(there) and mixed and func not in MIXING:
+        raise RuntimeError(f"{func} has tensors of two devices")
+    is_result_there = there[0] if func in MIXING else any(there)
+    if (device := kwargs.get("device")) is not None:
+        is_result_there = torch.device(device).type == OTHER.type
+        kwargs = {**kwargs, "device": "cpu", "pin_memory": False}
+    unwrapped = tree_map(lambda x: x.on_cpu if isinstance(x, OtherTensor) else x, (args, kwargs))
+    result = func(*unwrapped[0], **unwrapped[1])
+    alias = func._schema.returns[0].alias_info if func._schema.returns else None
+    if alias is not None and alias.is_write:
+        return args[0] if args else kwargs["out"]
+    wrap = is_result_there and func is not ATEN._local_scalar_dense.default
+    return tree_map(lambda x: OtherTensor(x) if wrap and isinstance(x, Tensor) else x, result)
+
+
+TEXTS = ["good film of a day", "bad film", "good play", "bad play today"] * 5
+LABELS = ["+", "-"] * 10
+SMILES = ["CCO", "CCN", "CCC", "CNC"] * 5
+SIGNALS = np.random.default_rng(0).normal(size=(20, 3, 40))
+USUAL: dict[str, Any] = {"epochs": 1, "random_state": 0, "verbose": 0, "answer": "network"}
+CASES: tuple[tuple[Callable[..., Any], dict[str, Any], Any, Any, Any], ...] = (
+    (TextClassifier, {"dropout": 0.0}, TEXTS, LABELS, TEXTS[:3]),
+    (TextClassifier, {"cell": "string-kernel", "dropout": 0.0}, TEXTS, LABELS, TEXTS[:3]),
+    (SignalClassifier, {"sampling_rate": 100, "dropout": 0.0}, SIGNALS, LABELS, SIGNALS[:3]),
+    (MoleculeClassifier, {}, SMILES, LABELS, SMILES[:3]),
+    (
+        LanguageModel,
+        {"cell": "string-kernel", "hidden_size": 8, "unroll": 10, "batch_size": 2},
+        "the cat sat on the mat . " * 40, None, ["the cat", "the mat"],
+    ),
+)  # fmt: skip
+
+
+def main() -> None:
+    """Compare training, saving, loading, predictions and explanations with those of the CPU."""
+    import tempfile
+
+    representer.training.workers.require_device = lambda name, processes=1: _device(name)
+    representer.estimators.saving.require_device = _device
+    with OtherDevice(), tempfile.TemporaryDirectory() as folder:
+        for k, (kind, options, X, y, some) in enumerate(CASES):
+            estimators = [
+                kind(**USUAL | options, device=device).fit(X, y) for device in ("cpu", "cuda")
+            ]
+            estimators[1].save(f"{folder}/{k}")
+            estimators.append(load(f"{folder}/{k}", device="cuda"))
+            places = [str(next(one.network_.parameters()).device) for one in estimators]
+            assert places == ["cpu", "other:0", "other:0"], places
+            expected = estimators[0].predict_proba(some)
+            for one in estimators[1:]:
+                np.testing.assert_allclose(one.predict_proba(some), expected, atol=1e-5)
+                for own, known in zip(one.explain(some), estimators[0].explain(some), strict=True):
+                    assert abs(own.score - known.score) < 1e-4
+                one.report(f"{folder}/report.html", some if y is not None else X)
+    print("ok")
+
+
+def _device(name: str) -> torch.device:
+    return torch.device("cpu") if name == "cpu" else OTHER
+
+
+if __name__ == "__main__":
+    main()
