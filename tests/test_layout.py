@@ -27,6 +27,7 @@ COVERED_BY = {
         "ops/walk_rounds/triton", "ops/rkm_scan/triton", "ops/rkm_scan/whole",
         "ops/rkm_scan/pointwise", "ops/rkm_scan/stationary",
     ),
+    "tests/cli/test_drift.py": ("tasks/estimator_drift",),
     "tests/kernels/test_gram_file.py": ("kernels/gram_journal",),
     "tests/kernels/test_string_kernel.py": ("kernels/sequence_kernel",),
     "tests/kernels/test_subtree_kernel.py": ("kernels/color_counts", "kernels/subtree_names"),

@@ -13,7 +13,6 @@ from tests.cli.conftest import TINY, write_table
 from tests.cli.test_fit_graph import chains
 from tests.cli.test_fit_molecule import write_molecules
 
-from representer.cli.compare import with_task
 from representer.tasks.estimator_comparison import EstimatorComparison
 from representer.tasks.estimator_objects import Objects
 from representer.tasks.graph.graph_flow import FLOW
@@ -220,42 +219,3 @@ def test_options_out_of_their_range_are_refused(run, table, tmp_path, words, err
     assert outcome.code == 2
     assert error in outcome.error
     assert not (tmp_path / "out").exists()
-
-
-FILES = {
-    "reviews.csv": ("text,label\n", "text"),
-    "solubility.csv": ("SMILES,logS\n", "molecule"),
-    "solubility.tsv": ("id\tsmiles\n", "molecule"),
-    "graphs.jsonl": ('{"nodes": [], "edges": []}\n', "graph"),
-    "reviews.jsonl": ('{"text": "a", "label": 1}\n', "text"),
-    "molecules.jsonl": ('{"smiles": "C", "y": 1}\n', "molecule"),
-    "story.txt": ("Once\n", "language"),
-    "eeg.npz": ("", "signal"),
-    "mutag/MUTAG_graph_indicator.txt": ("1\n", "graph"),
-    "recordings/a.edf": ("", "signal"),
-    "corpus/train.txt": ("a\n", "language"),
-}
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_the_task_follows_from_the_data(tmp_path, name):
-    content, task = FILES[name]
-    path = tmp_path / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(content)
-    data = path.parent if "/" in name else path
-    words = [str(data), "--splits", "3"]
-    assert with_task(words) == [task, *words]
-    assert with_task(["text", *words]) == ["text", *words]
-    assert with_task([*words, "--kind", "graph"]) == ["graph", *words]
-    assert with_task(["--kind=graph", *words]) == ["graph", *words]
-
-
-def test_options_that_only_one_task_has_name_it(tmp_path):
-    path = tmp_path / "table.csv"
-    path.write_text("smiles,name\n")
-    for words, task in (
-        (["--text", "name", "--kind", "regression"], "text"),
-        (["--smiles=name"], "molecule"),
-    ):
-        assert with_task([str(path), *words])[0] == task

@@ -23,7 +23,7 @@ from representer.tasks.task import Task
 
 every_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 ARGUMENTS = {"evaluate": ["run", "data"], "predict": ["run", "data", "output"],
-             "generate": ["run", "prompt", "tokens"]}  # fmt: skip
+             "generate": ["run", "prompt", "tokens"], "drift": ["first", "second"]}  # fmt: skip
 
 
 @every_task

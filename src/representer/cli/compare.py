@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
-from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from representer.cli.errors import UsageError
 from representer.cli.parser import add_number, add_options
-from representer.errors import ArgumentError, DataError
+from representer.errors import ArgumentError
 from representer.tasks.registry import TASKS
 from representer.tasks.task import Task
 
 TEST_FRACTION = 0.2  # a tenth of a small table is too little to tell models apart
 _SET_HERE = ("out", "resume", "answer", "conformal", "jobs", "folds", "test_subjects")
-_SUFFIXES = {
-    ".npz": "signal", ".mat": "signal", ".fif": "signal", ".edf": "signal", ".txt": "language",
-}  # fmt: skip
 
 
 class Compare:
@@ -92,67 +86,3 @@ class Compare:
 def command(name: str) -> Compare:
     """Return the command ``compare TASK``."""
     return Compare(TASKS[name.split()[1]])
-
-
-def with_task(words: Sequence[str]) -> list[str]:
-    """Return the words after ``compare`` with the task in front.
-
-    The task is the first word, that of ``--kind``, the only one that has all given options, or
-    that of the data.
-
-    Raises:
-        UsageError: There is no task that has the options and the data.
-    """
-    if words[0] in TASKS:
-        return list(words)
-    for at, word in enumerate(words):
-        option, _, value = word.partition("=")
-        value = value or " ".join(words[at + 1 : at + 2])
-        if option == "--kind" and value in TASKS:
-            return [value, *words[:at], *words[at + (1 if "=" in word else 2) :]]
-    given = {word.partition("=")[0][2:].replace("-", "_") for word in words if word[:2] == "--"}
-    given -= {"splits", "cells", "jobs", "out", "config"}
-    known = [
-        name for name, task in TASKS.items() if given <= {one.name for one in fields(task.config)}
-    ]
-    if not known:
-        listed = ", ".join(TASKS)
-        raise UsageError(
-            f"no task has all of these options. Name the task, one of {listed}: "
-            f"representer compare TASK DATA [options]"
-        )
-    data = [word for word in words if word[:1] != "-" and Path(word).exists()]
-    found = task_of_data(Path((data or words)[0]))
-    return [found if found in known else known[0], *words]
-
-
-def task_of_data(path: Path) -> str:
-    """Return the task of a file or folder, by its name and its first line; "text" if in doubt."""
-    from representer.data.tables.source import COMPRESSIONS, physical_lines
-
-    if path.is_dir():
-        if any(path.glob("*_graph_indicator.txt*")):
-            return "graph"
-        is_signal = any(_SUFFIXES.get(one.suffix) == "signal" for one in path.iterdir())
-        return "signal" if is_signal else "language"
-    plain = path.with_suffix("") if path.suffix in COMPRESSIONS else path
-    if plain.suffix in _SUFFIXES:
-        return _SUFFIXES[plain.suffix]
-    try:
-        first = next(physical_lines(path), "")
-    except (DataError, OSError):
-        return "text"  # its reader says what is wrong, or reads Parquet
-    if plain.suffix == ".jsonl":
-        try:
-            keys = {key.lower() for key in json.loads(first)}
-        except (ValueError, TypeError, AttributeError):
-            return "text"
-        return "graph" if {"nodes", "edges"} & keys else _of_columns(keys)
-    cells = first.replace("\t", ",").split(",")
-    return _of_columns({cell.strip(' "\r\n').lower() for cell in cells})
-
-
-def _of_columns(names: set[str]) -> str:
-    from representer.data.molecules.table import SMILES_NAMES
-
-    return "molecule" if names & set(SMILES_NAMES) else "text"

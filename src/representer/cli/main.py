@@ -25,6 +25,11 @@ COMMANDS = {
         for name, task in TASKS.items()
         if "comparison" in task.functions
     },
+    **{
+        f"drift {name}": "representer.cli.drift"
+        for name, task in TASKS.items()
+        if "drift" in task.options
+    },
     "evaluate": "representer.cli.evaluate",
     "predict": "representer.cli.predict",
     "generate": "representer.cli.generate",
@@ -35,6 +40,7 @@ COMMANDS = {
     "reproduce": "representer.cli.reproduce",
     "bench": "representer.cli.bench",
 }
+WITHOUT_TASK = ("compare", "drift")  # their task may be that of the data
 
 
 class Command(Protocol):
@@ -106,10 +112,10 @@ def _run(words: list[str]) -> int:
 
 def _find_command(words: list[str]) -> tuple[str | None, list[str]]:
     """Split the words into the command's name and its arguments; None for the help of a group."""
-    if words[0] == "compare" and words[1:] and words[1] not in ("-h", "--help"):
-        from representer.cli.compare import with_task
+    if words[0] in WITHOUT_TASK and words[1:] and words[1] not in ("-h", "--help"):
+        from representer.cli.task_words import with_task
 
-        words = ["compare", *with_task(words[1:])]
+        words = [words[0], *with_task(words[0], words[1:])]
     for length in (2, 1):
         if " ".join(words[:length]) in COMMANDS:
             return " ".join(words[:length]), words[length:]

@@ -25,6 +25,7 @@ from representer.kernels.recurrent_kernel import RecurrentKernel
 from representer.kernels.string_kernel import StringKernel
 from representer.kernels.subtree_kernel import SubtreeKernel
 from representer.kernels.text_kernel import TextKernel
+from representer.kernels.two_sample import TwoSample, two_sample_test
 from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
 
 if TYPE_CHECKING:
@@ -53,8 +54,10 @@ __all__ = [
     "SubtreeKernel",
     "Sum",
     "TextKernel",
+    "TwoSample",
     "WeisfeilerLehmanKernel",
     "gram",
+    "two_sample_test",
 ]
 
 

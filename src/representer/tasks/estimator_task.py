@@ -25,6 +25,7 @@ from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
 from representer.tasks.baselines import Baseline
 from representer.tasks.estimator_data import Data, Split, are_fractions, divided, with_calibration
+from representer.tasks.estimator_drift import drift
 from representer.tasks.estimator_objects import Objects
 from representer.tasks.estimator_results import (
     Facts,
@@ -277,6 +278,13 @@ class EstimatorTask(EstimatorUse):
         closing = self.closing(self, run, trained)
         lines = summary(metrics), about, metrics["verdict"], closing
         return publish(run, metrics, details, lines)
+
+    def drift(
+        self, first: str, second: str, options: Any, *, permutations: int, limit: int, seed: int
+    ) -> dict[str, Any]:
+        """Compare the objects of two files; see `estimator_drift.drift`."""
+        chosen = {"permutations": permutations, "limit": limit, "seed": seed}
+        return drift(self, lambda *sets: self.classifier(), first, second, options, **chosen)
 
     def _estimator(self, kind: type[Any], config: Any, **resources: Any) -> Any:
         return kind(**parameters_of(config, kind) | resources)

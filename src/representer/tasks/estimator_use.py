@@ -55,6 +55,8 @@ class EstimatorUse:
         form: Dataclass of what a run says of its data besides the options of reading, if it does.
         adapted: From an estimator, the form of its data and objects to those that it takes.
         figures: From the form, objects, their encoded labels and predictions to more metrics.
+        group: What objects that resemble each other have in common: "subject".
+        groups: The group of each object, if there are groups.
     """
 
     noun: str
@@ -67,6 +69,8 @@ class EstimatorUse:
     form: type[Any] | None = None
     adapted: Callable[[Any, Any, Any], Objects] = lambda estimator, form, objects: objects
     figures: Callable[..., dict[str, Any]] = lambda form, objects, values, predictions: {}
+    group: str = ""
+    groups: Callable[[Any], Sequence[Any]] = lambda objects: ()
 
     def evaluate(
         self, run: str | Path, data: str | Path, options: Any, *, device: str = AUTO

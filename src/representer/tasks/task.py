@@ -17,7 +17,7 @@ READ = ("evaluate", "predict", "explain")  # commands that read data of a run
 
 def functions_in(module: str) -> dict[str, str]:
     """Return the functions of the usual commands in a module, by name, see `Task`."""
-    return {name: f"{module}:{name}" for name in ("fit", "comparison", *READ)}
+    return {name: f"{module}:{name}" for name in ("fit", "comparison", "drift", *READ)}
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,14 @@ class Task:
         noun: What its models are of, for messages: "texts".
         config: Dataclass with the options of ``fit``; ``data`` is positional.
         defaults: From the given options to the defaults of a preset, the demo or a cell.
-        options: Dataclasses with the options of ``evaluate``, ``predict`` and ``explain``; a task
-            lacks the commands that it does not list.
+        options: Dataclasses with the options of ``evaluate``, ``predict``, ``explain`` and
+            ``drift``; a task lacks the commands that it does not list.
         functions: ``fit(config)``, ``evaluate(run, data, *options, device)``,
             ``predict(run, data, output, *options, device)``,
             ``explain(run, data, *options, limit, top, device)``,
             ``as_text(entry, styled)`` of an explained row, and, where models can be compared,
-            ``comparison(config, splits, variants)``, see `tasks.comparison`.
+            ``comparison(config, splits, variants)``, see `tasks.comparison`, and
+            ``drift(first, second, *options, permutations, limit, seed)`` of two files.
         packages: Optional packages that they need.
         takes_strings: True if ``predict`` and ``explain`` take a list of strings as ``data``.
     """

@@ -114,7 +114,7 @@ FLOW = EstimatorTask(
     describe=describe,
 )
 fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain
-comparison = partial(EstimatorComparison.read, FLOW)
+comparison, drift = partial(EstimatorComparison.read, FLOW), FLOW.drift
 
 
 CANDIDATES = (0.1, 1.0, 10.0, 100.0)

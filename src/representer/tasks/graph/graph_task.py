@@ -42,7 +42,7 @@ GRAPH = Task(
     noun="graphs",
     config=GraphConfig,
     defaults=defaults_of,
-    options=dict.fromkeys(READ, (GraphReading,)),
+    options=dict.fromkeys((*READ, "drift"), (GraphReading,)),
     functions=functions_in("representer.tasks.graph.graph_flow")
     | {"as_text": "representer.tasks.estimator_explain:as_text"},
     packages=("accelerate", "safetensors", "scikit-learn", "torch_geometric", "jinja2"),

@@ -181,4 +181,4 @@ FLOW = EstimatorTask(
     split_by=split_by,
 )
 fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain
-comparison = partial(EstimatorComparison.read, FLOW)
+comparison, drift = partial(EstimatorComparison.read, FLOW), FLOW.drift

@@ -125,7 +125,7 @@ MOLECULE = Task(
     noun="molecules",
     config=MoleculeConfig,
     defaults=defaults_of,
-    options=dict.fromkeys(READ, (MoleculeReading,)),
+    options=dict.fromkeys((*READ, "drift"), (MoleculeReading,)),
     functions=functions_in(_HOME) | {"as_text": f"{_HOME}:as_text"},
     packages=(
         "accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2", "torch_geometric",

@@ -138,11 +138,13 @@ SIGNAL = Task(
         "evaluate": (SignalReading,),
         "predict": (SignalReading, Streaming),
         "explain": (SignalReading,),
+        "drift": (SignalReading,),
     },
     functions={
         "fit": f"{_HOME}.signal_fit:fit",
         "comparison": f"{_HOME}.signal_comparison:comparison",
         "evaluate": f"{_HOME}.signal_use:evaluate",
+        "drift": f"{_HOME}.signal_use:drift",
         "predict": f"{_HOME}.signal_use:predict",
         "explain": f"{_HOME}.signal_use:explain",
         "as_text": "representer.tasks.estimator_explain:as_text",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from representer.data.signals import Recordings, Standardization, cut
 from representer.data.tables import Grid
-from representer.errors import KindError
+from representer.errors import DataError, KindError
 from representer.estimators import SignalClassifier
 from representer.estimators.fitting import restored_state
 from representer.estimators.parameters import AUTO
@@ -23,6 +24,7 @@ from representer.models import SignalStream
 from representer.printable import say
 from representer.report.results import Predictions
 from representer.storage.run_files import require_finite
+from representer.tasks import estimator_drift
 from representer.tasks.estimator_objects import Objects
 from representer.tasks.estimator_use import EstimatorUse
 from representer.tasks.signal.signal_data import SignalForm, at_rate, read_given
@@ -105,8 +107,29 @@ USE = EstimatorUse(
     form=SignalForm,
     adapted=adapted,
     figures=figures,
+    group="subject",
+    groups=lambda windows: [windows.recordings.subjects[row] for row in windows.rows],
 )
 evaluate, explain = USE.evaluate, USE.explain
+
+
+def of_two_files(first: Windows, second: Windows) -> SignalClassifier:
+    """Return a classifier with the kernel of the windows of two files.
+
+    Raises:
+        DataError: The files differ in their channels, sampling rate or window length.
+    """
+    forms = [
+        (f"{', '.join(own.channels)}, {own.sampling_rate:g} Hz, {own.signals.shape[2]} samples")
+        for own in (first.recordings, second.recordings)
+    ]
+    if forms[0] != forms[1]:
+        problem = f"the windows have {forms[1]}; those of {first.source} have {forms[0]}"
+        raise DataError(problem, file=second.source, fix="Convert one of the files.")
+    return SignalClassifier(sampling_rate=first.recordings.sampling_rate)
+
+
+drift = partial(estimator_drift.drift, USE, of_two_files)
 
 
 def predict(

@@ -238,4 +238,4 @@ FLOW = EstimatorTask(
     closing=explain_one,
 )
 fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain
-comparison = partial(EstimatorComparison.read, FLOW)
+comparison, drift = partial(EstimatorComparison.read, FLOW), FLOW.drift

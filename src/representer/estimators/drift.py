@@ -1,0 +1,78 @@
+"""The kernel of an estimator as a test of two sets of objects, and what sets them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from representer.estimators.joint_target import JointTarget
+from representer.estimators.kernel_machine import KernelMachine, compressed
+from representer.estimators.pool import Pool
+from representer.estimators.supervised import SupervisedEstimator
+from representer.kernels.two_sample import TwoSample, permutation_test
+
+EXPLAINED = 200  # objects of each set; more change the largest differences little
+_ROUNDING = 1e-12  # what equal sets differ by
+
+
+class Drift(NamedTuple):
+    """Two sets of objects compared.
+
+    Attributes:
+        test: The test of `kernels.two_sample_test`.
+        differences: What the second set has more of than the first, or less of (negative): names
+            of n-grams, parts of graphs or bands, with their summands of the squared distance of
+            both means; the largest in size first.
+    """
+
+    test: TwoSample
+    differences: list[tuple[str, float]]
+
+
+def compare_sets(
+    estimator: SupervisedEstimator,
+    first: Sequence[Any],
+    second: Sequence[Any],
+    *,
+    permutations: int,
+    seed: int,
+    groups: Sequence[Any] | None = None,
+) -> Drift:
+    """Return the two-sample test by the kernel of an estimator, which learns from both sets.
+
+    Args:
+        estimator: A new estimator; it is changed.
+        first: N objects.
+        second: M objects.
+        permutations: Number of random exchanges.
+        seed: Of the exchanges.
+        groups: The group of each object of both sets ``(N + M,)``.
+    """
+    objects = estimator._objects([*first, *second])
+    estimator.inputs_ = estimator._learn_inputs(objects, seed)
+    read = estimator._for_kernel(objects)
+    kernel = estimator._kernels(read)[-1]
+    rows, basis = compressed(kernel, kernel.fit_transform(read))
+    gram = rows @ rows.T
+    gram = gram if isinstance(gram, np.ndarray) else gram.toarray()
+    count = len(first)
+    test = permutation_test(gram, count, permutations=permutations, groups=groups, seed=seed)
+    direction = np.asarray(rows[count:].mean(0) - rows[:count].mean(0))[None]
+    coefficients = direction if basis is None else direction @ basis
+    machine = KernelMachine(kernel, coefficients, np.zeros(1), penalty=1.0)
+    estimator.targets_ = (JointTarget(Pool(1.0, 0.0, 1.0, 0.0, 0.0), machine),)
+    return Drift(test, _differences(estimator, objects, count))
+
+
+def _differences(estimator: Any, objects: Sequence[Any], count: int) -> list[tuple[str, float]]:
+    sums: dict[str, float] = {}
+    for part, sign in ((objects[:count], -1), (objects[count:], 1)):
+        shown = part[:EXPLAINED]
+        for one in shown:
+            for found in estimator._explain_kernel(one, 0)[2]:
+                value = sign * found.contribution / len(shown)
+                sums[found.what] = sums.get(found.what, 0.0) + value
+    found = [(what, value) for what, value in sums.items() if abs(value) > _ROUNDING]
+    return sorted(found, key=lambda pair: -abs(pair[1]))

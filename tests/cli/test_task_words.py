@@ -1,0 +1,55 @@
+"""The task of a command where the words do not name it."""
+
+from __future__ import annotations
+
+import pytest
+
+from representer.cli.errors import UsageError
+from representer.cli.task_words import with_task
+
+FILES = {
+    "reviews.csv": ("text,label\n", "text"),
+    "solubility.csv": ("SMILES,logS\n", "molecule"),
+    "solubility.tsv": ("id\tsmiles\n", "molecule"),
+    "graphs.jsonl": ('{"nodes": [], "edges": []}\n', "graph"),
+    "reviews.jsonl": ('{"text": "a", "label": 1}\n', "text"),
+    "molecules.jsonl": ('{"smiles": "C", "y": 1}\n', "molecule"),
+    "story.txt": ("Once\n", "language"),
+    "eeg.npz": ("", "signal"),
+    "mutag/MUTAG_graph_indicator.txt": ("1\n", "graph"),
+    "recordings/a.edf": ("", "signal"),
+    "corpus/train.txt": ("a\n", "language"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_task_follows_from_the_data(tmp_path, name):
+    content, task = FILES[name]
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(content)
+    data = path.parent if "/" in name else path
+    words = [str(data), "--splits", "3"]
+    assert with_task("compare", words) == [task, *words]
+    assert with_task("compare", ["text", *words]) == ["text", *words]
+    assert with_task("compare", [*words, "--kind", "graph"]) == ["graph", *words]
+    assert with_task("compare", ["--kind=graph", *words]) == ["graph", *words]
+
+
+def test_options_that_only_one_task_has_name_it(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("smiles,name\n")
+    for words, task in (
+        (["--text", "name", "--kind", "regression"], "text"),
+        (["--smiles=name"], "molecule"),
+    ):
+        assert with_task("compare", [str(path), *words])[0] == task
+
+
+def test_drift_takes_its_own_options_and_no_running_text(tmp_path):
+    path = tmp_path / "story.txt"
+    path.write_text("Once")
+    words = [str(path), str(path), "--limit", "3"]
+    assert with_task("drift", words) == ["text", *words]
+    with pytest.raises(UsageError, match="representer drift TASK FIRST SECOND"):
+        with_task("drift", [*words, "--splits", "3"])
