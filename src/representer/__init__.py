@@ -11,10 +11,32 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from representer import data, estimators, explain, functional, kernels, models, nn, ops, tasks
+    from representer import (
+        data,
+        estimators,
+        explain,
+        export,
+        functional,
+        kernels,
+        models,
+        nn,
+        ops,
+        tasks,
+    )
 
 __version__ = "0.2.0"
-__all__ = ["data", "estimators", "explain", "functional", "kernels", "models", "nn", "ops", "tasks"]
+__all__ = [
+    "data",
+    "estimators",
+    "explain",
+    "export",
+    "functional",
+    "kernels",
+    "models",
+    "nn",
+    "ops",
+    "tasks",
+]
 
 
 def __getattr__(name: str) -> ModuleType:

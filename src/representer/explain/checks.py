@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.nn.recurrent.inputs import check_input, check_strides
+from representer.nn.recurrent.inputs import check_input, check_lengths
 from representer.nn.recurrent.sequence_layer import SequenceLayer
 
 
@@ -32,7 +32,7 @@ def check_sequence(layer: SequenceLayer, input: Any, *, is_stride_allowed: bool 
             hint="Explain the sequences of a batch one by one.",
         )
     check_input(input, layer.input_size, False, like=next(layer.parameters()))
-    check_strides(len(input), None, layer.stride)
+    check_lengths(input[:, None], None, layer.stride)
     return check_finite("input", input)
 
 

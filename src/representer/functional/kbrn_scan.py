@@ -65,7 +65,7 @@ def kbrn_scan(
         a = torch.where(real, z[t] + h @ weight.T, 0.0)
         batch_moments = torch.zeros_like(a[:1].sum(0)).expand(2, -1)
         if norm is not None:
-            count = len(h) if lengths is None else is_real.sum()
+            count = h.shape[0] if lengths is None else is_real.sum()
             if batch_statistics and count >= 2:
                 mean = a.sum(0) / count
                 var = torch.where(real, (a - mean).square(), 0.0).sum(0) / count

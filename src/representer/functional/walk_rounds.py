@@ -57,7 +57,7 @@ def walk_rounds(
         y ``(N, H)``.
     """
     d, H, sigma = labels.shape[1], factor.shape[1], NONLINEARITIES[activation].value
-    h, y = labels, labels.new_zeros(len(labels), H)
+    h, y = labels, labels.new_zeros(labels.shape[0], H)
     for round_ in range(depth):
         inner, own, *p = F.linear(h, weight, bias).split(
             [d, d, *[H] * ((len(weight) - 2 * d) // max(1, H))], dim=1

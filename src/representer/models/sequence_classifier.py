@@ -9,6 +9,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from representer.models.cells import build_cell
 from representer.models.sequence_classifier_config import SequenceClassifierConfig
 from representer.models.tokens import check_tokens, copy_vectors
+from representer.nn.recurrent.sequence_layer import SequenceLayer
 
 
 class SequenceClassifier(nn.Module):
@@ -101,14 +102,16 @@ class SequenceClassifier(nn.Module):
         """Return the cell's outputs ``(B, T, D·H)``, and True at steps that are no padding."""
         check_tokens(tokens, lengths)
         embedded = self.embedding(tokens)
-        if self.config.bidirectional:  # the reverse direction starts at the end of each row
+        if not self.config.bidirectional:  # causal: padding does not affect earlier outputs
+            outputs, _ = self.cell(embedded)
+        elif isinstance(self.cell, SequenceLayer):  # the reverse direction starts at the true end
+            outputs, _ = self.cell(embedded, lengths=lengths.clamp(min=1))
+        else:
             packed = pack_padded_sequence(
                 embedded, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False
             )
             total = tokens.shape[1]
             outputs, _ = pad_packed_sequence(self.cell(packed)[0], True, total_length=total)
-        else:  # causal: padding does not affect earlier outputs
-            outputs, _ = self.cell(embedded)
         is_step = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
         return outputs if outputs.dtype == torch.float64 else outputs.float(), is_step
 

@@ -88,7 +88,7 @@ class StackedClassifier(nn.Module):
         """Return the means of the outputs of all layers ``(B, L·H)``, see `forward`."""
         check_tokens(tokens, lengths)
         x = self.embedding(tokens.T)  # time first, as in the recurrence
-        is_padding = torch.arange(len(x), device=tokens.device)[:, None] >= lengths
+        is_padding = torch.arange(x.shape[0], device=tokens.device)[:, None] >= lengths
         means = []
         for layer in self.layers:  # causal: padding does not affect earlier outputs
             x, _ = layer(self._drop(x))

@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import (
 )
 
 from representer import nn
-from representer.errors import KindError, ShapeError
+from representer.errors import ArgumentError, KindError, ShapeError
 from representer.nn.recurrent.inputs import check_input, pack_like, unpack
 
 from .layers import EVERY_LAYER, HIDDEN, INPUT, MIXED, batch, build
@@ -62,6 +62,31 @@ def test_gradients_of_a_packed_batch_match_those_of_its_sequences(name: str):
     )
     found = torch.autograd.grad(output.data.square().sum(), [*leaves, *layer.parameters()])
     torch.testing.assert_close(found, wanted)
+
+
+@EVERY_LAYER
+def test_padded_sequences_with_lengths_match_a_packed_batch(name: str):
+    layer = build(name, bidirectional=True, filter_length=2, batch_first=True)
+    packed = pack_sequence(_sequences(), enforce_sorted=False)
+    padded, lengths = pad_packed_sequence(packed, batch_first=True, padding_value=7.0)
+    output, state = layer(padded, lengths=lengths)
+    wanted, packed_state = layer(packed)
+    torch.testing.assert_close(output, pad_packed_sequence(wanted, batch_first=True)[0])
+    torch.testing.assert_close(state, packed_state)
+
+
+def test_lengths_that_do_not_fit_are_named():
+    layer, x = build("RKM-CIFG"), batch(6, 3)
+    for lengths, error, message in (
+        (torch.tensor([6, 2]), ShapeError, r"lengths has shape \(2,\); expected \(3,\)"),
+        ([6, 2, 1], KindError, "lengths is list; expected a tensor of 3 integers"),
+        (torch.tensor([6, 7, 1]), ArgumentError, r"lengths\[1\] is 7; expected 0 to 6"),
+    ):
+        with pytest.raises(error, match=message):
+            layer(x, lengths=lengths)
+    packed = pack_sequence(_sequences(), enforce_sorted=False)
+    with pytest.raises(ArgumentError, match="None: a packed batch has its own lengths"):
+        layer(packed, lengths=torch.tensor(LENGTHS))
 
 
 @pytest.mark.parametrize("batch_first", [False, True])

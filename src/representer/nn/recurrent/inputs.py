@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from representer.errors import KindError, ShapeError
+from representer.errors import ArgumentError, KindError, ShapeError
 from representer.ops.checks import dtypes_meet
 
 
@@ -46,13 +47,24 @@ def check_input(
     return input.dim() == 3
 
 
-def check_strides(time: int, lengths: Tensor | None, stride: int) -> None:
-    """Check that the lengths of sequences are multiples of the stride.
+def check_lengths(x: Tensor, lengths: object, stride: int) -> None:
+    """Check the lengths of sequences ``(T, B, I)``, which must be multiples of the stride.
 
     Raises:
-        ShapeError: If one is not.
+        KindError: If they are not integers.
+        ShapeError: If there is not one per sequence, or one is not a multiple of the stride.
     """
-    ends = [time] if lengths is None else lengths.tolist() if stride > 1 else []
+    time, batch, _ = x.shape
+    ends = [time]
+    if lengths is not None:
+        is_tensor = isinstance(lengths, Tensor)
+        if not is_tensor or lengths.dtype not in (torch.int32, torch.int64):
+            received = str(lengths.dtype) if is_tensor else type(lengths).__name__
+            raise KindError("lengths", received, f"a tensor of {batch} integers")
+        if lengths.shape != (batch,):
+            raise ShapeError("lengths", lengths.shape, f"({batch},), one per sequence")
+        is_read = stride > 1 and not torch.compiler.is_compiling()
+        ends = lengths.tolist() if is_read else []
     invalid = [end for end in ends if end % stride]
     if invalid:
         hint = f"Crop it to {invalid[0] // stride * stride} steps or pad it."
@@ -60,17 +72,20 @@ def check_strides(time: int, lengths: Tensor | None, stride: int) -> None:
         raise ShapeError("input", (invalid[0],), expected, hint=hint)
 
 
-def unpack(packed: PackedSequence) -> tuple[Tensor, Tensor]:
+def unpack(packed: PackedSequence, lengths: object = None) -> tuple[Tensor, Tensor]:
     """Return the sequences padded with zeros ``(T, B, I)`` and their lengths ``(B,)``.
 
     Raises:
+        ArgumentError: If other lengths are given.
         ShapeError: If the sequences do not consist of feature vectors.
     """
     if packed.data.dim() != 2:
         hint = "Pack sequences of shape (time, features)."
         raise ShapeError("input.data", packed.data.shape, "(steps, features)", hint=hint)
-    x, lengths = pad_packed_sequence(packed)
-    return x, lengths.to(x.device)
+    if lengths is not None:
+        raise ArgumentError("lengths", lengths, "None: a packed batch has its own lengths")
+    x, own = pad_packed_sequence(packed)
+    return x, own.to(x.device)
 
 
 def pack_like(output: Tensor, lengths: Tensor, packed: PackedSequence) -> PackedSequence:

@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.nn.checks import check_flags, check_probability, check_size
-from representer.nn.recurrent.inputs import check_input, check_strides, pack_like, unpack
+from representer.nn.recurrent.inputs import check_input, check_lengths, pack_like, unpack
 from representer.nn.recurrent.options import warn_of_idle_dropout
 from representer.nn.recurrent.states import StateLayout
 
@@ -86,13 +86,14 @@ class SequenceLayer(nn.Module):
         ]
 
     def forward(
-        self, input: Tensor | PackedSequence, state: Any = None
+        self, input: Tensor | PackedSequence, state: Any = None, *, lengths: Tensor | None = None
     ) -> tuple[Tensor | PackedSequence, Any]:
         """Run over whole sequences or their next chunks.
 
         Args:
             input: ``(T, B, I)``; ``(B, T, I)`` with ``batch_first``; ``(T, I)``; or packed.
             state: State returned by an earlier call, or a tuple of its fields; zeros by default.
+            lengths: True lengths of padded sequences ``(B,)``; the output is 0 beyond them.
 
         Returns:
             The output ``(…, D·H)`` in the layout of the input, with T / stride steps, and the new
@@ -100,19 +101,19 @@ class SequenceLayer(nn.Module):
 
         Raises:
             ShapeError: If a shape is wrong.
-            KindError: If input or state has the wrong type, dtype or device.
+            KindError: If an argument has the wrong type, dtype or device.
+            ArgumentError: If a packed input comes with ``lengths``, or one is out of range.
         """
         parameter = self._like()
         if isinstance(input, PackedSequence):
-            x, lengths = unpack(input)
+            x, lengths = unpack(input, lengths)
             is_batched = True
         else:
             is_batched = check_input(input, self.input_size, self.batch_first)
             x = input if is_batched else input[:, None]
             x = x.transpose(0, 1) if self.batch_first and is_batched else x
-            lengths = None
         check_input(x, self.input_size, False, like=parameter)
-        check_strides(x.shape[0], lengths, self.stride)
+        check_lengths(x, lengths, self.stride)
         fields, windows = self.layout.read(state, x.shape[1], parameter, is_batched)
         output, new_fields, new_windows = self._run(x, fields, windows, lengths)
         new_state = self.layout.write(new_fields, new_windows, is_batched)

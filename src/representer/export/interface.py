@@ -1,0 +1,192 @@
+"""The tensors that an exported model takes and returns, by kind of model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+
+from representer.errors import KindError
+from representer.models import LanguageModel, SequenceClassifier, SignalClassifier
+from representer.models.stacked_classifier import StackedClassifier
+from representer.nn import KernelActivation
+from representer.nn.recurrent.sequence_layer import SequenceLayer
+
+Axes = tuple[str | int, ...]  # a name is a size that may differ from call to call
+Sizes = Mapping[str, int]
+TRACED = {"time": 6, "batch": 3}  # no size of a model, and not 1, which torch would take as fixed
+_KNOWN = (
+    "a recurrent layer of representer.nn, a KernelActivation, or the network of a run of texts, "
+    "signals or language with such a layer"
+)
+
+
+@dataclass(frozen=True)
+class Interface:
+    """A model for inference, as a function of tensors.
+
+    Attributes:
+        module: It takes the inputs in order, and returns the outputs in a flat tuple.
+        inputs: The axes of each input.
+        outputs: Names of the outputs.
+        draw: From the sizes of named axes and a generator to inputs.
+        step: The time must be a multiple of it.
+    """
+
+    module: nn.Module
+    inputs: dict[str, Axes]
+    outputs: tuple[str, ...]
+    draw: Callable[[Sizes, torch.Generator], tuple[Tensor, ...]]
+    step: int = 1
+
+    def example(self, sizes: Sizes = TRACED, seed: int = 0) -> tuple[Tensor, ...]:
+        """Return random inputs of given sizes; the time is that of ``sizes`` times `step`."""
+        rounded = dict(sizes) | {"time": sizes["time"] * self.step}
+        return self.draw(rounded, torch.Generator().manual_seed(seed))
+
+    def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """Return the outputs, without gradients."""
+        with torch.no_grad():
+            return self.module(*inputs)
+
+
+def interface(model: nn.Module) -> Interface:
+    """Return how a model of this library is exported.
+
+    Raises:
+        KindError: It is of a kind that cannot be exported, or in training mode.
+    """
+    for kind, describe in _KINDS.items():
+        if isinstance(model, kind):
+            if model.training:
+                raise KindError("model", "in training mode", "one after model.eval()")
+            for part in model.modules():
+                if isinstance(part, nn.RNNBase):
+                    hint = "torch.onnx.export writes layers of torch, with a fixed length."
+                    raise KindError(
+                        "model", f"one with a torch.nn.{type(part).__name__}", _KNOWN, hint=hint
+                    )
+            return describe(model)
+    raise KindError("model", type(model).__name__, _KNOWN)
+
+
+class _Flat(nn.Module):
+    """A model whose outputs are a flat tuple."""
+
+    def __init__(self, model: nn.Module, run: Callable[..., Any]) -> None:
+        super().__init__()
+        self.model, self.run = model, run
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        return tuple(tree_leaves(self.run(self.model, *inputs)))
+
+
+def _layer(model: Any) -> Interface:
+    first = ("batch", "time") if model.batch_first else ("time", "batch")
+    axes: Axes = (*first, model.input_size)
+    windows = [f"window{k}" for k in range(len(model.suffixes))]
+    fields = [name for name in model.layout.type._fields if name != "window"]
+    has_window = "window" in model.layout.type._fields
+
+    def draw(sizes: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:
+        shape = [sizes.get(str(axis), axis) for axis in axes]
+        dtype = next(model.parameters()).dtype
+        x = torch.randn(shape, generator=generator, dtype=dtype)  # type: ignore[arg-type]
+        return x, _lengths(sizes, generator, model.stride)
+
+    return Interface(
+        _Flat(model, lambda layer, x, lengths: layer(x, lengths=lengths)),
+        {"input": axes, "lengths": ("batch",)},
+        ("output", *fields, *(windows if has_window else ())),
+        draw,
+        model.stride,
+    )
+
+
+def _activation(model: Any) -> Interface:
+    axes: Axes = ("batch", "time", model.centers.shape[0])
+
+    def draw(sizes: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:
+        shape = sizes["batch"], sizes["time"], model.centers.shape[0]
+        return (2 * torch.randn(shape, generator=generator, dtype=model.centers.dtype),)
+
+    return Interface(_Flat(model, lambda f, x: f(x)), {"input": axes}, ("output",), draw)
+
+
+def _texts(model: Any) -> Interface:
+    def draw(sizes: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:
+        shape, words = (sizes["batch"], sizes["time"]), model.embedding.num_embeddings
+        return (
+            torch.randint(words, shape, generator=generator),
+            _lengths(sizes, generator),
+        )
+
+    inputs: dict[str, Axes] = {"tokens": ("batch", "time"), "lengths": ("batch",)}
+    run = _Flat(model, lambda network, tokens, lengths: network(tokens, lengths))
+    return Interface(run, inputs, ("scores",), draw)
+
+
+def _signals(model: Any) -> Interface:
+    axes: Axes = ("batch", model.config.num_channels, "time")
+
+    def draw(sizes: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:
+        shape = sizes["batch"], model.config.num_channels, sizes["time"]
+        return (torch.randn(shape, generator=generator),)
+
+    run = _Flat(model, lambda network, signal: network(signal))
+    return Interface(run, {"signal": axes}, ("scores",), draw, model.config.stride)
+
+
+def _language(model: Any) -> Interface:
+    """Return log-probabilities of the next token at every step, and the state after the last."""
+
+    def read(network: Any, tokens: Tensor, *state: Tensor) -> Any:
+        features, _, after = network(tokens, unflatten(state))
+        return network.output.log_probabilities(features), after
+
+    def start(batch: int) -> Any:
+        with torch.no_grad():
+            return model(torch.zeros(1, batch, dtype=torch.int64)).state
+
+    leaves, spec = tree_flatten(start(2))
+
+    def unflatten(state: tuple[Tensor, ...]) -> Any:
+        return tree_unflatten(list(state), spec)
+
+    names = [f"state{k}" for k in range(len(leaves))]
+    axes = {
+        name: tuple(a if a == b else "batch" for a, b in zip(two.shape, three.shape, strict=True))
+        for name, two, three in zip(names, leaves, tree_leaves(start(3)), strict=True)
+    }
+
+    def draw(sizes: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:
+        words, shape = model.config.vocabulary_size, (sizes["time"], sizes["batch"])
+        tokens = torch.randint(words, shape, generator=generator)
+        state = tree_leaves(start(sizes["batch"]))
+        return tokens, *state
+
+    inputs: dict[str, Axes] = {"tokens": ("time", "batch"), **axes}
+    outputs = ("log_probabilities", *(f"new_{name}" for name in names))
+    return Interface(_Flat(model, read), inputs, outputs, draw)
+
+
+def _lengths(sizes: Sizes, generator: torch.Generator, stride: int = 1) -> Tensor:
+    """Return random lengths; one is that of the padded sequence."""
+    most = sizes["time"] // stride
+    lengths = torch.randint(1, most + 1, (sizes["batch"],), generator=generator)
+    lengths[-1] = most
+    return lengths * stride
+
+
+_KINDS: dict[type[nn.Module], Callable[[Any], Interface]] = {
+    SequenceLayer: _layer,
+    KernelActivation: _activation,
+    SequenceClassifier: _texts,
+    StackedClassifier: _texts,
+    SignalClassifier: _signals,
+    LanguageModel: _language,
+}

@@ -1,0 +1,124 @@
+"""Operators of this library in terms of operators that ONNX has.
+
+A recurrence becomes torch's scan operator, which the exporter writes as one ONNX Scan node. Its
+body is the definition of the operator on a sequence of a single step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch._higher_order_ops.scan import scan_op
+
+from representer.ops import OPS
+from representer.ops.op import Op
+from representer.ops.products import input_products
+
+Named = dict[str, Any]
+_STATES = ("h0", "c0")
+
+
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """Return the table for ``ExportedProgram.run_decompositions``, with every operator."""
+    found = {}
+    for name, op in OPS.items():
+        operator = getattr(torch.ops.representer, name).default
+        found[operator] = _recurrence(op) if name in _PREPARED else _defined(op)
+    return found
+
+
+def _defined(op: Op) -> Callable[..., Any]:
+    """Return an operator's definition as a function of the operator's arguments."""
+
+    def decomposed(*arguments: Any) -> Any:
+        result = op.definition(**_named(op, arguments))
+        assert op.table is not None
+        unused = [result.new_empty(0)] * (len(op.table.returned) - 1)
+        return (result, *unused) if unused else result
+
+    return decomposed
+
+
+def _recurrence(op: Op) -> Callable[..., tuple[Tensor, ...]]:
+    """Return a recurrence as a scan, a function of the operator's arguments."""
+    assert op.table is not None
+    rows = {row.name: row for row in op.table.rows}
+    results = len(op.table.returned)
+
+    def decomposed(*arguments: Any) -> tuple[Tensor, ...]:
+        named = _PREPARED[op.name](_named(op, arguments))
+        lengths, reverse = named.pop("lengths"), named.pop("reverse", False)
+        states = {k: named.pop(k) for k in _STATES if k in named}
+        steps, axes = {}, {}
+        for name, x in named.items():
+            if isinstance(x, Tensor):
+                (found,) = (row for row in rows[name].axes if len(row) == x.dim())
+                if "time" in found:
+                    axes[name] = found.index("time")
+                    steps[name] = x.movedim(axes[name], 0)
+        constants = {k: x for k, x in named.items() if isinstance(x, Tensor) and k not in axes}
+        options = {k: x for k, x in named.items() if k not in axes and k not in constants}
+        time = next(iter(steps.values())).shape[0]
+        inputs = [*steps.values(), torch.arange(time)]
+        if reverse:
+            inputs = [x.flip(0) for x in inputs]
+
+        def step(*flat: Any) -> list[Tensor]:
+            own = iter(flat)
+            call = {k: next(own) for k in states}
+            call |= {k: next(own).unsqueeze(axes[k]) for k in steps}
+            t = next(own)
+            call |= {k: next(own) for k in constants}
+            left = None if lengths is None else next(own) - t
+            output, *new = op.definition(**call, **options, lengths=left)
+            # the operator does not take results that share memory
+            return [
+                x.clone(memory_format=torch.contiguous_format)
+                for x in (*new[: len(states)], output[0])
+            ]
+
+        extra = (*constants.values(), *(() if lengths is None else (lengths,)))
+        *last, output = scan_op(
+            step,
+            [x.clone(memory_format=torch.contiguous_format) for x in states.values()],
+            inputs,
+            extra,
+        )
+        unused = [output.new_empty(0)] * (results - 1 - len(last))  # for the gradient
+        return (output.flip(0) if reverse else output, *last, *unused)
+
+    return decomposed
+
+
+def _named(op: Op, arguments: tuple[Any, ...]) -> Named:
+    """Return the operands of a call as its definition takes them."""
+    assert op.table is not None
+    named = op.table.decode(arguments[:-1])._asdict()
+    named.pop("keep", None)
+    return named
+
+
+def _products_at_once(named: Named) -> Named:
+    """Compute the products with the input before the scan, as one matrix product."""
+    first = next(iter(named))
+    weight, bias = named.pop("input_weight"), named.pop("bias")
+    if weight is None:
+        return named
+    if bias is not None:
+        bias = F.pad(bias, (0, 0, len(weight) - len(bias), 0))
+    x = named[first]
+    if "carry" in named and named["carry"] is None and named["chain"].highway:
+        named["carry"] = x
+    return named | {first: input_products(x, weight, bias)}
+
+
+_PREPARED: dict[str, Callable[[Named], Named]] = {
+    "rkm_scan": _products_at_once,
+    "string_scan": _products_at_once,
+    "gated_scan": lambda named: named,
+    "kbrn_scan": lambda named: named,
+}

@@ -1,0 +1,133 @@
+"""Exported layers compute what the layers do, at other lengths and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn as torch_nn
+
+from representer import nn
+from representer.errors import KindError, MissingExtraError
+from representer.export import ExportError, programs, to_onnx, to_torch
+from representer.export.interface import interface
+from representer.export.programs import TOLERANCE, onnx_run
+
+INPUT, HIDDEN = 3, 4
+LAYERS: dict[str, Callable[[], torch_nn.Module]] = {
+    "strings": partial(nn.StringKernelRNN, INPUT, HIDDEN, 2),
+    "KBRN": partial(nn.KBRN, INPUT, HIDDEN),
+    "batch first": partial(nn.RKMLSTM, INPUT, HIDDEN, batch_first=True, layer_norm=True),
+    **{name: partial(build, INPUT, HIDDEN) for name, build in nn.TABLE1.items()},
+    "RAN": partial(nn.RAN, INPUT, HIDDEN),
+    "RKM": partial(nn.RKM, INPUT, HIDDEN),
+    "RKM gaussian": partial(nn.RKM, INPUT, HIDDEN, q="gaussian"),
+    "several lengths": partial(nn.CNN, INPUT, HIDDEN, filter_length={1: 2, 3: 2}),
+    "wavelets": partial(nn.CNN, INPUT, HIDDEN, filters="wavelet", filter_length=3),
+    "stride": partial(nn.CNN, INPUT, HIDDEN, stride=2, filter_length=2),
+    "no feedback": partial(nn.LinearKernelRNN, INPUT, HIDDEN, feedback=False, output_gate=False),
+    "gapped strings": partial(nn.StringKernelRNN, INPUT, HIDDEN, decay=0.5, normalized="exact"),
+    "highway": partial(nn.StringKernelRNN, INPUT, INPUT, bidirectional=True, highway=True),
+    "KBRN, layers": partial(nn.KBRN, INPUT, HIDDEN, 2, bidirectional=True, shared=True),
+    "KBRN as it is": partial(nn.KBRN, INPUT, HIDDEN, normalize=False),
+    "activation": partial(nn.KernelActivation, INPUT),
+    "n-grams": partial(
+        nn.RKMCIFG, INPUT, HIDDEN, 2, filter_length=3, dilation=2, bidirectional=True
+    ),
+}
+FAST = 3
+CASES = [
+    pytest.param(name, marks=[pytest.mark.slow] if i >= FAST else [])
+    for i, name in enumerate(LAYERS)
+]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_exported_program_runs_at_other_lengths_and_batches(name: str, tmp_path: Path):
+    found = to_torch(LAYERS[name]().eval(), tmp_path / "layer.pt2")
+    assert len({(each.time, each.batch) for each in found}) == 3
+    assert max(each.difference for each in found) <= TOLERANCE
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[torch_nn.Module, Path]:
+    """Return a layer that runs in both directions, and its ONNX file."""
+    torch.manual_seed(0)
+    layer = nn.RKMCIFG(INPUT, HIDDEN, filter_length=2, bidirectional=True).eval()
+    path = tmp_path_factory.mktemp("onnx") / "layer.onnx"
+    to_onnx(layer, path)
+    return layer, path
+
+
+def test_an_onnx_file_has_one_scan_per_direction_and_named_axes(
+    exported: tuple[torch_nn.Module, Path],
+):
+    import onnx
+
+    graph = onnx.load(exported[1]).graph
+    assert [node.op_type for node in graph.node].count("Scan") == 2
+    shapes = [
+        [axis.dim_param or axis.dim_value for axis in each.type.tensor_type.shape.dim]
+        for each in (*graph.input, *graph.output)
+    ]
+    assert shapes == [
+        ["time", "batch", INPUT], ["batch"], ["time", "batch", 2 * HIDDEN],
+        [2, "batch", HIDDEN], [2, "batch", HIDDEN],
+        ["batch", 1, INPUT], ["batch", 1, INPUT],
+    ]  # fmt: skip
+    assert [each.name for each in graph.output] == ["output", "h", "c", "window0", "window1"]
+
+
+@pytest.mark.parametrize(("time", "batch"), [(1, 1), (7, 1), (25, 6)])
+def test_an_onnx_file_computes_the_outputs_of_a_layer(
+    exported: tuple[torch_nn.Module, Path], time: int, batch: int
+):
+    layer, path = exported
+    x = torch.randn(time, batch, INPUT)
+    lengths = torch.arange(batch) % time + 1
+    with torch.no_grad():
+        wanted, state = layer(x, lengths=lengths)
+    output, h, c, *windows = onnx_run(path)(x, lengths)
+    for found, expected in zip(
+        (output, h, c, *windows), (wanted, state.h, state.c, *state.window), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, atol=TOLERANCE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LAYERS)
+def test_every_layer_is_exported_to_onnx(name: str, tmp_path: Path):
+    found = to_onnx(LAYERS[name]().eval(), tmp_path / "layer.onnx")
+    assert max(each.difference for each in found) <= TOLERANCE
+
+
+def test_a_file_that_differs_from_the_model_is_an_error(tmp_path: Path):
+    described = interface(LAYERS["strings"]().eval())
+
+    def run(*inputs: torch.Tensor) -> list[Any]:
+        output, *rest = (each.numpy() for each in described(*inputs))
+        return [output + 2e-5, *rest]
+
+    with pytest.raises(ExportError, match=r"differs from the model by 2\.\de-05 at 2 steps"):
+        programs.checked(described, run, tmp_path / "layer.onnx")
+
+
+def test_a_model_that_cannot_be_exported_is_named(tmp_path: Path):
+    with pytest.raises(KindError, match=r"model is Linear; expected a recurrent layer"):
+        to_torch(torch_nn.Linear(2, 3).eval(), tmp_path / "layer.pt2")
+    with pytest.raises(KindError, match=r"in training mode; expected one after model\.eval"):
+        to_torch(nn.RKMLSTM(2, 3), tmp_path / "layer.pt2")
+    layer = nn.RKMLSTM(2, 3, output_nonlinearity=torch.sin).eval()
+    with pytest.raises(KindError, match=r"one with fixed sizes.*as nonlinearity fixes them"):
+        to_torch(layer, tmp_path / "layer.pt2")
+
+
+def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(programs.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"ONNX needs onnx.*\[onnx\]"):
+        to_onnx(nn.RKMLSTM(2, 3).eval(), tmp_path / "layer.onnx")
