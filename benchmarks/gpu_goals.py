@@ -162,7 +162,7 @@ def goals() -> list[Goal]:
         Goal(
             "Network with learned activations over its loop, 50 steps",
             learned, "KBRN", "step by step", TRAINING, "eager", 20, 60,
-            "1 to 2: on the reference backend",
+            "3 to 5: one program normalizes the batch, and sums over all centers",
         ),
         Goal(graph, "graphs", "WLKernelNN", "GINEConv", TRAINING, "eager", 3, 6, "1 to 2"),
         Goal(

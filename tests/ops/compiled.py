@@ -25,6 +25,7 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from representer.ops import OPS
+from representer.ops.kbrn_scan.samples import tensors as network_tensors
 from representer.ops.rkm_scan.samples import CELLS
 from representer.ops.rkm_scan.samples import tensors as cell_tensors
 from representer.ops.string_scan.samples import CHAINS
@@ -69,6 +70,13 @@ def activation(green: str, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[
     return {"input": x, "centers": centers, "coefficients": centers.clone()}, {"green": green}
 
 
+def network(
+    words: str, batch: int, units: int, dtype: torch.dtype
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    made = network_tensors((32, batch, units), words, dtype)
+    return made, {"batch_statistics": "batch" in words}
+
+
 def walk(parts: str, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return walk_tensors((500, 1000, 6, 200), parts, dtype), {}
 
@@ -100,6 +108,10 @@ CASES: dict[str, Make] = {
     "rkm_scan whole gated_cnn": partial(cell, "gated_cnn", "input lengths"),
     "kernel_activation abs": partial(activation, "abs"),
     "kernel_activation gaussian": partial(activation, "gaussian"),
+    "kbrn_scan 20": partial(network, "", 500, 20),
+    "kbrn_scan 128": partial(network, "line norm lengths", 64, 128),
+    "kbrn_scan batch 20": partial(network, "line batch", 500, 20),
+    "kbrn_scan batch 128": partial(network, "batch lengths", 128, 128),
     "walk_aggregate shift": partial(walk, "shift"),
     "walk_aggregate factor gate": partial(walk, "factor gate edge"),
 }
@@ -118,8 +130,8 @@ def compiled(make: Make, op: str, dtype: torch.dtype) -> Iterator[tuple[str, Any
 
     JITFunction.__getitem__ = launcher
     tensors, options = make(dtype)
-    for x in tensors.values():
-        if x is not None and x.is_floating_point():
+    for name, x in tensors.items():
+        if name != "statistics" and x is not None and x.is_floating_point():
             x.requires_grad_()
     results = OPS[op].function(**tensors, **options, backend="triton")
     results = (results,) if isinstance(results, Tensor) else results

@@ -97,6 +97,16 @@ def kinds(op: Op, all_of_them: bool) -> Iterator[list[tuple[Sample, torch.dtype]
         return [(sample, dtypes[i % 2]) for i, sample in enumerate(samples, start)]
 
     yield cases()
+    if op.name == "kbrn_scan":  # several programs, and several parts of a batch
+        from representer.ops.kbrn_scan import triton
+        from representer.ops.kbrn_scan.samples import tensors as network_tensors
+
+        with patch.object(triton, "_ENTRIES", 512):
+            for words in ("line norm lengths", "line batch lengths"):
+                many = partial(network_tensors, (3, 18, 17), words)
+                options = {"green": "relu", "batch_statistics": "batch" in words}
+                sample = Sample(f"{words} 3x18x17", many, options, ("statistics", "lengths"))
+                yield [(sample, torch.float32)]
     if op.name == "rkm_scan":
         from representer.functional.cell import LSTM
         from representer.ops.rkm_scan import stationary, whole

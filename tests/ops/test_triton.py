@@ -17,6 +17,7 @@ import torch
 from representer.errors import BackendError
 from representer.functional import StringChain
 from representer.ops import OPS, gated_scan, gpu
+from representer.ops.kbrn_scan.samples import tensors as network_tensors
 from representer.ops.rkm_scan.samples import CELLS
 from representer.ops.rkm_scan.samples import tensors as cell_tensors
 from representer.ops.string_scan.reference import Operands
@@ -169,6 +170,20 @@ def test_cells_on_a_gpu_match_the_definition_bit_for_bit_each_time(
     first, *others = (op.function(**placed, cell=cell, backend="triton") for _ in range(20))
     for result, wanted in zip(first, expected, strict=True):
         assert (result.double().cpu() - wanted).abs().max() <= 4e-2 * wanted.abs().max()
+    for other in others:
+        assert all(map(torch.equal, other, first))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("words", ["line", "line batch lengths"])
+def test_learned_activations_on_a_gpu_match_the_definition_bit_for_bit_each_time(words: str):
+    op, options = OPS["kbrn_scan"], {"green": "gaussian", "batch_statistics": "batch" in words}
+    exact = network_tensors((40, 300, 20), words, torch.float64)
+    expected = op.definition(**exact, **options)
+    placed = {n: x.cuda().float() if x.is_floating_point() else x.cuda() for n, x in exact.items()}
+    first, *others = (op.function(**placed, **options, backend="triton") for _ in range(20))
+    for result, wanted in zip(first, expected, strict=True):
+        assert (result.double().cpu() - wanted).abs().max() <= 1e-3 * wanted.abs().max()
     for other in others:
         assert all(map(torch.equal, other, first))
 

@@ -7,14 +7,17 @@ from typing import Any
 from torch import Tensor
 
 from representer import functional
-from representer.ops import core
+from representer.ops import core, gpu
 from representer.ops.checks import may_need_gradient
 from representer.ops.kbrn_scan import cpp, reference
 from representer.ops.kbrn_scan.reference import Operands, Results
 from representer.ops.kbrn_scan.samples import samples
+from representer.ops.kernel_activation import refuses as refuses_expansion
 from representer.ops.kernel_activation.reference import sizes
 from representer.ops.op import Backend, Op
 from representer.ops.table import Table
+
+MOST_UNITS = 128  # of the GPU kernels
 
 
 def kbrn_scan(
@@ -84,7 +87,16 @@ def run(
     return OP(Operands(*operands, *options, may_need_gradient(operands)), backend)[:3]  # type: ignore[arg-type]
 
 
+def _refuses(p: Operands) -> str:
+    """Return why the GPU kernels cannot run a call, or "" if they can."""
+    units = p.h0.shape[1]
+    if units > MOST_UNITS:
+        return f"computes up to {MOST_UNITS} units in one program, not {units}"
+    return refuses_expansion(p)
+
+
 OP = Op("kbrn_scan", kbrn_scan, functional.kbrn_scan, samples)
 OP.register(Table(Operands, Results, sizes), mixes_batch=lambda p: p.uses_batch)
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
+OP.add_backend(gpu.backend("kbrn_scan", _refuses))
 OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, cpp.refuses))

@@ -12,7 +12,8 @@ Shapes: T time, B batch, H units, K centers.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import torch
@@ -111,21 +112,52 @@ def forward(p: Operands, new: Results) -> Results:
 
 
 def backward(
-    p: Operands, kept: Results, grad: Results, requested: Container[str]
+    p: Operands,
+    kept: Results,
+    grad: Results,
+    requested: Container[str],
+    input_gradient: Callable[..., Tensor] = lambda *x: expansion.gradients(*x)[0],
+    table_gradients: Callable[..., tuple[Tensor, ...]] = lambda *x: expansion.gradients(*x)[1:],
+    through_steps: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]] | None = None,
+    dtype: torch.dtype | None = None,
 ) -> dict[str, Tensor]:
-    """Return the gradients of the operands, by name."""
-    time, _, units = kept.output.shape
-    real, counts = _real(p.lengths, kept.output)
-    n = kept.normed.transpose(1, 2)
+    """Return the gradients of the operands, by name.
+
+    The functions, of a backend, return the gradients of an expansion, and from the slopes of all
+    steps those of every output, of z and of h0. ``dtype`` is that of activations and slopes, if it
+    is not that of the call.
+    """
+    units = kept.output.shape[2]
+    n = kept.normed.transpose(1, 2).to(dtype)
     a = n if p.norm is None else p.norm[0] * n + p.norm[1]
     tables = (p.centers, p.coefficients, p.green, p.bandwidth)
     rows = a.reshape(-1, units)
-    slopes = expansion.gradients(torch.ones_like(rows), rows, *tables)[0].reshape(kept.output.shape)
+    slopes = input_gradient(torch.ones_like(rows), rows, *tables).reshape(kept.output.shape)
     if p.line is not None:
         slopes = slopes + p.line[:, 0]
+    through = through_steps or partial(_through_steps, p, kept, grad)
+    dh_all, da_all, dh0 = through(slopes)
+    flat = dh_all.reshape(-1, units)
+    d_centers, d_coefficients = table_gradients(flat, rows, *tables)
+    found = {"h0": dh0, "centers": d_centers, "coefficients": d_coefficients}
+    if p.line is not None:
+        found["line"] = torch.stack(((flat * rows).sum(0), flat.sum(0)), dim=1)
+    if p.norm is not None:
+        d_normed = flat * slopes.reshape(flat.shape)
+        found["norm"] = torch.stack(((d_normed * n.reshape(flat.shape)).sum(0), d_normed.sum(0)))
+    found = {name: x.to(kept.output.dtype) for name, x in found.items()}
+    return found | input_gradients(p, kept, da_all)
+
+
+def _through_steps(
+    p: Operands, kept: Results, grad: Results, slopes: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of every output, of z and of h0."""
+    n = kept.normed.transpose(1, 2)
+    real, counts = _real(p.lengths, kept.output)
     upstream, dh = torch.where(real, grad.output, 0.0), grad.h
     dh_all, da_all = torch.empty_like(slopes), torch.empty_like(slopes)
-    for t in reversed(range(time)):
+    for t in reversed(range(len(slopes))):
         dh_all[t] = torch.where(real[t], upstream[t] + dh, 0.0)
         da = dh_all[t] * slopes[t]
         if p.norm is not None:
@@ -139,15 +171,7 @@ def backward(
             da = torch.where(real[t], da * (var + p.epsilon).rsqrt(), 0.0)
         da_all[t] = da
         dh = torch.where(real[t], 0.0, dh) + da @ p.weight
-    flat = dh_all.reshape(-1, units)
-    _, d_centers, d_coefficients = expansion.gradients(flat, rows, *tables)
-    found = {"h0": dh, "centers": d_centers, "coefficients": d_coefficients}
-    if p.line is not None:
-        found["line"] = torch.stack(((flat * rows).sum(0), flat.sum(0)), dim=1)
-    if p.norm is not None:
-        d_normed = flat * slopes.reshape(flat.shape)
-        found["norm"] = torch.stack(((d_normed * n.reshape(flat.shape)).sum(0), d_normed.sum(0)))
-    return found | input_gradients(p, kept, da_all)
+    return dh_all, da_all, dh
 
 
 def input_gradients(p: Operands, kept: Results, da: Tensor) -> dict[str, Tensor]:

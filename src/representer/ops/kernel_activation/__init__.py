@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from itertools import product
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -86,8 +87,8 @@ def _samples() -> Iterator[Sample]:
         yield Sample(name, partial(_tensors, *shape), options)
 
 
-def _refuses(p: Operands) -> str:
-    """Return why the GPU kernels cannot run a call, or "" if they can."""
+def refuses(p: Any) -> str:
+    """Return why the GPU kernels cannot evaluate an expansion, or "" if they can."""
     count = p.centers.shape[1]
     if count > MOST_CENTERS and p.green != "gaussian":
         return f"sums over up to {MOST_CENTERS} centers, where a search of {count} is not faster"
@@ -97,5 +98,5 @@ def _refuses(p: Operands) -> str:
 OP = Op("kernel_activation", kernel_activation, functional.kernel_activation, _samples)
 OP.register(Table(Operands, Results, sizes))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
-OP.add_backend(gpu.backend("kernel_activation", _refuses))
+OP.add_backend(gpu.backend("kernel_activation", refuses))
 OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, core.refuses))

@@ -8,6 +8,7 @@ gradients of centers and coefficients are sums over rows, in parts that are adde
 from __future__ import annotations
 
 from collections.abc import Container
+from typing import Any
 
 import triton
 import triton.language as tl
@@ -22,7 +23,7 @@ _PARTS = 264  # programs that such a gradient is worth, at least
 
 
 @triton.jit
-def _green(u, WEIGHT: tl.constexpr, GREEN: tl.constexpr):
+def green(u, WEIGHT: tl.constexpr, GREEN: tl.constexpr):
     """Return g(u); ``WEIGHT`` is -1 / (2 s^2) of the Gaussian."""
     if GREEN == "abs":
         u = tl.abs(u)
@@ -36,7 +37,7 @@ def _green(u, WEIGHT: tl.constexpr, GREEN: tl.constexpr):
 
 
 @triton.jit
-def _green_slope(u, WEIGHT: tl.constexpr, GREEN: tl.constexpr):
+def green_slope(u, WEIGHT: tl.constexpr, GREEN: tl.constexpr):
     """Return g'(u), 0 where g has a corner."""
     if GREEN == "abs":
         u = tl.where(u > 0, 1.0, tl.where(u < 0, -1.0, 0.0)).to(u.dtype)
@@ -66,9 +67,9 @@ def _values(
         chi = tl.load(coefficients + k * features + feature, mask=is_feature, other=0.0).to(ACC)
         u = a - c[None, :]
         if grad is None:
-            total += chi[None, :] * _green(u, WEIGHT, GREEN)
+            total += chi[None, :] * green(u, WEIGHT, GREEN)
         else:
-            total += chi[None, :] * _green_slope(u, WEIGHT, GREEN)
+            total += chi[None, :] * green_slope(u, WEIGHT, GREEN)
     if grad is not None:
         total *= tl.load(grad + at, mask=is_there, other=0.0).to(ACC)
     tl.store(out + at, total, mask=is_there)
@@ -94,8 +95,8 @@ def _sums_over_rows(
         a = tl.load(x + from_row, mask=is_feature, other=0.0).to(ACC)
         g = tl.load(grad + from_row, mask=is_feature, other=0.0).to(ACC)
         u = a[:, None] - c
-        values += g[:, None] * _green(u, WEIGHT, GREEN)
-        slopes += g[:, None] * _green_slope(u, WEIGHT, GREEN)
+        values += g[:, None] * green(u, WEIGHT, GREEN)
+        slopes += g[:, None] * green_slope(u, WEIGHT, GREEN)
     to = part.to(tl.int64) * features * count + at
     tl.store(d_centers + to, slopes, mask=is_there)
     tl.store(d_coefficients + to, values, mask=is_there)
@@ -111,24 +112,36 @@ def backward(
     p: Operands, kept: Results, grad: Results, requested: Container[str]
 ) -> dict[str, Tensor]:
     """Return the gradients of the operands, by name."""
+    upstream = grad.output.contiguous()
+    d_centers, d_coefficients = table_gradients(upstream, *p)
+    d_input = input_gradient(upstream, *p)
+    return {"input": d_input, "centers": d_centers, "coefficients": d_coefficients}
+
+
+def input_gradient(grad: Tensor, *call: Any) -> Tensor:
+    """Return the gradient of the input; ``call`` are the fields of ``Operands``."""
+    p = Operands(*call)
+    d_input = p.input.new_empty(p.input.shape)
+    _launch_values(p, grad, d_input)
+    return d_input
+
+
+def table_gradients(grad: Tensor, *call: Any) -> tuple[Tensor, Tensor]:
+    """Return the gradients of centers and coefficients; ``call`` are the fields of ``Operands``."""
+    p = Operands(*call)
     (rows, features), count = p.input.shape, p.centers.shape[1]
-    upstream, d_input = grad.output.contiguous(), p.input.new_empty(p.input.shape)
-    _launch_values(p, upstream, d_input)
     wide, options = accumulator(p.input.dtype)
     tiles = triton.cdiv(features, _OWN_FEATURES), triton.cdiv(count, _CENTERS)
     parts = max(1, min(triton.cdiv(_PARTS, max(1, tiles[0] * tiles[1])), rows // 64))
     slopes, values = (p.input.new_empty(parts, features, count, dtype=wide) for _ in range(2))
     if features:
         _sums_over_rows[(parts, *tiles)](
-            p.input.contiguous(), upstream, p.centers.contiguous(), slopes, values, rows,
-            triton.cdiv(rows, parts), features, count, WEIGHT=_weight(p), GREEN=p.green,
-            FEATURES=_OWN_FEATURES, CENTERS=_CENTERS, **options,
+            p.input.contiguous(), grad, p.centers.contiguous(), slopes, values, rows,
+            triton.cdiv(rows, parts), features, count, WEIGHT=weight_of(p.bandwidth),
+            GREEN=p.green, FEATURES=_OWN_FEATURES, CENTERS=_CENTERS, **options,
         )  # fmt: skip
-    return {
-        "input": d_input,
-        "centers": (-p.coefficients * slopes.sum(0)).to(p.centers.dtype),
-        "coefficients": values.sum(0).to(p.centers.dtype),
-    }
+    d_centers = (-p.coefficients * slopes.sum(0)).to(p.centers.dtype)
+    return d_centers, values.sum(0).to(p.centers.dtype)
 
 
 def _launch_values(p: Operands, grad: Tensor | None, out: Tensor) -> None:
@@ -137,10 +150,11 @@ def _launch_values(p: Operands, grad: Tensor | None, out: Tensor) -> None:
         grid = triton.cdiv(rows, _ROWS), triton.cdiv(features, _FEATURES)
         _values[grid](
             p.input.contiguous(), grad, p.centers.mT.contiguous(), p.coefficients.mT.contiguous(),
-            out, rows, features, p.centers.shape[1], WEIGHT=_weight(p), GREEN=p.green, ROWS=_ROWS,
-            FEATURES=_FEATURES, **accumulator(p.input.dtype)[1],
+            out, rows, features, p.centers.shape[1], WEIGHT=weight_of(p.bandwidth), GREEN=p.green,
+            ROWS=_ROWS, FEATURES=_FEATURES, **accumulator(p.input.dtype)[1],
         )  # fmt: skip
 
 
-def _weight(p: Operands) -> float:
-    return -0.5 / p.bandwidth**2
+def weight_of(bandwidth: float) -> float:
+    """Return the factor of u^2 in the exponent of the Gaussian."""
+    return -0.5 / bandwidth**2

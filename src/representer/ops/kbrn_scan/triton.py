@@ -1,0 +1,264 @@
+# type: ignore  (kernels are compiled by Triton, whose types are not those of Python)
+"""kbrn_scan in Triton: all steps in one kernel a direction; sums over all steps in parallel.
+
+A program computes all units of some sequences, or of all sequences if it normalizes by the batch,
+some rows at a time. Its threads exchange the vectors of a step in memory, which the first cache
+holds. In the gradient, the slopes of all steps are known before the loop, so the loop is a product
+and the normalization. They are computed from activations in 32 bits: rounded once more, some would
+be on the other side of a center.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from functools import partial
+from typing import Any
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from representer.ops.kbrn_scan import reference
+from representer.ops.kbrn_scan.reference import Operands, Results
+from representer.ops.kernel_activation import triton as expansion
+from representer.ops.kernel_activation.triton import green, weight_of
+from representer.ops.steps import accumulator
+
+_ROWS = 16  # sequences of a program, where they do not interact
+_ENTRIES = 2048  # of a step at a time, where they do
+_LANES = 128  # entries of a warp
+
+
+@triton.jit
+def _rows(first, lengths, time, batch, unit, units, ROWS: tl.constexpr):
+    """Return some rows and their lengths, 0 for a row that does not exist; entries and a mask."""
+    row = first + tl.arange(0, ROWS)
+    length = tl.where(row < batch, time, 0)
+    if lengths is not None:
+        length = tl.load(lengths + row, mask=row < batch, other=0).to(tl.int32)
+    is_there = (row < batch)[:, None] & (unit < units)[None, :]
+    return row, length, row[:, None] * units + unit[None, :], is_there
+
+
+@triton.jit
+def _product(x, weight, row, unit, batch, units, total):
+    """Return ``total`` plus some rows of x (batch, units) times weight (units, units)."""
+    for j in tl.range(0, units, loop_unroll_factor=4):
+        left = tl.load(x + row * units + j, mask=row < batch, other=0.0)
+        right = tl.load(weight + j * units + unit, mask=unit < units, other=0.0)
+        total += left[:, None] * right.to(left.dtype)[None, :]
+    return total
+
+
+@triton.jit
+def _pair(x, unit, first, second, is_unit, ACC: tl.constexpr):
+    """Return two rows of a table, or 1 and 0 without one."""
+    one, other = tl.full(unit.shape, 1.0, ACC), tl.zeros(unit.shape, ACC)
+    if x is not None:
+        one = tl.load(x + first, mask=is_unit, other=0.0).to(ACC)
+        other = tl.load(x + second, mask=is_unit, other=0.0).to(ACC)
+    return one, other
+
+
+@triton.jit(do_not_specialize=["time"])
+def _forward(
+    z, weight, h0, centers, coefficients, line, norm, statistics, lengths, output, last, used,
+    normed, exchange, time, each, batch, units, count, kind, each_step, each_row, each_unit,
+    EPSILON: tl.constexpr, WEIGHT: tl.constexpr, GREEN: tl.constexpr, OF_BATCH: tl.constexpr,
+    ROWS: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    unit, entries, begin = tl.arange(0, BLOCK), batch * units, tl.program_id(0) * each
+    is_unit, end, kept = unit < units, tl.minimum(begin + each, batch), exchange + 2 * entries
+    gain, offset = _pair(norm, unit, unit, units + unit, is_unit, ACC)
+    theta, nu = _pair(line, unit, 2 * unit, 2 * unit + 1, is_unit, ACC)
+    for first in range(begin, end, ROWS):
+        row, length, at, is_there = _rows(first, lengths, time, batch, unit, units, ROWS)
+        h = tl.load(h0 + at, mask=is_there, other=0.0)
+        tl.store(last + at, h, mask=is_there)
+        tl.store(exchange + at, h.to(ACC), mask=is_there)
+    for t in range(time):
+        tl.debug_barrier()
+        step = tl.cast(t, tl.int64)
+        here, before = step * entries, exchange + t % 2 * entries
+        several = tl.zeros((BLOCK,), ACC)
+        own, spread = several, several
+        if OF_BATCH:
+            for first in range(begin, end, ROWS):
+                row, length, at, is_there = _rows(first, lengths, time, batch, unit, units, ROWS)
+                is_real = is_there & (length > t)[:, None]
+                a = tl.load(z + here + at, mask=is_real, other=0.0).to(ACC)
+                a = tl.where(is_real, _product(before, weight, row, unit, batch, units, a), 0.0)
+                tl.store(kept + at, a, mask=is_there)
+                own += tl.sum(a, 0)
+                several += tl.sum((length > t).to(ACC), 0)
+            own = own / tl.maximum(several, 1.0)
+            tl.debug_barrier()
+            for first in range(begin, end, ROWS):
+                row, length, at, is_there = _rows(first, lengths, time, batch, unit, units, ROWS)
+                is_real = is_there & (length > t)[:, None]
+                a = tl.load(kept + at, mask=is_real, other=0.0) - own[None, :]
+                spread += tl.sum(tl.where(is_real, a * a, 0.0), 0)
+            spread = spread / tl.maximum(several, 1.0)
+            to = used + step * units + unit
+            tl.store(to, tl.where(several > 1.5, own, 0.0), mask=is_unit)
+            of_var = tl.cast(time, tl.int64) * units
+            tl.store(to + of_var, tl.where(several > 1.5, spread, 0.0), mask=is_unit)
+        for first in range(begin, end, ROWS):
+            row, length, at, is_there = _rows(first, lengths, time, batch, unit, units, ROWS)
+            is_real = is_there & (length > t)[:, None]
+            if OF_BATCH:
+                a = tl.load(kept + at, mask=is_real, other=0.0)
+            else:
+                a = tl.load(z + here + at, mask=is_real, other=0.0).to(ACC)
+                a = _product(before, weight, row, unit, batch, units, a)
+            if norm is not None:
+                given = statistics + step * each_step
+                of_given = row[:, None] * each_row + unit[None, :] * each_unit
+                mean = tl.load(given + of_given, mask=is_real, other=0.0).to(ACC)
+                var = tl.load(given + kind + of_given, mask=is_real, other=0.0).to(ACC)
+                if OF_BATCH:
+                    mean = tl.where(several[None, :] > 1.5, own[None, :], mean)
+                    var = tl.where(several[None, :] > 1.5, spread[None, :], var)
+                a = (a - mean) / tl.sqrt(var + EPSILON)
+            a = tl.where(is_real, a, 0.0)
+            if normed is not None:
+                to_normed = normed + step * entries + unit[None, :] * batch + row[:, None]
+                tl.store(to_normed, a, mask=is_there)
+            a = gain[None, :] * a + offset[None, :]
+            fresh = tl.zeros((ROWS, BLOCK), ACC)
+            if line is not None:
+                fresh = theta[None, :] * a + nu[None, :]
+            for k in tl.range(0, count, loop_unroll_factor=4):
+                c = tl.load(centers + k * units + unit, mask=is_unit, other=0.0).to(ACC)
+                chi = tl.load(coefficients + k * units + unit, mask=is_unit, other=0.0).to(ACC)
+                fresh += chi[None, :] * green(a - c[None, :], WEIGHT, GREEN)
+            fresh = tl.where(is_real, fresh, 0.0)
+            tl.store(exchange + (t + 1) % 2 * entries + at, fresh, mask=is_there)
+            tl.store(output + here + at, fresh, mask=is_there)
+            tl.store(last + at, fresh, mask=is_there & (length == t + 1)[:, None])
+
+
+@triton.jit(do_not_specialize=["time"])
+def _backward(
+    grad, grad_last, slopes, normed, used, weight, norm, statistics, lengths, d_output, dz, dh0,
+    exchange, time, each, batch, units, kind, each_step, each_row, each_unit,
+    EPSILON: tl.constexpr, OF_BATCH: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    ACC: tl.constexpr,
+):  # fmt: skip
+    unit, entries, begin = tl.arange(0, BLOCK), batch * units, tl.program_id(0) * each
+    is_unit, end, kept = unit < units, tl.minimum(begin + each, batch), exchange + 2 * entries
+    gain, _ = _pair(norm, unit, unit, units + unit, is_unit, ACC)
+    for first in range(begin, end, ROWS):
+        row, length, at, is_there = _rows(first, lengths, time, batch, unit, units, ROWS)
+        dh = tl.load(grad_last + at, mask=is_there, other=0.0).to(ACC)
+        tl.store(kept + at, dh, mask=is_there)
+    for i in range(time):
+        tl.debug_barrier()
+        t = time - 1 - i
+        step = tl.cast(t, tl.int64)
+        here, shared = step * entries, exchange
+        several = tl.zeros((BLOCK,), ACC)
+        mean, slope, own = several, several, several
+        for first in range(begin, end, ROWS):
+            row, length, at, is_there = _rows(first, lengths, time, batch, unit, units, ROWS)
+            is_real = is_there & (length > t)[:, None]
+            d = tl.load(grad + here + at, mask=is_real, other=0.0).to(ACC)
+            d = tl.where(is_real, d + tl.load(kept + at, mask=is_there, other=0.0), 0.0)
+            tl.store(d_output + here + at, d, mask=is_there)
+            da = d * tl.load(slopes + here + at, mask=is_real, other=0.0) * gain[None, :]
+            if OF_BATCH:
+                from_normed = normed + step * entries + unit[None, :] * batch + row[:, None]
+                n = tl.load(from_normed, mask=is_real, other=0.0).to(ACC)
+                mean += tl.sum(da, 0)
+                slope += tl.sum(da * n, 0)
+                several += tl.sum((length > t).to(ACC), 0)
+            tl.store(shared + at, da, mask=is_there)
+        if OF_BATCH:
+            count = tl.maximum(several, 1.0)
+            mean, slope = mean / count, slope / count
+            of_var = (tl.cast(time, tl.int64) + step) * units
+            own = tl.load(used + of_var + unit, mask=is_unit, other=0.0).to(ACC)
+        tl.debug_barrier()
+        if norm is not None:
+            for first in range(begin, end, ROWS):
+                row, length, at, is_there = _rows(first, lengths, time, batch, unit, units, ROWS)
+                is_real = is_there & (length > t)[:, None]
+                da = tl.load(shared + at, mask=is_real, other=0.0)
+                given = statistics + kind + step * each_step
+                of_given = row[:, None] * each_row + unit[None, :] * each_unit
+                var = tl.load(given + of_given, mask=is_real, other=0.0).to(ACC)
+                if OF_BATCH:
+                    from_normed = normed + step * entries + unit[None, :] * batch + row[:, None]
+                    n = tl.load(from_normed, mask=is_real, other=0.0).to(ACC)
+                    through = da - mean[None, :] - n * slope[None, :]
+                    da = tl.where(several[None, :] > 1.5, through, da)
+                    var = tl.where(several[None, :] > 1.5, own[None, :], var)
+                da = tl.where(is_real, da / tl.sqrt(var + EPSILON), 0.0)
+                tl.store(shared + at, da, mask=is_there)
+            tl.debug_barrier()
+        for first in range(begin, end, ROWS):
+            row, length, at, is_there = _rows(first, lengths, time, batch, unit, units, ROWS)
+            tl.store(dz + here + at, tl.load(shared + at, mask=is_there, other=0.0), mask=is_there)
+            dh = tl.load(kept + at, mask=is_there, other=0.0)
+            dh = tl.where((length > t)[:, None], 0.0, dh)
+            dh = _product(shared, weight, row, unit, batch, units, dh)
+            tl.store(kept + at, dh, mask=is_there)
+            tl.store(dh0 + at, dh, mask=is_there)
+
+
+def forward(p: Operands, new: Results) -> Results:
+    """Fill in the results."""
+    tables = p.centers.mT.contiguous(), p.coefficients.mT.contiguous()
+    kept = [x if x.numel() else None for x in (new.used, new.normed)]
+    given = [_contiguous(x) for x in (p.z, p.weight.mT, p.h0, *tables, p.line, p.norm)]
+    _launch(
+        p, _forward, *given, p.statistics, p.lengths, new.output, new.h, *kept,
+        count=p.centers.shape[1], WEIGHT=weight_of(p.bandwidth), GREEN=p.green,
+    )  # fmt: skip
+    return new
+
+
+def backward(
+    p: Operands, kept: Results, grad: Results, requested: Container[str]
+) -> dict[str, Tensor]:
+    """Return the gradients of the operands, by name."""
+    return reference.backward(
+        p, kept, grad, requested, expansion.input_gradient, expansion.table_gradients,
+        partial(_through_steps, p, kept, grad), accumulator(p.h0.dtype)[0],
+    )  # fmt: skip
+
+
+def _through_steps(
+    p: Operands, kept: Results, grad: Results, slopes: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of every output, of z and of h0."""
+    d_output, dz = slopes.new_empty(slopes.shape), p.h0.new_empty(slopes.shape)
+    dh0 = p.h0.new_empty(p.h0.shape)
+    given = [_contiguous(x) for x in (grad.output, grad.h, slopes, kept.normed, kept.used)]
+    _launch(
+        p, _backward, *given, _contiguous(p.weight), _contiguous(p.norm), p.statistics, p.lengths,
+        d_output, dz, dh0,
+    )  # fmt: skip
+    return d_output, dz, dh0
+
+
+def _contiguous(x: Tensor | None) -> Tensor | None:
+    return None if x is None else x.contiguous()
+
+
+def _launch(p: Operands, kernel: Any, *arguments: Any, **options: Any) -> None:
+    (batch, units), time = p.h0.shape, len(arguments[0])
+    block = max(16, triton.next_power_of_2(units))
+    rows, each = _ROWS, _ROWS
+    if p.uses_batch:
+        rows, each = min(max(_ROWS, triton.next_power_of_2(batch)), _ENTRIES // block), batch
+    count = [options.pop("count")] if "count" in options else []
+    strides = (0, 0, 0, 0) if p.statistics is None else p.statistics.stride()
+    wide, common = accumulator(p.h0.dtype)
+    exchange = p.h0.new_empty(3, batch, units, dtype=wide)
+    if batch and units:
+        kernel[(triton.cdiv(batch, each),)](
+            *arguments, exchange, time, each, batch, units, *count, *strides, EPSILON=p.epsilon,
+            OF_BATCH=p.uses_batch, ROWS=rows, BLOCK=block,
+            num_warps=min(max(1, rows * block // _LANES), 8), **options, **common,
+        )  # fmt: skip
