@@ -28,6 +28,10 @@ COVERED_BY = {
         "ops/rkm_scan/pointwise", "ops/rkm_scan/stationary", "ops/kbrn_scan/triton",
     ),
     "tests/cli/test_drift.py": ("tasks/estimator_drift",),
+    "tests/export/test_runs.py": (
+        "export/__init__", "export/preprocessing",
+        "export/examples/text", "export/examples/signal", "export/examples/language",
+    ),
     "tests/kernels/test_gram_file.py": ("kernels/gram_journal",),
     "tests/kernels/test_string_kernel.py": ("kernels/sequence_kernel",),
     "tests/kernels/test_subtree_kernel.py": ("kernels/color_counts", "kernels/subtree_names"),

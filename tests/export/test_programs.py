@@ -40,7 +40,7 @@ LAYERS: dict[str, Callable[[], torch_nn.Module]] = {
         nn.RKMCIFG, INPUT, HIDDEN, 2, filter_length=3, dilation=2, bidirectional=True
     ),
 }
-FAST = 3
+FAST = 1
 CASES = [
     pytest.param(name, marks=[pytest.mark.slow] if i >= FAST else [])
     for i, name in enumerate(LAYERS)
@@ -64,6 +64,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[torch_nn.Module,
     return layer, path
 
 
+@pytest.mark.slow
 def test_an_onnx_file_has_one_scan_per_direction_and_named_axes(
     exported: tuple[torch_nn.Module, Path],
 ):
@@ -83,6 +84,7 @@ def test_an_onnx_file_has_one_scan_per_direction_and_named_axes(
     assert [each.name for each in graph.output] == ["output", "h", "c", "window0", "window1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("time", "batch"), [(1, 1), (7, 1), (25, 6)])
 def test_an_onnx_file_computes_the_outputs_of_a_layer(
     exported: tuple[torch_nn.Module, Path], time: int, batch: int

@@ -28,7 +28,7 @@ ARGUMENTS = {"evaluate": ["run", "data"], "predict": ["run", "data", "output"],
 
 @every_task
 def test_every_function_exists_and_takes_what_the_commands_pass(task: Task):
-    assert set(task.functions) - {"fit", "comparison", "as_text"} == set(task.options)
+    assert set(task.functions) - {"fit", "comparison", "as_text", "opened"} == set(task.options)
     for name, kinds in task.options.items():
         parameters = inspect.signature(task.function(name)).parameters
         positional = [p for p in parameters.values() if p.kind is not p.KEYWORD_ONLY]

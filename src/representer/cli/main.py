@@ -35,6 +35,7 @@ COMMANDS = {
     "generate": "representer.cli.generate",
     "explain": "representer.cli.explain",
     "report": "representer.cli.report",
+    "export": "representer.cli.export",
     "cells": "representer.cli.cells",
     "doctor": "representer.cli.doctor",
     "reproduce": "representer.cli.reproduce",

@@ -2,6 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from representer.export.int8 import to_int8
 from representer.export.programs import ExportError, Parity, to_onnx, to_torch
 
-__all__ = ["ExportError", "Parity", "to_onnx", "to_torch"]
+if TYPE_CHECKING:
+    from representer.export.runs import ExportedFile, ExportedRun, export_run, scores
+
+_OF_RUNS = ("ExportedFile", "ExportedRun", "export_run", "scores")  # they need the extra "train"
+__all__ = [
+    "ExportError", "ExportedFile", "ExportedRun", "Parity", "export_run", "scores", "to_int8",
+    "to_onnx", "to_torch",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OF_RUNS:
+        return getattr(importlib.import_module("representer.export.runs"), name)
+    raise AttributeError(f"module 'representer.export' has no attribute {name!r}")

@@ -61,8 +61,7 @@ def to_torch(model: nn.Module, path: str | Path) -> list[Parity]:
     """
     described = interface(model)
     torch.export.save(exported(described), path)
-    loaded = torch.export.load(path).module()
-    return checked(described, lambda *x: [y.detach().numpy() for y in loaded(*x)], path)
+    return checked(described, torch_run(path), path)
 
 
 def to_onnx(model: nn.Module, path: str | Path) -> list[Parity]:
@@ -114,8 +113,19 @@ def exported(described: Interface) -> ExportedProgram:
         raise KindError("model", "one with fixed sizes", expected, hint=hint) from None
 
 
+def torch_run(path: str | Path) -> Run:
+    """Return a program of ``torch.export`` as a function from tensors to arrays."""
+    loaded = torch.export.load(path).module()
+
+    def run(*inputs: Tensor) -> list[np.ndarray]:
+        with torch.no_grad():
+            return [x.numpy() for x in loaded(*inputs)]
+
+    return run
+
+
 def onnx_run(path: str | Path) -> Run:
-    """Return an ONNX file as a function from arrays to arrays."""
+    """Return an ONNX file as a function from tensors or arrays to arrays."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -170,11 +180,12 @@ def _difference(result: Any, wanted: Tensor) -> float:
 
 
 def _tidy(model: Any, described: Interface) -> None:
-    """Remove what nothing reads, and name dynamic axes as the interface does."""
+    """Remove what nothing reads and where it came from; name dynamic axes as the interface does."""
     from onnx_ir import Shape
-    from onnx_ir.passes.common import RemoveUnusedNodesPass
+    from onnx_ir.passes.common import ClearMetadataAndDocStringPass, RemoveUnusedNodesPass
 
     RemoveUnusedNodesPass()(model)
+    ClearMetadataAndDocStringPass()(model)
     named = {}
     for value, axes in zip(model.graph.inputs, described.inputs.values(), strict=True):
         for size, axis in zip(value.shape, axes, strict=True):

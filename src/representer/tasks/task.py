@@ -37,8 +37,9 @@ class Task:
         functions: ``fit(config)``, ``evaluate(run, data, *options, device)``,
             ``predict(run, data, output, *options, device)``,
             ``explain(run, data, *options, limit, top, device)``,
-            ``as_text(entry, styled)`` of an explained row, and, where models can be compared,
-            ``comparison(config, splits, variants)``, see `tasks.comparison`, and
+            ``as_text(entry, styled)`` of an explained row, ``opened(run, data, options, device,
+            require_labels)`` where `export` compares predictions, and, where models can be
+            compared, ``comparison(config, splits, variants)``, see `tasks.comparison`, and
             ``drift(first, second, *options, permutations, limit, seed)`` of two files.
         packages: Optional packages that they need.
         takes_strings: True if ``predict`` and ``explain`` take a list of strings as ``data``.

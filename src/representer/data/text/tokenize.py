@@ -10,7 +10,7 @@ from typing import Literal, get_args
 from representer.errors import ArgumentError
 
 Scheme = Literal["words", "blanks", "leam"]
-_MOST_MARKS, _GRAPHEME_JOINER = 30, "\u034f"
+_MOST_MARKS, GRAPHEME_JOINER = 30, "\u034f"
 
 
 def tokenize(text: str, scheme: Scheme = "words") -> list[str]:
@@ -47,7 +47,7 @@ def tokenize(text: str, scheme: Scheme = "words") -> list[str]:
     """
     if scheme == "words":
         composed = unicodedata.normalize("NFC", _stream_safe(text.replace("\u2019", "'")))
-        return _WORDS.findall(composed.lower())
+        return WORDS.findall(composed.lower())
     if scheme == "blanks":
         return text.split()
     if scheme == "leam":
@@ -68,7 +68,8 @@ def _marks(last: int) -> str:
 
 
 @cache
-def _long_run() -> re.Pattern[str]:
+def long_run() -> re.Pattern[str]:
+    """Return the pattern of 30 combining marks before another one."""
     marks = _marks(0x1FFFF)
     return re.compile(f"[{marks}]{{{_MOST_MARKS}}}(?=[{marks}])")
 
@@ -81,12 +82,12 @@ def _stream_safe(text: str) -> str:
     """
     if text.isascii():
         return text
-    return _long_run().sub(lambda run: run[0] + _GRAPHEME_JOINER, text)
+    return long_run().sub(lambda run: run[0] + GRAPHEME_JOINER, text)
 
 
 _LETTER = rf"(?:[^\W\d_]|[{_marks(0xFFFF)}\u200c\u200d])"  # with the joiners of Persian and Hindi
 _CLITIC = r"(?:s|re|ve|ll|d|m)\b"
-_WORDS = re.compile(
+WORDS = re.compile(
     rf"""
     {_LETTER}+(?=n't\b)                                    # do|n't
     | n't\b

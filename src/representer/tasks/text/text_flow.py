@@ -239,3 +239,4 @@ FLOW = EstimatorTask(
 )
 fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain
 comparison, drift = partial(EstimatorComparison.read, FLOW), FLOW.drift
+opened = FLOW.opened

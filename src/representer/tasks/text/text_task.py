@@ -110,7 +110,8 @@ TEXT = Task(
     config=TextConfig,
     defaults=defaults_of,
     options=dict.fromkeys((*READ, "drift"), (TextReading,)),
-    functions=functions_in(f"{_HOME}.text_flow") | {"as_text": f"{_HOME}.text_marks:as_text"},
+    functions=functions_in(f"{_HOME}.text_flow")
+    | {"as_text": f"{_HOME}.text_marks:as_text", "opened": f"{_HOME}.text_flow:opened"},
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
     takes_strings=True,
 )

@@ -1,0 +1,101 @@
+"""``representer export RUN --to onnx``: write a trained network for use without this library."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from representer.errors import ArgumentError
+from representer.tasks.registry import TASKS
+
+if TYPE_CHECKING:
+    from representer.export import ExportedRun
+    from representer.tasks.task import Task
+
+SUMMARY = "Export a trained model as ONNX, or as a program of torch.export."
+
+
+def add_arguments(parser: Any) -> None:
+    """Add the run, labeled data, the format, and where to write."""
+    parser.add_argument("run", type=str, help="run folder", metavar="RUN")
+    parser.add_argument(
+        "data", nargs="?", type=str | None, metavar="DATA",
+        help="labeled texts, on which the exported model is compared with the run",
+    )  # fmt: skip
+    parser.add_argument(
+        "--to", choices=("onnx", "torch"), default="onnx", help="format (default: onnx)"
+    )
+    parser.add_argument("--int8", action="store_true", help="write ONNX with weights of 8 bits too")
+    parser.add_argument(
+        "--out",
+        type=str | None,
+        metavar="DIR",
+        help="folder to write; default: RUN/onnx, RUN/torch",
+    )
+
+
+def run(arguments: Any) -> None:
+    """Write the files; print their differences from the run, sizes and times."""
+    from representer.export import export_run
+    from representer.storage.run_files import task_of
+
+    task = TASKS[task_of(arguments.run, TASKS)]
+    if arguments.data and "opened" not in task.functions:
+        expected = f"nothing, since the model is one of {task.noun}"
+        raise ArgumentError("data", arguments.data, expected)
+    folder = Path(arguments.out or Path(arguments.run) / arguments.to)
+    found = export_run(arguments.run, folder, arguments.to, int8=arguments.int8)
+    print("\n".join(_lines(found)))
+    if arguments.data:
+        print("\n".join(_scores(task, arguments, found)))
+
+
+def _lines(found: ExportedRun) -> list[str]:
+    """Return a table of sizes, times and differences, and the other files."""
+    from representer.export.runs import STEPS
+
+    sizes = [f"{each.time} x {each.batch}" for each in found.files[1].parity]
+    rows = [["", "size", "time", *sizes]]
+    for name, size, milliseconds, parity in found.files:
+        differences = [f"{each.difference:.1e}" for each in parity]
+        rows.append([name, f"{size / 1e6:.2f} MB", f"{milliseconds:.2f} ms", *differences])
+    lines = [
+        f"{found.folder}: {', '.join([file.name for file in found.files[1:]] + [*found.others])}",
+        f"Time of one sequence of {STEPS} steps; the largest difference of an output from that of "
+        "torch, by steps x batch:",
+        *as_table(rows),
+    ]
+    if found.left_out:
+        lines.append(f"Not exported: {found.left_out}. Train with --answer network to have none.")
+    return lines
+
+
+def _scores(task: Task, arguments: Any, exported: ExportedRun) -> list[str]:
+    """Return how well the run and its exported files predict labeled texts."""
+    from representer.estimators.results import classes_of
+    from representer.export import scores
+    from representer.tasks.estimator_objects import encode_labels
+
+    (reading,) = task.options["evaluate"]
+    estimator, _, objects = task.function("opened")(
+        arguments.run, arguments.data, reading(), device="cpu", require_labels=True
+    )
+    target = estimator.target_
+    values = encode_labels(objects, classes_of(target))
+    y = [target.names[k] for k in values] if classes_of(target) else values
+    found = scores(estimator, exported, objects.objects, y)
+    names = [*next(iter(found.values()))]
+    rows = [["", *names]]
+    rows += [[part, *(f"{own[name]:.4f}" for name in names)] for part, own in found.items()]
+    what = "Accuracy" if classes_of(target) else "R²"
+    return [f"{what} on the {len(objects.objects):,} texts of {arguments.data}:", *as_table(rows)]
+
+
+def as_table(rows: list[list[str]]) -> list[str]:
+    """Return the lines of a table with aligned columns."""
+    widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,152 @@
+"""Exported runs predict what the estimators do, without torch."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from representer.data.text import tokenize
+from representer.errors import ArgumentError, KindError
+from representer.estimators import (
+    GraphClassifier,
+    LanguageModel,
+    SignalClassifier,
+    TextClassifier,
+    TextRegressor,
+)
+from representer.export import export_run, scores
+from representer.export.preprocessing import word_rules
+from representer.export.programs import TOLERANCE
+
+from .conftest import LABELS, TEXTS, Exported
+
+OTHERS = ["a film", "not one of these words", "good , good ; very GOOD film indeed and so on", "x"]
+ODD = ["don't", "The cat's 3.5 kg -- isn't it?", "Ünï\u0308cödé’s b2b o'clock", "1,000.5 ... ---",
+       "nan infinity 1e5 1e e5 br library i.e., I.E. a.k.a. 7.50!", "नमस्ते", " \t\x1c\n", "",
+       "a" + "\u0301" * 40]  # fmt: skip
+
+
+def program(folder: Path) -> dict[str, Any]:
+    """Return the functions of predict.py."""
+    return runpy.run_path(str(folder / "predict.py"))
+
+
+def test_predict_py_computes_the_predictions_of_both_parts(exported: Exported):
+    estimator, run = exported
+    assert estimator.pool_.kernel > 0
+    assert estimator.pool_.network > 0
+    found = program(run.folder)["predict"]([*TEXTS, *OTHERS])
+    np.testing.assert_allclose(found, estimator.predict_proba([*TEXTS, *OTHERS]), atol=TOLERANCE)
+    assert run.left_out == ""
+
+
+def test_predict_py_runs_without_torch_and_this_library(exported: Exported):
+    blocked = "import runpy, sys; sys.modules |= dict.fromkeys(['torch', 'representer']); "
+    script = (
+        blocked + "sys.argv[:] = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    words = [sys.executable, "-c", script, str(exported.run.folder / "predict.py"), *TEXTS[:2]]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    predicted = [line.split("\t")[0] for line in done.stdout.splitlines()]
+    assert predicted == [*exported.estimator.predict(TEXTS[:2])]
+
+
+@pytest.mark.parametrize("scheme", ["words", "blanks", "leam"])
+def test_predict_py_finds_the_words_of_the_training(
+    exported: Exported, scheme: str, tmp_path: Path
+):
+    for name in ("model.onnx", "predict.py"):
+        shutil.copy(exported.run.folder / name, tmp_path)
+    setup = json.loads((exported.run.folder / "preprocessing.json").read_text(encoding="utf-8"))
+    (tmp_path / "preprocessing.json").write_text(json.dumps(setup | word_rules(scheme)))
+    words = program(tmp_path)["words"]
+    for text in ODD:
+        assert words(text) == tokenize(text, scheme), text  # type: ignore[arg-type]
+
+
+def test_the_files_have_sizes_times_and_differences(exported: Exported):
+    torch_, onnx, int8 = exported.run.files
+    assert [torch_.name, onnx.name, int8.name] == ["torch", "model.onnx", "model.int8.onnx"]
+    for file in (onnx, int8):
+        assert file.bytes == (exported.run.folder / file.name).stat().st_size
+        assert len(file.parity) == 3
+        assert file.milliseconds > 0
+    assert int8.bytes < onnx.bytes
+    assert max(each.difference for each in onnx.parity) <= TOLERANCE
+    assert TOLERANCE < max(each.difference for each in int8.parity) < 0.1
+
+
+def test_scores_of_every_file_are_those_of_the_run(exported: Exported):
+    wrong = [LABELS[0]] * len(LABELS)  # right for half of them
+    found = scores(exported.estimator, exported.run, TEXTS, wrong)
+    assert list(found) == ["both", "network"]
+    for answer, own in found.items():
+        expected = exported.estimator.part(answer).score(TEXTS, wrong)
+        assert own == dict.fromkeys(("torch", "model.onnx", "model.int8.onnx"), expected)
+
+
+def test_runs_that_cannot_be_exported_are_refused(exported: Exported, tmp_path: Path):
+    quick = {"epochs": 1, "random_state": 0, "verbose": 0}
+    kernel = TextClassifier(answer="kernel", **quick).fit(TEXTS, LABELS)
+    with pytest.raises(KindError, match=r"without a network.*--answer network or both"):
+        export_run(kernel, tmp_path)
+    with pytest.raises(ArgumentError, match="to is 'tflite'; expected 'onnx' or 'torch'"):
+        export_run(exported.estimator, tmp_path, "tflite")
+    with pytest.raises(ArgumentError, match="int8 is True; expected False for torch"):
+        export_run(exported.estimator, tmp_path, "torch", int8=True)
+    graphs = GraphClassifier()
+    graphs.network_ = exported.estimator.network_
+    with pytest.raises(KindError, match="a GraphClassifier; expected one of texts, signals"):
+        export_run(graphs, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_numbers_are_predicted_in_their_unit(tmp_path: Path):
+    model = TextRegressor(epochs=1, random_state=0, verbose=0)
+    model.fit(TEXTS, [10.0 + len(text) for text in TEXTS])
+    export_run(model, tmp_path)
+    found = program(tmp_path)["predict"](OTHERS)
+    np.testing.assert_allclose(found[:, 0], model.predict(OTHERS), rtol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("standardize", ["window", "training", "none"])
+def test_windows_of_any_length_are_classified_as_by_the_network(standardize: str, tmp_path: Path):
+    windows = np.random.default_rng(0).normal(3, 2, size=(20, 2, 200)).astype(np.float32)
+    model = SignalClassifier(
+        sampling_rate=100, standardize=standardize, epochs=1, random_state=0, verbose=0
+    )
+    model.fit(windows, ["a", "b"] * 10)
+    assert "the kernel machine" in export_run(model, tmp_path).left_out
+    for samples in (200, 197):  # no multiple of the stride
+        found = program(tmp_path)["predict"](windows[:, :, :samples])
+        wanted = model.part("network").predict_proba(windows[:, :, :samples])
+        np.testing.assert_allclose(found, wanted, atol=TOLERANCE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["word", "char"])
+def test_a_text_is_continued_as_by_the_network(level: str, tmp_path: Path):
+    model = LanguageModel(level=level, hidden_size=16, epochs=1, random_state=0, verbose=0)
+    model.fit("the cat sat on the mat\n" * 50)
+    export_run(model, tmp_path)
+    own = program(tmp_path)
+    numbers = own["numbers_of"]("the dog\nsat")
+    assert numbers == model.inputs_.encode_prompt("the dog\nsat")
+    logs, state = own["read"](numbers[:3], own["start"]())
+    logs, state = own["read"](numbers[3:], state)
+    import torch
+
+    with torch.no_grad():
+        whole = model.network_(torch.tensor(numbers)[:, None])
+        wanted = model.network_.output.log_probabilities(whole.features)[-1, 0]
+    np.testing.assert_allclose(logs, wanted, atol=TOLERANCE)
