@@ -23,6 +23,7 @@ from representer.training.trainer_config import TrainerConfig
 from representer.training.training_task import TrainingTask
 
 EVALUATION_BATCH = 256
+PADDED = 32  # lengths of batches are a multiple of this where few shapes are needed
 FINE_ACCURACY = 1000  # validation examples from which accuracy tells epochs apart
 ENOUGH_STEPS = 1500  # steps after which small data have been learned
 
@@ -34,8 +35,8 @@ class Inputs(Protocol):
         """Return each object as the network's own input."""
         ...
 
-    def collate(self, encoded: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the arguments of the network for some encoded objects."""
+    def collate(self, encoded: Sequence[Any], multiple: int = 1) -> tuple[Any, ...]:
+        """Return the arguments of the network; lengths of padding are rounded up to a multiple."""
         ...
 
     def size(self, encoded: Any) -> int:
@@ -70,20 +71,22 @@ def shuffled(
 
 
 def training_task(
+    parameters: TrainingParameters,
     inputs: Inputs,
     target: Target,
     train: Examples,
     valid: Examples,
-    batch_size: int,
     seed: int,
     augment: Callable[..., tuple[Any, ...]] | None = None,
 ) -> TrainingTask:
     """Return batches, loss and evaluation; without validation, the last weights are kept."""
     order = generators.derive(seed, "order")
+    batch_size = batch_size_for(parameters, len(train.objects))
+    multiple = PADDED if parameters.cuda_graph else 1
 
     def load(positions: Sequence[int]) -> tuple[Any, Tensor]:
         values = torch.from_numpy(train.values[list(positions)])
-        return inputs.collate([train.objects[i] for i in positions]), values
+        return inputs.collate([train.objects[i] for i in positions], multiple), values
 
     def loss(model: nn.Module, batch: Any) -> tuple[Tensor, int]:
         arguments, values = batch

@@ -23,7 +23,7 @@ Arguments = tuple[Tensor, Tensor, Tensor | None, Tensor, int]
 class GraphBatches:
     """The part of `Inputs` that all graphs share, once they are PyG's ``Data``."""
 
-    def collate(self, encoded: Sequence[Any]) -> Arguments:
+    def collate(self, encoded: Sequence[Any], multiple: int = 1) -> Arguments:
         """Return the arguments of the network, see `collate`."""
         return collate(encoded)
 

@@ -70,6 +70,9 @@ class TrainingParameters:
         "precision of products while training; recurrences stay in float32",
         choices=PRECISIONS,
     )
+    cuda_graph: bool = option(
+        False, "replay training steps on a CUDA device from CUDA graphs; not tested on a GPU yet"
+    )
     verbose: int = option(1, "0: silent; 1: progress")
     callbacks: Sequence[Callable[[dict[str, Any]], Any]] | None = option(
         None, "functions of the metrics of each evaluation; training ends when one returns True"

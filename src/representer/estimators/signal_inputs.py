@@ -65,7 +65,7 @@ class SignalInputs:
             raise DataError(problem, fix="Use the channels of the training data.")
         return list(self.standardization.apply(_recordings(windows)).signals)
 
-    def collate(self, encoded: Sequence[Windows]) -> tuple[Tensor]:
+    def collate(self, encoded: Sequence[Windows], multiple: int = 1) -> tuple[Tensor]:
         """Return windows ``(B, C, T)``."""
         return (torch.from_numpy(np.stack(encoded)),)
 

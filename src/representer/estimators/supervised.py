@@ -27,7 +27,6 @@ from representer.estimators.explanation import NETWORK, Explanation
 from representer.estimators.fitting import (
     Examples,
     Inputs,
-    batch_size_for,
     seed_of,
     start_from,
     trainer_config,
@@ -242,9 +241,8 @@ class SupervisedEstimator(Estimator):
     def _plan(
         self, train: Examples, valid: Examples, network: nn.Module, seed: int
     ) -> tuple[TrainingTask, TrainerConfig, Optimizer | None]:
-        batch_size = batch_size_for(self, len(train.objects))
         task = training_task(
-            self.inputs_, self.target_, train, valid, batch_size, seed, self._augmentation()
+            self, self.inputs_, self.target_, train, valid, seed, self._augmentation()
         )
         return task, trainer_config(self, self.target_, train, valid, seed), None
 

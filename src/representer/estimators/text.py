@@ -71,9 +71,9 @@ class TextInputs:
         """Return the numbers of the words of each text."""
         return [self.vocabulary.encode(self.words(text)) for text in X]
 
-    def collate(self, encoded: Sequence[list[int]]) -> tuple[Any, ...]:
+    def collate(self, encoded: Sequence[list[int]], multiple: int = 1) -> tuple[Any, ...]:
         """Return padded numbers ``(B, T)`` and lengths ``(B,)``."""
-        return collate(encoded)
+        return collate(encoded, multiple=multiple)
 
     def size(self, encoded: list[int]) -> int:
         """Return the number of words."""

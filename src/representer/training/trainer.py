@@ -69,7 +69,9 @@ class Trainer:
         self._accelerator = accelerator_for(config)
         wrapped, self._optimizer = self._accelerator.prepare(model, optimizer)
         self._averages = EvaluationWeights(model, optimizer, config)
-        self._step = TrainingStep(self._accelerator, wrapped, self._optimizer, task, config)
+        self._step = TrainingStep(
+            self._accelerator, wrapped, self._optimizer, task, config, run.report
+        )
         self._wrapped, self._model = wrapped, self._accelerator.unwrap_model(wrapped)
         self._parts = (self._accelerator, self._model, self._optimizer, self._averages)
         self._environment = fingerprint(self._accelerator.device, self._accelerator.num_processes)

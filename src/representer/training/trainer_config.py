@@ -18,7 +18,7 @@ _OPTIONS_WITHOUT_EFFECT_ON_TRAINING = (
     "threads",
 )
 _OPTIONS_WITHOUT_EFFECT_ON_TRAINING += (
-    "device", "show_progress", "save_every_epochs", "time_limit",
+    "device", "cuda_graph", "show_progress", "save_every_epochs", "time_limit",
 )  # fmt: skip
 
 
@@ -53,6 +53,7 @@ class TrainerConfig:
         threads: Number of CPU threads; None uses torch's default.
         device: Its name; ``"auto"`` is a CUDA device if there is one, else the CPU.
         mixed_precision: As in Accelerate.
+        cuda_graph: Replay loss and gradients from CUDA graphs, see `CapturedLosses`.
         show_progress: Show the progress bar and the metrics.
 
     Raises:
@@ -83,6 +84,7 @@ class TrainerConfig:
     threads: int | None = None
     device: str = "auto"
     mixed_precision: Literal["no", "bf16", "fp16"] = "no"
+    cuda_graph: bool = False
     show_progress: bool = True
 
     def __post_init__(self) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
+from representer.training.captured_losses import CapturedLosses, require_capturable
 from representer.training.trainer_config import TrainerConfig
 from representer.training.training_task import Loss, TrainingTask
 from representer.training.workers import share, totals
@@ -45,7 +46,8 @@ class TrainingStep:
         model: The model, prepared by the accelerator.
         optimizer: The optimizer, prepared by the accelerator.
         task: Provides batches and losses.
-        config: Settings of gradient clipping.
+        config: Settings of gradient clipping and of CUDA graphs.
+        report: Receives the reason if steps run without the requested graph.
     """
 
     def __init__(
@@ -55,9 +57,15 @@ class TrainingStep:
         optimizer: torch.optim.Optimizer,
         task: TrainingTask,
         config: TrainerConfig,
+        report: Callable[[str], object],
     ) -> None:
         self._accelerator, self._model, self._optimizer = accelerator, model, optimizer
         self._task, self._config = task, config
+        self._captured = None
+        if config.cuda_graph:
+            require_capturable(accelerator, task.carried)
+            trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+            self._captured = CapturedLosses(self._compute, trained, task.carried, report)
 
     def __call__(self, description: Sequence[Any]) -> StepOutcome:
         """Perform the step of one batch."""
@@ -70,8 +78,10 @@ class TrainingStep:
         if is_pinned:
             batch = recursively_apply(Tensor.pin_memory, batch)
         batch = send_to_device(batch, accelerator.device, non_blocking=is_pinned)
-        result = self._task.loss(self._model, batch)
-        loss, examples, shown = result if isinstance(result, Loss) else (*result, None)
+        if self._captured is None:
+            loss, examples, shown = self._loss(batch)
+        else:
+            loss, examples, shown = self._captured(batch)
         weight = 0 if is_stand_in else examples
         mean = loss.item() if shown is None else shown.item()
         loss_sum, total = totals(accelerator, mean * weight, weight)
@@ -79,14 +89,25 @@ class TrainingStep:
             return StepOutcome(loss_sum, int(total), f"the loss is {loss_sum}")
         if accelerator.num_processes > 1:
             loss = loss * (weight * accelerator.num_processes / total)
-        self._optimizer.zero_grad()
-        accelerator.backward(loss)
+        if self._captured is None:
+            self._optimizer.zero_grad()
+            accelerator.backward(loss)
         norm = self._clip()
         # in float16, scaled gradients overflow occasionally; the scaler skips such a step
         if accelerator.scaler is None and not math.isfinite(norm):
             return StepOutcome(loss_sum, int(total), f"the norm of the gradient is {norm}")
         self._optimizer.step()
         return StepOutcome(loss_sum, int(total))
+
+    def _loss(self, batch: Any) -> Loss:
+        result = self._task.loss(self._model, batch)
+        return result if isinstance(result, Loss) else Loss(*result)
+
+    def _compute(self, batch: Any) -> Loss:
+        """Return the loss of a batch after adding its gradients."""
+        loss = self._loss(batch)
+        self._accelerator.backward(loss.objective)
+        return loss
 
     def _clip(self) -> float:
         """Clip the gradients and return their norm before clipping."""

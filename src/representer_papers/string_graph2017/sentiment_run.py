@@ -90,7 +90,8 @@ def run(
     estimator.inputs_ = inputs = _EqualLengths(data.inputs.vocabulary, "blanks", None)
     saving.describe(folder, estimator, model, {"text": "text", "label": "label"})
     train, valid = (Examples(data.encoded[name], data.values[name]) for name in ("train", "valid"))
-    task = training_task(inputs, data.target, train, valid, config.batch_size, config.seed)
+    parameters = TextClassifier(batch_size=config.batch_size)
+    task = training_task(parameters, inputs, data.target, train, valid, config.seed)
     settings = {k: v for k, v in asdict(config).items() if k != "epochs"}  # the trainer checks it
     settings["sha256"] = sorted(part.digest for part in data.parts.values())
     trainer = Trainer(model, task, trainer_config(config, threads), folder, settings=settings)

@@ -46,13 +46,14 @@ def truncation(lengths: Sequence[int], max_length: int) -> Truncation:
 
 
 def collate(
-    documents: Sequence[Sequence[int]], max_length: int | None = None
+    documents: Sequence[Sequence[int]], max_length: int | None = None, multiple: int = 1
 ) -> tuple[Tensor, Tensor]:
     """Collate encoded documents into one tensor.
 
     Args:
         documents: The word ids of each document.
         max_length: Longer documents are truncated at the end; None keeps all tokens.
+        multiple: T is rounded up to a multiple of this.
 
     Returns:
         The ids, padded at the end with ``Vocabulary.PAD``, and the lengths. There is at least
@@ -71,7 +72,7 @@ def collate(
         _check(max_length)
     heads = [document[:max_length] for document in documents]
     lengths = [len(head) for head in heads]
-    steps = max(1, *lengths)
+    steps = -(-max(1, *lengths) // multiple) * multiple
     rows = [[*head, *[Vocabulary.PAD] * (steps - len(head))] for head in heads]
     return torch.tensor(rows, dtype=torch.int64), torch.tensor(lengths, dtype=torch.int64)
 

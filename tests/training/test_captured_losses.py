@@ -1,0 +1,151 @@
+"""Training steps from CUDA graphs, with a graph that runs on the CPU.
+
+It keeps the rules of a CUDA graph: what is captured is not computed before it is replayed, and
+replaying runs on the tensors of the capture, assigns nothing in Python and draws random numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_training import fit, model, rows, task
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+from representer.errors import ArgumentError
+from representer.estimators import LanguageModel, TextClassifier
+from representer.training import captured_losses, training_step
+
+
+class GraphOnCpu:
+    """A graph that runs its Python code again."""
+
+    made: list[GraphOnCpu] = []  # noqa: RUF012  (emptied by the fixture)
+    of: captured_losses.CapturedLosses
+
+    def __init__(self) -> None:
+        self.replays = 0
+        self.made.append(self)
+
+    def capture(self, body: Callable[[], Any]) -> Any:
+        before = torch.get_rng_state()
+        self.body, self.results = body, body()
+        torch.set_rng_state(before)
+        for x in self.tensors(self.results):
+            x.fill_(float("nan"))
+        return self.results
+
+    def replay(self) -> None:
+        """Run the body, and take back what a graph does not repeat: assignments in Python."""
+        self.replays += 1
+        state, gradients = getattr(self.of._carried, "value", None), [p.grad for p in self.weights]
+        for own, new in zip(self.tensors(self.results), self.tensors(self.body()), strict=True):
+            own.copy_(new)
+        for parameter, gradient in zip(self.weights, gradients, strict=True):
+            parameter.grad = gradient
+        if self.of._carried is not None:
+            self.of._carried.value = state
+
+    @property
+    def weights(self) -> Sequence[nn.Parameter]:
+        return self.of._parameters
+
+    @staticmethod
+    def tensors(results: Any) -> list[Tensor]:
+        return [x for x in tree_leaves(results) if isinstance(x, Tensor)]
+
+
+@pytest.fixture
+def graphs(monkeypatch: pytest.MonkeyPatch) -> list[GraphOnCpu]:
+    """Return the graphs that a training makes, on the CPU."""
+    GraphOnCpu.made.clear()
+
+    class Recorded(captured_losses.CapturedLosses):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            GraphOnCpu.of = self
+
+    monkeypatch.setattr(captured_losses, "CudaGraph", GraphOnCpu)
+    monkeypatch.setattr(training_step, "CapturedLosses", Recorded)
+    monkeypatch.setattr(training_step, "require_capturable", lambda *what: None)
+    return GraphOnCpu.made
+
+
+def test_a_run_with_graphs_writes_the_same_metrics(tmp_path: Path, graphs) -> None:
+    fit(tmp_path / "without")
+    assert not graphs
+    fit(tmp_path / "with", cuda_graph=True)
+    assert rows(tmp_path / "with") == rows(tmp_path / "without")
+    # 3 epochs of 6 batches of 8 and one of 2, of which WARM_UP each run without a graph
+    assert sorted(graph.replays for graph in graphs) == [1, 16]
+
+
+def test_parameters_without_a_gradient_keep_none(tmp_path: Path, graphs) -> None:
+    network = nn.ModuleDict({"used": model(), "unused": nn.Linear(3, 3)})
+
+    def loss(module: nn.Module, batch: Any) -> tuple[Tensor, int]:
+        used = module["used"]  # type: ignore[index]
+        return nn.functional.cross_entropy(used(batch[0]), batch[1]), len(batch[1])
+
+    fit(tmp_path, task=task(loss=loss, evaluate=lambda *x: {"accuracy": 0.0}), network=network,
+        cuda_graph=True)  # fmt: skip
+    assert graphs
+    assert {name for name, p in network.named_parameters() if p.grad is None} == {
+        "unused.weight", "unused.bias",
+    }  # fmt: skip
+
+
+def language_model(**options: Any) -> Any:
+    network = LanguageModel(
+        answer="network", cell="rkm-lstm", hidden_size=6, unroll=7, batch_size=2, epochs=2,
+        random_state=0, verbose=0, min_count=1, lr=1e-3, **options,
+    )  # fmt: skip
+    return network.fit("the cat sat on the mat and the dog sat on it\n" * 12)
+
+
+def test_the_state_of_a_language_model_is_carried_through_graphs(graphs) -> None:
+    with_graphs, without = language_model(cuda_graph=True), language_model()
+    assert sum(graph.replays for graph in graphs) > 8
+    assert with_graphs.history_ == without.history_
+
+
+def test_texts_are_padded_to_few_shapes_that_do_not_change_the_loss(graphs) -> None:
+    texts = [" ".join(["sea", "wave", "sky", "moon"][k % 4] for k in range(i, i + 3 + i % 9))
+             for i in range(60)]  # fmt: skip
+    options: dict[str, Any] = {"answer": "network", "epochs": 3, "random_state": 0, "verbose": 0,
+                               "dropout": 0.0, "batch_size": 8, "hidden_size": 6}  # fmt: skip
+    labels = ["+" if i % 2 else "-" for i in range(60)]
+    with_graphs = TextClassifier(cuda_graph=True, **options).fit(texts, labels)
+    without = TextClassifier(**options).fit(texts, labels)
+    assert len(graphs) <= 2 < sum(graph.replays for graph in graphs)
+    losses = [[row["valid_loss"] for row in one.history_] for one in (with_graphs, without)]
+    np.testing.assert_allclose(*losses, rtol=1e-4)
+
+
+def test_after_a_failed_capture_all_steps_run_without_a_graph(
+    tmp_path: Path, graphs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: GraphOnCpu, body: Callable[[], Any]) -> Any:
+        GraphOnCpu().capture(body)
+        raise RuntimeError("operation not permitted when stream is capturing\nmore")
+
+    monkeypatch.setattr(
+        captured_losses, "CudaGraph", type("Fails", (GraphOnCpu,), {"capture": fail})
+    )
+    said: list[str] = []
+    fit(tmp_path / "with", cuda_graph=True, said=said)
+    assert said == ["no CUDA graph: operation not permitted when stream is capturing"]
+    fit(tmp_path / "without")
+    assert rows(tmp_path / "with") == rows(tmp_path / "without")
+    assert language_model(cuda_graph=True).history_ == language_model().history_
+    assert not any(graph.replays for graph in graphs)
+
+
+def test_graphs_are_refused_on_the_cpu(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="cuda_graph is True; expected False except in one"):
+        fit(tmp_path, cuda_graph=True)
