@@ -31,6 +31,7 @@ COVERED_BY = {
     "tests/export/test_runs.py": (
         "export/__init__", "export/preprocessing",
         "export/examples/text", "export/examples/signal", "export/examples/language",
+        "export/examples/graph",
     ),
     "tests/kernels/test_gram_file.py": ("kernels/gram_journal",),
     "tests/kernels/test_string_kernel.py": ("kernels/sequence_kernel",),

@@ -10,6 +10,8 @@ from representer import nn
 from representer.errors import KindError
 from representer.export.interface import interface
 from representer.models import (
+    GraphEnsemble,
+    GraphRegressorConfig,
     LanguageModel,
     LanguageModelConfig,
     SequenceClassifier,
@@ -20,6 +22,7 @@ from representer.models import (
     StackedClassifierConfig,
 )
 
+GRAPH = GraphRegressorConfig(in_channels=4, hidden_size=6, outputs=2, edge_dim=3)
 SMALL = {"embedding_size": 6, "hidden_size": 8}
 MODELS: dict[str, torch_nn.Module] = {
     "layer": nn.RKMCIFG(3, 4, batch_first=True, filter_length=2),
@@ -33,6 +36,8 @@ MODELS: dict[str, torch_nn.Module] = {
     "signals": SignalClassifier(
         SignalClassifierConfig(num_channels=3, num_classes=2, stride=3, sampling_rate=100.0)
     ),
+    "graph layer": nn.RandomWalkKernelNN(4, 6, order=3, nonlinear=True),
+    "graphs": GraphEnsemble(GRAPH, 2),
     "language": LanguageModel(LanguageModelConfig(vocabulary_size=30, **SMALL)),
 }
 
@@ -41,7 +46,7 @@ MODELS: dict[str, torch_nn.Module] = {
 def test_random_inputs_have_the_axes_of_the_interface(name: str):
     described = interface(MODELS[name].eval())
     inputs = described.example({"time": 4, "batch": 5}, seed=1)
-    sizes = {"time": 4 * described.step, "batch": 5}
+    sizes = {"time": 4 * described.step, "batch": 5, "nodes": 20, "edges": 45}
     shapes = [tuple(sizes.get(str(axis), axis) for axis in axes)
               for axes in described.inputs.values()]  # fmt: skip
     assert [tuple(x.shape) for x in inputs] == shapes
@@ -63,5 +68,7 @@ def test_a_baseline_with_a_layer_of_torch_is_refused():
     config = SequenceClassifierConfig(
         vocabulary_size=9, num_classes=2, cell="torch-lstm", layer_norm=False, **SMALL
     )
-    with pytest.raises(KindError, match=r"one with a torch\.nn\.LSTM; expected a recurrent layer"):
+    with pytest.raises(
+        KindError, match=r"one with the baseline LSTM; expected a recurrent or graph layer"
+    ):
         interface(SequenceClassifier(config).eval())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -36,6 +38,10 @@ LAYERS: dict[str, Callable[[], torch_nn.Module]] = {
     "KBRN, layers": partial(nn.KBRN, INPUT, HIDDEN, 2, bidirectional=True, shared=True),
     "KBRN as it is": partial(nn.KBRN, INPUT, HIDDEN, normalize=False),
     "activation": partial(nn.KernelActivation, INPUT),
+    "walks": partial(nn.RandomWalkKernelNN, INPUT, HIDDEN, 3, decay="gated", nonlinear=True),
+    "walks of layers": partial(nn.DeepGraphKernelNN, INPUT, HIDDEN, edge_dim=2),
+    "relabelings": partial(nn.WLKernelNN, INPUT, HIDDEN),
+    "relabelings with edges": partial(nn.WLKernelNN, INPUT, HIDDEN, edge_dim=2, decay="gated"),
     "n-grams": partial(
         nn.RKMCIFG, INPUT, HIDDEN, 2, filter_length=3, dilation=2, bidirectional=True
     ),
@@ -108,6 +114,18 @@ def test_every_layer_is_exported_to_onnx(name: str, tmp_path: Path):
     assert max(each.difference for each in found) <= TOLERANCE
 
 
+@pytest.mark.slow
+def test_a_layer_is_compiled_by_aotinductor(tmp_path: Path):
+    code = """
+from representer import export, nn
+print(max(each.difference for each in export.to_aotinductor(nn.RKMCIFG(3, 4).eval(), 'l.pt2')))
+"""  # in a process of its own, as the compiler changes the path of imports
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert float(done.stdout.splitlines()[-1]) <= TOLERANCE
+
+
 def test_a_file_that_differs_from_the_model_is_an_error(tmp_path: Path):
     described = interface(LAYERS["strings"]().eval())
 
@@ -120,7 +138,7 @@ def test_a_file_that_differs_from_the_model_is_an_error(tmp_path: Path):
 
 
 def test_a_model_that_cannot_be_exported_is_named(tmp_path: Path):
-    with pytest.raises(KindError, match=r"model is Linear; expected a recurrent layer"):
+    with pytest.raises(KindError, match=r"model is Linear; expected a recurrent or graph layer"):
         to_torch(torch_nn.Linear(2, 3).eval(), tmp_path / "layer.pt2")
     with pytest.raises(KindError, match=r"in training mode; expected one after model\.eval"):
         to_torch(nn.RKMLSTM(2, 3), tmp_path / "layer.pt2")

@@ -18,13 +18,14 @@ from representer.errors import ArgumentError, KindError
 from representer.estimators import (
     GraphClassifier,
     LanguageModel,
+    MoleculeRegressor,
     SignalClassifier,
     TextClassifier,
     TextRegressor,
 )
 from representer.export import export_run, scores
 from representer.export.preprocessing import word_rules
-from representer.export.programs import TOLERANCE
+from representer.export.programs import TOLERANCE, onnx_run
 
 from .conftest import LABELS, TEXTS, Exported
 
@@ -102,10 +103,6 @@ def test_runs_that_cannot_be_exported_are_refused(exported: Exported, tmp_path: 
         export_run(exported.estimator, tmp_path, "tflite")
     with pytest.raises(ArgumentError, match="int8 is True; expected False for torch"):
         export_run(exported.estimator, tmp_path, "torch", int8=True)
-    graphs = GraphClassifier()
-    graphs.network_ = exported.estimator.network_
-    with pytest.raises(KindError, match="a GraphClassifier; expected one of texts, signals"):
-        export_run(graphs, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -131,6 +128,45 @@ def test_windows_of_any_length_are_classified_as_by_the_network(standardize: str
         found = program(tmp_path)["predict"](windows[:, :, :samples])
         wanted = model.part("network").predict_proba(windows[:, :, :samples])
         np.testing.assert_allclose(found, wanted, atol=TOLERANCE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("labels", ["text", "numbers", "degrees"])
+def test_graphs_are_predicted_as_by_the_network(labels: str, tmp_path: Path):
+    nx = pytest.importorskip("networkx")
+    rng, graphs, lines = np.random.default_rng(0), [], []
+    for k in range(12):
+        graph = nx.path_graph(4 + k % 3) if k % 2 else nx.star_graph(17 + k % 3)
+        if labels == "text":
+            nx.set_node_attributes(graph, {v: "CO"[v % 2] for v in graph}, "x")
+            nx.set_edge_attributes(graph, {e: sum(e) % 2 for e in graph.edges}, "edge_attr")
+        if labels == "numbers":
+            nx.set_node_attributes(graph, {v: rng.normal(size=2).tolist() for v in graph}, "x")
+        graphs.append(graph)
+        nodes = [own.get("x", 0) for _, own in graph.nodes(data=True)]
+        edges = [[u, v, *own.values()] for u, v, own in graph.edges(data=True)]
+        lines.append({"nodes": nodes, "edges": edges})
+    model = GraphClassifier(members=2, epochs=1, hidden_size=8, random_state=0, verbose=0)
+    model.fit(graphs, ["a", "b"] * 6)
+    export_run(model, tmp_path)
+    assert json.loads((tmp_path / "preprocessing.json").read_text())["has_degrees"] == (
+        labels == "degrees"
+    )
+    found = program(tmp_path)["predict"](lines)
+    np.testing.assert_allclose(found, model.part("network").predict_proba(graphs), atol=TOLERANCE)
+
+
+@pytest.mark.slow
+def test_the_network_of_molecules_is_exported_without_their_features(tmp_path: Path):
+    model = MoleculeRegressor(epochs=1, hidden_size=8, random_state=0, verbose=0)
+    smiles = ["CCO", "CCC", "c1ccccc1", "CC(=O)O", "CCN", "CCCl", "CO", "CCCC", "CCCO", "CN"]
+    model.fit(smiles, [float(len(one)) for one in smiles])
+    assert export_run(model, tmp_path).others == ("preprocessing.json",)
+    x, edge_index, edge_attr, batch, _ = model.inputs_.collate(model.inputs_.encode(smiles))
+    scores = np.asarray(onnx_run(tmp_path / "model.onnx")(x, edge_index, edge_attr, batch)[0])
+    setup = json.loads((tmp_path / "preprocessing.json").read_text())
+    found = setup["mean"] + setup["scale"] * setup["network"] * scores.mean(axis=0)[:, 0]
+    np.testing.assert_allclose(found, model.part("network").predict(smiles), rtol=1e-5)
 
 
 @pytest.mark.slow

@@ -67,7 +67,7 @@ def _lines(found: ExportedRun) -> list[str]:
         *as_table(rows),
     ]
     if found.left_out:
-        lines.append(f"Not exported: {found.left_out}. Train with --answer network to have none.")
+        lines.append(f"Not exported: {found.left_out}.")
     return lines
 
 

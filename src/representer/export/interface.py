@@ -11,7 +11,14 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from representer.errors import KindError
-from representer.models import LanguageModel, SequenceClassifier, SignalClassifier
+from representer.models import (
+    GraphEnsemble,
+    GraphRegressor,
+    LanguageModel,
+    SequenceClassifier,
+    SignalClassifier,
+)
+from representer.models.gine import GINE
 from representer.models.stacked_classifier import StackedClassifier
 from representer.nn import KernelActivation
 from representer.nn.recurrent.sequence_layer import SequenceLayer
@@ -19,10 +26,7 @@ from representer.nn.recurrent.sequence_layer import SequenceLayer
 Axes = tuple[str | int, ...]  # a name is a size that may differ from call to call
 Sizes = Mapping[str, int]
 TRACED = {"time": 6, "batch": 3}  # no size of a model, and not 1, which torch would take as fixed
-_KNOWN = (
-    "a recurrent layer of representer.nn, a KernelActivation, or the network of a run of texts, "
-    "signals or language with such a layer"
-)
+_KNOWN = "a recurrent or graph layer of representer.nn, a KernelActivation, or the network of a run"
 
 
 @dataclass(frozen=True)
@@ -60,16 +64,13 @@ def interface(model: nn.Module) -> Interface:
     Raises:
         KindError: It is of a kind that cannot be exported, or in training mode.
     """
-    for kind, describe in _KINDS.items():
+    for kind, describe in _kinds(model).items():
         if isinstance(model, kind):
             if model.training:
                 raise KindError("model", "in training mode", "one after model.eval()")
             for part in model.modules():
-                if isinstance(part, nn.RNNBase):
-                    hint = "torch.onnx.export writes layers of torch, with a fixed length."
-                    raise KindError(
-                        "model", f"one with a torch.nn.{type(part).__name__}", _KNOWN, hint=hint
-                    )
+                if isinstance(part, nn.RNNBase | GINE):
+                    raise KindError("model", f"one with the baseline {type(part).__name__}", _KNOWN)
             return describe(model)
     raise KindError("model", type(model).__name__, _KNOWN)
 
@@ -174,6 +175,34 @@ def _language(model: Any) -> Interface:
     return Interface(_Flat(model, read), inputs, outputs, draw)
 
 
+def _graphs(model: Any) -> Interface:
+    """Return the outputs of each graph of a batch, whose graphs are numbered without gaps."""
+    layer = model
+    while not hasattr(layer, "in_channels"):  # of an ensemble or of a network with a head
+        layer = layer.members[0] if hasattr(layer, "members") else layer.network
+    nodes, edges = layer.in_channels, layer.edge_dim
+    inputs: dict[str, Axes] = {"x": ("nodes", nodes), "edge_index": (2, "edges")}
+    inputs |= {} if edges is None else {"edge_attr": ("edges", edges)}
+
+    def run(network: Any, x: Tensor, edge_index: Tensor, *rest: Tensor) -> Tensor:
+        *edge_attr, batch = rest
+        graphs: Any = batch.max().item() + 1
+        torch._check(graphs >= 1)
+        return network(x, edge_index, *(edge_attr or (None,)), batch, graphs)
+
+    def draw(sizes: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """Return graphs of `time` nodes with random edges, the number of which differs."""
+        own, graphs, dtype = sizes["time"], sizes["batch"], next(model.parameters()).dtype
+        x = torch.randn(graphs * own, nodes, generator=generator, dtype=dtype)
+        first = own * torch.arange(graphs).repeat_interleave(2 * own + 1)
+        ends = torch.randint(own, (2, len(first)), generator=generator) + first
+        features = torch.randn(len(first), edges or 0, generator=generator, dtype=dtype)
+        batch = torch.arange(graphs).repeat_interleave(own)
+        return x, ends, *(() if edges is None else (features,)), batch
+
+    return Interface(_Flat(model, run), inputs | {"batch": ("nodes",)}, ("output",), draw)
+
+
 def _lengths(sizes: Sizes, generator: torch.Generator, stride: int = 1) -> Tensor:
     """Return random lengths; one is that of the padded sequence."""
     most = sizes["time"] // stride
@@ -182,11 +211,20 @@ def _lengths(sizes: Sizes, generator: torch.Generator, stride: int = 1) -> Tenso
     return lengths * stride
 
 
-_KINDS: dict[type[nn.Module], Callable[[Any], Interface]] = {
-    SequenceLayer: _layer,
-    KernelActivation: _activation,
-    SequenceClassifier: _texts,
-    StackedClassifier: _texts,
-    SignalClassifier: _signals,
-    LanguageModel: _language,
-}
+def _kinds(model: nn.Module) -> dict[type[nn.Module], Callable[[Any], Interface]]:
+    """Return the description of each kind of model; graph layers are imported if one is given."""
+    kinds: dict[type[nn.Module], Callable[[Any], Interface]] = {
+        SequenceLayer: _layer,
+        KernelActivation: _activation,
+        SequenceClassifier: _texts,
+        StackedClassifier: _texts,
+        SignalClassifier: _signals,
+        LanguageModel: _language,
+        GraphRegressor: _graphs,
+        GraphEnsemble: _graphs,
+    }
+    if type(model).__module__.startswith("representer.nn.graph"):
+        from representer.nn.graph.graph_network import GraphNetwork
+
+        kinds[GraphNetwork] = _graphs
+    return kinds

@@ -12,6 +12,8 @@ from representer.errors import KindError
 from representer.estimators import LanguageModel, SignalClassifier
 from representer.estimators.base import Estimator
 from representer.estimators.explanation import KERNEL, NETWORK
+from representer.estimators.graph import GraphEnsembleEstimator
+from representer.estimators.molecule import MoleculeNetwork
 from representer.estimators.targets import Numbers
 from representer.estimators.text import TextNetwork
 from representer.kernels.ngram_kernel import NgramKernel
@@ -60,16 +62,25 @@ def preprocessing(estimator: Estimator) -> tuple[str, dict[str, Any], Arrays]:
     if isinstance(estimator, LanguageModel):
         inputs = estimator.inputs_
         return "language", {"vocabulary": inputs.vocabulary.words, "level": inputs.level}, {}
-    expected = "one of texts, signals or language; graphs and molecules cannot be exported"
+    if isinstance(estimator, GraphEnsembleEstimator):
+        own = estimator.part(NETWORK)
+        values = {"network": own.pool_.network} | _target(own)
+        if isinstance(estimator, MoleculeNetwork):
+            return "molecule", {"atom_features": estimator.inputs_.features} | values, {}
+        return "graph", own.inputs_.to_dict() | values, {}
+    expected = "one of texts, signals, language, graphs or molecules"
     raise KindError("the run", f"a {type(estimator).__name__}", expected)
 
 
 def left_out(estimator: Estimator) -> str:
     """Return what of a run's predictions is not in its export, or ""."""
-    if isinstance(estimator, TextNetwork) or KERNEL not in estimator.parts_:
-        return ""
-    share = estimator.parts_[KERNEL].share
-    return f"the kernel machine (its share of the predictions is {share:.0%})" if share else ""
+    missing, parts = [], estimator.parts_
+    share = parts[KERNEL].share if KERNEL in parts else 0.0
+    if share and not isinstance(estimator, TextNetwork):
+        missing.append(f"the kernel machine (its share of the predictions is {share:.0%})")
+    if isinstance(estimator, MoleculeNetwork):
+        missing.append("the features of atoms and bonds, which data.molecules computes with RDKit")
+    return " and ".join(missing)
 
 
 def _target(estimator: Any) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def to_torch(model: nn.Module, path: str | Path) -> list[Parity]:
     ``torch.export.load(path).module()`` runs it; importing `representer` gives it the operators.
 
     Args:
-        model: A recurrent layer or a network of this library, in evaluation mode.
+        model: A layer or a network of this library, in evaluation mode.
         path: The file, ``.pt2``.
 
     Raises:
@@ -64,13 +64,34 @@ def to_torch(model: nn.Module, path: str | Path) -> list[Parity]:
     return checked(described, torch_run(path), path)
 
 
+def to_aotinductor(model: nn.Module, path: str | Path) -> list[Parity]:
+    """Compile a model with AOTInductor, and return its parity.
+
+    ``torch._inductor.aoti_load_package(path)`` runs it; importing `representer` gives it the
+    operators. It needs a C++ compiler and takes up to a minute.
+
+    Args:
+        model: A layer or a network of this library, in evaluation mode.
+        path: The file, ``.pt2``.
+
+    Raises:
+        KindError: The model is of a kind that cannot be exported.
+        ExportError: The compiled model does not compute what the model does.
+    """
+    described = interface(model)
+    with _quiet():
+        torch._inductor.aoti_compile_and_package(exported(described), package_path=str(path))
+        loaded = torch._inductor.aoti_load_package(str(path))
+    return checked(described, lambda *x: [y.numpy() for y in loaded(*x)], path)
+
+
 def to_onnx(model: nn.Module, path: str | Path) -> list[Parity]:
     """Write a model as ONNX with dynamic batch and time, and return its parity.
 
     Each direction of each layer is one Scan node.
 
     Args:
-        model: A recurrent layer or a network of this library, in evaluation mode.
+        model: A layer or a network of this library, in evaluation mode.
         path: The file, ``.onnx``.
 
     Raises:

@@ -112,10 +112,10 @@ def export_run(
     if arrays:
         others.append("kernel.npz")
         np.savez(folder / others[-1], **arrays)  # type: ignore[arg-type]
-    if to == "onnx":
+    example = EXAMPLES / f"{task}.py"
+    if to == "onnx" and example.exists():  # the features of molecules need RDKit
         others.append("predict.py")
-        example = (EXAMPLES / f"{task}.py").read_text(encoding="utf-8")
-        atomic.write_text(folder / others[-1], example)
+        atomic.write_text(folder / others[-1], example.read_text(encoding="utf-8"))
     return ExportedRun(folder, tuple(files), tuple(others), left_out(estimator))
 
 

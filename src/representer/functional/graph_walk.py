@@ -133,6 +133,6 @@ def relabel(
     if edge_weight is not None:
         assert edge_attr is not None
         messages = messages + edge_attr @ edge_weight.T
-    sums = x.new_zeros(len(x), len(inner)).index_add(0, target, sigma(messages))
+    sums = x.new_zeros(x.shape[0], len(inner)).index_add(0, target, sigma(messages))
     z = x @ own.T + sums @ neighbors.T
     return sigma(z if bias is None else z + bias)

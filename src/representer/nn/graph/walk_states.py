@@ -106,7 +106,7 @@ class WalkStates(nn.Module):
                 "scale": o.gate_scale,
             }
         is_masked = o.combine == "add" or o.sigma != "identity"
-        ends = walks_end(edge_index, len(x), o.order) if is_masked else None
+        ends = walks_end(edge_index, x.shape[0], o.order) if is_masked else None
         lam, sigma = self.decay_value(), NONLINEARITIES[o.sigma].value
         states = [products[0]]
         for j in range(1, o.order):
