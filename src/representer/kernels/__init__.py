@@ -8,6 +8,7 @@ from representer.kernels.composition import Activated, Cosine, Product, Sum
 from representer.kernels.cross_spectral_kernel import CrossSpectralKernel
 from representer.kernels.deep_graph_kernel import DeepGraphKernel
 from representer.kernels.deep_string_kernel import DeepStringKernel
+from representer.kernels.gaussian_process import GaussianProcessKernel
 from representer.kernels.gram_file import gram
 from representer.kernels.gram_transformer import GramTransformer
 from representer.kernels.kernel import Kernel
@@ -30,6 +31,7 @@ from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
 
 if TYPE_CHECKING:
     from representer.kernels.examples import KERNELS
+    from representer.kernels.gpytorch_kernel import GPyTorchKernel
 
 __all__ = [
     "KERNELS",
@@ -38,7 +40,9 @@ __all__ = [
     "CrossSpectralKernel",
     "DeepGraphKernel",
     "DeepStringKernel",
+    "GPyTorchKernel",
     "Gaussian",
+    "GaussianProcessKernel",
     "GramTransformer",
     "InversePolynomial",
     "Kernel",
@@ -66,4 +70,8 @@ def __getattr__(name: str) -> Any:
         from representer.kernels.examples import kernels_with_installed
 
         return kernels_with_installed()
+    if name == "GPyTorchKernel":  # which needs gpytorch
+        from representer.kernels.gpytorch_kernel import GPyTorchKernel
+
+        return GPyTorchKernel
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

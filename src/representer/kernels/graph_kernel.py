@@ -36,18 +36,16 @@ class GraphKernel(Kernel):
         y = None if Y is None else read_graphs(Y, "Y")
         if not x.items or (y is not None and not y.items):
             known = x if y is None or x.items else y
-            return known.like_input(torch.zeros(len(x.items), len((y or x).items)).double())
-        with torch.set_grad_enabled(x.from_tensors and torch.is_grad_enabled()):
-            return x.like_input(self._gram(x.items, None if y is None else y.items))
+            shape = len(x.items), len((y or x).items)
+            return self._values(known, lambda: torch.zeros(shape, dtype=torch.float64))
+        return self._values(x, lambda: self._gram(x.items, None if y is None else y.items))
 
     def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
         """Return k(x, x) of each graph."""
         self._check()
         x = read_graphs(X)
-        if not x.items:
-            return x.like_input(torch.zeros(0).double())
-        with torch.set_grad_enabled(x.from_tensors and torch.is_grad_enabled()):
-            return x.like_input(self._diag(x.items))
+        none = torch.zeros(0, dtype=torch.float64)
+        return self._values(x, lambda: self._diag(x.items) if x.items else none)
 
     @abstractmethod
     def _check(self) -> None:

@@ -42,10 +42,6 @@ class Graphs:
     items: list[Graph]  # the graphs
     from_tensors: bool  # true if they were Data, so that the kernel returns a tensor
 
-    def like_input(self, values: Tensor) -> Tensor | np.ndarray:
-        """Return values of a kernel as a tensor or an array, like the input."""
-        return values if self.from_tensors else values.detach().numpy()
-
 
 def read_graphs(X: Iterable[Any], name: str = "X") -> Graphs:
     """Read a list of graphs, each a PyG ``Data``, a networkx graph or a :class:`Graph`.

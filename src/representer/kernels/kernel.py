@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from representer.errors import MissingExtraError
@@ -78,6 +79,30 @@ class Kernel(BaseEstimator, ABC):
         from representer.kernels.composition import Product
 
         return Product(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def _values(self, x: Any, compute: Callable[[], Tensor]) -> Values:
+        """Return computed values as a tensor, or as an array if the objects are not tensors.
+
+        A tensor has gradients. It is returned for all objects if a parameter requires one.
+
+        Args:
+            x: The objects, with ``from_tensors``.
+            compute: Returns the values.
+        """
+        is_tensor = x.from_tensors or self._has_gradient
+        with torch.set_grad_enabled(is_tensor and torch.is_grad_enabled()):
+            values = compute()
+        return values if is_tensor else values.detach().numpy()
+
+    @property
+    def _has_gradient(self) -> bool:
+        """True if a parameter, of this kernel or of one in it, requires a gradient."""
+        own = vars(self).values()
+        return any(
+            (isinstance(value, Tensor) and value.requires_grad)
+            or (isinstance(value, Kernel) and value._has_gradient)
+            for value in own
+        )
 
     def _of_row(self, row: np.ndarray) -> Any:
         """Return a row of an array, the features of a vector or of a sequence, as a list of one."""

@@ -39,15 +39,15 @@ class PointKernel(Kernel):
         x = read_vectors(X)
         y = x if Y is None else read_vectors(Y, "Y", like=x)
         (a,), (b,) = x.items, y.items
-        K = self.of_products(a @ b.mT, a.square().sum(-1)[:, None], b.square().sum(-1))
-        return x.like_input(K)
+        squares = a.square().sum(-1)[:, None], b.square().sum(-1)
+        return self._values(x, lambda: self.of_products(a @ b.mT, *squares))
 
     def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
         """Return k(x, x) of each vector."""
         self._check()
         x = read_vectors(X)
         squares = x.items[0].square().sum(-1)
-        return x.like_input(self.of_products(squares, squares, squares))
+        return self._values(x, lambda: self.of_products(squares, squares, squares))
 
     @abstractmethod
     def of_products(self, inner: Tensor, xx: Tensor, yy: Tensor) -> Tensor:

@@ -92,8 +92,7 @@ class RecurrentKernel(Kernel):
                 hint="To compare sequences with sequences, use repeat=False.",
             )
         y = x if Y is None else read_sequences(Y, "Y", like=x)
-        with torch.set_grad_enabled(x.from_tensors and torch.is_grad_enabled()):
-            return x.like_input(self._gram(x, y))
+        return self._values(x, lambda: self._gram(x, y))
 
     def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
         """Return k(x, x) of each sequence."""
@@ -106,10 +105,13 @@ class RecurrentKernel(Kernel):
                 hint="A reference has no length, so it has no kernel with itself.",
             )
         x = read_sequences(X)
-        with torch.set_grad_enabled(x.from_tensors and torch.is_grad_enabled()):
+
+        def squares() -> Tensor:
             windows, lengths = self._windows(x)
-            squares = windows.square().sum(-1)
-            return x.like_input(self._nest(lambda age: squares[age], lengths, lengths >= 0))
+            own = windows.square().sum(-1)
+            return self._nest(lambda age: own[age], lengths, lengths >= 0)
+
+        return self._values(x, squares)
 
     def network(self, input_size: int, hidden_size: int, **options: Any) -> RKM:
         """Return a layer whose units evaluate this kernel against learned references.

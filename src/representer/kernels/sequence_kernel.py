@@ -34,15 +34,13 @@ class SequenceKernel(Kernel):
         vocabulary: dict[Hashable, int] = {}
         x = self._read(X, vocabulary, "X")
         y = x if Y is None else self._read(Y, vocabulary, "Y", x)
-        with torch.set_grad_enabled(x.from_tensors and torch.is_grad_enabled()):
-            return x.like_input(self._gram(x, y))
+        return self._values(x, lambda: self._gram(x, y))
 
     def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
         """Return k(x, x) of each sequence."""
         self._check()
         x = self._read(X, {}, "X")
-        with torch.set_grad_enabled(x.from_tensors and torch.is_grad_enabled()):
-            return x.like_input(self._diag(x))
+        return self._values(x, lambda: self._diag(x))
 
     def _of_row(self, row: np.ndarray) -> Any:
         """Return a row of an array as a list of one sequence: of tokens, or of one feature."""

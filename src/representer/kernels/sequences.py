@@ -20,10 +20,6 @@ class Sequences:
     items: list[Tensor]  # the sequences
     from_tensors: bool  # true if they were tensors, so that the kernel returns a tensor
 
-    def like_input(self, values: Tensor) -> Tensor | np.ndarray:
-        """Return values of a kernel as a tensor or an array, like the input."""
-        return values if self.from_tensors else values.detach().numpy()
-
 
 def read_sequences(
     X: Iterable[Any], name: str = "X", like: Sequences | None = None, hint: str = ""

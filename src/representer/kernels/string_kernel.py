@@ -42,7 +42,7 @@ class StringKernel(SequenceKernel):
 
     Args:
         order: n, tokens of an n-gram.
-        decay: λ in [0, 1]; a tensor ``()`` may require a gradient.
+        decay: λ in [0, 1]; a tensor ``()`` may require a gradient, and the result then has one.
         combine: ``"multiply"``, or ``"add"``, the sum of the n similarities instead of their
             product (Table 5 (c), before normalization).
         normalized: True multiplies by (1 − λ)^n, as in the printed networks; ``"exact"`` divides

@@ -1,0 +1,132 @@
+"""Exact kernels as kernels of GPyTorch, and so of BoTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from representer.errors import ArgumentError, MissingExtraError
+from representer.kernels.gram_transformer import as_array
+from representer.kernels.kernel import Kernel
+from representer.kernels.learned_parameters import Bounds, check_bounds, with_values
+
+try:
+    import gpytorch
+    from gpytorch.constraints import Interval, Positive
+except ImportError as error:
+    raise MissingExtraError("kernels.GPyTorchKernel", "gpytorch", "gp") from error
+
+_Kernel: Any = gpytorch.kernels.Kernel  # constraints are attributes that a type checker misses
+
+
+class GPyTorchKernel(_Kernel):
+    r"""A weighted sum of exact kernels of texts, graphs, molecules or signals.
+
+    .. math:: k(i, j) = \sum_m w_m\, k_m(x_i, x_j), \qquad w_m > 0
+
+    GPyTorch passes tensors to kernels; here they are row numbers of ``objects``. The weights and
+    the numbers named in ``learn`` are learned by the marginal likelihood; their gradients are
+    exact. Without ``learn``, each Gram matrix is computed once.
+
+    Args:
+        kernels: A kernel of `representer.kernels`, or several, such as those of several orders.
+            Scaled to a unit diagonal, ``k.cosine()``, their weights compare.
+        objects: All objects, of training and of prediction.
+        learn: Bounds of each number to learn, such as ``{"decay": (0.01, 0.99)}``, by the name
+            that ``kernel.get_params()`` has; all kernels share it.
+
+    Shape:
+        - x1 ``(…, N, 1)`` and x2 ``(…, M, 1)``, row numbers
+        - returns ``(…, N, M)``, or ``(…, N)`` with ``diag=True``
+
+    Raises:
+        ArgumentError: There is no kernel, a name in ``learn`` is unknown, or a value is out of its
+            bounds.
+        KindError: One of ``kernels`` is not a kernel.
+        MissingExtraError: GPyTorch is not installed.
+
+    References:
+        Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017.
+        Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, section 5.4.1.
+    """
+
+    def __init__(
+        self,
+        kernels: Kernel | Sequence[Kernel],
+        objects: Sequence[Any],
+        learn: Bounds | None = None,
+    ) -> None:
+        super().__init__()
+        self.kernels = (kernels,) if isinstance(kernels, Kernel) else tuple(kernels)
+        if not self.kernels:
+            raise ArgumentError("kernels", [], "at least one kernel")
+        self.learn = dict(learn or {})
+        for kernel in self.kernels:
+            check_bounds(kernel, self.learn)
+        self.register_parameter("raw_weights", nn.Parameter(torch.zeros(len(self.kernels))))
+        self.register_constraint("raw_weights", Positive())
+        self.weights = torch.full((len(self.kernels),), 1.0 / len(self.kernels))
+        given = self.kernels[0].get_params()
+        for name, (low, high) in self.learn.items():
+            raw = f"raw_{_identifier(name)}"
+            self.register_parameter(raw, nn.Parameter(torch.zeros(())))
+            self.register_constraint(raw, Interval(low, high))
+            self.initialize(**{raw: getattr(self, f"{raw}_constraint").inverse_transform(
+                torch.tensor(float(given[name])))})  # fmt: skip
+        self.objects = objects
+        self._grams: list[Tensor] | None = None
+
+    @property
+    def weights(self) -> Tensor:
+        """The weight of each kernel ``(kernels,)``."""
+        return self.raw_weights_constraint.transform(self.raw_weights)
+
+    @weights.setter
+    def weights(self, values: Tensor) -> None:
+        self.initialize(raw_weights=self.raw_weights_constraint.inverse_transform(values))
+
+    def values(self) -> dict[str, Tensor]:
+        """Return the learned numbers by name, each ``()``."""
+        found = {}
+        for name in self.learn:
+            raw = f"raw_{_identifier(name)}"
+            found[name] = getattr(self, f"{raw}_constraint").transform(getattr(self, raw))
+        return found
+
+    def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any) -> Tensor:
+        """Return the Gram matrix of two lists of row numbers."""
+        rows, columns = (self._rows(x) for x in (x1, x2))
+        used, at = torch.unique(torch.cat([rows.reshape(-1), columns.reshape(-1)]),
+                                return_inverse=True)  # fmt: skip
+        first = at[: rows.numel()].view(rows.shape)
+        second = at[rows.numel() :].view(columns.shape)
+        grams = self._of(used) if self.learn else [gram[used][:, used] for gram in self._all()]
+        pairs = zip(self.weights, grams, strict=True)
+        gram = sum((w * own.to(x1.dtype) for w, own in pairs), x1.new_zeros(()))
+        if diag:
+            return gram[first, second]
+        return gram[first[..., :, None], second[..., None, :]]
+
+    def _of(self, used: Tensor) -> list[Tensor]:
+        values = {name: value.double() for name, value in self.values().items()}
+        chosen = [self.objects[i] for i in used.tolist()]
+        return [torch.as_tensor(with_values(kernel, values)(chosen)) for kernel in self.kernels]
+
+    def _all(self) -> list[Tensor]:
+        if self._grams is None:
+            self._grams = [torch.from_numpy(as_array(k(self.objects))) for k in self.kernels]
+        return self._grams
+
+    def _rows(self, x: Tensor) -> Tensor:
+        rows = x.detach()[..., 0].round().long()
+        if rows.numel() and not 0 <= int(rows.min()) <= int(rows.max()) < len(self.objects):
+            got = f"{int(rows.min())} to {int(rows.max())}"
+            raise ArgumentError("x", got, f"row numbers from 0 to {len(self.objects) - 1}")
+        return rows
+
+
+def _identifier(name: str) -> str:
+    return name.replace("__", "_")
