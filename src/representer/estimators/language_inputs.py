@@ -19,6 +19,7 @@ from representer.data.language import (
     tokens_of_line,
 )
 from representer.errors import DataError
+from representer.estimators.columns import strings_of
 
 
 @dataclass(frozen=True)
@@ -121,13 +122,7 @@ def checked_prompts(X: Any) -> list[str]:
     Raises:
         DataError: One is no string, or there are none.
     """
-    if isinstance(X, str):
-        raise DataError("X is one string; expected a sequence of texts", fix="Pass [text].")
-    prompts = list(X)
-    for row, prompt in enumerate(prompts):
-        if not isinstance(prompt, str):
-            kind = type(prompt).__name__
-            raise DataError(f"X[{row}] is {prompt!r:.40} of type {kind}; expected a string")
+    prompts = strings_of(X, "texts", "a string")
     if not prompts:
         raise DataError("X has 0 sample(s); at least one text is required")
     return prompts

@@ -22,6 +22,7 @@ from representer.data.molecules import (
     scaffold,
 )
 from representer.errors import ArgumentError, DataError
+from representer.estimators.columns import strings_of
 from representer.estimators.explanation import NETWORK, Explanation
 from representer.estimators.fitting import Examples, batch_size_for
 from representer.estimators.graph import GraphEnsembleEstimator
@@ -162,17 +163,11 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
         return task
 
     def _check_objects(self, X: Any) -> list[str]:
-        if isinstance(X, str):
-            problem = "X is one string; expected a sequence of SMILES"
-            raise DataError(problem, fix="Pass [smiles].")
-        molecules = list(X)
+        molecules = strings_of(X, "SMILES", "a SMILES")
         for row, smiles in enumerate(molecules):
-            if not isinstance(smiles, str):
-                kind = type(smiles).__name__
-                raise DataError(f"X[{row}] is {smiles!r:.40} of type {kind}; expected a SMILES")
             if reason := invalid_reason(smiles):
                 raise DataError(f"X[{row}]: {reason}", fix="Correct it or leave this row out.")
-        return [str(smiles) for smiles in molecules]
+        return molecules
 
     def _learn_inputs(self, objects: Sequence[str], seed: int) -> MoleculeInputs:
         return MoleculeInputs(self.features)

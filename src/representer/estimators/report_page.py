@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from representer.errors import ArgumentError, DataError, KindError
+from representer.estimators.columns import as_sequence
 from representer.estimators.fitting import batch_size_for, monitored
 from representer.estimators.results import (
     classes_of,
@@ -20,7 +21,6 @@ from representer.estimators.results import (
 from representer.estimators.saving import is_plain
 from representer.estimators.targets import (
     Numbers,
-    as_sequence,
     columns_of,
     require_same_length,
 )

@@ -21,6 +21,7 @@ from torch.optim import Optimizer
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import conformal, kernel_machine
 from representer.estimators.base import Estimator
+from representer.estimators.columns import as_sequence
 from representer.estimators.conformal import Conformal, calibration_rows
 from representer.estimators.division import divide
 from representer.estimators.explanation import NETWORK, Explanation
@@ -45,7 +46,6 @@ from representer.estimators.report_page import results_of
 from representer.estimators.targets import (
     Numbers,
     Target,
-    as_sequence,
     columns_of,
     require_same_length,
 )

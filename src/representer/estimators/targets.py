@@ -133,13 +133,6 @@ def _is_number(value: Any) -> bool:
     return True
 
 
-def as_sequence(y: Any) -> Any:
-    """Return targets with a length and rows."""
-    if hasattr(y, "__len__") and hasattr(y, "__getitem__"):
-        return y
-    return np.asarray(y) if hasattr(y, "__array__") else list(y)
-
-
 def require_same_length(X: Any, y: Any, name: str = "y") -> None:
     """Require one target per object.
 

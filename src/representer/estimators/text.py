@@ -19,6 +19,7 @@ from representer.data.text import (
     tokenize,
 )
 from representer.errors import DataError
+from representer.estimators.columns import strings_of
 from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Explanation
 from representer.estimators.kinds import Classifier, Regressor
 from representer.estimators.ngram_contributions import with_gaps
@@ -106,16 +107,11 @@ class TextNetwork(TextParameters, SupervisedEstimator):
     network_: TextModel
 
     def _check_objects(self, X: Any) -> list[str]:
-        if isinstance(X, str):
-            raise DataError("X is one string; expected a sequence of texts", fix="Pass [text].")
-        texts = list(X)
+        texts = strings_of(X, "texts", "a string")
         for row, text in enumerate(texts):
-            if not isinstance(text, str):
-                kind = type(text).__name__
-                raise DataError(f"X[{row}] is {text!r:.40} of type {kind}; expected a string")
             if not text.strip():
                 raise DataError(f"X[{row}] is an empty text", fix="Leave this row out.")
-        return [str(text) for text in texts]
+        return texts
 
     def _learn_inputs(self, objects: Sequence[str], seed: int) -> TextInputs:
         words = TextInputs(Vocabulary(Vocabulary.MARKS), self.tokenizer, self.max_length)
