@@ -30,12 +30,14 @@ from torch import Tensor, nn
 from gpu_cases import Case, Make, large_samples, sections
 from gpu_clocks import eager_seconds, interleaved, kernel_names, peak_memory
 from gpu_goals import FORWARD, TRAINING, page
+from gpu_steps import language_steps
 from representer import __version__
 from representer.errors import BackendError
 from representer.ops import OPS, Op, Sample
 
-SHARES = {"identity": 0.05, "correctness": 0.25, "recurrent": 0.45, "activations": 0.1,
-          "learned recurrent": 0.05, "graphs": 0.1}  # fmt: skip
+SHARES = {"identity": 0.05, "correctness": 0.25, "barriers": 0.04,
+          "recurrent": 0.35, "scans": 0.05, "training steps": 0.05, "activations": 0.08,
+          "learned recurrent": 0.05, "graphs": 0.08}  # fmt: skip
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}  # of the largest entry
 REPEATS = {"cuda": 15, "cpu": 3}  # rounds of each candidate
 
@@ -69,8 +71,7 @@ class Run:
 
 def identity(run: Run) -> None:
     """Write the names of the machine, and its rates of copies and products."""
-    row: dict[str, Any] = {"representer": __version__, "torch": torch.__version__}
-    size = 256
+    size, row = 256, {"representer": __version__, "torch": torch.__version__}
     if run.device == "cuda":
         import triton
 
@@ -106,13 +107,14 @@ def deviation(op: Op, sample: Sample, dtype: torch.dtype, device: str) -> tuple[
         ]
         given = dict.fromkeys(needed) | leaves | sample.options
         results = function(**given, **more)
-        results = (results,) if isinstance(results, Tensor) else tuple(results)
+        results = (results,) if isinstance(results, Tensor) else tuple(results)[:count]
         total = sum(r.sum() for r in results)
         gradients = torch.autograd.grad(total, marked, materialize_grads=True)
         return [x.detach() for x in (*results, *gradients)]
 
     parameters = inspect.signature(op.function).parameters.values()
     needed = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
+    count = len(op.table.graded) if op.table else None  # a definition may return more
     made = sample.make(dtype)
     exact = {name: x.double() if x.is_floating_point() else x for name, x in made.items()}
     backend = {"backend": "triton" if device == "cuda" else None}
@@ -141,9 +143,7 @@ def correctness(run: Run, until: float, every: int = 1) -> bool:
             except BackendError as error:  # the kernels do not take it
                 run.write("skipped", op=op.name, sample=sample.name, reason=str(error))
                 continue
-            except (
-                Exception
-            ) as error:  # a kernel that does not compile, say: the others are checked
+            except Exception as error:  # one that does not compile, say: the others are checked
                 found, is_same = float("inf"), False
                 run.write("failed", op=op.name, sample=sample.name, reason=repr(error))
             worst, checked, differing = max(worst, found), checked + 1, differing + (not is_same)
@@ -185,17 +185,43 @@ def compare(run: Run, section: str, case: Case) -> None:
             )  # fmt: skip
 
 
+def attempt(run: Run, case: str, until: float, measure: Callable[[], object]) -> None:
+    """Measure a case if there is time; if it fails, the other cases are measured all the same."""
+    if run.left() < until:
+        run.write("skipped", case=case, reason="no time left")
+        return
+    try:
+        measure()
+    except Exception as error:
+        run.write("skipped", case=case, reason=f"{type(error).__name__}: {error}")
+
+
 def timed(run: Run, section: str, cases: list[Make], until: float) -> None:
     """Time the cases of a section as long as there is time."""
     for make in cases:
         label = f"{section} {getattr(make, 'args', '')}"
-        if run.left() < until:
-            run.write("skipped", case=label, reason="no time left")
-            continue
-        try:
-            compare(run, section, make(run.device))
-        except Exception as error:  # the other cases are measured all the same
-            run.write("skipped", case=label, reason=f"{type(error).__name__}: {error}")
+        attempt(run, label, until, lambda: compare(run, section, make(run.device)))  # noqa: B023
+
+
+def barriers(run: Run) -> None:
+    """Write the costs of a step that programs take together."""
+    rows: Any = ({"failed": "needs a CUDA device"},)
+    if run.device == "cuda":
+        from gpu_barriers import ladder
+
+        rows = ladder()
+    for row in rows:
+        run.write("barriers", **row)
+
+
+def training_steps(run: Run, size: tuple[int, int, int]) -> None:
+    """Time training steps with and without a CUDA graph."""
+    calls = language_steps(size, run.device)
+    for name, clock, result in interleaved(calls, REPEATS[run.device], clocks=("eager",)):
+        run.write(
+            "training steps", size=size, dtype="float32", mode=TRAINING, layer=name, clock=clock,
+            **result,
+        )  # fmt: skip
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -236,6 +262,9 @@ def measure(run: Run, is_tiny: bool) -> bool:
     identity(run)
     is_right = correctness(run, ends["correctness"], every=40 if is_tiny else 1)
     if is_right:  # wrong kernels are not timed
+        attempt(run, "barriers", ends["barriers"], lambda: barriers(run))
+        size = (3, 2, 4) if is_tiny else (35, 20, 200)
+        attempt(run, "steps", ends["training steps"], lambda: training_steps(run, size))
         for name, cases in sections(is_tiny).items():
             timed(run, name, cases, ends[name])
     return is_right

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from itertools import product
 from typing import Any, cast
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from representer.nn import RKMLSTM, KernelActivation, StringKernelRNN
-from representer.ops import OPS, Sample, use_backend
+from representer.ops import OPS, Sample, gated_scan, use_backend
 from representer.ops.rkm_scan.samples import CELLS, tensors
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
@@ -84,6 +85,18 @@ class Loop(nn.Module):
         return self.run(self.layer, x)
 
 
+class Scan(nn.Module):
+    """c_t = f_t c_{t-1} + u_t by one function, whose operands are parameters in its own layout."""
+
+    def __init__(self, run: Callable[[Tensor, Tensor], Tensor], u: Tensor, log_f: Tensor) -> None:
+        super().__init__()
+        self.run, self.u, self.log_f = run, nn.Parameter(u), nn.Parameter(log_f)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return all states; there is no input besides the parameters."""
+        return self.run(self.u, self.log_f)
+
+
 def large_samples(op: str) -> list[Sample]:
     """Return samples of an op that are larger than its own, for kernels of many units."""
     if op != "rkm_scan":
@@ -110,6 +123,36 @@ def recurrent(size: tuple[int, int, int, int], dtype: str, device: str) -> Case:
     }
     made = {name: layer.to(device, DTYPES[dtype]) for name, layer in made.items()}
     return Case(size, dtype, made, torch.randn(T, B, features, device=device, dtype=DTYPES[dtype]))
+
+
+def scan(size: tuple[int, int, int], device: str) -> Case:
+    """Return the gated scan of T steps of B sequences of d units beside those that are installed.
+
+    Raises:
+        ValueError: A baseline computes something else.
+    """
+    u, log_f = torch.randn(2, *size, device=device)
+    log_f = nn.functional.logsigmoid(log_f + 2)
+    ours = Scan(lambda u, f: gated_scan(u, f.exp())[0], u, log_f)
+    made: dict[str, nn.Module] = {}
+    if find_spec("fla") and device == "cuda":
+        from fla.ops.hgrn import chunk_hgrn  # pyright: ignore[reportMissingImports]
+
+        u_BTd, f_BTd = (x.transpose(0, 1).contiguous() for x in (u, log_f))
+        made["fla chunk_hgrn"] = Scan(lambda u, f: chunk_hgrn(u, f)[0], u_BTd, f_BTd)
+    if find_spec("accelerated_scan") and device == "cuda":
+        from accelerated_scan.warp import scan  # pyright: ignore[reportMissingImports]
+
+        u_BdT, f_BdT = (x.permute(1, 2, 0).contiguous() for x in (u, log_f))
+        made["accelerated-scan"] = Scan(lambda u, f: scan(f.exp().contiguous(), u), u_BdT, f_BdT)
+    made |= {"gated_scan, step by step": Stepwise(ours), "gated_scan": ours}
+    layouts = {"fla chunk_hgrn": (1, 0, 2), "accelerated-scan": (2, 0, 1)}
+    with torch.no_grad():
+        for name in layouts.keys() & made.keys():
+            found, expected = made[name](u).permute(layouts[name]), ours(u)
+            if not torch.allclose(found, expected, rtol=1e-3, atol=1e-3):
+                raise ValueError(f"{name} computes something else")
+    return Case(size, "float32", made, u)
 
 
 def activation(size: tuple[int, int, int], device: str) -> Case:
@@ -156,6 +199,7 @@ def sections(is_tiny: bool) -> dict[str, list[Make]]:
     if is_tiny:
         return {
             "recurrent": [partial(recurrent, (3, 2, 4, 4), "float32")],
+            "scans": [partial(scan, (3, 2, 4))],
             "activations": [partial(activation, (8, 4, 3))],
             "learned recurrent": [partial(learned_recurrent, (2, 3))],
             "graphs": [partial(graph, (2,))],
@@ -173,6 +217,7 @@ def sections(is_tiny: bool) -> dict[str, list[Make]]:
     ]
     return {
         "recurrent": layers,
+        "scans": [partial(scan, size) for size in ((1024, 16, 128), (1024, 16, 1024))],
         "activations": [
             partial(activation, s) for s in ((4096, 1024, 100), (4096, 1024, 32), (512, 200, 100))
         ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -52,7 +52,11 @@ def microseconds(numbers: list[float]) -> dict[str, float]:
     return {"median": 1e6 * median, "p20": 1e6 * low, "p80": 1e6 * high}
 
 
-def interleaved(candidates: dict[str, Callable[[], object]], repeats: int) -> Iterator[Any]:
+def interleaved(
+    candidates: dict[str, Callable[[], object]],
+    repeats: int,
+    clocks: Sequence[str] = ("eager", "graph"),
+) -> Iterator[Any]:
     """Yield ``(name, clock, result)`` of every candidate, timed in turns.
 
     The clocks are ``eager``, calls from Python with one synchronization, and ``graph``, replays of
@@ -63,6 +67,8 @@ def interleaved(candidates: dict[str, Callable[[], object]], repeats: int) -> It
     ways[f"{first} again", "eager"] = (candidates[first], 3)
     for name, call in candidates.items():
         call()
+        if "graph" not in clocks:
+            continue
         replay = graph_of(call, 3)
         if isinstance(replay, str):
             yield name, "graph", replay

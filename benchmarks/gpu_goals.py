@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_cases import STEPWISE
+from gpu_steps import CAPTURED, EAGER
 
 FORWARD, TRAINING = "forward", "forward and backward"
 NOT_MEASURED = "not measured"
@@ -149,6 +150,16 @@ def goals() -> list[Goal]:
             layers, rkm, STEPWISE, FORWARD, "eager", 20, 50, "15 to 40", _is_standard,
         ),
         Goal("The same", layers, rkm, STEPWISE, FORWARD, "graph", 2, 4, "5 to 15", _is_standard),
+        Goal(
+            "Gated scan, 1,024 steps × 16 × 128 units, over `chunk_hgrn` of fla",
+            "scans", "gated_scan", "fla chunk_hgrn", FORWARD, "graph", 3, 6, "1.5 to 3",
+            _is(1024, 16, 128),
+        ),
+        Goal(
+            "Training step of a language model, 35 × 20 tokens, 200 units, from a CUDA graph over "
+            "the same launched from Python",
+            "training steps", CAPTURED, EAGER, TRAINING, "eager", 1.5, 3, "1.5 to 4",
+        ),
         Goal(
             many,
             "activations", activation, "direct sum", TRAINING, "graph", 30, 80, "30 to 60",

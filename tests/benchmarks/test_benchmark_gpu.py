@@ -29,7 +29,16 @@ def test_every_section_writes_rows_and_the_table_has_every_layer(gpu, tmp_path, 
     assert all(0 < row["p20"] <= row["median"] <= row["p80"] for row in timed)
     page = (tmp_path / "gpu.md").read_text(encoding="utf-8")
     assert page == capsys.readouterr().out.rstrip("\n") + "\n"
-    for layer in ("nn.LSTM", "nn.LSTM again", "StringKernelRNN", "direct sum", "KBRN", "GINEConv"):
+    assert page.count("| eager | launched from Python |") == 1
+    for layer in (
+        "nn.LSTM",
+        "gated_scan",
+        "nn.LSTM again",
+        "StringKernelRNN",
+        "direct sum",
+        "KBRN",
+        "GINEConv",
+    ):
         assert page.count(f"| eager | {layer} |") == 2
     assert "failed" not in {row["section"] for row in rows}
     assert "needs a CUDA device" in {row.get("failed") for row in rows}
