@@ -1,4 +1,4 @@
-"""Train and use every estimator on a device whose tensors mix with no others; run as a script.
+"""Estimators and kernels on a device whose tensors mix with no others; run as a script.
 
 The device computes on the CPU, but its tensors are of another device to torch: an operation that
 gets one of them and one of the CPU fails, as on a GPU. Only scalars and copies may mix.
@@ -25,11 +25,19 @@ from representer.estimators import (
     TextClassifier,
     load,
 )
+from representer.kernels import (
+    DeepStringKernel,
+    Gaussian,
+    Kernel,
+    RecurrentKernel,
+    StringKernel,
+)
 
 _setup_privateuseone_for_python_backend("other")
 torch.__future__.set_swap_module_params_on_conversion(True)  # the optimizer knows the parameters
 OTHER = torch.device("other:0")
 ATEN = torch.ops.aten
+LIBRARY = torch.library.Library("aten", "IMPL")
 MIXING = (  # indices may be on the CPU
     ATEN._to_copy.default, ATEN.copy_.default, ATEN.index.Tensor, ATEN.index_put_.default,
     ATEN._index_put_impl_.default,
@@ -81,6 +89,19 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     return tree_map(lambda x: OtherTensor(x) if wrap and isinstance(x, Tensor) else x, result)
 
 
+def _empty_strided(size: Any, stride: Any, *, dtype: Any = None, **others: Any) -> Tensor:
+    return OtherTensor(torch.empty_strided(size, stride, dtype=dtype))
+
+
+def _copy_from(values: Tensor, to: OtherTensor, non_blocking: bool = False) -> Tensor:
+    to.on_cpu.copy_(values)
+    return to
+
+
+# torch.tensor(..., device=...) calls them, which no mode sees
+LIBRARY.impl("empty_strided", _empty_strided, "PrivateUse1")
+LIBRARY.impl("_copy_from", _copy_from, "PrivateUse1")
+
 TEXTS = ["good film of a day", "bad film", "good play", "bad play today"] * 5
 LABELS = ["+", "-"] * 10
 SMILES = ["CCO", "CCN", "CCC", "CNC"] * 5
@@ -97,6 +118,29 @@ CASES: tuple[tuple[Callable[..., Any], dict[str, Any], Any, Any, Any], ...] = (
         "the cat sat on the mat . " * 40, None, ["the cat", "the mat"],
     ),
 )  # fmt: skip
+
+
+KERNELS: tuple[Kernel, ...] = (
+    StringKernel(order=2), StringKernel(order=9), StringKernel(order=2, normalized="exact"),
+    StringKernel(order=3, combine="add"), StringKernel(order=2, trailing=False, base=Gaussian()),
+    DeepStringKernel(), RecurrentKernel(),
+)  # fmt: skip
+
+
+def compare_kernels() -> None:
+    """Compare Gram matrices of sequences on the device with those on the CPU."""
+    draw = torch.Generator().manual_seed(0)
+    x, y = (
+        [0.3 * torch.randn(length, 3, generator=draw).double() for length in lengths]
+        for lengths in ((4, 6, 2, 5), (3, 7))
+    )
+    with OtherDevice():
+        there = [[one.to(OTHER) for one in items] for items in (x, y)]
+        for kernel in KERNELS:
+            found = kernel(*there), kernel(there[0]), kernel.diag(there[0])
+            for own, known in zip(found, (kernel(x, y), kernel(x), kernel.diag(x)), strict=True):
+                assert isinstance(own, OtherTensor), kernel
+                torch.testing.assert_close(own.cpu(), known)
 
 
 def main() -> None:
@@ -120,6 +164,7 @@ def main() -> None:
                 for own, known in zip(one.explain(some), estimators[0].explain(some), strict=True):
                     assert abs(own.score - known.score) < 1e-4
                 one.report(f"{folder}/report.html", some if y is not None else X)
+    compare_kernels()
     print("ok")
 
 
