@@ -19,7 +19,7 @@ from representer.data.language import (
     tokens_of_line,
 )
 from representer.errors import DataError
-from representer.estimators.columns import strings_of
+from representer.estimators.containers import strings_of
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from representer.data.molecules import (
     scaffold,
 )
 from representer.errors import ArgumentError, DataError
-from representer.estimators.columns import strings_of
+from representer.estimators.containers import strings_of
 from representer.estimators.explanation import NETWORK, Explanation
 from representer.estimators.fitting import Examples, batch_size_for
 from representer.estimators.graph import GraphEnsembleEstimator

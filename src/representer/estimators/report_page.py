@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from representer.errors import ArgumentError, DataError, KindError
-from representer.estimators.columns import as_sequence
+from representer.estimators.containers import as_sequence
 from representer.estimators.fitting import batch_size_for, monitored
 from representer.estimators.results import (
     classes_of,

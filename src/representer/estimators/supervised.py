@@ -21,8 +21,8 @@ from torch.optim import Optimizer
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import conformal, kernel_machine
 from representer.estimators.base import Estimator
-from representer.estimators.columns import as_sequence
 from representer.estimators.conformal import Conformal, calibration_rows
+from representer.estimators.containers import as_sequence
 from representer.estimators.division import divide
 from representer.estimators.explanation import NETWORK, Explanation
 from representer.estimators.fitting import (

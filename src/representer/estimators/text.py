@@ -19,7 +19,7 @@ from representer.data.text import (
     tokenize,
 )
 from representer.errors import DataError
-from representer.estimators.columns import strings_of
+from representer.estimators.containers import strings_of
 from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Explanation
 from representer.estimators.kinds import Classifier, Regressor
 from representer.estimators.ngram_contributions import with_gaps

@@ -9,7 +9,7 @@ import torch
 
 from representer.errors import DataError
 from representer.estimators import MoleculeRegressor, TextClassifier
-from representer.estimators.columns import as_sequence, strings_of
+from representer.estimators.containers import as_sequence, strings_of
 
 TEXTS = ["good film", "bad film"] * 6
 
