@@ -20,7 +20,7 @@ from representer.tasks.signal.signal_task import SignalConfig
 
 TINY = [
     "--hidden-size", "4", "--filter-length", "20", "--stride", "15", "--epochs", "3",
-    "--batch-size", "16", "--lr", "0.01", "--answer", "network",
+    "--batch-size", "16", "--lr", "0.01", "--answer", "network", "--jobs", "1",
 ]  # fmt: skip
 
 

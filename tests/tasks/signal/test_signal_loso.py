@@ -23,7 +23,7 @@ from representer.estimators import SignalClassifier, kernel_selection
 from representer.estimators.pool import Pool
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
-from representer.tasks.signal import signal_fold, signal_processes
+from representer.tasks.signal import signal_fold, signal_loso, signal_processes
 from representer.tasks.signal.signal_data import SignalData, digest_of, standardized
 from representer.tasks.signal.signal_fold import FoldResult
 from representer.tasks.signal.signal_folds import Fold, accuracy_by_subject
@@ -88,6 +88,22 @@ def with_another(drawn, subject):
     changed.signals[own] = 1e3 * changed.signals[own][::-1] + 7
     changed.labels[own] = 1 - changed.labels[own]
     return changed
+
+
+@pytest.mark.parametrize(
+    ("processors", "jobs", "expected"), [(4, None, 1), (4, 0, 4), (64, 0, 8), (4, 3, 3)]
+)
+def test_folds_run_in_as_many_processes_as_wanted(
+    drawn, tmp_path, monkeypatch, processors, jobs, expected
+):
+    asked = []
+    monkeypatch.setattr(signal_loso.os, "cpu_count", lambda: processors)
+    monkeypatch.setattr(signal_loso.LosoResult, "of_folds", lambda results: None)
+    monkeypatch.setattr(
+        signal_loso, "run_folds", lambda data, jobs, processes, report: asked.append(processes)
+    )
+    run_loso(drawn, replace(TINY, jobs=jobs), tmp_path, report=quiet)
+    assert asked == [expected]
 
 
 @pytest.mark.parametrize("kind", standardization.KINDS)

@@ -64,6 +64,6 @@ def test_every_parameter_of_the_estimator_but_the_rate_of_the_data_is_an_option(
 
 
 def test_the_demo_has_defaults_of_its_own():
-    plain = {field.name: field.default for field in fields(SignalConfig)}
+    plain = {field.name: field.default for field in fields(SignalConfig)} | {"jobs": 0}
     assert SIGNAL.defaults(SignalConfig()) == plain
     assert SIGNAL.defaults(SignalConfig(demo=True)) == plain | DEMO

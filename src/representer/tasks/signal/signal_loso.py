@@ -19,6 +19,7 @@ from representer.tasks.signal.signal_folds import accuracy_by_subject, joined, p
 from representer.tasks.signal.signal_processes import run_in_processes
 
 FOLDS = "folds"
+MOST_PROCESSES = 8  # by default; each needs about half a gigabyte
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,8 @@ def run_loso(
         recordings: Resampled and cut recordings, not standardized.
         config: A `SignalConfig`: options of model, training and folds.
         folder: Folder of the run.
-        processes: Number of folds at a time; ``jobs`` of the configuration if left out, 0 for one
-            per processor.
+        processes: Number of folds at a time; 0 for one per processor, at most 8; by default
+            ``jobs`` of the configuration, or else 1.
         report: Called with a line for every finished fold.
 
     Raises:
@@ -92,9 +93,9 @@ def run_loso(
         TrainingError: If a training diverged, or a process was killed.
     """
     data = SignalData(standardized(recordings, config), digest_of(recordings))
-    count = config.jobs if processes is None else processes
-    jobs = jobs_of(recordings, config, folder)
-    results = run_folds(data, jobs, processes=count or os.cpu_count() or 1, report=report)
+    chosen = config.jobs if processes is None else processes
+    count = 1 if chosen is None else chosen or min(os.cpu_count() or 1, MOST_PROCESSES)
+    results = run_folds(data, jobs_of(recordings, config, folder), processes=count, report=report)
     return LosoResult.of_folds(results)
 
 

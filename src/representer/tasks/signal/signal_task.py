@@ -85,14 +85,17 @@ class CrossValidation:
     baselines: str = option(
         "simple", "baselines to train too: none, log band power, or all", choices=BASELINES
     )
-    jobs: int = option(1, "folds to train in parallel; 0: one per processor")
+    jobs: int | None = option(
+        None, "folds to train in parallel (default: one per processor, at most 8)", metavar="N"
+    )
     seed: int = option(0, "random seed of folds, weights and order")
     threads: int = option(1, "CPU threads per fold; 0: default of torch")
     resume: bool = option(False, "continue; finished folds are not repeated")
     demo: bool = option(False, "no DATA: synthetic recordings")
 
     def __post_init__(self) -> None:
-        require_numbers(self, "resample", "window_seconds", "folds", "jobs", "seed", "threads")
+        require_numbers(self, "resample", "window_seconds", "folds", "seed", "threads")
+        require(self, "jobs", self.jobs is None or self.jobs >= 0, "0 or more")
         require_choices(self, standardize=STANDARDIZE, baselines=BASELINES)
         require(self, "folds", self.folds != 1, "0 for each subject, or 2 groups or more")
         is_alone = not (self.folds and self.test_subjects)
@@ -133,7 +136,8 @@ SIGNAL = Task(
     summary="Train a model of signals on recordings of several subjects, leaving each out in turn.",
     noun="signals",
     config=SignalConfig,
-    defaults=lambda given: defaults(SignalConfig, DEMO if given.demo else {}),
+    # in Python one at a time, since only a script with a main guard can start processes
+    defaults=lambda given: defaults(SignalConfig, {"jobs": 0} | (DEMO if given.demo else {})),
     options={
         "evaluate": (SignalReading,),
         "predict": (SignalReading, Streaming),
