@@ -38,7 +38,7 @@ _SMOKE, _SMOKE_SIZES = 60, {"epochs": 1, "hidden_size": 8, "embedding_size": 8, 
 _SMALL = 128  # units with which a language model of 10,000 words has 1.5 million parameters
 # Every subject has one class, which standardizing by subject would remove.
 _SIGNAL_OPTIONS = {"alcoholism": {"standardize": "window"}}
-_SOLUBILITY = "measured log solubility in mols per litre"  # codespell:ignore
+_SOLUBILITY = "measured log solubility in mols per litre"
 _TARGETS = {
     "esol": ("delaney-processed.csv", _SOLUBILITY),
     "freesolv": ("freesolv.csv", "freesolv"),
