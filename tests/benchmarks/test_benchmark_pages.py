@@ -27,3 +27,15 @@ def test_goals_of_loading_and_building_are_upper_limits(bench, seconds, wall, ve
     assert f"under 20 ms: {verdict}, {1000 * seconds:.1f} ms (3.0 MiB)." in page
     assert f"on two cores: {verdict}, {wall} s by the wall" in page
     assert "| x | 2.0 | 1.0 – 4.0 |" in page
+
+
+def test_the_page_of_exports_has_the_largest_difference_of_every_format(bench):
+    export = bench("export")
+    assert export.shown(export.Parity(2, 5, 3.44e-7)) == "3e-7"
+    assert export.shown(export.Parity(2, 5, 0.0)) == "0"
+    row = ["LSTM", *"000", "3e-7", "2e-7", "1e-7", *["4e-3"] * 3]
+    times, scores = ["texts", *["1.00"] * 9], ["both", "90.00", "90.00", "89.50", "0.50"]
+    parts = export.page([row], [times], 500, [scores], [["KBRN", "0e+00", "12"]])
+    assert "| LSTM | 0 | 0 | 0 | 3e-7 | 2e-7 | 1e-7 | 4e-3 | 4e-3 | 4e-3 |" in parts[1]
+    assert "400 lines of code" in parts[4]
+    assert "| both | 90.00 | 90.00 | 89.50 | 0.50 |" in parts[5]

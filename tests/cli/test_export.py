@@ -18,6 +18,8 @@ def test_a_run_is_exported_as_a_program_of_torch(run: Run, trained: Path, tmp_pa
     assert lines[0] == f"{tmp_path / 'here'}: model.pt2, preprocessing.json, kernel.npz"
     assert lines[2].split() == ["size", "time", *["2", "x", "5"], *["11", "x", "2"], "40", "x", "4"]
     assert [line.split()[0] for line in lines[3:5]] == ["torch", "model.pt2"]
+    megabytes = (tmp_path / "here/model.pt2").stat().st_size / 1e6
+    assert lines[4].split()[1:3] == [f"{megabytes:.2f}", "MB"]
     assert lines[4].split()[-3:] == ["0.0e+00"] * 3
     setup = json.loads((tmp_path / "here/preprocessing.json").read_text(encoding="utf-8"))
     program = torch.export.load(tmp_path / "here/model.pt2").module()

@@ -55,6 +55,15 @@ def test_random_inputs_have_the_axes_of_the_interface(name: str):
     assert not any(x.requires_grad for x in results)
 
 
+def test_random_lengths_are_multiples_of_the_stride_and_fill_the_batch():
+    described = interface(nn.CNN(3, 4, stride=3, filter_length=2).eval())
+    for seed in range(5):
+        x, lengths = described.example({"time": 4, "batch": 5}, seed)
+        assert int(lengths.max()) == len(x) == 12
+        assert not (lengths % 3).any()
+        assert int(lengths.min()) >= 3
+
+
 def test_the_state_of_a_language_model_continues_a_text():
     described = interface(MODELS["language"].eval())
     tokens, *state = described.example({"time": 6, "batch": 2})
