@@ -11,6 +11,7 @@ import torch
 from .conftest import Run
 
 
+@pytest.mark.slow
 def test_a_run_is_exported_as_a_program_of_torch(run: Run, trained: Path, tmp_path: Path):
     done = run("export", trained, "--to", "torch", "--out", tmp_path / "here")
     assert done.code == 0

@@ -142,6 +142,10 @@ def test_a_model_that_cannot_be_exported_is_named(tmp_path: Path):
         to_torch(torch_nn.Linear(2, 3).eval(), tmp_path / "layer.pt2")
     with pytest.raises(KindError, match=r"in training mode; expected one after model\.eval"):
         to_torch(nn.RKMLSTM(2, 3), tmp_path / "layer.pt2")
+
+
+@pytest.mark.slow
+def test_a_python_function_as_nonlinearity_is_refused(tmp_path: Path):
     layer = nn.RKMLSTM(2, 3, output_nonlinearity=torch.sin).eval()
     with pytest.raises(KindError, match=r"one with fixed sizes.*as nonlinearity fixes them"):
         to_torch(layer, tmp_path / "layer.pt2")

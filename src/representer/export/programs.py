@@ -71,7 +71,8 @@ def to_aotinductor(
     """Compile a model with AOTInductor, and return its parity.
 
     ``torch._inductor.aoti_load_package(path)`` runs it; importing `representer` gives it the
-    operators. It needs a C++ compiler and takes up to a minute.
+    operators. It needs a C++ compiler and takes up to a minute. Recurrent layers compile; those for
+    graphs compute something else with torch 2.13, which is an error.
 
     Args:
         model: A layer or a network of this library, in evaluation mode.
