@@ -107,6 +107,7 @@ def environment(tmp_path_factory) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), *filter(None, paths)])}
 
 
+@pytest.mark.slow
 def test_one_of_each_is_in_the_table_the_command_line_and_doctor(environment, tmp_path):
     command = [sys.executable, "-c", PROGRAM]
     done = subprocess.run(

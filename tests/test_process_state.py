@@ -60,6 +60,7 @@ def test_pytest_restores_warnings_filters_2() -> None:
     test_pytest_restores_warnings_filters_1()
 
 
+@pytest.mark.slow
 def test_the_fixture_fails_each_test_that_changes_state(tmp_path: Path) -> None:
     """One process, one test a change; each must end in an error that names its state."""
     lines = ["import logging, os, signal, sys", "import torch"]

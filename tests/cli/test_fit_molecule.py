@@ -336,6 +336,7 @@ def test_skipped_rows_are_listed_in_the_run(run, molecules, tmp_path):
     assert json.loads((out / "metrics.json").read_text())["baselines"] == []
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_reaches_the_same_weights(run, molecules, tmp_path, monkeypatch):
     words = ["--target", "atoms", "--baselines", "none", "--network", "random-walk"]
     whole = fitted(molecules, "whole", *words)

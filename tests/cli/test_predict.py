@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -68,11 +66,10 @@ def test_a_text_without_remaining_words_gets_no_prediction(run, table, tmp_path)
     assert "1 too short (line 3)" in outcome.err
 
 
-def test_without_a_file_the_table_goes_to_stdout(trained, table):
-    command = [sys.executable, "-m", "representer", "predict", str(trained), str(table)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0
-    header, *rows = csv.reader(done.stdout.splitlines())
+def test_without_a_file_the_table_goes_to_stdout(run, trained, table):
+    outcome = run("predict", trained, table)
+    assert outcome.code == 0
+    header, *rows = csv.reader(outcome.out.splitlines())
     assert header == ["id", "text", "label", "prediction", "probability_sea", "probability_sky"]
     assert len(rows) == 60
 

@@ -221,6 +221,7 @@ print(fingerprint(Own(), [set('abcdefghijkl')]), fingerprint(RecurrentKernel(q),
 """
 
 
+@pytest.mark.slow
 def test_fingerprints_are_the_same_in_every_process(capsys):
     other = subprocess.run(
         [sys.executable, "-c", PROGRAM],

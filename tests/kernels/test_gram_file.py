@@ -107,6 +107,7 @@ gram(StringKernel(), X, out=sys.argv[1], block=4)
 """
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_continued(tmp_path, counted):
     path = tmp_path / "k.npy"
     journal = tmp_path / "k.npy.journal"

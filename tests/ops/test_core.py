@@ -175,7 +175,7 @@ def test_without_the_library_ops_run_on_torch_and_the_reason_is_stated():
     assert "the C++ core does not load" in refusal
 
 
-@pytest.mark.parametrize("digest", [None, "0123456789abcdef"])
+@pytest.mark.parametrize("digest", [None, pytest.param("0123456789abcdef", marks=pytest.mark.slow)])
 @pytest.mark.skipif(compiler() is None, reason="there is no compiler")
 def test_a_core_built_for_other_structs_is_not_used(digest, tmp_path):
     source, library = tmp_path / "other.cpp", tmp_path / "other.so"

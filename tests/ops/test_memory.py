@@ -94,6 +94,7 @@ print(sorted(failures))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(compiler() is None, reason="there is no compiler")
 @pytest.mark.skipif("LD_PRELOAD" in os.environ, reason="another allocator is loaded")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs LD_PRELOAD")

@@ -19,6 +19,7 @@ from representer.ops.table import Table
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_an_op_declared_in_one_module_passes_the_generated_tests(tmp_path: Path):
     (tmp_path / "weighted_sum.py").write_text(MODULE, encoding="utf-8")
     program = """

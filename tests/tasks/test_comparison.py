@@ -131,6 +131,7 @@ def test_divergence_of_one_unit_does_not_stop_the_others_and_other_errors_do(tmp
     assert caught.value.exit_code == 2
 
 
+@pytest.mark.slow
 def test_processes_give_the_rows_of_a_single_one(tmp_path: Path):
     expected = run_missing(MadeUp(), tmp_path / "a")
     assert run_missing(MadeUp(), tmp_path / "b", jobs=2) == expected

@@ -18,12 +18,13 @@ Digests = Callable[[Path], dict[str, str]]
 @pytest.mark.parametrize(
     ("suffix", "action"),
     [
-        *zip(["ckpt", "safetensors", "jsonl", "csv"], ["enospc", "eio"] * 2, strict=True),
+        ("ckpt", "enospc"),
+        ("jsonl", "eio"),
         *(
             pytest.param(suffix, action, marks=pytest.mark.slow)
-            for suffix, action in zip(
-                ["ckpt", "safetensors", "jsonl", "csv"], ["eio", "enospc"] * 2, strict=True
-            )
+            for suffix in ("ckpt", "safetensors", "jsonl", "csv")
+            for action in ("enospc", "eio")
+            if (suffix, action) not in (("ckpt", "enospc"), ("jsonl", "eio"))
         ),
     ],
 )
@@ -57,6 +58,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(disk)], check=True)
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_really_full_loses_nothing(
     server: Any, digests: Digests, uninterrupted: Any, small_disk: Path, tmp_path: Path
 ) -> None:

@@ -208,6 +208,7 @@ def test_several_processes_give_the_result_of_one(drawn, done, tmp_path):
     assert all(path.is_dir() for path in (tmp_path / "folds").iterdir())  # no copy is left
 
 
+@pytest.mark.slow
 def test_a_shared_array_has_no_name_and_is_read_only_in_a_worker(tmp_path):
     array = np.arange(6, dtype=np.float32).reshape(1, 2, 3)
     with TemporaryFile(dir=tmp_path) as file:
