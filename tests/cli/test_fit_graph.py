@@ -136,6 +136,7 @@ def test_a_tu_folder_is_trained_on_and_evaluated(run, folder, tmp_path):
     assert json.loads(run("evaluate", out, folder / "tu").out)["count"] == 60
 
 
+@pytest.mark.slow
 def test_a_finished_run_can_be_continued_and_is_the_run_of_more_epochs(run, folder, tmp_path):
     data = folder / "classes.jsonl"
     words = ["fit", "graph", data, *TINY, "--baselines", "none"]

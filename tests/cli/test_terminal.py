@@ -25,6 +25,7 @@ def test_a_stream_that_is_closed_from_the_start_is_no_failure(closed):
     assert shell(f"{COMMAND} --version {closed}").returncode == 0
 
 
+@pytest.mark.slow
 def test_closed_streams_leave_a_complete_run(table, tmp_path):
     words = " ".join(QUICK)
     done = shell(f"{COMMAND} fit text {table} --out {tmp_path}/run {words} >&- 2>&-")

@@ -50,7 +50,7 @@ AWD = {
     [
         ("adam", {"rnn_dropout": 0.1}),
         pytest.param("sgd", {"rnn_dropout": 0.1}, marks=pytest.mark.slow),
-        ("asgd", {**AWD, "cell": "rkm-lstm"}),
+        pytest.param("asgd", {**AWD, "cell": "rkm-lstm"}, marks=pytest.mark.slow),
         pytest.param("asgd", {**AWD, "cell": "torch-lstm"}, marks=pytest.mark.slow),
     ],
 )
