@@ -234,6 +234,7 @@ def test_a_core_without_sources_is_used(tmp_path, monkeypatch):
     assert core._load()[0] is not None
 
 
+@pytest.mark.slow
 @NEEDS_CORE
 def test_a_forked_child_computes_the_same_and_ends():
     found = run_child(
@@ -253,6 +254,7 @@ def test_a_forked_child_computes_the_same_and_ends():
     assert found.split() == ["0", "True", "2"]
 
 
+@pytest.mark.slow
 @NEEDS_CORE
 def test_workers_of_a_data_loader_give_the_same_results():
     found = run_child(

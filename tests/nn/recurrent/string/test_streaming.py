@@ -49,6 +49,7 @@ def test_a_detached_stream_has_no_graph():
         assert all(field.grad_fn is None for field in state)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_over_fifty_thousand_steps():
     _assert_memory_stands_still(chunks=25)
 
