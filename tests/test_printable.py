@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from representer.errors import DataError
-from representer.printable import one_line, printable, reason
+from representer.printable import aligned, one_line, printable, reason
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,8 @@ def test_a_reason_is_short_and_never_empty():
 def test_the_message_of_an_error_is_one_harmless_line():
     error = DataError("is\nbroken\x1b[31m.", file="a\x1b[2J\n.csv", line=3, fix="Fix\nit.")
     assert str(error) == r"a\x1b[2J\x0a.csv, line 3: is broken\x1b[31m. Fix it."
+
+
+def test_a_table_has_its_numbers_below_each_other():
+    rows = [["", "size", "time"], ["torch", "12 MB"], ["b", "3 MB", "1 ms"]]
+    assert aligned(rows) == ["        size  time", "torch  12 MB", "b       3 MB  1 ms"]

@@ -1,10 +1,12 @@
-"""Printing of text from users, with terminal control characters escaped."""
+"""Printing: text from users with terminal control characters escaped, and tables."""
 
 from __future__ import annotations
 
 import contextlib
 import re
 import sys
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import TextIO
 
 # C0 and C1 controls, line and paragraph separators, directional overrides, and lone surrogates,
@@ -59,3 +61,16 @@ def _escaped(character: str) -> str:
     if 0xDC80 <= code <= 0xDCFF:  # the byte that Python could not decode
         return f"\\x{code - 0xDC00:02x}"
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows of a table as lines: the first column left-aligned, the others right.
+
+    Rows may be shorter than the first.
+    """
+    widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
+    lines = []
+    for name, *cells in rows:
+        numbers = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=False))
+        lines.append("  ".join([name.ljust(widths[0]), *numbers]).rstrip())
+    return lines

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.estimators.test_signal import RATE, windows
 
-from representer.estimators import MoleculeRegressor, SignalClassifier, TextClassifier
+from representer.estimators import MoleculeRegressor, SignalClassifier, TextClassifier, drift
 from representer.estimators.drift import compare_sets
 
 WORDS = ["red", "blue", "green", "cat", "dog", "runs", "sits"]
@@ -28,16 +28,25 @@ def test_differences_sum_to_the_squared_distance_of_the_means(name):
     n, m = len(first), len(second)
     # the witness is the inner product with the difference of the means
     distance = found.test.witness[n:].mean() - found.test.witness[:n].mean()
-    assert sum(value for _, value in found.differences) == pytest.approx(distance, rel=1e-6)
+    assert sum(one.summand for one in found.differences) == pytest.approx(distance, rel=1e-6)
     assert found.test.witness.shape == (n + m,)
-    sizes = [abs(value) for _, value in found.differences]
+    sizes = [abs(one.summand) for one in found.differences]
     assert sizes == sorted(sizes, reverse=True)
 
 
 def test_what_one_set_alone_has_comes_first():
     texts = ["a red cat"] * 5, ["a blue cat"] * 5
     found = compare_sets(TextClassifier(), *texts, permutations=99, seed=0)
-    named = dict(found.differences)
-    assert named["blue"] > 0
-    assert named["a"] == pytest.approx(0, abs=1e-12) if "a" in named else True
+    named = {one.what: one for one in found.differences}
+    assert (named["blue"].first, named["blue"].second) == pytest.approx((0, 1))
+    assert (named["red"].first, named["red"].second) == pytest.approx((1, 0))
+    assert named["blue"].summand > 0 < named["red"].summand
     assert found.test.p_value < 0.05
+
+
+def test_differences_at_the_end_of_a_file_are_found(monkeypatch):
+    monkeypatch.setattr(drift, "EXPLAINED", 4)
+    second = ["a red cat"] * 6 + ["a blue cat"] * 6
+    found = compare_sets(TextClassifier(), ["a red cat"] * 12, second, permutations=9, seed=0)
+    blue = next(one for one in found.differences if one.what == "blue")
+    assert (blue.first, blue.second) == pytest.approx((0, 0.5))

@@ -133,8 +133,11 @@ def test_a_file_that_differs_from_the_model_is_an_error(tmp_path: Path):
         output, *rest = (each.numpy() for each in described(*inputs))
         return [output + 2e-5, *rest]
 
+    path = tmp_path / "layer.onnx"
+    path.touch()
     with pytest.raises(ExportError, match=r"differs from the model by 2\.\de-05 at 2 steps"):
-        programs.checked(described, run, tmp_path / "layer.onnx")
+        programs.checked(described, run, path)
+    assert not path.exists()
 
 
 def test_a_model_that_cannot_be_exported_is_named(tmp_path: Path):

@@ -10,8 +10,9 @@ from sklearn.gaussian_process.kernels import ConstantKernel, WhiteKernel
 from tests.kernels.test_learned_parameters import CASES, TEXTS, text_kernel
 
 from representer.errors import ArgumentError
-from representer.kernels import GaussianProcessKernel
+from representer.kernels import GaussianProcessKernel, TextKernel
 from representer.kernels.gram_transformer import as_array
+from representer.kernels.learned_parameters import with_values
 
 BOUNDS = {"kernel__decay": (0.01, 0.99)}
 
@@ -48,6 +49,17 @@ def test_sums_and_products_have_the_hyperparameters_of_their_parts():
     assert GaussianProcessKernel(text_kernel(0.5)).bounds.shape == (0, 2)
     assert both(TEXTS[:4], eval_gradient=True)[1].shape == (4, 4, 3)
     assert GaussianProcessKernel(text_kernel(0.5))(TEXTS[:4], eval_gradient=True)[1].shape[2] == 0
+
+
+def test_a_fitted_kernel_stays_fitted():
+    kernel = TextKernel(min_count=1, min_characters=1).fit(TEXTS)
+    rows, y = np.arange(30)[:, None], np.arange(30.0)
+    model = GaussianProcessRegressor(GaussianProcessKernel(kernel, TEXTS), alpha=0.1).fit(rows, y)
+    expected = kernel(TEXTS[30:], TEXTS[:30]) @ np.linalg.solve(
+        kernel(TEXTS[:30]) + 0.1 * np.eye(30), y
+    )
+    np.testing.assert_allclose(model.predict(np.arange(30, 40)[:, None]), expected)
+    assert with_values(kernel, {"min_count": 2}).views_
 
 
 def test_bounds_are_checked():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from representer.errors import ArgumentError
+from representer.printable import aligned
 from representer.tasks.registry import TASKS
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _lines(found: ExportedRun) -> list[str]:
         f"{found.folder}: {', '.join([file.name for file in found.files[1:]] + [*found.others])}",
         f"Time of one sequence of {STEPS} steps; the largest difference of an output from that of "
         "torch, by steps x batch:",
-        *as_table(rows),
+        *aligned(rows),
     ]
     if found.left_out:
         lines.append(f"Not exported: {found.left_out}.")
@@ -89,13 +89,4 @@ def _scores(task: Task, arguments: Any, exported: ExportedRun) -> list[str]:
     rows = [["", *names]]
     rows += [[part, *(f"{own[name]:.4f}" for name in names)] for part, own in found.items()]
     what = "Accuracy" if classes_of(target) else "R²"
-    return [f"{what} on the {len(objects.objects):,} texts of {arguments.data}:", *as_table(rows)]
-
-
-def as_table(rows: list[list[str]]) -> list[str]:
-    """Return the lines of a table with aligned columns."""
-    widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip()
-        for row in rows
-    ]
+    return [f"{what} on the {len(objects.objects):,} texts of {arguments.data}:", *aligned(rows)]

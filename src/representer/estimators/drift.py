@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,8 +14,24 @@ from representer.estimators.pool import Pool
 from representer.estimators.supervised import SupervisedEstimator
 from representer.kernels.two_sample import TwoSample, permutation_test
 
-EXPLAINED = 200  # objects of each set; more change the largest differences little
+EXPLAINED = 200  # objects of each set at most; more change the largest differences little
 _ROUNDING = 1e-12  # what equal sets differ by
+
+
+class Difference(NamedTuple):
+    """An n-gram, a part of graphs or a band.
+
+    Attributes:
+        what: Its name.
+        summand: Its summand of the squared distance of the means of both sets.
+        first: Share of the objects of the first set that have it.
+        second: The same for the second set.
+    """
+
+    what: str
+    summand: float
+    first: float
+    second: float
 
 
 class Drift(NamedTuple):
@@ -22,13 +39,11 @@ class Drift(NamedTuple):
 
     Attributes:
         test: The test of `kernels.two_sample_test`.
-        differences: What the second set has more of than the first, or less of (negative): names
-            of n-grams, parts of graphs or bands, with their summands of the squared distance of
-            both means; the largest in size first.
+        differences: What sets them apart, the largest summand in size first.
     """
 
     test: TwoSample
-    differences: list[tuple[str, float]]
+    differences: list[Difference]
 
 
 def compare_sets(
@@ -66,13 +81,22 @@ def compare_sets(
     return Drift(test, _differences(estimator, objects, count))
 
 
-def _differences(estimator: Any, objects: Sequence[Any], count: int) -> list[tuple[str, float]]:
+def _differences(estimator: Any, objects: Sequence[Any], count: int) -> list[Difference]:
     sums: dict[str, float] = {}
-    for part, sign in ((objects[:count], -1), (objects[count:], 1)):
-        shown = part[:EXPLAINED]
+    counts: list[Counter[str]] = [Counter(), Counter()]
+    sizes = [0, 0]
+    for k, part in enumerate((objects[:count], objects[count:])):
+        shown = part[:: -(-len(part) // EXPLAINED)]  # from all of them: files are often sorted
+        sizes[k] = len(shown)
         for one in shown:
-            for found in estimator._explain_kernel(one, 0)[2]:
-                value = sign * found.contribution / len(shown)
+            parts = estimator._explain_kernel(one, 0)[2]
+            for found in parts:
+                value = (2 * k - 1) * found.contribution / len(shown)
                 sums[found.what] = sums.get(found.what, 0.0) + value
-    found = [(what, value) for what, value in sums.items() if abs(value) > _ROUNDING]
-    return sorted(found, key=lambda pair: -abs(pair[1]))
+            counts[k].update({found.what for found in parts})
+    found = [
+        Difference(what, value, counts[0][what] / sizes[0], counts[1][what] / sizes[1])
+        for what, value in sums.items()
+        if abs(value) > _ROUNDING
+    ]
+    return sorted(found, key=lambda one: -abs(one.summand))

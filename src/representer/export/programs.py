@@ -179,11 +179,12 @@ def checked(
     """Return the parity of an exported model.
 
     Raises:
-        ExportError: A difference is above the tolerance.
+        ExportError: A difference is above the tolerance; the file is deleted.
     """
     found = parity(described, run)
     for time, batch, difference in found:
         if not difference <= tolerance:  # NaN too
+            Path(path).unlink()
             raise ExportError(
                 f"{path} differs from the model by {difference:.1e} at {time} steps and a batch "
                 f"of {batch}; expected at most {tolerance:g}. Check that its weights are finite; "

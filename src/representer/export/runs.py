@@ -90,7 +90,7 @@ def export_run(
     task, values, arrays = preprocessing(estimator)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    network = estimator.network_.cpu().eval()
+    network = estimator._on_cpu().network_.eval()
     described = interface(network)
     weights = sum(x.nbytes for x in network.state_dict().values())
     files = [_measured("torch", weights, described, described, [])]

@@ -84,9 +84,13 @@ class GaussianProcessKernel(of_processes.GenericKernelMixin, _Kernel):
         """Logarithms of the bounds ``(P, 2)``."""
         return np.log(np.array([*(self.learn or {}).values()]).reshape(-1, 2))
 
+    def __sklearn_clone__(self) -> GaussianProcessKernel:
+        """Return a kernel of the same objects; a kernel that is fitted stays so."""
+        return GaussianProcessKernel(self.kernel, self.objects, self.learn)
+
     def clone_with_theta(self, theta: NDArray[np.float64]) -> GaussianProcessKernel:
         """Return a kernel with other learned numbers; objects are shared."""
-        copy = GaussianProcessKernel(self.kernel, self.objects, self.learn)
+        copy = self.__sklearn_clone__()
         copy.theta = theta
         return copy
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from torch import Tensor
 
 from representer.errors import ArgumentError, KindError
@@ -42,5 +42,5 @@ def is_number(value: Any) -> bool:
 
 def with_values(kernel: Kernel, values: Mapping[str, Tensor | float]) -> Kernel:
     """Return the kernel with other numbers; if one requires a gradient, it returns tensors."""
-    copy: Any = clone(kernel)
-    return copy.set_params(**values)
+    made: Any = copy.deepcopy(kernel)  # a clone would not be fitted
+    return made.set_params(**values)

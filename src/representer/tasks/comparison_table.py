@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from representer.printable import show
+from representer.printable import aligned, show
 from representer.report.standing import AHEAD, BEHIND, LEVEL
 from representer.storage import atomic
 from representer.tasks.comparison import Comparison, Rows, run_missing
@@ -160,16 +160,7 @@ class Table:
 
 def as_text(table: Table) -> str:
     """Return the table for the terminal, with the recommendation."""
-    cells = table.cells()
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if k == 0 else cell.rjust(width)
-            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in cells
-    ]
-    return "\n".join([*lines, "", table.recommendation()])
+    return "\n".join([*aligned(table.cells()), "", table.recommendation()])
 
 
 def as_markdown(table: Table) -> list[str]:

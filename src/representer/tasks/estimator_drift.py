@@ -79,6 +79,6 @@ def drift(
         "mmd": test.statistic,
         "permutations": permutations,
         "counts": [len(one) for one in sets],
-        "differences": dict(differences[:SHOWN]),
+        "differences": [one._asdict() for one in differences[:SHOWN]],
         f"{sets[1].place}s_least_like_the_first_file": unlike,
     }
