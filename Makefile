@@ -5,11 +5,12 @@
 # make triton  Triton (1 GB), with which the tests check the GPU kernels without a GPU
 # make test-gpu   the tests that need a CUDA device
 # make check   style, types, layering, spelling
+# make peers   adapters to other libraries, with these libraries
 # make bench   measured speeds, written to docs/results/
 # make wheel   a wheel in dist/ that installs without a compiler, tested in an environment of its own
 # make sanitize   ops and single steps on a core built to notice wrong addresses and undefined behavior
 # make docs    the documentation, in site/
-.PHONY: setup triton demo test fast test-all test-gpu check types style format bench wheel sanitize docs clean
+.PHONY: setup triton demo test fast test-all test-gpu peers check types style format bench wheel sanitize docs clean
 .DEFAULT_GOAL := setup
 
 # many tests start processes of their own: compile each module once, whatever the environment says
@@ -22,6 +23,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 INSTALLED := .venv/.installed
 TRITON := .venv/.triton
 READY := .venv/.ready
+PEERS := .venv/.peers
 
 setup: $(READY)
 
@@ -61,10 +63,19 @@ fast: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-all: $(READY) $(TRITON) check
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu and not peers"
 
 test-gpu: $(READY)
 	REPRESENTER_WEIGHTS_ON_CHIP=1 $(BIN)/python -m pytest -n 0 -m gpu tests/ops
+
+$(PEERS): pyproject.toml constraints.txt | $(READY)
+	@echo "peers: the libraries that adapters are tested with"
+	@$(BIN)/python tools/requirements.py peers > .venv/requirements-peers.txt
+	@$(PIP) --requirement .venv/requirements-peers.txt
+	@touch $(PEERS)
+
+peers: $(PEERS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m peers
 
 check: $(READY)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types style
