@@ -21,7 +21,8 @@ from representer.cli.parser import parse
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NO_RUN = "<!-- no-run -->"
-BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+PEERS = "<!-- peers -->"  # above a block that needs a package of the extra `peers`
+BLOCK = re.compile(rf"^({PEERS}\n)?( *)```(\w+)\n(.*?)^\2```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)$", re.MULTILINE)
 MAKE_TARGETS = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
 
@@ -30,12 +31,15 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def blocks(page: Path, *languages: str) -> Iterator[tuple[int, str]]:
-    """Yield the fenced blocks of some languages with the lines at which they begin."""
+def blocks(page: Path, *languages: str, peers: bool = False) -> Iterator[tuple[int, str]]:
+    """Yield the fenced blocks of some languages with the lines at which they begin.
+
+    Those that need a package of the extra `peers` are left out, or yielded alone.
+    """
     text = page.read_text(encoding="utf-8")
     for found in BLOCK.finditer(text):
-        if found[2] in languages:
-            yield text.count("\n", 0, found.start()) + 2, found[3]
+        if found[3] in languages and bool(found[1]) == peers:
+            yield text.count("\n", 0, found.start(4)) + 1, found[4]
 
 
 def run_block(code: str, namespace: dict[str, Any], place: str, line: int) -> None:
@@ -74,6 +78,27 @@ def test_the_examples_of_a_page_run_from_top_to_bottom(page, tmp_path, monkeypat
     namespace: dict[str, Any] = {"__name__": "example"}
     for line, code in blocks(page, "python", "console"):
         run_block(code, namespace, name_of(page), line)
+
+
+def programs() -> Iterator[Any]:
+    """Yield the blocks that need a package of the extra `peers`, each a complete program."""
+    for page in PAGES:
+        for line, code in blocks(page, "python", peers=True):
+            yield pytest.param(name_of(page), line, code, id=f"{name_of(page)}:{line}")
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize(("place", "line", "code"), list(programs()))
+def test_a_program_with_another_library_runs(place, line, code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_block(code, {"__name__": "example"}, place, line)
+
+
+def test_every_program_of_the_page_of_adapters_has_less_than_15_lines():
+    page = ROOT / "docs/howto/adapters.md"
+    found = [*blocks(page, "python"), *blocks(page, "python", peers=True)]
+    lines = {line: sum(bool(text.strip()) for text in code.splitlines()) for line, code in found}
+    assert {line: count for line, count in lines.items() if count >= 15} == {}
 
 
 def exists(name: str) -> bool:
