@@ -216,7 +216,8 @@ def _is_missing(value: Any) -> bool:
 
 def _label(label: Any, place: str) -> Any:
     """Return a label as a plain Python value."""
-    value = label.item() if isinstance(label, np.generic) else label
+    is_scalar = isinstance(label, np.generic) or (isinstance(label, Tensor) and label.numel() == 1)
+    value = label.item() if is_scalar else label
     if value is None or (isinstance(value, float) and value != value):
         raise DataError(f"y[{place}] is {label!r}: a missing label", fix="Leave this row out.")
     try:

@@ -1,4 +1,4 @@
-"""Strings and targets as users have them: lists, arrays, columns of data frames, Arrow columns."""
+"""Strings and targets as users have them: lists, arrays, columns of tables of any library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def strings_of(X: Any, several: str, one: str) -> list[str]:
     """Return the strings of a list, an array, a column, or a table with a single column.
 
     Args:
-        X: The strings; tables are those of pandas, polars or Arrow.
+        X: The strings; tables are those of pandas, polars, Arrow or ``datasets``.
         several: What they are, for messages: "texts".
         one: The same for one of them: "a string".
 
@@ -23,7 +23,7 @@ def strings_of(X: Any, several: str, one: str) -> list[str]:
     """
     if isinstance(X, str):
         raise DataError(f"X is one string; expected a sequence of {several}", fix="Pass [X].")
-    values = list(as_sequence(_column(X)))
+    values = list(as_sequence(column_of(X)))
     for row, value in enumerate(values):
         if not isinstance(value, str):
             kind = type(value).__name__
@@ -32,9 +32,18 @@ def strings_of(X: Any, several: str, one: str) -> list[str]:
 
 
 def as_sequence(y: Any) -> Any:
-    """Return targets, or a column, with a length and rows of plain values."""
-    if hasattr(y, "to_pylist"):
-        return y.to_pylist()
+    """Return targets, or a column, with a length and rows of plain values; tables as ``(N, K)``."""
+    if hasattr(y, "to_numpy") and hasattr(y, "convert_dtypes"):  # pandas; missing values are None
+        return y.to_numpy(dtype=object, na_value=None)
+    if has_columns(y):
+        columns = [as_sequence(_named(y, name)) for name in _names(y)]
+        table = np.empty((len(y), len(columns)), dtype=object)
+        for k, column in enumerate(columns):
+            table[:, k] = column
+        return table
+    for listed in ("to_pylist", "to_list"):  # Arrow, polars
+        if hasattr(y, listed):
+            return getattr(y, listed)()
     if isinstance(y, Tensor):
         return y.detach().cpu().numpy()
     if hasattr(y, "__len__") and hasattr(y, "__getitem__"):
@@ -42,15 +51,43 @@ def as_sequence(y: Any) -> Any:
     return np.asarray(y) if hasattr(y, "__array__") else list(y)
 
 
-def _column(X: Any) -> Any:
+def column_of(X: Any) -> Any:
+    """Return the only column of a table or an array ``(N, 1)``, and anything else as it is.
+
+    Raises:
+        DataError: There are several columns.
+    """
     shape = getattr(X, "shape", ())
     if len(shape) != 2:
         return X
-    names = getattr(X, "column_names", getattr(X, "columns", range(shape[1])))
+    names = _names(X)
     if shape[1] != 1:
-        listed = ", ".join(str(name) for name in [*names][:5])
-        fix = f"Pass one column, such as X[{next(iter(names))!r}]." if shape[1] else ""
+        listed = ", ".join(str(name) for name in names[:5])
+        fix = f"Pass one column, such as X[{names[0]!r}]." if names else ""
         raise DataError(f"X has {shape[1]} columns: {listed}; expected one", fix=fix)
-    if hasattr(X, "column"):
-        return X.column(0)
-    return X.iloc[:, 0] if hasattr(X, "iloc") else X[:, 0]
+    if hasattr(X, "iloc"):
+        return X.iloc[:, 0]
+    return _named(X, names[0]) if has_columns(X) else X[:, 0]
+
+
+def records_of(X: Any) -> Any:
+    """Return the rows of a table as dictionaries, and anything else as a sequence."""
+    if not has_columns(X):
+        return as_sequence(X)
+    names = _names(X)
+    columns = [as_sequence(X[name]) for name in names]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def has_columns(X: Any) -> bool:
+    """Return True for tables of pandas, Arrow, polars and Hugging Face's ``datasets``."""
+    is_table = len(getattr(X, "shape", ())) == 2
+    return is_table and (hasattr(X, "column_names") or hasattr(X, "columns"))
+
+
+def _names(X: Any) -> list[Any]:
+    return [*getattr(X, "column_names", getattr(X, "columns", range(X.shape[1])))]
+
+
+def _named(X: Any, name: Any) -> Any:
+    return X.column(name) if hasattr(X, "column") else X[name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from representer.errors import DataError
+from representer.estimators.containers import records_of
 
 Labels = tuple[Any, ...]
 Values = Labels | NDArray[np.float64] | None  # labels, numbers (N, d), or nothing
@@ -37,17 +38,19 @@ class PlainGraph:
 
 
 def read_graphs(X: Any) -> list[PlainGraph]:
-    """Read a sequence of PyG ``Data`` objects or networkx graphs.
+    """Read a sequence of PyG ``Data`` objects, networkx graphs, or dictionaries.
 
     Args:
-        X: The graphs; those that were read before are returned as they are.
+        X: The graphs; those that were read before are returned as they are. Dictionaries, or the
+            rows of a table, have nested lists or arrays ``edge_index``, ``num_nodes``, ``x`` or
+            ``node_feat``, and ``edge_attr``, as graph datasets of Hugging Face do.
 
     Raises:
         DataError: One cannot be used; the message names its row.
     """
     if _is_data(X) or _is_networkx(X):
         raise DataError("X is one graph; expected a sequence of graphs", fix="Pass [graph].")
-    return [_read(graph, row) for row, graph in enumerate(X)]
+    return [_read(graph, row) for row, graph in enumerate(records_of(X))]
 
 
 def _read(graph: Any, row: int) -> PlainGraph:
@@ -57,6 +60,8 @@ def _read(graph: Any, row: int) -> PlainGraph:
         result = _read_data(graph, row)
     elif _is_networkx(graph):
         result = _read_networkx(graph, row)
+    elif isinstance(graph, Mapping) and "edge_index" in graph:
+        result = _read_data(_Record(graph, row), row)
     else:
         kind = type(graph).__name__
         problem = f"X[{row}] is of type {kind}; expected a PyG Data or a networkx graph"
@@ -82,8 +87,34 @@ def _read(graph: Any, row: int) -> PlainGraph:
     return result
 
 
+class _Record:
+    """The tensors of a dictionary, with the names that PyG's ``Data`` has."""
+
+    def __init__(self, values: Mapping[str, Any], row: int) -> None:
+        self.num_nodes = values.get("num_nodes")
+        nodes = "x" if values.get("x") is not None else "node_feat"
+        for name, given in (("edge_index", "edge_index"), ("x", nodes), ("edge_attr", "edge_attr")):
+            setattr(self, name, _tensor(values.get(given), row, given))
+        if self.edge_index is not None and not self.edge_index.numel():
+            self.edge_index = None
+
+    def __contains__(self, name: str) -> bool:
+        return getattr(self, name) is not None
+
+
+def _tensor(values: Any, row: int, name: str) -> Tensor | None:
+    if values is None or isinstance(values, Tensor):
+        return values
+    try:
+        array = np.asarray([np.asarray(one) for one in values])
+        return torch.from_numpy(array)
+    except (TypeError, ValueError):
+        raise DataError(f"X[{row}] has {name!r} that is no array of numbers") from None
+
+
 def _is_data(graph: Any) -> bool:
-    return hasattr(graph, "edge_index") and not isinstance(graph, PlainGraph)
+    is_other = isinstance(graph, PlainGraph) or hasattr(graph, "iloc")
+    return hasattr(graph, "edge_index") and not is_other
 
 
 def _is_networkx(graph: Any) -> bool:

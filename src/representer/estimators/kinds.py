@@ -13,6 +13,7 @@ from sklearn.metrics import r2_score
 from representer.estimators.calibration import UNCALIBRATED
 from representer.estimators.classes import Classes, ClassTable, is_table
 from representer.estimators.conformal import class_scores, number_scores
+from representer.estimators.containers import as_sequence
 from representer.estimators.supervised import SupervisedEstimator
 from representer.estimators.targets import Numbers
 
@@ -90,8 +91,9 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy, of several targets over all known labels."""
+        y = as_sequence(y)
         if isinstance(self.target_, Classes):
-            return super().score(X, y, sample_weight)
+            return super().score(X, list(y), sample_weight)
         values = self.target_.encode(y)
         predicted = np.stack([p.argmax(axis=1) for p in self.predict_proba(X)], axis=1)
         weights = np.ones(len(values)) if sample_weight is None else np.asarray(sample_weight)
@@ -165,7 +167,8 @@ class Regressor(RegressorMixin, SupervisedEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R² of the known numbers, the mean over all targets."""
-        truth, predicted = self.target_.encode(y), self.predict(X).reshape(len(y), -1)
+        truth = self.target_.encode(as_sequence(y))
+        predicted = self.predict(X).reshape(len(truth), -1)
         weights = np.ones(len(truth)) if sample_weight is None else np.asarray(sample_weight)
         scores = []
         for k in range(truth.shape[1]):

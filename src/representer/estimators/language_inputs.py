@@ -19,7 +19,7 @@ from representer.data.language import (
     tokens_of_line,
 )
 from representer.errors import DataError
-from representer.estimators.containers import strings_of
+from representer.estimators.containers import as_sequence, column_of, strings_of
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,12 @@ def lines_of(text: Any, encoding: str) -> list[str]:
         return list(text_lines(text, encoding))
     if isinstance(text, str):
         return _physical(text)
+    text = column_of(text)
     if not isinstance(text, Iterable):
         problem = f"the text is a {type(text).__name__}; expected a string, a Path or lines"
         raise DataError(problem)
     lines: list[str] = []
-    for row, line in enumerate(text):
+    for row, line in enumerate(as_sequence(text)):
         if not isinstance(line, str):
             problem = f"text[{row}] is {line!r:.40} of type {type(line).__name__}; expected a line"
             raise DataError(problem)

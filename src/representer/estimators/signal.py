@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -12,10 +12,12 @@ from torch import Tensor
 
 from representer import models
 from representer.data.signals import augmented
+from representer.errors import ArgumentError
 from representer.estimators.explanation import KERNEL, Contribution
 from representer.estimators.kernel_selection import CANDIDATES
 from representer.estimators.kinds import Classifier
 from representer.estimators.pool import Explained
+from representer.estimators.signal_epochs import Montage, is_epochs, known_channels, read_epochs
 from representer.estimators.signal_explanation import filter_sum
 from representer.estimators.signal_inputs import SignalInputs, Windows, check_windows
 from representer.estimators.signal_parameters import SignalParameters, in_samples
@@ -35,9 +37,10 @@ class SignalClassifier(SignalParameters, Classifier):
     Two parts predict together: a linear model on the power and the coupling of the channels in each
     frequency band (`CrossSpectralKernel`), and a network in which wavelet filters feed a recurrent
     cell (L19 section 6) and one linear layer classifies the mean and the power of its outputs. X is
-    an array ``(N, C, T)``, or a sequence of arrays ``(C, T)`` of one shape. Pass subjects as
-    `groups`: validation, and the cross-validation that chooses the kernel's features and its C,
-    hold out whole subjects.
+    an array ``(N, C, T)``, a sequence of arrays ``(C, T)`` of one shape, or MNE's ``Epochs``, which
+    give the sampling rate and the names of the channels, too. Pass subjects as `groups`:
+    validation, and the cross-validation that chooses the kernel's features and its C, hold out
+    whole subjects.
 
     `explain` returns the contribution of each channel and pair of channels in each band, with their
     numbers in ``where``; of each filter at each step, with the times of the first and the last
@@ -64,20 +67,51 @@ class SignalClassifier(SignalParameters, Classifier):
     _config: ClassVar[type[SignalClassifierConfig]] = SignalClassifierConfig
     _is_kernel_unsupervised: ClassVar[bool] = True
     _penalties: ClassVar[Sequence[float]] = (0.1, 0.3, *CANDIDATES)
+    _montage: Montage = Montage()  # of epochs
     inputs_: SignalInputs
     network_: models.SignalClassifier
 
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, validation: Any = None) -> Self:
+        """Train on windows and their classes; see `SupervisedEstimator.fit`.
+
+        Args:
+            X: An array ``(N, C, T)``, a sequence of arrays ``(C, T)``, or MNE's ``Epochs``, of
+                which the good data channels are used.
+            y: The classes ``(N,)``; by default the event codes of epochs, ``epochs.events[:, 2]``.
+            groups: The subject of each window ``(N,)``.
+            validation: A pair ``(X, y)``.
+        """
+        self._check_parameters()
+        self._montage = Montage()
+        if is_epochs(X):
+            y = X.events[:, 2] if y is None else y
+            X, self._montage = read_epochs(X, self.sampling_rate)
+        if not self.sampling_rate_:
+            hint = "SignalClassifier(sampling_rate=250)"
+            raise ArgumentError("sampling_rate", None, "the sampling rate in Hz", hint=hint)
+        if validation is not None and is_epochs(validation[0]):
+            own = known_channels(validation[0], self._montage.channels, self.sampling_rate_)
+            validation = own, validation[1]
+        return super().fit(X, y, groups=groups, validation=validation)
+
+    @property
+    def sampling_rate_(self) -> float:
+        """The sampling rate in Hz: the parameter, or that of the epochs of the training."""
+        return self._montage.sampling_rate or float(self.sampling_rate or 0)
+
     def _check_objects(self, X: Any) -> Any:
-        return check_windows(X, in_samples(self, self.sampling_rate or 0)["stride"])
+        if is_epochs(X):
+            X = known_channels(X, self.inputs_.names, self.sampling_rate_)
+        return check_windows(X, in_samples(self, self.sampling_rate_)["stride"])
 
     def _learn_inputs(self, objects: Sequence[Windows], seed: int) -> SignalInputs:
-        return SignalInputs.learn(self.standardize, np.asarray(objects))
+        return SignalInputs.learn(self.standardize, np.asarray(objects), self._montage)
 
     def _configure(self, inputs: SignalInputs, width: int) -> SignalClassifierConfig:
         names = {f.name for f in fields(SignalParameters)} & {f.name for f in fields(self._config)}
         chosen = {name: getattr(self, name) for name in names}
-        chosen["sampling_rate"] = rate = float(self.sampling_rate or 0)
-        chosen |= in_samples(self, rate)
+        chosen["sampling_rate"] = self.sampling_rate_
+        chosen |= in_samples(self, self.sampling_rate_)
         return SignalClassifierConfig(inputs.num_channels, width, **chosen)
 
     _make = staticmethod(models.SignalClassifier)
@@ -90,7 +124,7 @@ class SignalClassifier(SignalParameters, Classifier):
         return (lambda signals: (augmented(signals),)) if self.augment else None
 
     def _new_kernel(self, views: Sequence[str] = VIEWS) -> CrossSpectralKernel:
-        return CrossSpectralKernel(float(self.sampling_rate or 0), views=views)
+        return CrossSpectralKernel(self.sampling_rate_, views=views)
 
     def _kernels(self, objects: Spectra) -> list[CrossSpectralKernel]:
         known = tuple(objects.views)
@@ -130,4 +164,6 @@ class SignalClassifier(SignalParameters, Classifier):
         return asdict(self.inputs_)
 
     def _load_inputs(self, files: RunFiles, values: Any) -> SignalInputs:
-        return from_values(SignalInputs, values)
+        inputs = from_values(SignalInputs, values)
+        self._montage = Montage(inputs.names, inputs.sampling_rate)
+        return inputs

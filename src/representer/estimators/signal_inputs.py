@@ -14,7 +14,9 @@ from torch import Tensor
 
 from representer.data.signals import Recordings, Standardization
 from representer.errors import DataError
+from representer.estimators.containers import as_sequence, column_of, has_columns
 from representer.estimators.fitting import shuffled
+from representer.estimators.signal_epochs import Montage
 
 Windows = NDArray[np.float32]
 
@@ -27,6 +29,7 @@ class SignalInputs:
         standardization: Learned from the training windows.
         num_channels: C.
         names: Names of the channels, if they are known.
+        sampling_rate: That of epochs, in Hz; 0 if it is the parameter of the estimator.
 
     Raises:
         ValueError: The standardization, or the names, are of another number of channels.
@@ -35,6 +38,7 @@ class SignalInputs:
     standardization: Standardization
     num_channels: int
     names: tuple[str, ...] = ()
+    sampling_rate: float = 0.0
 
     def __post_init__(self) -> None:
         self.standardization.require_channels(self.num_channels)
@@ -48,10 +52,10 @@ class SignalInputs:
         return f"channel{'s' * (len(channels) > 1)} {' and '.join(map(str, channels))}"
 
     @classmethod
-    def learn(cls, kind: str, windows: Windows) -> SignalInputs:
+    def learn(cls, kind: str, windows: Windows, montage: Montage) -> SignalInputs:
         """Return the inputs for training windows ``(N, C, T)``."""
         own = Standardization.fit(kind, _recordings(windows))  # type: ignore[arg-type]
-        return cls(own, windows.shape[1])
+        return cls(own, windows.shape[1], montage.channels, montage.sampling_rate)
 
     def encode(self, X: Any) -> list[Any]:
         """Return each window standardized ``(C, T)``.
@@ -98,7 +102,8 @@ def check_windows(X: Any, stride: int) -> Windows:
     """
     if isinstance(X, str) or not hasattr(X, "__len__"):
         raise DataError(f"X is a {type(X).__name__}; expected an array (N, C, T)")
-    rows = [_window(one, row) for row, one in enumerate(X)]
+    one_column = column_of(X) if has_columns(X) else X
+    rows = [_window(one, row) for row, one in enumerate(as_sequence(one_column))]
     if not rows:
         return np.zeros((0, 1, stride), dtype=np.float32)
     for axis, what in enumerate(("channels", "samples")):
@@ -126,6 +131,8 @@ def _window(one: Any, row: int) -> NDArray[Any]:
     """Return a window as an array ``(C, T)`` of numbers."""
     try:
         array = np.asarray(one)
+        if array.dtype == object and array.ndim == 1:  # a list of channels, as tables hold them
+            array = np.asarray([np.asarray(channel) for channel in array])
     except ValueError:  # channels of unequal lengths
         raise DataError(f"X[{row}] has channels of unequal lengths") from None
     if array.ndim != 2 or not len(array) or array.dtype.kind not in "fiu":

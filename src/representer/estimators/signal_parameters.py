@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from representer.errors import ArgumentError
 from representer.estimators.parameters import (
     TargetParameters,
     option,
@@ -30,7 +29,7 @@ class SignalParameters(TargetParameters):
     _is_validation_required = False
     _save_every_epochs = 50
 
-    sampling_rate: float | None = option(None, "sampling rate in Hz; required", metavar="HZ")
+    sampling_rate: float | None = option(None, "sampling rate in Hz; arrays need it", metavar="HZ")
     cell: str = option("linear-kernel", "recurrent cell; `representer cells` lists them")
     filters: str = option("wavelet", "kind of filters", choices=FILTERS)
     filter_length: int | None = option(
@@ -63,10 +62,7 @@ class SignalParameters(TargetParameters):
     def check(self) -> None:
         """Check every value, see `TrainingParameters.check`."""
         super().check()
-        if self.sampling_rate is None:
-            hint = "SignalClassifier(sampling_rate=250)"
-            raise ArgumentError("sampling_rate", None, "the sampling rate in Hz", hint=hint)
-        is_rate = 0 < self.sampling_rate < math.inf
+        is_rate = self.sampling_rate is None or 0 < self.sampling_rate < math.inf
         require(self, "sampling_rate", is_rate, "a positive number of Hz")
         require_integers(self, 1, "filter_length", "stride", is_none_allowed=True)
         require_integers(self, 1, "hidden_size", "num_layers")

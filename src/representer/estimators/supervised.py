@@ -22,7 +22,7 @@ from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import conformal, kernel_machine
 from representer.estimators.base import Estimator
 from representer.estimators.conformal import Conformal, calibration_rows
-from representer.estimators.containers import as_sequence
+from representer.estimators.containers import as_sequence, column_of
 from representer.estimators.division import divide
 from representer.estimators.explanation import NETWORK, Explanation
 from representer.estimators.fitting import (
@@ -159,7 +159,7 @@ class SupervisedEstimator(Estimator):
         y = as_sequence(y)
         require_same_length(objects, y)
         if groups is not None:
-            groups = np.array([str(group) for group in groups])
+            groups = np.array([str(group) for group in as_sequence(column_of(groups))])
             require_same_length(objects, groups, "groups")
         seed = seed_of(self.random_state)
         start = type(self).load(str(self.warm_start)) if self.warm_start else None

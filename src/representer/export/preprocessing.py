@@ -127,5 +127,5 @@ def _signal(estimator: SignalClassifier) -> dict[str, Any]:
     return {
         "standardize": scaling.kind, "mean": scaling.mean, "deviation": scaling.deviation,
         "channels": inputs.names or inputs.num_channels,
-        "sampling_rate": estimator.sampling_rate, "network": estimator.pool_.network,
+        "sampling_rate": estimator.sampling_rate_, "network": estimator.pool_.network,
     }  # fmt: skip

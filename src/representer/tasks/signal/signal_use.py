@@ -75,7 +75,7 @@ def adapted(estimator: SignalClassifier, form: SignalForm, objects: Windows) -> 
         if unknown := [name for name in made.channels if name not in form.channels]:
             say(f"{path}: the channels {', '.join(unknown)} are unknown to the model and ignored")
         made = made.in_order(form.channels, file=path)
-    rate = float(estimator.sampling_rate or 0)
+    rate = estimator.sampling_rate_
     given = made = at_rate(made, rate, path)
     if form.samples and made.signals.shape[2] != form.samples:
         seconds = form.samples / rate
