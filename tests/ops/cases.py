@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
@@ -44,21 +45,36 @@ LAYOUTS = (as_it_is, batch_first, strided)
 
 
 def every(
-    samples: Callable[[Op], Iterable[Sample]], *, fast: int | None = None
-) -> pytest.MarkDecorator:
-    """Run a test ``(op, backend, sample)`` over every backend that is there of every op.
+    samples: Callable[[Op], Iterable[Sample]],
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Run a test ``(op, backend, sample, ...)`` for every op and backend, over the op's samples.
 
-    Samples of an op after the first `fast` are marked slow.
+    A failure names its sample. A sample that the test skips does not end the others.
     """
-    cases = [
-        pytest.param(
-            op, backend, sample, id=f"{op.name}-{backend}-{sample.name}",
-            marks=[] if fast is None or i < fast else [pytest.mark.slow],
-        )
-        for op, backend in (case.values for case in BACKENDS)
-        for i, sample in enumerate(samples(op))
-    ]  # fmt: skip
-    return pytest.mark.parametrize(("op", "backend", "sample"), cases)
+    cases = [case for case in BACKENDS if any(True for _ in samples(case.values[0]))]
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        def over_samples(op: Op, backend: str, **others: Any) -> None:
+            skipped: list[str] = []
+            chosen = list(samples(op))
+            for sample in chosen:
+                try:
+                    test(op, backend, sample, **others)
+                except pytest.skip.Exception as reason:
+                    skipped.append(str(reason))
+                except BaseException as error:
+                    error.add_note(f"sample {sample.name} of {op.name} on {backend}")
+                    raise
+            if len(skipped) == len(chosen):
+                pytest.skip(skipped[0])
+
+        signature = inspect.signature(test)
+        kept = [p for name, p in signature.parameters.items() if name != "sample"]
+        functools.update_wrapper(over_samples, test)
+        over_samples.__signature__ = signature.replace(parameters=kept)  # what pytest fills in
+        return pytest.mark.parametrize(("op", "backend"), cases)(over_samples)
+
+    return decorate
 
 
 def all_samples(op: Op) -> list[Sample]:

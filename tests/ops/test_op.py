@@ -68,19 +68,30 @@ def test_operator_and_gradient_trace_with_dynamic_shapes(op: Op, backend: str, s
     _check_operators(op, backend, sample, ("test_aot_dispatch_dynamic",))
 
 
-@every(few_samples, fast=1)
-def test_compiles_to_one_graph_forward_and_backward(op: Op, backend: str, sample: Sample):
+def _compile_to_one_graph(op: Op, backend: str | None, sample: Sample) -> None:
     torch._dynamo.reset()
     tensors = make(sample, torch.float32)
-    expected = call(op, backend, sample, tensors)
 
     def of(operands: dict[str, Tensor]) -> tuple[Tensor, ...]:
         return several(op.function(**operands, backend=backend))
 
     compiled = torch.compile(of, fullgraph=True, backend="aot_eager")
-    results = compiled(arguments(op, sample, tensors))
+    operands = arguments(op, sample, tensors)
+    results, expected = compiled(operands), of(operands)
     torch.testing.assert_close(results, expected)
     torch.testing.assert_close(gradients(results, tensors), gradients(expected, tensors))
+
+
+@EVERY_OP
+def test_compiles_to_one_graph_forward_and_backward(op: Op):
+    _compile_to_one_graph(op, None, few_samples(op)[0])
+
+
+@pytest.mark.slow
+@every(few_samples)
+def test_every_sample_compiles_to_one_graph_on_every_backend(op: Op, backend: str, sample: Sample):
+    call(op, backend, sample, make(sample, torch.float32))  # skips a backend of another device
+    _compile_to_one_graph(op, backend, sample)
 
 
 @every(few_samples)
