@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from representer.errors import ArgumentError, KindError, ShapeError
-from representer.kernels import RecurrentKernel
+from representer.errors import KindError, ShapeError
+from representer.kernels import DeepStringKernel, Gaussian, RecurrentKernel, StringKernel
 
 k = RecurrentKernel()
 a = torch.randn(4, 3)
@@ -19,8 +19,6 @@ def test_a_batch_of_equal_lengths_is_a_list_of_sequences():
 @pytest.mark.parametrize(
     ("X", "Y", "error", "message"),
     [
-        ([], None, ArgumentError, r"X is \[\]; expected at least one sequence"),
-        ([a], [], ArgumentError, r"Y is \[\]; expected at least one sequence"),
         ("ab", None, KindError, r"X is str; expected a list of sequences"),
         (3, None, KindError, r"X is int; expected a list of sequences"),
         (a, None, ShapeError, r"X\[0\] has shape \(3,\).*Put a single sequence into a list"),
@@ -47,3 +45,42 @@ def test_an_array_is_copied_before_it_becomes_a_tensor():
     x = np.ones((2, 3))
     x.setflags(write=False)  # torch warns about read-only arrays
     assert k([x]).shape == (1, 1)
+
+
+KERNELS = {
+    "recurrent": k,
+    "recurrent, n-grams": RecurrentKernel("relu", filter_length=2, check_mercer=False),
+    "string": StringKernel(order=2),
+    "string, of trigrams, normalized": StringKernel(order=3, combine="add", normalized="exact"),
+    "string, base kernel": StringKernel(base=Gaussian()),
+    "deep": DeepStringKernel(orders=(2, 1), decay=0.1),
+    "sum": StringKernel() + RecurrentKernel(),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_an_empty_sequence_has_no_n_gram_so_its_kernel_is_zero(name):
+    kernel, full = KERNELS[name], [0.1 * torch.rand(n, 2).double() for n in (3, 4)]
+    empty = torch.zeros(0).double()
+    own, batch = kernel(full), kernel([empty, *full])
+    torch.testing.assert_close(batch[1:, 1:], own)
+    assert not batch[0].any()
+    assert not batch[:, 0].any()
+    torch.testing.assert_close(kernel.diag([empty, *full]), batch.diagonal())
+    for X, Y in (([empty], full), (full, [empty]), ([empty], [empty])):
+        assert kernel(X, Y).tolist() == [[0.0] * len(Y)] * len(X)
+    lists = [one.tolist() for one in full]
+    for X, Y in (([[]], lists), (lists, [[]]), ([[], []], [[]])):
+        assert kernel(X, Y).tolist() == [[0.0] * len(Y)] * len(X)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_gram_matrix_of_no_sequences_is_empty(name):
+    kernel, full = KERNELS[name], [0.1 * torch.rand(n, 2) for n in (3, 4)]
+    for X, Y, shape in (([], full, (0, 2)), (full, [], (2, 0))):
+        assert kernel(X, Y).shape == shape
+        assert kernel(X, Y).dtype is torch.float32
+        assert kernel([x.tolist() for x in X], [y.tolist() for y in Y]).dtype == np.float64
+    assert kernel([]).shape == kernel([], []).shape == (0, 0)
+    assert kernel.diag([]).shape == (0,)
+    assert kernel(torch.zeros(0, 3, 2), full).shape == (0, 2)

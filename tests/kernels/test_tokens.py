@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from representer.errors import ArgumentError, KindError, ShapeError
+from representer.errors import KindError, ShapeError
 from representer.kernels import StringKernel
 
 k = StringKernel(order=2, base="delta")
@@ -39,12 +39,21 @@ def test_tokens_have_consistent_ids_in_x_and_y():
     np.testing.assert_allclose(k(["zab"], ["ab", "xx"]), [[1.0, 0.0]])
 
 
+def test_empty_strings_and_empty_lists():
+    assert k([], ["ab", ""]).shape == (0, 2)
+    assert k(["ab", ""], []).shape == (2, 0)
+    assert k([]).dtype == k.diag([]).dtype == np.float64
+    full = k(["ab"])[0, 0]
+    assert full > 0
+    assert k(["", "ab"]).tolist() == [[0, 0], [0, full]]
+    assert k([[]], [["a", "b"], []]).tolist() == [[0, 0]]
+
+
 @pytest.mark.parametrize(
     ("X", "error", "message"),
     [
         ("abc", KindError, "X is str; expected a list of strings.*Put a single string into a list"),
         (3, KindError, "X is int; expected a list of strings or of lists of tokens"),
-        ([], ArgumentError, r"X is \[\]; expected at least one sequence"),
         (["ab", 3], KindError, r"X\[1\] is int; expected a string or a list of tokens"),
         ([np.ones((3, 2))], ShapeError, r"X\[0\] has shape \(3, 2\).*one token per step.*vectors"),
         ([torch.ones(3, 2)], ShapeError, r'X\[0\] has shape \(3, 2\).*base="linear"'),

@@ -14,7 +14,7 @@ from representer.errors import ArgumentError, ShapeError
 from representer.functional import nonlinearity
 from representer.kernels.kernel import Kernel, takes_rows
 from representer.kernels.mercer import mercer_violation
-from representer.kernels.sequences import Sequences, read_sequences
+from representer.kernels.sequences import Sequences, empty_gram, read_pair, read_sequences
 
 if TYPE_CHECKING:
     from representer.nn import RKM
@@ -83,7 +83,6 @@ class RecurrentKernel(Kernel):
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
         """Return the Gram matrix of X with Y, or of X with itself."""
         self._check()
-        x = read_sequences(X)
         if Y is None and self.repeat:
             raise ArgumentError(
                 "Y",
@@ -91,8 +90,9 @@ class RecurrentKernel(Kernel):
                 f"a list of references ({self.filter_length}, features), since repeat is True",
                 hint="To compare sequences with sequences, use repeat=False.",
             )
-        y = x if Y is None else read_sequences(Y, "Y", like=x)
-        return self._values(x, lambda: self._gram(x, y))
+        x, y = read_pair(X, Y)
+        has_values = bool(x.items and y.items)
+        return self._values(x, lambda: self._gram(x, y) if has_values else empty_gram(x, y))
 
     def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
         """Return k(x, x) of each sequence."""
@@ -111,7 +111,7 @@ class RecurrentKernel(Kernel):
             own = windows.square().sum(-1)
             return self._nest(lambda age: own[age], lengths, lengths >= 0)
 
-        return self._values(x, squares)
+        return self._values(x, squares if x.items else lambda: empty_gram(x))
 
     def network(self, input_size: int, hidden_size: int, **options: Any) -> RKM:
         """Return a layer whose units evaluate this kernel against learned references.

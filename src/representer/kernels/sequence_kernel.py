@@ -13,7 +13,7 @@ from torch import Tensor
 
 from representer.errors import ArgumentError
 from representer.kernels.kernel import Kernel, takes_rows
-from representer.kernels.sequences import Sequences, read_sequences
+from representer.kernels.sequences import Pair, Sequences, empty_gram, read_pair
 from representer.kernels.tokens import read_tokens
 
 BASES = ("linear", "delta")
@@ -31,16 +31,15 @@ class SequenceKernel(Kernel):
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
         """Return the Gram matrix of X with Y, or of X with itself."""
         self._check()
-        vocabulary: dict[Hashable, int] = {}
-        x = self._read(X, vocabulary, "X")
-        y = x if Y is None else self._read(Y, vocabulary, "Y", x)
-        return self._values(x, lambda: self._gram(x, y))
+        x, y = self._read(X, Y)
+        has_values = bool(x.items and y.items)
+        return self._values(x, lambda: self._gram(x, y) if has_values else empty_gram(x, y))
 
     def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
         """Return k(x, x) of each sequence."""
         self._check()
-        x = self._read(X, {}, "X")
-        return self._values(x, lambda: self._diag(x))
+        x, _ = self._read(X)
+        return self._values(x, lambda: self._diag(x) if x.items else empty_gram(x))
 
     def _of_row(self, row: np.ndarray) -> Any:
         """Return a row of an array as a list of one sequence: of tokens, or of one feature."""
@@ -64,16 +63,12 @@ class SequenceKernel(Kernel):
         """Compute the intermediate results shared by all pairs with a sequence."""
         return None
 
-    def _read(
-        self,
-        X: Iterable[Any],
-        vocabulary: dict[Hashable, int],
-        name: str,
-        like: Sequences | None = None,
-    ) -> Sequences:
-        if isinstance(self.base, str) and self.base == "delta":
-            return read_tokens(X, vocabulary, name)
-        return read_sequences(X, name, like, STRINGS)
+    def _read(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Pair:
+        if not (isinstance(self.base, str) and self.base == "delta"):
+            return read_pair(X, Y, STRINGS)
+        vocabulary: dict[Hashable, int] = {}
+        x = read_tokens(X, vocabulary, "X")
+        return x, x if Y is None else read_tokens(Y, vocabulary, "Y")
 
     def _gram(self, x: Sequences, y: Sequences) -> Tensor:
         prepared = [(item, self._prepare(item)) for item in x.items]

@@ -21,20 +21,24 @@ class Sequences:
     from_tensors: bool  # true if they were tensors, so that the kernel returns a tensor
 
 
+Pair = tuple[Sequences, Sequences]
+EMPTY = torch.Size((0, 1))  # of an empty sequence without other sequences that have features
+
+
 def read_sequences(
     X: Iterable[Any], name: str = "X", like: Sequences | None = None, hint: str = ""
 ) -> Sequences:
     """Read a list of sequences, each a tensor, an array or nested lists ``(T_i, I)``.
 
     Args:
-        X: The sequences; a tensor or array ``(N, T, I)`` is N of them. One of shape ``(0,)``, such
-            as ``[]``, is an empty sequence.
+        X: The sequences; a tensor or array ``(N, T, I)`` is N of them, and ``[]`` none. One of
+            shape ``(0,)``, such as ``[]``, is an empty sequence.
         name: Their name in messages.
         like: The sequences that these will be compared with.
         hint: The hint of the error for strings or tokens.
 
     Raises:
-        ArgumentError: If the list is empty, or a number is not finite.
+        ArgumentError: If a number is not finite.
         KindError: If one is not a tensor, array or nested list of numbers, or if tensors and
             others, dtypes or devices are mixed.
         ShapeError: If one is not ``(time, features)``, or feature sizes differ.
@@ -42,18 +46,41 @@ def read_sequences(
     if isinstance(X, (str, bytes, dict)) or not isinstance(X, Iterable):
         raise KindError(name, type(X).__name__, "a list of sequences (time, features)", hint=hint)
     raw = list(X)
-    if not raw:
-        raise ArgumentError(name, raw, "at least one sequence")
-    from_tensors = isinstance(raw[0], Tensor) if like is None else like.from_tensors
+    given = like.items if like is not None else []
+    is_tensor = isinstance(raw[0], Tensor) if raw else isinstance(X, Tensor)
+    from_tensors = like.from_tensors if given and like is not None else is_tensor
     items = [_read(sequence, f"{name}[{i}]", from_tensors, hint) for i, sequence in enumerate(raw)]
-    known = [*items, *(like.items if like is not None else [])]
-    width = next((item.shape[1] for item in known if item.dim() == 2), 1)
-    items = [item if item.dim() == 2 else item.reshape(0, width) for item in items]
-    first = items[0] if like is None else like.items[0]
+    known = (item for item in [*given, *items] if item.dim() == 2 and item.shape != EMPTY)
+    first = next(known, None)
+    items = [item if item.dim() == 2 else _empty(item, first) for item in items]
     for i, item in enumerate(items):
-        _check_like(item, f"{name}[{i}]", first)
+        _check_like(item, f"{name}[{i}]", items[0] if first is None else first)
         _check_finite(item, f"{name}[{i}]")
     return Sequences(items, from_tensors)
+
+
+def read_pair(X: Iterable[Any], Y: Iterable[Any] | None, hint: str = "") -> Pair:
+    """Read the sequences of a Gram matrix, X and Y, or X twice; see `read_sequences`."""
+    x = read_sequences(X, "X", None, hint)
+    if Y is None:
+        return x, x
+    y = read_sequences(Y, "Y", x, hint)
+    first = next((item for item in y.items if item.shape != EMPTY), None)
+    if first is None or any(item.shape != EMPTY for item in x.items):
+        return x, y
+    return Sequences([_empty(item, first) for item in x.items], y.from_tensors), y
+
+
+def empty_gram(*sets: Sequences) -> Tensor:
+    """Return the Gram matrix ``(N, M)`` of two sets, or the diagonal ``(N,)``, if one is empty."""
+    like = next((item for own in sets for item in own.items), torch.empty(0).double())
+    dtype = like.dtype if like.is_floating_point() else torch.float64
+    return torch.zeros([len(own.items) for own in sets], dtype=dtype, device=like.device)
+
+
+def _empty(item: Tensor, first: Tensor | None) -> Tensor:
+    """Return an empty sequence with the features of another one, which may be unknown."""
+    return item.reshape(EMPTY) if first is None else first.new_zeros(0, first.shape[1])
 
 
 def read_vectors(X: Any, name: str = "X", like: Sequences | None = None) -> Sequences:

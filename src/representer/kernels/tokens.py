@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from representer.errors import ArgumentError, KindError, ShapeError
+from representer.errors import KindError, ShapeError
 from representer.kernels.sequences import Sequences
 
 VECTORS = 'Sequences of vectors are compared with base="linear" or a point kernel.'
@@ -24,7 +24,6 @@ def read_tokens(X: Iterable[Any], vocabulary: dict[Hashable, int], name: str = "
         name: Their name in messages.
 
     Raises:
-        ArgumentError: If the list is empty.
         KindError: If one is not a string or list of tokens, or a token not a string or integer.
         ShapeError: If one is an array with more than one axis.
     """
@@ -34,10 +33,8 @@ def read_tokens(X: Iterable[Any], vocabulary: dict[Hashable, int], name: str = "
             name, type(X).__name__, "a list of strings or of lists of tokens", hint=hint
         )
     raw = list(X)
-    if not raw:
-        raise ArgumentError(name, raw, "at least one sequence")
     items = [_read(sequence, vocabulary, f"{name}[{i}]") for i, sequence in enumerate(raw)]
-    return Sequences(items, isinstance(raw[0], Tensor))
+    return Sequences(items, bool(raw) and isinstance(raw[0], Tensor))
 
 
 def _read(sequence: Any, vocabulary: dict[Hashable, int], name: str) -> Tensor:
