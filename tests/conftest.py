@@ -7,8 +7,11 @@ import os
 import random
 from collections.abc import Iterator
 
-# before torch: threads of several processes that wait in a loop take the cores from each other
+# before torch and numpy, and for child processes: threads that wait in a loop, those of OpenBLAS on
+# matrices of a few rows too, take the cores from the other workers
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import pytest

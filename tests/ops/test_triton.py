@@ -39,7 +39,7 @@ def run(module: str, *arguments: str, **environment: str) -> subprocess.Complete
     return subprocess.run(
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"} | environment,
+        env=os.environ | {"PYTHONPATH": path} | environment,
         capture_output=True,
         text=True,
         timeout=1800,

@@ -40,7 +40,7 @@ def run(folder: Path, processes: int, **options: Any) -> list[int]:
         port = free.getsockname()[1]
     children = []
     for rank in range(processes):
-        shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+        shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
         own = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(processes)}
         environment = {**os.environ, **shared, **own, "ACCELERATE_USE_CPU": "true"}
         command = [sys.executable, str(WORKER), "run", str(folder / "job.json")]
