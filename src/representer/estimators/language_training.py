@@ -123,7 +123,8 @@ def training_task(
         tokens, following, is_first = batch
         result = wrapped(tokens, None if is_first else carried.value)
         carried.value = detached(result.state)
-        mean = model.output.loss(result.features, following) / following.numel()
+        own = cast(LanguageModel, getattr(wrapped, "module", wrapped))
+        mean = own.output.loss(result.features, following) / following.numel()
         penalty = activation_regularization(
             result.features, result.raw, p.activation_penalty, p.slowness_penalty
         )

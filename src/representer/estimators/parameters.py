@@ -73,6 +73,9 @@ class TrainingParameters:
     cuda_graph: bool = option(
         False, "replay training steps on a CUDA device from CUDA graphs; not tested on a GPU yet"
     )
+    fsdp: bool = option(
+        False, "divide weights, gradients and moments among the processes that torchrun started"
+    )
     verbose: int = option(1, "0: silent; 1: progress")
     callbacks: Sequence[Callable[[dict[str, Any]], Any]] | None = option(
         None, "functions of the metrics of each evaluation; training ends when one returns True"

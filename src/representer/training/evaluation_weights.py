@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,6 +12,7 @@ from torch import nn
 
 from representer.training.averaged_sgd import NonMonotonicASGD
 from representer.training.lazy_adam import LazyAdam, large_embeddings
+from representer.training.sharding import gathered_weights, release
 from representer.training.trainer_config import TrainerConfig
 from representer.training.weight_average import EVERY, WeightAverage
 
@@ -21,20 +24,29 @@ class EvaluationWeights:
     """Averages of the weights, and all steps of an optimizer that delays those of some rows.
 
     Args:
-        model: The model.
+        model: The model that is evaluated and saved.
+        trained: The module with the trained parameters: the model, or a sharded copy.
         optimizer: The optimizer; one that averages weights itself, or that delays steps.
         config: Settings of the training loop.
+        device: The device of training.
     """
 
     def __init__(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer, config: TrainerConfig
+        self,
+        model: nn.Module,
+        trained: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        config: TrainerConfig,
+        device: torch.device,
     ) -> None:
+        self._gathered = partial(gathered_weights, model, trained, device)
+        self.release = partial(release, model, trained)
         self._averaging = optimizer if isinstance(optimizer, NonMonotonicASGD) else None
         self._lazy = optimizer if isinstance(optimizer, LazyAdam) else None
         self._sign = 1 if config.direction == "min" else -1
-        trained = [weight for weight in model.parameters() if weight.requires_grad]
+        weights = [weight for weight in trained.parameters() if weight.requires_grad]
         is_averaged = config.average_weights and self._averaging is None
-        self._average = WeightAverage(trained) if is_averaged else None
+        self._average = WeightAverage(weights) if is_averaged else None
 
     def training(self, model: nn.Module, accelerator: Accelerator) -> AbstractContextManager[None]:
         """Return a context manager in which large embeddings are updated in the rows of a batch.
@@ -46,12 +58,14 @@ class EvaluationWeights:
             return nullcontext()
         return self._lazy.lookups(large_embeddings(model))
 
-    def __call__(self) -> AbstractContextManager[None]:
-        """Return a context manager in which the model has the weights to evaluate and save."""
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Give the model the weights to evaluate and save within a block."""
         if self._lazy is not None:
             self._lazy.catch_up()
         average = self._averaging or self._average
-        return nullcontext() if average is None else average.averaged()
+        with nullcontext() if average is None else average.averaged(), self._gathered():
+            yield
 
     def count_step(self, step: int) -> None:
         """Record that an optimization step is completed."""

@@ -21,6 +21,7 @@ from representer.training.lazy_adam import LazyAdam
 from representer.training.metrics_log import Row
 from representer.training.progress import Progress
 from representer.training.settings import plain, require_same
+from representer.training.sharding import prepared
 from representer.training.trainer_config import TrainerConfig
 from representer.training.training_result import Reason, TrainingResult
 from representer.training.training_state import TrainingState, copy_weights, load_weights
@@ -66,20 +67,18 @@ class Trainer:
         optimizer = optimizer or LazyAdam(model.parameters(), config.lr, config.weight_decay)
         self._task, self._config, self._run = task, config, run
         self._settings = plain({**(settings or {}), "trainer": config.settings()})
-        self._accelerator = accelerator_for(config)
-        wrapped, self._optimizer = self._accelerator.prepare(model, optimizer)
-        self._averages = EvaluationWeights(model, optimizer, config)
-        self._step = TrainingStep(
-            self._accelerator, wrapped, self._optimizer, task, config, run.report
-        )
-        self._wrapped, self._model = wrapped, self._accelerator.unwrap_model(wrapped)
-        self._parts = (self._accelerator, self._model, self._optimizer, self._averages)
-        self._environment = fingerprint(self._accelerator.device, self._accelerator.num_processes)
-        is_main = self._accelerator.is_main_process
+        accelerator = self._accelerator = accelerator_for(config)
+        wrapped, trained, self._optimizer = prepared(accelerator, config, model, optimizer)
+        self._averages = EvaluationWeights(model, trained, optimizer, config, accelerator.device)
+        self._step = TrainingStep(accelerator, wrapped, self._optimizer, task, config, run.report)
+        self._wrapped, self._model = wrapped, model
+        self._parts = (accelerator, trained, self._optimizer, self._averages)
+        self._environment = fingerprint(accelerator.device, accelerator.num_processes)
+        is_main = accelerator.is_main_process
         if run.is_saved:
             require_agreement(is_main, is_writer=run.is_writer)
         self._report = run.report if is_main else lambda line: None
-        report_device(self._accelerator.device, self._report)
+        report_device(accelerator.device, self._report)
         self._progress = Progress(is_shown=config.show_progress and is_main)
         self._callbacks, self._is_stopped = callbacks, False
         self._state = TrainingState()
@@ -113,7 +112,7 @@ class Trainer:
                 with self._averages():
                     final = copy_weights(self._model)
                 training_files.write_end(self._run, self._state, final)
-                load_weights(self._model, final)
+                load_weights(self._model.to(self._accelerator.device), final)
                 self._accelerator.wait_for_everyone()  # for the files of the first process
             finally:
                 self._progress.close()
@@ -145,6 +144,7 @@ class Trainer:
                 self._report(f"not bit-identical from here on: {', '.join(changes)}")
             self._state = snapshot.put_back(found.state, *self._parts, self._task.carried)
             self._saved_position = self._state.position
+        self._averages.release()
         self._save()  # at the start, too: fail early if something cannot be saved
         # the files may be ahead of the checkpoint if the process was killed between the two writes
         training_files.write_state(self._run, self._state)

@@ -18,7 +18,7 @@ _OPTIONS_WITHOUT_EFFECT_ON_TRAINING = (
     "threads",
 )
 _OPTIONS_WITHOUT_EFFECT_ON_TRAINING += (
-    "device", "cuda_graph", "show_progress", "save_every_epochs", "time_limit",
+    "device", "cuda_graph", "fsdp", "show_progress", "save_every_epochs", "time_limit",
 )  # fmt: skip
 
 
@@ -54,6 +54,7 @@ class TrainerConfig:
         device: Its name; ``"auto"`` is a CUDA device if there is one, else the CPU.
         mixed_precision: As in Accelerate.
         cuda_graph: Replay loss and gradients from CUDA graphs, see `CapturedLosses`.
+        fsdp: Divide weights, gradients and moments among the processes, see `sharding`.
         show_progress: Show the progress bar and the metrics.
 
     Raises:
@@ -85,6 +86,7 @@ class TrainerConfig:
     device: str = "auto"
     mixed_precision: Literal["no", "bf16", "fp16"] = "no"
     cuda_graph: bool = False
+    fsdp: bool = False
     show_progress: bool = True
 
     def __post_init__(self) -> None:

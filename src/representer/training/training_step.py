@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from representer.training.captured_losses import CapturedLosses, require_capturable
 from representer.training.trainer_config import TrainerConfig
+from representer.training.training_state import joined
 from representer.training.training_task import Loss, TrainingTask
 from representer.training.workers import share, totals
 
@@ -117,7 +118,7 @@ class TrainingStep:
             self._accelerator.clip_grad_value_(parameters, self._config.clip_value)
         if self._config.clip_norm is not None:
             self._accelerator.clip_grad_norm_(parameters, self._config.clip_norm)
-        return norm.item()
+        return joined(norm).item()
 
 
 def _dense(parameter: Tensor) -> Tensor:
