@@ -40,7 +40,7 @@ $(INSTALLED): pyproject.toml constraints.txt $(PARTS)
 # Their packages alone: installing the project again would compile the core again.
 $(READY): pyproject.toml constraints.txt | $(INSTALLED)
 	@echo "setup: what the tests need"
-	@$(BIN)/python tools/requirements.py kernels graph signals gp onnx dev > .venv/requirements.txt
+	@$(BIN)/python tools/requirements.py kernels graph signals gp onnx serve dev > .venv/requirements.txt
 	@$(PIP) --requirement .venv/requirements.txt
 	@touch $(READY)
 

@@ -27,6 +27,9 @@ COVERED_BY = {
         "ops/walk_rounds/triton", "ops/rkm_scan/triton", "ops/rkm_scan/whole",
         "ops/rkm_scan/pointwise", "ops/rkm_scan/stationary", "ops/kbrn_scan/triton",
     ),
+    "tests/serving/test_app.py": (
+        "serving/__init__", "serving/limits", "serving/metrics",
+    ),
     "tests/cli/test_drift.py": ("tasks/estimator_drift",),
     "tests/export/test_runs.py": (
         "export/__init__", "export/preprocessing",

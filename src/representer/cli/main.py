@@ -36,6 +36,7 @@ COMMANDS = {
     "explain": "representer.cli.explain",
     "report": "representer.cli.report",
     "export": "representer.cli.export",
+    "serve": "representer.cli.serve",
     "cells": "representer.cli.cells",
     "doctor": "representer.cli.doctor",
     "reproduce": "representer.cli.reproduce",

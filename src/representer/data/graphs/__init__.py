@@ -1,6 +1,6 @@
 """Reading of labeled graphs in TU format and JSON Lines."""
 
-from representer.data.graphs.jsonl import read_jsonl_graphs
+from representer.data.graphs.jsonl import parse_graph, read_jsonl_graphs
 from representer.data.graphs.reading import read_graph_file
 from representer.data.graphs.records import FEATURES, GraphFile, GraphRecord, Values
 from representer.data.graphs.tu import read_tu
@@ -10,6 +10,7 @@ __all__ = [
     "GraphFile",
     "GraphRecord",
     "Values",
+    "parse_graph",
     "read_graph_file",
     "read_jsonl_graphs",
     "read_tu",

@@ -50,6 +50,20 @@ def read_jsonl_graphs(path: str | Path, *, require_labels: bool = True) -> Graph
     return GraphFile(str(path), str(path), graphs, (path,))
 
 
+def parse_graph(value: Any) -> GraphRecord:
+    """Return one graph without a label, an object as on a line of a file.
+
+    Raises:
+        DataError: It cannot be used.
+    """
+    if not isinstance(value, dict) or not {"nodes", "edges"} <= value.keys():
+        raise DataError("the graph is no object with 'nodes' and 'edges'", fix=_FIX)
+    try:
+        return _graph(1, value, False)
+    except _InvalidGraphError as error:
+        raise DataError(str(error), fix=_FIX) from None
+
+
 def _graph(line: int, fields: dict[str, Any], require_labels: bool) -> GraphRecord:
     nodes, edges = fields["nodes"], fields["edges"]
     for name, value in (("nodes", nodes), ("edges", edges)):

@@ -1,0 +1,105 @@
+"""``representer serve RUN``: answer predictions of a trained model over HTTP."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from representer.cli.run_options import add_device
+from representer.errors import ArgumentError, MissingExtraError
+from representer.printable import say
+
+SUMMARY = "Serve the predictions of a trained model over HTTP, on this machine by default."
+_TOKEN, _SHORTEST = "REPRESENTER_TOKEN", 16  # a variable; characters
+
+
+def add_arguments(parser: Any) -> None:
+    """Add the run, the address, the token and the limits."""
+    from representer.serving.limits import Limits
+
+    parser.add_argument("run", type=str, help="run folder", metavar="RUN")
+    parser.add_argument(
+        "--host", type=str, default="127.0.0.1", help="address (default: this machine alone)"
+    )
+    parser.add_argument("--port", type=int, default=8000, help="port (default: 8000; 0: any)")
+    parser.add_argument(
+        "--token-file", type=str | None, metavar="FILE",
+        help=f"file with the token that clients send; default: the variable {_TOKEN}, or none; "
+        "needed on any other address than this machine's",
+    )  # fmt: skip
+    for field in fields(Limits):
+        parser.add_argument(
+            f"--{field.name.replace('_', '-')}", type=type(field.default), default=field.default,
+            help=f"limit (default: {field.default})",
+        )  # fmt: skip
+    add_device(parser)
+
+
+def run(arguments: Any) -> None:
+    """Load the model and answer until the process is stopped; requests in progress are finished."""
+    try:
+        import uvicorn
+
+        from representer.serving import Limits, ServedModel, create_app
+    except ImportError as error:
+        raise MissingExtraError("representer serve", str(error.name), "serve") from error
+    token = _token(arguments.token_file)
+    if token is None and not _is_loopback(arguments.host):
+        expected = "127.0.0.1, ::1 or localhost where there is no token"
+        hint = (
+            f"Pass --token-file, or set {_TOKEN}: anyone who reaches the port could use the model."
+        )
+        raise ArgumentError("host", arguments.host, expected, hint=hint)
+    limits = Limits(**{field.name: arguments[field.name] for field in fields(Limits)})
+    model = ServedModel(arguments.run, device=arguments.device)
+    app = create_app(model, limits, token)
+    config = uvicorn.Config(
+        app, log_level="warning", server_header=False, limit_concurrency=4 * limits.max_waiting,
+        timeout_graceful_shutdown=int(limits.max_seconds) + 1,
+    )  # fmt: skip
+    host, port = arguments.host, arguments.port
+    is_ip6 = ":" in host
+    family = socket.AF_INET6 if is_ip6 else socket.AF_INET
+    if not 0 <= port < 2**16:
+        raise ArgumentError("port", port, "0 to 65535")
+    try:
+        listening = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ArgumentError("port", port, f"a free port of {host}", hint=f"{error}.") from error
+    port = listening.getsockname()[1]
+    shown = f"[{host}]" if is_ip6 else host
+    say(f"{arguments.run} is served at http://{shown}:{port}: POST /predict, /explain, /streams; "
+        "GET /model, /health, /metrics, /openapi.json")  # fmt: skip
+    uvicorn.Server(config).run([listening])
+
+
+def _token(file: str | None) -> str | None:
+    """Return the token of a file or of the environment; None if there is none.
+
+    Raises:
+        ArgumentError: It cannot be read, or can be guessed.
+    """
+    name, token = _TOKEN, os.environ.get(_TOKEN)
+    if file is not None:
+        try:
+            name, token = "token-file", Path(file).read_text("utf-8").strip()
+        except (OSError, ValueError) as error:
+            raise ArgumentError("token-file", file, "a file with a token") from error
+    if token is not None and (
+        len(token) < _SHORTEST or not token.isascii() or not token.isprintable()
+    ):
+        expected = f"{_SHORTEST} or more printable ASCII characters"
+        hint = 'For example: python -c "import secrets; print(secrets.token_urlsafe())"'
+        raise ArgumentError(name, f"{len(token)} characters", expected, hint=hint)
+    return token
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,112 @@
+"""Checks that every request passes: host, token, size and time."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import time
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from representer.serving.limits import Limits
+from representer.serving.metrics import Metrics
+
+LOCAL = ("localhost", "127.0.0.1", "[::1]")
+PUBLIC = ("/health",)  # for load balancers, without a token
+
+
+class Guard:
+    """ASGI middleware with the limits of a server.
+
+    A server without a token answers only requests that name this machine as their host, and takes
+    JSON alone: a page in the user's browser can send neither.
+
+    Args:
+        app: What answers.
+        limits: Of size and time.
+        metrics: Count of requests by path and status.
+        token: What ``Authorization: Bearer`` must hold; None for none.
+    """
+
+    def __init__(self, app: ASGIApp, limits: Limits, metrics: Metrics, token: str | None) -> None:
+        self._app, self._limits, self._metrics, self._token = app, limits, metrics, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        status, started = 0, time.perf_counter()
+
+        async def observed(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            async with asyncio.timeout(self._limits.max_seconds):
+                if refusal := self._refusal(scope):
+                    await _answer(observed, *refusal)
+                elif (body := await self._body(receive)) is None:
+                    most = self._limits.max_bytes
+                    await _answer(observed, 413, f"the body has more than {most:,} bytes")
+                else:
+                    await self._app(scope, _replayed(body, receive), observed)
+        except TimeoutError:
+            if not status:
+                problem = f"no answer within {self._limits.max_seconds:g} s"
+                await _answer(observed, 504, problem)
+        finally:
+            route = scope.get("route")  # not the path: a stranger could fill the memory with names
+            path = getattr(route, "path", "other")
+            self._metrics.requests.labels(path, status).inc()
+            self._metrics.seconds.labels(path).observe(time.perf_counter() - started)
+        return None
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        """Return the status and the reason not to answer a request."""
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        if self._token is None:
+            host = headers.get(b"host", "")
+            name = host if host.endswith("]") else host.rsplit(":", 1)[0]
+            if name not in LOCAL:
+                return 403, f"host is {host[:80]!r}; expected one of {', '.join(LOCAL)}"
+        elif scope["path"] not in PUBLIC:
+            given = headers.get(b"authorization", "")
+            if not hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
+                return 401, "expected the header 'Authorization: Bearer TOKEN' with the right token"
+        kind = headers.get(b"content-type", "").split(";")[0].strip().lower()
+        if scope["method"] == "POST" and kind != "application/json":
+            return 415, f"content-type is {kind[:80]!r}; expected 'application/json'"
+        return None
+
+    async def _body(self, receive: Receive) -> bytes | None:
+        """Return the body of a request, None if it is too large."""
+        parts, size, is_open = [], 0, True
+        while is_open:
+            message = await receive()
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > self._limits.max_bytes:
+                return None
+            is_open = message.get("more_body", False)
+        return b"".join(parts)
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def replayed() -> Message:
+        return next(messages, None) or await receive()
+
+    return replayed
+
+
+async def _answer(send: Send, status: int, problem: str) -> None:
+    headers: list[Any] = [(b"content-type", b"application/json")]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps({"error": problem}).encode()})

@@ -1,0 +1,211 @@
+"""A trained model behind JSON: predictions and explanations of objects, and streams."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from representer.data.graphs import parse_graph
+from representer.data.signals import Standardization
+from representer.errors import ArgumentError, DataError, KindError
+from representer.estimators import saving
+from representer.estimators.graph_reading import PlainGraph
+from representer.estimators.language import LanguageModel
+from representer.estimators.language_predictors import LAST
+from representer.estimators.parameters import AUTO
+from representer.estimators.results import classes_of, explanations_of, predictions_of
+from representer.estimators.signal import SignalClassifier
+from representer.estimators.signal_inputs import SignalInputs, check_windows
+from representer.models.signal_stream import SignalStream
+from representer.report.results import Predictions
+from representer.storage.run_files import RunFiles
+
+NEXT = 10  # most probable next tokens in an answer
+Json = dict[str, Any]
+
+
+class ServedModel:
+    """The model of a run folder.
+
+    Texts, SMILES and the beginnings of texts are strings; a window of a signal is an array of
+    channels, each an array of samples; a graph is an object as in JSON Lines files. Where signals
+    were standardized by subject in training, the windows of a request are those of one subject.
+
+    Args:
+        run: The run folder.
+        device: Device of its network, see `estimators.load`.
+
+    Raises:
+        DataError: The folder holds no trained model, or a damaged one.
+    """
+
+    def __init__(self, run: str | Path, *, device: str = AUTO) -> None:
+        self.estimator: Any = saving.load(run, device=device)
+        description = saving.read_description(RunFiles(run))
+        self.task, self.version = description.task, description.version
+        self._is_by_subject = description.reading.get("is_standardized_by_subject") is True
+        target = description.reading.get("target")
+        self.targets = tuple(target.split(",")) if isinstance(target, str) and target else ()
+
+    def describe(self) -> Json:
+        """Return the task, the classes and the parts of the model."""
+        shares = {name: part.share for name, part in self.estimator.parts_.items()}
+        kind = type(self.estimator).__name__
+        about: Json = {"task": self.task, "estimator": kind, "version": self.version}
+        return about | {"answer": self.estimator.answer, "shares": shares, "classes": self._classes}
+
+    def read(self, inputs: Sequence[Any]) -> list[Any]:
+        """Return objects of JSON as the estimator takes them.
+
+        Raises:
+            DataError: One of them is of another kind; the message names its row.
+        """
+        if self.task != "signal":
+            return [self._read(one, row) for row, one in enumerate(inputs)]
+        windows = check_windows(inputs, 1)
+        if self._is_by_subject:
+            by_subject = Standardization("subject")
+            return SignalInputs(by_subject, windows.shape[1]).encode(windows)
+        return list(windows)
+
+    def predict(self, objects: Sequence[Any]) -> list[Json]:
+        """Return the prediction for each object, with probabilities or an uncertainty.
+
+        Raises:
+            DataError: An object cannot be used.
+        """
+        if isinstance(self.estimator, LanguageModel):
+            numbers, chances = self.estimator.most_probable(objects)
+            words = self.estimator.tokens_
+            pairs = zip(numbers.tolist(), chances.tolist(), strict=True)
+            return [{"prediction": words[k], "probability": chance} for k, chance in pairs]
+        tables = predictions_of(self.estimator, objects)
+        names = self._classes or [[]] * len(tables)
+        columns = [_entries(own, names[k]) for k, own in enumerate(tables)]
+        if len(columns) == 1:
+            return columns[0]
+        keys = self.targets or [str(k) for k in range(1, len(columns) + 1)]
+        rows = zip(*columns, strict=True)
+        return [{"targets": dict(zip(keys, row, strict=True))} for row in rows]
+
+    def explain(self, objects: Sequence[Any], top: int) -> list[Json]:
+        """Return the explanation of each prediction, as in ``explanations.json``.
+
+        Raises:
+            DataError: An object cannot be used.
+            KindError: The model has no exact contributions.
+        """
+        if isinstance(self.estimator, LanguageModel):
+            found = self.estimator.explain(objects, top)
+            entries = [
+                one.entry("text", row, one.prediction) for row, one in enumerate(found, start=1)
+            ]
+        else:
+            predictions = predictions_of(self.estimator, objects)
+            numbers = range(1, len(objects) + 1)
+            noun = self.estimator._noun
+            entries = explanations_of(
+                self.estimator, objects, predictions, numbers, noun, top, self.targets
+            )
+        return [json.loads(json.dumps(entry, default=_plain)) for entry in entries]
+
+    def stream(self) -> Callable[[Any], Json]:
+        """Return a function from the next part of a sequence to an answer, which holds the state.
+
+        The parts of a text are its words, or characters, in order: ``"the dog"``, then ``"barks"``;
+        the answer has the most probable next tokens. Those of a signal have one stride of samples
+        per channel; the answer has the probability of each class so far.
+
+        Raises:
+            KindError: The model predicts whole objects.
+        """
+        if isinstance(self.estimator, LanguageModel):
+            return _TextStream(self.estimator)
+        if isinstance(self.estimator, SignalClassifier) and self.estimator.has_network:
+            kind = self.estimator.inputs_.standardization.kind
+            if self._is_by_subject or kind == "window":
+                expected = "standardized by the training data, since a stream has no moments yet"
+                hint = "Train with --standardize training."
+                raise KindError("the model of a stream", "standardized by whole signals", expected,
+                                hint=hint)  # fmt: skip
+            return _SignalStream(self.estimator, self._classes[0])
+        expected = "one of texts to continue, or of signals with a network"
+        raise KindError("the model of a stream", f"one of {self.task}", expected)
+
+    @property
+    def _classes(self) -> list[list[str]]:
+        is_language = isinstance(self.estimator, LanguageModel)
+        return [] if is_language else classes_of(self.estimator.target_)
+
+    def _read(self, one: Any, row: int) -> Any:
+        if self.task == "graph":
+            try:
+                graph = parse_graph(one)
+            except DataError as error:
+                raise DataError(f"inputs[{row}]: {error}") from None
+            return PlainGraph(row, graph.count, graph.edge_index, graph.nodes, graph.edges)
+        if not isinstance(one, str):
+            raise DataError(f"inputs[{row}] is of type {type(one).__name__}; expected a string")
+        return one
+
+
+class _TextStream:
+    """A text that is read piece by piece."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._model, self._state, self._next = model, None, None
+
+    def __call__(self, piece: Any) -> Json:
+        if not isinstance(piece, str):
+            raise DataError(f"the part is of type {type(piece).__name__}; expected a string")
+        tokens = self._model.inputs_.encode_prompt(piece)
+        tokens = tokens[1:] if self._state is not None else tokens  # its beginning was read
+        if not tokens:
+            raise ArgumentError("input", piece, "at least one token")
+        read = torch.tensor(tokens)
+        logs, self._state = self._model.predictor_.read(read, self._state, LAST)
+        best = logs[0].topk(min(NEXT, logs.shape[1]))
+        words = [self._model.tokens_[k] for k in best.indices.tolist()]
+        return {"next": dict(zip(words, best.values.exp().tolist(), strict=True))}
+
+
+class _SignalStream:
+    """A signal that is read stride by stride."""
+
+    def __init__(self, model: SignalClassifier, classes: Sequence[str]) -> None:
+        self._inputs, self._classes = model.inputs_, classes
+        self._stream = SignalStream(model.network_)
+
+    def __call__(self, samples: Any) -> Json:
+        encoded = self._inputs.encode(check_windows([samples], 1))
+        chances = self._stream.step(torch.from_numpy(encoded[0]))
+        return {"probabilities": dict(zip(self._classes, chances.tolist(), strict=True))}
+
+
+def _entries(own: Predictions, names: Sequence[str]) -> list[Json]:
+    """Return the predictions of one target."""
+    entries: list[Json] = []
+    for row, value in enumerate(own.values.tolist()):
+        if own.probabilities is None:
+            entry: Json = {"prediction": value}
+            if own.deviations is not None:
+                entry["uncertainty"] = float(own.deviations[row])
+            if own.half_widths is not None:
+                half = float(own.half_widths[row])
+                entry |= {"low": value - half, "high": value + half}
+        else:
+            chances = dict(zip(names, own.probabilities[row].tolist(), strict=True))
+            entry = {"prediction": names[value], "probabilities": chances}
+            if own.sets is not None:
+                entry["prediction_set"] = [names[k] for k in np.flatnonzero(own.sets[row]).tolist()]
+        entries.append(entry)
+    return entries
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else str(value)

@@ -1,0 +1,65 @@
+"""Tests of ``representer serve``: addresses, tokens, and how it stops."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Any
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--host", "0.0.0.0"], "Pass --token-file, or set REPRESENTER_TOKEN"),
+        (["--host", "192.0.2.1"], "127.0.0.1, ::1 or localhost where there is no token"),
+        (["--port", "70000"], "0 to 65535"),
+        (["--max-bytes", "0"], "a positive number"),
+        (["--token-file", "missing"], "a file with a token"),
+    ],
+)
+def test_invalid_arguments_are_rejected(
+    run: Run, trained: Path, options: list[str], message: str
+) -> None:
+    outcome = run("serve", str(trained), *options)
+    assert outcome.code == 2
+    assert message in outcome.err
+
+
+def test_a_short_token_is_rejected(
+    run: Run, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REPRESENTER_TOKEN", "short")
+    outcome = run("serve", str(trained), "--host", "0.0.0.0")
+    assert outcome.code == 2
+    assert "16 or more" in outcome.err
+    assert "short" not in outcome.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_server_answers_and_stops(trained: Path, kind: signal.Signals, code: int) -> None:
+    command = [sys.executable, "-m", "representer", "serve", str(trained), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        found = re.search(r"http://127\.0\.0\.1:\d+", line)
+        assert found, line
+        request = urllib.request.Request(
+            f"{found[0]}/predict", json.dumps({"inputs": ["good film"]}).encode(),
+            {"content-type": "application/json"},
+        )  # fmt: skip
+        with urllib.request.urlopen(request, timeout=20) as response:
+            assert "prediction" in json.loads(response.read())["predictions"][0]
+        process.send_signal(kind)
+        assert process.wait(20) % 256 == code or process.returncode == -kind
+        assert "Traceback" not in process.stderr.read()

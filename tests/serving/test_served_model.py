@@ -1,0 +1,95 @@
+"""Tests of what a server takes and returns for every kind of model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from representer.errors import DataError, KindError
+from representer.estimators import GraphClassifier, MoleculeRegressor, SignalClassifier
+from representer.serving import ServedModel
+
+QUIET: dict[str, Any] = {
+    "answer": "network", "epochs": 1, "hidden_size": 4, "random_state": 0, "verbose": 0,
+}  # fmt: skip
+
+
+def served(estimator: Any, folder: Path) -> ServedModel:
+    """Return a fitted estimator, saved and loaded."""
+    estimator.save(folder)
+    return ServedModel(folder, device="cpu")
+
+
+def answer(model: ServedModel, inputs: list[Any]) -> list[dict[str, Any]]:
+    """Return predictions for inputs, both of them through JSON."""
+    return json.loads(json.dumps(model.predict(model.read(json.loads(json.dumps(inputs))))))
+
+
+def test_molecules_have_numbers_with_uncertainty_and_intervals(tmp_path: Path) -> None:
+    smiles = ["C" * k + "O" * (k % 3) for k in range(1, 31)]
+    lengths = [float(len(one)) for one in smiles]
+    estimator = MoleculeRegressor(conformal=0.8, members=1, **QUIET).fit(smiles, lengths)
+    (entry,) = answer(served(estimator, tmp_path / "run"), ["CCO"])
+    mean, deviation = estimator.predict(["CCO"], return_std=True)
+    assert entry["prediction"] == pytest.approx(mean[0], abs=1e-9)
+    assert entry["uncertainty"] == pytest.approx(deviation[0], abs=1e-9)
+    assert entry["low"] < entry["prediction"] < entry["high"]
+
+
+def test_several_targets_have_names_or_numbers(tmp_path: Path) -> None:
+    smiles = ["C" * k + "O" * (k % 3) for k in range(1, 31)]
+    targets = np.array([[len(one), -len(one)] for one in smiles], dtype=float)
+    estimator = MoleculeRegressor(members=1, **QUIET).fit(smiles, targets)
+    model = served(estimator, tmp_path / "run")
+    (entry,) = answer(model, ["CCO"])
+    assert entry["targets"].keys() == {"1", "2"}
+    expected = estimator.predict(["CCO"])[0]
+    assert [one["prediction"] for one in entry["targets"].values()] == pytest.approx(expected)
+
+
+def test_graphs_are_objects_as_in_json_lines(tmp_path: Path) -> None:
+    graphs = [nx.cycle_graph(n) if n % 2 else nx.path_graph(n) for n in range(4, 34)]
+    for graph in graphs:
+        nx.set_node_attributes(graph, dict.fromkeys(graph, "a"), "label")
+    estimator = GraphClassifier(**QUIET).fit(graphs, ["ring", "chain"] * 15)
+    model = served(estimator, tmp_path / "run")
+    chain = {"nodes": ["a"] * 6, "edges": [[k, k + 1] for k in range(5)]}
+    found = answer(model, [chain, chain | {"edges": [*chain["edges"], [5, 0]]}])
+    expected = estimator.predict_proba([graphs[2]])
+    assert found[0]["probabilities"]["ring"] == pytest.approx(expected[0, 1], abs=1e-9)
+    assert found[1]["probabilities"]["ring"] != pytest.approx(found[0]["probabilities"]["ring"])
+    with pytest.raises(DataError, match=r"inputs\[1\]: .* ends at 9"):
+        model.read([chain, {"nodes": ["a"], "edges": [[0, 9]]}])
+
+
+def windows(count: int = 20) -> np.ndarray:
+    """Return windows of two channels, every other one with a faster wave."""
+    rng, time = np.random.default_rng(0), np.arange(100) / 100
+    waves = [np.sin(2 * np.pi * (8 if k % 2 else 20) * time) for k in range(count)]
+    return np.stack([wave + rng.normal(size=(2, 100)) for wave in waves]).astype(np.float32)
+
+
+@pytest.mark.parametrize("standardize", ["training", "window"])
+def test_a_stream_of_strides_equals_the_whole_window(tmp_path: Path, standardize: str) -> None:
+    X = windows()
+    estimator = SignalClassifier(sampling_rate=100, standardize=standardize, **QUIET)
+    estimator.fit(X, ["slow", "fast"] * 10)
+    model = served(estimator, tmp_path / "run")
+    expected = estimator.predict_proba(X[:1])[0]
+    (entry,) = answer(model, X[:1].tolist())
+    assert [*entry["probabilities"].values()] == pytest.approx(expected, abs=1e-6)
+    if standardize == "window":
+        with pytest.raises(KindError, match="--standardize training"):
+            model.stream()
+        return
+    step, stride = model.stream(), estimator.network_.config.stride
+    for start in range(100 % stride, 100, stride):
+        entry = step(X[0, :, start : start + stride].tolist())
+    assert [*entry["probabilities"].values()] == pytest.approx(expected, abs=1e-5)
+    with pytest.raises(DataError, match="numbers"):
+        step("samples")
