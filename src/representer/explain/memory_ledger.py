@@ -65,7 +65,8 @@ class MemoryLedger:
         written: Input gates ``(S, H)``.
         kept: Products of the forget gates after each step, up to the last step ``(S, H)``.
         read: Output gates, 1 where there are none ``(S, H)``.
-        constant: The part independent of all steps, from the bias of the layer norm.
+        constant: The part independent of all steps, from the biases of the layer norm and of the
+            candidate.
         input_weights: Weights u of the input ``(T, I)``: the contribution of step t is
             u_t · x_t. If the input is the output of another layer, they are the
             weights of the read-out of that layer.
@@ -142,6 +143,8 @@ def memory_ledger(layer: RecurrentKernelMachine, input: Tensor, weights: Tensor)
     z, h = pre_activations(layer, x)
     gates = _Gates(layer, z.sigmoid(), static_gates(layer, x), norm_of(layer, x))
     grad_candidate, constant = _backpropagate(layer, gates, _Factors(layer, gates, z[:, 0], h), v)
+    if (bias := layer.biases().get("candidate")) is not None:
+        constant += (grad_candidate @ bias.to(v)).sum().item()
     contribution, input_weights = v.new_zeros(len(x), layer.hidden_size), torch.zeros_like(x)
     by_ngram, ends = torch.zeros_like(v), torch.arange(layer.stride - 1, len(x), layer.stride)
     for slot, weight in enumerate(layer.filters()["candidate"].double().unbind(-1)):

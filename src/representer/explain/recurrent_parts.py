@@ -81,7 +81,8 @@ def check_decomposable(layer: Any, *, with_factors: bool = False) -> None:
 
     Args:
         layer: The object to check.
-        with_factors: Also treat the divisor of a layer norm and tanh(c)/c as constants.
+        with_factors: Also treat the divisor of a layer norm and tanh(c)/c as constants, and allow
+            a constant part.
 
     Raises:
         KindError: If the output is not such a sum; the message states the reason.
@@ -97,6 +98,7 @@ def check_decomposable(layer: Any, *, with_factors: bool = False) -> None:
         "The layer norm divides by a statistic of all steps.": (
             layer.layer_norm and not with_factors
         ),
+        "The candidate has a bias.": ("candidate" in layer.biases() and not with_factors),
         "It has several layers: use stack_readout.": layer.num_layers > 1,
         "It has two directions: use stack_readout.": layer.bidirectional,
         "The output nonlinearity is learned.": layer.psi is not None,

@@ -53,6 +53,7 @@ class CellOptions(MachineOptions, total=False):
     """Options of cells with gates or an output nonlinearity."""
 
     forget_bias: Annotated[float, Default(0.0)]
+    candidate_bias: Annotated[bool, Default(False)]
     output_nonlinearity: Annotated[OutputNonlinearity, Default(None)]
     initialization: Annotated[Initialization, Default("unit")]
 

@@ -9,7 +9,13 @@ from representer.errors import ArgumentError
 from representer.functional import cell as cells
 from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
 
-TORCH_ORDER = ("input", "forget", "candidate", "output")  # of torch.nn.LSTM's gates
+TORCH_ORDER = ("input", "forget", "candidate", "output")  # of the gates in torch and Keras
+
+
+def reordered(stacked: Tensor) -> Tensor:
+    """Return weights ``(4H, …)`` with their gates in the order of ``Cell.gates``."""
+    order = [TORCH_ORDER.index(gate) for gate in cells.LSTM.gates]
+    return stacked.unflatten(0, (len(order), -1))[order].flatten(0, 1)
 
 
 class NgramLSTM(RecurrentKernelMachine):
@@ -53,11 +59,9 @@ class NgramLSTM(RecurrentKernelMachine):
             lstm.input_size, lstm.hidden_size, lstm.num_layers, lstm.bias, lstm.batch_first,
             lstm.dropout, lstm.bidirectional, device=like.device, dtype=like.dtype,
         )  # fmt: skip
-        order = [TORCH_ORDER.index(gate) for gate in cls.cell.gates]
 
         def gates(name: str) -> Tensor:
-            stacked = getattr(lstm, name).detach()
-            return stacked.unflatten(0, (len(order), lstm.hidden_size))[order].flatten(0, 1)
+            return reordered(getattr(lstm, name).detach())
 
         weights = {}
         for suffix in layer.suffixes:

@@ -66,7 +66,7 @@ def draw_cell(cell: Cell, units: int, weights: CellWeights) -> None:
     if weights.bias is not None:
         bias = {"input": -logits, "forget": logits, "output": zeros + OPEN * is_fed_back}
         for gate, own in _by_gate(cell.biased_gates, weights.bias).items():
-            own.copy_(bias[gate])
+            own.copy_(bias.get(gate, zeros))
         bias["forget"] = logits + weights.forget_bias
     gates = {gate: gate_moments(values) for gate, values in bias.items()}
     output = gates["output"] if cell.output_gate else Moments(zeros + 1, zeros)

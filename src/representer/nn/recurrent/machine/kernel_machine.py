@@ -76,14 +76,14 @@ class RecurrentKernelMachine(HasKernel["RecurrentKernel"], SequenceLayer):
         output_nonlinearity: Replaces that of the cell: a name of ``functional.NONLINEARITIES``, or
             an elementwise callable or module, which is differentiated by autograd.
         forget_bias: Constant added to the bias of the forget gate, if any.
+        candidate_bias: With `bias`, add one to the candidate, too, as the LSTM always has.
         weight_drop: Fraction of the recurrent weights dropped in training (Merity et al. 2018).
         variational_dropout: Dropout on each layer's input with one mask per sequence (Gal 2016).
         zoneout: Probability that a unit keeps its cell and output, or a pair (Krueger 2017).
         initialization: ``"unit"``: the memory cell has variance 1 over random inputs, and units
             have memories of 1 to 2 H steps; ``"paper"``: all weights from U(−1/√H, 1/√H), as in
             ``torch.nn.LSTM``, as always for layers with wavelets, for the LSTM and for RKM.
-        recompute_gates: Recompute the gates in the backward pass instead of storing them, which is
-            slower and needs far less memory.
+        recompute_gates: Recompute the gates in the backward pass: slower, with far less memory.
         device: Device of the parameters.
         dtype: Dtype of the parameters.
 
@@ -126,7 +126,8 @@ class RecurrentKernelMachine(HasKernel["RecurrentKernel"], SequenceLayer):
         self.initialization = check_initialization(o.initialization)
         self.weight_drop = check_probability("weight_drop", o.weight_drop)
         self.zoneout, self.recompute_gates = zoneout_pair(o.zoneout), o.recompute_gates
-        self.cell, self.psi = _with_output(self.cell, o.output_nonlinearity)
+        cell = replace(self.cell, candidate_bias=self.cell.candidate_bias or o.candidate_bias)
+        self.cell, self.psi = _with_output(cell, o.output_nonlinearity)
         if not self.cell.has_memory and any(self.zoneout):
             hint = "It has no state to keep."
             raise ArgumentError("zoneout", self.zoneout, "0 for a cell without memory", hint=hint)
@@ -135,8 +136,8 @@ class RecurrentKernelMachine(HasKernel["RecurrentKernel"], SequenceLayer):
             self.bank.of_layer(k // self.num_directions) for k in range(len(self.suffixes))
         )
         self._shown |= {
-            "filters": o.filters, "free_phase": o.free_phase, "sampling_rate": o.sampling_rate,
-            "output_nonlinearity": name_of(o.output_nonlinearity),
+            "filters": o.filters, "free_phase": o.free_phase, "candidate_bias": o.candidate_bias,
+            "output_nonlinearity": name_of(o.output_nonlinearity), "sampling_rate": o.sampling_rate,
             "zoneout": self.zoneout if any(self.zoneout) else 0.0,
         }  # fmt: skip
         reaches = tuple(bank.reach for bank in self.banks)
