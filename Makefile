@@ -5,7 +5,7 @@
 # make triton  Triton (1 GB), with which the tests check the GPU kernels without a GPU
 # make test-gpu   the tests that need a CUDA device
 # make check   style, types, layering, spelling
-# make peers   adapters to other libraries, with these libraries
+# make peers   suites of other libraries and adapters to them, and docs/results/peers.md
 # make bench   measured speeds, written to docs/results/
 # make wheel   a wheel in dist/ that installs without a compiler, tested in an environment of its own
 # make sanitize   ops and single steps on a core built to notice wrong addresses and undefined behavior
@@ -75,7 +75,7 @@ $(PEERS): pyproject.toml constraints.txt | $(READY)
 	@touch $(PEERS)
 
 peers: $(PEERS)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m peers
+	$(BIN)/python benchmarks/peers.py --out docs/results/peers.md
 
 check: $(READY)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types style

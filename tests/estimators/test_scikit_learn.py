@@ -35,6 +35,7 @@ with warnings.catch_warnings():
     every_interface_check = parametrize_with_checks(ALL)
 
 
+@pytest.mark.suite
 @every_interface_check
 def test_every_estimator_has_the_interface_of_scikit_learn(estimator, check):
     check(estimator)
@@ -114,8 +115,8 @@ FITTED = [NumbersAsTexts(**TINY, embedding_size=4, min_count=1)]
 FITTED_SLOWLY = [
     NumberFromTexts(**TINY, embedding_size=4, min_count=1),
     NumbersAsGraphs(**TINY, depth=1),
-    NumberFromGraphs(**TINY, depth=1),
-    NumbersAsMolecules(**TINY, depth=1, members=1),
+    NumberFromGraphs(**TINY, depth=1, answer="network"),
+    NumbersAsMolecules(**TINY, depth=1, members=1, answer="network"),
     NumberFromMolecules(**TINY, depth=1, members=1),
 ]
 EXPECTED = {
@@ -128,11 +129,13 @@ def expected(estimator: Any) -> dict[str, str]:
     return EXPECTED if is_classifier(estimator) else {}
 
 
+@pytest.mark.suite
 @parametrize_with_checks(FITTED, expected_failed_checks=expected)
 def test_estimators_keep_the_rules_of_scikit_learn(estimator, check):
     check(estimator)
 
 
+@pytest.mark.suite
 @pytest.mark.slow
 @parametrize_with_checks(FITTED_SLOWLY, expected_failed_checks=expected)
 def test_all_estimators_keep_the_rules_of_scikit_learn(estimator, check):

@@ -27,6 +27,7 @@ WITHOUT_DATA = [  # checks of scikit-learn without 2-D data
 ]
 
 
+@pytest.mark.suite
 @pytest.mark.parametrize("transformer", TRANSFORMERS)
 def test_scikit_learn_estimator_checks_pass_with_kernels_of_vectors(transformer):
     results = estimator_checks.check_estimator(transformer(Gaussian()), on_skip=None)
@@ -35,6 +36,7 @@ def test_scikit_learn_estimator_checks_pass_with_kernels_of_vectors(transformer)
     assert others <= {"check_array_api_input"}  # requires an environment variable
 
 
+@pytest.mark.suite
 @pytest.mark.parametrize("check", WITHOUT_DATA)
 @pytest.mark.parametrize("transformer", TRANSFORMERS)
 def test_scikit_learn_estimator_checks_pass_with_kernels_of_sequences(transformer, check):

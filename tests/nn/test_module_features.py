@@ -210,6 +210,7 @@ def stacked_with_vmap(name: str, build: Build) -> None:
 CASES = [pytest.param(name, marks=[] if name in FAST else [pytest.mark.slow]) for name in MODULES]
 
 
+@pytest.mark.suite
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("kind", FEATURES)
 def test_a_layer_supports(kind: str, name: str):
@@ -217,6 +218,7 @@ def test_a_layer_supports(kind: str, name: str):
     FEATURES[kind](name, MODULES[name])
 
 
+@pytest.mark.suite
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in SEQUENCES if n != "module as output"])  # a loop
 def test_a_compiled_layer_is_not_compiled_again_for_other_lengths_and_batches(name: str):

@@ -39,15 +39,18 @@ def _has_right_second_derivative(op: Op, backend: str | None, sample: Sample) ->
         return several(op.function(**operands, backend=backend))
 
     operands = tuple(tensors.values())
-    return torch.autograd.gradgradcheck(of, operands, fast_mode=True, check_undefined_grad=False)
+    return torch.autograd.gradgradcheck(of, operands, fast_mode=True)
 
 
+@pytest.mark.suite
+@pytest.mark.filterwarnings("ignore:Backwards compatibility")  # of checking undefined gradients
 @EVERY_OP
 def test_second_derivatives_match_numerical_ones(op: Op):
     assert all(_has_right_second_derivative(op, None, sample) for sample in few_samples(op)[::3])
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Backwards compatibility")
 @every(all_samples)
 def test_second_derivatives_of_every_backend_match_numerical_ones(
     op: Op, backend: str, sample: Sample

@@ -57,11 +57,13 @@ def test_no_operator_returns_uninitialized_memory(op: Op, backend: str, sample: 
             assert not result.isnan().any(), f"{operator.name()}, result {i}"
 
 
+@pytest.mark.suite
 @every(few_samples)
 def test_opcheck_accepts_operator_and_gradient(op: Op, backend: str, sample: Sample):
     _check_operators(op, backend, sample, QUICK)
 
 
+@pytest.mark.suite
 @pytest.mark.slow
 @every(few_samples)
 def test_operator_and_gradient_trace_with_dynamic_shapes(op: Op, backend: str, sample: Sample):

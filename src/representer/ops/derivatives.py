@@ -144,6 +144,8 @@ class Derivatives:
     def _second(self, ctx: Any, *grad: Tensor | None) -> tuple[Tensor | None, ...]:
         """Return the gradients of the arguments of the gradient operator."""
         table, saved = self.table, ctx.saved_tensors
+        if all(x is None for x in grad):
+            return tuple(None for _ in (*saved, *ctx.options))
         first, second = len(table.graded), len(table.graded) + len(table.kept)
         upstream, kept = saved[:first], saved[first:second]
         fields = table.operands._fields

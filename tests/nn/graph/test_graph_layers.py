@@ -115,6 +115,7 @@ def test_it_compiles_to_one_graph(kind, options):
     compiled(*arguments).sum().backward()
 
 
+@pytest.mark.suite
 @few_layers
 def test_pyg_explainers_find_the_relevant_edges(kind, options):
     G, net = graph(dtype=torch.float32), made(kind, options, torch.float32)
