@@ -1,4 +1,4 @@
-"""What the suites of torch change in the process when they are imported."""
+"""Imports of the suites of torch, which change ``sys.path``."""
 
 from __future__ import annotations
 
