@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
-import sys
 from functools import partial
 
 import pytest
@@ -238,19 +236,3 @@ def test_the_error_for_a_walk_layer_without_a_kernel_states_the_reason(options, 
 def test_walks_of_one_node_have_a_kernel_for_all_options():
     layer = RandomWalkKernelNN(3, 4, order=1, nonlinear="relu")
     assert layer.kernel.get_params()["order"] == 1
-
-
-def test_without_scikit_learn_kernels_name_the_extra_and_layers_work():
-    program = """
-import sys; sys.modules["sklearn"] = sys.modules["sklearn.base"] = None
-import torch, representer
-representer.nn.RKM(2, 3, feedback=False)(torch.zeros(4, 2))
-try:
-    representer.kernels
-except ImportError as error:
-    print(error)
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stderr == ""
-    expected = 'representer.kernels needs scikit-learn: pip install "representer[kernels]"'
-    assert done.stdout.strip() == expected

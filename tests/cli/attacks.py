@@ -125,7 +125,7 @@ def make_targets(folder: Path, tasks: Sequence[str] = TASKS) -> list[Target]:
     targets.append(Target(JOINT, joint, table))
     for target in targets:
         copy = folder / "untouched"
-        for command in target.commands:
+        for command in {words[0]: words for words in target.commands}.values():
             shutil.copytree(target.run, copy)
             code, out, err = run_command(command, copy, target.data, folder)
             assert code == 0, err

@@ -15,7 +15,7 @@ def problems(targets: list[Target], folder: Path, count: int, seed: int) -> list
 
 
 def test_a_sample_of_hostile_run_folders_is_harmless(tmp_path):
-    targets = make_targets(tmp_path, ("text", "graph"))
+    targets = make_targets(tmp_path, ("graph",))  # and texts with a kernel
     assert problems(targets, tmp_path, 3, seed=0) == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import resource
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 
 from representer import __version__
 from representer.cli import main
-from representer.cli.errors import in_option_words
+from representer.cli.errors import CLOSED_PIPE, in_option_words
 from representer.errors import Interrupted, RunFolderError, StorageError
 
 PYTHON = [sys.executable, "-m", "representer"]
@@ -29,13 +30,13 @@ def test_help_lists_every_command_and_does_not_import_torch():
 
 
 def test_help_takes_less_than_half_a_second():
-    seconds = []
-    for _ in range(5):
+    def seconds() -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)  # of the processor: others may use it
         subprocess.run([*PYTHON, "fit", "text", "--help"], capture_output=True, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(seconds) < 0.5
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    assert any(seconds() < 0.5 for _ in range(5))
 
 
 def test_the_version_is_printed(run):
@@ -103,10 +104,13 @@ def test_debug_shows_the_traceback_too(run, monkeypatch):
 
 
 def test_a_reader_that_goes_away_is_no_failure_to_talk_about():
-    command = f"{sys.executable} -m representer cells | head -n 1; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-    assert done.stderr == ""
-    assert done.stdout.splitlines()[-1] in ("0", "141")
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as pipe:
+        done = subprocess.run(
+            [*PYTHON, "fit", "text", "--help"], stdout=pipe, stderr=subprocess.PIPE, check=False
+        )
+    assert (done.returncode, done.stderr) == (CLOSED_PIPE, b"")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
@@ -120,13 +124,12 @@ def test_a_full_disk_behind_stdout_is_one_line():
     assert "the disk is full" in done.stderr
 
 
-def test_a_terminal_without_the_letters_of_the_equations_still_gets_the_table():
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run(
-        [*PYTHON, "cells"], capture_output=True, text=True, check=False, env=environment
-    )
-    assert done.returncode == 0
-    assert "RKM-CIFG" in done.stdout
+def test_a_terminal_without_the_letters_of_the_equations_still_gets_the_table(monkeypatch):
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", terminal)
+    assert main.entry_point(["cells"]) == 0
+    terminal.flush()
+    assert b"RKM-CIFG" in terminal.buffer.getvalue()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

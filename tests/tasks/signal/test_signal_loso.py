@@ -198,6 +198,21 @@ def test_accuracies_are_of_each_subject(drawn, done):
     assert some == {"subject 0": 1.0}
 
 
+def test_a_worker_process_gives_the_result_of_this_process(drawn, done, tmp_path):
+    _, found = done
+    results: dict[int, FoldResult] = {}
+    jobs = jobs_of(drawn, TINY, tmp_path)
+    signal_processes.run_in_processes(
+        SignalData(standardized(drawn, TINY), digest_of(drawn)), jobs[1:], 1,
+        lambda job, result: results.update({jobs.index(job): result}),
+    )  # fmt: skip
+    assert sorted(results) == [1, 2, 3]
+    for i, result in results.items():
+        assert np.array_equal(result.probabilities, found.folds[i].probabilities)
+    assert all(path.is_dir() for path in (tmp_path / "folds").iterdir())  # no copy is left
+
+
+@pytest.mark.slow  # every process imports torch
 def test_several_processes_give_the_result_of_one(drawn, done, tmp_path):
     _, found = done
     lines: list[str] = []
