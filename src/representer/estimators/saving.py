@@ -63,10 +63,12 @@ class Saved:
     reading: dict[str, Any] = field(default_factory=dict)
 
 
-def save(estimator: Estimator, folder: str | Path) -> None:
-    """Write a fitted estimator; see `Estimator.save`."""
+def save(
+    estimator: Estimator, folder: str | Path, *, reading: dict[str, Any] | None = None
+) -> None:
+    """Write a fitted estimator, and how its data was read; see `Estimator.save`."""
     with RunFolder(folder) as run:
-        describe(run, estimator, estimator.network_)
+        describe(run, estimator, estimator.network_, reading)
         run.write_text(METRICS_JSONL, as_jsonl(estimator.history_))
         if estimator.network_ is not None:
             run.write_tensors(WEIGHTS, estimator.network_.state_dict())

@@ -5,6 +5,7 @@ from representer.models.config import from_dict, to_dict
 from representer.models.gine import GINE
 from representer.models.graph_regressor import GraphEnsemble, GraphRegressor, draw_as_authors
 from representer.models.graph_regressor_config import GraphRegressorConfig
+from representer.models.hub import HubModel
 from representer.models.language_model import LanguageFeatures, LanguageModel
 from representer.models.language_model_config import LanguageModelConfig
 from representer.models.sequence_classifier import SequenceClassifier
@@ -23,6 +24,7 @@ __all__ = [
     "GraphEnsemble",
     "GraphRegressor",
     "GraphRegressorConfig",
+    "HubModel",
     "LanguageFeatures",
     "LanguageModel",
     "LanguageModelConfig",

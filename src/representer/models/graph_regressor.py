@@ -8,11 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from representer.models.graph_regressor_config import GraphRegressorConfig
+from representer.models.hub import HubModel
 
 _BIASES = ("bias", "gate_bias", "decay_logit")
 
 
-class GraphRegressor(nn.Module):
+class GraphRegressor(HubModel):
     r"""Predicts numbers for a graph from its similarity to learned references.
 
     .. math::

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from representer.errors import KindError, ShapeError
 from representer.models.cells import build_cell
+from representer.models.hub import HubModel
 from representer.models.language_model_config import LanguageModelConfig
 from representer.models.tied_adaptive_softmax import TiedAdaptiveSoftmax
 from representer.models.tied_softmax import TiedSoftmax
@@ -30,7 +31,7 @@ class LanguageFeatures(NamedTuple):
     state: tuple[Any, ...]
 
 
-class LanguageModel(nn.Module):
+class LanguageModel(HubModel):
     r"""Predicts the next token of a text from all previous tokens.
 
     .. math::

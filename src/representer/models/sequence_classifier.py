@@ -7,12 +7,13 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from representer.models.cells import build_cell
+from representer.models.hub import HubModel
 from representer.models.sequence_classifier_config import SequenceClassifierConfig
 from representer.models.tokens import check_tokens, copy_vectors
 from representer.nn.recurrent.sequence_layer import SequenceLayer
 
 
-class SequenceClassifier(nn.Module):
+class SequenceClassifier(HubModel):
     r"""Classifies token sequences by the mean of a recurrent cell's outputs.
 
     .. math::

@@ -10,13 +10,14 @@ from torch import Tensor, nn
 
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.models.cells import build_cell
+from representer.models.hub import HubModel
 from representer.models.signal_classifier_config import SignalClassifierConfig
 
 _LEAST_POWER = 1e-4  # of standardized signals; below it, powers are alike
 _MOMENTUM = 0.1  # of the running mean over batches
 
 
-class SignalClassifier(nn.Module):
+class SignalClassifier(HubModel):
     r"""Classifies windows of a multichannel signal by a recurrent cell with wavelet filters.
 
     .. math::

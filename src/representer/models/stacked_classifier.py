@@ -8,12 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from representer.models.hub import HubModel
 from representer.models.stacked_classifier_config import StackedClassifierConfig
 from representer.models.tokens import check_tokens, copy_vectors
 from representer.nn import StringKernelRNN
 
 
-class StackedClassifier(nn.Module):
+class StackedClassifier(HubModel):
     r"""Classifies token sequences by the means of the outputs of every layer.
 
     .. math::

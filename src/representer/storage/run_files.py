@@ -151,22 +151,23 @@ class RunFiles:
                 f"{path} does not hold this model's weights: {_reason(error)}. {_TRAIN_AGAIN}"
             ) from None
 
-    def load_model(self, build: Callable[[], Model]) -> Model:
+    def load_model(self, build: Callable[[], Model], description: str = MODEL) -> Model:
         """Create a model with the weights of the run, in evaluation mode.
 
         Args:
             build: Makes the model. It is called on the meta device first: names, shapes and dtypes
                 are compared with the file before memory is allocated.
+            description: Name of the file that describes the model.
 
         Raises:
-            DataError: There are no weights, or model.json describes a model that cannot be built.
+            DataError: There are no weights, or the description is of a model that cannot be built.
             CheckpointError: The weights are damaged, not finite, or of another model.
         """
         try:
             with torch.device("meta"):
                 described = build()
         except (RepresenterError, RuntimeError, TypeError, ValueError, ArithmeticError) as error:
-            raise self._damaged(MODEL, error) from None
+            raise self._damaged(description, error) from None
         if self._entries is None:
             say(f"{self.folder}: a run of an older version, without {MANIFEST}; damage to its "
                 "files may go unnoticed")  # fmt: skip

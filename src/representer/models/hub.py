@@ -1,0 +1,183 @@
+"""Models in folders and on the Hugging Face Hub: weights as safetensors, configuration as JSON."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Self, get_type_hints
+
+from torch import nn
+
+from representer.errors import DataError, MissingExtraError
+from representer.models.config import to_dict
+from representer.printable import reason
+from representer.storage import atomic
+from representer.storage.manifest import MANIFEST, Entry, manifest_text
+from representer.storage.run_files import WEIGHTS, RunFiles
+
+CARD, CONFIG = "README.md", "config.json"
+_CARD = """---
+library_name: representer
+tags: [representer, pytorch]
+---
+
+# {name}
+
+A `representer.models.{model}` with {parameters:,} parameters.
+
+```python
+from representer.models import {model}
+
+model = {model}.from_pretrained("{name}")
+```
+
+`config.json` holds its configuration and `model.safetensors` its weights. Loading runs no code from
+these files.
+"""
+
+
+class HubModel(nn.Module):
+    """A model that is saved to a folder or the Hugging Face Hub, and loaded from it.
+
+    The methods have the names and files of ``huggingface_hub.PyTorchModelHubMixin``, which takes
+    long to import. Nothing is pickled, and weights of another name, shape or dtype are refused.
+
+    Attributes:
+        config: The configuration, the only argument of the model.
+    """
+
+    config: Any
+
+    def save_pretrained(self, folder: str | Path, *, name: str = "") -> None:
+        """Write ``config.json``, ``model.safetensors`` and, if there is none, ``README.md``.
+
+        Args:
+            folder: The folder, which is made if it is missing.
+            name: Name of the model in the README; that of the folder without one.
+
+        Raises:
+            StorageError: A file cannot be written.
+        """
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        files = {
+            CONFIG: atomic.as_json(to_dict(self.config)).encode(),
+            WEIGHTS: atomic.as_safetensors(self.state_dict()),
+        }
+        for file, content in files.items():
+            atomic.write_bytes(folder / file, content)
+        entries = {file: Entry.of([content]) for file, content in files.items()}
+        atomic.write_text(folder / MANIFEST, manifest_text(entries))
+        if not (folder / CARD).exists():
+            size = sum(p.numel() for p in self.parameters())
+            words = {"name": name or folder.name, "model": type(self).__name__, "parameters": size}
+            atomic.write_text(folder / CARD, _CARD.format(**words))
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | Path,
+        *,
+        revision: str | None = None,
+        token: str | bool | None = None,
+        cache_dir: str | Path | None = None,
+        local_files_only: bool = False,
+    ) -> Self:
+        """Return the model of a folder or a repository of the Hub, in evaluation mode.
+
+        Args:
+            name: A folder that `save_pretrained` wrote, or a repository, ``"user/name"``.
+            revision: Branch, tag or commit of the repository.
+            token: Of the user, for a private repository; None takes the stored one.
+            cache_dir: Where downloads are kept.
+            local_files_only: Take them from there, without a connection.
+
+        Raises:
+            DataError: A file is missing or damaged, or cannot be downloaded.
+            CheckpointError: The weights are not those of this model.
+            MissingExtraError: huggingface_hub is not installed, and `name` is no folder.
+        """
+        options = {"revision": revision, "token": token, "cache_dir": cache_dir}
+        options["local_files_only"] = local_files_only
+        with local_folder(name, [CONFIG, WEIGHTS, MANIFEST], options) as folder:
+            files = RunFiles(folder)
+            config = files.read(CONFIG, get_type_hints(cls.__init__)["config"])
+            return files.load_model(lambda: cls(config), CONFIG)
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        private: bool | None = None,
+        token: str | None = None,
+        commit_message: str = "Upload a model",
+    ) -> str:
+        """Upload what `save_pretrained` writes, and return the address of the commit.
+
+        Args:
+            repo_id: The repository, ``"user/name"``; it is made if it is missing.
+            private: Make it for its owner only; None takes the default of the owner.
+            token: Of the user; None takes the stored one.
+            commit_message: The message.
+
+        Raises:
+            MissingExtraError: huggingface_hub is not installed.
+        """
+        with TemporaryDirectory() as folder:
+            self.save_pretrained(folder, name=repo_id)
+            return upload(folder, repo_id, private, token, commit_message)
+
+
+@contextmanager
+def local_folder(name: str | Path, files: list[str], options: dict[str, Any]) -> Iterator[Path]:
+    """Yield a folder, or a copy of files of a repository of the Hub.
+
+    The cache of the Hub holds links, which are not followed when a run is read.
+
+    Args:
+        name: The folder, or the repository.
+        files: Names of the files to download.
+        options: Of ``huggingface_hub.snapshot_download``.
+
+    Raises:
+        DataError: The files cannot be downloaded.
+        MissingExtraError: huggingface_hub is not installed.
+    """
+    if Path(name).is_dir():
+        yield Path(name)
+        return
+    try:
+        cached = _hub().snapshot_download(str(name), allow_patterns=files, **options)
+    except (OSError, ValueError) as error:
+        problem = f"there is no such folder, and the Hub gives no such model: {reason(error)}"
+        raise DataError(
+            problem, file=name, fix="Name a folder, or a repository as USER/NAME."
+        ) from error
+    with TemporaryDirectory() as folder:
+        for file in files:
+            if (Path(cached) / file).is_file():
+                shutil.copyfile(Path(cached) / file, Path(folder) / file)
+        yield Path(folder)
+
+
+def upload(
+    folder: str | Path, repo_id: str, private: bool | None, token: str | None, message: str
+) -> str:
+    """Upload the files of a folder to a repository of the Hub, and return the commit's address."""
+    api = _hub().HfApi(token=token)
+    repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
+    sent = api.upload_folder(
+        repo_id=repo_id, folder_path=folder, commit_message=message, ignore_patterns=".*"
+    )
+    return str(sent)
+
+
+def _hub() -> Any:
+    try:
+        import huggingface_hub
+    except ImportError as error:
+        raise MissingExtraError("the Hub", "huggingface_hub", "train") from error
+    return huggingface_hub
