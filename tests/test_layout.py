@@ -7,6 +7,7 @@ import importlib
 import inspect
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -280,6 +281,13 @@ def test_a_source_file_has_at_most_300_lines():
 def test_a_module_says_in_the_first_line_what_it_is():
     first = {name_of(m): (ast.get_docstring(parsed(m)) or "").partition("\n")[0] for m in MODULES}
     assert {name: line for name, line in first.items() if not line.endswith(".")} == {}
+
+
+def test_files_of_tests_outside_of_packages_have_different_names():
+    """Python imports one module of a name, and pytest then refuses the second file."""
+    files = [p for p in TESTS.rglob("*.py") if not (p.parent / "__init__.py").exists()]
+    names = Counter(p.name for p in files if p.name != "conftest.py")
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_every_module_has_tests():
