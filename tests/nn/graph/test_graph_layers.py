@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 import torch
 from torch_geometric.data import Batch, Data
-from torch_geometric.explain import Explainer, GNNExplainer
+from torch_geometric.explain import CaptumExplainer, Explainer, GNNExplainer, PGExplainer
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 
 from representer.errors import KindError
@@ -127,6 +127,49 @@ def test_pyg_explainers_find_the_relevant_edges(kind, options):
     explained = explainer(G.x, G.edge_index, edge_attr=G.edge_attr)
     assert explained.edge_mask.shape == (9,)
     assert explained.edge_mask.any()
+
+
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad:UserWarning")  # PyG's
+@few_layers
+def test_pg_explainer_reads_the_embeddings_of_nodes(kind, options):
+    G, net = graph(dtype=torch.float32), made(kind, options, torch.float32)
+    algorithm = PGExplainer(epochs=1)
+    explainer = Explainer(
+        net, algorithm, explanation_type="phenomenon", edge_mask_type="object",
+        model_config={"mode": "regression", "task_level": "graph", "return_type": "raw"},
+    )  # fmt: skip
+    arguments = {"target": net(G.x, G.edge_index, G.edge_attr).detach(), "edge_attr": G.edge_attr}
+    algorithm.train(0, net, G.x, G.edge_index, **arguments)
+    mask = explainer(G.x, G.edge_index, **arguments).edge_mask
+    assert mask.shape == (9,)
+    assert len(mask.unique()) > 1
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("method", ["IntegratedGradients", "Saliency", "InputXGradient"])
+@few_layers
+def test_captum_attributes_outputs_to_nodes_and_edges(kind, options, method):
+    class Unit(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = made(kind, options, torch.float32)
+
+        def forward(self, x, edge_index, edge_attr):
+            return self.layer(x, edge_index, edge_attr)[:, :1]
+
+    G, net = graph(dtype=torch.float32), Unit()
+    explainer = Explainer(
+        net, CaptumExplainer(method), explanation_type="model", edge_mask_type="object",
+        node_mask_type="attributes",
+        model_config={"mode": "regression", "task_level": "graph", "return_type": "raw"},
+    )  # fmt: skip
+    found = explainer(G.x, G.edge_index, edge_attr=G.edge_attr)
+    if method == "IntegratedGradients":  # complete: nodes and edges of weight 0 give this output
+        nothing = net(0 * G.x, G.edge_index[:, :0], G.edge_attr[:0]).item()
+        total = found.node_mask.sum() + found.edge_mask.sum()
+        assert total.item() == pytest.approx(found.prediction.item() - nothing, rel=0.05)
+    assert found.node_mask.any()
+    assert found.edge_mask.any()
 
 
 @layers_of_products

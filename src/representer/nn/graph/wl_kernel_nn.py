@@ -197,7 +197,9 @@ class WLKernelNN(HasKernel["WeisfeilerLehmanKernel"], GraphNetwork):
     def _is_joined(self) -> bool:
         """Return True if ``ops.walk_rounds`` can compute the layer, with fewer, larger products."""
         walks, r = self._walks(0), self.relabeling
-        is_explained = bool(walks.sums.explain or r.sums.explain)  # which masks messages
+        is_explained = any(  # which masks messages, or reads them by hooks
+            sums.explain or sums._forward_hooks for sums in (walks.sums, r.sums)
+        )
         return self.share_references and self.edge_dim is not None and not is_explained
 
     def _joined(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> Tensor:
