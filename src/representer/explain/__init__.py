@@ -1,6 +1,7 @@
 """Exact decompositions of the outputs of layers."""
 
 from representer.explain.best_ngrams import NgramContribution
+from representer.explain.exact_attribution import ExactAttribution
 from representer.explain.influence import influence
 from representer.explain.memory_ledger import LedgerRow, MemoryLedger, memory_ledger
 from representer.explain.oscillations import (
@@ -34,6 +35,7 @@ from representer.explain.wavelet_cards import (
 
 __all__ = [
     "BandImportance",
+    "ExactAttribution",
     "LedgerRow",
     "MemoryLedger",
     "NearWord",

@@ -38,11 +38,13 @@ class StackReadout:
         parts: The directions of the first layer, each a separate layer in float64.
         readouts: The read-out of each direction; that of the reverse direction is in reverse order.
         constant: The part independent of all steps, from the biases of all layer norms.
+        input_weights: Weights u of the input ``(T, I)``, with y = sum_t u_t · x_t + constant.
     """
 
     parts: tuple[Layer, ...]
     readouts: tuple[StringReadout | MemoryLedger, ...]
     constant: float
+    input_weights: Tensor
 
     def steps(self) -> Tensor:
         """Return the contribution of each token through each unit ``(T, D·H)``.
@@ -182,11 +184,12 @@ def _decompose(
     stack: Sequence[tuple[Layer, ...]], inputs: Sequence[Tensor], read: Sequence[Tensor | None]
 ) -> StackReadout:
     """Decompose the layers from the last to the first."""
-    upstream, constant, readouts = None, 0.0, []
+    constant, readouts = 0.0, []
+    upstream: Tensor = torch.zeros(())  # weights of the outputs of a layer
     for parts, x, own_weights in zip(
         reversed(stack), reversed(inputs), reversed(read), strict=True
     ):
-        v = sum((w for w in (upstream, own_weights) if w is not None), torch.zeros(()))
+        v = upstream if own_weights is None else upstream + own_weights
         readouts, upstream = [], torch.zeros_like(x)
         for d, (part, weights) in enumerate(zip(parts, v.chunk(len(parts), dim=1), strict=True)):
             arguments = _in_direction(x, d), _in_direction(weights, d)
@@ -198,7 +201,7 @@ def _decompose(
                 input_weights, constant = readout.input_weights, constant + readout.constant
             upstream = upstream + _in_direction(input_weights, d)
             readouts.append(readout)
-    return StackReadout(tuple(stack[0]), tuple(readouts), constant)
+    return StackReadout(tuple(stack[0]), tuple(readouts), constant, upstream)
 
 
 def _in_direction(rows: Tensor, direction: int) -> Tensor:

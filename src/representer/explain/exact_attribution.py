@@ -1,0 +1,271 @@
+"""Exact contributions of inputs to the scores of a model, with the interface of Captum.
+
+A score is locally linear in the outputs h of the recurrent layers where what follows them has no
+other nonlinearity than relu:
+
+    score = sum_l sum_t v_t^(l) . h_t^(l) + sum_b b dscore/db,      v = dscore/dh, b the biases
+
+`stack_readout` decomposes the first sum over the inputs of the first layer.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from representer.errors import ArgumentError, KindError
+from representer.explain.stack_readout import Layer, stack_readout
+from representer.nn import StringKernelRNN
+from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
+
+_TOLERANCE = 1e-6  # of the size of the terms; rounding in float64 is far below
+_EXPECTED = (
+    "a model in which no bias or nonlinearity comes before the recurrent layers, and only linear "
+    "functions and relus come after them"
+)
+
+
+class _Call(NamedTuple):
+    """A call of a recurrent layer for one sequence.
+
+    Attributes:
+        layer: The layer.
+        input: Its input, with its history.
+        output: Its output, cut from its history.
+        length: Number of steps that are no padding.
+    """
+
+    layer: Layer
+    input: Tensor
+    output: Tensor
+    length: int
+
+
+class _Sum(NamedTuple):
+    """A score of one example: contributions of its input, and the constant."""
+
+    contributions: Tensor
+    constant: Tensor
+    delta: Tensor
+
+
+class ExactAttribution:
+    """The exact contributions of inputs to the scores of a model, as a method of Captum.
+
+    A score is the sum of all contributions of its input and a constant, which comes from biases
+    alone. Gates, relus, tanh(c)/c and divisors of layer norms are held constant, see
+    `stack_readout`. The contribution of an n-gram is divided equally among its tokens.
+
+    Captum is not needed; its metrics and visualizations take what `attribute` returns.
+
+    Args:
+        forward_func: A model whose inputs reach its string-kernel networks or recurrent kernel
+            machines as they are or by a linear map without a bias, such as an embedding. Each layer
+            reads the outputs of the one before, and only linear functions and relus lead from their
+            outputs to the scores. `SequenceClassifier`, `StackedClassifier` and, without pooled
+            powers, `SignalClassifier` are such models; a single layer with ``batch_first=True`` is
+            one as well.
+        held: Modules whose outputs are held constant; by default the ``attention`` of the model if
+            it has one.
+
+    Raises:
+        KindError: If the model has no such layer.
+
+    References:
+        Kokhlikyan et al., Captum: A unified and generic model interpretability library for
+        PyTorch, arXiv:2009.07896, 2020.
+    """
+
+    def __init__(self, forward_func: nn.Module, held: Sequence[nn.Module] | None = None) -> None:
+        layers = [module for module in forward_func.modules() if _is_layer(module)]
+        if not layers:
+            expected = "a model with a StringKernelRNN or a recurrent kernel machine"
+            raise KindError("forward_func", type(forward_func).__name__, expected)
+        if layers[0] is forward_func and not layers[0].batch_first:
+            raise ArgumentError("layer.batch_first", False, "True, as Captum's inputs are")
+        self.forward_func = forward_func
+        attention = getattr(forward_func, "attention", None)
+        default = [attention] if isinstance(attention, nn.Module) else []
+        self.held = default if held is None else list(held)
+
+    def has_convergence_delta(self) -> bool:
+        """Return True: `attribute` can return the rounding error."""
+        return True
+
+    def attribute(
+        self,
+        inputs: Tensor | tuple[Tensor],
+        target: Any = None,
+        additional_forward_args: Any = None,
+        return_convergence_delta: bool = False,
+    ) -> Any:
+        """Return the contribution of each entry of the inputs, or of each token.
+
+        Args:
+            inputs: Numbers, or token ids ``(B, T)``; a tuple of one tensor gives one.
+            target: Index of the score as in Captum: an integer, a tuple for scores with more than
+                two dimensions, or a list or tensor with one of them for each example; None for one
+                score per example.
+            additional_forward_args: Further arguments of the model, one or a tuple.
+            return_convergence_delta: Return the score minus the constant and all contributions,
+                ``(B,)``, as well. It is 0 up to rounding.
+
+        Returns:
+            The contributions, of the shape of the inputs.
+
+        Raises:
+            KindError: If a score is not such a sum; the message states the reason.
+            ArgumentError: If the target does not select one score for each example.
+        """
+        if isinstance(inputs, tuple):  # as metrics of Captum call it
+            if len(inputs) != 1:
+                hint = "Pass the others as additional_forward_args."
+                raise ArgumentError("len(inputs)", len(inputs), "1", hint=hint)
+            found = self.attribute(inputs[0], target, additional_forward_args, True)
+            return ((found[0],), found[1]) if return_convergence_delta else (found[0],)
+        found = self._sums(inputs, target, additional_forward_args)
+        dtype = next(self.forward_func.parameters()).dtype
+        contributions = torch.stack([each.contributions for each in found]).to(dtype)
+        if not return_convergence_delta:
+            return contributions
+        return contributions, torch.stack([each.delta for each in found])
+
+    def constant(
+        self, inputs: Tensor, target: Any = None, additional_forward_args: Any = None
+    ) -> Tensor:
+        """Return the part of each score that comes from biases ``(B,)``; see `attribute`."""
+        found = self._sums(inputs, target, additional_forward_args)
+        return torch.stack([each.constant for each in found])
+
+    @torch.enable_grad()
+    def _sums(self, inputs: Tensor, target: Any, arguments: Any) -> list[_Sum]:
+        """Decompose the score of each example in float64."""
+        model, held = copy.deepcopy((self.forward_func, self.held))
+        model.double().eval().requires_grad_(False)
+        in_layers = {id(p) for m in model.modules() if _is_layer(m) for p in m.parameters()}
+        biases = [
+            parameter.requires_grad_()
+            for name, parameter in model.named_parameters()
+            if "bias" in name.rpartition(".")[2] and id(parameter) not in in_layers
+        ]
+        others = arguments if isinstance(arguments, tuple) else (arguments,)
+        others = () if arguments is None else others
+        sums = []
+        for k in range(len(inputs)):
+            x, *rest = (_example(each, k) for each in (inputs.detach(), *others))
+            x.requires_grad_(x.is_floating_point())
+            with _recorded(model, held) as calls:
+                output = model(x, *rest)
+            output = output[0] if _is_layer(model) else output
+            score = _score(output, _target_of(target, k, len(inputs)))
+            found = _decomposed(x, score, biases, calls)
+            if abs(found.delta) > _TOLERANCE * (1 + found.contributions.abs().sum()):
+                name, total = type(model).__name__, score - found.delta
+                hint = f"Its terms sum to {total:.6g}, and the score is {score:.6g}."
+                raise KindError("forward_func", name, _EXPECTED, hint=hint)
+            sums.append(found)
+        return sums
+
+
+def _is_layer(module: nn.Module) -> bool:
+    return isinstance(module, StringKernelRNN | RecurrentKernelMachine)
+
+
+@contextmanager
+def _recorded(model: nn.Module, held: Sequence[nn.Module]) -> Iterator[list[_Call]]:
+    """Record the calls of recurrent layers, and cut the histories of their outputs."""
+    calls: list[_Call] = []
+
+    def record(layer: Any, inputs: tuple[Any, ...], options: dict[str, Any], result: Any) -> Any:
+        if len(inputs) != 1 or not isinstance(inputs[0], Tensor) or options.get("state"):
+            expected = "one tensor, without a state, padded with lengths rather than packed"
+            raise KindError(f"the input of {type(layer).__name__}", "another", expected)
+        output = result[0].detach().requires_grad_()
+        steps = inputs[0].shape[1 if layer.batch_first and inputs[0].dim() == 3 else 0]
+        lengths = options.get("lengths")
+        calls.append(_Call(layer, inputs[0], output, steps if lengths is None else int(lengths)))
+        return output, result[1]
+
+    hooks = [module.register_forward_hook(record, with_kwargs=True)
+             for module in model.modules() if _is_layer(module)]  # fmt: skip
+    hooks += [module.register_forward_hook(lambda *call: call[-1].detach()) for module in held]
+    try:
+        yield calls
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _decomposed(x: Tensor, score: Tensor, biases: list[Any], calls: list[_Call]) -> _Sum:
+    """Decompose the score of one example with input x."""
+    read = [call.output for call in calls]
+    gradients = torch.autograd.grad(score, [*read, *biases], materialize_grads=True)
+    weights, constant = _input_weights(calls, gradients[: len(calls)])
+    for bias, gradient in zip(biases, gradients[len(calls) :], strict=True):
+        constant = constant + (bias * gradient).sum().detach()
+    reached = calls[0].input
+    if x.is_floating_point():
+        (weights,) = torch.autograd.grad(reached, x, weights, materialize_grads=True)
+        contributions = (x * weights).detach()[0]
+    else:
+        contributions = (reached.detach() * weights).sum(-1).reshape(x.shape[1:])
+    return _Sum(contributions, constant, score.detach() - constant - contributions.sum())
+
+
+def _input_weights(calls: Sequence[_Call], weights: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Return the weights of the input of the first layer, in its layout, and the constant."""
+    for below, above in pairwise(calls):
+        if not torch.equal(_rows(above, above.input), _rows(below, below.output)):
+            name = type(above.layer).__name__
+            raise KindError(f"the input of {name}", "another", "the outputs of the layer before it")
+    first = calls[0]
+    rows = _rows(first, first.input).detach()[: first.length]
+    steps = first.length // first.layer.stride
+    read = [_rows(c, v)[:steps] for c, v in zip(calls, weights, strict=True)]
+    found = stack_readout([call.layer for call in calls], rows, read)
+    padded = torch.zeros_like(_rows(first, first.input))
+    padded[: first.length] = found.input_weights
+    return padded.reshape(first.input.shape), padded.new_tensor(found.constant)
+
+
+def _rows(call: _Call, tensor: Tensor) -> Tensor:
+    """Return the input or output of a layer for its one sequence ``(T, I)``."""
+    return tensor if tensor.dim() == 2 else tensor.squeeze(0 if call.layer.batch_first else 1)
+
+
+def _example(argument: Any, k: int) -> Any:
+    """Return the part of an argument that belongs to one example, with a batch of 1."""
+    if not isinstance(argument, Tensor):
+        return argument
+    own = argument[k : k + 1]
+    return own.double() if own.is_floating_point() else own
+
+
+def _target_of(target: Any, k: int, count: int) -> Any:
+    """Return the target of one example, see `ExactAttribution.attribute`."""
+    target = target.tolist() if isinstance(target, Tensor) else target
+    if not isinstance(target, list):
+        return target
+    if len(target) not in (1, count):
+        raise ArgumentError("len(target)", len(target), f"1 or {count}, the number of examples")
+    return target[k if len(target) > 1 else 0]
+
+
+def _score(output: Tensor, target: Any) -> Tensor:
+    """Return the selected score of a batch of one."""
+    try:
+        score = output[0] if target is None else output[0][target]
+    except IndexError:
+        score = output
+    if score.numel() != 1:
+        shape = tuple(output.shape[1:])
+        raise ArgumentError(
+            "target", target, f"the index of one score among those of shape {shape}"
+        )
+    return score.reshape(())
