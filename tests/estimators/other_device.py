@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+from torch_geometric.data import Data
 
 import representer.estimators.saving
 import representer.training.workers
@@ -26,11 +28,15 @@ from representer.estimators import (
     load,
 )
 from representer.kernels import (
+    DeepGraphKernel,
     DeepStringKernel,
     Gaussian,
     Kernel,
+    RandomWalkKernel,
     RecurrentKernel,
     StringKernel,
+    WeisfeilerLehmanKernel,
+    label_walks,
 )
 
 _setup_privateuseone_for_python_backend("other")
@@ -127,16 +133,45 @@ KERNELS: tuple[Kernel, ...] = (
 )  # fmt: skip
 
 
+TOKEN_KERNELS = (
+    StringKernel(order=2, base="delta"),
+    StringKernel(order=2, base="delta", normalized="exact"),
+    DeepStringKernel(base="delta", activation=Gaussian()),
+)
+GRAPH_KERNELS: tuple[Kernel, ...] = (
+    RandomWalkKernel(3), RandomWalkKernel(3, base="delta"), RandomWalkKernel(3, edges=True),
+    RandomWalkKernel(2, combine="add", nonlinear="exponential"),
+    RandomWalkKernel(2, base=Gaussian()), RandomWalkKernel(2, base="delta", edges=True),
+    DeepGraphKernel(2, 2),
+    WeisfeilerLehmanKernel(), WeisfeilerLehmanKernel(RandomWalkKernel(2), edges=True),
+    WeisfeilerLehmanKernel(DeepGraphKernel(2, 1), depth=1),
+)  # fmt: skip
+
+
 def compare_kernels() -> None:
-    """Compare Gram matrices of sequences on the device with those on the CPU."""
+    """Compare Gram matrices of vectors, tokens and graphs on the device with those on the CPU."""
     draw = torch.Generator().manual_seed(0)
     x, y = (
         [0.3 * torch.randn(length, 3, generator=draw).double() for length in lengths]
         for lengths in ((4, 6, 2, 5), (3, 7))
     )
-    with OtherDevice():
-        there = [[one.to(OTHER) for one in items] for items in (x, y)]
-        for kernel in KERNELS:
+    tokens = [torch.randint(0, 4, (n,), generator=draw) for n in (4, 6, 1, 5, 3)]
+    graphs = []
+    for n in (3, 5, 1, 4):
+        edges = torch.randint(0, n, (2, 2 * n), generator=draw)
+        names = torch.randint(0, 3, (n, 1), generator=draw), torch.randint(0, 2, (2 * n, 1))
+        graphs.append(Data(x=names[0].double(), edge_index=edges, edge_attr=names[1].double()))
+    cases = *(
+        (kernel, *sides)
+        for kernels, sides in (
+            (KERNELS, (x, y)), (TOKEN_KERNELS, (tokens[:3], tokens[3:])),
+            (GRAPH_KERNELS, (graphs[:2], graphs[2:])),
+        )
+        for kernel in kernels
+    ),  # fmt: skip
+    with OtherDevice(), patch.object(label_walks, "_ENTRIES", 16):  # several blocks of counts
+        for kernel, x, y in cases:
+            there = [[one.clone().to(OTHER) for one in items] for items in (x, y)]
             found = kernel(*there), kernel(there[0]), kernel.diag(there[0])
             for own, known in zip(found, (kernel(x, y), kernel(x), kernel.diag(x)), strict=True):
                 assert isinstance(own, OtherTensor), kernel

@@ -105,6 +105,11 @@ def test_data_is_converted_to_float64_and_scalar_features_are_accepted():
         (3, KindError, "X is int; expected a list of graphs"),
         ([np.eye(2)], KindError, r"X\[0\] is ndarray; expected a PyG Data or a networkx"),
         ([Data(edge_index=NONE)], KindError, r"X\[0\].x is None; .* x = torch.ones"),
+        (
+            [Data(x=torch.ones(2, 1), edge_index=NONE.to("meta"))],
+            KindError,
+            r"X\[0\].x is on cpu; expected on meta, as edge_index. Use X\[0\].x.to\('meta'\)",
+        ),
         ([Data(x=torch.ones(2, 1), edge_index=NONE[0])], ShapeError, r"edge_index has shape"),
         (
             [Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 2]]))],

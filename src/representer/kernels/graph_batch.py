@@ -13,6 +13,7 @@ from torch import Tensor
 from representer.errors import KindError, ShapeError
 from representer.functional.graph_walk import walks_end
 from representer.kernels.graphs import Graph, Labels
+from representer.kernels.sequences import check_device
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def batches(
         Both sides: both discrete, or neither.
 
     Raises:
-        KindError: If labels and features are mixed, or compared edges have no features.
+        KindError: If labels and features, or devices are mixed, or compared edges have no features.
         ShapeError: If the number of features differs.
     """
     of_nodes: dict[Hashable, int] = {}
@@ -84,6 +85,10 @@ def batches(
     named = [
         (f"{'XY'[s]}[{i}]", graph) for s, side in enumerate(sides) for i, graph in enumerate(side)
     ]
+    for name, graph in named:
+        check_device(
+            graph.edge_index, f"{name}.edge_index", named[0][1].edge_index, "the first graph"
+        )
     nodes = [(f"{name}.x", graph.nodes) for name, graph in named]
     numbered = _consistent(nodes, of_nodes, delta)
     attributes: list[Tensor] | None = None
@@ -156,12 +161,8 @@ def _join(graphs: Sequence[Graph], nodes: list[Tensor], attributes: list[Tensor]
     sums = torch.tensor([0, *sizes[:-1]]).cumsum(0)
     edge_index = torch.cat([graph.edge_index for graph in graphs], dim=1)
     starts = torch.repeat_interleave(sums, edges).to(edge_index.device)
-    return Batch(
-        torch.cat(nodes),
-        edge_index + starts,
-        None if attributes is None else torch.cat(attributes),
-        sizes,
-    )
+    edges_of = None if attributes is None else torch.cat(attributes).to(edge_index.device)
+    return Batch(torch.cat(nodes).to(edge_index.device), edge_index + starts, edges_of, sizes)
 
 
 def _one_hot(batch: Batch, node_labels: int, edge_labels: int) -> Batch:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional.graph_walk import edges_of
+from representer.kernels.sequences import check_device
 from representer.ops.walk_aggregate.reference import check_ends
 
 Labels = list[Hashable]
@@ -55,7 +56,7 @@ def read_graphs(X: Iterable[Any], name: str = "X") -> Graphs:
 
     Raises:
         ArgumentError: If a number is not finite, or an edge joins a node that does not exist.
-        KindError: If a graph has an unsupported type, or no features.
+        KindError: If a graph has an unsupported type, no features, or tensors of two devices.
         ShapeError: If features or edges have the wrong shape.
     """
     if hasattr(X, "to_data_list"):
@@ -91,6 +92,7 @@ def _read_data(data: Any, name: str) -> Graph:
     if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or len(edge_index) != 2:
         got = tuple(edge_index.shape) if isinstance(edge_index, Tensor) else ()
         raise ShapeError(f"{name}.edge_index", got, "(2, edges), sources over targets")
+    check_device(x, f"{name}.x", edge_index, "edge_index")
     nodes = _features(x, f"{name}.x", "nodes")
     edge_index = edge_index.long()
     check_ends(edge_index, nodes.shape[0], f"{name}.edge_index")

@@ -19,7 +19,7 @@ from representer.kernels.graph_kernel import (
     compare_nodes,
 )
 from representer.kernels.graphs import Graph
-from representer.kernels.label_walks import walk_counts
+from representer.kernels.label_walks import count_products, walk_counts
 from representer.kernels.local_kernels import Local, diagonal, gram
 from representer.kernels.point_kernels import PointKernel
 from representer.kernels.walk_features import features_count, walk_features
@@ -63,7 +63,8 @@ class RandomWalkKernel(GraphKernel):
         - X a list of N graphs: PyG ``Data`` with ``x`` and ``edge_index``, networkx graphs with the
           node attribute ``x`` (numbers or a label), or SMILES; Y the same, of M. Undirected edges
           are edges in both directions
-        - returns ``(N, M)`` in float64: a differentiable tensor for ``Data``, else an array
+        - returns ``(N, M)`` in float64: a differentiable tensor on their device for ``Data``, else
+          an array
 
     Raises:
         ArgumentError: If an argument is invalid, or an edge joins a node that does not exist.
@@ -127,7 +128,7 @@ class RandomWalkKernel(GraphKernel):
         if x.is_discrete and self._sums_walks:
             counts = walk_counts(side_by_side(x, y), self.order)
             left, right = counts[: len(X)], counts[len(X) :] if Y is not None else counts
-            return self._power * torch.from_numpy((left @ right.T).toarray())
+            return self._power * count_products(left, right, x.nodes.device)
         x, y = as_features(x, y)
         if self._is_linear and self._has_features(x, y):
             of_x = walk_features(x, self.order, self.combine)
@@ -141,7 +142,7 @@ class RandomWalkKernel(GraphKernel):
         if x.is_discrete and self._sums_walks:
             counts = walk_counts(x, self.order)
             squares = np.asarray(counts.multiply(counts).sum(1)).ravel()
-            return self._power * torch.from_numpy(squares)
+            return self._power * torch.from_numpy(squares).to(x.nodes.device)
         x, _ = as_features(x, None)
         if self._is_linear and self._has_features(x, None):
             blocks = walk_features(x, self.order, self.combine)

@@ -68,7 +68,7 @@ class SequenceKernel(Kernel):
             return read_pair(X, Y, STRINGS)
         vocabulary: dict[Hashable, int] = {}
         x = read_tokens(X, vocabulary, "X")
-        return x, x if Y is None else read_tokens(Y, vocabulary, "Y")
+        return x, x if Y is None else read_tokens(Y, vocabulary, "Y", x)
 
     def _gram(self, x: Sequences, y: Sequences) -> Tensor:
         prepared = [(item, self._prepare(item)) for item in x.items]

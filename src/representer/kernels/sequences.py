@@ -144,11 +144,19 @@ def _check_like(item: Tensor, name: str, first: Tensor) -> None:
     if item.dtype != first.dtype:
         hint = f"Use {name}.to({first.dtype})."
         raise KindError(name, str(item.dtype), f"{first.dtype}, as the first sequence", hint=hint)
-    if item.device != first.device:
-        hint = f"Use {name}.to({str(first.device)!r})."
-        raise KindError(
-            name, f"on {item.device}", f"on {first.device}, as the first sequence", hint=hint
-        )
+    check_device(item, name, first, "the first sequence")
+
+
+def check_device(item: Tensor, name: str, other: Tensor, whose: str) -> None:
+    """Check that a tensor is on the device of another one.
+
+    Raises:
+        KindError: If it is not; the message has the name of the tensor and ``whose`` the other is.
+    """
+    if item.device != other.device:
+        hint = f"Use {name}.to({str(other.device)!r})."
+        expected = f"on {other.device}, as {whose}"
+        raise KindError(name, f"on {item.device}", expected, hint=hint)
 
 
 def _check_finite(item: Tensor, name: str) -> None:

@@ -10,21 +10,31 @@ import torch
 from torch import Tensor
 
 from representer.errors import KindError, ShapeError
-from representer.kernels.sequences import Sequences
+from representer.kernels.sequences import Sequences, check_device
 
 VECTORS = 'Sequences of vectors are compared with base="linear" or a point kernel.'
 
 
-def read_tokens(X: Iterable[Any], vocabulary: dict[Hashable, int], name: str = "X") -> Sequences:
+def read_tokens(
+    X: Iterable[Any],
+    vocabulary: dict[Hashable, int],
+    name: str = "X",
+    like: Sequences | None = None,
+) -> Sequences:
     """Read a list of strings (each character is a token), lists of tokens or arrays ``(T_i,)``.
 
     Args:
         X: The sequences.
         vocabulary: The ids of previous tokens; new tokens are added.
         name: Their name in messages.
+        like: The sequences that these will be compared with.
+
+    Returns:
+        Integers, on the device of the sequences if they are tensors.
 
     Raises:
-        KindError: If one is not a string or list of tokens, or a token not a string or integer.
+        KindError: If one is not a string or list of tokens, or a token not a string or integer, or
+            if devices are mixed.
         ShapeError: If one is an array with more than one axis.
     """
     if isinstance(X, (str, bytes, dict)) or not isinstance(X, Iterable):
@@ -34,16 +44,20 @@ def read_tokens(X: Iterable[Any], vocabulary: dict[Hashable, int], name: str = "
         )
     raw = list(X)
     items = [_read(sequence, vocabulary, f"{name}[{i}]") for i, sequence in enumerate(raw)]
+    for i, item in enumerate(items):
+        first = like.items[0] if like is not None and like.items else items[0]
+        check_device(item, f"{name}[{i}]", first, "the first sequence")
     return Sequences(items, bool(raw) and isinstance(raw[0], Tensor))
 
 
 def _read(sequence: Any, vocabulary: dict[Hashable, int], name: str) -> Tensor:
+    device = sequence.device if isinstance(sequence, Tensor) else None
     if isinstance(sequence, (Tensor, np.ndarray)):
         if sequence.ndim != 1:
             raise ShapeError(
                 name, tuple(sequence.shape), "(time,), one token per step", hint=VECTORS
             )
-        sequence = sequence.tolist()
+        sequence = (sequence.cpu() if isinstance(sequence, Tensor) else sequence).tolist()
     if isinstance(sequence, dict) or not isinstance(sequence, Iterable):
         raise KindError(name, type(sequence).__name__, "a string or a list of tokens")
     tokens = list(sequence)
@@ -51,7 +65,8 @@ def _read(sequence: Any, vocabulary: dict[Hashable, int], name: str) -> Tensor:
         if isinstance(token, (float, np.floating)) or not _is_hashable(token):
             got, expected = type(token).__name__, "a token: a string or an integer"
             raise KindError(f"{name}[{t}]", got, expected, hint=VECTORS)
-    return torch.tensor([vocabulary.setdefault(token, len(vocabulary)) for token in tokens]).long()
+    numbers = [vocabulary.setdefault(token, len(vocabulary)) for token in tokens]
+    return torch.tensor(numbers, dtype=torch.int64, device=device)
 
 
 def _is_hashable(token: Any) -> bool:

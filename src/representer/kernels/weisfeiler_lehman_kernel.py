@@ -16,7 +16,7 @@ from representer.kernels.color_refinement import refined
 from representer.kernels.graph_batch import Batch, as_features, batches
 from representer.kernels.graph_kernel import GraphKernel, check_size
 from representer.kernels.graphs import Graph, read_graphs
-from representer.kernels.label_walks import walk_counts
+from representer.kernels.label_walks import count_products, walk_counts
 from representer.kernels.random_walk_kernel import RandomWalkKernel
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class WeisfeilerLehmanKernel(GraphKernel):
         counts = self._counts([*X, *(Y or ())])
         left, right = counts[: len(X)], counts if Y is None else counts[len(X) :]
         assert isinstance(self._base, RandomWalkKernel)
-        return self._base._power * torch.from_numpy((left @ right.T).toarray())
+        return self._base._power * count_products(left, right, X[0].edge_index.device)
 
     def _counts(self, graphs: Sequence[Graph]) -> sparse.csr_array:
         """Return the number of occurrences of each label sequence, for all levels."""
@@ -169,8 +169,8 @@ class WeisfeilerLehmanKernel(GraphKernel):
 
     def _labels(self, joined: Batch) -> Iterator[Tensor]:
         """Yield the labels of every level."""
-        labels, ends = joined.nodes, joined.edge_index.numpy()
-        edges = None if joined.edges is None else joined.edges.numpy()
+        labels, ends = joined.nodes.cpu(), joined.edge_index.cpu().numpy()
+        edges = None if joined.edges is None else joined.edges.cpu().numpy()
         yield labels
         for _ in range(self.depth):
             labels = torch.from_numpy(refined(labels.numpy(), ends, edges))
@@ -231,4 +231,4 @@ def _relabeled(module: nn.Module, x: Tensor, batch: Batch) -> Tensor:
     if not isinstance(labels, Tensor) or labels.dim() != 2 or len(labels) != len(x):
         got = tuple(labels.shape) if isinstance(labels, Tensor) else type(labels).__name__
         raise ArgumentError("relabel's result", got, f"a tensor ({len(x)}, features)")
-    return labels.double()
+    return labels.double().to(x.device)
