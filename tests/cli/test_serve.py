@@ -24,6 +24,7 @@ Run = Any
         (["--host", "192.0.2.1"], "127.0.0.1, ::1 or localhost where there is no token"),
         (["--port", "70000"], "0 to 65535"),
         (["--max-bytes", "0"], "a positive number"),
+        (["--threads", "0"], "a positive number"),
         (["--token-file", "missing"], "a file with a token"),
     ],
 )

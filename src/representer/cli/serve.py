@@ -31,6 +31,10 @@ def add_arguments(parser: Any) -> None:
         help=f"file with the token that clients send; default: the variable {_TOKEN}, or none; "
         "needed on any other address than this machine's",
     )  # fmt: skip
+    parser.add_argument(
+        "--threads", type=int, default=1,
+        help="CPU threads of the model; more make small batches slower (default: 1)",
+    )  # fmt: skip
     for field in fields(Limits):
         parser.add_argument(
             f"--{field.name.replace('_', '-')}", type=type(field.default), default=field.default,
@@ -42,6 +46,7 @@ def add_arguments(parser: Any) -> None:
 def run(arguments: Any) -> None:
     """Load the model and answer until the process is stopped; requests in progress are finished."""
     try:
+        import torch
         import uvicorn
 
         from representer.serving import Limits, ServedModel, create_app
@@ -55,6 +60,9 @@ def run(arguments: Any) -> None:
         )
         raise ArgumentError("host", arguments.host, expected, hint=hint)
     limits = Limits(**{field.name: arguments[field.name] for field in fields(Limits)})
+    if arguments.threads < 1:
+        raise ArgumentError("threads", arguments.threads, "a positive number")
+    torch.set_num_threads(arguments.threads)
     model = ServedModel(arguments.run, device=arguments.device)
     app = create_app(model, limits, token)
     config = uvicorn.Config(
