@@ -145,6 +145,8 @@ async def at_rate(
             minute, tasks = minute + 1, [task for task in tasks if not task.done()]
     await asyncio.gather(*tasks)
     result.memory.append(resident(process.pid))
+    for client in clients:
+        await client.close()
     return result
 
 
@@ -161,6 +163,7 @@ async def at_full_load(port: int, texts: Sequence[str], seconds: float) -> Load:
                 result.errors.append(repr(error))
             result.latencies.append(time.perf_counter() - begin)
             k += CLIENTS
+        await own.close()
 
     await asyncio.gather(*(client(k) for k in range(CLIENTS)))
     return result
@@ -198,6 +201,12 @@ class Client:
             await reader.readexactly(int(size[1]) if size else 0)
             if b" 200 " not in head.split(b"\r\n", 1)[0]:
                 raise ValueError(head.split(b"\r\n", 1)[0].decode())
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._streams is not None:
+            self._streams[1].close()
+            await self._streams[1].wait_closed()
 
 
 def resident(pid: int) -> int:
