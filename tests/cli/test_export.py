@@ -44,9 +44,27 @@ def test_onnx_files_are_compared_with_the_run_on_labeled_texts(
         assert abs(float(of_torch) - float(of_int8)) <= 0.1
 
 
+@pytest.mark.slow
+def test_a_run_is_written_as_a_folder_to_share(
+    run: Run, trained: Path, table: Path, tmp_path: Path
+):
+    done = run("export", trained, "--to", "hub", "--out", tmp_path / "reviews")
+    assert done.code == 0
+    path, _, names = done.out.strip().partition(": ")
+    assert path == str(tmp_path / "reviews")
+    assert names.split(", ")[0] == "README.md"
+    assert "# reviews\n" in (tmp_path / "reviews/README.md").read_text(encoding="utf-8")
+    score, shared = (
+        json.loads(run("evaluate", one, table).out.splitlines()[-1]) | {"run": ""}
+        for one in (trained, tmp_path / "reviews")
+    )
+    assert shared == score
+
+
 def test_wrong_arguments_are_named(run: Run, trained: Path, tmp_path: Path):
     for words, message in (
         ((trained, "--to", "torch", "--int8"), "--int8 is True; expected False for torch"),
+        ((trained, "--to", "hub", "--int8"), "--int8 is True; expected nothing with --to hub"),
         ((trained, "--to", "tflite"), "tflite"),
         ((tmp_path / "none",), "there is no such run folder"),
     ):

@@ -1,4 +1,4 @@
-"""``representer export RUN --to onnx``: write a trained network for use without this library."""
+"""``representer export RUN``: write a network for use without this library, or a run to share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from representer.export import ExportedRun
     from representer.tasks.task import Task
 
-SUMMARY = "Export a trained model as ONNX, or as a program of torch.export."
+SUMMARY = "Export a trained model as ONNX, as a program of torch.export, or for the Hub."
 
 
 def add_arguments(parser: Any) -> None:
@@ -24,14 +24,17 @@ def add_arguments(parser: Any) -> None:
         help="labeled texts, on which the exported model is compared with the run",
     )  # fmt: skip
     parser.add_argument(
-        "--to", choices=("onnx", "torch"), default="onnx", help="format (default: onnx)"
+        "--to",
+        choices=("onnx", "torch", "hub"),
+        default="onnx",
+        help="format (default: onnx); hub: what predicts, with a card for the Hugging Face Hub",
     )
     parser.add_argument("--int8", action="store_true", help="write ONNX with weights of 8 bits too")
     parser.add_argument(
         "--out",
         type=str | None,
         metavar="DIR",
-        help="folder to write; default: RUN/onnx, RUN/torch",
+        help="folder to write; default: RUN/onnx, RUN/torch, RUN/hub",
     )
 
 
@@ -45,6 +48,15 @@ def run(arguments: Any) -> None:
         expected = f"nothing, since the model is one of {task.noun}"
         raise ArgumentError("data", arguments.data, expected)
     folder = Path(arguments.out or Path(arguments.run) / arguments.to)
+    if arguments.to == "hub":
+        for name, value in (("data", arguments.data), ("int8", arguments.int8)):
+            if value:
+                raise ArgumentError(name, value, "nothing with --to hub")
+        from representer import hub
+
+        hub.save_pretrained(arguments.run, folder)
+        print(f"{folder}: {', '.join(sorted(f.name for f in folder.glob('[!.]*')))}")
+        return
     found = export_run(arguments.run, folder, arguments.to, int8=arguments.int8)
     print("\n".join(_lines(found)))
     if arguments.data:

@@ -31,6 +31,7 @@ class Package:
 PACKAGES = (
     Package("jsonargparse", "jsonargparse", "train", 6, "options of the commands"),
     Package("accelerate", "accelerate", "train", 25, "training"),
+    Package("huggingface_hub", "huggingface_hub", "train", 5, "the Hugging Face Hub"),
     Package("safetensors", "safetensors", "train", 2, "saving weights"),
     Package("scikit-learn", "sklearn", "train", 165, "baselines and scores per class"),
     Package("matplotlib", "matplotlib", "train", 80, "pictures in reports"),
