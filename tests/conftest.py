@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import random
 from collections.abc import Iterator
 
 # before torch and numpy, and for child processes: threads that wait in a loop, those of OpenBLAS on
@@ -13,10 +12,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import numpy as np
 import pytest
 import torch
 
+from looped import seed
 from process_state import differences, snapshot
 
 torch.set_num_threads(1)  # the tests' sizes are tiny, and several workers share the cores
@@ -36,21 +35,15 @@ def _process_state_is_unchanged() -> Iterator[None]:
     fixture does all of it, since each costs a fifth of a millisecond in each of the tests.
     """
     before = snapshot()
-    _seed()
+    seed()
     assert torch.utils.deterministic.fill_uninitialized_memory  # but only in this mode:
     torch.use_deterministic_algorithms(True)
     yield
     torch.use_deterministic_algorithms(before["deterministic algorithms"])
-    _seed()  # fixtures of several tests, which run before this one, start with it too
+    seed()  # fixtures of several tests, which run before this one, start with it too
     changed = differences(before, snapshot())
     if changed:
         pytest.fail("the test leaves process-wide state changed: " + "; ".join(changed))
 
 
-def _seed() -> None:
-    random.seed(0)
-    np.random.seed(0)
-    torch.default_generator.manual_seed(0)  # torch.manual_seed also records the stack for a GPU
-
-
-_seed()
+seed()

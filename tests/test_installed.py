@@ -152,8 +152,8 @@ def test_the_generated_tests_run_on_a_kernel_and_on_a_cell(environment):
     tests = Path(__file__).parent
     for files, name, least in (
         (["kernels/test_examples.py"], "toy-kernel", 6),
-        (["ops/test_ops.py"], "toy-cell", 20),
-        (["ops/test_ops.py"], "toy-python", 20),
+        (["ops/test_ops.py"], "toy-cell", 10),
+        (["ops/test_ops.py"], "toy-python", 10),
     ):
         paths = [str(tests / file) for file in files]
         command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-k", name, *paths]

@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 import torch
 
+from looped import looped
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.explain import influence
 from representer.functional import ngram_product_definition
@@ -65,7 +66,7 @@ def frozen_gradient_times_input(layer, x):
 
 
 @pytest.mark.parametrize("make", GATED.values(), ids=GATED.keys())
-@pytest.mark.parametrize(("n", "dilation"), [(1, 1), (2, 3), (3, 1), ({1: 2, 3: 2}, 2)])
+@looped(("n", "dilation"), [(1, 1), (2, 3), (3, 1), ({1: 2, 3: 2}, 2)])
 def test_contributions_match_gradient_times_input_with_detached_gates(make, n, dilation):
     layer = make(3, 4, filter_length=n, dilation=dilation, dtype=torch.float64)
     x = torch.randn(8, 3, dtype=torch.float64)

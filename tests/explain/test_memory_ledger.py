@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from looped import looped
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.explain import MemoryLedger, influence, memory_ledger
 from representer.nn import CNN, RAN, RKM, RKMCIFG, RKMLSTM, GatedCNN, LinearKernelRNN, NgramLSTM
@@ -37,8 +38,8 @@ def random_layer(make, **options):
 
 
 @pytest.mark.parametrize("make", (CELLS | TANH).values(), ids=CELLS | TANH)
-@pytest.mark.parametrize("layer_norm", [False, True])
-@pytest.mark.parametrize(("n", "dilation", "zoneout"), [(1, 1, 0), (3, 2, 0), (2, 1, 1)])
+@looped("layer_norm", [False, True])
+@looped(("n", "dilation", "zoneout"), [(1, 1, 0), (3, 2, 0), (2, 1, 1)])
 def test_contributions_and_constant_sum_to_the_readout(make, layer_norm, n, dilation, zoneout):
     options = ZONEOUT if zoneout and make not in (GatedCNN, CNN) else {}
     layer = random_layer(make, filter_length=n, dilation=dilation, layer_norm=layer_norm, **options)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from looped import looped
 from representer.functional import NONLINEARITIES, Cell, cell, rkm_scan
 
 T, B, H = 4, 2, 3
@@ -72,7 +73,7 @@ def test_the_normalized_cell_is_output_and_memory():
 
 
 @EVERY_CELL
-@pytest.mark.parametrize("normed", [False, True])
+@looped("normed", [False, True])
 def test_gradients_match_numerical_gradients(cell, normed):
     z, weight, h0, c0, static = arguments(cell)
     norm = torch.rand(2, H, dtype=torch.float64) if normed else None
@@ -88,7 +89,7 @@ def test_gradients_match_numerical_gradients(cell, normed):
 
 
 @EVERY_CELL
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@looped("dtype", [torch.float32, torch.float64])
 def test_the_dtype_is_that_of_the_input(cell, dtype):
     z, weight, h0, c0, static = arguments(cell, dtype=dtype)
     results = rkm_scan(z, weight, h0, c0, cell=cell, static=static)
@@ -106,7 +107,7 @@ def test_a_sequence_can_be_split_at_any_step(cell):
 
 
 @EVERY_CELL
-@pytest.mark.parametrize("reverse", [False, True])
+@looped("reverse", [False, True])
 def test_beyond_its_length_a_sequence_has_zero_outputs_and_keeps_its_state(cell, reverse):
     z, weight, h0, c0, static = arguments(cell)
     options = {"cell": cell, "static": static, "reverse": reverse}

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from looped import looped
 from representer.functional import string_kernel, string_kernel_definition
 from representer.functional.string_kernel import ngram_mass, slot_weights
 
@@ -83,7 +84,7 @@ def test_a_slot_weight_sums_all_n_grams_with_the_token_in_that_slot(trailing):
 
 
 @pytest.mark.parametrize(("combine", "normalized", "trailing"), VARIANTS)
-@pytest.mark.parametrize("lam", [0.0, 0.6, 1.0])
+@looped("lam", [0.0, 0.6, 1.0])
 def test_gradients_by_similarities_and_lambda_match_numerical_ones(
     combine, normalized, trailing, lam
 ):

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from looped import looped
 from ops.cases import pairwise_chains
 from representer.functional import StringChain, string_scan, string_states
 from representer.ops.string_scan.samples import CHAINS, tensors
@@ -85,10 +86,9 @@ def test_the_masses_match_the_table():
         assert c[0, 3:, 0].tolist() == pytest.approx(expected, abs=1e-14)
 
 
-@pytest.mark.parametrize(
+@looped(
     "chain",
     [chain for chain in WAYS if chain.combine != "add"],  # as printed, which adds terms for t < n
-    ids=lambda chain: chain.code.replace(" ", "-"),
 )
 def test_a_sequence_shorter_than_the_order_has_a_kernel_value_of_0(chain: StringChain):
     given = tensors(chain, (5, 2, 3), "", torch.float64)
@@ -142,7 +142,7 @@ def test_a_chain_of_order_n_contains_those_of_lower_orders():
 
 
 @EVERY_CHAIN
-@pytest.mark.parametrize("options", ["", "mask vector lengths"])
+@looped("options", ["", "mask vector lengths"])
 def test_gradients_match_numerical_gradients(chain: StringChain, options: str):
     given = tensors(chain, (3, 2, 2), options, torch.float64)
     given["lengths"] = torch.tensor([2, 3]) if "lengths" in options else None  # type: ignore
@@ -159,7 +159,7 @@ def test_gradients_match_numerical_gradients(chain: StringChain, options: str):
 
 
 @EVERY_CHAIN
-@pytest.mark.parametrize("cut", [1, 3])
+@looped("cut", [1, 3])
 def test_a_sequence_in_parts_matches_the_whole_sequence(chain: StringChain, cut: int):
     given = tensors(chain, (7, 2, 3), "mask", torch.float64)
     whole = string_scan(given["x"], chain=chain, **{n: t for n, t in given.items() if n != "x"})
@@ -174,7 +174,7 @@ def test_a_sequence_in_parts_matches_the_whole_sequence(chain: StringChain, cut:
 
 
 @EVERY_CHAIN
-@pytest.mark.parametrize("reverse", [False, True])
+@looped("reverse", [False, True])
 def test_beyond_its_length_a_sequence_has_zero_outputs_and_keeps_its_state(
     chain: StringChain, reverse: bool
 ):

@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from looped import looped
 from representer.errors import ArgumentError
 from representer.functional import NONLINEARITIES, nonlinearity
 
@@ -64,7 +65,7 @@ def test_a_function_is_marked_as_mercer_if_its_series_has_no_negative_coefficien
 
 
 @pytest.mark.parametrize("name", NONLINEARITIES)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@looped("dtype", [torch.float32, torch.float64])
 def test_value_and_derivative_keep_dtype_and_shape(name, dtype):
     z = torch.linspace(-1, 1, 6, dtype=dtype).reshape(2, 3)
     y = NONLINEARITIES[name].value(z)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from looped import looped
 from representer.functional import string_kernel_definition
 from representer.functional.string_features import slot_features, string_features
 
@@ -12,8 +13,8 @@ def draw(length, d=2):
 
 
 @pytest.mark.parametrize("trailing", [True, False])
-@pytest.mark.parametrize("n", [1, 2, 3, 4])
-@pytest.mark.parametrize("lam", [0.0, 0.6, 1.0])
+@looped("n", [1, 2, 3, 4])
+@looped("lam", [0.0, 0.6, 1.0])
 def test_inner_products_of_features_equal_the_kernel(n, lam, trailing):
     decay = torch.tensor(lam, dtype=torch.float64)
     for L in (0, 2, 5):

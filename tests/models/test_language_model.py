@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from looped import looped
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.models import CELLS, LanguageModel, LanguageModelConfig, from_dict, to_dict
 
@@ -24,7 +25,7 @@ def close(result, expected):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("size", [6, 8])
+@looped("size", [6, 8])
 def test_segments_and_steps_match_the_whole_sequence(cell, size):
     network = model(cell=cell, hidden_size=size, highway=size == 6)
     whole = network(TOKENS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from looped import looped
 from representer.errors import KindError, ShapeError
 from representer.models import SignalClassifier, SignalClassifierConfig, SignalStream
 from representer.models.signal_classifier_config import POOLINGS
@@ -30,8 +31,8 @@ def streamed(model: SignalClassifier, window: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("cell", [name for label, name in CELLS.items() if label in TABLE1])
-@pytest.mark.parametrize("pooling", POOLINGS)
-@pytest.mark.parametrize("stride", [1, 5])
+@looped("pooling", POOLINGS)
+@looped("stride", [1, 5])
 def test_the_prediction_after_a_window_matches_the_classifier(cell, pooling, stride):
     model = random_model(cell, pooling=pooling, stride=stride, channel_dropout=0.5)
     window = torch.randn(3, 43, dtype=torch.float64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from looped import Test, replaced, run_cases
 from representer.errors import BackendError
 from representer.functional import StringChain
 from representer.installed import installed
@@ -24,7 +24,7 @@ BACKENDS = [
     for name, backend in op.backends.items()
     if not backend.missing
 ]
-INSTALLED_CELLS = [getattr(cell, "cell", cell) for cell in installed("cells").values()]
+INSTALLED_CELLS = {name: getattr(cell, "cell", cell) for name, cell in installed("cells").items()}
 EVERY_BACKEND = pytest.mark.parametrize(("op", "backend"), BACKENDS)
 EVERY_OP = pytest.mark.parametrize("op", [pytest.param(op, id=name) for name, op in OPS.items()])
 
@@ -44,37 +44,36 @@ def strided(tensor: Tensor) -> Tensor:
 LAYOUTS = (as_it_is, batch_first, strided)
 
 
-def every(
-    samples: Callable[[Op], Iterable[Sample]],
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def every(samples: Callable[[Op], Iterable[Sample]]) -> Callable[[Test], Test]:
     """Run a test ``(op, backend, sample, ...)`` for every op and backend, over the op's samples.
 
-    A failure names its sample. A sample that the test skips does not end the others.
+    The samples of a cell of an installed package are an item of their own, with its name.
     """
-    cases = [case for case in BACKENDS if any(True for _ in samples(case.values[0]))]
+    cases = []
+    for op, backend in (case.values for case in BACKENDS):
+        groups: dict[str, list[Sample]] = {}
+        for sample in samples(op):  # type: ignore[arg-type]
+            groups.setdefault(_package_of(sample), []).append(sample)
+        for name, group in groups.items():
+            label = "-".join(filter(None, (op.name, backend, name)))  # type: ignore[attr-defined]
+            cases.append(pytest.param(op, backend, group, id=label))
 
-    def decorate(test: Callable[..., None]) -> Callable[..., None]:
-        def over_samples(op: Op, backend: str, **others: Any) -> None:
-            skipped: list[str] = []
-            chosen = list(samples(op))
-            for sample in chosen:
-                try:
-                    test(op, backend, sample, **others)
-                except pytest.skip.Exception as reason:
-                    skipped.append(str(reason))
-                except BaseException as error:
-                    error.add_note(f"sample {sample.name} of {op.name} on {backend}")
-                    raise
-            if len(skipped) == len(chosen):
-                pytest.skip(skipped[0])
+    def decorate(test: Test) -> Test:
+        def run(given: dict[str, Any]) -> None:
+            group = given.pop("samples")
+            run_cases(test, [{"sample": sample} for sample in group], given)
 
-        signature = inspect.signature(test)
-        kept = [p for name, p in signature.parameters.items() if name != "sample"]
-        functools.update_wrapper(over_samples, test)
-        over_samples.__signature__ = signature.replace(parameters=kept)  # what pytest fills in
-        return pytest.mark.parametrize(("op", "backend"), cases)(over_samples)
+        return pytest.mark.parametrize(("op", "backend", "samples"), cases)(
+            replaced(test, ("sample",), ("samples",), run)
+        )
 
     return decorate
+
+
+def _package_of(sample: Sample) -> str:
+    """Return the name of the installed cell of a sample, or ""."""
+    cells = INSTALLED_CELLS.items()
+    return next((name for name, cell in cells if cell == sample.options.get("cell")), "")
 
 
 def all_samples(op: Op) -> list[Sample]:
@@ -158,7 +157,7 @@ def call(op: Op, backend: str, sample: Sample, tensors: dict[str, Tensor]) -> tu
     try:
         return several(op.function(**arguments(op, sample, tensors), backend=backend))
     except BackendError as error:
-        if backend != "triton" and sample.options.get("cell") not in INSTALLED_CELLS:
+        if backend != "triton" and sample.options.get("cell") not in INSTALLED_CELLS.values():
             raise
         pytest.skip(str(error))
 

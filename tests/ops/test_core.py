@@ -18,6 +18,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from looped import looped
 from representer.errors import BackendError
 from representer.ops import OPS, core, gated_scan, rkm_scan, structs
 from representer.ops.rkm_scan.samples import CELLS, tensors
@@ -79,7 +80,7 @@ def test_the_core_is_built_wherever_there_is_a_compiler():
 @NEEDS_CORE
 @EVERY_SET
 @DTYPES
-@pytest.mark.parametrize("shape", [(1, 1, 1), (5, 3, 7), (97, 17, 300), (9, 129, 256), (25, 64, 1)])
+@looped("shape", [(1, 1, 1), (5, 3, 7), (97, 17, 300), (9, 129, 256), (25, 64, 1)])
 def test_products_match_torch(name: str, dtype: torch.dtype, shape: tuple[int, int, int]):
     m, n, k = shape
     wide, b = torch.randn(m, k + 3, dtype=dtype), torch.randn(k, n, dtype=dtype)
@@ -93,7 +94,7 @@ def test_products_match_torch(name: str, dtype: torch.dtype, shape: tuple[int, i
 @NEEDS_CORE
 @EVERY_SET
 @DTYPES
-@pytest.mark.parametrize("shape", [(1, 1), (3, 17), (17, 3), (129, 65), (1, 40), (40, 1)])
+@looped("shape", [(1, 1), (3, 17), (17, 3), (129, 65), (1, 40), (40, 1)])
 def test_transposes_match_torch(name: str, dtype: torch.dtype, shape: tuple[int, int]):
     matrix = torch.randn(shape, dtype=dtype)
     with core.instruction_set(name):
@@ -333,7 +334,7 @@ def test_the_core_uses_the_number_of_threads_of_torch(monkeypatch: pytest.Monkey
 
 @NEEDS_CORE
 @EVERY_SET
-@pytest.mark.parametrize("kind", CELLS)
+@looped("kind", CELLS)
 def test_nan_affects_only_later_steps_of_its_sequence(name: str, kind: str):
     cell = CELLS[kind]
     given: dict[str, Any] = {"weight": None, **tensors(cell, (5, 3, 20), "", torch.float32)}

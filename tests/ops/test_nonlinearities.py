@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from looped import looped
 from representer.functional import Cell
 from representer.ops import core, rkm_scan
 
@@ -53,7 +54,7 @@ def grid(dtype: torch.dtype) -> Tensor:
 
 @EVERY_SET
 @DTYPES
-@pytest.mark.parametrize("output", DEFINITIONS)
+@looped("output", DEFINITIONS)
 def test_values_are_accurate_to_the_last_digits(name: str, dtype: torch.dtype, output: str):
     z, tiny = grid(dtype), torch.finfo(dtype).tiny
     expected = DEFINITIONS[output](z.double())
@@ -112,7 +113,7 @@ def test_small_arguments_keep_relative_accuracy(name: str, dtype: torch.dtype):
 
 @EVERY_SET
 @DTYPES
-@pytest.mark.parametrize("output", [*DEFINITIONS, "identity"])
+@looped("output", [*DEFINITIONS, "identity"])
 def test_nan_is_propagated_elementwise(name: str, dtype: torch.dtype, output: str):
     z = torch.zeros(35, dtype=dtype)
     z[[0, 7, 34]] = torch.nan

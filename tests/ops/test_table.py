@@ -39,17 +39,20 @@ def test_an_op_declared_in_one_module_passes_the_generated_tests(tmp_path: Path)
                 parameters = list(inspect.signature(test).parameters)
                 marks = {mark.args[0]: mark.args[1] for mark in getattr(test, "pytestmark", ())
                          if mark.name == "parametrize"}
-                listed = marks.get(("op", "backend", "sample"), ())
+                listed = marks.get(("op", "backend", "samples"), ())
                 mine = [case.values for case in listed if case.values[0] is OP]
-                if parameters == ["op", "backend", "sample"]:
-                    for case in mine:
-                        test(*case)
-                        runs += 1
+                if sorted(parameters) == ["backend", "op", "samples"]:
+                    for op, backend, samples in mine:
+                        test(op=op, backend=backend, samples=samples)
+                        runs += len(samples)
         print(runs)
     """
     done = subprocess.run(
         [sys.executable, "-c", dedent(program)],
-        env={"PYTHONPATH": f"{tmp_path}:{ROOT}:{ROOT / 'src'}", "PATH": "/usr/bin:/bin"},
+        env={
+            "PYTHONPATH": f"{tmp_path}:{ROOT}:{ROOT / 'tests'}:{ROOT / 'src'}",
+            "PATH": "/usr/bin:/bin",
+        },
         cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]

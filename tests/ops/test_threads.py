@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from looped import looped
 from representer.functional import GREENS
 from representer.ops import OPS, Op, Sample, core
 from representer.ops.kbrn_scan.samples import tensors as kbrn
@@ -165,11 +166,10 @@ def evaluate(op: Op, sample: Sample, tensors: dict[str, Tensor]) -> dict[str, Te
     return named | gradients(results, tensors)
 
 
-@EVERY_SET
-@DTYPES
+@looped("dtype", TOLERANCE)
 @pytest.mark.parametrize(("op", "sample"), list(cases()))
 def test_results_do_not_depend_on_threads_and_match_the_definition(
-    name: str, dtype: torch.dtype, op: Op, sample: Sample
+    dtype: torch.dtype, op: Op, sample: Sample
 ):
     exact = make(sample, torch.float64)
     if dtype == torch.float32:  # the same numbers
@@ -180,18 +180,18 @@ def test_results_do_not_depend_on_threads_and_match_the_definition(
     results = define(op, sample, exact)
     expected = {f"result {i}": result.detach() for i, result in enumerate(results)}
     expected |= gradients(results, exact)
-    with core.instruction_set(name):
-        alone = evaluate(op, sample, make(sample, dtype))
-        for number in NUMBERS:
-            with threads(number):
-                values = evaluate(op, sample, make(sample, dtype))
-            for key, value in values.items():
-                assert_near(value, expected[key], TOLERANCE[dtype], f"{key}, {number} threads")
-                if op.name in ROUNDED or key in SUMMED.get(op.name, set()) | BY_TORCH.get(
-                    op.name, set()
-                ):
-                    continue
-                assert torch.equal(value, alone[key]), f"{key} differs with {number} threads"
+    rounded = SUMMED.get(op.name, set()) | BY_TORCH.get(op.name, set())
+    for name in core.USABLE:
+        with core.instruction_set(name):
+            alone = evaluate(op, sample, make(sample, dtype))
+            for number in NUMBERS:
+                with threads(number):
+                    values = evaluate(op, sample, make(sample, dtype))
+                where = f"{number} threads, {name}"
+                for key, value in values.items():
+                    assert_near(value, expected[key], TOLERANCE[dtype], f"{key}, {where}")
+                    if op.name not in ROUNDED and key not in rounded:
+                        assert torch.equal(value, alone[key]), f"{key} differs with {where}"
 
 
 @EVERY_SET

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from looped import looped
 from representer.errors import ArgumentError, KindError
 from representer.nn import WLKernelNN
 
@@ -47,8 +48,8 @@ def test_options_reproduce_the_authors_code():
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
-@pytest.mark.parametrize("readout", ["sum", "last"])
-@pytest.mark.parametrize("decay", [0.5, "learned", "gated"])
+@looped("readout", ["sum", "last"])
+@looped("decay", [0.5, "learned", "gated"])
 def test_the_fused_rounds_match_the_rounds_one_by_one(decay, readout, order):
     torch.manual_seed(0)
     net = WLKernelNN(3, 4, 3, order, decay, edge_dim=2, readout=readout, gate_scale=2.0, dtype=F64)

@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import (
     pad_packed_sequence,
 )
 
+from looped import looped
 from representer import nn
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.nn.recurrent.inputs import check_input, pack_like, unpack
@@ -28,8 +29,8 @@ def _sequences() -> list[Tensor]:
 
 
 @EVERY_LAYER
-@pytest.mark.parametrize("bidirectional", [False, True])
-@pytest.mark.parametrize("options", [{}, {"num_layers": 2, "filter_length": MIXED, "dilation": 2}])
+@looped("bidirectional", [False, True])
+@looped("options", [{}, {"num_layers": 2, "filter_length": MIXED, "dilation": 2}])
 def test_a_packed_batch_matches_its_sequences_one_by_one(
     name: str, bidirectional: bool, options: dict[str, Any]
 ):

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pack_sequence
 
+from looped import looped
 from representer import nn
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.nn.recurrent.sequence_layer import Run, SequenceLayer
@@ -35,7 +36,7 @@ def test_a_batch_first_layer_matches_with_transposed_axes(name: str, bidirection
 
 @EVERY_LAYER
 @FLAGS
-@pytest.mark.parametrize("batch_first", [False, True])
+@looped("batch_first", [False, True])
 def test_an_unbatched_sequence_matches_a_batch_of_one(
     name: str, bidirectional: bool, batch_first: bool
 ):
@@ -169,7 +170,7 @@ def test_variational_dropout_acts_before_every_layer_and_not_in_evaluation(
 
 
 @EVERY_LAYER
-@pytest.mark.parametrize("batch_first", [False, True])
+@looped("batch_first", [False, True])
 def test_single_steps_match_the_whole_sequence(name: str, batch_first: bool):
     layer, x = build(name, batch_first=batch_first, layer_norm=True, **DEEP), batch()
     whole, final = layer(x.transpose(0, 1) if batch_first else x)

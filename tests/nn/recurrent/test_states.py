@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from looped import looped
 from representer import nn
 from representer.errors import KindError, ShapeError
 
@@ -195,7 +196,7 @@ def test_the_returned_state_shares_no_memory_with_input_or_output():
 
 
 @EVERY_LAYER
-@pytest.mark.parametrize("n", [1, 2])
+@looped("n", [1, 2])
 def test_a_state_has_exactly_the_fields_of_its_cell(name: str, n: int):
     layer = build(name, filter_length=n)
     expected = ("h", "c") if layer.cell.has_memory else ()

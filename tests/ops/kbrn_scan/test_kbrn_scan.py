@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 import torch
 
+from looped import looped
 from representer import functional
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import GREENS
@@ -49,7 +50,7 @@ def assert_near(found, expected, share):
 
 @NEEDS_CORE
 @pytest.mark.parametrize("words", OPTIONS)
-@pytest.mark.parametrize("green", GREENS)
+@looped("green", GREENS)
 def test_every_instruction_set_and_size_matches_the_definition(green, words):
     """Batches around a block, units around a vector, one and two threads, both precisions."""
     small = {"scale": 0.02} if green == "cubic" else {}

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from looped import looped
 from representer import functional
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import GREENS
@@ -75,8 +76,8 @@ def test_many_centers_in_one_interval_of_the_search_match_the_definition(backend
 
 
 @EACH
-@pytest.mark.parametrize("green", GREENS)
-@pytest.mark.parametrize("rows", [479, 480, 481, 4500])
+@looped("green", GREENS)
+@looped("rows", [479, 480, 481, 4500])
 def test_blocks_of_rows_and_threads_match_the_definition(backend, green, rows):
     generator = torch.Generator().manual_seed(rows)
     a = torch.randn(rows, 3, generator=generator).double()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from looped import looped
 from representer.functional.cell import Cell
 from representer.ops import core, rkm_scan
 from representer.ops.rkm_scan import cpp
@@ -27,7 +28,7 @@ def test_the_error_for_an_unknown_cell_states_its_numbers_of_gates():
 
 
 @pytest.mark.parametrize("name", CELLS)
-@pytest.mark.parametrize("recompute", [False, True])
+@looped("recompute", [False, True])
 def test_input_products_inside_and_before_the_loop_agree(
     name: str, recompute: bool, monkeypatch: pytest.MonkeyPatch
 ):

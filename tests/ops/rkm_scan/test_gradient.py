@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from looped import looped
 from representer.functional import cell as cells
 from representer.functional.cell import Cell
 from representer.ops import rkm_scan
@@ -22,8 +23,8 @@ def _gradients(cell: Cell, options: str, reverse: bool) -> tuple[torch.Tensor, .
 
 
 @pytest.mark.parametrize("cell", CELLS.values(), ids=CELLS)
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("options", ["", "norm hold lengths"])
+@looped("reverse", [False, True])
+@looped("options", ["", "norm hold lengths"])
 def test_computing_the_factors_in_blocks_of_steps_changes_no_bit(
     cell: Cell, reverse: bool, options: str, monkeypatch: pytest.MonkeyPatch
 ):

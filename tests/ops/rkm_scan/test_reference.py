@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from looped import looped
 from representer.functional.cell import Cell
 from representer.ops.rkm_scan.reference import ALL, CELLS, NOTHING, Operands
 from representer.ops.rkm_scan.samples import CELLS as NAMED
@@ -23,9 +24,9 @@ def _forward(
 
 
 @EVERY_CELL
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("options", ["", "input", "norm hold lengths"])
-@pytest.mark.parametrize("keep", [NOTHING, CELLS])
+@looped("reverse", [False, True])
+@looped("options", ["", "input", "norm hold lengths"])
+@looped("keep", [NOTHING, CELLS])
 def test_what_is_kept_for_the_gradient_does_not_change_the_results(
     cell: Cell, reverse: bool, options: str, keep: int
 ):

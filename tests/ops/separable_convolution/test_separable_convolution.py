@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from looped import looped
 from representer import functional
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.ops import OPS, core, separable_convolution
@@ -34,8 +35,8 @@ def test_every_backend_matches_the_sum_as_printed(
 
 
 @EACH
-@pytest.mark.parametrize("filters", [3, 8, 11, 40])  # of an instruction set's vectors, and not
-@pytest.mark.parametrize("samples", [7, 262, 263, 600])  # at the borders of a chunk
+@looped("filters", [3, 8, 11, 40])
+@looped("samples", [7, 262, 263, 600])
 def test_any_number_of_steps_and_filters_matches_the_definition(
     backend: str, filters: int, samples: int
 ):

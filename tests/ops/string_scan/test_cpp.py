@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from looped import looped
 from ops.cases import pairwise_chains
 from representer.functional import StringChain
 from representer.ops import OPS, core, string_scan
@@ -126,7 +127,7 @@ def test_two_threads_give_the_same_bits(name: str, shape: tuple[int, int, int]):
 
 
 @pytest.mark.parametrize("name", core.USABLE)
-@pytest.mark.parametrize("kind", CHAINS)
+@looped("kind", CHAINS)
 def test_nan_affects_only_later_steps_of_its_sequence(name: str, kind: str):
     chain = CHAINS[kind]
     given = tensors(chain, (5, 3, 20), "", torch.float32)

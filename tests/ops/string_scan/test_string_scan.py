@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from looped import looped
 from ops.cases import pairwise_chains
 from representer.errors import KindError, ShapeError
 from representer.functional import StringChain
@@ -59,13 +60,13 @@ def test_any_chain_matches_the_definition(chain: StringChain, options: str, reve
     _compare(chain, options, reverse)
 
 
-@pytest.mark.parametrize("chain", WAYS, ids=lambda chain: chain.code.replace(" ", "-"))
+@looped("chain", WAYS)
 def test_pairs_of_options_match_the_definition(chain: StringChain):
     _compare(chain, "input mask lengths", chain.order % 2 == 0)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", CHAINS)
+@looped("name", CHAINS)
 def test_chains_match_the_definition_from_an_empty_state(name: str, backend: str):
     chain = CHAINS[name]
     empty = torch.zeros(B, chain.states, H, dtype=torch.float64)

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from looped import looped
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import NONLINEARITIES, walk_aggregate_definition
 from representer.ops import OPS, core, use_backend, walk_aggregate
@@ -44,7 +45,7 @@ def test_the_sum_matches_a_loop_over_edges(nodes, edges, features, units, seed, 
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("activation", NONLINEARITIES)
+@looped("activation", NONLINEARITIES)
 def test_every_activation_matches_the_definition(activation, backend):
     given = operands(dtype=torch.float64)
     marked = [given[name].requires_grad_() for name in differentiable("walk_aggregate")]
@@ -168,8 +169,8 @@ def test_it_runs_on_meta_tensors():
 
 @pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 @pytest.mark.parametrize("isa", core.USABLE)
-@pytest.mark.parametrize("units", [1, 7, 8, 16, 33, 70])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@looped("units", [1, 7, 8, 16, 33, 70])
+@looped("dtype", [torch.float32, torch.float64])
 def test_every_instruction_set_matches_at_every_width(isa, units, dtype):
     given = tensors((5, 9, 3, units), ALL, dtype)
     marked = [given[name].requires_grad_() for name in differentiable("walk_aggregate")]

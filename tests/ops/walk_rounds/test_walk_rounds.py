@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from looped import looped
 from representer import functional
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.ops import OPS, core, walk_rounds
@@ -53,7 +54,7 @@ def test_two_rounds_match_the_sums_written_out():
 
 
 @every_backend
-@pytest.mark.parametrize("activation", functional.NONLINEARITIES)
+@looped("activation", functional.NONLINEARITIES)
 def test_every_activation_matches_the_definition(activation, backend):
     for gated in (True, False):
         drawn = tensors(SIZES[SIZE], gated, F64)  # exponentials and poles need small arguments

@@ -9,6 +9,7 @@ from dataclasses import fields
 
 import pytest
 
+from looped import looped
 from representer.errors import ArgumentError
 from representer.models.cells import CELLS, build_cell
 from representer.tasks.text.text_flow import FLOW
@@ -62,7 +63,7 @@ def test_importing_the_options_does_not_import_torch():
 
 
 @pytest.mark.parametrize("preset", [None, *PRESETS])
-@pytest.mark.parametrize("cell", CELLS)
+@looped("cell", CELLS)
 def test_every_cell_can_be_built_with_every_preset(cell, preset):
     usual = defaults_of(TextConfig(preset=preset, cell=cell))
     names = ("filter_length", "forget_bias", "learn_static_gates", "order", "decay")

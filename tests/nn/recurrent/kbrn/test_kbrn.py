@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 
+from looped import looped
 from representer import nn, ops
 from representer.errors import ArgumentError, KindError, ShapeError
 
@@ -258,8 +259,8 @@ def test_a_packed_batch_continues_from_the_end_of_each_sequence(name: str):
 
 
 @EVERY
-@pytest.mark.parametrize("split", [[1, 5], [3, 2, 1], [1] * 6])
-@pytest.mark.parametrize("training", [False, True])
+@looped("split", [[1, 5], [3, 2, 1], [1] * 6])
+@looped("training", [False, True])
 def test_any_split_into_chunks_matches_the_whole_sequence(
     name: str, split: list[int], training: bool
 ):

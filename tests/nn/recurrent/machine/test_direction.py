@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from looped import looped
 from representer import functional
 from representer.functional import cell as cells
 from representer.functional.cell import Cell
@@ -46,9 +47,9 @@ def _direction(cell: Cell, options: str, psi: Any) -> tuple[CellDirection, dict[
 
 
 @pytest.mark.parametrize("cell", EVERY_CELL.values(), ids=EVERY_CELL)
-@pytest.mark.parametrize("options", ["", "lengths", "norm zoneout lengths"])
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("psi", [None, torch.sin])
+@looped("options", ["", "lengths", "norm zoneout lengths"])
+@looped("reverse", [False, True])
+@looped("psi", [None, torch.sin])
 def test_every_recurrence_matches_the_equations_in_values_and_gradients(
     cell: Cell, options: str, reverse: bool, psi: Any
 ):
@@ -180,7 +181,7 @@ def test_zoneout_in_evaluation_is_deterministic():
 
 
 @WITH_MEMORY
-@pytest.mark.parametrize("options", [{}, {"filter_length": 2, "layer_norm": True, "zoneout": 0.3}])
+@looped("options", [{}, {"filter_length": 2, "layer_norm": True, "zoneout": 0.3}])
 def test_recomputing_the_gates_does_not_change_gradients(name: str, options: dict):
     torch.manual_seed(0)
     kept = build(name, **options)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from looped import looped
 from representer.errors import ArgumentError
 
 from ..layers import (
@@ -41,7 +42,7 @@ WITHOUT_FEEDBACK = {"Gated CNN": (), "CNN": (), "RAN": ("input", "forget")}
 
 
 @pytest.mark.parametrize("name", LINEAR_CELLS)
-@pytest.mark.parametrize(
+@looped(
     "options",
     [
         {},
@@ -51,7 +52,6 @@ WITHOUT_FEEDBACK = {"Gated CNN": (), "CNN": (), "RAN": ("input", "forget")}
         {"layer_norm": True},
         {"filter_length": MIXED, "dilation": 2, "layer_norm": True, "bidirectional": True},
     ],
-    ids=["plain", "no bias", "dilated", "mixed", "norm", "all"],
 )
 def test_the_output_matches_the_equations_with_the_inspected_parameters(name: str, options: dict):
     layer, x = build(name, **options), batch()
@@ -226,7 +226,7 @@ def test_compiles_to_fast_code_with_the_same_values(name: str):
 
 
 @EVERY_LAYER
-@pytest.mark.parametrize("options", [{}, {"layer_norm": True, "filter_length": 2, "num_layers": 2}])
+@looped("options", [{}, {"layer_norm": True, "filter_length": 2, "num_layers": 2}])
 def test_autocast_runs_every_cell_and_keeps_the_recurrence_in_float32(name: str, options: dict):
     layer = build(name, dtype=torch.float32, **options)
     x = batch().float()

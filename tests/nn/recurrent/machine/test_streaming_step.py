@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from looped import looped
 from representer import nn, ops
 from representer.nn.recurrent.machine import streaming_step as module
 from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
@@ -50,8 +51,8 @@ def ready(name: str = "RKM-LSTM", size: int = 2, **options: Any):
 
 
 @pytest.mark.parametrize("name", QUICK)
-@pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("size", [1, 3, 8])
+@looped("options", OPTIONS)
+@looped("size", [1, 3, 8])
 def test_a_streaming_step_matches_the_general_path(name: str, options: str, size: int):
     layer, x, state = ready(name, size, **OPTIONS[options])
     for dtype in (torch.float64, torch.float32):

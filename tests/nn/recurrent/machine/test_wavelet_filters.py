@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from looped import looped
 from representer import nn
 from representer.errors import KindError
 from representer.functional import ngram_product_definition, wavelet_filters
@@ -58,7 +59,7 @@ def test_the_convolution_matches_the_product_with_every_window(
 
 
 @EVERY_CELL
-@pytest.mark.parametrize("stride", [1, 2])
+@looped("stride", [1, 2])
 def test_a_cell_with_wavelets_matches_the_dense_cell_with_the_same_filters(name: str, stride: int):
     options = {"bidirectional": True, "stride": stride}
     layer = wavelet_layer(name, **options)
@@ -89,7 +90,7 @@ def test_a_stride_selects_windows(name: str, reverse: bool):
 
 
 @EVERY_CELL
-@pytest.mark.parametrize("stride", [1, 2])
+@looped("stride", [1, 2])
 def test_streaming_in_chunks_matches_the_whole_sequence(name: str, stride: int):
     layer = wavelet_layer(name, stride=stride, num_layers=2)
     x = batch()

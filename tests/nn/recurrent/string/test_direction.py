@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from looped import looped
 from representer import nn
 from representer.functional import string_states
 
@@ -64,7 +65,7 @@ def test_a_learned_decay_of_the_paper_is_initially_one_half():
     assert torch.equal(layer.decay_gate(), torch.full((HIDDEN,), 0.5).double())
 
 
-@pytest.mark.parametrize("reverse", [False, True])
+@looped("reverse", [False, True])
 @EVERY_STRING_LAYER
 def test_cell_states_match_the_states_of_the_layer(name: str, reverse: bool):
     layer, x = build_string(name, bidirectional=reverse), string_batch()

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_sequence, pad_packed_sequence
 
+from looped import looped
 from representer import nn
 from representer.errors import ArgumentError, KindError, ShapeError
 
@@ -100,7 +101,7 @@ def test_an_unbatched_sequence_matches_a_batch_of_one(name: str, bidirectional: 
 
 
 @EVERY_STRING_LAYER
-@pytest.mark.parametrize("split", [[6], [1, 5], [3, 2, 1], [1] * 6])
+@looped("split", [[6], [1, 5], [3, 2, 1], [1] * 6])
 def test_any_split_into_chunks_matches_the_whole_sequence(name: str, split: list[int]):
     layer, x = build_string(name, **DEEP), string_batch()
     whole, final = layer(x)
@@ -113,7 +114,7 @@ def test_any_split_into_chunks_matches_the_whole_sequence(name: str, split: list
 
 
 @EVERY_STRING_LAYER
-@pytest.mark.parametrize("batch_first", [False, True])
+@looped("batch_first", [False, True])
 def test_single_steps_match_the_whole_sequence(name: str, batch_first: bool):
     layer, x = build_string(name, batch_first=batch_first, **DEEP), string_batch()
     whole, final = layer(x.transpose(0, 1) if batch_first else x)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from looped import looped
 from representer import nn, ops
 from representer.nn.recurrent.string import streaming_step as module
 from representer.nn.recurrent.string.streaming_step import string_streaming_step
@@ -46,8 +47,8 @@ def moved(state: Any, dtype: torch.dtype) -> Any:
 
 
 @EVERY_STRING_LAYER
-@pytest.mark.parametrize("layers", [1, 3])
-@pytest.mark.parametrize("size", [1, 3, 8])
+@looped("layers", [1, 3])
+@looped("size", [1, 3, 8])
 def test_a_streaming_step_matches_the_general_path(name: str, layers: int, size: int):
     layer, x, state = ready(name, size, num_layers=layers)
     for dtype in (torch.float64, torch.float32):
