@@ -30,6 +30,11 @@ COMMANDS = {
         for name, task in TASKS.items()
         if "drift" in task.options
     },
+    **{
+        f"sweep {name}": "representer.cli.sweep"
+        for name, task in TASKS.items()
+        if "sweep" in task.functions
+    },
     "evaluate": "representer.cli.evaluate",
     "predict": "representer.cli.predict",
     "generate": "representer.cli.generate",

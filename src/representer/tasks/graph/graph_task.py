@@ -44,6 +44,9 @@ GRAPH = Task(
     defaults=defaults_of,
     options=dict.fromkeys((*READ, "drift"), (GraphReading,)),
     functions=functions_in("representer.tasks.graph.graph_flow")
-    | {"as_text": "representer.tasks.estimator_explain:as_text"},
+    | {
+        "as_text": "representer.tasks.estimator_explain:as_text",
+        "sweep": "representer.tasks.graph.graph_flow:sweep",
+    },
     packages=("accelerate", "safetensors", "scikit-learn", "torch_geometric", "jinja2"),
 )

@@ -35,6 +35,7 @@ from representer.tasks.estimator_results import Facts, Model, Trained
 from representer.tasks.estimator_task import EstimatorTask
 from representer.tasks.molecule.molecule_baselines import train_baselines
 from representer.tasks.molecule.molecule_task import MoleculeConfig, MoleculeReading, defaults_of
+from representer.tasks.sweep import Sweep
 
 GINE = "gine"
 OTHER_ELEMENT = {62: 43, 82: 62}  # places of "other" in the lists of atom features
@@ -182,3 +183,4 @@ FLOW = EstimatorTask(
 )
 fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain
 comparison, drift = partial(EstimatorComparison.read, FLOW), FLOW.drift
+sweep = partial(Sweep, FLOW)

@@ -111,7 +111,11 @@ TEXT = Task(
     defaults=defaults_of,
     options=dict.fromkeys((*READ, "drift"), (TextReading,)),
     functions=functions_in(f"{_HOME}.text_flow")
-    | {"as_text": f"{_HOME}.text_marks:as_text", "opened": f"{_HOME}.text_flow:opened"},
+    | {
+        "as_text": f"{_HOME}.text_marks:as_text",
+        "opened": f"{_HOME}.text_flow:opened",
+        "sweep": f"{_HOME}.text_flow:sweep",
+    },
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
     takes_strings=True,
 )

@@ -1,0 +1,31 @@
+"""The search itself: no prediction of a test object."""
+
+from __future__ import annotations
+
+import pytest
+from tests.cli.conftest import write_table
+
+from representer.tasks import estimator_task
+from representer.tasks.sweep_space import SPACE
+from representer.tasks.text.text_flow import sweep
+from representer.tasks.text.text_task import TextConfig
+
+pytestmark = pytest.mark.peers
+
+
+def test_no_test_object_is_predicted(tmp_path, monkeypatch):
+    data = write_table(tmp_path / "data.csv")
+    config = TextConfig(data=str(data), epochs=1, embedding_size=4, hidden_size=4, device="cpu")
+    search = sweep(config, {"lr": SPACE["lr"]}, 1)
+    predicted = []
+    original = estimator_task.predictions_of
+    monkeypatch.setattr(
+        estimator_task, "predictions_of",
+        lambda estimator, objects: predicted.append([*objects]) or original(estimator, objects),
+    )  # fmt: skip
+    best = search.run(tmp_path / "out", 1, "random")
+    own = search.flow.prepare(config)
+    assert predicted == [[*own.parts["valid"].objects]]
+    assert len(own.parts["test"].objects) > 0
+    assert 3e-4 <= best.lr <= 3e-2
+    assert (best.answer, best.seed) == (config.answer, config.seed)
