@@ -54,6 +54,27 @@ def test_kernels_are_summed_with_learned_weights():
     assert torch.autograd.gradcheck(gram, [*parameters.values()])
 
 
+def test_a_batch_of_kernels_has_weights_and_learned_numbers_of_its_own():
+    made = GPyTorchKernel(StringKernel(2, 0.5, base="delta"), TEXTS[:6], {"decay": (0.01, 0.99)},
+                          batch_shape=(2,)).double()  # fmt: skip
+    constraint = made.raw_decay_constraint
+    made.initialize(raw_decay=constraint.inverse_transform(torch.tensor([0.3, 0.8]).double()))
+    made.weights = torch.tensor([[2.0], [3.0]])
+    found = made(rows(*range(6))).to_dense()
+    for own, decay, weight in zip(found, (0.3, 0.8), (2.0, 3.0), strict=True):
+        expected = weight * StringKernel(2, decay, base="delta")(TEXTS[:6])
+        np.testing.assert_allclose(own.detach(), expected, rtol=1e-6)
+
+
+def test_the_row_numbers_may_be_a_column_beside_other_features():
+    x = torch.randn(6, 3, dtype=torch.float64)
+    x[:, 1] = torch.arange(6)
+    made = GPyTorchKernel(text_kernel(0.5), TEXTS[:6], active_dims=(1,)).double()
+    both = made * gpytorch.kernels.RBFKernel(active_dims=(0, 2)).double()
+    expected = text_kernel(0.5)(TEXTS[:6]) * both.kernels[1](x).to_dense().detach().numpy()
+    np.testing.assert_allclose(both(x).to_dense().detach(), expected, rtol=1e-6)
+
+
 class Process(gpytorch.models.ExactGP):
     """A Gaussian process with a mean of 0."""
 

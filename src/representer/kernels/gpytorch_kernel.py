@@ -37,6 +37,9 @@ class GPyTorchKernel(_Kernel):
         objects: All objects, of training and of prediction.
         learn: Bounds of each number to learn, such as ``{"decay": (0.01, 0.99)}``, by the name
             that ``kernel.get_params()`` has; all kernels share it.
+        batch_shape: Shape of a batch of such sums, each with weights and learned numbers of its
+            own.
+        active_dims: The column of row numbers, ``(i,)``, if the data have other columns, too.
 
     Shape:
         - x1 ``(…, N, 1)`` and x2 ``(…, M, 1)``, row numbers
@@ -58,30 +61,34 @@ class GPyTorchKernel(_Kernel):
         kernels: Kernel | Sequence[Kernel],
         objects: Sequence[Any],
         learn: Bounds | None = None,
+        batch_shape: Sequence[int] = (),
+        active_dims: tuple[int, ...] | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(batch_shape=torch.Size(batch_shape), active_dims=active_dims)
         self.kernels = (kernels,) if isinstance(kernels, Kernel) else tuple(kernels)
         if not self.kernels:
             raise ArgumentError("kernels", [], "at least one kernel")
         self.learn = dict(learn or {})
         for kernel in self.kernels:
             check_bounds(kernel, self.learn)
-        self.register_parameter("raw_weights", nn.Parameter(torch.zeros(len(self.kernels))))
+        self.register_parameter(
+            "raw_weights", nn.Parameter(torch.zeros(*self.batch_shape, len(self.kernels)))
+        )
         self.register_constraint("raw_weights", Positive())
-        self.weights = torch.full((len(self.kernels),), 1.0 / len(self.kernels))
+        self.weights = torch.full_like(self.raw_weights, 1.0 / len(self.kernels))
         given = self.kernels[0].get_params()
         for name, (low, high) in self.learn.items():
             raw = f"raw_{_identifier(name)}"
-            self.register_parameter(raw, nn.Parameter(torch.zeros(())))
+            self.register_parameter(raw, nn.Parameter(torch.zeros(self.batch_shape)))
             self.register_constraint(raw, Interval(low, high))
             self.initialize(**{raw: getattr(self, f"{raw}_constraint").inverse_transform(
-                torch.tensor(float(given[name])))})  # fmt: skip
+                torch.full(self.batch_shape, float(given[name])))})  # fmt: skip
         self.objects = objects
         self._grams: list[Tensor] | None = None
 
     @property
     def weights(self) -> Tensor:
-        """The weight of each kernel ``(kernels,)``."""
+        """The weight of each kernel ``(…, kernels)``, after the batch shape."""
         return self.raw_weights_constraint.transform(self.raw_weights)
 
     @weights.setter
@@ -89,7 +96,7 @@ class GPyTorchKernel(_Kernel):
         self.initialize(raw_weights=self.raw_weights_constraint.inverse_transform(values))
 
     def values(self) -> dict[str, Tensor]:
-        """Return the learned numbers by name, each ``()``."""
+        """Return the learned numbers by name, each with the batch shape."""
         found = {}
         for name in self.learn:
             raw = f"raw_{_identifier(name)}"
@@ -103,17 +110,27 @@ class GPyTorchKernel(_Kernel):
                                 return_inverse=True)  # fmt: skip
         first = at[: rows.numel()].view(rows.shape)
         second = at[rows.numel() :].view(columns.shape)
+        if not diag:
+            first, second = first[..., :, None], second[..., None, :]
         grams = self._of(used) if self.learn else [gram[used][:, used] for gram in self._all()]
-        pairs = zip(self.weights, grams, strict=True)
-        gram = sum((w * own.to(x1.dtype) for w, own in pairs), x1.new_zeros(()))
-        if diag:
-            return gram[first, second]
-        return gram[first[..., :, None], second[..., None, :]]
+        found = x1.new_zeros(())
+        for weight, gram in zip(self.weights.unbind(-1), grams, strict=True):
+            own = _entries(gram.to(x1.dtype), first, second, 1 if diag else 2)
+            found = found + weight[(..., *(None,) * (1 if diag else 2))] * own
+        return found
 
     def _of(self, used: Tensor) -> list[Tensor]:
         values = {name: value.double() for name, value in self.values().items()}
         chosen = [self.objects[i] for i in used.tolist()]
-        return [torch.as_tensor(with_values(kernel, values)(chosen)) for kernel in self.kernels]
+        shape = next(iter(values.values())).shape
+        numbers = zip(*(value.reshape(-1) for value in values.values()), strict=True)
+        each = [dict(zip(values, own, strict=True)) for own in numbers]
+        return [
+            torch.stack([torch.as_tensor(with_values(kernel, own)(chosen)) for own in each]).view(
+                *shape, len(chosen), len(chosen)
+            )
+            for kernel in self.kernels
+        ]
 
     def _all(self) -> list[Tensor]:
         if self._grams is None:
@@ -126,6 +143,19 @@ class GPyTorchKernel(_Kernel):
             got = f"{int(rows.min())} to {int(rows.max())}"
             raise ArgumentError("x", got, f"row numbers from 0 to {len(self.objects) - 1}")
         return rows
+
+
+def _entries(gram: Tensor, rows: Tensor, columns: Tensor, axes: int) -> Tensor:
+    """Return entries of matrices, by indices whose axes before the last ``axes`` are a batch."""
+    if gram.dim() == 2:
+        return gram[rows, columns]
+    rows, columns = torch.broadcast_tensors(rows, columns)
+    batch = torch.broadcast_shapes(gram.shape[:-2], rows.shape[: rows.dim() - axes])
+    inner = rows.shape[rows.dim() - axes :]
+    of_batch = gram.expand(*batch, *gram.shape[-2:]).reshape(-1, *gram.shape[-2:])
+    flat = (index.expand(*batch, *inner).reshape(-1, *inner) for index in (rows, columns))
+    number = torch.arange(len(of_batch)).view(-1, *(1,) * axes)
+    return of_batch[(number, *flat)].view(*batch, *inner)
 
 
 def _identifier(name: str) -> str:
