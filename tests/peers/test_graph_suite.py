@@ -123,8 +123,8 @@ def test_to_hetero(relations: str, name: str):
     found = hetero(xs, edges)
     if "control" not in name:
         assert {each.shape for each in found.values()} == {(5, units(name))}
-        pytest.xfail("PyG joins the relations of a kind for MessagePassing layers alone, and returns "
-                     "one output per relation for others")  # fmt: skip
+        pytest.xfail("PyG joins the relations of a kind for MessagePassing layers alone; others "
+                     "return one output for each relation")  # fmt: skip
     assert {kind: each.shape for kind, each in found.items()} == dict.fromkeys(xs, (5, units(name)))
 
 
