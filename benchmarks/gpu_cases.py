@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from itertools import product
 from typing import Any, cast
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +19,7 @@ from representer.ops import OPS, Sample, gated_scan, use_backend
 from representer.ops.rkm_scan.samples import CELLS, tensors
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
-STEPWISE = "RKMLSTM, step by step"
+STEPWISE, ONE_PASS = "RKMLSTM, step by step", "gated_scan, one pass"
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,31 @@ class Scan(nn.Module):
         return self.run(self.u, self.log_f)
 
 
+class OnePass(nn.Module):
+    """A gated scan whose forward pass does not cut sequences into chunks."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what the layer returns."""
+        kernels = import_module("representer.ops.gated_scan.triton")
+        with patch.object(kernels, "chunk_steps", lambda time, batch, units: time):
+            return self.layer(x)
+
+
+def long_scan(dtype: torch.dtype) -> dict[str, Tensor]:
+    """Return operands of a gated scan whose sequences are cut into chunks."""
+    draw = torch.Generator().manual_seed(0)
+    u, f = torch.rand(2, 1100, 3, 40, generator=draw, dtype=torch.float64).to(dtype)
+    return {"u": u, "f": f, "c0": u[0].clone(), "lengths": torch.tensor([700, 0, 1100])}
+
+
 def large_samples(op: str) -> list[Sample]:
-    """Return samples of an op that are larger than its own, for kernels of many units."""
+    """Return samples of an op that are larger than its own, for kernels of many units or steps."""
+    if op == "gated_scan":
+        return [Sample("chunks", long_scan, {"reverse": True}, ("lengths",))]
     if op != "rkm_scan":
         return []
     cells = {"lstm": "input hold", "rkm_cifg": "input", "linear_kernel_gated": "input norm"}
@@ -145,6 +170,8 @@ def scan(size: tuple[int, int, int], device: str) -> Case:
 
         u_BdT, f_BdT = (x.permute(1, 2, 0).contiguous() for x in (u, log_f))
         made["accelerated-scan"] = Scan(lambda u, f: scan(f.exp().contiguous(), u), u_BdT, f_BdT)
+    if device == "cuda":
+        made[ONE_PASS] = OnePass(ours)
     made |= {"gated_scan, step by step": Stepwise(ours), "gated_scan": ours}
     layouts = {"fla chunk_hgrn": (1, 0, 2), "accelerated-scan": (2, 0, 1)}
     with torch.no_grad():

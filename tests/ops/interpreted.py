@@ -25,6 +25,7 @@ from .cases import arguments, call, define, gradients, make
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5, torch.float16: 1e-2}  # of the largest entry
 FEW = {"rkm_scan": 5, "kernel_activation": 4}  # samples of `make test`; of others, 3
 STATIONARY = ("lstm-hold", "rkm_cifg-lengths-reverse", "ran-5x3x4")
+CHUNKED = "full-7x2x3-reverse-ragged"  # a sample of `make test`
 SMALL = 0.2  # a single number may be a sum of many that happen to cancel
 
 
@@ -97,6 +98,12 @@ def kinds(op: Op, all_of_them: bool) -> Iterator[list[tuple[Sample, torch.dtype]
         return [(sample, dtypes[i % 2]) for i, sample in enumerate(samples, start)]
 
     yield cases()
+    if op.name == "gated_scan":  # chunks side by side, of which the last is shorter
+        from representer.ops.gated_scan import triton as scan
+
+        with patch.object(scan, "chunk_steps", lambda time, batch, units: 3):
+            chosen = [s for s in op.samples() if s.name == CHUNKED or all_of_them]
+            yield [(sample, torch.float32) for sample in chosen]
     if op.name == "kbrn_scan":  # several programs, and several parts of a batch
         from representer.ops.kbrn_scan import triton
         from representer.ops.kbrn_scan.samples import tensors as network_tensors
@@ -140,6 +147,22 @@ def wrong_descriptions() -> Iterator[str]:
             yield f"{units} units, {dtype}: {found}"
 
 
+def wrong_chunks() -> Iterator[str]:
+    """Yield shapes of gated scans whose sequences are not cut as expected."""
+    op, f = OPS["gated_scan"], torch.ones(())
+    for shape, expected in (
+        ((511, 1, 5), ""),
+        ((512, 1, 5), "in chunks of 32 steps, two passes"),
+        ((1024, 16, 128), "in chunks of 32 steps, two passes"),
+        ((1024, 127, 128), "in chunks of 205 steps, two passes"),
+        ((1024, 128, 128), ""),
+    ):
+        assert op.table is not None
+        p = op.table.operands(torch.empty(shape, device="meta"), f, f, None, False)
+        if (found := op.backends["triton"].describe(p)) != expected:
+            yield f"gated_scan {shape}: {found}"
+
+
 def run(all_of_them: bool) -> tuple[int, list[str]]:
     """Return the number of samples checked, and the failures."""
     checked, failures = 0, []
@@ -148,7 +171,7 @@ def run(all_of_them: bool) -> tuple[int, list[str]]:
             for sample, dtype in cases:
                 failures += check(op, sample, dtype)
                 checked += 1
-    return checked, [*failures, *wrong_descriptions()]
+    return checked, [*failures, *wrong_descriptions(), *wrong_chunks()]
 
 
 if __name__ == "__main__":

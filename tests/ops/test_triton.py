@@ -189,6 +189,23 @@ def test_learned_activations_on_a_gpu_match_the_definition_bit_for_bit_each_time
 
 
 @pytest.mark.gpu
+def test_chunks_of_a_scan_on_a_gpu_match_the_definition_bit_for_bit_each_time():
+    draw = torch.Generator().manual_seed(0)
+    u, f = torch.rand(2, 1100, 3, 40, generator=draw, dtype=torch.float64)
+    lengths = torch.tensor([700, 0, 1100])
+    exact = gated_scan(u, f, lengths=lengths, reverse=True)
+    placed = u.cuda().float(), f.cuda().float()
+    first, *others = (
+        gated_scan(*placed, lengths=lengths.cuda(), reverse=True, backend="triton")
+        for _ in range(20)
+    )
+    for result, wanted in zip(first, exact, strict=True):
+        assert (result.double().cpu() - wanted).abs().max() <= 1e-4 * wanted.abs().max()
+    for other in others:
+        assert all(map(torch.equal, other, first))
+
+
+@pytest.mark.gpu
 def test_a_captured_graph_replays_a_scan_on_new_inputs():
     u, f = torch.randn(50, 4, 70, device="cuda"), torch.rand(70, device="cuda")
     gated_scan(u, f, backend="triton")  # compiles the kernel

@@ -37,6 +37,26 @@ def place(lengths, time, units, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def place_chunk(lengths, time, part, batch, units, BLOCK: tl.constexpr):
+    """Return the place of this program in a scan whose sequences are cut into chunks.
+
+    A program computes some units of one chunk of ``part`` steps of one sequence.
+
+    Returns:
+        The places of its units in the first step of the chunk in ``(time, batch, units)`` and in
+        ``(chunks, batch, units)``; unit, steps of each and those of the row as in ``place``; and
+        the steps of the chunk.
+    """
+    row, unit, _, length = place(lengths, time, units, BLOCK)
+    chunk = tl.program_id(2).to(tl.int64)
+    begin = chunk * part
+    size = tl.minimum(time - begin, part).to(tl.int32)
+    length = tl.minimum(tl.maximum(length - begin, 0), size).to(tl.int32)
+    at, lane = (begin * batch + row) * units + unit, (chunk * batch + row) * units + unit
+    return at, lane, unit, tl.where(unit < units, length, 0), length, size
+
+
+@triton.jit
 def load_steps(
     x, first, length, steps, stride, REVERSE: tl.constexpr, CHUNK: tl.constexpr, ACC: tl.constexpr
 ):
