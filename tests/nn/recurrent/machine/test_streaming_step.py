@@ -7,16 +7,14 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from looped import looped
-from representer import nn, ops
-from representer.nn.recurrent.machine import streaming_step as module
+from representer import nn
 from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
-from representer.nn.recurrent.machine.streaming_step import streaming_step
 from representer.ops import core
 
-from ..layers import HIDDEN, INPUT, WITH_MEMORY, assert_states_equal, batch, build
+from ..fast_steps import assert_fast, general, quick, ready
+from ..layers import HIDDEN, INPUT, assert_states_equal, batch, build
 
 pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 QUICK = [  # cells whose plain filters the core multiplies
@@ -30,24 +28,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "norm": {"layer_norm": True},
     "deep and norm": {"num_layers": 2, "layer_norm": True},
 }
-Step = tuple[Tensor, nn.RecurrentState]
-
-
-def general(layer: RecurrentKernelMachine, x_t: Tensor, state: Any) -> Step:
-    """Run a step on the general path, by enabling gradients."""
-    with torch.enable_grad():
-        return layer.step(x_t, state)
-
-
-def quick(layer: RecurrentKernelMachine, x_t: Tensor, state: Any) -> Step | None:
-    with torch.no_grad():
-        return streaming_step(layer, x_t, state)
-
-
-def ready(name: str = "RKM-LSTM", size: int = 2, **options: Any):
-    """Return a layer, an input and a state that the fast path supports."""
-    layer, x = build(name, **options), batch(2, size)
-    return layer, x[1], layer.step(x[0])[1].detach()
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -69,9 +49,7 @@ def test_a_streaming_step_matches_the_general_path(name: str, options: str, size
 def test_biases_of_all_some_and_no_gates_are_added(name: str):
     for options in ({"bias": False}, {"forget_bias": 2.0}, {"bias": False, "forget_bias": 2.0}):
         layer, x, state = ready(name, **options)
-        found = quick(layer, x, state)
-        assert found is not None
-        torch.testing.assert_close(found[0], general(layer, x, state)[0])
+        assert_fast(layer, x, state)
 
 
 @pytest.mark.parametrize("isa", core.USABLE)
@@ -81,46 +59,7 @@ def test_any_size_on_any_instruction_set(isa: str, sizes: tuple[int, int]):
     x = torch.randn(3, sizes[0], dtype=torch.float64)
     state = layer.step(x)[1].detach()
     with core.instruction_set(isa):
-        found = quick(layer, x, state)
-    assert found is not None
-    torch.testing.assert_close(found[0], general(layer, x, state)[0])
-
-
-def test_streaming_uses_the_fast_path(monkeypatch: pytest.MonkeyPatch):
-    layer, x, state = ready()
-    taken: list[bool] = []
-    monkeypatch.setattr(
-        "representer.nn.recurrent.machine.kernel_machine.streaming_step",
-        lambda *given: taken.append(True) or streaming_step(*given),
-    )
-    with torch.no_grad():
-        output, _ = layer.step(x, state)
-    assert taken
-    torch.testing.assert_close(output, general(layer, x, state)[0])
-
-
-def test_a_step_uses_the_current_weights_after_training_replacing_or_loading():
-    layer, x, state = ready(forget_bias=1.0)
-    other = build("RKM-LSTM")
-
-    def is_up_to_date() -> None:
-        found = quick(layer, x, state)
-        assert found is not None
-        torch.testing.assert_close(found[0], general(layer, x, state)[0])
-
-    is_up_to_date()
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.mul_(1.5)
-    is_up_to_date()
-    layer.load_state_dict(other.state_dict(), assign=True)
-    is_up_to_date()
-    layer.weight_ih_l0 = torch.nn.Parameter(torch.randn(4 * HIDDEN, 3).double())
-    is_up_to_date()
-    layer.forget_bias = 0.0
-    is_up_to_date()
-    layer.bias_l0 = None
-    is_up_to_date()
+        assert_fast(layer, x, state)
 
 
 CHANGES: dict[str, Callable[[RecurrentKernelMachine], Any]] = {
@@ -185,72 +124,6 @@ def test_an_unsupported_state_uses_the_general_path(kind: str):
     layer, x, state = ready()
     assert quick(layer, x, state) is not None
     assert quick(layer, x, STATES[kind](state)) is None
-
-
-INPUTS: dict[str, Callable[[Tensor], Tensor]] = {
-    "unbatched": lambda x: x[0],
-    "of many sequences": lambda x: x.repeat(5, 1),
-    "of another dtype": lambda x: x.float(),
-    "in half precision": lambda x: x.half(),
-    "elsewhere": lambda x: x.to("meta"),
-    "of other features": lambda x: x[:, :2],
-    "of a subclass": lambda x: torch.nn.Parameter(x),
-}
-
-
-@pytest.mark.parametrize("kind", INPUTS)
-def test_an_unsupported_input_uses_the_general_path(kind: str):
-    layer, x, state = ready()
-    assert quick(layer, INPUTS[kind](x), state) is None
-
-
-def test_gradients_autocast_other_backends_and_transforms_use_the_general_path():
-    layer, x, state = ready()
-    assert streaming_step(layer, x, state) is None  # gradients are on
-    with torch.autocast("cpu", torch.bfloat16):
-        assert quick(layer, x, state) is None
-    with ops.use_backend("reference"):
-        assert quick(layer, x, state) is None
-    seen: list[Any] = []
-    torch.func.vmap(lambda x_t: seen.append(quick(layer, x_t, state)) or x_t)(x.expand(2, 2, INPUT))
-    assert seen == [None]
-
-
-def test_a_hook_on_the_layer_is_called_by_every_step():
-    layer, x, state = ready()
-    calls: list[int] = []
-    layer.register_forward_hook(lambda *_: calls.append(1))
-    with torch.no_grad():
-        layer.step(x, state)
-    assert calls == [1]
-
-
-@WITH_MEMORY
-def test_dropout_between_layers_is_applied(name: str):
-    layer, x, state = ready(name, num_layers=2, dropout=1.0, variational_dropout=1.0)
-    with torch.no_grad():
-        output, _ = layer.step(x, state)
-        torch.testing.assert_close(output, layer.step(torch.zeros_like(x), state)[0])
-
-
-def test_a_strided_input_is_supported():
-    layer, x, state = ready()
-    strided = torch.stack((x, x + 1), dim=-1)[..., 0]
-    found = quick(layer, strided, state)
-    assert found is not None
-    torch.testing.assert_close(found[0], general(layer, x, state)[0])
-
-
-def test_plans_are_freed_with_their_layers():
-    layer, x, state = ready()
-    quick(layer, x, state)
-    assert layer in module._STEPS
-    count = len(module._STEPS)
-    del layer
-    import gc
-
-    gc.collect()
-    assert len(module._STEPS) < count
 
 
 def test_the_hidden_size_of_the_state_is_that_of_the_layer():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -11,35 +10,15 @@ import torch
 from torch import Tensor
 
 from looped import looped
-from representer import nn, ops
-from representer.nn.recurrent.string import streaming_step as module
-from representer.nn.recurrent.string.streaming_step import string_streaming_step
+from representer import nn
 from representer.ops import core
 
+from ..fast_steps import assert_fast, general, quick
+from ..fast_steps import ready_string as ready
 from ..layers import assert_states_equal
-from ..string_layers import EVERY_STRING_LAYER, INPUT, build_string, string_batch
+from ..string_layers import EVERY_STRING_LAYER, INPUT
 
 pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
-
-
-def general(layer: nn.StringKernelRNN, x_t: Tensor, state: Any) -> tuple[Tensor, Any]:
-    """Run a step on the general path, by enabling gradients."""
-    with torch.enable_grad():
-        return layer.step(x_t, state)
-
-
-def quick(layer: nn.StringKernelRNN, x_t: Tensor, state: Any) -> tuple[Tensor, Any] | None:
-    with torch.no_grad():
-        return layer._fast_step(x_t, state)
-
-
-def ready(name: str = "state gate", size: int = 2, **options: Any):
-    """Return a layer, an input and a state that the fast path supports."""
-    layer, x = build_string(name, **options), string_batch(2, size)
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.normal_()  # biases too
-    return layer, x[1], layer.step(x[0])[1].detach()
 
 
 def moved(state: Any, dtype: torch.dtype) -> Any:
@@ -67,9 +46,7 @@ def test_a_streaming_step_matches_the_general_path(name: str, layers: int, size:
 @EVERY_STRING_LAYER
 def test_gates_without_biases_are_supported(name: str):
     layer, x, state = ready(name, bias=False)
-    found = quick(layer, x, state)
-    assert found is not None
-    torch.testing.assert_close(found[0], general(layer, x, state)[0])
+    assert_fast(layer, x, state)
 
 
 @pytest.mark.parametrize("isa", core.USABLE)
@@ -79,43 +56,7 @@ def test_any_size_on_any_instruction_set(isa: str, sizes: tuple[int, int]):
     x = torch.randn(3, sizes[0], dtype=torch.float64)
     state = layer.step(x)[1].detach()
     with core.instruction_set(isa):
-        found = quick(layer, x, state)
-    assert found is not None
-    torch.testing.assert_close(found[0], general(layer, x, state)[0])
-
-
-def test_streaming_uses_the_fast_path(monkeypatch: pytest.MonkeyPatch):
-    layer, x, state = ready()
-    taken: list[bool] = []
-    monkeypatch.setattr(
-        "representer.nn.recurrent.string.string_kernel_rnn.string_streaming_step",
-        lambda *given: taken.append(True) or module.string_streaming_step(*given),
-    )
-    with torch.no_grad():
-        output, _ = layer.step(x, state)
-    assert taken
-    torch.testing.assert_close(output, general(layer, x, state)[0])
-
-
-@pytest.mark.parametrize("name", ["state gate", "learned", "multiply"])
-def test_a_step_uses_the_current_weights_after_training_replacing_or_loading(name: str):
-    layer, x, state = ready(name)
-    other, *_ = ready(name)
-
-    def is_up_to_date() -> None:
-        found = quick(layer, x, state)
-        assert found is not None
-        torch.testing.assert_close(found[0], general(layer, x, state)[0])
-
-    is_up_to_date()
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.mul_(1.5)
-    is_up_to_date()
-    layer.load_state_dict(other.state_dict(), assign=True)
-    is_up_to_date()
-    layer.bias_l0 = None
-    is_up_to_date()
+        assert_fast(layer, x, state)
 
 
 def spoil(name: str, change: Callable[[Tensor], Tensor]) -> Callable[[nn.StringKernelRNN], Any]:
@@ -204,52 +145,3 @@ def test_a_string_kernel_state_is_rejected_by_other_cells():
     _, x, state = ready("multiply")
     cell = nn.RKMLSTM(INPUT, 4, dtype=torch.float64)
     assert quick(cell, x, state) is None  # type: ignore[arg-type]
-
-
-INPUTS: dict[str, Callable[[Tensor], Tensor]] = {
-    "unbatched": lambda x: x[0],
-    "of many sequences": lambda x: x.repeat(5, 1),
-    "of another dtype": lambda x: x.float(),
-    "elsewhere": lambda x: x.to("meta"),
-    "of other features": lambda x: x[:, :2],
-    "of a subclass": lambda x: torch.nn.Parameter(x),
-}
-
-
-@pytest.mark.parametrize("kind", INPUTS)
-def test_an_unsupported_input_uses_the_general_path(kind: str):
-    layer, x, state = ready()
-    assert quick(layer, INPUTS[kind](x), state) is None
-
-
-def test_gradients_autocast_and_other_backends_use_the_general_path():
-    layer, x, state = ready()
-    assert string_streaming_step(layer, x, state) is None  # gradients are on
-    with torch.autocast("cpu", torch.bfloat16):
-        assert quick(layer, x, state) is None
-    with ops.use_backend("reference"):
-        assert quick(layer, x, state) is None
-
-
-def test_dropout_is_applied():
-    layer, x, state = ready(num_layers=2, dropout=1.0, variational_dropout=1.0)
-    with torch.no_grad():
-        output, _ = layer.step(x, state)
-        torch.testing.assert_close(output, layer.step(torch.zeros_like(x), state)[0])
-
-
-def test_a_strided_input_is_supported():
-    layer, x, state = ready("highway")
-    found = quick(layer, torch.stack((x, x + 1), dim=-1)[..., 0], state)
-    assert found is not None
-    torch.testing.assert_close(found[0], general(layer, x, state)[0])
-
-
-def test_plans_are_freed_with_their_layers():
-    layer, x, state = ready()
-    quick(layer, x, state)
-    assert layer in module._STEPS
-    count = len(module._STEPS)
-    del layer
-    gc.collect()
-    assert len(module._STEPS) < count
