@@ -124,7 +124,7 @@ OF_THE_RUN = {
     "data", "out", "valid", "test", "test_fraction", "valid_fraction", "seed", "threads",
     "baselines", "resume", "demo", "preset", "time_limit", "device", "cuda_graph", "fsdp", "answer",
     "conformal", "warm_start", "kind", "task", "split", "folds", "test_subjects", "jobs", "level",
-    "min_length",
+    "min_length", "log_with",
 }  # fmt: skip
 READING = {"language": {"encoding"}, "signal": {"resample", "window_seconds", "standardize"}}
 

@@ -15,7 +15,7 @@ from representer.tasks.registry import TASKS
 from representer.tasks.task import Task
 
 TEST_FRACTION = 0.2  # a tenth of a small table is too little to tell models apart
-_SET_HERE = ("out", "resume", "answer", "conformal", "jobs", "folds", "test_subjects")
+_SET_HERE = ("out", "resume", "answer", "conformal", "jobs", "folds", "test_subjects", "log_with")
 
 
 class Compare:

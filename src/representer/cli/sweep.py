@@ -14,7 +14,7 @@ from representer.tasks.sweep_space import SPACE, searched
 from representer.tasks.task import Task
 
 SAMPLERS = ("tpe", "random")
-_SET_HERE = ("out", "resume", "answer", "conformal", "baselines", "fsdp")
+_SET_HERE = ("out", "resume", "answer", "conformal", "baselines", "fsdp", "log_with")
 
 
 class Sweep:

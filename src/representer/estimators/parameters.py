@@ -6,6 +6,7 @@ fields as options. Free of torch and numpy, since the command line reads its opt
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
@@ -13,7 +14,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from representer.devices import EXPECTED, is_device_name
-from representer.errors import ArgumentError
+from representer.errors import ArgumentError, MissingExtraError
 from representer.limits import LIMITS
 from representer.numbers import parse_number
 
@@ -21,6 +22,7 @@ AUTO = "auto"
 MONITORS = (AUTO, "accuracy", "loss")
 ANSWERS = ("both", "kernel", "network")
 PRECISIONS = ("no", "bf16", "fp16")
+TRACKERS = {"tensorboard": "tensorboard", "mlflow": "mlflow-skinny"}  # module and package
 DECAYS = ("learned", "input", "state")
 
 
@@ -76,6 +78,9 @@ class TrainingParameters:
     fsdp: bool = option(
         False, "divide weights, gradients and moments among the processes that torchrun started"
     )
+    log_with: str | None = option(
+        None, "log the metrics of the network with tensorboard or mlflow, too", metavar="NAME"
+    )
     verbose: int = option(1, "0: silent; 1: progress")
     callbacks: Sequence[Callable[[dict[str, Any]], Any]] | None = option(
         None, "functions of the metrics of each evaluation; training ends when one returns True"
@@ -104,6 +109,10 @@ class TrainingParameters:
         require(self, "time_limit", is_time, "a positive number of seconds, or None")
         require(self, "device", is_device_name(self.device), EXPECTED)
         require_choices(self, mixed_precision=PRECISIONS, monitor=MONITORS)
+        is_tracker = self.log_with is None or self.log_with in TRACKERS
+        require(self, "log_with", is_tracker, f"{' or '.join(TRACKERS)}, or None")
+        if self.log_with and importlib.util.find_spec(self.log_with) is None:
+            raise MissingExtraError("log_with", TRACKERS[self.log_with], "track")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     Kind = TypeVar("Kind", bound=Estimator)
 
 FORMAT = "representer estimator 1"
-_NOT_SAVED = ("callbacks", "warm_start", "verbose", "n_jobs", "device", "cuda_graph", "fsdp")
+_NOT_SAVED = (
+    "callbacks", "warm_start", "verbose", "n_jobs", "device", "cuda_graph", "fsdp", "log_with",
+)  # fmt: skip
 PLAIN = (str, int, float, bool)
 
 

@@ -22,7 +22,7 @@ from representer.training.settings import plain, require_same
 # Options that do not change the results, or that a comparison sets itself.
 WITHOUT_EFFECT = (
     "data", "valid", "test", "out", "resume", "demo", "answer", "conformal", "threads", "device",
-    "cuda_graph", "fsdp",
+    "cuda_graph", "fsdp", "log_with",
 )  # fmt: skip
 SETTINGS, RESULTS = "comparison.json", "results.jsonl"
 MODEL, BASELINES = "model", "baselines"

@@ -42,6 +42,8 @@ PACKAGES = (
     Package("torch_geometric", "torch_geometric", "graph", 30, "graph layers and kernels"),
     Package("rdkit", "rdkit", "graph", 110, "reading molecules"),
     Package("mne", "mne", "signals", 60, "reading recordings of the brain"),
+    Package("tensorboard", "tensorboard", "track", 55, "logging metrics to TensorBoard"),
+    Package("mlflow-skinny", "mlflow", "track", 40, "logging metrics to MLflow"),
     Package("optuna", "optuna", "sweep", 40, "searching options"),
     Package("onnx", "onnx", "onnx", 40, "writing ONNX"),
     Package("onnxscript", "onnxscript", "onnx", 10, "writing ONNX"),

@@ -22,7 +22,7 @@ from representer.training.trainer_config import TrainerConfig
 # A run may be resumed with other values of these; the trainer checks its own settings.
 WITHOUT_EFFECT_ON_TRAINING = (
     "data", "valid", "test", "out", "vectors", "baselines", "preset", "resume", "demo", "device",
-    "cuda_graph", "fsdp", "time_limit", "skip_invalid",
+    "cuda_graph", "fsdp", "time_limit", "skip_invalid", "log_with",
 )  # fmt: skip
 
 

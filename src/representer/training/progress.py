@@ -1,12 +1,14 @@
-"""Progress of a run: a bar on a terminal, and one line per evaluation."""
+"""Progress of a run: a bar on a terminal, one line per evaluation, and an experiment tracker."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
+from pathlib import Path
 from typing import Any
 
 from representer.printable import print_line
+from representer.training.trackers import Tracker
 
 
 class Progress:
@@ -16,10 +18,16 @@ class Progress:
     pipes and files receive them; after a broken pipe (``| head``) the run continues without them.
 
     Args:
+        log_with: Name of an experiment tracker, see `Tracker`; None for none.
+        folder: The run folder.
         is_shown: False shows nothing.
     """
 
-    def __init__(self, *, is_shown: bool = True) -> None:
+    def __init__(
+        self, log_with: str | None = None, folder: Path = Path(), is_shown: bool = True
+    ) -> None:
+        self._log_with, self._folder = log_with, folder
+        self._tracker: Tracker | None = None
         self._is_shown = is_shown
         self._bar: Any = None
         self._has_terminal = False
@@ -35,7 +43,7 @@ class Progress:
             done: Completed steps of the epoch.
             total: Steps of the epoch.
         """
-        self.close()
+        self._close_bar()
         if self._has_terminal:
             from tqdm import tqdm
 
@@ -49,7 +57,11 @@ class Progress:
             self._bar.update()
 
     def line(self, row: dict[str, Any]) -> None:
-        """Print a row of metrics as one line."""
+        """Print a row of metrics as one line, and log it."""
+        if self._log_with and self._tracker is None:
+            self._tracker = Tracker(self._log_with, self._folder)
+        if self._tracker is not None:
+            self._tracker.log(row)
         if not self._is_shown:
             return
         text = "  ".join(f"{name} {_short(value)}" for name, value in row.items())
@@ -60,7 +72,13 @@ class Progress:
                 print_line(text, sys.stdout)
 
     def close(self) -> None:
-        """Remove the bar."""
+        """Remove the bar, and end the logging."""
+        self._close_bar()
+        if self._tracker is not None:
+            self._tracker.close()
+            self._tracker = None
+
+    def _close_bar(self) -> None:
         if self._bar is not None:
             self._bar.close()
             self._bar = None

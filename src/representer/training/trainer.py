@@ -79,7 +79,7 @@ class Trainer:
             require_agreement(is_main, is_writer=run.is_writer)
         self._report = run.report if is_main else lambda line: None
         report_device(accelerator.device, self._report)
-        self._progress = Progress(is_shown=config.show_progress and is_main)
+        self._progress = Progress(config.log_with, run.path, config.show_progress and is_main)
         self._callbacks, self._is_stopped = callbacks, False
         self._state = TrainingState()
         self._saved_position: tuple[int, ...] | None = None

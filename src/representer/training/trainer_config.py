@@ -18,7 +18,7 @@ _OPTIONS_WITHOUT_EFFECT_ON_TRAINING = (
     "threads",
 )
 _OPTIONS_WITHOUT_EFFECT_ON_TRAINING += (
-    "device", "cuda_graph", "fsdp", "show_progress", "save_every_epochs", "time_limit",
+    "device", "cuda_graph", "fsdp", "show_progress", "save_every_epochs", "time_limit", "log_with",
 )  # fmt: skip
 
 
@@ -55,6 +55,7 @@ class TrainerConfig:
         mixed_precision: As in Accelerate.
         cuda_graph: Replay loss and gradients from CUDA graphs, see `CapturedLosses`.
         fsdp: Divide weights, gradients and moments among the processes, see `sharding`.
+        log_with: Experiment tracker that gets the metrics, too, see `Tracker`.
         show_progress: Show the progress bar and the metrics.
 
     Raises:
@@ -87,6 +88,7 @@ class TrainerConfig:
     mixed_precision: Literal["no", "bf16", "fp16"] = "no"
     cuda_graph: bool = False
     fsdp: bool = False
+    log_with: str | None = None
     show_progress: bool = True
 
     def __post_init__(self) -> None:
