@@ -153,3 +153,27 @@ def test_activation_checkpointing_gives_the_same_weights(layer, tmp_path):
     (plain, few), (checkpointed, many) = trained
     assert many == 2 * few  # each forward pass runs again in the backward pass
     torch.testing.assert_close(checkpointed, plain)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_pretrained_model_is_made_on_the_meta_device_and_filled_from_its_file(layer, tmp_path):
+    from transformers import PretrainedConfig, PreTrainedModel
+
+    class Model(PreTrainedModel):
+        config_class = PretrainedConfig
+
+        def __init__(self, config: PretrainedConfig) -> None:
+            super().__init__(config)
+            self.layer = LAYERS[layer]()
+            self.activation = nn.KernelActivation(4)
+            self.post_init()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.activation(self.layer(x)[0])
+
+    model, x = Model(PretrainedConfig()), torch.stack([row["x"] for row in rows()])
+    model(x)  # KBRN counts its batches
+    model.eval().save_pretrained(tmp_path)
+    loaded = Model.from_pretrained(tmp_path)
+    assert not loaded.training
+    torch.testing.assert_close(loaded(x), model(x), rtol=0, atol=0)

@@ -15,7 +15,9 @@ from ..layers import HIDDEN, batch, build
 
 def test_fixed_gates_are_the_given_pair_and_not_parameters():
     gates = StaticGates((0.25, 2.0), 3, dtype=torch.float64)
-    assert gates().tolist() == [[0.25] * 3, [2.0] * 3]
+    like = torch.zeros(1, dtype=torch.float64)
+    assert gates(like).tolist() == [[0.25] * 3, [2.0] * 3]
+    assert gates(like).dtype == torch.float64
     assert list(gates.parameters()) == []
     assert gates.state_dict() == {}
 
@@ -23,7 +25,10 @@ def test_fixed_gates_are_the_given_pair_and_not_parameters():
 def test_learned_gates_start_from_the_pair_and_have_one_input_gate_for_all_units():
     gates = StaticGates((0.25, 0.75), 3, learned=True, dtype=torch.float64)
     gates.reset_parameters()
-    torch.testing.assert_close(gates(), torch.tensor([[0.25] * 3, [0.75] * 3], dtype=torch.float64))
+    like = torch.zeros(1)
+    torch.testing.assert_close(
+        gates(like), torch.tensor([[0.25] * 3, [0.75] * 3], dtype=torch.float64)
+    )
     assert {name: p.shape for name, p in gates.named_parameters()} == {
         "input_logit": (1,),
         "forget_logit": (3,),
@@ -60,11 +65,11 @@ def test_static_gates_returns_the_values_or_none_where_gates_are_dynamic():
         assert (shown[0] == 1).all()
 
 
-def test_reset_restores_the_gates_of_a_layer_created_on_the_meta_device():
-    gates = StaticGates((0.25, 0.75), 3, device="meta").to_empty(device="cpu")
-    gates.values.fill_(float("nan"))
-    gates.reset_parameters()
-    assert gates().tolist() == [[0.25] * 3, [0.75] * 3]
+@pytest.mark.parametrize("name", ["Linear Kernel", "Gated CNN", "CNN"])
+def test_fixed_gates_do_not_depend_on_memory_that_another_library_leaves_empty(name):
+    """Transformers replaces buffers that are not in the state dict by empty ones."""
+    layer = build(name)
+    assert {name for name, _ in layer.named_buffers()} <= set(layer.state_dict())
 
 
 @pytest.mark.parametrize(

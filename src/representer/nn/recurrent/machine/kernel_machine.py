@@ -19,7 +19,7 @@ from representer.nn.recurrent.machine.direction import CellDirection
 from representer.nn.recurrent.machine.divergence import warn_of_divergence
 from representer.nn.recurrent.machine.filters import FilterBank
 from representer.nn.recurrent.machine.initial import CellWeights, draw_cell, has_unit_start
-from representer.nn.recurrent.machine.static_gates import StaticGates, fill_fixed_gates
+from representer.nn.recurrent.machine.static_gates import StaticGates
 from representer.nn.recurrent.machine.streaming_step import streaming_step
 from representer.nn.recurrent.machine.wavelet_filters import WaveletFilters, Wavelets
 from representer.nn.recurrent.options import (
@@ -151,7 +151,6 @@ class RecurrentKernelMachine(HasKernel["RecurrentKernel"], SequenceLayer):
         for k in range(len(self.suffixes)):
             self._add_direction(k, {"device": o.device, "dtype": o.dtype})
             self._reset_direction(k)
-        self.register_load_state_dict_post_hook(fill_fixed_gates)
 
     @property
     def banks(self) -> tuple[FilterBank, ...]:
@@ -196,7 +195,7 @@ class RecurrentKernelMachine(HasKernel["RecurrentKernel"], SequenceLayer):
     def static_gates(self, layer: int = 0, reverse: bool = False) -> Tensor | None:
         """Return σ_i² and σ_f² of each unit ``(2, H)``, or None if the gates are dynamic."""
         static = self._own("static_gates", self.index(layer, reverse))
-        return None if static is None else static().detach()
+        return None if static is None else static(self._like()).detach()
 
     def cell_norm(self, layer: int = 0, reverse: bool = False) -> nn.LayerNorm | None:
         """Return the layer norm on the cell, or None if there is none."""
@@ -269,7 +268,7 @@ class RecurrentKernelMachine(HasKernel["RecurrentKernel"], SequenceLayer):
             self.cell, bank, self._filters(k) if bank.filters == "dense" else (),
             self._own("wavelets", k), weight, self.full_bias(k),
             None if norm is None else torch.stack((norm.weight, norm.bias)),
-            None if static is None else static(),
+            None if static is None else static(self._like()),
             self.psi, self.zoneout, self.training, self.recompute_gates,
         )  # fmt: skip
 

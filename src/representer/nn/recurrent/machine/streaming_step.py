@@ -6,12 +6,14 @@ the general path. All arguments are checked here, since the core accesses raw me
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
+from representer.nn.recurrent.machine.static_gates import StaticGates
 from representer.nn.recurrent.states import RecurrentState
 from representer.ops.rkm_scan import step as core_step
 
@@ -63,10 +65,23 @@ def _operands(layer: RecurrentKernelMachine, k: int) -> core_step.Operands | Non
     norm, static = (
         cast(Any, layer._modules[name + suffix]) for name in ("cell_norm", "static_gates")
     )
+    input_weight = getattr(layer, "weight_ih" + suffix)
     return core_step.Operands(
-        getattr(layer, "weight_ih" + suffix),
+        input_weight,
         bias,
         getattr(layer, "weight_hh" + suffix),
-        None if static is None else static().contiguous(),
+        None if static is None else _gates(static, input_weight),
         None if norm is None else torch.stack((norm.weight, norm.bias)),
     )
+
+
+def _gates(static: StaticGates, like: Tensor) -> Tensor:
+    if static.is_learned:
+        return static(like)
+    return _fixed(static.start, static.hidden_size, like.dtype)
+
+
+@lru_cache(maxsize=64)
+def _fixed(start: tuple[float, float], units: int, dtype: torch.dtype) -> Tensor:
+    """Return fixed gates on the CPU; making them takes as long as a third of a step."""
+    return torch.tensor(start, dtype=dtype)[:, None].repeat(1, units)
