@@ -8,7 +8,6 @@ from representer.errors import KindError, ShapeError
 from representer.kernels import StringKernel
 
 k = StringKernel(order=2, base="delta")
-SAME = np.array([[1.5, 1.5], [1.5, 1.5]])
 
 
 @pytest.mark.parametrize(
