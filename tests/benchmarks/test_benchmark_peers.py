@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 FILE = "tests/peers/test_torch_modules.py"
+MODULE = "tests.peers.test_torch_modules"
 REPORT = f"""<testsuites><testsuite>
-<testcase file="{FILE}" name="a[LSTM]" time="1.5"/>
-<testcase file="{FILE}" name="a[KBRN]" time="0.5">{{child}}</testcase>
-<testcase file="{FILE}" name="a[control nn.LSTM]" time="1"/>
-<testcase file="{FILE}" name="a[control nn.GRU]" time="1">
+<testcase classname="{MODULE}.TestA" file="site-packages/base.py" name="a[LSTM]" time="1.5"/>
+<testcase classname="{MODULE}" name="a[KBRN]" time="0.5">{{child}}</testcase>
+<testcase classname="{MODULE}" name="a[control nn.LSTM]" time="1"/>
+<testcase classname="{MODULE}" name="a[control nn.GRU]" time="1">
 <skipped type="pytest.xfail" message="no | hook"/></testcase>
 </testsuite></testsuites>"""
 OUTCOMES = {

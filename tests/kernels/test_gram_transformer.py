@@ -1,3 +1,5 @@
+"""Kernels as transformers of scikit-learn, with its checks of estimators."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -41,7 +41,7 @@ class TestLearned(RowNumbers, unittest.TestCase):
         return GPyTorchKernel(kernels, TEXTS, LEARN, **options)
 
 
-class TestRBFKernel(BaseKernelTestCase, unittest.TestCase):
+class TestControlRBF(BaseKernelTestCase, unittest.TestCase):
     def create_kernel_no_ard(self, **options):
         return RBFKernel(**options)
 
