@@ -19,7 +19,7 @@ import torch
 
 _SET_BY_LIBRARIES = {  # by pytest, and by others when they are first imported or used
     "PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR", "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK",
-    "RDBASE", "PYTORCH_NVML_BASED_CUDA_CHECK",
+    "RDBASE", "PYTORCH_NVML_BASED_CUDA_CHECK", "_MLFLOW_TELEMETRY_SESSION_ID",
 }  # fmt: skip
 _SMALLEST = 5e-324  # becomes 0 where the processor flushes denormals
 
