@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from local_hub import COMMIT, put_into_cache, record_uploads
-from report.made_up_run import write_made_up_run
+from made_up_run import write_made_up_run
 from representer import hub
 from representer.errors import ArgumentError, DataError
 from representer.estimators import TextClassifier, saving

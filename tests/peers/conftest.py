@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 
 import pytest
+
+collect_ignore = [] if find_spec("skorch") else ["test_skorch_suite.py"]  # inherits its tests
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from report.made_up_run import write_made_up_run
+from made_up_run import write_made_up_run
 from representer.report.model_card import model_card
 
 DESCRIBED = {
