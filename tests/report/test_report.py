@@ -8,8 +8,8 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from made_up_run import NAMES, write_made_up_run
 
+from made_up_run import NAMES, write_made_up_run
 from representer.errors import DataError
 from representer.report import canvas, signal_figures, write_report
 from representer.report import page as page_module
