@@ -58,8 +58,10 @@ class Sweep:
             ArgumentError: The trials in the folder have other options or data.
             DataError: The data cannot be used.
         """
-        import optuna
-        from optuna.storages.journal import JournalFileBackend
+        import optuna  # pyright: ignore[reportMissingImports]
+        from optuna.storages.journal import (  # pyright: ignore[reportMissingImports]
+            JournalFileBackend,
+        )
 
         sources = self.flow.sources(self.config)
         parts = [
