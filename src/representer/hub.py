@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -87,8 +86,10 @@ def from_pretrained(
         CheckpointError: The weights are damaged.
         MissingExtraError: huggingface_hub is not installed, and `name` is no folder.
     """
-    options: Mapping[str, Any] = {"revision": revision, "token": token, "cache_dir": cache_dir}
-    with local_folder(name, _FILES, {**options, "local_files_only": local_files_only}) as folder:
+    with local_folder(
+        name, _FILES, revision=revision, token=token, cache_dir=cache_dir,
+        local_files_only=local_files_only,
+    ) as folder:  # fmt: skip
         return saving.load(folder, device=device)
 
 

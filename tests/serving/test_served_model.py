@@ -11,7 +11,12 @@ import numpy as np
 import pytest
 
 from representer.errors import DataError, KindError
-from representer.estimators import GraphClassifier, MoleculeRegressor, SignalClassifier
+from representer.estimators import (
+    GraphClassifier,
+    MoleculeRegressor,
+    SignalClassifier,
+    saving,
+)
 from representer.serving import ServedModel
 
 QUIET: dict[str, Any] = {
@@ -93,3 +98,32 @@ def test_a_stream_of_strides_equals_the_whole_window(tmp_path: Path, standardize
     assert [*entry["probabilities"].values()] == pytest.approx(expected, abs=1e-5)
     with pytest.raises(DataError, match="numbers"):
         step("samples")
+
+
+def test_the_windows_of_a_request_are_standardized_as_those_of_one_subject(tmp_path: Path) -> None:
+    X, scale = windows(), 50.0
+    of_subject = (X - X.mean((0, 2), keepdims=True)) / X.std((0, 2), keepdims=True)
+    estimator = SignalClassifier(sampling_rate=100, standardize="none", **QUIET)
+    estimator.fit(of_subject, ["slow", "fast"] * 10)
+    saving.save(estimator, tmp_path / "run", reading={"is_standardized_by_subject": True})
+    model = ServedModel(tmp_path / "run", device="cpu")
+    found = [entry["probabilities"]["slow"] for entry in answer(model, (scale * X).tolist())]
+    assert found == pytest.approx(estimator.predict_proba(of_subject)[:, 1], abs=1e-5)
+    with pytest.raises(KindError, match="--standardize training"):
+        model.stream()
+
+
+def test_explanations_of_every_kind_are_plain_json(tmp_path: Path, language_run: Path) -> None:
+    graphs = [nx.cycle_graph(n) if n % 2 else nx.path_graph(n) for n in range(4, 34)]
+    of_graphs = GraphClassifier(**QUIET).fit(graphs, ["ring", "chain"] * 15)
+    signals = SignalClassifier(sampling_rate=100, **QUIET).fit(windows(), ["a", "b"] * 10)
+    cases = [
+        (served(of_graphs, tmp_path / "graphs"), graphs[:1]),
+        (served(signals, tmp_path / "signals"), list(windows(1))),
+        (ServedModel(language_run, device="cpu"), ["the dog"]),
+    ]
+    for model, objects in cases:
+        (entry,) = model.explain(objects, 3)
+        assert json.loads(json.dumps(entry)) == entry
+        total = entry["constant"] + sum(one["contribution"] for one in entry["contributions"])
+        assert total + entry["others"]["contribution"] == pytest.approx(entry["score"], abs=1e-5)

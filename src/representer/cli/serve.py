@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from representer.cli.run_options import add_device
-from representer.errors import ArgumentError, MissingExtraError
+from representer.errors import ArgumentError
 from representer.printable import say
+from representer.tasks.packages import require
 
 SUMMARY = "Serve the predictions of a trained model over HTTP, on this machine by default."
 _TOKEN, _SHORTEST = "REPRESENTER_TOKEN", 16  # a variable; characters
@@ -45,13 +46,12 @@ def add_arguments(parser: Any) -> None:
 
 def run(arguments: Any) -> None:
     """Load the model and answer until the process is stopped; requests in progress are finished."""
-    try:
-        import torch
-        import uvicorn
+    require("serve", "fastapi", "uvicorn", "prometheus-client")
+    import torch
+    import uvicorn
 
-        from representer.serving import Limits, ServedModel, create_app
-    except ImportError as error:
-        raise MissingExtraError("representer serve", str(error.name), "serve") from error
+    from representer.serving import Limits, ServedModel, create_app
+
     token = _token(arguments.token_file)
     if token is None and not _is_loopback(arguments.host):
         expected = "127.0.0.1, ::1 or localhost where there is no token"

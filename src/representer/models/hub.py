@@ -100,9 +100,10 @@ class HubModel(nn.Module):
             CheckpointError: The weights are not those of this model.
             MissingExtraError: huggingface_hub is not installed, and `name` is no folder.
         """
-        options = {"revision": revision, "token": token, "cache_dir": cache_dir}
-        options["local_files_only"] = local_files_only
-        with local_folder(name, [CONFIG, WEIGHTS, MANIFEST], options) as folder:
+        with local_folder(
+            name, [CONFIG, WEIGHTS, MANIFEST], revision=revision, token=token,
+            cache_dir=cache_dir, local_files_only=local_files_only,
+        ) as folder:  # fmt: skip
             files = RunFiles(folder)
             config = files.read(CONFIG, get_type_hints(cls.__init__)["config"])
             return files.load_model(lambda: cls(config), CONFIG)
@@ -132,7 +133,7 @@ class HubModel(nn.Module):
 
 
 @contextmanager
-def local_folder(name: str | Path, files: list[str], options: dict[str, Any]) -> Iterator[Path]:
+def local_folder(name: str | Path, files: list[str], **options: Any) -> Iterator[Path]:
     """Yield a folder, or a copy of files of a repository of the Hub.
 
     The cache of the Hub holds links, which are not followed when a run is read.

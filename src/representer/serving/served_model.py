@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -102,17 +101,14 @@ class ServedModel:
         """
         if isinstance(self.estimator, LanguageModel):
             found = self.estimator.explain(objects, top)
-            entries = [
+            return [
                 one.entry("text", row, one.prediction) for row, one in enumerate(found, start=1)
             ]
-        else:
-            predictions = predictions_of(self.estimator, objects)
-            numbers = range(1, len(objects) + 1)
-            noun = self.estimator._noun
-            entries = explanations_of(
-                self.estimator, objects, predictions, numbers, noun, top, self.targets
-            )
-        return [json.loads(json.dumps(entry, default=_plain)) for entry in entries]
+        predictions, numbers = predictions_of(self.estimator, objects), range(1, len(objects) + 1)
+        noun = self.estimator._noun
+        return explanations_of(
+            self.estimator, objects, predictions, numbers, noun, top, self.targets
+        )
 
     def stream(self) -> Callable[[Any], Json]:
         """Return a function from the next part of a sequence to an answer, which holds the state.
@@ -205,7 +201,3 @@ def _entries(own: Predictions, names: Sequence[str]) -> list[Json]:
                 entry["prediction_set"] = [names[k] for k in np.flatnonzero(own.sets[row]).tolist()]
         entries.append(entry)
     return entries
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else str(value)

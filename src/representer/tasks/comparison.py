@@ -18,11 +18,11 @@ from representer.printable import say
 from representer.storage import atomic
 from representer.storage.lock import LOCK, lock
 from representer.training.settings import plain, require_same
+from representer.training.trainer_config import EXECUTION
 
 # Options that do not change the results, or that a comparison sets itself.
 WITHOUT_EFFECT = (
-    "data", "valid", "test", "out", "resume", "demo", "answer", "conformal", "threads", "device",
-    "cuda_graph", "fsdp", "log_with",
+    *EXECUTION, "data", "valid", "test", "out", "resume", "demo", "answer", "conformal", "threads",
 )  # fmt: skip
 SETTINGS, RESULTS = "comparison.json", "results.jsonl"
 MODEL, BASELINES = "model", "baselines"

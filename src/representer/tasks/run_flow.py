@@ -17,12 +17,12 @@ from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder
 from representer.tasks.options import command_of, determining
 from representer.training.settings import plain, require_same
-from representer.training.trainer_config import TrainerConfig
+from representer.training.trainer_config import EXECUTION, TrainerConfig
 
 # A run may be resumed with other values of these; the trainer checks its own settings.
 WITHOUT_EFFECT_ON_TRAINING = (
-    "data", "valid", "test", "out", "vectors", "baselines", "preset", "resume", "demo", "device",
-    "cuda_graph", "fsdp", "time_limit", "skip_invalid", "log_with",
+    *EXECUTION, "data", "valid", "test", "out", "vectors", "baselines", "preset", "resume", "demo",
+    "time_limit", "skip_invalid",
 )  # fmt: skip
 
 

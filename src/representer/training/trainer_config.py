@@ -11,14 +11,10 @@ from representer.errors import ArgumentError
 from representer.limits import LIMITS
 
 # These change no result, except for the bits that `fingerprint` tracks.
-_OPTIONS_WITHOUT_EFFECT_ON_TRAINING = (
-    "checkpoint_every_steps",
-    "checkpoint_every_seconds",
-    "keep_checkpoints",
-    "threads",
-)
-_OPTIONS_WITHOUT_EFFECT_ON_TRAINING += (
-    "device", "cuda_graph", "fsdp", "show_progress", "save_every_epochs", "time_limit", "log_with",
+EXECUTION = ("device", "cuda_graph", "fsdp", "log_with")
+_WITHOUT_EFFECT = (
+    *EXECUTION, "checkpoint_every_steps", "checkpoint_every_seconds", "keep_checkpoints", "threads",
+    "show_progress", "save_every_epochs", "time_limit",
 )  # fmt: skip
 
 
@@ -123,11 +119,7 @@ class TrainerConfig:
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that a resumed run must not change."""
-        return {
-            name: value
-            for name, value in asdict(self).items()
-            if name not in _OPTIONS_WITHOUT_EFFECT_ON_TRAINING
-        }
+        return {name: value for name, value in asdict(self).items() if name not in _WITHOUT_EFFECT}
 
 
 def _require(name: str, is_fine: bool, got: object, expected: str) -> None:
