@@ -6,11 +6,12 @@
 # make test-gpu   the tests that need a CUDA device
 # make check   style, types, layering, spelling
 # make peers   suites of other libraries and adapters to them, and docs/results/peers.md
+# make campaign  faults of every kind, at full length, and docs/results/reliability.md (an hour; starts again where it was)
 # make bench   measured speeds, written to docs/results/
 # make wheel   a wheel in dist/ that installs without a compiler, tested in an environment of its own
 # make sanitize   ops and single steps on a core built to notice wrong addresses and undefined behavior
 # make docs    the documentation, in site/
-.PHONY: setup triton demo test fast test-all test-gpu peers check types style format bench wheel sanitize docs clean
+.PHONY: setup triton demo test fast test-all test-gpu peers campaign check types style format bench wheel sanitize docs clean
 .DEFAULT_GOAL := setup
 
 # many tests start processes of their own: compile each module once, whatever the environment says
@@ -93,6 +94,9 @@ style: $(READY)
 format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+campaign: $(READY)
+	$(BIN)/python benchmarks/campaign.py --out docs/results/reliability.md
 
 bench: $(READY)
 	$(BIN)/python benchmarks/cells.py --out docs/results/cpu.md

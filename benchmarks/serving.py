@@ -11,16 +11,20 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import re
+import secrets
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import numpy as np
 
@@ -36,6 +40,7 @@ Requests have one line each. At the fixed rate, a latency counts from the time a
 was due. The peer is a network of `torch.nn` of the same size behind FastAPI, called once per
 request; it has no kernel machine and no limits."""
 CLIENTS, WARM = 16, 200
+TOKEN, SHOWN = "REPRESENTER_TOKEN", 120  # a variable; characters of an answer
 
 
 @dataclass
@@ -73,6 +78,7 @@ def main() -> None:
             "--device",
             "cpu",
         ]
+        strangers = answers_to_strangers(serve)
         peer = [sys.executable, str(Path(__file__).parent / "serving_peer.py"), run, "8765"]
         with started(serve) as (process, port):
             steady = asyncio.run(at_rate(port, texts, chosen.rate, chosen.seconds, process))
@@ -80,7 +86,7 @@ def main() -> None:
         with started(peer) as (process, port):
             base = asyncio.run(at_rate(port, texts, chosen.rate, min(chosen.seconds, 60), process))
             theirs = asyncio.run(at_full_load(port, texts, chosen.full))
-    publish(page(chosen, steady, ours, base, theirs, (before, load())), chosen.out)
+    publish(page(chosen, steady, ours, base, theirs, strangers, (before, load())), chosen.out)
 
 
 def trained(folder: Path) -> tuple[str, list[str]]:
@@ -92,16 +98,18 @@ def trained(folder: Path) -> tuple[str, list[str]]:
 
 
 @contextmanager
-def started(command: Sequence[str]) -> Iterator[tuple[subprocess.Popen[str], int]]:
+def started(
+    command: Sequence[str], environment: Mapping[str, str] | None = None
+) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """Start a server that prints its address; yield its process and port."""
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stderr is not None
         found = None
         while found is None:
             line = process.stderr.readline()
             if not line:
                 raise SystemExit(f"{' '.join(command)} has ended")
-            found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
+            found = re.search(r"http://[0-9.]+:(\d+)", line)
         try:
             while not accepts(int(found[1])):
                 time.sleep(0.1)
@@ -117,6 +125,32 @@ def accepts(port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def answers_to_strangers(serve: Sequence[str]) -> list[list[str]]:
+    """Return what a server says that other machines can reach, without and with its token."""
+    everywhere, token = [*serve, "--host", "0.0.0.0"], secrets.token_urlsafe()
+    bare = {k: v for k, v in os.environ.items() if k != TOKEN}
+    refused = subprocess.run(everywhere, capture_output=True, text=True, check=False, env=bare)
+    rows = [["start without a token", f"exit {refused.returncode}", refused.stderr.strip()]]
+    with started(everywhere, {**bare, TOKEN: token}) as (_, port):
+        for what, given in (("no token", ""), ("another token", "x" * 43), ("the token", token)):
+            for path in ("/predict", "/metrics", "/health"):
+                rows.append([f"{path}, {what}", *answer(port, path, given)])
+    return rows
+
+
+def answer(port: int, path: str, token: str) -> tuple[str, str]:
+    """Return the status and the beginning of the answer to one request."""
+    body = json.dumps({"inputs": ["x = 1"]}).encode() if path == "/predict" else None
+    heads = {"Authorization": f"Bearer {token}"} if token else {}
+    url = f"http://127.0.0.1:{port}{path}"
+    asked = Request(url, body, {**heads, "Content-Type": "application/json"})
+    try:
+        with urlopen(asked, timeout=30) as found:
+            return str(found.status), f"{len(found.read())} bytes"
+    except HTTPError as error:
+        return str(error.code), error.read().decode()[:SHOWN]
 
 
 async def at_rate(
@@ -217,7 +251,7 @@ def resident(pid: int) -> int:
 
 def page(
     chosen: argparse.Namespace, steady: Load, ours: Load, base: Load, theirs: Load,
-    machine_load: tuple[str, str],
+    strangers: list[list[str]], machine_load: tuple[str, str],
 ) -> str:  # fmt: skip
     """Return the page in Markdown."""
     heads = ["", "seconds", "requests", "errors", "p50, ms", "p99, ms", "largest, ms"]
@@ -239,6 +273,8 @@ def page(
         f"end, {max(mebibytes)} MiB at most.",
         f"## As many requests as {CLIENTS} clients can send",
         table(["", "requests a second", "errors", "p50, ms", "p99, ms"], full),
+        "## A server that other machines can reach",
+        table(["request", "status", "answer"], strangers),
     ]  # fmt: skip
     return "\n\n".join(parts) + "\n"
 

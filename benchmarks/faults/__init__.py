@@ -1,0 +1,52 @@
+"""Suites of the fault campaign: each yields cases that pass or say what broke.
+
+A suite is a module of this folder with a constant ``SUITE``; `campaign.py` finds it by itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+
+class Unavailable(Exception):
+    """A case that this machine cannot run; the message says why."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One fault, and what must hold after it.
+
+    Args:
+        group: The row of the table that counts it, for example a command, ``"fit text"``.
+        name: Unique within the suite, and the same in every run with this seed.
+        run: Raises ``AssertionError`` with what broke, or ``Unavailable``.
+    """
+
+    group: str
+    name: str
+    run: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Cases of one kind.
+
+    Args:
+        title: What was done and what must hold, in one sentence without a period.
+        cases: Takes the seed, and the share of the full number of cases in (0, 1].
+        setup: Called once before the first case that runs; for runs and files that cases share.
+    """
+
+    title: str
+    cases: Callable[[int, float], Iterator[Case]]
+    setup: Callable[[], None] = lambda: None
+
+
+def suites() -> dict[str, Suite]:
+    """Return the suites by name of module."""
+    names = sorted(info.name for info in pkgutil.iter_modules(__path__))
+    modules = {name: importlib.import_module(f"{__name__}.{name}") for name in names}
+    return {name: module.SUITE for name, module in modules.items() if hasattr(module, "SUITE")}

@@ -1,0 +1,64 @@
+"""The driver of the fault campaign, with cases that pass, fail, are not available, and end it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+def test_each_case_has_one_outcome_and_a_second_start_tries_none_again(
+    bench, tmp_path: Path
+) -> None:
+    campaign, faults = bench("campaign"), bench("faults")
+    tries: list[str] = []
+
+    def broken() -> None:
+        raise AssertionError("a row | was lost")
+
+    def unavailable() -> None:
+        raise faults.Unavailable("needs strace")
+
+    def case(name: str, end) -> object:
+        def run() -> None:
+            tries.append(name)
+            end()
+
+        return faults.Case("fit text", name, run)
+
+    ends = {"good": lambda: None, "bad": broken, "absent": unavailable}
+
+    def cases(seed: int, share: float):
+        return (case(name, end) for name, end in ends.items())
+
+    suite = faults.Suite("all must hold", cases)
+    rows = tmp_path / "made-up.jsonl"
+    campaign.write(rows, {"group": "fit text", "case": "good", "outcome": "started", "seconds": 0})
+    with rows.open("a") as file:
+        file.write('{"group": "fit te\n')  # cut off by a kill
+    campaign.run(suite, rows, 0, 1.0)
+    campaign.run(suite, rows, 0, 1.0)
+    assert tries == ["good", "bad", "absent"]
+    campaign.run(suite, rows, 0, 1.0, "bad")
+    assert tries[3:] == ["bad"]
+    held = {row["case"]: row["outcome"] for row in campaign.outcomes(rows)}
+    assert held == {"good": "passed", "bad": "failed", "absent": "not available"}
+    shown = campaign.remarks({"made-up": campaign.outcomes(rows)})
+    assert "AssertionError: a row \\| was lost" in shown
+    assert "needs strace" in shown
+    assert "good" not in shown
+
+
+def test_suites_name_their_cases_once_and_the_same_each_time(bench) -> None:
+    found = bench("faults").suites()
+    for name, suite in found.items():
+        first, again = ([case.name for case in suite.cases(3, 0.05)] for _ in range(2))
+        assert first == again, name
+        assert first, name
+        assert len(set(first)) == len(first), name
+
+
+def test_an_unknown_suite_is_refused_with_those_that_exist(bench, monkeypatch) -> None:
+    monkeypatch.setattr("sys.argv", ["campaign.py", "--only", "nothing"])
+    with pytest.raises(SystemExit, match="2"):
+        bench("campaign").main()
