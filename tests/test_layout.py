@@ -90,7 +90,9 @@ COVERED_BY = {
     ),
     "tests/models/test_config.py": ("models/sequence_classifier_config",),
     "tests/models/test_language_model.py": ("models/language_model_config",),
-    "tests/models/test_signal_classifier.py": ("models/signal_classifier_config",),
+    "tests/models/test_signal_classifier.py": (
+        "models/signal_classifier_config", "models/signal_pooling", "nn/recurrent/cells/syncnet",
+    ),
     "tests/models/test_stacked_classifier.py": ("models/stacked_classifier_config",),
     "tests/models/test_tied_softmax.py": ("models/cross_entropy",),
     "tests/nn/recurrent/machine/test_streaming_step.py": ("ops/rkm_scan/step",),

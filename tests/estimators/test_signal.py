@@ -89,6 +89,9 @@ def test_a_group_that_alone_has_a_class_is_not_held_out():
         {},
         {"pooling": "last", "layer_norm": True, "cell": "rkm-lstm"},
         {"pooling": "mean"},
+        {"pooling": "max", "cell": "syncnet"},
+        {"pooling": "flatten", "cell": "gated-cnn"},
+        {"pooling": "attention"},
         {"pooling": "power", "num_layers": 2},
         {"filters": "dense", "num_layers": 2, "cell": "rkm-cifg"},
         {"standardize": "window", "cell": "gated-cnn", "filter_length": 7},
@@ -109,7 +112,9 @@ def test_contributions_of_filters_and_steps_sum_to_the_score(options):
         assert {c.where for c in powers} <= {(5, SAMPLES - 1)}
         where = {c.where for c in steps}
         length = model.filter_length
-        assert where == {(max(5, 15 + k * 10 - length), 14 + k * 10) for k in range(8)}
+        later = length - 1 - length // 2 if model.cell == "syncnet" else 0
+        ends = [14 + k * 10 + later for k in range(8)]
+        assert where == {(max(5, end - length + 1), min(end, SAMPLES - 1)) for end in ends}
     name = steps[0].what
     assert ("Hz" in name) == (model.filters == "wavelet")
 

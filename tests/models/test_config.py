@@ -94,7 +94,8 @@ DEFAULTS = {
     SignalClassifierConfig(3, 2, 100.0): {
         "cell": "rkm-lstm", "hidden_size": 30, "filters": "wavelet", "filter_length": 40,
         "stride": 20, "num_layers": 1, "layer_norm": False, "free_phase": False,
-        "channel_dropout": 0.0, "dropout": 0.0, "pooling": "mean",
+        "channel_dropout": 0.0, "dropout": 0.0, "pooling": "mean", "pool_length": None,
+        "window_length": None,
     },
 }  # fmt: skip
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from looped import looped
 from representer.data.signals import synthetic_recordings
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.models import SignalClassifier, SignalClassifierConfig, from_dict, to_dict
@@ -28,18 +29,61 @@ def signal(samples: int = 12) -> torch.Tensor:
     return torch.randn(2, 3, samples, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("pooling", POOLINGS)
-@pytest.mark.parametrize("cell", ["rkm-lstm", "cnn"])
+def features(outputs: torch.Tensor, pooling: str, attention: torch.Tensor) -> torch.Tensor:
+    """The definition of each pooling, for four steps and parts of two."""
+    first, second, third, fourth = outputs
+    if pooling == "last":
+        return fourth
+    if pooling == "max":
+        return torch.maximum(torch.maximum(first, second), torch.maximum(third, fourth))
+    if pooling == "flatten":
+        parts = torch.maximum(first, second), torch.maximum(third, fourth)
+        return torch.stack(parts, dim=2).flatten(1)
+    if pooling == "attention":
+        chances = [(h.tanh() @ attention).exp()[:, None] for h in outputs]
+        return sum(c * h for c, h in zip(chances, outputs, strict=True)) / sum(chances)
+    mean = sum(outputs) / 4
+    return mean if pooling == "mean" else torch.cat(
+        [mean, (sum(h**2 for h in outputs) / 4 + 1e-4).log()], dim=1
+    )  # fmt: skip
+
+
+@looped("pooling", POOLINGS)
+@pytest.mark.parametrize("cell", ["rkm-lstm", "cnn", "syncnet"])
 def test_the_logits_are_a_linear_function_of_the_pooled_states(pooling: str, cell: str):
-    model, x = small(pooling=pooling, cell=cell), signal()
+    model, x = small(pooling=pooling, cell=cell, window_length=12), signal()
+    attention = torch.randn(4, dtype=torch.float64)
+    if model.attention is not None:
+        model.attention.weight.data.copy_(attention)
     outputs, _ = model.cell(x.permute(2, 0, 1))
     assert len(outputs) == 4
-    pooled = outputs[-1] if pooling == "last" else sum(outputs) / 4
-    if pooling == "power":
-        power = sum(h**2 for h in outputs) / 4
-        pooled = torch.cat([pooled, (power + 1e-4).log()], dim=1)
-    expected = pooled @ model.head.weight.T + model.head.bias
+    expected = features(outputs, pooling, attention) @ model.head.weight.T + model.head.bias
     torch.testing.assert_close(model(x), expected)
+
+
+@pytest.mark.parametrize("stride", [1, 3])
+def test_syncnet_is_relu_of_centered_wavelets(stride: int):
+    cell, x = small(cell="syncnet", stride=stride, free_phase=True).cell, torch.zeros(12, 2, 3)
+    cell.bias.data.uniform_(-0.1, 0.1)
+    x = torch.randn(12, 2, 3, dtype=torch.float64)
+    amplitude, frequency, phase, decay = (p[0] for p in cell.convolution.parts())
+    found, _ = cell(x)
+    for row, end in enumerate(range(stride - 1, 12, stride)):
+        total = cell.bias.expand(2, -1)
+        for s in range(-3, 3):
+            if 0 <= end + s < 12:
+                wave = (frequency[:, None] * s + phase).cos() * (-decay * s**2).exp()[:, None]
+                total = total + x[end + s] @ (amplitude * wave).T
+        torch.testing.assert_close(found[row], total.clamp(min=0))
+    with pytest.raises(ArgumentError, match="filters is 'dense'; expected 'wavelet' for SyncNet"):
+        small(cell="syncnet", filters="dense")
+
+
+def test_flattened_windows_have_the_length_of_the_training():
+    model = small(pooling="flatten", window_length=13, pool_length=7)
+    assert model.head.in_features == 2 * 4
+    with pytest.raises(ShapeError, match=r"expected \(batch, 3, 13\), as in training"):
+        model(signal(12))
 
 
 def test_the_typical_power_is_a_running_mean_of_training_that_no_output_depends_on():
@@ -97,7 +141,9 @@ def test_a_configuration_round_trips_through_plain_values():
         ({"channel_dropout": 1.0}, "channel_dropout is 1.0"),
         ({"sampling_rate": 0.0}, "sampling_rate is 0.0; expected a positive number of Hz"),
         ({"filters": "fourier"}, "filters is 'fourier'"),
-        ({"pooling": "max"}, "pooling is 'max'; expected one of power, mean, last"),
+        ({"pooling": "sum"}, "pooling is 'sum'; expected one of power, mean, last, max"),
+        ({"pooling": "flatten"}, "window_length is None; expected the samples of a window"),
+        ({"pool_length": 2}, "pool_length is 2; expected None, or an integer of at least 3"),
         ({"cell": "rkm-lstn"}, "Did you mean 'rkm-lstm'"),
         ({"cell": "torch-lstm"}, "The cell 'torch-lstm' has no such option"),
         ({"filters": "dense", "free_phase": True}, "free_phase is True; expected False"),

@@ -31,13 +31,23 @@ def streamed(model: SignalClassifier, window: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("cell", [name for label, name in CELLS.items() if label in TABLE1])
-@looped("pooling", POOLINGS)
+@looped("pooling", [name for name in POOLINGS if name != "flatten"])
 @looped("stride", [1, 5])
 def test_the_prediction_after_a_window_matches_the_classifier(cell, pooling, stride):
     model = random_model(cell, pooling=pooling, stride=stride, channel_dropout=0.5)
     window = torch.randn(3, 43, dtype=torch.float64)
+    if model.attention is not None:
+        torch.nn.init.normal_(model.attention.weight)
     expected = model.eval()(window[None])[0].softmax(-1)
     assert torch.allclose(streamed(model, window), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"pooling": "flatten", "window_length": 43}, {"cell": "syncnet"}]
+)
+def test_a_model_that_needs_a_whole_window_is_rejected(changes):
+    with pytest.raises(KindError, match="expected one that needs no whole window"):
+        SignalStream(random_model(**changes))
 
 
 def test_a_model_in_training_mode_is_evaluated_without_dropout():

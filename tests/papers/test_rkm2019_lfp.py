@@ -117,6 +117,9 @@ def test_the_sizes_match_the_paper():
         config = config_of(signals, "rkm-lstm", Request(data=Path(), out=Path()), 29, 3)
         sizes = (config.filters, config.filter_length, config.hidden_size, config.seed)
         assert sizes == ("wavelet", 40, 30, 3)
+        syncnet = config_of(signals, "syncnet", Request(data=Path(), out=Path()), 29, 3)
+        assert (syncnet.stride, syncnet.pooling, syncnet.pool_length) == (1, "flatten", 40)
+        assert (syncnet.lr, syncnet.epochs) == (config.lr, config.epochs)
 
 
 def test_the_recipe_trains_and_writes_the_table(root):
@@ -163,7 +166,7 @@ def test_an_ensemble_predicts_by_the_mean_probability_over_seeds(root):
     shown = 100 * np.mean(
         [right[recordings.subjects == s].mean() for s in np.unique(recordings.subjects)]
     )
-    assert f"| CNN (SyncNet) | 2 | {shown:.1f} | " in text
+    assert f"| CNN, mean over time | 2 | {shown:.1f} | " in text
 
 
 def test_an_ensemble_requires_predictions_of_all_seeds_for_the_same_windows():

@@ -68,6 +68,7 @@ class SignalClassifier(SignalParameters, Classifier):
     _is_kernel_unsupervised: ClassVar[bool] = True
     _penalties: ClassVar[Sequence[float]] = (0.1, 0.3, *CANDIDATES)
     _montage: Montage = Montage()  # of epochs
+    _window_length: int  # samples
     inputs_: SignalInputs
     network_: models.SignalClassifier
 
@@ -105,6 +106,7 @@ class SignalClassifier(SignalParameters, Classifier):
         return check_windows(X, in_samples(self, self.sampling_rate_)["stride"])
 
     def _learn_inputs(self, objects: Sequence[Windows], seed: int) -> SignalInputs:
+        self._window_length = np.asarray(objects).shape[2]
         return SignalInputs.learn(self.standardize, np.asarray(objects), self._montage)
 
     def _configure(self, inputs: SignalInputs, width: int) -> SignalClassifierConfig:
@@ -112,6 +114,8 @@ class SignalClassifier(SignalParameters, Classifier):
         chosen = {name: getattr(self, name) for name in names}
         chosen["sampling_rate"] = self.sampling_rate_
         chosen |= in_samples(self, self.sampling_rate_)
+        if self.pooling == "flatten":
+            chosen["window_length"] = self._window_length
         return SignalClassifierConfig(inputs.num_channels, width, **chosen)
 
     _make = staticmethod(models.SignalClassifier)

@@ -15,7 +15,7 @@ from representer.estimators.parameters import (
 )
 
 FILTERS = ("wavelet", "dense")
-POOLINGS = ("power", "mean", "last")
+POOLINGS = ("power", "mean", "last", "max", "flatten", "attention")
 STANDARDIZATIONS = ("training", "window", "none")
 
 
@@ -44,8 +44,12 @@ class SignalParameters(TargetParameters):
     free_phase: bool = option(False, "train the phase of the first channel of a wavelet, too")
     pooling: str = option(
         "power",
-        "classify the mean and the power of the outputs, their mean, or the last",
+        "classify the mean and the power of the outputs, their mean, the last, the largest of each "
+        "unit, the largest of each part of the window, or a mean with learned weights",
         choices=POOLINGS,
+    )
+    pool_length: int | None = option(
+        None, "samples of a part for --pooling flatten (default: those of a filter)"
     )
     channel_dropout: float = option(0.1, "dropout of whole channels in training")
     dropout: float = option(0.0, "dropout before the last layer")
@@ -64,7 +68,7 @@ class SignalParameters(TargetParameters):
         super().check()
         is_rate = self.sampling_rate is None or 0 < self.sampling_rate < math.inf
         require(self, "sampling_rate", is_rate, "a positive number of Hz")
-        require_integers(self, 1, "filter_length", "stride", is_none_allowed=True)
+        require_integers(self, 1, "filter_length", "pool_length", "stride", is_none_allowed=True)
         require_integers(self, 1, "hidden_size", "num_layers")
         for name in ("channel_dropout", "dropout"):
             require(self, name, 0 <= getattr(self, name) < 1, "a number in [0, 1)")

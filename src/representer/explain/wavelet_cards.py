@@ -11,6 +11,7 @@ import numpy as np
 from torch import nn
 
 from representer.errors import ArgumentError, KindError
+from representer.nn.recurrent.cells.syncnet import SyncNet
 from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
 
 _FFT_SIZE = 4096
@@ -150,14 +151,16 @@ def recurring_oscillations(
     return sorted(rows, key=lambda row: (-row.models, -row.energy))
 
 
-def _check_wavelets(layer: nn.Module) -> RecurrentKernelMachine:
-    if not isinstance(layer, RecurrentKernelMachine):
+def _check_wavelets(layer: nn.Module) -> RecurrentKernelMachine | SyncNet:
+    if not isinstance(layer, RecurrentKernelMachine | SyncNet):
         raise KindError("layer", type(layer).__name__, "a layer with filters='wavelet'")
     return layer
 
 
-def _slot_rate(layer: RecurrentKernelMachine) -> float:
+def _slot_rate(layer: RecurrentKernelMachine | SyncNet) -> float:
     """Return the sampling rate of the slots of a filter."""
+    if isinstance(layer, SyncNet):
+        return layer.convolution.sampling_rate or 1.0
     return (layer.bank.sampling_rate or 1.0) / layer.bank.dilation
 
 

@@ -11,6 +11,7 @@ import torch
 
 from representer import nn
 from representer.errors import ArgumentError
+from representer.nn.recurrent.cells.syncnet import SyncNet
 
 
 def _torch_lstm(
@@ -32,6 +33,7 @@ def _key(row: str) -> str:
     return row.lower().replace(" w/ o_t", "-gated").replace(" ", "-")
 
 
+Cells = Mapping[str, Callable[..., torch.nn.Module]]
 CELLS: dict[str, Callable[..., torch.nn.Module]] = {
     **{_key(row): layer for row, layer in nn.TABLE1.items()},
     "ran": nn.RAN,
@@ -39,11 +41,13 @@ CELLS: dict[str, Callable[..., torch.nn.Module]] = {
     "string-kernel": nn.StringKernelRNN,
     "torch-lstm": _torch_lstm,  # a baseline
 }
+SIGNAL_CELLS = CELLS | {"syncnet": SyncNet}  # which reads samples after a step, too
 TITLES: dict[str, str] = {
     **{_key(row): row for row in nn.TABLE1},
     "ran": "RAN",
     "rkm": "RKM",
     "string-kernel": "String Kernel",
+    "syncnet": "SyncNet",
     "torch-lstm": "torch.nn.LSTM",
 }
 """Names of the cells in tables and reports."""
@@ -75,21 +79,22 @@ _DEFAULTS = {
 _FREE = "initialization"
 
 
-def resolve_cell(name: str) -> Callable[..., torch.nn.Module]:
+def resolve_cell(name: str, cells: Cells = CELLS) -> Callable[..., torch.nn.Module]:
     """Return the constructor of a cell.
 
     Args:
-        name: A key of `CELLS`.
+        name: A key of `cells`.
+        cells: The cells to choose from.
 
     Raises:
         ArgumentError: If there is no such cell; the message suggests the closest name.
     """
-    if name in CELLS:
-        return CELLS[name]
+    if name in cells:
+        return cells[name]
     normalized = name.lower().replace("_", "-").replace(" ", "-") if isinstance(name, str) else ""
-    close = difflib.get_close_matches(normalized, CELLS, n=1)
+    close = difflib.get_close_matches(normalized, cells, n=1)
     hint = f"Did you mean {close[0]!r}?" if close else ""
-    raise ArgumentError("cell", name, f"one of {', '.join(CELLS)}", hint=hint)
+    raise ArgumentError("cell", name, f"one of {', '.join(cells)}", hint=hint)
 
 
 def build_cell(
@@ -99,11 +104,12 @@ def build_cell(
     options: Mapping[str, Any],
     *,
     batch_first: bool = True,
+    cells: Cells = CELLS,
 ) -> torch.nn.Module:
     """Build a layer of a cell.
 
     Args:
-        name: A key of `CELLS`.
+        name: A key of `cells`.
         input_size: Features of one step.
         hidden_size: Number of units.
         options: Any of ``num_layers, dropout, bidirectional, filter_length, dilation, filters,
@@ -111,11 +117,12 @@ def build_cell(
             combine, decay, normalized, activation, highway, variational_dropout,
             hidden_dropout, initialization``.
         batch_first: Input and output are ``(B, T, …)``.
+        cells: The cells to choose from.
 
     Raises:
         ArgumentError: If the cell is unknown, or has no such option.
     """
-    constructor = resolve_cell(name)
+    constructor = resolve_cell(name, cells)
     known = inspect.signature(constructor).parameters
     chosen = {key: value for key, value in options.items() if key in known}
     for key, value in options.items():

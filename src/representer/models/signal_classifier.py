@@ -9,11 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.models.cells import build_cell
+from representer.models.cells import SIGNAL_CELLS, build_cell
 from representer.models.hub import HubModel
 from representer.models.signal_classifier_config import SignalClassifierConfig
+from representer.models.signal_pooling import pooled
 
-_LEAST_POWER = 1e-4  # of standardized signals; below it, powers are alike
 _MOMENTUM = 0.1  # of the running mean over batches
 
 
@@ -23,8 +23,9 @@ class SignalClassifier(HubModel):
     .. math::
         y = W \bar h + b, \qquad \bar h = \frac1S \sum_{s=1}^S h_s, \quad h_{1:S} = \mathrm{cell}(x)
 
-    with S = T / stride steps, or with the last state instead of the mean. With ``pooling="power"``,
-    the logarithm of the power of each unit follows its mean,
+    with S = T / stride steps, or another summary of the states than the mean, see
+    `SignalClassifierConfig`. With ``pooling="power"``, the logarithm of the power of each unit
+    follows its mean,
 
     .. math::
         y = W \begin{pmatrix} \bar h \\ \log(p + 10^{-4}) \end{pmatrix} + b, \qquad
@@ -42,13 +43,15 @@ class SignalClassifier(HubModel):
             it.
 
     Shape:
-        - signal ``(B, C, T)``, T at least `stride`; samples at the start that do not fill a
-          stride are skipped
+        - signal ``(B, C, T)``, T at least `stride`, and `window_length` with
+          ``pooling="flatten"``; samples at the start that do not fill a stride are skipped
         - output ``(B, classes)``
 
     References:
         Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019,
-        section 6, appendix A. The logarithm of the power is that of Schirrmeister et al., Deep
+        section 6, appendix A. SyncNet, with ``cell="syncnet", stride=1, pooling="flatten",
+        pool_length=40``, is that of Li et al., Targeting EEG/LFP Synchrony with Neural Nets,
+        NeurIPS 2017. The logarithm of the power is that of Schirrmeister et al., Deep
         Learning with Convolutional Neural Networks for EEG Decoding and Visualization, Human Brain
         Mapping 2017, for their shallow network.
     """
@@ -70,10 +73,16 @@ class SignalClassifier(HubModel):
             options |= {"free_phase": c.free_phase, "sampling_rate": float(c.sampling_rate)}
         elif c.free_phase:
             raise ArgumentError("free_phase", True, "False without filters='wavelet'")
-        self.cell = build_cell(c.cell, c.num_channels, c.hidden_size, options, batch_first=False)
+        self.cell = build_cell(
+            c.cell, c.num_channels, c.hidden_size, options, batch_first=False, cells=SIGNAL_CELLS
+        )
         if c.pooling == "power":
             self.register_buffer("typical", torch.zeros(c.hidden_size))
-        self.head = nn.Linear(c.hidden_size * (1 + (c.pooling == "power")), c.num_classes)
+        self.attention = None
+        if c.pooling == "attention":
+            self.attention = nn.Linear(c.hidden_size, 1, bias=False)
+            nn.init.zeros_(self.attention.weight)
+        self.head = nn.Linear(c.pooled_size, c.num_classes)
 
     def forward(self, signal: Tensor) -> Tensor:
         """Return the logits of each class.
@@ -88,7 +97,16 @@ class SignalClassifier(HubModel):
         return self.head(F.dropout(self.encode(signal), self.config.dropout, self.training))
 
     def encode(self, signal: Tensor) -> Tensor:
-        """Return the pooled states ``(B, K)``, or ``(B, 2K)`` with their power; see `forward`."""
+        """Return the features of the last layer ``(B, config.pooled_size)``; see `forward`."""
+        outputs = self.read(signal)
+        features = pooled(outputs, self.config, self.scores(outputs))
+        if self.training and self.config.pooling == "power":
+            powers = features.detach()[:, self.config.hidden_size :]
+            self.typical.lerp_(powers.mean(0), _MOMENTUM)
+        return features
+
+    def read(self, signal: Tensor) -> Tensor:
+        """Return the outputs of the cell ``(S, B, K)``; see `forward`."""
         c = self.config
         if not isinstance(signal, Tensor) or not signal.is_floating_point():
             kind = str(signal.dtype) if isinstance(signal, Tensor) else type(signal).__name__
@@ -96,19 +114,15 @@ class SignalClassifier(HubModel):
         if signal.dim() != 3 or signal.shape[1] != c.num_channels or signal.shape[2] < c.stride:
             expected = f"(batch, {c.num_channels}, samples) with at least {c.stride} samples"
             raise ShapeError("signal", signal.shape, expected)
+        if c.pooling == "flatten" and signal.shape[2] != c.window_length:
+            expected = f"(batch, {c.num_channels}, {c.window_length}), as in training"
+            raise ShapeError("signal", signal.shape, f"{expected}: pooling is 'flatten'")
         if c.channel_dropout:
             mask = F.dropout(signal.new_ones(signal.shape[:2]), c.channel_dropout, self.training)
             signal = signal * mask[:, :, None]
-        x = signal[:, :, signal.shape[2] % c.stride :].permute(2, 0, 1)
-        outputs, _ = self.cell(x)
-        if c.pooling == "power":
-            pooled = with_power(outputs.mean(0), outputs.square().mean(0))
-            if self.training:
-                self.typical.lerp_(pooled.detach()[:, c.hidden_size :].mean(0), _MOMENTUM)
-            return pooled
-        return outputs.mean(0) if c.pooling == "mean" else outputs[-1]
+        outputs, _ = self.cell(signal[:, :, signal.shape[2] % c.stride :].permute(2, 0, 1))
+        return outputs
 
-
-def with_power(mean: Tensor, square: Tensor) -> Tensor:
-    """Return means and the logarithms of mean squares ``(B, 2K)`` of states, each ``(B, K)``."""
-    return torch.cat([mean, (square + _LEAST_POWER).log().to(mean.dtype)], dim=1)
+    def scores(self, outputs: Tensor) -> Tensor | None:
+        """Return the scores of steps ``(S, B)`` with attention, None without."""
+        return None if self.attention is None else self.attention(outputs.tanh())[..., 0]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from representer.errors import ArgumentError
-from representer.models.cells import resolve_cell
+from representer.models.cells import SIGNAL_CELLS, resolve_cell
 
-POOLINGS = ("power", "mean", "last")
+POOLINGS = ("power", "mean", "last", "max", "flatten", "attention")
 _SIZES = ("num_channels", "hidden_size", "filter_length", "stride", "num_layers")
 
 
@@ -20,7 +20,7 @@ class SignalClassifierConfig:
     Args:
         num_channels: C.
         num_classes: Number of classes.
-        cell: A key of ``models.CELLS`` whose layer has wavelet filters.
+        cell: A key of ``models.CELLS`` whose layer has wavelet filters, or ``"syncnet"``.
         hidden_size: K, units of the cell and filters of each gate.
         filters: ``"wavelet"`` or ``"dense"``.
         filter_length: n, samples of a filter.
@@ -31,8 +31,13 @@ class SignalClassifierConfig:
         free_phase: Learn the phase of the first channel of a wavelet, too.
         channel_dropout: Probability of setting a channel to 0 for a whole window in training.
         dropout: Dropout before the last layer.
-        pooling: ``"mean"`` of all steps, or the ``"last"`` one, or ``"power"``: the mean and the
-            logarithm of the mean square.
+        pooling: Of the outputs of all steps: their ``"mean"``; the ``"last"`` one; the largest of
+            each unit, ``"max"``; ``"power"``: the mean and the logarithm of the mean square;
+            ``"attention"``: a weighted mean, whose weights are the softmax of a learned linear
+            function of the tanh of an output; ``"flatten"``: the largest of each unit in every part
+            of `pool_length` samples, all parts side by side.
+        pool_length: Samples of a part for ``"flatten"``; None for `filter_length`.
+        window_length: Samples of a window, which ``"flatten"`` needs.
 
     Raises:
         ArgumentError: If a value is out of range.
@@ -51,10 +56,12 @@ class SignalClassifierConfig:
     free_phase: bool = False
     channel_dropout: float = 0.0
     dropout: float = 0.0
-    pooling: Literal["power", "mean", "last"] = "mean"
+    pooling: Literal["power", "mean", "last", "max", "flatten", "attention"] = "mean"
+    pool_length: int | None = None
+    window_length: int | None = None
 
     def __post_init__(self) -> None:
-        resolve_cell(self.cell)
+        resolve_cell(self.cell, SIGNAL_CELLS)
         for name in _SIZES:
             self._require(name, _is_integer(getattr(self, name), 1), "a positive integer")
         self._require("num_classes", _is_integer(self.num_classes, 2), "an integer of at least 2")
@@ -64,6 +71,30 @@ class SignalClassifierConfig:
         self._require("sampling_rate", is_rate, "a positive number of Hz")
         self._require("filters", self.filters in ("dense", "wavelet"), "'dense' or 'wavelet'")
         self._require("pooling", self.pooling in POOLINGS, f"one of {', '.join(POOLINGS)}")
+        for name in ("pool_length", "window_length"):
+            value = getattr(self, name)
+            is_length = value is None or _is_integer(value, self.stride)
+            self._require(
+                name, is_length, f"None, or an integer of at least {self.stride}, a stride"
+            )
+        needs_length = self.pooling == "flatten" and self.window_length is None
+        expected = "the samples of a window with pooling='flatten'"
+        self._require("window_length", not needs_length, expected)
+
+    @property
+    def pool_steps(self) -> int:
+        """Steps of the cell in a part, with ``pooling="flatten"``."""
+        return max(1, (self.pool_length or self.filter_length) // self.stride)
+
+    @property
+    def pooled_size(self) -> int:
+        """Number of features of the last layer."""
+        if self.pooling == "power":
+            return 2 * self.hidden_size
+        if self.pooling != "flatten":
+            return self.hidden_size
+        assert self.window_length is not None
+        return math.ceil(self.window_length // self.stride / self.pool_steps) * self.hidden_size
 
     def _require(self, name: str, is_valid: bool, expected: str) -> None:
         if not is_valid:

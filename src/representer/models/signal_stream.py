@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from representer.errors import KindError, ShapeError
-from representer.models.signal_classifier import SignalClassifier, with_power
+from representer.models.signal_classifier import SignalClassifier
+from representer.models.signal_pooling import with_power
 
 
 class SignalStream:
@@ -20,11 +21,18 @@ class SignalStream:
     Args:
         model: The classifier, which is set to evaluation mode.
 
+    Raises:
+        KindError: If its cell or its pooling needs a whole window.
+
     Attributes:
         steps: Number of strides since the last reset.
     """
 
     def __init__(self, model: SignalClassifier) -> None:
+        c = model.config
+        if c.pooling == "flatten" or not hasattr(model.cell, "step"):
+            kind = f"one with cell={c.cell!r} and pooling={c.pooling!r}"
+            raise KindError("the model of a stream", kind, "one that needs no whole window")
         self._model = model.eval()
         self._parameter = next(model.parameters())
         self.reset()
@@ -33,6 +41,8 @@ class SignalStream:
         """Reset the state, to start a new signal."""
         self._state: Any = None
         self._sum = self._squares = self._parameter.new_zeros(())
+        self._total = self._sum
+        self._largest = self._parameter.new_full((), -torch.inf)
         self.steps = 0
 
     @torch.no_grad()
@@ -62,9 +72,21 @@ class SignalStream:
             output, self._state = self._model.cell(x, self._state)
             state = output[-1]
         self.steps += 1
-        self._sum = self._sum + state
+        return self._model.head(self._pooled(state))[0].softmax(dim=-1)
+
+    def _pooled(self, state: Tensor) -> Tensor:
+        """Return the pooled states until this one ``(1, …)``."""
+        kind = self._model.config.pooling
+        scores = self._model.scores(state)
+        if scores is not None:  # a softmax with a running maximum
+            largest = torch.maximum(self._largest, scores)
+            kept, new = (self._largest - largest).exp(), (scores - largest).exp()
+            self._total = self._total * kept + new
+            self._sum, self._largest = self._sum * kept + new * state, largest
+            return self._sum / self._total
+        self._sum, self._largest = self._sum + state, torch.maximum(self._largest, state)
         self._squares = self._squares + state.square()
-        pooled = state if c.pooling == "last" else self._sum / self.steps
-        if c.pooling == "power":
-            pooled = with_power(pooled, self._squares / self.steps)
-        return self._model.head(pooled)[0].softmax(dim=-1)
+        mean = self._sum / self.steps
+        if kind == "power":
+            return with_power(mean, self._squares / self.steps)
+        return {"last": state, "max": self._largest, "mean": mean}[kind]

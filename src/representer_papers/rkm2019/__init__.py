@@ -25,7 +25,7 @@ RECIPES = {
             title="Neural signals: seven cells with wavelet filters, each subject left out in turn",
             source="L19 Table 4",
             reproduce=imported("representer_papers.rkm2019.lfp:reproduce"),
-            cells=(*published.CELLS, published.BASELINE),
+            cells=(*published.CELLS, published.AVERAGED, published.BASELINE),
             datasets=("synthetic", "arithmetic", "alcoholism", "condition"),
             reported=published.LFP,
         ),

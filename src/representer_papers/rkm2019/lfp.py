@@ -24,11 +24,11 @@ from representer.tasks.signal.signal_loso import estimators_of, run_loso
 from representer.tasks.signal.signal_task import SignalConfig
 from representer_papers.rkm2019.lfp_sets import SIGNAL_SETS, SignalSet
 from representer_papers.rkm2019.lfp_table import PREDICTIONS, write_table
-from representer_papers.rkm2019.published import BASELINE, CELLS
+from representer_papers.rkm2019.published import AVERAGED, BASELINE, CELLS
 from representer_papers.shared.datasets import wanted
 from representer_papers.shared.runs import Run, run_missing
 
-ROWS = (*CELLS, BASELINE)
+ROWS = (*CELLS, AVERAGED, BASELINE)
 LEAST_FOLDS = 8
 
 
@@ -66,6 +66,8 @@ def config_of(signals: SignalSet, cell: str, request: Request, subjects: int, se
         threads=request.threads or 1, baselines="none",
     )  # fmt: skip
     chosen = replace(chosen, **signals.options)
+    if cell == "syncnet":  # as in Li et al. (2017): an output at every sample
+        chosen = replace(chosen, stride=1, pooling="flatten", pool_length=40)
     return replace(chosen, hidden_size=4, epochs=1, folds=2) if request.smoke else chosen
 
 

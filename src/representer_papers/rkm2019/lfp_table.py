@@ -14,7 +14,7 @@ from representer.storage import atomic
 from representer.tasks.recipe import Request
 from representer.tasks.signal.signal_paired import paired_over_subjects
 from representer_papers.rkm2019.lfp_sets import SignalSet
-from representer_papers.rkm2019.published import BASELINE, CELLS
+from representer_papers.rkm2019.published import AVERAGED, BASELINE, CELLS
 from representer_papers.shared.order import order_lines
 from representer_papers.shared.table import (
     mean,
@@ -39,10 +39,14 @@ _ABOUT = (
     "for alcoholism by the training subjects. ± is the standard deviation over seeds, which differ",
     "in folds and weights. Training windows of the EEGs are augmented (sign, position in time,",
     "gain, noise), except for the condition, where the evoked response has a fixed sign and",
-    "position. With fewer folds than subjects, a fold leaves out a group of subjects.",
+    "position. SyncNet, the paper's row CNN, has relu, the largest output of every 40 samples, and",
+    "one linear layer on all of these (Li et al., 2017); the CNN of Table 1, averaged over time,",
+    "which can tell neither powers nor phases, is a row of its own. With fewer folds than",
+    "subjects, a fold leaves out a group of subjects.",
 )
 _TITLES = {cell: title for cell, (title, _) in CELLS.items()} | {
-    BASELINE: "log band power, logistic regression"
+    AVERAGED: "CNN, mean over time",
+    BASELINE: "log band power, logistic regression",
 }
 
 
@@ -147,10 +151,10 @@ def _percent(by_subject: dict[str, float]) -> str:
 
 def _memory(cells: Runs) -> list[str]:
     """Compare the RKM-LSTM with the cells without memory, subject by subject."""
-    if not {"rkm-lstm", "cnn", "gated-cnn"} <= cells.keys():
+    if not {"rkm-lstm", "syncnet", "gated-cnn"} <= cells.keys():
         return []
     sentences = []
-    for row in ("cnn", "gated-cnn"):
+    for row in ("syncnet", "gated-cnn"):
         test = paired_over_subjects(_by_subject(cells["rkm-lstm"]), _by_subject(cells[row]))
         gap = f"{100 * test['mean']:+.1f} points, p = {test['p']:.3f}"
         sentences.append(f"{_verdict(test)} the {_TITLES[row]} ({gap})")

@@ -48,9 +48,10 @@ CELLS: Mapping[str, tuple[str, float]] = {
     "rkm-cifg": ("RKM-CIFG", 77.58),
     "linear-kernel-gated": ("Linear Kernel w/ o_t", 76.11),
     "gated-cnn": ("Gated CNN", 76.02),
-    "cnn": ("CNN (SyncNet)", 73.40),
+    "syncnet": ("CNN (SyncNet)", 73.40),
     "linear-kernel": ("Linear Kernel", 73.13),
 }
+AVERAGED = "cnn"  # the CNN of Table 1, averaged over time: it has no power and no phases
 BASELINE = "band-power"
 LFP = {
     (cell, "mice"): Reported(accuracy, "% accuracy", "L19 Table 4")

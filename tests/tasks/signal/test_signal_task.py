@@ -30,7 +30,7 @@ from representer.tasks.signal.signal_task import DEMO, SIGNAL, SignalConfig
         ({"folds": 2, "test_subjects": "a"}, "test_subjects is 'a'; expected nothing with --folds"),
         ({"standardize": "batch"}, "standardize is 'batch'; expected one of subject, window,"),
         ({"filters": "gabor"}, "filters is 'gabor'; expected one of wavelet, dense"),
-        ({"pooling": "max"}, "pooling is 'max'"),
+        ({"pooling": "sum"}, "pooling is 'sum'"),
         ({"monitor": "auc"}, "monitor is 'auc'; expected one of auto, accuracy, loss"),
         ({"demo": True, "data": "x.npz"}, "data is 'x.npz'; expected nothing with --demo"),
     ],
