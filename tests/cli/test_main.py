@@ -82,6 +82,7 @@ def fail_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
         (StorageError("a.csv", OSError(28, "No space left on device")), 2, "error: a.csv cannot"),
         (OSError(28, "No space left on device", "a.csv"), 2, "error: a.csv: the disk is full"),
         (OSError(5, "Input/output error", "a.csv"), 74, "error: a.csv: Input/output error"),
+        (OSError(36, "File name too long", "a" * 5000), 2, "error: aaa"),
         (MemoryError(), 70, "error: out of memory. Lower --batch-size"),
         (RuntimeError("[enforce fail] can't allocate memory: you tried"), 70, "error: out of mem"),
         (RuntimeError("Storage size calculation overflowed with"), 70, "error: out of memory"),

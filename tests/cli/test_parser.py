@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from representer.cli.errors import LONGEST_LINE
 from representer.cli.main import load
 from representer.cli.parser import parse
 from representer.limits import LIMITS
@@ -45,6 +46,8 @@ def options(*words: str):
         (["--num-layers", "300"], "--num-layers is 300; expected at most 256."),
         (["--hidden-size", str(10**12)], f"--hidden-size is {10**12}; expected at most 1,048,576."),
         (["--seed", str(10**40)], f"--seed is {10**40}; expected at most "),
+        (["--valid", ""], "--valid is ''; expected a text."),
+        (["--lr", "x" * 10**6], "--lr is 'xxx"),
         (["--demo"], "DATA is 'a.csv'; expected nothing with --demo"),
     ],
 )  # fmt: skip
@@ -52,6 +55,11 @@ def test_a_wrong_option_is_named_with_its_value_and_its_fix(run, words, message)
     outcome = run("fit", "text", "a.csv", *words)
     assert outcome.code == 2
     assert outcome.error.startswith(f"error: {message}")
+    assert len(outcome.error) <= LONGEST_LINE + 3
+
+
+def test_an_argument_that_is_empty_is_refused_by_its_name(run):
+    assert run("fit", "text", "").error == "error: DATA is ''; expected a text."
 
 
 def test_a_missing_argument_is_named(run):

@@ -21,6 +21,7 @@ from representer.printable import one_line
 _OUT_OF_MEMORY = (
     "can't allocate memory", "Storage size calculation overflowed", "CUDA out of memory",
 )  # fmt: skip
+LONGEST_LINE = 2000  # characters of an error; quoted values may have millions
 BUG, NO_WRITE, IO, CLOSED_PIPE = 70, 73, 74, 141
 
 
@@ -66,7 +67,7 @@ def guarded(work: Callable[[], int], *, is_debug: bool) -> int:
         if code is None:
             raise
         _silence_stdout_if_full(error)
-        print(one_line(line), file=sys.stderr)
+        print(_shortened(one_line(line)), file=sys.stderr)
         return code
 
 
@@ -88,12 +89,20 @@ def describe(error: BaseException) -> tuple[str, int | None]:
     return f"error: internal: {kind}: {error} (a bug; --debug shows where)", BUG
 
 
+def _shortened(line: str) -> str:
+    """Return a line without the middle of a very long value; the fix is at the end."""
+    half = LONGEST_LINE // 2
+    return line if len(line) <= LONGEST_LINE else f"{line[:half]}...{line[-half:]}"
+
+
 def _describe_os_error(error: OSError) -> tuple[str, int]:
     place = f"{error.filename}: " if error.filename else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"error: {place}the disk is full. Free some space, or write elsewhere.", 2
     if error.errno == errno.ENOENT:
         return f"error: {place}there is no such file. Check the path.", 2
+    if error.errno == errno.ENAMETOOLONG:
+        return f"error: {place}the path is too long. Shorten it.", 2
     if error.errno == errno.EISDIR:
         return f"error: {place}is a directory; expected a file.", 2
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):

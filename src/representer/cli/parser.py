@@ -67,6 +67,7 @@ def parse(name: str, command: Command, words: Sequence[str]) -> Namespace | None
         from_file = read_config_files(words, names, {a.dest for a in _numeric(parser)})
     try:
         arguments = parser.parse_args(list(words))
+        _check_texts(parser, arguments)
         if defaults := getattr(command, "defaults", None):
             parser.set_defaults(defaults(arguments))  # given options win over them
             arguments = parser.parse_args(list(words))
@@ -126,7 +127,7 @@ def _add_option(parser: ArgumentParser, field: Field[Any], hint: Any, default: A
 def shown_names(name: str, command: Command) -> dict[str, str]:
     """Return how each argument of a command is written: ``--batch-size``, or ``DATA``."""
     actions = build(name, command)._actions
-    return {a.dest: next(iter(a.option_strings[-1:]), str(a.metavar or a.dest)) for a in actions}
+    return {action.dest: _shown(action) for action in actions}
 
 
 def option_strings(parser: ArgumentParser) -> list[str]:
@@ -168,15 +169,21 @@ def _numeric(parser: ArgumentParser) -> list[Action]:
     return [a for a in parser._actions if {int, float} & set(_kinds(a)) and a.option_strings]
 
 
+def _check_texts(parser: ArgumentParser, arguments: Namespace) -> None:
+    """Refuse an empty text, as of an unset shell variable, unless it is the default."""
+    for action in parser._actions:
+        if arguments.get(action.dest) == "" and action.default != "":
+            raise UsageError(f"{_shown(action)} is ''; expected {_expected(action)}.")
+
+
 def _check_limits(parser: ArgumentParser, arguments: Namespace) -> None:
     """Refuse numbers with which memory, threads or time run out before anything is computed."""
     for action in parser._actions:
         value, limit = arguments.get(action.dest), LIMITS.get(action.dest, LARGEST_INTEGER)
         least = 0 if action.dest == "threads" else -LARGEST_INTEGER
         if type(value) is int and not least <= value <= limit:
-            shown = next(iter(action.option_strings[-1:]), action.dest)
             expected = f"at most {limit:,}" if value > limit else f"at least {least:,}"
-            raise UsageError(f"{shown} is {value}; expected {expected}.")
+            raise UsageError(f"{_shown(action)} is {value}; expected {expected}.")
 
 
 def _explain(parser: ArgumentParser, name: str, words: Sequence[str], message: str) -> str:
@@ -209,6 +216,11 @@ def _action(parser: ArgumentParser, name: str) -> Action:
         if name in (action.dest, *action.option_strings):
             return action
     return Action([], name)
+
+
+def _shown(action: Action) -> str:
+    """Return an argument as it is written in the help."""
+    return next(iter(action.option_strings[-1:]), str(action.metavar or action.dest))
 
 
 def _expected(action: Action) -> str:
