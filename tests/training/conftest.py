@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,62 +15,30 @@ import pytest
 from representer.storage import checkpoint
 from representer.storage.checkpoint.tree import flatten
 
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+from faults.warm import Server  # pyright: ignore[reportMissingImports]
+
 FILES = ("final.safetensors", "model.safetensors", "metrics.jsonl", "metrics.csv")
 WORKER = Path(__file__).with_name("training_worker.py")
 
 
-class TrainingServer:
-    """Starts children, waits for them, and knows where each one's output went."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, WORKER, "serve"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        )
-        self._running: set[int] = set()
+class TrainingServer(Server):
+    """Starts children that train, each with a log beside its run folder."""
 
     def start(self, job: str, out: Path, **options: Any) -> int:
         """Start a job and return its process number."""
-        log = out.with_name(f"{out.name}.log")  # an option of this name takes another
-        pid = self._ask({"job": job, "out": str(out), "log": str(log), **options})
-        self._running.add(pid)
-        return pid
-
-    def wait(self, pid: int) -> int:
-        """Return a child's exit code; minus the signal that killed it."""
-        code = self._ask({"wait": pid})
-        self._running.discard(pid)
-        return code
+        log = Path(options.pop("log", out.with_name(f"{out.name}.log")))
+        return super().start(log, job=job, out=str(out), **options)
 
     def run(self, job: str, out: Path, **options: Any) -> int:
         """Run a job to its end."""
         return self.wait(self.start(job, out, **options))
 
-    def close(self) -> None:
-        """End every child, and then the server."""
-        for pid in list(self._running):
-            os.kill(pid, signal.SIGKILL)
-            self.wait(pid)
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(30)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-
-    def _ask(self, request: dict[str, Any]) -> int:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        print(json.dumps(request), file=self._process.stdin, flush=True)
-        return int(self._process.stdout.readline())
-
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[TrainingServer]:
     """Children that train."""
-    server = TrainingServer()
+    server = TrainingServer(WORKER, "serve")
     yield server
     server.close()
 

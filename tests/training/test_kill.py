@@ -1,4 +1,7 @@
-"""Kill -9 at any moment, resume, and nothing is lost, doubled or different."""
+"""Kill -9 at any moment, resume, and nothing is lost, doubled or different.
+
+`benchmarks/faults/kill.py` does it to every command, and many more times.
+"""
 
 from __future__ import annotations
 
@@ -83,19 +86,6 @@ def test_4_kills_leave_the_result_identical_to_the_bit(
     assert campaign(server, digests, tmp_path, uninterrupted, kills=4, seed=1) >= 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("kills", "seed"), [(50, 2), (200, 3)])
-def test_many_kills_leave_the_result_identical_to_the_bit(
-    server: Any,
-    digests: Digests,
-    uninterrupted: Any,
-    tmp_path: Path,
-    kills: int,
-    seed: int,
-) -> None:
-    assert campaign(server, digests, tmp_path, uninterrupted, kills=kills, seed=seed) >= 1
-
-
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_kill_at_any_stage_of_a_save_leaves_a_good_checkpoint(
     server: Any, tmp_path: Path, stage: str
@@ -108,19 +98,6 @@ def test_a_kill_at_any_stage_of_a_save_leaves_a_good_checkpoint(
     assert found is not None
     assert found.step == (3 if stage in ("replaced", "recorded", "pruned") else 2)
     assert torch.equal(found.state["weights"], torch.full((50,), float(found.step)))
-
-
-@pytest.mark.slow
-def test_a_kill_in_the_middle_of_writing_metrics_or_best_weights_changes_nothing(
-    server: Any, digests: Digests, uninterrupted: Any, tmp_path: Path
-) -> None:
-    for suffix in ("jsonl", "csv", "safetensors"):
-        for stage in STAGES[:-1]:
-            out = tmp_path / f"{suffix}-{stage}"
-            code = server.run("train", out, failpoint=f"{suffix}.{stage}:2:kill")
-            assert code == -signal.SIGKILL
-            assert server.run("train", out, resume=True) == 0
-            assert digests(out) == uninterrupted.digests
 
 
 def test_runs_that_race_for_one_folder_leave_exactly_one(server: Any, tmp_path: Path) -> None:

@@ -7,10 +7,8 @@ training_worker.py run JOB`` runs one job, as torchrun does it.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
 import sys
 import time
 import traceback
@@ -148,37 +146,11 @@ def run(job: dict[str, Any]) -> int:
     return 0
 
 
-def start(job: dict[str, Any]) -> int:
-    """Fork a child for a job and return its process number."""
-    pid = os.fork()
-    if pid == 0:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        for number in (signal.SIGTERM, signal.SIGHUP):  # the parent may ignore them, as nohup does
-            signal.signal(number, signal.SIG_DFL)
-        log = os.open(job["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        for stream in (1, 2):
-            os.dup2(log, stream)
-        code = run(job)
-        with contextlib.suppress(OSError):
-            sys.stdout.flush()
-        os._exit(code)
-    return pid
-
-
-def serve() -> None:
-    """Answer lines of JSON until there are no more."""
-    for line in sys.stdin:
-        request = json.loads(line)
-        if "wait" in request:
-            _, status = os.waitpid(request["wait"], 0)
-            answer = os.waitstatus_to_exitcode(status)
-        else:
-            answer = start(request)
-        print(answer, flush=True)
-
-
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
-        serve()
+        sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+        from faults.warm import serve
+
+        serve(run)
     else:
         sys.exit(run(json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))))

@@ -331,6 +331,19 @@ def test_a_damaged_fold_is_reported_with_its_file(drawn, done, tmp_path):
         run_loso(drawn, TINY, tmp_path, report=quiet)
 
 
+def test_a_fold_that_was_killed_before_the_manifest_had_its_result_is_finished(
+    drawn, done, tmp_path
+):
+    folder, found = done
+    shutil.copytree(folder, tmp_path / "run")
+    fold = jobs_of(drawn, TINY, tmp_path / "run")[1].folder
+    manifest = json.loads((fold / "manifest.json").read_text())
+    del manifest["files"]["fold.json"]
+    (fold / "manifest.json").write_text(json.dumps(manifest))
+    again = run_loso(drawn, TINY, tmp_path / "run", report=quiet)
+    assert np.array_equal(again.probabilities, found.probabilities)
+
+
 @pytest.mark.slow  # processes of its own
 def test_a_failure_in_a_process_keeps_its_class_and_its_message(drawn, done, tmp_path):
     folder, _ = done

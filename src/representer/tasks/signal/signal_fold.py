@@ -132,6 +132,7 @@ def run_fold(job: FoldJob, data: SignalData) -> FoldResult:
     """
     refuse_links(job.folder)
     with RunFolder(job.folder, resume=job.folder.exists()) as run:
+        run.remove(RESULT)  # it may be replaced, and a kill may leave the manifest behind it
         estimator, rows, training = train_fold(run, job, data)
         best = (training and training.best) or {}
         epochs = training.epoch if training else 0
@@ -209,8 +210,11 @@ def finished(job: FoldJob, data: SignalData) -> FoldResult | None:
     if not path.is_file():
         return None
     refuse_other_versions(job.folder)
+    files = RunFiles(job.folder)
+    if not files.has(RESULT):  # killed before the manifest listed it
+        return None
     try:
-        described = RunFiles(job.folder).json(RESULT)
+        described = files.json(RESULT)
         result, settings = FoldResult.from_dict(described), described["settings"]
     except (ValueError, KeyError, TypeError) as error:
         fix = "Delete the folder of this fold and continue with --resume."

@@ -1,0 +1,18 @@
+"""A few cases of the suites of faults while a run is made."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.slow  # minutes in full; the command trains each time
+def test_a_killed_fit_continues_to_the_bit(bench) -> None:
+    kill = bench("faults.kill")
+    kill.setup()
+    kinds = {}
+    for case in kill.cases(0, 0.2):
+        if case.group == "fit text":
+            kinds.setdefault(case.name.split(" ", 2)[2], case)
+    assert len(kinds) == 3
+    for case in kinds.values():
+        case.run()
