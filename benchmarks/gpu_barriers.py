@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 from gpu_clocks import eager_seconds
-from representer.ops.rkm_scan.stationary import _SPINS, _wait
+from representer.ops.rkm_scan.stationary import _SPINS, wait
 
 PROGRAMS, KIB = (5, 19, 41, 72, 132), (0, 16, 64, 256)
 STEPS = 2000
@@ -22,7 +22,7 @@ STEPS = 2000
 
 @triton.jit
 def _wait_by_loads(counter, target, SPINS: tl.constexpr):
-    """Wait as ``_wait`` does, but read the counter instead of adding 0 to it."""
+    """Wait as ``wait`` does, but read the counter instead of adding 0 to it."""
     tl.debug_barrier()
     tl.atomic_add(counter, 1, sem="release", scope="gpu")
     spins = 0
@@ -42,7 +42,7 @@ def _steps(counter, x, out, steps, chunks, LOADS: tl.constexpr, SPINS: tl.conste
         if LOADS:
             _wait_by_loads(counter, target, SPINS)
         else:
-            _wait(counter, target, SPINS)
+            wait(counter, target, SPINS)
     tl.store(out + tl.program_id(0) * 1024 + at, total)
 
 

@@ -26,7 +26,8 @@ COVERED_BY = {
         "ops/gpu", "ops/steps", "ops/gated_scan/triton", "ops/string_scan/triton",
         "ops/string_scan/chain", "ops/kernel_activation/triton", "ops/walk_aggregate/triton",
         "ops/walk_rounds/triton", "ops/rkm_scan/triton", "ops/rkm_scan/whole",
-        "ops/rkm_scan/pointwise", "ops/rkm_scan/stationary", "ops/kbrn_scan/triton",
+        "ops/rkm_scan/pointwise", "ops/rkm_scan/stationary",
+        "ops/rkm_scan/stationary_gradient", "ops/kbrn_scan/triton",
     ),
     "tests/serving/test_app.py": (
         "serving/__init__", "serving/limits", "serving/metrics",

@@ -24,7 +24,7 @@ from .cases import arguments, call, define, gradients, make
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5, torch.float16: 1e-2}  # of the largest entry
 FEW = {"rkm_scan": 5, "kernel_activation": 4}  # samples of `make test`; of others, 3
-STATIONARY = ("lstm-hold", "rkm_cifg-lengths-reverse", "ran-5x3x4")
+STATIONARY = ("rkm_tanh-hold", "rkm_cifg-lengths-reverse", "ran-5x3x4")
 CHUNKED = "full-7x2x3-reverse-ragged"  # a sample of `make test`
 SMALL = 0.2  # a single number may be a sum of many that happen to cancel
 
@@ -116,14 +116,18 @@ def kinds(op: Op, all_of_them: bool) -> Iterator[list[tuple[Sample, torch.dtype]
                 yield [(sample, torch.float32)]
     if op.name == "rkm_scan":
         from representer.functional.cell import LSTM
-        from representer.ops.rkm_scan import stationary, whole
+        from representer.ops.rkm_scan import stationary, stationary_gradient, whole
         from representer.ops.rkm_scan.samples import tensors
 
         with patch.object(whole, "refuses", lambda p: "off"):
             chosen = [s for s in op.samples() if all_of_them or s.name in STATIONARY]
-            large = partial(tensors, LSTM, (2, 3, 70), "")  # more than one chunk of h
-            chosen.append(Sample("lstm-2x3x70", large, {"cell": LSTM}))
-            yield [(sample, torch.float16) for sample in chosen]
+            large = partial(tensors, LSTM, (2, 17, 70), "")
+            chosen.append(Sample("lstm-2x17x70", large, {"cell": LSTM}))
+            with (  # two groups of sequences, two chunks of h, three turns of parts to add up
+                patch.object(stationary, "_rows", lambda p: 16),
+                patch.object(stationary_gradient, "_LOADS", 32),
+            ):
+                yield [(sample, torch.float16) for sample in chosen]
             with patch.object(stationary, "refuses", lambda p: "off"):
                 yield cases(1)
 
@@ -132,8 +136,8 @@ def wrong_descriptions() -> Iterator[str]:
     """Yield descriptions of the kernels of rkm_scan that are not as expected."""
     for units, dtype, options, expected in (
         (64, torch.float32, {}, "all steps in one kernel"),
-        (65, torch.float16, {}, "all steps forward in one kernel, a kernel a step backward: 65 "
-                                "units with feedback are more than 64"),
+        (65, torch.float16, {}, "all steps in one kernel, with the weights on the chip: 65 units "
+                                "with feedback are more than 64"),
         (65, torch.float32, {}, "64; weights stay on the chip in 16 bits, not in torch.float32"),
         (65, torch.float16, {"layer_norm": True}, "with layer norm or without feedback"),
         (1153, torch.float16, {}, "the weights of 1153 units do not fit on the chip"),

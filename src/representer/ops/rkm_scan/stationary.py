@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import os
+from typing import Any
 
 import torch
 import triton
@@ -31,7 +32,7 @@ _DEVICE = 132, 227 * 1024  # multiprocessors and bytes of each, where there is n
 
 
 def refuses(p: Operands) -> str:
-    """Return why these kernels do not run the forward pass of a call, or "" if they do."""
+    """Return why these kernels do not run a call, or "" if they do."""
     units = p.h0.shape[1]
     if p.z.is_cuda and os.environ.get(ENABLED) != "1":
         return f"weights stay on the chip with {ENABLED}=1 only, since no GPU has tested it yet"
@@ -79,7 +80,7 @@ def _sizes(p: Operands) -> tuple[int, int, int]:
 
 
 @triton.jit
-def _wait(counter, target, SPINS: tl.constexpr):
+def wait(counter, target, SPINS: tl.constexpr):
     """Wait until a counter, which every program raises once a step, has reached a number."""
     tl.debug_barrier()
     seen = tl.atomic_add(counter, 1, sem="release", scope="gpu") + 1
@@ -88,6 +89,15 @@ def _wait(counter, target, SPINS: tl.constexpr):
         seen = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
         spins += 1
     tl.debug_barrier()
+
+
+@triton.jit
+def place(batch, units, ROWS: tl.constexpr, UNITS: tl.constexpr):
+    """Return the units and sequences of this program, which pairs exist, and where they are."""
+    unit = tl.program_id(0) * UNITS + tl.arange(0, UNITS)
+    row = (tl.program_id(1) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
+    is_there = (unit < units)[:, None] & (row < batch)[None, :]
+    return unit, row, is_there, row[None, :] * units + unit[:, None]
 
 
 @triton.jit
@@ -110,11 +120,8 @@ def _forward(
     """Take some steps: pre-activations become gates, c the cell, states[i + 1] h after step i."""
     ACC: tl.constexpr = tl.float32
     G: tl.constexpr = len(CELL.gates)
-    first = tl.program_id(0) * UNITS
-    unit = first + tl.arange(0, UNITS)
-    row = (tl.program_id(1) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
-    is_there = (unit < units)[:, None] & (row < batch)[None, :]
-    at, stride = row[None, :] * units + unit[:, None], batch * units
+    unit, row, is_there, at = place(batch, units, ROWS, UNITS)
+    first, stride = tl.program_id(0) * UNITS, batch * units
     WIDTH: tl.constexpr = CHUNKS * K  # of a row of the weights and of h, with zeros at its end
     of_row, k = tl.arange(0, 4 * UNITS)[:, None], tl.arange(0, K)
     is_row = (row < batch)[None, :]
@@ -167,35 +174,46 @@ def _forward(
             tl.store(cells + here, new, mask=is_there)
         c_t = new
         if SPINS > 0:
-            _wait(counters + tl.program_id(1), (i - begin + 1) * tl.num_programs(0), SPINS)
+            wait(counters + tl.program_id(1), (i - begin + 1) * tl.num_programs(0), SPINS)
     tl.store(c + at, c_t, mask=is_there)
 
 
 def forward(p: Operands, gates: Tensor, new: Results) -> tuple[Tensor, Tensor]:
     """Make gates of the pre-activations, write output and cells, and return the last h and c."""
-    time, batch, _, units = gates.shape
-    (tiles, groups), rows, (chunk, chunks, width) = _grid(p), _rows(p), _sizes(p)
-    states, c = gates.new_zeros(time + 1, batch, width), p.c0.float().contiguous().clone()
+    (time, batch, _, units), ((tiles, groups), options) = gates.shape, plan(p)
+    weight = tiled(p, tiles)
+    states = gates.new_zeros(time + 1, batch, weight.shape[-1])
+    c = p.c0.float().contiguous().clone()
     states[0, :, :units] = p.h0
     given = [None if x is None else x.contiguous() for x in (p.static, p.hold, p.lengths)]
     kept = [x if x.numel() else None for x in (new.cells, new.fresh)]
     counters = torch.zeros(groups, dtype=torch.int32, device=gates.device)
-    weight = _tiled(p, tiles, width)
-    steps = range(time) if IS_INTERPRETED else [0]
-    for begin in steps:
-        end = begin + 1 if IS_INTERPRETED else time
+    for begin, end in spans(time):
         _forward[tiles, groups](
             gates, states, c, weight, *given, new.output, *kept, counters, begin, end, time, batch,
-            units, CELL=p.cell, EPS=EPS, REVERSE=p.reverse, ROWS=rows, UNITS=UNITS, K=chunk,
-            CHUNKS=chunks, SPINS=0 if IS_INTERPRETED else _SPINS, UPCAST=IS_INTERPRETED,
-            num_warps=8 if rows > 16 else 4, launch_cooperative_grid=not IS_INTERPRETED,
+            units, **options,
         )  # fmt: skip
     return states[time, :, :units].clone(), c.to(gates.dtype)
 
 
-def _tiled(p: Operands, tiles: int, width: int) -> Tensor:
+def plan(p: Operands) -> tuple[tuple[int, int], dict[str, Any]]:
+    """Return the grid of a call, programs by groups of sequences, and the constants of kernels."""
+    rows, (chunk, chunks, _) = _rows(p), _sizes(p)
+    return _grid(p), {
+        "CELL": p.cell, "EPS": EPS, "REVERSE": p.reverse, "ROWS": rows, "UNITS": UNITS, "K": chunk,
+        "CHUNKS": chunks, "SPINS": 0 if IS_INTERPRETED else _SPINS, "UPCAST": IS_INTERPRETED,
+        "num_warps": 8 if rows > 16 else 4, "launch_cooperative_grid": not IS_INTERPRETED,
+    }  # fmt: skip
+
+
+def spans(time: int) -> list[tuple[int, int]]:
+    """Return the first step and the end of every launch."""
+    return [(i, i + 1) for i in range(time)] if IS_INTERPRETED else [(0, time)]
+
+
+def tiled(p: Operands, tiles: int) -> Tensor:
     """Return the rows of the recurrent weights by program, gate and unit, filled up with zeros."""
-    units, gates = p.weight.shape[1], len(p.cell.gates)
+    units, gates, (_, _, width) = p.weight.shape[1], len(p.cell.gates), _sizes(p)
     rows = p.weight.new_zeros(4, tiles * UNITS, width)
     rows[gates - len(p.weight) : gates, :units, :units] = p.weight
     return rows.unflatten(1, (tiles, UNITS)).transpose(0, 1).contiguous()

@@ -19,7 +19,7 @@ from torch import Tensor
 from representer.functional.rkm_scan import EPS
 from representer.ops.models import joined, split
 from representer.ops.products import input_products
-from representer.ops.rkm_scan import stationary, whole
+from representer.ops.rkm_scan import stationary, stationary_gradient, whole
 from representer.ops.rkm_scan.pointwise import advance, constants, load, memory_before, retreat
 from representer.ops.rkm_scan.products import finish, gates_of
 from representer.ops.rkm_scan.reference import ALL, CELLS, Operands, Results
@@ -154,7 +154,10 @@ def backward(
         c_before = previous(kept.cells, p.c0, p.lengths, p.reverse)
     emitted = kept.fresh if kept.fresh.numel() else kept.cells
     read = grad.output.contiguous(), gates, h_before, c_before, emitted
-    run = _steps_backward if whole.refuses(p) else whole.backward
+    if not whole.refuses(p):
+        run = whole.backward
+    else:
+        run = _steps_backward if stationary.refuses(p) else stationary_gradient.backward
     to_h, to_c = run(p, grad, read, (dz, g_normed, g_fresh))
     found = _finish(p, kept, (dz, gates[:, :, 0], g_fresh, g_normed), "z" in requested)
     return {"h0": to_h, "c0": to_c} | found
@@ -170,7 +173,7 @@ def describe(p: Operands) -> str:
     if not (reason := whole.refuses(p)):
         return "all steps in one kernel"
     if not (other := stationary.refuses(p)):
-        return f"all steps forward in one kernel, a kernel a step backward: {reason}"
+        return f"all steps in one kernel, with the weights on the chip: {reason}"
     return f"a kernel a step: {reason}; {other}"
 
 
