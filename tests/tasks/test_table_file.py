@@ -29,7 +29,7 @@ def test_a_terminal_gets_no_control_characters_and_a_pipe_gets_all(monkeypatch, 
 
     stream = Stream()
     monkeypatch.setattr(sys, "stdout", stream)
-    write_table(None, "a,\x1b[2J\n")
+    write_table(None, ["a,\x1b[2J\n"])
     assert stream.getvalue() == ("a,\\x1b[2J\n" if is_terminal else "a,\x1b[2J\n")
 
 

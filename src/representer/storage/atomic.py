@@ -14,7 +14,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +28,16 @@ _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP)  # some file systems cannot sync
 
 
 def write_bytes(path: str | Path, *chunks: bytes) -> None:
+    """Write a file, or leave it as it was; see `write_chunks`."""
+    write_chunks(path, chunks)
+
+
+def write_chunks(path: str | Path, chunks: Iterable[bytes]) -> None:
     """Write a file, or leave it as it was.
 
     Args:
         path: The file, in an existing folder.
-        chunks: Its content, in consecutive pieces.
+        chunks: Its content, in consecutive pieces, which may be computed while it is written.
 
     Raises:
         StorageError: The system refuses to write; an existing file is unchanged.
@@ -127,7 +132,7 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _write_and_sync(path: Path, chunks: Sequence[bytes], stage: str) -> None:
+def _write_and_sync(path: Path, chunks: Iterable[bytes], stage: str) -> None:
     with path.open("xb") as file:  # "x": never follow a link or overwrite a file
         failpoint(f"{stage}.opened")
         for chunk in chunks:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from representer.data.tables import Dropped, Grid, LabelMap, left_out
+from representer.data.tables import Dropped, Grid, LabelMap, LeftOut, left_out
 from representer.data.tables.source import open_regular
 from representer.errors import DataError
 from representer.estimators.classes import Classes, ClassTable
@@ -100,15 +100,21 @@ class Objects:
         Raises:
             DataError: There are none.
         """
+        kept = self.without(reason)
+        if not len(kept):
+            dropped = LeftOut(kept.dropped)
+            raise none_usable(len(self), dropped, noun, self.source, self.column, fix)
+        return kept
+
+    def without(self, reason: Callable[[Any], str]) -> Objects:
+        """Return the objects for which there is no reason against them, maybe none."""
         reasons = [reason(one) for one in self.objects]
         own = [Dropped(line, why) for line, why in zip(self.lines, reasons, strict=True) if why]
+        if not own:
+            return self
         dropped = sorted([*self.dropped, *own], key=lambda row: row.line)
-        if all(reasons):
-            listed = ", ".join(sorted({row.reason for row in dropped}))
-            problem = f"none of the {len(self)} {noun}s can be used ({listed})"
-            raise DataError(problem, file=self.source, column=self.column, fix=fix)
         kept = self.subset([i for i, why in enumerate(reasons) if not why])
-        return replace(kept, dropped=dropped) if own else self
+        return replace(kept, dropped=dropped)
 
     def say_notes(self) -> None:
         """Print the remarks, and the rows that were left out, on stderr."""
@@ -146,6 +152,14 @@ class Objects:
         if not digests:
             total.update(repr((self.source, self.labels)).encode())
         return total.hexdigest()
+
+
+def none_usable(
+    count: int, dropped: LeftOut, noun: str, source: str, column: str | None, fix: str = ""
+) -> DataError:
+    """Return the error of objects of which none can be used."""
+    problem = f"none of the {count} {noun}s can be used ({', '.join(sorted(dropped.counts))})"
+    return DataError(problem, file=source, column=column, fix=fix)
 
 
 def strings_of(strings: Sequence[str], noun: str, reading: dict[str, Any]) -> Objects:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from pathlib import Path
@@ -26,12 +26,9 @@ from representer.storage.fields import from_values
 from representer.storage.run_files import MODEL, RunFiles, require_finite
 from representer.tasks.estimator_explain import write_explanations
 from representer.tasks.estimator_objects import Objects, encode_labels, strings_of
+from representer.tasks.predicted_table import predicted_table
 from representer.tasks.table_file import (
-    added_columns,
-    as_csv,
     check_output,
-    refuse_same_columns,
-    shown_cell,
     write_table,
 )
 
@@ -57,6 +54,7 @@ class EstimatorUse:
         figures: From the form, objects, their encoded labels and predictions to more metrics.
         group: What objects that resemble each other have in common: "subject".
         groups: The group of each object, if there are groups.
+        blocks: As `read`, in consecutive blocks, so that data may be larger than memory.
     """
 
     noun: str
@@ -71,6 +69,7 @@ class EstimatorUse:
     figures: Callable[..., dict[str, Any]] = lambda form, objects, values, predictions: {}
     group: str = ""
     groups: Callable[[Any], Sequence[Any]] = lambda objects: ()
+    blocks: Callable[..., Iterable[Objects]] | None = None
 
     def evaluate(
         self, run: str | Path, data: str | Path, options: Any, *, device: str = AUTO
@@ -115,23 +114,16 @@ class EstimatorUse:
         """
         if output is not None:
             check_output(Path(output), Path(data) if isinstance(data, str | Path) else None)
-        estimator, objects = self._to_predict(run, data, options, device)
-        predictions = self._checked(run, estimator, objects)
-        added, rows = added_columns(objects, predictions, classes_of(estimator.target_))
-        table = objects.table
-        if table is None:
-            written = {
-                line: [str(row)] for line, row in zip(objects.lines, objects.rows, strict=True)
-            }
-            columns = [self.noun]
-        else:
-            refuse_same_columns(added, table.columns, objects.source)
-            given = zip(table.lines, table.rows, strict=True)
-            written = {line: [*map(shown_cell, cells)] for line, cells in given}
-            columns = table.columns
-        nothing = [""] * len(added)
-        body = ([*cells, *rows.get(line, nothing)] for line, cells in written.items())
-        write_table(output, as_csv([[*columns, *added], *body]))
+        estimator, _, blocks = self._opened(run, data, options, device=device)
+        parts = predicted_table(
+            blocks,
+            lambda objects: self._checked(run, estimator, objects),
+            lambda one: self.reason(estimator, None, one),
+            classes_of(estimator.target_),
+            self.noun,
+            output,
+        )
+        write_table(output, parts)
 
     def explain(
         self,
@@ -179,13 +171,31 @@ class EstimatorUse:
         require_labels: bool = False,
     ) -> tuple[Any, Any, Any]:
         """Return the estimator of a run, the form of its data, and objects as it takes them."""
+        estimator, form, blocks = self._opened(
+            run, data, options, device=device, require_labels=require_labels, in_blocks=False
+        )
+        (objects,) = blocks
+        return estimator, form, objects
+
+    def _opened(
+        self,
+        run: str | Path,
+        data: Inputs,
+        options: Any,
+        *,
+        device: str,
+        require_labels: bool = False,
+        in_blocks: bool = True,
+    ) -> tuple[Any, Any, Iterator[Objects]]:
+        """Return the same with the objects in blocks if the task reads them so."""
         is_path = isinstance(data, str | Path)
         estimator, reading, form = self._load(run, options, device, is_path=is_path)
         if not is_path:
-            return estimator, form, self.strings(data, self.noun, reading)
+            return estimator, form, iter([self.strings(data, self.noun, reading)])
         kind = {"is_regression": isinstance(estimator.target_, Numbers)}
-        read = self.read(data, **reading, **kind, require_labels=require_labels)
-        return estimator, form, self.adapted(estimator, form, read)
+        read = self.blocks if self.blocks and in_blocks else lambda *a, **k: [self.read(*a, **k)]
+        objects = read(data, **reading, **kind, require_labels=require_labels)
+        return estimator, form, (self.adapted(estimator, form, one) for one in objects)
 
     def _to_predict(
         self, run: str | Path, data: Inputs, options: Any, device: str

@@ -108,21 +108,26 @@ def as_csv(rows: Iterable[Sequence[object]]) -> str:
     return text.getvalue()
 
 
-def write_table(output: str | Path | None, text: str) -> None:
-    """Write a file completely or not at all; None is stdout.
+def write_table(output: str | Path | None, parts: Iterable[str]) -> None:
+    """Write a file completely or not at all; None is stdout, which gets part by part.
+
+    Args:
+        output: The file.
+        parts: Its text, in consecutive parts, which may be computed while it is written.
 
     Raises:
         StorageError: If the file cannot be written.
     """
     if output is None:
-        sys.stdout.write(printable(text, keep="\n\t") if sys.stdout.isatty() else text)
+        for text in parts:
+            sys.stdout.write(printable(text, keep="\n\t") if sys.stdout.isatty() else text)
         return
     path = Path(output)
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):  # a device or a pipe: not replaced
         try:
             with path.open("w", encoding="utf-8", newline="") as file:
-                file.write(text)
+                file.writelines(parts)
         except OSError as error:
             raise StorageError(path, error) from error
         return
-    atomic.write_text(path, text)
+    atomic.write_chunks(path, (text.encode() for text in parts))

@@ -15,7 +15,8 @@ from representer.errors import ArgumentError, DataError
 
 def grid_of(path: Path, content: str, **options) -> Grid:
     path.write_bytes(content.encode())
-    return read_delimited(path, **{"wanted": ["text"], **options})
+    (grid,) = read_delimited(path, **{"wanted": ["text"], **options})
+    return grid
 
 
 @pytest.fixture

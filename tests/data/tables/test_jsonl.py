@@ -18,7 +18,7 @@ def test_the_keys_of_the_first_object_are_the_columns(path):
     path.write_text(
         '{"text": "a", "n": 1}\n\n{"n": null, "x": 2, "text": "b\\nc"}\n{"text": "d"}\n'
     )
-    grid = read_jsonl(path)
+    grid = next(read_jsonl(path))
     assert grid.columns == ["text", "n"]
     assert grid.rows == [["a", 1], ["b\nc", None], ["d", MISSING]]
     assert grid.lines == [1, 3, 4]
@@ -43,11 +43,11 @@ def test_the_keys_of_the_first_object_are_the_columns(path):
 def test_invalid_lines_are_rejected_with_their_number(path, line, message):
     path.write_text('{"text": "a"}\n' + line + "\n")
     with pytest.raises(DataError, match=rf"a\.jsonl, line 2: .*{message}"):
-        read_jsonl(path)
+        next(read_jsonl(path))
 
 
 @pytest.mark.parametrize("content", ["\n\n", "{}\n{}\n"])
 def test_a_file_without_keys_is_rejected(path, content):
     path.write_text(content)
     with pytest.raises(DataError, match="no objects with keys"):
-        read_jsonl(path)
+        next(read_jsonl(path))

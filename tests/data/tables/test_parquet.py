@@ -20,7 +20,7 @@ def path(tmp_path) -> Path:
 def test_plain_columns_are_read_and_nested_ones_are_not(path):
     columns = {"text": ["a", "b", None], "label": [1, 2, 3], "vector": [[0.5], [1.5], []]}
     parquet.write_table(pyarrow.table(columns), path)
-    grid = read_parquet(path)
+    grid = next(read_parquet(path))
     assert grid.columns == ["text", "label"]
     assert grid.rows == [["a", 1], ["b", 2], [None, 3]]
     assert grid.lines == [1, 2, 3]
@@ -29,7 +29,7 @@ def test_plain_columns_are_read_and_nested_ones_are_not(path):
 def test_categories_are_read_as_their_names(path):
     labels = pyarrow.array(["x", "y", "x"]).dictionary_encode()
     parquet.write_table(pyarrow.table({"text": ["a", "b", "c"], "label": labels}), path)
-    assert [row[1] for row in read_parquet(path).rows] == ["x", "y", "x"]
+    assert [row[1] for row in next(read_parquet(path)).rows] == ["x", "y", "x"]
 
 
 def test_a_damaged_file_is_rejected(path):
@@ -38,29 +38,29 @@ def test_a_damaged_file_is_rejected(path):
     for damaged in (content[:-10], b"text,label\n", b"PAR1" + b"\xff" * 100 + b"PAR1"):
         path.write_bytes(damaged)
         with pytest.raises(DataError, match="cannot be read as Parquet"):
-            read_parquet(path)
+            next(read_parquet(path))
 
 
 def test_a_file_without_rows_or_plain_columns_is_rejected(path):
     for columns in ({"text": pyarrow.array([], pyarrow.string())}, {"vector": [[1], [2]]}):
         parquet.write_table(pyarrow.table(columns), path)
         with pytest.raises(DataError, match="no rows of plain values"):
-            read_parquet(path)
+            next(read_parquet(path))
 
 
 def test_duplicate_names_are_rejected(path):
     table = pyarrow.Table.from_arrays([pyarrow.array(["a"])] * 2, names=["text", "text"])
     parquet.write_table(table, path)
     with pytest.raises(DataError, match="column 'text': two columns have this name"):
-        read_parquet(path)
+        next(read_parquet(path))
 
 
 def test_a_missing_file_is_rejected(path):
     with pytest.raises(DataError, match="no such file"):
-        read_parquet(path)
+        next(read_parquet(path))
 
 
 def test_the_error_for_a_missing_pyarrow_names_the_extra(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"pyarrow.*representer\[train\]"):
-        read_parquet(path)
+        next(read_parquet(path))

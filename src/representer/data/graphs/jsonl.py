@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from representer.data.graphs.records import GraphFile, GraphRecord, Values
+from representer.data.tables.blocks import WHOLE
 from representer.data.tables.grid import MISSING
 from representer.data.tables.jsonl import read_jsonl
 from representer.errors import DataError
@@ -34,7 +35,7 @@ def read_jsonl_graphs(path: str | Path, *, require_labels: bool = True) -> Graph
         DataError: If a graph is invalid; the message names the file and line.
     """
     path = Path(path)
-    grid = read_jsonl(path)
+    (grid,) = read_jsonl(path, size=WHOLE)
     for name in ("nodes", "edges", *(["label"] if require_labels else [])):
         if name not in grid.columns:
             problem = f"the first object has no {name!r}"

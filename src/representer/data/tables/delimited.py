@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
+from representer.data.tables.blocks import SMALL, BlockSize, blocks
 from representer.data.tables.columns import is_known_name
-from representer.data.tables.grid import Dropped, Grid
+from representer.data.tables.grid import BLANK, Dropped, Grid
 from representer.data.tables.source import physical_lines
 from representer.data.tables.suggest import listing
 from representer.errors import ArgumentError, DataError
@@ -27,19 +28,21 @@ def read_delimited(
     delimiter: str | None = None,
     quotes: bool | None = None,
     encoding: str = "utf-8",
-) -> Grid:
-    """Read a CSV or TSV file.
+    size: BlockSize = SMALL,
+) -> Iterator[Grid]:
+    """Yield the blocks of a CSV or TSV file.
 
     Args:
         path: The file.
         wanted: Names or positions of the columns that will be used; they help to detect a header.
-        header: True if the first row names the columns; None to decide from the rows.
+        header: True if the first row names the columns; None to decide from the first rows.
         delimiter: The cell separator. None means a tab for ``.tsv`` and a comma otherwise, or a
             semicolon or tab if the first line has those and no comma.
         quotes: True if a cell in double quotes may contain delimiters and line ends. None means
             True, except that a quoted cell of a TSV file may not contain a line end: in TSV files
             quotes are often ordinary characters, and rows would be merged.
         encoding: Name of the encoding.
+        size: Limits of a block.
 
     Raises:
         DataError: If the file is not a valid table.
@@ -53,45 +56,58 @@ def read_delimited(
     notes = []
     if delimiter is None and separator != ("\t" if is_tsv else ","):
         notes.append(f"The first line shows that {_shown(separator)} separates the cells.")
-    rows, starts, dropped = _rows(path, chain([head], lines), separator, quotes, is_tsv)
-    if not rows:
+    first: list[str] | None = None
+    columns: list[str] = []
+    named, count = False, 0
+    rows = _rows(path, chain([head], lines), separator, quotes, is_tsv)
+    for block in blocks(rows, size):
+        kept = [(line, row) for line, row in block if isinstance(row, list)]
+        dropped = [Dropped(line, row) for line, row in block if isinstance(row, str)]
+        if first is None and kept:
+            start, first = kept[0]
+            named, note = _decide_header([row for _, row in kept], header, wanted)
+            notes += [note] if note else []
+            columns = [str(number + 1) for number in range(len(first))]
+            if named:
+                columns = _names(path, first, start, wanted)
+                kept = kept[1:]
+        if named:
+            again = [line for line, row in kept if row == first]
+            dropped += [Dropped(line, "header repeated") for line in again]
+            dropped.sort(key=lambda row: row.line)
+            kept = [(line, row) for line, row in kept if row != first] if again else kept
+        count += len(kept)
+        places, cells = [line for line, _ in kept], [row for _, row in kept]
+        yield Grid(columns, cells, places, dropped, named, numbered=True, notes=notes)
+        notes = []
+    if first is None:
         raise DataError("contains only blank lines", file=path)
-    named, note = _decide_header(rows, header, wanted)
-    notes += [note] if note else []
-    columns = [str(number + 1) for number in range(len(rows[0]))]
-    if named:
-        columns = _names(path, rows[0], starts[0], wanted)
-        again = [i for i in range(1, len(rows)) if rows[i] == rows[0]]
-        dropped += [Dropped(starts[i], "header repeated") for i in again]
-        kept = [i for i in range(1, len(rows)) if rows[i] != rows[0]]
-        rows, starts = [rows[i] for i in kept], [starts[i] for i in kept]
-        if not rows:
-            fix = "If the first row is a document, pass header=False."
-            raise DataError("has a header and no documents", file=path, fix=fix)
-    return Grid(columns, rows, starts, dropped, named, numbered=True, notes=notes)
+    if not count:
+        fix = "If the first row is a document, pass header=False."
+        raise DataError("has a header and no documents", file=path, fix=fix)
 
 
 def _rows(
     path: Path, lines: Iterator[str], separator: str, quotes: bool | None, is_tsv: bool
-) -> tuple[list[list[str]], list[int], list[Dropped]]:
+) -> Iterator[tuple[int, list[str] | str]]:
+    """Yield the line of each row and its cells, or the reason for which it is dropped."""
     quoting = csv.QUOTE_NONE if quotes is False else csv.QUOTE_MINIMAL
     reader = csv.reader(lines, delimiter=separator, strict=True, quoting=quoting)
-    rows: list[list[str]] = []
-    starts: list[int] = []
-    blank: list[int] = []
+    width = start = 0
+    blank: list[int] = []  # since the last row; those at the end of the file are not reported
     while True:
         line = reader.line_num + 1
         try:
             row = next(reader)
         except StopIteration:
-            break
+            return
         except csv.Error as error:
             raise _syntax(path, line, reader.line_num, str(error), separator) from None
-        if not row or (len(row) == 1 and rows and len(rows[0]) > 1 and not row[0].strip()):
+        if not row or (len(row) == 1 and width > 1 and not row[0].strip()):
             blank.append(line)
             continue
-        if rows and len(row) != len(rows[0]):
-            raise _width(path, line, len(row), len(rows[0]), starts[0], separator)
+        if width and len(row) != width:
+            raise _width(path, line, len(row), width, start, separator)
         if is_tsv and quotes is None and reader.line_num > line:
             raise DataError(
                 f"a quoted cell continues to line {reader.line_num}",
@@ -100,10 +116,10 @@ def _rows(
                 fix="Pass quotes=False if quotes are ordinary characters here, "
                 "or quotes=True if cells may span lines.",
             )
-        rows.append(row)
-        starts.append(line)
-    last = starts[-1] if starts else 0
-    return rows, starts, [Dropped(line, "blank line") for line in blank if line < last]
+        yield from ((each, BLANK) for each in blank)
+        blank = []
+        width, start = width or len(row), start or line
+        yield line, row
 
 
 def _separator(line: str, usual: str) -> str:
@@ -145,7 +161,7 @@ def has_header(rows: list[list[str]]) -> bool | None:
     as ``text`` or ``label``.
 
     Args:
-        rows: All rows of the file, including the first, of equal width.
+        rows: The first rows of the file, of equal width.
     """
     first, rest = rows[0], rows[1 : SAMPLE + 1]
     if not rest:

@@ -36,23 +36,53 @@ class Grid:
     notes: list[str]  # guesses made while reading
 
 
-MOST_REASONS = 20  # which may quote the row
+BLANK = "blank line"
+MOST_REASONS, MOST_LINES = 20, 5  # shown; a reason may quote the row
 
 
-def left_out(dropped: Sequence[Dropped], most_lines: int = 5) -> str:
-    """Return the number of rows left out, with reasons and at most ``most_lines`` lines for each.
+class LeftOut:
+    """Counts of dropped rows by reason, in bounded memory.
 
-    For example ``"3 rows left out: 2 empty text (lines 4, 9), 1 empty label (line 12)"``; an empty
-    string if nothing was left out.
+    As text, it is for example ``"3 rows left out: 2 empty text (lines 4, 9), 1 empty label (line
+    12)"``; an empty string if nothing was left out.
+
+    Attributes:
+        total: Number of dropped rows.
+        counts: Their number by reason, for the first `MOST_REASONS` reasons.
+        lines: The first `MOST_LINES` lines of each of these reasons.
     """
-    if not dropped:
-        return ""
-    parts = []
-    for reason, count in Counter(row.reason for row in dropped).items():
-        lines = [str(row.line) for row in dropped if row.reason == reason]
-        shown = ", ".join(lines[:most_lines]) + (", ..." if count > most_lines else "")
-        parts.append(f"{count} {reason} (line{'s' if count > 1 else ''} {shown})")
-    total, hidden = len(dropped), len(parts) - MOST_REASONS
-    if hidden > 0:
-        parts[MOST_REASONS:] = [f"and for {hidden} other reasons"]
-    return f"{total} row{'s' if total > 1 else ''} left out: {', '.join(parts)}"
+
+    def __init__(self, dropped: Sequence[Dropped] = ()) -> None:
+        self.total, self._hidden = 0, set[int]()
+        self.counts, self.lines = Counter[str](), dict[str, list[int]]()
+        self.add(dropped)
+
+    def add(self, dropped: Sequence[Dropped]) -> None:
+        """Count dropped rows."""
+        self.total += len(dropped)
+        for row in dropped:
+            if row.reason not in self.lines and len(self.lines) >= MOST_REASONS:
+                self._hidden.add(hash(row.reason))
+                continue
+            lines = self.lines.setdefault(row.reason, [])
+            self.counts[row.reason] += 1
+            if len(lines) < MOST_LINES:
+                lines.append(row.line)
+
+    def __str__(self) -> str:
+        """Return a sentence for the user."""
+        if not self.total:
+            return ""
+        parts = []
+        for reason, count in self.counts.items():
+            shown = ", ".join(map(str, self.lines[reason])) + ", ..." * (count > MOST_LINES)
+            parts.append(f"{count} {reason} (line{'s' if count > 1 else ''} {shown})")
+        if self._hidden:
+            parts.append(f"and for {len(self._hidden)} other reasons")
+        rows = f"{self.total} row{'s' if self.total > 1 else ''}"
+        return f"{rows} left out: {', '.join(parts)}"
+
+
+def left_out(dropped: Sequence[Dropped]) -> str:
+    """Return the number of rows left out, with reasons and their first lines, see `LeftOut`."""
+    return str(LeftOut(dropped))

@@ -3,38 +3,47 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
-from representer.data.tables.grid import MISSING, Dropped, Grid
+from representer.data.tables.blocks import SMALL, BlockSize, blocks
+from representer.data.tables.grid import BLANK, MISSING, Dropped, Grid
 from representer.data.tables.source import physical_lines
 from representer.errors import DataError
 
 _FIX = 'Every line is an object, such as {"text": "...", "label": "..."}.'
 
 
-def read_jsonl(path: Path, *, encoding: str = "utf-8") -> Grid:
-    """Read a JSON Lines file. The keys of the first object are the columns.
+def read_jsonl(path: Path, *, encoding: str = "utf-8", size: BlockSize = SMALL) -> Iterator[Grid]:
+    """Yield the blocks of a JSON Lines file. The keys of the first object are the columns.
 
     Raises:
         DataError: If a line is not a JSON object, or has duplicate keys.
     """
     columns: list[str] = []
-    rows: list[list[object]] = []
-    lines: list[int] = []
-    blank: list[int] = []
-    for number, line in enumerate(physical_lines(path, encoding), 1):
-        if not line.strip():
-            blank.append(number)
+
+    def rows() -> Iterator[tuple[int, list[object] | str]]:
+        blank: list[int] = []  # since the last row; those at the end of the file are not reported
+        for number, line in enumerate(physical_lines(path, encoding), 1):
+            if not line.strip():
+                blank.append(number)
+                continue
+            record = _object(path, number, line)
+            yield from ((each, BLANK) for each in blank)
+            blank = []
+            columns[:] = columns or record
+            yield number, [record.get(column, MISSING) for column in columns]
+
+    for block in blocks(rows(), size):
+        if not columns:
             continue
-        record = _object(path, number, line)
-        columns = columns or list(record)
-        rows.append([record.get(column, MISSING) for column in columns])
-        lines.append(number)
+        kept = [(line, row) for line, row in block if not isinstance(row, str)]
+        dropped = [Dropped(line, row) for line, row in block if isinstance(row, str)]
+        cells, lines = [row for _, row in kept], [line for line, _ in kept]
+        yield Grid(columns, cells, lines, dropped, header=True, numbered=False, notes=[])
     if not columns:
         raise DataError("contains no objects with keys", file=path, fix=_FIX)
-    dropped = [Dropped(line, "blank line") for line in blank if line < lines[-1]]
-    return Grid(columns, rows, lines, dropped, header=True, numbered=False, notes=[])
 
 
 def _object(path: Path, number: int, line: str) -> dict[str, object]:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from representer.data.tables.blocks import SMALL, BlockSize, blocks
 from representer.data.tables.grid import Grid
 from representer.data.tables.source import open_regular
 from representer.errors import DataError, MissingExtraError
 from representer.printable import reason
 
+BATCH = 1024  # rows that are decoded together
 
-def read_parquet(path: Path) -> Grid:
-    """Read the columns of plain values of a Parquet file, with row numbers as lines.
+
+def read_parquet(path: Path, *, size: BlockSize = SMALL) -> Iterator[Grid]:
+    """Yield the columns of plain values of a Parquet file in blocks, with row numbers as lines.
 
     Raises:
         MissingExtraError: If pyarrow is not installed.
@@ -26,30 +31,39 @@ def read_parquet(path: Path) -> Grid:
     except ImportError:
         raise MissingExtraError("reading Parquet", "pyarrow", "train") from None
 
-    with open_regular(path) as content:
-        size = os.fstat(content.fileno()).st_size
-        try:
-            with pyarrow.parquet.ParquetFile(content) as file:
-                schema = file.schema_arrow
-                names = [field.name for field in schema if not pyarrow.types.is_nested(field.type)]
-                twice = [name for name, count in Counter(schema.names).items() if count > 1]
-                if twice:
-                    problem = "two columns have this name"
-                    raise DataError(problem, file=path, column=twice[0], fix="Rename one.")
-                _require_plausible(file.metadata, size)
-                values = [column.to_pylist() for column in file.read(columns=names).columns]
-        except DataError:
-            raise
-        except Exception as error:  # pyarrow raises many types on damaged files
-            fix = "Write or download the file again; is it Parquet?"
-            raise DataError(
-                f"cannot be read as Parquet: {reason(error)}", file=path, fix=fix
-            ) from None
-    if not names or not values[0]:
-        raise DataError("holds no rows of plain values", file=path)
-    rows: list[list[object]] = [list(row) for row in zip(*values, strict=True)]
-    numbers = list(range(1, len(rows) + 1))
-    return Grid(names, rows, numbers, [], header=True, numbered=False, notes=[])
+    with open_regular(path) as content, _as_data_errors(path):
+        held = os.fstat(content.fileno()).st_size
+        with pyarrow.parquet.ParquetFile(content) as file:
+            schema = file.schema_arrow
+            names = [field.name for field in schema if not pyarrow.types.is_nested(field.type)]
+            twice = [name for name, count in Counter(schema.names).items() if count > 1]
+            if twice:
+                problem = "two columns have this name"
+                raise DataError(problem, file=path, column=twice[0], fix="Rename one.")
+            _require_plausible(file.metadata, held)
+            if not names or not file.metadata.num_rows:
+                raise DataError("holds no rows of plain values", file=path)
+            for block in blocks(enumerate(_rows(file, names), 1), size):
+                rows, numbers = [row for _, row in block], [number for number, _ in block]
+                yield Grid(names, rows, numbers, [], header=True, numbered=False, notes=[])
+
+
+def _rows(file: Any, names: list[str]) -> Iterator[list[object]]:
+    for batch in file.iter_batches(BATCH, columns=names):
+        columns = [column.to_pylist() for column in batch.columns]
+        yield from (list(row) for row in zip(*columns, strict=True))
+
+
+@contextmanager
+def _as_data_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:  # pyarrow raises many types on damaged files
+        fix = "Write or download the file again; is it Parquet?"
+        problem = f"cannot be read as Parquet: {reason(error)}"
+        raise DataError(problem, file=path, fix=fix) from None
 
 
 def _require_plausible(metadata: Any, size: int) -> None:

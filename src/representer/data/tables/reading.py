@@ -1,10 +1,13 @@
-"""All cells of a CSV, TSV, JSON Lines or Parquet file."""
+"""The cells of a CSV, TSV, JSON Lines or Parquet file."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
+from representer.data.tables.blocks import SMALL, WHOLE, BlockSize
 from representer.data.tables.delimited import read_delimited
 from representer.data.tables.grid import Grid
 from representer.data.tables.jsonl import read_jsonl
@@ -23,7 +26,13 @@ FORMATS = {
 }
 
 
-def read_grid(
+def read_grid(path: str | PathLike[str], wanted: list[str], **layout: Any) -> Grid:
+    """Return all cells of a file, see `read_blocks`."""
+    (grid,) = read_blocks(path, wanted, **layout, size=WHOLE)
+    return grid
+
+
+def read_blocks(
     path: str | PathLike[str],
     wanted: list[str],
     *,
@@ -31,8 +40,9 @@ def read_grid(
     delimiter: str | None = None,
     quotes: bool | None = None,
     encoding: str = "utf-8",
-) -> Grid:
-    """Read all cells of a file; no row is ever shifted or lost silently.
+    size: BlockSize = SMALL,
+) -> Iterator[Grid]:
+    """Yield all cells of a file in blocks of rows; no row is ever shifted or lost silently.
 
     The suffix determines the format: ``.csv``, ``.tsv``, ``.jsonl`` (also ``.ndjson``, ``.json``),
     each optionally followed by ``.gz``, ``.bz2`` or ``.xz``, and ``.parquet``.
@@ -41,12 +51,13 @@ def read_grid(
         path: The file.
         wanted: The columns that will be used, which help to detect a header.
         header: True if the first row of a CSV or TSV file names the columns; None decides by the
-            rows.
+            rows of the first block.
         delimiter: The cell separator of a CSV or TSV file; None decides by the suffix and the first
             line.
         quotes: True if double quotes enclose cells of a CSV or TSV file. None means True, except
             that a quoted cell of a TSV file may not span lines.
         encoding: Encoding of the file.
+        size: Limits of a block.
 
     Raises:
         ArgumentError: If an option is invalid.
@@ -57,9 +68,9 @@ def read_grid(
     path = Path(path)
     kind = _format(path)
     if kind == "parquet":
-        return read_parquet(path)
+        return read_parquet(path, size=size)
     if kind == "jsonl":
-        return read_jsonl(path, encoding=encoding)
+        return read_jsonl(path, encoding=encoding, size=size)
     return read_delimited(
         path,
         wanted=wanted,
@@ -67,14 +78,55 @@ def read_grid(
         delimiter=delimiter,
         quotes=quotes,
         encoding=encoding,
+        size=size,
     )
 
 
-def _format(path: Path) -> str:
+def table_files(path: str | PathLike[str]) -> list[Path]:
+    """Return the files of a table: a file, the tables of a folder, or those that match a pattern.
+
+    Args:
+        path: A file, a folder, or a pattern such as ``"data/part-*.csv"``. Of a folder, all files
+            with the suffix of a table are taken, without those of its subfolders and hidden ones.
+
+    Returns:
+        The files, sorted by name.
+
+    Raises:
+        DataError: If there are none, or a folder has tables of several formats.
+    """
+    path = Path(path)
+    if path.is_dir():
+        found = [one for one in path.iterdir() if one.is_file() and not one.name.startswith(".")]
+        found = [one for one in found if kind_of(one) is not None]
+        if not found:
+            fix = f"The suffix of a table is one of {', '.join(FORMATS)}."
+            raise DataError("the folder holds no tables", file=path, fix=fix)
+        if len(kinds := {str(kind_of(one)) for one in found}) > 1:
+            fix = 'Pass a pattern, such as "FOLDER/*.csv".'
+            problem = f"the folder holds tables of several formats: {', '.join(sorted(kinds))}"
+            raise DataError(problem, file=path, fix=fix)
+        return sorted(found)
+    if any(mark in str(path) for mark in "*?[") and not path.exists():
+        pattern = str(path.relative_to(path.anchor))
+        matching = sorted(Path(path.anchor).glob(pattern))
+        found = [one for one in matching if path.name[0] == "." or one.name[0] != "."]
+        if not found:
+            raise DataError("no file matches the pattern", file=path)
+        return found
+    return [path]
+
+
+def kind_of(path: Path) -> str | None:
+    """Return the format of a table by its suffix; None if it is none."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compressed = bool(suffixes) and suffixes[-1] in COMPRESSIONS
-    kind = FORMATS.get(suffixes[-1 - compressed]) if len(suffixes) > compressed else None
-    if kind == "parquet" and compressed:
+    return FORMATS.get(suffixes[-1 - compressed]) if len(suffixes) > compressed else None
+
+
+def _format(path: Path) -> str:
+    kind = kind_of(path)
+    if kind == "parquet" and path.suffix.lower() in COMPRESSIONS:
         fix = "Decompress the file first; Parquet is compressed inside."
         raise DataError("a compressed Parquet file", file=path, fix=fix)
     if kind is None:

@@ -6,7 +6,7 @@ from representer.data.text.cooccurrence import cooccurrence_vectors
 from representer.data.text.equal_lengths import equal_lengths
 from representer.data.text.labeled_lines import read_labeled_lines
 from representer.data.text.padding import Truncation, collate, truncation
-from representer.data.text.table import Table, assemble, read_table
+from representer.data.text.table import Table, assemble, read_table, read_tables
 from representer.data.text.tokenize import tokenize
 from representer.data.text.vector_files import read_vectors
 from representer.data.text.vectors import Coverage, WordVectors
@@ -26,6 +26,7 @@ __all__ = [
     "length_buckets",
     "read_labeled_lines",
     "read_table",
+    "read_tables",
     "read_vectors",
     "tokenize",
     "truncation",

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
+from representer.data.tables.blocks import BlockSize
 from representer.data.tables.columns import guess_label, guess_text, requested, resolve
-from representer.data.tables.grid import MISSING, Dropped, Grid
-from representer.data.tables.reading import read_grid
+from representer.data.tables.grid import MISSING, Dropped, Grid, LeftOut
+from representer.data.tables.reading import read_blocks, read_grid, table_files
+from representer.data.tables.suggest import listing
 from representer.errors import ArgumentError, DataError
 
 
@@ -113,64 +117,134 @@ def assemble(
         DataError: If a column is missing or ambiguous, a cell is neither text nor a plain value,
             or no row is left.
     """
-    texts = resolve(grid, text, "text", source) if text else []
-    labels = resolve(grid, label, "label", source) if label else []
-    notes = list(grid.notes)
-    if len(labels) > 1:
-        raise ArgumentError("label", label, "one column")
-    if set(texts) & set(labels):
-        name = grid.columns[labels[0]]
-        raise ArgumentError("label", name, "a column other than the text")
-    if not texts:
-        known = labels[0] if labels else guess_label(grid, [], source, required=False)
-        texts = [guess_text(grid, known, source)]
-        notes.append(f"The text is taken from column {grid.columns[texts[0]]!r}.")
-    at = labels[0] if labels else guess_label(grid, texts, source, required=require_label)
-    if at is not None and not labels:
-        notes.append(f"The label is taken from column {grid.columns[at]!r}.")
-    return _fill(grid, source, texts, at, notes, require_label=require_label)
+    table = Selection.of(grid, source, text, label, require_label=require_label).table(grid, source)
+    if not table.texts:
+        dropped = LeftOut(table.dropped)
+        raise _nothing_usable(dropped, source, table.text_column)
+    return table
 
 
-def _fill(
-    grid: Grid,
-    source: str,
-    texts: list[int],
-    at: int | None,
-    notes: list[str],
+def _nothing_usable(dropped: LeftOut, source: str, column: str) -> DataError:
+    why = " and ".join(sorted(dropped.counts))
+    problem = f"none of the {dropped.total} rows can be used ({why})"
+    return DataError(problem, file=source, column=column, fix="Are these the right columns?")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The columns of the text and the label, selected from the first rows of a table.
+
+    Attributes:
+        columns: All columns.
+        texts: Positions of the columns of the text.
+        label: Position of the column of the label; None without one.
+        notes: One sentence for the user about each inferred property.
+        require_label: Rows without a label are dropped.
+    """
+
+    columns: list[str]
+    texts: list[int]
+    label: int | None
+    notes: list[str]
+    require_label: bool
+
+    @classmethod
+    def of(
+        cls, grid: Grid, source: str, text: str | None, label: str | None, *, require_label: bool
+    ) -> Selection:
+        """Select the columns; see `assemble`."""
+        texts = resolve(grid, text, "text", source) if text else []
+        labels = resolve(grid, label, "label", source) if label else []
+        notes = list(grid.notes)
+        if len(labels) > 1:
+            raise ArgumentError("label", label, "one column")
+        if set(texts) & set(labels):
+            name = grid.columns[labels[0]]
+            raise ArgumentError("label", name, "a column other than the text")
+        if not texts:
+            known = labels[0] if labels else guess_label(grid, [], source, required=False)
+            texts = [guess_text(grid, known, source)]
+            notes.append(f"The text is taken from column {grid.columns[texts[0]]!r}.")
+        at = labels[0] if labels else guess_label(grid, texts, source, required=require_label)
+        if at is not None and not labels:
+            notes.append(f"The label is taken from column {grid.columns[at]!r}.")
+        return cls(grid.columns, texts, at, notes, require_label)
+
+    def table(self, grid: Grid, source: str) -> Table:
+        """Return the rows of a block that have a text and, if it is required, a label."""
+        kept: list[tuple[str, str, int]] = []
+        dropped, at = list(grid.dropped), self.label
+        for row, line in zip(grid.rows, grid.lines, strict=True):
+            parts = [_cell(row[i], source, line, grid.columns[i], is_text=True) for i in self.texts]
+            document = " ".join(part for part in parts if part.strip())
+            name = _cell(row[at], source, line, grid.columns[at]).strip() if at is not None else ""
+            if not document:
+                dropped.append(Dropped(line, "empty text"))
+            elif self.require_label and not name:
+                dropped.append(Dropped(line, "empty label"))
+            else:
+                kept.append((document, name, line))
+        dropped.sort(key=lambda row: row.line)
+        return Table(
+            texts=[document for document, _, _ in kept],
+            labels=None if at is None else [name for _, name, _ in kept],
+            lines=[line for _, _, line in kept],
+            columns=grid.columns,
+            text_column=",".join(grid.columns[i] for i in self.texts),
+            label_column=None if at is None else grid.columns[at],
+            dropped=dropped,
+            source=source,
+            header=grid.header,
+            notes=self.notes,
+        )
+
+
+def read_tables(
+    path: str | PathLike[str],
+    text: str | None,
+    label: str | None,
     *,
     require_label: bool,
-) -> Table:
-    kept: list[tuple[str, str, int]] = []
-    dropped = list(grid.dropped)
-    for row, line in zip(grid.rows, grid.lines, strict=True):
-        parts = [_cell(row[i], source, line, grid.columns[i], is_text=True) for i in texts]
-        document = " ".join(part for part in parts if part.strip())
-        name = _cell(row[at], source, line, grid.columns[at]).strip() if at is not None else ""
-        if not document:
-            dropped.append(Dropped(line, "empty text"))
-        elif require_label and not name:
-            dropped.append(Dropped(line, "empty label"))
-        else:
-            kept.append((document, name, line))
-    dropped.sort(key=lambda row: row.line)
-    text_column = ",".join(grid.columns[i] for i in texts)
-    if not kept:
-        why = " and ".join(sorted({row.reason for row in dropped}))
-        fix = "Are these the right columns?"
-        problem = f"none of the {len(dropped)} rows can be used ({why})"
-        raise DataError(problem, file=source, column=text_column, fix=fix)
-    return Table(
-        texts=[document for document, _, _ in kept],
-        labels=None if at is None else [name for _, name, _ in kept],
-        lines=[line for _, _, line in kept],
-        columns=grid.columns,
-        text_column=text_column,
-        label_column=None if at is None else grid.columns[at],
-        dropped=dropped,
-        source=source,
-        header=grid.header,
-        notes=notes,
-    )
+    size: BlockSize,
+    **layout: Any,
+) -> Iterator[tuple[Grid, Table]]:
+    """Yield the blocks of the files of a table, in order, and their documents and labels.
+
+    Columns are selected from the first block of all; every file has the same columns.
+
+    Args:
+        path: A file, a folder or a pattern, see `table_files`.
+        text: The requested columns, or None.
+        label: The requested column, or None.
+        require_label: Drop rows without a label.
+        size: Limits of a block.
+        layout: As in `read_blocks`.
+
+    Raises:
+        DataError: If a file cannot be used, or has other columns than the first one, or no row can
+            be used.
+    """
+    selection: Selection | None = None
+    dropped, count, column = LeftOut(), 0, ""
+    for file in table_files(path):
+        for grid in read_blocks(file, requested(text) + requested(label), **layout, size=size):
+            if selection is None:
+                options: Any = {"require_label": require_label}
+                selection = Selection.of(grid, str(file), text, label, **options)
+                size = size._replace(head=size.rest)
+                layout["header"] = grid.header if grid.numbered else layout.get("header")
+            elif grid.columns != selection.columns:
+                names = listing(selection.columns)
+                problem = f"the columns are {listing(grid.columns)}; the first file has {names}"
+                raise DataError(problem, file=file, fix="Give all files the same columns.")
+            else:
+                selection = replace(selection, notes=[])
+            table = selection.table(grid, str(file))
+            dropped.add(table.dropped)
+            count, column = count + len(table), table.text_column
+            yield grid, table
+    if not count:
+        raise _nothing_usable(dropped, str(Path(path)), column)
 
 
 def _cell(value: object, source: str, line: int, column: str, *, is_text: bool = False) -> str:

@@ -179,7 +179,7 @@ def predict(
         require_finite(run, chances)
         predicted = [names[int(chances.argmax())], *(f"{chance:.6f}" for chance in chances)]
         table.append([windows.recordings.subjects[row], row, f"{second:.6g}", *predicted])
-    write_table(output, as_csv(table))
+    write_table(output, [as_csv(table)])
     return None
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from representer.data.tables import read_grid
+from representer.data.tables.blocks import DETECTION, SMALL
 from representer.data.tables.columns import requested
 from representer.data.text import (
     Table,
     Vocabulary,
     assemble,
     code_lines,
+    read_tables,
     read_vectors,
     tokenize,
     truncation,
@@ -60,6 +63,20 @@ def read(
     table = assemble(grid, str(Path(path)), text, label, require_label=require_labels)
     objects = objects_of(table, (Path(path),))
     return objects if require_labels else replace(objects, table=grid, notes=grid.notes)
+
+
+def read_in_blocks(
+    path: str | Path, *, text: str | None, label: str | None, is_regression: bool,
+    require_labels: bool, **layout: Any,
+) -> Iterator[Objects]:  # fmt: skip
+    """Yield the texts and labels of the files of a table in blocks; see `read_tables`."""
+    wanted = text, label if require_labels else None
+    size = SMALL if text else DETECTION
+    for grid, table in read_tables(
+        path, *wanted, require_label=require_labels, size=size, **layout
+    ):
+        objects = objects_of(table, (Path(table.source),))
+        yield objects if require_labels else replace(objects, table=grid, notes=grid.notes)
 
 
 def objects_of(table: Table, files: tuple[Path, ...] = ()) -> Objects:
@@ -222,6 +239,7 @@ FLOW = EstimatorTask(
     nouns="documents",
     reading=TextReading,
     read=read,
+    blocks=read_in_blocks,
     remembered={"text": "the column with the texts", "label": ""},
     reason=too_short,
     remedy="Is this the right column? Otherwise lower min_length.",
