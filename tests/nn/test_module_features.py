@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import sys
+import warnings
 from collections.abc import Callable
 
 import pytest
@@ -205,6 +207,45 @@ def stacked_with_vmap(name: str, build: Build) -> None:
 
     for found, module in zip(torch.vmap(run)(*stack), modules, strict=True):
         torch.testing.assert_close(found, output(name, module))
+
+
+@feature
+def dynamic_quantization(name: str, build: Build) -> None:
+    module = build().eval()
+    model = torch_nn.ModuleList([module, torch_nn.Linear(3, 2)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # deprecated; torchao is to take its place
+        quantized = torch.ao.quantization.quantize_dynamic(model, {torch_nn.Linear})
+    assert "quantized" in type(quantized[1]).__module__
+    assert_same(name, quantized[0], module)
+
+
+@feature
+def data_parallel_hooks(name: str, build: Build) -> None:
+    module, seen, hook = build().eval(), [], sys.excepthook
+
+    def halved(_, bucket):  # torch reads annotations, which must be no strings
+        seen.append(bucket.buffer().numel())
+        done = torch.futures.Future()
+        done.set_result(bucket.buffer() / 2)
+        return done
+
+    twin = copy.deepcopy(module)
+    output(name, module).sum().backward()
+    store = torch.distributed.HashStore()
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        parallel = torch_nn.parallel.DistributedDataParallel(twin, find_unused_parameters=True)
+        parallel.register_comm_hook(None, halved)
+        output(name, parallel).sum().backward()
+    finally:
+        torch.distributed.destroy_process_group()
+        sys.excepthook = hook
+    assert sum(seen) == sum(p.numel() for p in twin.parameters() if p.requires_grad)
+    for own, other in zip(module.parameters(), twin.parameters(), strict=True):
+        if own.grad is not None and other.grad is not None:
+            torch.testing.assert_close(2 * other.grad, own.grad)
+    assert any(parameter.grad is not None for parameter in twin.parameters())
 
 
 CASES = [pytest.param(name, marks=[] if name in FAST else [pytest.mark.slow]) for name in MODULES]
