@@ -16,3 +16,12 @@ def test_a_killed_fit_continues_to_the_bit(bench) -> None:
     assert len(kinds) == 3
     for case in kinds.values():
         case.run()
+
+
+@pytest.mark.slow  # as above
+def test_a_stopped_fit_ends_at_once_and_continues_to_the_bit(bench) -> None:
+    signals = bench("faults.signals")
+    signals.setup()
+    for case in signals.cases(0, 0.3):
+        if case.name.startswith("text"):
+            case.run()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ from typing import Any
 import pytest
 
 from representer.storage import checkpoint
-from representer.training.interruption import SIGNALS, Interruption
+from representer.training.interruption import SIGNALS, Interruption, Stopped, stopping
 
 Digests = Callable[[Path], dict[str, str]]
 EXIT_CODES = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
@@ -85,6 +88,45 @@ def test_in_another_thread_it_does_nothing() -> None:
     thread.start()
     thread.join()
     assert seen == [False]
+
+
+@pytest.mark.parametrize(("number", "code"), EXIT_CODES)
+def test_outside_of_training_a_signal_is_an_exception_with_the_way_to_continue(
+    number: signal.Signals, code: int
+) -> None:
+    before = [signal.getsignal(number) for number in SIGNALS]
+    with pytest.raises(Stopped, match=f"{number.name} received; .* --resume") as end, stopping():
+        signal.raise_signal(number)
+    assert end.value.exit_code == code
+    assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+def test_a_signal_that_came_too_late_for_training_is_raised_after_it() -> None:
+    with stopping():
+        with Interruption() as interruption:
+            signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(Stopped, match="SIGTERM"):
+            interruption.repeat()
+
+
+def test_a_process_in_a_long_call_of_c_code_is_ended() -> None:
+    code = (
+        "import ctypes, signal; from representer.training import interruption\n"
+        "interruption._PATIENCE = 0.1\n"
+        "lock, mutex = ctypes.CDLL(None).pthread_mutex_lock, ctypes.create_string_buffer(64)\n"
+        "with interruption.stopping():\n"
+        "    print(flush=True)\n"
+        "    lock(mutex), lock(mutex)\n"  # waits for itself
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(0.3)  # until it is in the call
+    process.terminate()
+    assert "stopped: SIGTERM received; " in process.communicate(timeout=20)[1]
+    assert process.returncode == 143
 
 
 @pytest.mark.parametrize(("number", "code"), EXIT_CODES)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from representer.errors import Interrupted, RepresenterError
 from representer.printable import one_line
+from representer.training.interruption import Stopped
 
 # how torch says it; its errors of memory are RuntimeErrors, and torch is not imported here
 _OUT_OF_MEMORY = (
@@ -77,6 +78,8 @@ def describe(error: BaseException) -> tuple[str, int | None]:
         return f"stopped: {error}", error.exit_code
     if isinstance(error, RepresenterError):
         return f"error: {error}", error.exit_code
+    if isinstance(error, Stopped):
+        return f"stopped: {error}", error.exit_code
     if isinstance(error, KeyboardInterrupt):
         return "interrupted", 130
     if isinstance(error, SystemExit):

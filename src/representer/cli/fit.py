@@ -8,6 +8,7 @@ from typing import Any
 from representer.cli.parser import add_options
 from representer.tasks.registry import TASKS
 from representer.tasks.task import Task
+from representer.training.interruption import stopping
 
 
 class Fit:
@@ -27,11 +28,12 @@ class Fit:
         """Train, test, and write the run folder."""
         kind = self.task.config
         config = kind(**{field.name: arguments[field.name] for field in fields(kind)})
-        fit = self.task.function("fit")
-        from representer.training.freed_memory import keep_freed_memory
+        with stopping():
+            fit = self.task.function("fit")
+            from representer.training.freed_memory import keep_freed_memory
 
-        keep_freed_memory()
-        fit(config)
+            keep_freed_memory()
+            fit(config)
 
 
 def command(name: str) -> Fit:

@@ -1,13 +1,72 @@
-"""Stop signals: the handler sets a flag, which training polls where it can save."""
+"""Stop signals: a flag that training polls where it can save, and an exception elsewhere."""
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Self
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_PATIENCE = 3.0  # seconds until a process that does not handle a signal is ended
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal ended a run outside of its training; see `stopping`."""
+
+    def __init__(self, number: int) -> None:
+        name = signal.Signals(number).name
+        super().__init__(
+            f"{name} received; what was written before is kept. Continue with --resume."
+        )
+        self.exit_code = 128 + number
+
+
+@contextmanager
+def stopping() -> Iterator[None]:
+    """Raise `Stopped` on a signal in the block, except where `Interruption` handles it.
+
+    Python handles a signal after the call of C code in which it arrives. Where that takes seconds,
+    the process prints the message and ends without handling it, which no file minds: a file is
+    complete or not there.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handled: set[int] = set()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        handled.add(number)
+        raise Stopped(number)
+
+    def end_if_unhandled() -> None:
+        while numbers := os.read(reader, 1):
+            time.sleep(_PATIENCE)
+            if signal.getsignal(numbers[0]) is stop and numbers[0] not in handled:
+                stopped = Stopped(numbers[0])
+                print(f"stopped: {stopped}", file=sys.stderr, flush=True)
+                os._exit(stopped.exit_code)
+        os.close(reader)
+
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    before = {n: h for n in SIGNALS if (h := signal.getsignal(n)) is not signal.SIG_IGN}
+    wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    threading.Thread(target=end_if_unhandled, daemon=True).start()
+    try:
+        for number in before:
+            signal.signal(number, stop)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+        signal.set_wakeup_fd(wakeup)
+        os.close(writer)
 
 
 class Interruption:
@@ -36,6 +95,11 @@ class Interruption:
     def __bool__(self) -> bool:
         """Return True if a signal arrived."""
         return self.number is not None
+
+    def repeat(self) -> None:
+        """Raise the signal again, if there is one: it came too late for the block to handle."""
+        if self.number is not None:
+            signal.raise_signal(self.number)
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():

@@ -71,7 +71,7 @@ class Trainer:
         wrapped, trained, self._optimizer = prepared(accelerator, config, model, optimizer)
         self._averages = EvaluationWeights(model, trained, optimizer, config, accelerator.device)
         self._step = TrainingStep(accelerator, wrapped, self._optimizer, task, config, run.report)
-        self._wrapped, self._model = wrapped, model
+        self._wrapped, self._model, self._state = wrapped, model, TrainingState()
         self._parts = (accelerator, trained, self._optimizer, self._averages)
         self._environment = fingerprint(accelerator.device, accelerator.num_processes)
         is_main = accelerator.is_main_process
@@ -81,7 +81,6 @@ class Trainer:
         report_device(accelerator.device, self._report)
         self._progress = Progress(config.log_with, run.path, config.show_progress and is_main)
         self._callbacks, self._is_stopped = callbacks, False
-        self._state = TrainingState()
         self._saved_position: tuple[int, ...] | None = None
         self._saved_at = self._ticked_at = time.monotonic()
 
@@ -117,6 +116,7 @@ class Trainer:
             finally:
                 self._progress.close()
                 self._accelerator.unwrap_model(self._wrapped, keep_fp32_wrapper=False)
+        self._interruption.repeat()
         state = self._state
         return TrainingResult(
             state.step, state.epoch, state.log.rows, state.best_row, reason, state.seconds
