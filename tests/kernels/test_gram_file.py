@@ -6,8 +6,10 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -21,7 +23,7 @@ from representer.kernels import (
     RecurrentKernel,
     StringKernel,
     gram,
-    gram_file,
+    gram_blocks,
 )
 
 rng = np.random.default_rng(0)
@@ -33,7 +35,7 @@ kernel = StringKernel()
 @pytest.fixture(name="counted")
 def counted_fixture(monkeypatch):
     """Return a function that calls ``gram`` and also returns the number of computed blocks."""
-    values, corners = gram_file._values, []
+    values, corners = gram_blocks.block_values, []
 
     def counting(kernel, X, Y, corner):
         corners.append(corner)
@@ -44,7 +46,7 @@ def counted_fixture(monkeypatch):
         matrix = gram(*arguments, **options)
         return len(corners), matrix
 
-    monkeypatch.setattr(gram_file, "_values", counting)
+    monkeypatch.setattr(gram_blocks, "block_values", counting)
     return counted
 
 
@@ -92,19 +94,43 @@ def test_strings_tensors_and_vectors_are_objects(tmp_path):
 PROGRAM = """
 import sys, time
 import numpy as np
-from representer.kernels import StringKernel, gram, gram_file
+from representer.kernels import StringKernel, gram, gram_blocks
 
-values = gram_file._values
+values = gram_blocks.block_values
 
 def slow(*arguments):
     time.sleep(0.05)
     return values(*arguments)
 
-gram_file._values = slow
+gram_blocks.block_values = slow
 rng = np.random.default_rng(1)
 X = [rng.normal(size=(n % 5, 2)) for n in range(40)]
 gram(StringKernel(), X, out=sys.argv[1], block=4)
 """
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param("loky", marks=pytest.mark.slow),
+        pytest.param("dask", marks=pytest.mark.peers),
+        pytest.param("ray", marks=pytest.mark.peers),
+    ],
+)
+def test_workers_of_which_one_is_killed_write_the_bits_of_one_process(tmp_path, engine):
+    program = Path(__file__).with_name("gram_cluster.py")
+    # in which Ray writes its token and its logs
+    environment = {**os.environ, "HOME": str(tmp_path), "RAY_TMPDIR": tempfile.gettempdir()}
+    arguments = [sys.executable, str(program), engine, str(tmp_path)]
+    subprocess.run(arguments, check=True, timeout=300, env=environment, cwd=tmp_path)
+    for name in ("", "-features"):
+        one, cluster = (tmp_path / f"{which}{name}.npy" for which in ("one", "cluster"))
+        assert one.read_bytes() == cluster.read_bytes()
+    workers = {path.name for path in tmp_path.iterdir() if path.name.isdigit()}
+    assert len(workers) >= 2
+    assert (tmp_path / "killed").read_text("ascii") in workers
+    # 45 blocks of the matrix and 9 of the features; blocks that were not lost are computed once
+    assert sum(len((tmp_path / name).read_bytes()) for name in workers) <= 70
 
 
 @pytest.mark.slow
@@ -165,13 +191,13 @@ def test_a_matrix_of_another_form_is_recomputed(tmp_path, counted, other):
 
 def test_a_matrix_in_use_survives_the_recomputation_of_its_file(tmp_path, monkeypatch):
     matrix, expected = gram(kernel, X, out=tmp_path / "k.npy", block=5), kernel(X)
-    values = gram_file._values
+    values = gram_blocks.block_values
 
     def checked(*arguments):
         np.testing.assert_allclose(matrix, expected, atol=1e-14)
         return values(*arguments)
 
-    monkeypatch.setattr(gram_file, "_values", checked)
+    monkeypatch.setattr(gram_blocks, "block_values", checked)
     os.truncate(tmp_path / "k.npy", 2000)
     gram(kernel, X, out=tmp_path / "k.npy", block=5)
 
@@ -243,9 +269,9 @@ def test_invalid_arguments_are_rejected(tmp_path, arguments, options, message):
         gram(kernel, *arguments, out=tmp_path / "k.npy", **options)
 
 
-def test_a_second_call_waits_and_computes_nothing(tmp_path, monkeypatch):
+def test_a_second_call_says_so_waits_and_computes_nothing(tmp_path, monkeypatch, capsys):
     begun, may_go_on, corners = threading.Event(), threading.Event(), []
-    values = gram_file._values
+    values = gram_blocks.block_values
 
     def slow(*arguments):
         corners.append(arguments[-1])
@@ -253,7 +279,7 @@ def test_a_second_call_waits_and_computes_nothing(tmp_path, monkeypatch):
         assert may_go_on.wait(30)
         return values(*arguments)
 
-    monkeypatch.setattr(gram_file, "_values", slow)
+    monkeypatch.setattr(gram_blocks, "block_values", slow)
     results = []
 
     def compute():
@@ -270,6 +296,8 @@ def test_a_second_call_waits_and_computes_nothing(tmp_path, monkeypatch):
     for thread in threads:
         thread.join(30)
     assert len(corners) == 6  # each block once
+    line = f"{tmp_path / 'k.npy'} is being written by another call; waiting until it ends\n"
+    assert capsys.readouterr().err == line
     for matrix in results:
         np.testing.assert_allclose(matrix, kernel(X), atol=1e-14)
     assert len(results) == 2

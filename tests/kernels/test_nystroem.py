@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import joblib
 import numpy as np
 import pytest
 
@@ -53,3 +54,19 @@ def test_no_objects_have_no_landmarks():
     for kernel in (StringKernel(base="delta"), RandomWalkKernel()):
         with pytest.raises(ArgumentError, match=r"X is \[\]; expected at least one"):
             Nystroem(kernel).fit([])
+
+
+@pytest.mark.parametrize("block", [1, 7, 30, 100])
+def test_features_computed_in_blocks_have_the_same_bits_for_any_number_of_workers(block):
+    whole = Nystroem(StringKernel(), 10, random_state=0).fit_transform(X)
+    one = Nystroem(StringKernel(), 10, random_state=0, block=block).fit_transform(X)
+    with joblib.parallel_config("threading", n_jobs=3):
+        several = Nystroem(StringKernel(), 10, random_state=0, block=block).fit_transform(X)
+    np.testing.assert_array_equal(one, several)
+    np.testing.assert_allclose(one, whole, atol=1e-12)
+
+
+@pytest.mark.parametrize("block", [0, 2.0])
+def test_invalid_block_sizes_are_rejected(block):
+    with pytest.raises(ArgumentError, match=r"block is .*; expected a positive integer or None"):
+        Nystroem(StringKernel(), 3, block=block).fit(X).transform(X)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import joblib
 import numpy as np
 from torch import Tensor
 
 from representer.errors import ArgumentError
 from representer.kernels.fingerprint import fingerprint
+from representer.kernels.gram_blocks import compute_blocks
 from representer.kernels.gram_journal import Journal, locked
-from representer.kernels.gram_transformer import as_array
 from representer.kernels.kernel import Kernel
+from representer.kernels.matrix_file import Corner, MatrixFile, checksum
 
 
 def gram(
@@ -29,11 +28,15 @@ def gram(
     """Compute a Gram matrix into an ``.npy`` file, without holding it in memory.
 
     Blocks of ``block`` by ``block`` objects are computed through joblib, whose backend may be Dask
-    or Ray (``joblib.parallel_config``). A journal beside the file, ``OUT.journal``, holds a
-    fingerprint of the kernel and the objects, and the checksum of every finished block. Called
-    again after an interruption, the function computes the missing or damaged blocks, or all of
-    them if the file has the wrong size; a finished file is returned unchanged. Without Y, only the
-    blocks on and above the diagonal are computed. A call waits while another call writes the file.
+    or Ray (``joblib.parallel_config``), each block on one thread: the file has the same bits for
+    any number of processes and machines of one kind. The blocks of a lost worker are computed by
+    another one. Only this process writes the file, and another call for it prints a line and waits.
+
+    A journal beside the file, ``OUT.journal``, holds a fingerprint of the kernel and the objects,
+    and the checksum of every finished block. Called again after an interruption, the function
+    computes the missing or damaged blocks, or all of them if the file has the wrong size; a
+    finished file is returned unchanged. Without Y, only the blocks on and above the diagonal are
+    computed.
 
     The fingerprint includes functions, classes and modules with all that they use: weights,
     closures, defaults, globals and bytecode. Installed packages are identified by name and version.
@@ -52,6 +55,7 @@ def gram(
     Raises:
         ArgumentError: If the file or its journal belongs to another kernel or other objects, or an
             argument is invalid.
+        StorageError: If the file cannot be written, as on a full disk.
         KindError: If the kernel or an object cannot be fingerprinted, such as an open file.
     """
     if type(block) is not int or block < 1:
@@ -80,51 +84,28 @@ def _fill(
     """Compute the blocks that are missing from the file."""
     columns, is_square = (rows, True) if others is None else (others, False)
     journal = Journal.open(path, mark)
-    matrix = _opened(path, shape)
-    done = journal.checksums
+    matrix, done = MatrixFile.open(path, shape), journal.checksums
     if matrix is None:
-        path.unlink(missing_ok=True)  # a mapping of the old file stays valid
-        matrix, done = np.lib.format.open_memmap(path, "w+", np.float64, shape), {}
-    missing = [
-        (i, j)
-        for i, j in _corners(shape, block, upper=is_square)
-        if done.get((i, j)) != _checksum(_part(matrix, (i, j), block))
-        or (is_square and done[i, j] != _checksum(_part(matrix, (j, i), block).T))
-    ]
-    jobs = (
-        joblib.delayed(_values)(
-            kernel,
-            rows[i : i + block],
-            None if is_square and i == j else columns[j : j + block],
-            (i, j),
-        )
-        for i, j in missing
-    )
-    parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-    for (i, j), values in cast(Iterator[Any], parallel(jobs)):
-        _part(matrix, (i, j), block)[:] = values
-        if is_square and i != j:
-            _part(matrix, (j, i), block)[:] = values.T
-        matrix.flush()  # before the journal entry
-        journal.add((i, j), _checksum(values))
+        matrix, done = MatrixFile.create(path, shape), {}
 
+    def is_missing(corner: Corner) -> bool:
+        if corner not in done:
+            return True
+        (i, j), size = corner, _size(corner, shape, block)
+        if matrix.checksum(corner, size) != done[corner]:
+            return True
+        return is_square and matrix.checksum((j, i), size, transposed=True) != done[corner]
 
-def _opened(path: Path, shape: tuple[int, int]) -> np.memmap | None:
-    """Open a matrix file; return None if it is missing or has the wrong size."""
-    try:  # "r" first: "r+" would extend a truncated file with zeros
-        matrix = np.lib.format.open_memmap(path, "r")
-    except (FileNotFoundError, EOFError, ValueError):
-        return None
-    if matrix.shape != shape or matrix.dtype != np.float64 or np.isfortran(matrix):
-        return None
-    is_whole = path.stat().st_size == matrix.offset + matrix.nbytes
-    return np.lib.format.open_memmap(path, "r+") if is_whole else None
+    def select(corner: Corner) -> tuple[Any, Any | None]:
+        i, j = corner
+        is_diagonal = is_square and i == j
+        return rows[i : i + block], None if is_diagonal else columns[j : j + block]
 
-
-def _values(
-    kernel: Kernel, X: Any, Y: Any | None, corner: tuple[int, int]
-) -> tuple[tuple[int, int], np.ndarray]:
-    return corner, np.ascontiguousarray(as_array(kernel(X, Y)), dtype=np.float64)
+    missing = filter(is_missing, _corners(shape, block, upper=is_square))
+    for (i, j), values in compute_blocks(kernel, missing, select, n_jobs):
+        mirrored = [((j, i), values.T)] if is_square and i != j else []
+        matrix.write(((i, j), values), *mirrored)  # before the journal entry
+        journal.add((i, j), checksum(values))
 
 
 def _corners(shape: tuple[int, int], block: int, upper: bool) -> Iterator[tuple[int, int]]:
@@ -133,12 +114,8 @@ def _corners(shape: tuple[int, int], block: int, upper: bool) -> Iterator[tuple[
             yield i, j
 
 
-def _part(matrix: np.ndarray, corner: tuple[int, int], block: int) -> np.ndarray:
-    return matrix[corner[0] : corner[0] + block, corner[1] : corner[1] + block]
-
-
-def _checksum(values: np.ndarray) -> int:
-    return zlib.crc32(np.ascontiguousarray(values).tobytes())
+def _size(corner: Corner, shape: tuple[int, int], block: int) -> tuple[int, int]:
+    return min(block, shape[0] - corner[0]), min(block, shape[1] - corner[1])
 
 
 def _objects(X: Iterable[Any]) -> Any:

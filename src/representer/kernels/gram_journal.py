@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from representer.errors import ArgumentError
+from representer.kernels.matrix_file import Corner
+from representer.printable import say
 
-Corner = tuple[int, int]
 _HINT = "Choose another file, or delete this one and its journal."
 
 
@@ -69,7 +70,7 @@ class Journal:
 
 @contextmanager
 def locked(matrix: Path) -> Iterator[None]:
-    """Lock a matrix file for this call; wait for another call that holds the lock.
+    """Lock a matrix file for this call; report and wait for another call that holds the lock.
 
     The lock is an operating-system lock of the journal, which is released when the process ends.
 
@@ -81,7 +82,11 @@ def locked(matrix: Path) -> Iterator[None]:
         raise _not_written_here(matrix)
     with path.open("ab") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                say(f"{matrix} is being written by another call; waiting until it ends")
+                fcntl.flock(file, fcntl.LOCK_EX)
         except OSError as error:  # some network file systems have no locks
             expected = f"a file on a file system with locks ({error.strerror})"
             raise ArgumentError("out", str(matrix), expected) from error

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from representer.errors import ArgumentError
+from representer.kernels.gram_blocks import compute_blocks
 from representer.kernels.gram_transformer import KernelTransformer, as_array
 from representer.kernels.kernel import Kernel
 
@@ -23,12 +24,16 @@ class Nystroem(KernelTransformer):
         z(x) = K_{mm}^{-1/2}\, k(m, x), \qquad \langle z(x), z(y) \rangle \approx k(x, y)
 
     with m landmarks drawn from the objects of ``fit``; exact if x or y is a landmark. The cost is
-    linear in the number of objects.
+    linear in the number of objects. With ``block``, so many objects at a time are compared with the
+    landmarks, each block on one thread of the processes of ``joblib.parallel_config``; the features
+    have the same bits for any number of processes.
 
     Args:
         kernel: The kernel.
         n_components: Number of landmarks; all objects if there are fewer.
         random_state: Seed of the draw.
+        block: Number of objects in a block; None for all at once in this process.
+        n_jobs: Number of processes that compute blocks, as in joblib.
 
     Attributes:
         components_: The landmarks.
@@ -40,11 +45,18 @@ class Nystroem(KernelTransformer):
     """
 
     def __init__(
-        self, kernel: Kernel, n_components: int = 100, random_state: int | None = None
+        self,
+        kernel: Kernel,
+        n_components: int = 100,
+        random_state: int | None = None,
+        block: int | None = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.n_components = n_components
         self.random_state = random_state
+        self.block = block
+        self.n_jobs = n_jobs
 
     def fit(self, X: Iterable[Any], y: Any = None) -> Nystroem:
         """Draw the landmarks."""
@@ -69,5 +81,18 @@ class Nystroem(KernelTransformer):
     def transform(self, X: Iterable[Any]) -> np.ndarray:
         """Return the features ``(N, number of landmarks)``."""
         check_is_fitted(self)
-        gram = as_array(self.kernel(self._objects(X, reset=False), self.components_))
-        return gram @ self.normalization_
+        objects, block = self._objects(X, reset=False), self.block
+        if block is None:
+            return as_array(self.kernel(objects, self.components_)) @ self.normalization_
+        if type(block) is not int or block < 1:
+            raise ArgumentError("block", block, "a positive integer or None")
+        features = np.empty((len(objects), len(self.normalization_)))
+        blocks = compute_blocks(
+            self.kernel,
+            range(0, len(objects), block),
+            lambda i: (objects[i : i + block], self.components_),
+            self.n_jobs,
+        )
+        for i, values in blocks:
+            features[i : i + block] = values @ self.normalization_
+        return features
