@@ -37,14 +37,14 @@ class Outcome:
         out: Its stdout.
         err: Its stderr.
         touched: What it did and must not do, one item each.
-        seconds: Its time.
+        cpu: Its time on the processor.
     """
 
     code: int | str
     out: str
     err: str
     touched: tuple[str, ...]
-    seconds: float
+    cpu: float
 
     @property
     def last(self) -> str:
@@ -72,26 +72,25 @@ def forked(
     paths = [logs / name for name in ("stdout", "stderr", "touched")]
     sys.stdout.flush()
     sys.stderr.flush()
-    start = time.monotonic()
     pid = os.fork()
     if pid == 0:
         with contextlib.suppress(BaseException):
             _become(call, paths, memory, [folder.resolve() for folder in forbidden])
         os._exit(_CRASH)
-    code = _waited(pid, start + seconds)
+    code, cpu = _waited(pid, time.monotonic() + seconds)
     out, err, touched = (path.read_text("utf-8", "replace") for path in paths)
-    return Outcome(code, out, err, tuple(touched.splitlines()), time.monotonic() - start)
+    return Outcome(code, out, err, tuple(touched.splitlines()), cpu)
 
 
-def _waited(pid: int, deadline: float) -> int | str:
+def _waited(pid: int, deadline: float) -> tuple[int | str, float]:
     while time.monotonic() < deadline:
-        done, status = os.waitpid(pid, os.WNOHANG)
+        done, status, used = os.wait4(pid, os.WNOHANG)
         if done:
-            return os.waitstatus_to_exitcode(status)
+            return os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
         time.sleep(0.002)
     os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    return HANG
+    _, _, used = os.wait4(pid, 0)
+    return HANG, used.ru_utime + used.ru_stime
 
 
 def _become(

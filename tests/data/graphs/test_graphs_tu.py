@@ -105,3 +105,11 @@ def test_a_folder_with_two_data_sets_is_rejected(tmp_path: Path):
     (write(tmp_path) / "OTHER_A.txt").write_text("1, 2\n")
     with pytest.raises(DataError, match=r"several data sets: OTHER_A\.txt, TOY_A\.txt"):
         read_tu(tmp_path)
+
+
+@pytest.mark.parametrize("number", [3, 10**8, 10**15])
+def test_a_graph_number_that_leaves_graphs_without_nodes_allocates_nothing(tmp_path, number):
+    (tmp_path / "T_A.txt").write_text("1, 2\n2, 1\n")
+    (tmp_path / "T_graph_indicator.txt").write_text(f"1\n1\n{number}\n")
+    with pytest.raises(DataError, match=r"graph_indicator\.txt: graph 2 has no nodes"):
+        read_tu(tmp_path, require_labels=False)

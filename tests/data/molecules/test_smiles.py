@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from representer.data.molecules import read_smiles
+from representer.data.molecules import parse_smiles, read_smiles
 from representer.errors import ArgumentError, MissingExtraError
 
 
@@ -35,3 +35,8 @@ def test_without_rdkit_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "rdkit", None)
     with pytest.raises(MissingExtraError, match=r'needs rdkit: pip install "representer\[graph\]"'):
         read_smiles("C")
+
+
+def test_a_molecule_of_100000_characters_is_refused_without_parsing():
+    with pytest.raises(ArgumentError, match="has 100,000 characters; at most 10,000 are parsed"):
+        parse_smiles("C1CC1" * 20_000)

@@ -64,3 +64,21 @@ def test_the_error_for_a_missing_pyarrow_names_the_extra(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"pyarrow.*representer\[train\]"):
         next(read_parquet(path))
+
+
+def test_equal_texts_are_one_object_so_a_small_file_stays_small(tmp_path):
+    path = tmp_path / "long.parquet"
+    numbers = pyarrow.array([0, None, 1] * 100, pyarrow.int32())
+    texts = pyarrow.DictionaryArray.from_arrays(numbers, ["x" * 10_000, "y"])
+    parquet.write_table(pyarrow.table({"text": texts, "kind": range(300)}), path)
+    (grid,) = read_parquet(path)
+    cells = [row[0] for row in grid.rows]
+    assert cells[:3] == ["x" * 10_000, None, "y"]
+    assert len({id(cell) for cell in cells}) == 3
+
+
+def test_more_rows_than_bits_in_the_file_are_refused(tmp_path):
+    path = tmp_path / "many.parquet"
+    parquet.write_table(pyarrow.table({"text": pyarrow.nulls(2_000_000, pyarrow.int8())}), path)
+    with pytest.raises(DataError, match=r"2,000,000 rows of [0-9,]+ bytes are declared"):
+        list(read_parquet(path))

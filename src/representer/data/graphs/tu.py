@@ -67,12 +67,12 @@ class _Folder:
         labels_path, labels = self._labels(is_regression, require_labels)
         count = int(graph_of.max()) if labels is None else len(labels)
         self._require_range(graph_of, count, "graph_indicator", "graph")
+        if count > len(graph_of):  # before anything of this size is allocated
+            missing = np.setdiff1d(np.arange(1, len(graph_of) + 2), graph_of)
+            raise self._without_nodes(int(missing[0]))
         counts = np.bincount(graph_of - 1, minlength=count)
         if not counts.all():
-            number = int(np.flatnonzero(counts == 0)[0]) + 1
-            fix = "Every graph needs at least one node."
-            path = self.path("graph_indicator")
-            raise DataError(f"graph {number} has no nodes", file=path, fix=fix)
+            raise self._without_nodes(int(np.flatnonzero(counts == 0)[0]) + 1)
         ends = self._edges(graph_of)
         nodes = self._values("node", len(graph_of))
         edges = self._values("edge", len(ends))
@@ -102,6 +102,10 @@ class _Folder:
         ]
         source = str(self.folder)
         return GraphFile(source, str(labels_path), graphs, (*self.read_files,), (*self.notes,))
+
+    def _without_nodes(self, number: int) -> DataError:
+        fix, path = "Every graph needs at least one node.", self.path("graph_indicator")
+        return DataError(f"graph {number} has no nodes", file=path, fix=fix)
 
     def _labels(self, is_regression: bool, require_labels: bool) -> tuple[Path, list[str] | None]:
         parts = ["graph_labels", "graph_attributes"]

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 BOND_SIGNS = {"SINGLE": "", "DOUBLE": "=", "TRIPLE": "#", "AROMATIC": ":"}
 
+LONGEST = 10_000  # characters; RDKit's time grows with the square of the number of rings
+
 
 def parse_smiles(smiles: str, name: str = "smiles") -> Mol:
     """Return the RDKit molecule of a SMILES; several fragments, as in a salt, are one molecule.
@@ -24,7 +26,8 @@ def parse_smiles(smiles: str, name: str = "smiles") -> Mol:
         name: The name of the argument, for messages.
 
     Raises:
-        ArgumentError: If the SMILES has no atoms or is invalid, with RDKit's reason.
+        ArgumentError: If the SMILES has no atoms, more than 10,000 characters, or is invalid, with
+            RDKit's reason.
         MissingExtraError: If RDKit is not installed.
     """
     try:
@@ -32,6 +35,9 @@ def parse_smiles(smiles: str, name: str = "smiles") -> Mol:
     except ImportError as error:
         raise MissingExtraError("reading SMILES", "rdkit", "graph") from error
     text = smiles.strip()
+    if len(text) > LONGEST:
+        hint = f"It has {len(text):,} characters; at most {LONGEST:,} are parsed."
+        raise ArgumentError(name, f"{text[:40]}...", "a valid SMILES", hint=hint)
     if not (text.isascii() and text.isprintable()) or " " in text:
         hint = "It contains whitespace or another invalid character."
         raise ArgumentError(name, smiles, "a valid SMILES", hint=hint)
