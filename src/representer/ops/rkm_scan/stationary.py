@@ -140,6 +140,11 @@ def _forward(
         loaded, parts, a = (), (), ()
         for j in tl.static_range(G):
             loaded = loaded + (load(gates, of_gate + j * units, is_there, ACC),)
+        if hold is not None:
+            held_c = load(hold, here, is_there, ACC)
+            held_h = load(hold + tl.cast(time, tl.int64) * stride, here, is_there, ACC)
+        if SPINS > 0:  # after the loads, which do not depend on other programs
+            wait(counters + tl.program_id(1), (i - begin + 1) * tl.num_programs(0), SPINS)
         for j in tl.static_range(CHUNKS):
             part = tl.load(
                 before + j * K + k[:, None], mask=is_row, other=0.0, cache_modifier=".cg"
@@ -159,9 +164,8 @@ def _forward(
         if fresh is not None:
             tl.store(fresh + here, fresh_c, mask=is_there)
         if hold is not None:
-            of_h = tl.cast(time, tl.int64) * stride
-            new += load(hold, here, is_there, ACC) * (c_t - new)
-            y += load(hold + of_h, here, is_there, ACC) * (h - y)
+            new += held_c * (c_t - new)
+            y += held_h * (h - y)
         emitted = y
         if lengths is not None:
             length = tl.load(lengths + row, mask=row < batch, other=0)
@@ -173,8 +177,6 @@ def _forward(
         if cells is not None:
             tl.store(cells + here, new, mask=is_there)
         c_t = new
-        if SPINS > 0:
-            wait(counters + tl.program_id(1), (i - begin + 1) * tl.num_programs(0), SPINS)
     tl.store(c + at, c_t, mask=is_there)
 
 
