@@ -12,8 +12,10 @@ from cli.conftest import Outcome, write_table
 from representer.cli import evaluate
 from representer.cli.parser import parse
 from representer.cli.run_options import task_and_options
+from representer.data.tables.blocks import BlockSize
 from representer.errors import ArgumentError
 from representer.storage.run_folder import RunFolder
+from representer.tasks.text import text_flow
 
 
 def test_the_last_line_of_stdout_is_one_json_object(run, trained, table):
@@ -124,3 +126,21 @@ def test_damaged_weights_are_named(run, trained, table, tmp_path):
     assert f"{weights} does not hold this model's weights" in outcome.error
     weights.unlink()
     assert "there are no weights yet" in run("evaluate", tmp_path, table).error
+
+
+def test_a_folder_has_the_metrics_of_its_rows_whatever_the_blocks(
+    run, trained, table, tmp_path, monkeypatch
+):
+    whole = json.loads(run("evaluate", trained, table).out)
+    header, *rows = table.read_text().splitlines()
+    for name, part in (("a.csv", rows[:25]), ("b.csv", [*rows[25:], "x,,sea"])):
+        (tmp_path / "parts" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "parts" / name).write_text("\n".join([header, *part]) + "\n")
+    monkeypatch.setattr(text_flow, "SMALL", BlockSize(800, 800))
+    outcome = run("evaluate", trained, tmp_path / "parts")
+    assert "b.csv: 1 row left out: 1 empty text (line 37)" in outcome.err
+    found = json.loads(outcome.out)
+    assert found.pop("left_out") == 1
+    for name in ("count", "accuracy", "macro_f1"):
+        assert found[name] == whole[name], name
+    assert found["loss"] == pytest.approx(whole["loss"], rel=1e-4)  # float32 in other batches

@@ -93,7 +93,7 @@ def test_the_file_is_written_at_the_end_or_not_at_all(tmp_path):
 
 def test_nothing_is_written_if_no_row_can_be_used(tmp_path):
     with pytest.raises(
-        DataError, match=r"none of the 2 texts can be used \(empty text, too short\)"
+        DataError, match=r"none of the 3 texts can be used \(empty text, too short\)"
     ):
         write_table(tmp_path / "out.csv", table_of(iter([block(2, ["", "a", "b"])])))
     assert not list(tmp_path.iterdir())

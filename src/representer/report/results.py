@@ -66,6 +66,13 @@ class Predictions:
     sets: NDArray[np.bool_] | None = None
     half_widths: NDArray[np.float64] | None = None
 
+    @classmethod
+    def joined(cls, parts: Sequence[Predictions]) -> Predictions:
+        """Return the predictions for the objects of all parts."""
+        columns = {name: [getattr(part, name) for part in parts] for name in vars(parts[0])}
+        kept = {name: own for name, own in columns.items() if own[0] is not None}
+        return cls(**{name: np.concatenate(own) for name, own in kept.items()})
+
     def at(self, positions: NDArray[np.intp]) -> Predictions:
         """Return the predictions at some positions."""
         parts = {name: getattr(self, name) for name in self.__dataclass_fields__}

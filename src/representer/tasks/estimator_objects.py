@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from representer.data.tables import Dropped, Grid, LabelMap, LeftOut, left_out
+from representer.data.tables import Dropped, Grid, LabelMap, LeftOut
 from representer.data.tables.source import open_regular
 from representer.errors import DataError
 from representer.estimators.classes import Classes, ClassTable
@@ -118,9 +118,8 @@ class Objects:
 
     def say_notes(self) -> None:
         """Print the remarks, and the rows that were left out, on stderr."""
-        for line in (*self.notes, left_out(self.dropped)):
-            if line:
-                say(f"{self.source}: {line}")
+        for _ in with_notes([self]):
+            pass
 
     def described(self, role: str) -> dict[str, Any]:
         """Return the source, and the rows that were left out, for the report."""
@@ -152,6 +151,30 @@ class Objects:
         if not digests:
             total.update(repr((self.source, self.labels)).encode())
         return total.hexdigest()
+
+
+def with_notes(blocks: Iterable[Objects], words: str = "left out") -> Iterator[Objects]:
+    """Yield blocks; print their remarks, and the rows that were left out of each file, on stderr.
+
+    Args:
+        blocks: Consecutive blocks of one or more files.
+        words: What happened to the rows that were left out.
+    """
+    source, dropped = "", LeftOut()
+
+    def say_left_out() -> None:
+        if dropped.total:
+            say(f"{source}: {dropped}".replace("left out", words))
+
+    for block in blocks:
+        if block.source != source:
+            say_left_out()
+            source, dropped = block.source, LeftOut()
+        for note in filter(None, block.notes):
+            say(f"{source}: {note}")
+        dropped.add(block.dropped)
+        yield block
+    say_left_out()
 
 
 def none_usable(

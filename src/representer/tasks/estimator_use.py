@@ -8,6 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from representer.data.tables import left_out
 from representer.errors import ArgumentError, DataError
 from representer.estimators import saving
@@ -25,7 +28,7 @@ from representer.report.results import Predictions, figures_by_target
 from representer.storage.fields import from_values
 from representer.storage.run_files import MODEL, RunFiles, require_finite
 from representer.tasks.estimator_explain import write_explanations
-from representer.tasks.estimator_objects import Objects, encode_labels, strings_of
+from representer.tasks.estimator_objects import Objects, encode_labels, strings_of, with_notes
 from representer.tasks.predicted_table import predicted_table
 from representer.tasks.table_file import (
     check_output,
@@ -79,21 +82,32 @@ class EstimatorUse:
         Raises:
             DataError: They cannot be used, for example for an unknown label.
         """
-        estimator, form, objects = self.opened(
+        estimator, form, blocks = self._opened(
             run, data, options, device=device, require_labels=True
         )
-        objects.say_notes()
         target = estimator.target_
-        if len(objects.columns) != (count := len(columns_of(target))):
-            columns = ", ".join(str(name) for name, _ in objects.columns)
-            problem = f"the targets are {columns}; the model has {count}"
-            raise DataError(problem, file=objects.source, fix="Name the targets of the training.")
-        values = encode_labels(objects, classes_of(target))
-        predictions = self._checked(run, estimator, objects)
-        figures = figures_by_target(result_columns(objects.targets, values, target), predictions)
-        about = {"run": str(run), "data": str(data), "left_out": len(objects.dropped)}
-        more = self.figures(form, objects, values, predictions)
-        return about | ({"targets": figures} if objects.targets else figures) | more
+        values: list[NDArray[Any]] = []
+        predictions: list[list[Predictions]] = []
+        dropped, names, more = 0, [], {}
+        for objects in with_notes(blocks):
+            dropped += len(objects.dropped)
+            if len(objects.columns) != (count := len(columns_of(target))):
+                columns = ", ".join(str(name) for name, _ in objects.columns)
+                problem = f"the targets are {columns}; the model has {count}"
+                fix = "Name the targets of the training."
+                raise DataError(problem, file=objects.source, fix=fix)
+            if not len(objects):
+                continue
+            values.append(encode_labels(objects, classes_of(target)))
+            predictions.append(self._checked(run, estimator, objects))
+            names = objects.targets
+            if not self.blocks:
+                more = self.figures(form, objects, values[-1], predictions[-1])
+        joined = [Predictions.joined(parts) for parts in zip(*predictions, strict=True)]
+        columns = result_columns(names, np.concatenate(values), target)
+        figures = figures_by_target(columns, joined)
+        about = {"run": str(run), "data": str(data), "left_out": dropped}
+        return about | ({"targets": figures} if names else figures) | more
 
     def predict(
         self,

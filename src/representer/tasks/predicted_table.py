@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from representer.data.tables import LeftOut
-from representer.printable import say
 from representer.report.results import Predictions
-from representer.tasks.estimator_objects import Objects, none_usable
+from representer.tasks.estimator_objects import Objects, none_usable, with_notes
 from representer.tasks.table_file import (
     added_columns,
     as_csv,
@@ -44,25 +43,14 @@ def predicted_table(
     """
     head: list[str] = []  # known from the first predictions on
     waiting: list[list[str]] = []
-    of_all, of_file, count = LeftOut(), LeftOut(), 0
+    dropped = LeftOut()
     source, column = "", None
-
-    def say_left_out() -> None:
-        if of_file.total:
-            say(f"{source}: {of_file}".replace("left out", "without a prediction"))
-
-    for block in blocks:
-        if block.source != source:
-            say_left_out()
-            source, column, of_file = block.source, block.column, LeftOut()
-        for file in block.files if output is not None else ():
+    kept = (block.without(reason) for block in blocks)
+    for objects in with_notes(kept, "without a prediction"):
+        source, column, rows = objects.source, objects.column, dict[int, list[str]]()
+        for file in objects.files if output is not None else ():
             check_output(Path(output or ""), file)
-        for note in filter(None, block.notes):
-            say(f"{block.source}: {note}")
-        objects, rows = block.without(reason), dict[int, list[str]]()
-        of_all.add(objects.dropped)
-        of_file.add(objects.dropped)
-        count += len(block)
+        dropped.add(objects.dropped)
         if len(objects):
             predictions = predict(objects)
             added, rows = added_columns(objects, predictions, classes)
@@ -76,8 +64,7 @@ def predicted_table(
             yield as_csv([*row, *[""] * (len(head) - len(row))] for row in waiting)
             waiting = []
     if not head:
-        raise none_usable(count, of_all, noun, source, column)
-    say_left_out()
+        raise none_usable(dropped.total, dropped, noun, source, column)
 
 
 def _written(objects: Objects, rows: Mapping[int, list[str]]) -> Iterator[list[str]]:
