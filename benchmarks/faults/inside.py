@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
+import resource
+import shutil
 import signal
 import sys
 import threading
@@ -72,3 +74,72 @@ def signal_at(
         return method(self, *arguments, **named)
 
     setattr(kind, name, visited)
+
+
+def limit_files(most: int) -> None:
+    """Refuse files of more bytes, as a quota does."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+
+def become_nobody() -> None:
+    """Give up the right of root to write everywhere."""
+    os.setegid(65534)
+    os.seteuid(65534)
+
+
+def set_mask(mask: int) -> None:
+    """Set the mode bits that new files lack."""
+    os.umask(mask)
+
+
+def refuse_locks(code: int) -> None:
+    """Let ``flock`` fail, as on some network file systems."""
+    import fcntl
+
+    def refuse(*arguments: Any) -> None:
+        raise OSError(code, os.strerror(code))
+
+    fcntl.flock = refuse
+
+
+def jump_clock(seconds: float) -> None:
+    """Let the clock go back and forward between any two calls."""
+    real, calls = time.time, [0]
+
+    def jumping() -> float:
+        calls[0] += 1
+        return real() + seconds * (-1) ** calls[0]
+
+    time.time = jumping
+
+
+def redirect_stdout(place: str) -> None:
+    """Write stdout to a device, or to a pipe that nobody reads if empty."""
+    if place:
+        os.dup2(os.open(place, os.O_WRONLY), 1)
+    else:
+        reader, writer = os.pipe()
+        os.close(reader)
+        os.dup2(writer, 1)
+
+
+def wait_until(moment: float) -> None:
+    """Wait for a time, at which another process starts, too."""
+    time.sleep(max(0.0, moment - time.time()))
+
+
+def relocate(action: str, source: str, target: str, visit: int) -> None:
+    """Move or copy a folder when a number of failpoints have been passed."""
+    from representer.storage import atomic
+    from representer.storage.checkpoint import series
+
+    left = [visit]
+
+    def count(name: str) -> None:
+        left[0] -= 1
+        if left[0] == 0 and action == "move":
+            Path(source).rename(target)
+        elif left[0] == 0:
+            shutil.copytree(source, target)
+
+    atomic.failpoint = series.failpoint = count

@@ -25,3 +25,21 @@ def test_a_stopped_fit_ends_at_once_and_continues_to_the_bit(bench) -> None:
     for case in signals.cases(0, 0.3):
         if case.name.startswith("text"):
             case.run()
+
+
+@pytest.mark.slow  # as above
+def test_failing_disks_and_two_runs_in_one_folder_lose_nothing(bench) -> None:
+    system = bench("faults.system")
+    system.setup()
+    tried = [case for case in system.cases(0, 0.01) if case.name.split(":")[0] != "environment"]
+    assert len(tried) > 10
+    for case in tried:
+        case.run()
+
+
+@pytest.mark.slow  # processes of its own
+def test_a_process_that_was_killed_is_started_again_by_torchrun(bench) -> None:
+    processes = bench("faults.several_processes")
+    processes.setup()
+    found = [case for case in processes.cases(0, 1.0) if " kill of " in case.name]
+    found[0].run()

@@ -101,17 +101,8 @@ def test_a_kill_at_any_stage_of_a_save_leaves_a_good_checkpoint(
 
 
 def test_runs_that_race_for_one_folder_leave_exactly_one(server: Any, tmp_path: Path) -> None:
-    race(server, tmp_path, races=2)
-
-
-@pytest.mark.slow
-def test_20_races_for_one_folder_leave_exactly_one_each(server: Any, tmp_path: Path) -> None:
-    race(server, tmp_path, races=20)
-
-
-def race(server: Any, folder: Path, *, races: int) -> None:
-    for i in range(races):
-        out = folder / f"run-{i}"
+    for i in range(2):
+        out = tmp_path / f"run-{i}"
         start_at = time.time() + 0.05
         pids = [server.start("train", out, start_at=start_at) for _ in range(2)]
         assert sorted(server.wait(pid) for pid in pids) == [0, 73]

@@ -1,0 +1,115 @@
+"""Several processes train what one does; one fails, and torchrun starts all of them again."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from faults import Case, Suite
+
+FAILURES = 16  # in full
+FAULTS = ("kill", "raise", "hang", "exit")
+STEPS, START = 21, 60.0  # of a training; seconds for the start of the processes, on a busy machine
+RESULTS = ("final.safetensors", "model.safetensors", "metrics.jsonl")
+TOLERANCE = 1e-12  # sums of float64 in another order
+PATIENCE = 20  # seconds until a process that does not take part counts as lost
+WORKER = Path(__file__).parents[1] / "ddp_training.py"
+
+_folders: list[Path] = []
+
+
+def setup() -> None:
+    """Make the folder of the runs."""
+    _folders.append(Path(tempfile.mkdtemp(prefix="representer-processes-")))
+    atexit.register(shutil.rmtree, _folders[-1], ignore_errors=True)
+
+
+def cases(seed: int, share: float) -> Iterator[Case]:
+    """Return the comparisons, and failures of all kinds in turn."""
+    for processes in (2, 3):
+        name = f"{processes} processes"
+        yield Case("equal to one process", name, partial(compare, processes))
+    for i in range(max(1, round(FAILURES * share))):
+        draw = random.Random(f"processes {seed} {i}")
+        processes, fault = (2, 2, 2, 3)[i // len(FAULTS) % 4], FAULTS[i % len(FAULTS)]
+        rank, step = draw.randrange(processes), draw.randint(2, STEPS - 1)
+        name = f"{i} {fault} of {rank} in {processes} at {step}"
+        yield Case("a process fails", name, partial(fail, processes, fault, rank, step))
+
+
+def compare(processes: int) -> None:
+    """Train in several processes what one does, without dropout, which differs between them."""
+    from safetensors.torch import load_file
+
+    one, several = (_trained(n, "0.0") / "final.safetensors" for n in (1, processes))
+    expected, found = load_file(one), load_file(several)
+    assert expected.keys() == found.keys(), "other names of weights"
+    worst = max(float((expected[n] - found[n]).abs().max()) for n in expected)
+    assert worst <= TOLERANCE, f"weights differ by {worst:.1e}"
+
+
+def fail(processes: int, fault: str, rank: int, step: int) -> None:
+    """Let one of the processes fail at a step, and compare what torchrun completes."""
+    expected = _trained(processes, "0.5")
+    folder = Path(tempfile.mkdtemp(dir=_folders[-1]))
+    run = _run(folder / "run", processes, "0.5", fault, rank, step)
+    for name in RESULTS:
+        same = (run / name).read_bytes() == (expected / name).read_bytes()
+        assert same, f"{name} is other than without a failure"
+    assert not list(run.rglob("*.tmp")), "a temporary file is left over"
+    shutil.rmtree(folder)
+
+
+@functools.cache
+def _trained(processes: int, dropout: str) -> Path:
+    """Return the run of an undisturbed training."""
+    return _run(_folders[-1] / f"{processes} {dropout}", processes, dropout, "none", 0, 0)
+
+
+def _run(run: Path, processes: int, dropout: str, fault: str, rank: int, step: int) -> Path:
+    """Train by torchrun with two restarts; return the run folder."""
+    command = [
+        *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes)),
+        *("--max-restarts", "2", "--monitor-interval", "0.2", "--rdzv-backend", "c10d"),
+        *("--rdzv-endpoint", "127.0.0.1:0", str(WORKER)),
+        *(str(run), dropout, str(PATIENCE), fault, str(rank), str(step)),
+    ]
+    variables = {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
+    seconds = 2 * START + (PATIENCE + 15 if fault != "none" else 0)
+    log, start = run.with_suffix(".log"), time.monotonic()
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, env={**os.environ, **variables}, stdout=output, stderr=output,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            code = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+    spent = time.monotonic() - start
+    text = log.read_text(encoding="utf-8", errors="replace")
+    assert code == 0, f"exit code {code} after {spent:.0f} s: {text[-200:]}"
+    return run
+
+
+SUITE = Suite(
+    "Several gloo processes: weights within 1e-12 of those of one process; where one is killed, "
+    "raises, hangs or ends, no hang, and torchrun's restart gives the same result to the bit",
+    cases,
+    setup,
+)
