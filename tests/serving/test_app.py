@@ -144,3 +144,24 @@ def test_a_model_of_whole_objects_has_no_streams(serve: Serve, text_run: Path) -
     status, answer = serve(text_run).post("/streams", {})
     assert status == 422
     assert "one of text" in answer["error"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/predict", b'{"inputs": ' + b"[" * 100_000, 400),
+        ("/predict", b'{"inputs": [' + b"9" * 5000 + b"]}", 400),
+        ("/nothing", b"{}", 404),
+    ],
+)
+def test_a_refusal_of_the_framework_is_an_error_of_the_same_form(
+    serve: Serve, text_run: Path, path: str, body: bytes, status: int
+) -> None:
+    found, answer = serve(text_run).post(path, body)
+    assert (found, list(answer)) == (status, ["error"])
+
+
+def test_a_text_with_half_of_a_surrogate_pair_is_answered(serve: Serve, text_run: Path) -> None:
+    status, answer = serve(text_run).post("/explain", b'{"inputs": ["good \\ud800"]}')
+    assert status == 200
+    assert len(answer["explanations"]) == 1

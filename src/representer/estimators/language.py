@@ -223,7 +223,8 @@ class LanguageModel(LanguageEstimator):
         prompts = checked_prompts(X)
         for unknown in map(self.inputs_.unknown, prompts if self.verbose else ()):
             if unknown:
-                say(f"unknown tokens, read as <unk>: {', '.join(map(repr, unknown))}")
+                shown = ", ".join(repr(token[:40]) for token in unknown[:20])
+                say(f"unknown tokens, read as <unk>: {shown}")
         return [self.inputs_.encode_prompt(prompt) for prompt in prompts]
 
     def _log_probabilities(self, ids: list[int]) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -12,6 +13,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
 
 from representer import __version__
 from representer.errors import DataError, RepresenterError
@@ -23,6 +25,14 @@ from representer.serving.streams import NoStreamError, Streams
 from representer.serving.worker import BusyError, Worker
 
 _STATUS = ((BusyError, 503), (NoStreamError, 404))  # of other errors of ours: 422
+
+
+class _Answer(JSONResponse):
+    """JSON in ASCII: half of a surrogate pair, which a request may hold, has no UTF-8."""
+
+    def render(self, content: Any) -> bytes:
+        """Return the bytes of an answer."""
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
 class Objects(BaseModel):
@@ -72,7 +82,7 @@ def create_app(
 
     app = FastAPI(
         title=f"A {model.task} model", version=__version__, lifespan=lifespan, docs_url=None,
-        redoc_url=None,
+        redoc_url=None, default_response_class=_Answer,
     )  # fmt: skip
     app.add_middleware(Guard, limits=limits, metrics=metrics, token=token)
 
@@ -81,13 +91,17 @@ def create_app(
         status = next((code for kind, code in _STATUS if isinstance(error, kind)), 422)
         problem = str(error)  # of an estimator, whose argument X the inputs are
         shown = "inputs" + problem[1:] if problem.startswith("X[") else problem
-        return JSONResponse({"error": shown}, status)
+        return _Answer({"error": shown}, status)
 
     @app.exception_handler(RequestValidationError)
     async def explain_request(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"][1:])) or "the body"
-        return JSONResponse({"error": f"{where}: {first['msg']}"}, 422)
+        return _Answer({"error": f"{where}: {first['msg']}"}, 422)
+
+    @app.exception_handler(HTTPException)
+    async def explain_status(request: Request, error: HTTPException) -> JSONResponse:
+        return _Answer({"error": error.detail}, error.status_code, error.headers)
 
     async def objects_of(body: Objects) -> list[Any]:
         if len(body.inputs) > limits.max_objects:
