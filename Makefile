@@ -112,7 +112,7 @@ wheel: $(INSTALLED)
 
 # the sanitizers must be there before Python allocates anything; Python itself leaks by design
 sanitize: $(READY)
-	cmake -S src/representer/csrc -B build/sanitize -DREPRESENTER_SANITIZE=ON
+	cmake -S src/representer/csrc -B build/sanitize -DREPRESENTER_SANITIZE=address,undefined
 	cmake --build build/sanitize --parallel 2
 	REPRESENTER_CORE=build/sanitize/librepresenter_core.so \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \

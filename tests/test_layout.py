@@ -29,6 +29,7 @@ COVERED_BY = {
         "ops/rkm_scan/pointwise", "ops/rkm_scan/stationary",
         "ops/rkm_scan/stationary_gradient", "ops/kbrn_scan/triton",
     ),
+    "tests/ops/test_threads.py": ("ops/divided_samples",),
     "tests/serving/test_app.py": (
         "serving/__init__", "serving/limits", "serving/metrics",
     ),
@@ -108,7 +109,7 @@ COVERED_BY = {
         "functional/separable_convolution",
     ),
     "tests/ops/test_ops.py": (  # generated over every backend
-        "ops/gated_scan/cpp", "ops/kbrn_scan/cpp",
+        "ops/trials", "ops/gated_scan/cpp", "ops/kbrn_scan/cpp",
         "ops/kbrn_scan/reference",
         "ops/kernel_activation/cpp", "ops/kernel_activation/reference", "ops/rkm_scan/products",
         "ops/separable_convolution/cpp", "ops/separable_convolution/reference", "ops/products",

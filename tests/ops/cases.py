@@ -17,6 +17,11 @@ from representer.errors import BackendError
 from representer.functional import StringChain
 from representer.installed import installed
 from representer.ops import OPS, Op, Sample
+from representer.ops.trials import (
+    arguments,
+    few_samples,
+    several,
+)
 
 BACKENDS = [
     pytest.param(op, name, id=f"{op.name}-{name}")
@@ -90,40 +95,9 @@ def sequence_samples(op: Op) -> list[Sample]:
     return few_samples(op) if over_time else []
 
 
-def few_samples(op: Op) -> list[Sample]:
-    """Return samples in whose names each word occurs: each cell, size and option, full ones first.
-
-    ``rkm_lstm-norm-hold-lengths-reverse`` counts for ``rkm_lstm-norm`` too.
-    """
-    chosen: list[Sample] = []
-    met: set[str] = set()
-    for sample in reversed(list(op.samples())):
-        words = set(sample.name.split("-"))
-        if words - met:
-            chosen.append(sample)
-            met |= words
-    return chosen
-
-
 def size(sample: Sample) -> int:
     """Return the number of entries of all tensors."""
     return sum(tensor.numel() for tensor in sample.make(torch.float64).values())
-
-
-def make(sample: Sample, dtype: torch.dtype, device: str = "cpu") -> dict[str, Tensor]:
-    """Return the tensors of a sample, those that take part in gradients marked."""
-    tensors = {name: tensor.to(device) for name, tensor in sample.make(dtype).items()}
-    for name, tensor in tensors.items():
-        if tensor.is_floating_point() and name not in sample.constants:
-            tensor.requires_grad_()
-    return tensors
-
-
-def arguments(op: Op, sample: Sample, tensors: dict[str, Tensor]) -> dict[str, Any]:
-    """Return what the op is called with: None for operands that the sample does not have."""
-    parameters = inspect.signature(op.function).parameters.values()
-    needed = [p.name for p in parameters if p.default is p.empty]
-    return {**dict.fromkeys(needed), **tensors, **sample.options}
 
 
 def differentiable(name: str) -> list[str]:
@@ -137,11 +111,6 @@ def batch_axis(op: Op, name: str) -> int | None:
     """Return the batch axis of an operand of an op."""
     assert op.table is not None
     return next(row.batch_axis() for row in op.table.rows if row.name == name)
-
-
-def several(results: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Return the results of an op, one or several, as several."""
-    return (results,) if isinstance(results, Tensor) else results
 
 
 def call(op: Op, backend: str, sample: Sample, tensors: dict[str, Tensor]) -> tuple[Tensor, ...]:
@@ -160,32 +129,6 @@ def call(op: Op, backend: str, sample: Sample, tensors: dict[str, Tensor]) -> tu
         if backend != "triton" and sample.options.get("cell") not in INSTALLED_CELLS.values():
             raise
         pytest.skip(str(error))
-
-
-def public_results(op: Op) -> int:
-    """Return the number of results that have gradients."""
-    assert op.table is not None
-    return len(op.table.graded)
-
-
-def define(op: Op, sample: Sample, tensors: dict[str, Tensor]) -> tuple[Tensor, ...]:
-    """Evaluate the definition."""
-    return several(op.definition(**arguments(op, sample, tensors)))[: public_results(op)]
-
-
-def gradients(
-    results: tuple[Tensor, ...], tensors: dict[str, Tensor], **more: Any
-) -> dict[str, Tensor]:
-    """Return the gradients of the marked tensors for fixed random gradients of all results."""
-    generator = torch.Generator().manual_seed(0)
-    cotangents = [
-        torch.randn(r.shape, generator=generator, dtype=torch.float64).to(r) for r in results
-    ]
-    marked = {name: tensor for name, tensor in tensors.items() if tensor.requires_grad}
-    found = torch.autograd.grad(
-        results, list(marked.values()), cotangents, materialize_grads=True, **more
-    )
-    return dict(zip(marked, found, strict=True))
 
 
 def moved(tensors: dict[str, Any], seed: int) -> dict[str, Any]:

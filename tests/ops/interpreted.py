@@ -19,8 +19,9 @@ from torch.utils import deterministic
 
 from representer.nn import RKMLSTM
 from representer.ops import OPS, Op, Sample, explain_backend, use_backend
+from representer.ops.trials import arguments, define, gradients, make
 
-from .cases import arguments, call, define, gradients, make
+from .cases import call
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5, torch.float16: 1e-2}  # of the largest entry
 FEW = {"rkm_scan": 5, "kernel_activation": 4}  # samples of `make test`; of others, 3

@@ -16,8 +16,9 @@ from torch import Tensor
 
 from representer.errors import RepresenterError
 from representer.ops import OPS, Op, operators
+from representer.ops.trials import arguments, few_samples, gradients, make, several
 
-from .cases import RecordedCalls, arguments, call, few_samples, gradients, make, several
+from .cases import RecordedCalls, call
 
 Mutation = tuple[str, Any]
 INTEGERS = ("lengths", "edge_index")

@@ -7,19 +7,9 @@ import torch
 from torch import Tensor
 
 from representer.ops import Op, Sample
+from representer.ops.trials import arguments, few_samples, gradients, make, several
 
-from .cases import (
-    RecordedCalls,
-    arguments,
-    batch_axis,
-    call,
-    every,
-    few_samples,
-    gradients,
-    make,
-    sequence_samples,
-    several,
-)
+from .cases import RecordedCalls, batch_axis, call, every, sequence_samples
 
 SIZE = 3
 

@@ -12,21 +12,17 @@ from torch.func import grad, jacrev, vmap
 from representer import functional
 from representer.functional.cell import LSTM, RKM_LSTM
 from representer.ops import Op, Sample, gated_scan, rkm_scan
-
-from .cases import (
-    EVERY_OP,
-    all_samples,
+from representer.ops.trials import (
     arguments,
-    call,
     define,
-    every,
     few_samples,
     gradients,
     make,
     public_results,
     several,
-    size,
 )
+
+from .cases import EVERY_OP, all_samples, call, every, size
 
 Total = Callable[[Tensor], Tensor]
 

@@ -54,7 +54,8 @@ FAIL_EVERY_ALLOCATION = """
 import ctypes, itertools, sys
 import torch
 from representer.ops import core
-from ops.test_threads import cases, evaluate, make, string_gram
+from representer.ops.divided_samples import divided_samples
+from ops.test_threads import evaluate, make, string_gram
 
 allocator = ctypes.CDLL(sys.argv[1])
 allocator.disarm.restype = ctypes.c_bool
@@ -75,8 +76,7 @@ def fail_once_at_each_allocation(operation, dtype):
     return run
 
 def run():
-    for case in cases():
-        op, sample = case.values
+    for op, sample in divided_samples():
         if op.name != "gated_scan" or sample.name == "full-9x35-forward":
             yield evaluate(op, sample, make(sample, torch.float32))
     yield {"product": core.product(torch.ones(9, 30), torch.ones(30, 40))}

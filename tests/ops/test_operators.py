@@ -19,19 +19,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from representer import nn
 from representer.errors import ArgumentError, BackendError
 from representer.ops import OPS, Op, Sample, core, use_backend
+from representer.ops.trials import arguments, few_samples, gradients, make, several
 
-from .cases import (
-    EVERY_OP,
-    RecordedCalls,
-    arguments,
-    call,
-    every,
-    few_samples,
-    gradients,
-    make,
-    several,
-    size,
-)
+from .cases import EVERY_OP, RecordedCalls, call, every, size
 
 TESTS = Path(__file__).parents[1]
 DEADLINE = 600  # seconds; it takes 10 on an idle machine

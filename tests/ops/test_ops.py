@@ -9,17 +9,14 @@ import torch
 from torch import Tensor
 
 from representer.ops import Op, Sample
+from representer.ops.trials import define, few_samples, gradients, make
 
 from .cases import (
     EVERY_OP,
     all_samples,
     batch_axis,
     call,
-    define,
     every,
-    few_samples,
-    gradients,
-    make,
     ragged_samples,
     sequence_samples,
     strided,

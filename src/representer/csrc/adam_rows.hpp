@@ -106,7 +106,7 @@ template <class Real, int W> REPRESENTER_INLINE void adam_features(const Represe
 template <class Real> void adam_row(const RepresenterAdam& p, int64_t i) {
     constexpr int64_t V = Lanes<Real>::n, WIDE = 4 * V;  // as many divisions at a time as the registers hold
     const int64_t index = p.index[i], E = p.features, last = p.last[index];
-    const int64_t missed = last < 0 ? 0 : p.step - last;
+    const int64_t missed = last < 0 || last > p.step ? 0 : p.step - last;
     if (!missed && !p.gradient) return;
     AdamRow row{index, i, std::pow(p.beta1, double(missed)), std::pow(p.beta2, double(missed)), {}};
     row.moves.last = p.step - missed, row.moves.end = missed < p.window ? p.step : row.moves.last + p.window;

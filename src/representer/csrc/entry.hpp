@@ -10,7 +10,7 @@
     extern "C" __attribute__((visibility("default"))) int                                                          \
     REPRESENTER_SYMBOL(operation, type, REPRESENTER_ISA)(const Args* args) {                                       \
         return representer::REPRESENTER_ISA::guarded(                                                              \
-            *args, [](const Args& checked) { return representer::REPRESENTER_ISA::__VA_ARGS__(checked); });        \
+            args, #operation, [](const Args& checked) { return representer::REPRESENTER_ISA::__VA_ARGS__(checked); });        \
     }
 // Export a function template for float and double; the second macro adds the direction.
 #define REPRESENTER_ENTRIES(operation, Args, call)              \

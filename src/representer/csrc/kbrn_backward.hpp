@@ -90,24 +90,14 @@ template <class Real> class KbrnBackward : Kbrn<Real> {
     }
 };
 
-// OpenMP may provide a smaller team than requested.
-template <class Pass> void in_a_team(Pass& pass) {
-#if defined(_OPENMP)
-#pragma omp parallel num_threads(pass.threads) if (pass.threads > 1)
-    pass.run(omp_get_thread_num(), omp_get_num_threads());
-#else
-    pass.run(0, 1);
-#endif
-}
-
 template <class Real, bool BACKWARD> __attribute__((noinline)) void kbrn_pass(const RepresenterKbrn& p, Curve<Real>& curve) {
     if constexpr (BACKWARD) {
         KbrnBackward<Real> of(p, curve);
-        in_a_team(of);
+        in_threads(of.threads, [&](int64_t thread, int64_t team) { of.run(thread, team); });
         of.finish();
     } else {
         KbrnForward<Real> of(p, curve);
-        in_a_team(of);
+        in_threads(of.threads, [&](int64_t thread, int64_t team) { of.run(thread, team); });
     }
 }
 

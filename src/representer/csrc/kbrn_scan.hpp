@@ -8,14 +8,8 @@
 #include <vector>
 
 #include "kbrn_curve.hpp"
+#include "team.hpp"
 #include "tile.hpp"
-
-#if defined(_OPENMP)
-#include <omp.h>
-#define REPRESENTER_BARRIER _Pragma("omp barrier")
-#else
-#define REPRESENTER_BARRIER
-#endif
 
 namespace representer {
 namespace REPRESENTER_ISA {

@@ -3,6 +3,10 @@
 
 #include <cstdint>
 #include <exception>
+#include <mutex>
+
+#include "team.hpp"
+#include "workspace.hpp"
 
 namespace representer {
 namespace REPRESENTER_ISA {
@@ -20,14 +24,25 @@ template <Schedule SCHEDULE = STATIC, class Body> void parallel_for(int64_t coun
         return;
     }
     std::exception_ptr error;
+    std::mutex writes_error;
     const auto attempt = [&](int64_t i) {
         try {
             run(i);
         } catch (...) {
-#pragma omp critical(representer_error)
+            const std::lock_guard<std::mutex> lock(writes_error);
             if (!error) error = std::current_exception();
         }
     };
+#if defined(REPRESENTER_STD_THREADS)
+    std::atomic<int64_t> next{0};
+    in_threads(team, [&](int64_t thread, int64_t) {
+        if constexpr (SCHEDULE == DYNAMIC) {
+            for (int64_t i; (i = next++) < count;) attempt(i);
+        } else {
+            for (int64_t i = share(count, team, thread); i < share(count, team, thread + 1); ++i) attempt(i);
+        }
+    });
+#else
     if constexpr (SCHEDULE == DYNAMIC) {
 #pragma omp parallel for num_threads(team) schedule(dynamic, 1)
         for (int64_t i = 0; i < count; ++i) attempt(i);
@@ -35,6 +50,7 @@ template <Schedule SCHEDULE = STATIC, class Body> void parallel_for(int64_t coun
 #pragma omp parallel for num_threads(team) schedule(static)
         for (int64_t i = 0; i < count; ++i) attempt(i);
     }
+#endif
     if (error) std::rethrow_exception(error);
 }
 

@@ -6,6 +6,8 @@
 #include <new>
 #include <stdexcept>
 
+#include "valid.hpp"
+
 namespace representer {
 namespace REPRESENTER_ISA {
 
@@ -13,11 +15,13 @@ enum Status { OK, UNSUPPORTED, NO_MEMORY, FAILED };  // mirrored in representer/
 
 constexpr int32_t MOST_THREADS = 1024;  // anything larger is a mistake, and OpenMP crashes on huge values
 
-// Return the Status of call(args), after clamping the number of threads.
-template <class Args, class Call> int guarded(Args args, Call call) noexcept {
+// Return the Status of call(args), after clamping the number of threads and checking the rest.
+template <class Args, class Call> int guarded(const Args* given, const char* operation, Call call) noexcept {
+    if (!given) return UNSUPPORTED;
+    Args args = *given;
     args.threads = std::clamp<int32_t>(args.threads, 1, MOST_THREADS);
     try {
-        return call(args);
+        return is_valid(args, operation) ? call(args) : int(UNSUPPORTED);
     } catch (const std::bad_alloc&) {
         return NO_MEMORY;
     } catch (const std::length_error&) {  // from std::vector

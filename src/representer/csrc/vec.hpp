@@ -26,15 +26,18 @@ template <class Real> struct Lanes;
 template <> struct Lanes<float> {
     typedef float Vec __attribute__((vector_size(REPRESENTER_BYTES)));
     typedef int32_t Int __attribute__((vector_size(REPRESENTER_BYTES)));
+    typedef uint32_t Bits __attribute__((vector_size(REPRESENTER_BYTES)));
     static constexpr int n = REPRESENTER_BYTES / 4;
 };
 template <> struct Lanes<double> {
     typedef double Vec __attribute__((vector_size(REPRESENTER_BYTES)));
     typedef int64_t Int __attribute__((vector_size(REPRESENTER_BYTES)));
+    typedef uint64_t Bits __attribute__((vector_size(REPRESENTER_BYTES)));
     static constexpr int n = REPRESENTER_BYTES / 8;
 };
 template <class Real> using Vec = typename Lanes<Real>::Vec;
 template <class Real> using Int = typename Lanes<Real>::Int;
+template <class Real> using Bits = typename Lanes<Real>::Bits;  // for arithmetic that may wrap around
 
 #define REPRESENTER_INLINE inline __attribute__((always_inline))
 
@@ -141,19 +144,19 @@ template <> struct Exponential<double> {
 
 // Reduce x = k ln 2 + r with an integer k and |r| <= ln(2) / 2. Return e^r - 1 to full relative accuracy,
 // and set `exponent` to k, shifted to the exponent bits of a floating-point number.
-template <class Real> REPRESENTER_INLINE Vec<Real> reduced_expm1(Vec<Real> x, Int<Real>& exponent) {
+template <class Real> REPRESENTER_INLINE Vec<Real> reduced_expm1(Vec<Real> x, Bits<Real>& exponent) {
     typedef Exponential<Real> E;
     const Vec<Real> shifted = x * E::LOG2_E + E::ROUND, k = shifted - E::ROUND;
     const Vec<Real> r = (x - k * E::LN2_HIGH) - k * E::LN2_LOW;
-    exponent = (Int<Real>)shifted << E::MANTISSA;
+    exponent = (Bits<Real>)shifted << E::MANTISSA;
     Vec<Real> p = splat<Real>(E::SERIES[0]);
 #pragma GCC unroll 12
     for (int i = 1; i < E::TERMS; ++i) p = p * r + E::SERIES[i];
     return p * (r * r) + r;
 }
 // Return p 2^k. Neither p nor the product may be 0, denormal or infinite.
-template <class Real> REPRESENTER_INLINE Vec<Real> scaled(Vec<Real> p, Int<Real> exponent) {
-    return (Vec<Real>)((Int<Real>)p + exponent);
+template <class Real> REPRESENTER_INLINE Vec<Real> scaled(Vec<Real> p, Bits<Real> exponent) {
+    return (Vec<Real>)((Bits<Real>)p + exponent);
 }
 template <class Real> REPRESENTER_INLINE Vec<Real> at_least(Vec<Real> x, Real low) { return x < low ? splat(low) : x; }
 template <class Real> REPRESENTER_INLINE Vec<Real> at_most(Vec<Real> x, Real high) { return x > high ? splat(high) : x; }
@@ -164,14 +167,14 @@ template <class Real> REPRESENTER_INLINE Vec<Real> or_infinity(Vec<Real> x, Vec<
 
 // Return e^x. Results below the normal range are flushed to 0: denormals are slow on many processors.
 template <class Real> REPRESENTER_INLINE Vec<Real> exponential(Vec<Real> x) {
-    Int<Real> exponent;
+    Bits<Real> exponent;
     const Vec<Real> p = reduced_expm1<Real>(x, exponent), power = scaled<Real>(p + Real(1), exponent);
     return or_infinity<Real>(x, x < Exponential<Real>::LEAST ? Vec<Real>{} : power);
 }
 
 // (e^x - 1) / 2 for x >= -40, as p 2^k / 2 + (2^k - 1) / 2: 2^k may overflow where e^x does not.
 template <class Real> REPRESENTER_INLINE Vec<Real> half_expm1(Vec<Real> x) {
-    Int<Real> exponent;
+    Bits<Real> exponent;
     const Vec<Real> p = reduced_expm1<Real>(x, exponent), half = scaled<Real>(splat<Real>(0.5), exponent);
     return p * half + (half - Real(0.5));
 }
@@ -182,7 +185,7 @@ template <class Real> REPRESENTER_INLINE Vec<Real> expm1(Vec<Real> x) {
 
 // 1 / (1 + e^-x), as 0.5 / (0.5 + p 2^k / 2 + 2^k / 2).
 template <class Real> REPRESENTER_INLINE Vec<Real> sigmoid(Vec<Real> x) {
-    Int<Real> exponent;
+    Bits<Real> exponent;
     const Vec<Real> p = reduced_expm1<Real>(at_least<Real>(-x, -40), exponent);
     const Vec<Real> half = scaled<Real>(splat<Real>(0.5), exponent);
     return Real(0.5) / or_infinity<Real>(-x, (p * half + Real(0.5)) + half);

@@ -13,6 +13,7 @@ template <class Real> class Workspace {
   public:
     // Pass zeroed = false only if every entry is written before it is read.
     explicit Workspace(int64_t count, bool zeroed = true) {
+        if (count < 0 || count > PTRDIFF_MAX / 16) throw std::bad_alloc();
         const int64_t bytes = (count * int64_t(sizeof(Real)) + 63) / 64 * 64;
         data_ = count ? static_cast<Real*>(std::aligned_alloc(64, bytes)) : nullptr;
         if (count && !data_) throw std::bad_alloc();

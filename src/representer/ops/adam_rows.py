@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from representer.errors import BackendError, ShapeError
+from representer.errors import ArgumentError, BackendError, KindError, ShapeError
 from representer.ops import core
 from representer.ops.structs import AdamStruct
 
@@ -76,7 +76,9 @@ def adam_rows(
         backend: ``"cpp"`` or ``"reference"``; None for the faster one that is available.
 
     Raises:
-        ShapeError: A tensor of the weight has another shape, or there are too few numbers.
+        ShapeError: A tensor has another shape, or there are too few numbers.
+        KindError: A tensor has another dtype or device.
+        ArgumentError: The number of steps is negative.
         IndexError: A row does not exist.
         BackendError: ``"cpp"`` cannot run on these tensors.
 
@@ -105,16 +107,33 @@ def _check(
     moments: RowMoments, rows: Tensor, numbers: Tensor, step: int, gradient: Tensor | None
 ) -> None:
     """Refuse what would make the core read outside its tensors."""
-    shape, least = moments.weight.shape, step + (gradient is not None)
-    expected: dict[str, tuple[int, ...]] = {"first": shape, "second": shape, "last": shape[:1]}
-    given: dict[str, Tensor] = moments._asdict()
-    if gradient is not None:
-        given["gradient"], expected["gradient"] = gradient, (len(rows), *shape[1:])
-    for name, wanted in expected.items():
-        if tuple(given[name].shape) != tuple(wanted):
-            raise ShapeError(name, given[name].shape, str(tuple(wanted)))
-    if numbers.shape[1] < least:
+    weight, least = moments.weight, step + (gradient is not None)
+    if step < 0:
+        raise ArgumentError("step", step, "0 or more")
+    if rows.dim() != 1:
+        raise ShapeError("rows", rows.shape, "(R,)")
+    if numbers.dim() != 2 or len(numbers) != 2 or numbers.shape[1] < least:
         raise ShapeError("numbers", numbers.shape, f"(2, {least} or more)")
+    shape = tuple(weight.shape)
+    if len(shape) != 2:
+        raise ShapeError("weight", shape, "(V, E)")
+    kinds = (
+        ("first", moments.first, shape, weight.dtype),
+        ("second", moments.second, shape, weight.dtype),
+        ("last", moments.last, shape[:1], torch.int64),
+        ("gradient", gradient, (len(rows), *shape[1:]), weight.dtype),
+        ("rows", rows, tuple(rows.shape), torch.int64),
+        ("numbers", numbers, tuple(numbers.shape), torch.float64),
+    )
+    for name, tensor, expected, dtype in kinds:
+        if tensor is None:
+            continue
+        if tuple(tensor.shape) != expected:
+            raise ShapeError(name, tensor.shape, str(expected))
+        if tensor.dtype != dtype:
+            raise KindError(name, str(tensor.dtype), str(dtype))
+        if name != "numbers" and tensor.device != weight.device:
+            raise KindError(name, f"on {tensor.device}", str(weight.device))
     if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < shape[0]:
         raise IndexError(
             f"rows are {int(rows.min())} to {int(rows.max())}; expected 0 to {shape[0] - 1}"
@@ -132,7 +151,8 @@ def _reference(
     *tensors, last = moments
     p, m, v = (tensor[rows] for tensor in tensors)
     done = last[rows]
-    missed = torch.where(done < 0, 0, step - done)[:, None]
+    is_behind = (done >= 0) & (done < step)
+    missed = torch.where(is_behind, step - done, 0)[:, None]
     root, total = v.sqrt(), torch.zeros_like(p)
     for k in range(1, min(window, int(missed.max()) if len(rows) else 0) + 1):
         at = (done + k - 1).clamp(0, step - 1)  # those with fewer missed steps are left out below
@@ -142,7 +162,7 @@ def _reference(
     p -= m * total
     for tensor, beta in zip((m, v), BETAS, strict=True):
         tensor *= (beta ** missed.double()).to(p.dtype)
-    done = torch.where(done < 0, done, step)
+    done = torch.where(is_behind, step, done)
     if gradient is not None:
         a, b = numbers[:, step].tolist()
         m.lerp_(gradient, 1 - BETAS[0])

@@ -165,7 +165,7 @@ def filled(**tensors: Tensor) -> dict[str, Tensor | None]:
 
 
 def run(operation: str, struct: Any, dtype: torch.dtype, **fields: Any) -> None:
-    """Run an operation of the core on its arguments by name; ``threads`` is filled in.
+    """Run an operation of the core on its arguments by name; ``threads`` is filled in if not given.
 
     A tensor is passed by its address: unless ``Strided``, of a contiguous copy if it is not
     contiguous; integers as int64. None is passed as the null pointer, an empty tensor as an
@@ -183,7 +183,8 @@ def run(operation: str, struct: Any, dtype: torch.dtype, **fields: Any) -> None:
             fields[name] = value.data_ptr() or ctypes.addressof(_NOTHING)
         elif isinstance(value, Strided):
             fields[name] = value.tensor.data_ptr()
-    arguments = struct(threads=threads(), **fields)
+    fields.setdefault("threads", threads())
+    arguments = struct(**fields)
     if status := function(operation, dtype)(ctypes.byref(arguments)):  # call(), inlined
         raise failure(operation, status)
 

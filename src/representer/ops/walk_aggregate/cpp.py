@@ -32,15 +32,16 @@ def backward(
         for name, x in given.items()
         if x is not None
     }
+    threads = core.threads()  # read once: the memory for their parts must fit their number
     if p.edge_attr is not None and "edge_attr" in requested:
-        parts = min(core.threads(), max(1, p.nodes.shape[1]))  # one for each thread that has units
+        parts = min(threads, max(1, p.nodes.shape[1]))  # one for each thread that has units
         found["edge_attr"] = p.nodes.new_zeros(parts, *p.edge_attr.shape)
     fields = {
         "nodes": "grad_x", "edge_attr": "grad_edges", "source_gate": "grad_source",
         "target_gate": "grad_target",
     }  # fmt: skip
     tensors = core.filled(**{fields.get(name, f"grad_{name}"): x for name, x in found.items()})
-    _run("walk_backward", p, grad=grad.sums, **tensors)
+    _run("walk_backward", p, threads=threads, grad=grad.sums, **tensors)
     return transposed(found)
 
 
@@ -51,7 +52,7 @@ def transposed(found: dict[str, Tensor]) -> dict[str, Tensor]:
     return found | turned | edges
 
 
-def _run(operation: str, p: Operands, **tensors: Any) -> None:
+def _run(operation: str, p: Operands, **fields: Any) -> None:
     nodes, units = p.nodes.shape
     rows = ("x_row", "gate_row", "output_row", "grad_row", "grad_x_row", "grad_gate_row")
     edges = p.edge_index.shape[1]
@@ -62,5 +63,5 @@ def _run(operation: str, p: Operands, **tensors: Any) -> None:
         activation=_CODES[p.activation], targets=edges, x=p.nodes, edge_index=p.edge_index,
         edge_attr=p.edge_attr, source_gate=p.source_gate, target_gate=p.target_gate,
         scale=p.scale, **dict.fromkeys(rows, units),
-        **{name: None if x is None else x.mT for name, x in weights.items()}, **tensors,
+        **{name: None if x is None else x.mT for name, x in weights.items()}, **fields,
     )  # fmt: skip

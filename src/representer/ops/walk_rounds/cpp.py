@@ -42,12 +42,13 @@ def backward(
     }
     if p.edge_gate is not None:
         found["edge_gate"] = new(K, H)
-    if "edge_attr" in requested:  # a part for each thread
-        found["edge_attr"] = new(min(core.threads(), max(d, H)), *p.edge_attr.shape)
+    threads = core.threads()  # read once: the memory for their parts must fit their number
+    if "edge_attr" in requested:
+        found["edge_attr"] = new(min(threads, max(d, H)), *p.edge_attr.shape)
     tensors = core.filled(
         **{"grad_edges" if name == "edge_attr" else f"grad_{name}": x for name, x in found.items()}
     )
-    _run("rounds_backward", p, keep=True, hidden=kept.hidden, tape=kept.tape,
+    _run("rounds_backward", p, threads=threads, keep=True, hidden=kept.hidden, tape=kept.tape,
          grad_output=grad.y, **tensors)  # fmt: skip
     return transposed(found)
 

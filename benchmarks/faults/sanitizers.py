@@ -1,0 +1,219 @@
+"""Sanitizers and valgrind on every operation of the core, forward and backward.
+
+The calls of all samples are recorded once and repeated by a program without Python and torch, in
+arrays of exact size. OpenMP's threads are replaced by those of C++ in the build for the thread
+sanitizer, which does not see how OpenMP synchronizes.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from functools import cache, partial
+from pathlib import Path
+
+import torch
+
+from faults import Case, Suite, Unavailable
+from faults.core_calls import Recorder
+from representer import nn
+from representer.ops import OPS, core
+from representer.ops.adam_rows import RowMoments, adam_rows, step_numbers
+from representer.ops.divided_samples import divided_samples
+from representer.ops.op import Op, Sample
+from representer.ops.string_gram import string_gram
+from representer.ops.trials import arguments, few_samples, gradients, make, several
+
+ROOT = Path(__file__).parents[2]
+BUILDS = ROOT / "build"
+SETS = ("portable", "avx2", "avx512")
+REPORTED = 66  # status of a program about which a tool reported something
+DEADLINE = 300  # seconds of one program
+GROUPS = (
+    "scan", "rkm_forward", "rkm_backward", "string_forward", "string_backward", "string_gram",
+    "kbrn", "activation", "separable", "walk", "rounds", "adam_rows", "product", "transposed",
+)  # fmt: skip
+SANITIZERS = {"address": "address,undefined", "thread": "thread"}  # what a build is for
+# threads inside of the core, and threads that call it
+RUNS = {"address": ((1, 1), (4, 1)), "thread": ((4, 1), (1, 4)), "memcheck": ((1, 1),)}
+OPTIONS = {
+    "ASAN_OPTIONS": f"exitcode={REPORTED}:allocator_may_return_null=1",
+    "UBSAN_OPTIONS": f"exitcode={REPORTED}:halt_on_error=1:print_stacktrace=1",
+    "TSAN_OPTIONS": f"exitcode={REPORTED}:halt_on_error=1",
+    "OMP_NUM_THREADS": "1",
+}
+
+
+def cases(seed: int, share: float) -> Iterator[Case]:
+    """Yield a case for each tool, operation and instruction set."""
+    sets = SETS if share == 1 else SETS[:1]
+    for tool in RUNS:
+        yield Case(tool, f"{tool}-notices", partial(notices, tool))
+        for group in GROUPS:
+            for name in sets:
+                yield Case(tool, f"{tool}-{group}-{name}", partial(repeat, tool, group, name))
+
+
+def repeat(tool: str, group: str, instruction_set: str) -> None:
+    """Repeat the calls of an operation under a tool, which must find nothing."""
+    if not core.LIBRARY or instruction_set not in core.USABLE:
+        raise Unavailable(f"this machine does not run {instruction_set}")
+    if tool == "memcheck" and instruction_set == "avx512":
+        raise Unavailable("valgrind does not know AVX-512")
+    for threads, callers in RUNS[tool]:
+        calls = recorded(instruction_set, threads) / f"{group}.calls"
+        done = run(tool, calls, instruction_set, callers)
+        assert done.returncode == 0, f"{threads} threads, {callers} callers: {reported(done)}"
+
+
+def notices(tool: str) -> None:
+    """Make sure that a tool reports a planted mistake: arrays that are too short, shared state."""
+    short = recorded("portable", 1) / "short.calls"
+    done = run(tool, short, "shared", 4) if tool == "thread" else run(tool, short, "portable", 1)
+    assert done.returncode == REPORTED, f"{tool} overlooked a planted mistake: {reported(done)}"
+
+
+def run(
+    tool: str, calls: Path, instruction_set: str, callers: int
+) -> subprocess.CompletedProcess[str]:
+    """Run the program that repeats calls."""
+    program = [str(built(tool)), str(calls), str(library(tool)), instruction_set]
+    if tool == "memcheck":
+        valgrind = shutil.which("valgrind")
+        if not valgrind:
+            raise Unavailable("needs valgrind")
+        options = [
+            f"--error-exitcode={REPORTED}",
+            "--leak-check=full",
+            "--errors-for-leak-kinds=definite",
+        ]
+        program = [valgrind, "--quiet", *options, *program]
+    command = [*program, str(callers)]
+    environment = {**os.environ, **OPTIONS}
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=DEADLINE, check=False
+    )
+
+
+def reported(done: subprocess.CompletedProcess[str]) -> str:
+    """Return the end of what a program wrote."""
+    return f"status {done.returncode}: {done.stderr[:1500]}"
+
+
+@cache
+def library(tool: str) -> Path:
+    """Return the core for a tool, built if its sources changed."""
+    if tool not in SANITIZERS:
+        assert core.LIBRARY is not None
+        return Path(core.LIBRARY._name)
+    if not shutil.which("cmake"):
+        raise Unavailable("needs cmake and a compiler")
+    into = BUILDS / ("sanitize" if tool == "address" else tool)
+    source = ROOT / "src" / "representer" / "csrc"
+    chosen = f"-DREPRESENTER_SANITIZE={SANITIZERS[tool]}"
+    for command in (
+        ["cmake", "-S", str(source), "-B", str(into), chosen],
+        ["cmake", "--build", str(into), "--parallel", "2"],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise Unavailable(f"the core does not build for {tool}: {done.stderr[-300:]}")
+    return into / "librepresenter_core.so"
+
+
+@cache
+def built(tool: str) -> Path:
+    """Return the program that repeats calls, compiled for a tool."""
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if not compiler:
+        raise Unavailable("needs a C++ compiler")
+    program = folder() / f"repeat-{tool}"
+    sanitizers = [f"-fsanitize={SANITIZERS[tool]}"] if tool in SANITIZERS else []
+    source = Path(__file__).with_name("repeat_calls.cpp")
+    options = ["-std=c++17", "-g", "-O1", "-pthread", *sanitizers]
+    command = [compiler, *options, str(source), "-o", str(program), "-ldl"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Unavailable(f"no program for {tool}: {done.stderr[-300:]}")
+    return program
+
+
+_FOLDER: list[tempfile.TemporaryDirectory[str]] = []  # removed when the process ends
+
+
+def folder() -> Path:
+    """Return the folder of the recorded calls and the programs."""
+    if not _FOLDER:
+        _FOLDER.append(tempfile.TemporaryDirectory(prefix="representer-calls-"))
+    return Path(_FOLDER[0].name)
+
+
+@cache
+def recorded(instruction_set: str, threads: int) -> Path:
+    """Return a folder with the calls of each operation, and one with an array cut short."""
+    into, recorder = folder() / f"{instruction_set}-{threads}", Recorder()
+    into.mkdir()
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with core.instruction_set(instruction_set), recorder.active():
+            every_call()
+    finally:
+        torch.set_num_threads(before)
+    for group in GROUPS:
+        assert recorder.write(into / f"{group}.calls", group), f"{group} was not called"
+    recorder.shorten("scan_forward", into / "short.calls")
+    return into
+
+
+def every_call() -> None:
+    """Call every operation of the core at small sizes, and at sizes that its threads divide."""
+    samples: list[tuple[Op, Sample]] = [(op, s) for op in OPS.values() for s in few_samples(op)]
+    for dtype in (torch.float32, torch.float64):
+        for op, sample in [*samples, *divided_samples()]:
+            tensors = make(sample, dtype)
+            gradients(
+                several(op.function(**arguments(op, sample, tensors), backend="cpp")), tensors
+            )
+        of_rows(dtype)
+        of_grams(dtype)
+    with torch.no_grad():
+        for layer in (*(kind(5, 19) for kind in nn.TABLE1.values()), nn.StringKernelRNN(5, 19)):
+            state = None
+            for x in torch.randn(3, 2, 5):
+                _, state = layer.step(x, state)
+
+
+def of_rows(dtype: torch.dtype) -> None:
+    """Call what lazy Adam calls: rows with and without missed steps, with and without gradient."""
+    rows, steps = 41, 60
+    numbers = torch.tensor([step_numbers(j + 1, 0.01) for j in range(steps + 1)]).double().T
+    for features in (1, 17, 70):
+        weight, first, second = torch.randn(3, rows, features, dtype=dtype)
+        last = torch.arange(rows) - 1
+        moments = RowMoments(weight, first, second**2, last)
+        chosen = torch.arange(0, rows, 2)
+        adam_rows(moments, chosen, numbers, steps, backend="cpp")
+        gradient = torch.randn(rows, features, dtype=dtype)
+        adam_rows(moments, torch.arange(rows), numbers, steps, gradient, backend="cpp")
+
+
+def of_grams(dtype: torch.dtype) -> None:
+    """Call the Gram kernels of vectors and of tokens, at every order with code of its own."""
+    sequences = [torch.randn(n, 4, dtype=dtype) for n in (3, 0, 9, 17, 2, 25, 1, 11, 8)]
+    tokens = [torch.randint(3, (n,)).to(dtype) for n in (4, 0, 13, 30)]
+    for order in range(1, 6):
+        string_gram(sequences, None, order, 0.7)
+        string_gram(sequences[3:5], sequences, order, 0.7, trailing=False)
+        string_gram(tokens, None, order, 1 - math.ulp(1.0))
+
+
+SUITE = Suite(
+    "Every operation of the core under the address, undefined-behavior and thread sanitizers and "
+    "under valgrind, which must report nothing but planted mistakes",
+    cases,
+)

@@ -1,0 +1,147 @@
+"""The C interface refuses arguments that it can recognize as wrong, instead of reading anywhere."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from looped import looped
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.ops import core, structs, walk_aggregate, walk_rounds
+from representer.ops.adam_rows import RowMoments, adam_rows, step_numbers
+from representer.ops.walk_aggregate.samples import tensors as walk
+from representer.ops.walk_rounds.samples import tensors as rounds
+
+pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
+CELL = structs.CellStruct(gates=4, seen=4, output_gate=1)
+CHAIN = structs.ChainStruct(order=1, products=1, states=1)
+CALLS = {  # sizes of a call whose arrays are all absent
+    "rkm_forward": (structs.ForwardStruct, {"time": 1, "batch": 1, "units": 1, "cell": CELL}),
+    "rkm_backward": (structs.BackwardStruct, {"time": 1, "batch": 1, "units": 1, "cell": CELL}),
+    "string_forward": (
+        structs.StringForwardStruct, {"time": 1, "batch": 1, "units": 1, "chain": CHAIN},
+    ),
+    "string_backward": (
+        structs.StringBackwardStruct, {"time": 1, "batch": 1, "units": 1, "chain": CHAIN},
+    ),
+    "scan_forward": (structs.ScanStruct, {"time": 1, "batch": 1, "units": 1}),
+    "scan_backward": (structs.ScanStruct, {"time": 1, "batch": 1, "units": 1}),
+    "string_gram": (structs.GramStruct, {"rows": 1, "columns": 1, "order": 1}),
+    "walk_forward": (structs.WalkStruct, {"nodes": 1, "units": 1, "edges": 1}),
+    "walk_backward": (structs.WalkStruct, {"nodes": 1, "units": 1, "edges": 1}),
+    "separable_forward": (
+        structs.SeparableStruct,
+        {"time": 1, "batch": 1, "outputs": 1, "channels": 1, "length": 1, "rank": 1},
+    ),
+    "separable_backward": (
+        structs.SeparableStruct,
+        {"time": 1, "batch": 1, "outputs": 1, "channels": 1, "length": 1, "rank": 1},
+    ),
+    "rounds_forward": (structs.RoundsStruct, {"nodes": 1, "channels": 1, "units": 1, "depth": 1}),
+    "rounds_backward": (structs.RoundsStruct, {"nodes": 1, "channels": 1, "units": 1, "depth": 1}),
+    "activation_forward": (structs.ActivationStruct, {"rows": 1, "features": 1, "count": 1}),
+    "activation_backward": (structs.ActivationStruct, {"rows": 1, "features": 1, "count": 1}),
+    "kbrn_forward": (structs.KbrnStruct, {"time": 1, "batch": 1, "units": 1, "count": 1}),
+    "kbrn_backward": (structs.KbrnStruct, {"time": 1, "batch": 1, "units": 1, "count": 1}),
+    "adam_rows": (structs.AdamStruct, {"rows": 1, "features": 1, "step": 1}),
+    "product": (structs.ProductStruct, {"m": 1, "n": 1, "k": 1}),
+    "transposed": (structs.ProductStruct, {"m": 1, "n": 1}),
+}  # fmt: skip
+REFUSED = 1  # Status of csrc/status.hpp
+
+
+@looped("operation", CALLS)
+def test_absent_arrays_and_negative_counts_are_refused(operation: str):
+    kind, sizes = CALLS[operation]
+    run = core.function(operation, torch.float32)
+    assert run(None) == REFUSED
+    assert run(ctypes.byref(kind(**sizes))) == REFUSED
+    for name, label in kind._fields_:
+        if label is ctypes.c_int64 and name in sizes:
+            assert run(ctypes.byref(kind(**sizes | {name: -1}))) == REFUSED, name
+
+
+def test_unknown_options_are_refused():
+    array = torch.zeros(64)
+    options: list[tuple[str, Any, dict[str, Any]]] = [
+        ("scan_forward", structs.ScanStruct, {"decay": 7}),
+        ("activation_forward", structs.ActivationStruct, {"green": 4}),
+        ("kbrn_forward", structs.KbrnStruct, {"green": -1}),
+        ("walk_forward", structs.WalkStruct, {"activation": 99}),
+        ("string_gram", structs.GramStruct, {"order": 0}),
+        ("rkm_forward", structs.ForwardStruct, {"cell": structs.CellStruct(gates=4, seen=9)}),
+        ("string_forward", structs.StringForwardStruct, {"chain": structs.ChainStruct(order=2)}),
+    ]
+    for operation, kind, option in options:
+        pointers = [name for name, label in kind._fields_ if label is ctypes.c_void_p]
+        given = dict.fromkeys(pointers, array.data_ptr()) | CALLS[operation][1] | option
+        assert core.function(operation, torch.float32)(ctypes.byref(kind(**given))) == REFUSED
+
+
+def test_counts_beyond_every_memory_are_no_memory():
+    arguments = structs.ScanStruct(time=2**40, batch=2**30, units=2**20)
+    with pytest.raises(MemoryError):
+        core.call("scan_forward", torch.float64, arguments)
+
+
+def test_the_memory_for_the_parts_of_threads_fits_their_number(monkeypatch: pytest.MonkeyPatch):
+    """Another number of threads while a call runs must not move its writes."""
+    of_walk = walk((7, 16, 3, 70), "shift factor gate edge", torch.float32)
+    of_rounds = rounds((23, 60, 3, 37, 70, 3), True, torch.float32)
+    calls: list[tuple[Any, dict[str, Any]]] = [
+        (walk_aggregate, of_walk | {"activation": "tanh"}),
+        (walk_rounds, of_rounds | {"depth": 3, "activation": "tanh"}),
+    ]
+    for run, given in calls:
+        edges: Tensor = given["edge_attr"].requires_grad_()
+        found = []
+        for numbers in ([1] * 9, [1, 1, 4, 4, 4]):  # forward, memory of the gradient, gradient
+            reads = iter(numbers)
+            monkeypatch.setattr(core, "threads", lambda reads=reads: next(reads))
+            result = run(**given, backend="cpp")
+            found.append(torch.autograd.grad(result.sum(), edges)[0])
+        torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)
+
+
+def _moments(**changed: Any) -> dict[str, Any]:
+    given = {"weight": torch.ones(4, 3), "first": torch.ones(4, 3), "second": torch.ones(4, 3),
+             "last": torch.zeros(4, dtype=torch.int64)}  # fmt: skip
+    numbers = torch.tensor([step_numbers(j + 1, 0.01) for j in range(3)]).double().T
+    rows = torch.tensor([0, 2])
+    call = {"rows": rows, "numbers": numbers, "step": 2, "gradient": None}
+    moments = RowMoments(**{name: changed.pop(name, tensor) for name, tensor in given.items()})
+    return {"moments": moments, **call, **changed}
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"rows": torch.tensor([0.0, 2.0])}, KindError, "rows"),
+        ({"numbers": torch.ones(2, 3)}, KindError, "numbers"),
+        ({"numbers": torch.ones(6).double()}, ShapeError, "numbers"),
+        ({"last": torch.zeros(4, dtype=torch.int32)}, KindError, "last"),
+        ({"first": torch.ones(4, 3).double()}, KindError, "first"),
+        ({"gradient": torch.ones(2, 3).double()}, KindError, "gradient"),
+        ({"step": -1}, ArgumentError, "step"),
+        ({"weight": torch.ones(4)}, ShapeError, "weight"),
+    ],
+)
+def test_rows_of_other_kinds_are_refused(changed: dict[str, Any], error: Any, message: str):
+    for backend in ("cpp", "reference"):
+        with pytest.raises(error, match=message):
+            adam_rows(**_moments(**changed), backend=backend)
+
+
+def test_a_row_that_is_ahead_has_missed_no_step():
+    """It was read beyond the numbers of the steps."""
+    for backend in ("cpp", "reference"):
+        given = _moments(last=torch.tensor([2**40, 0, 9, 0]))
+        adam_rows(**given, backend=backend)
+        moments = given["moments"]
+        assert torch.equal(moments.weight, torch.ones(4, 3))
+        assert torch.equal(moments.second, torch.ones(4, 3))
+        assert moments.last.tolist() == [2**40, 0, 9, 0]
