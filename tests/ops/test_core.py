@@ -92,6 +92,11 @@ def test_products_match_torch(name: str, dtype: torch.dtype, shape: tuple[int, i
 
 
 @NEEDS_CORE
+def test_an_empty_sum_of_products_is_zero():
+    assert torch.equal(core.product(torch.ones(3, 0), torch.ones(0, 5)), torch.zeros(3, 5))
+
+
+@NEEDS_CORE
 @EVERY_SET
 @DTYPES
 @looped("shape", [(1, 1), (3, 17), (17, 3), (129, 65), (1, 40), (40, 1)])

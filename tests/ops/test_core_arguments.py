@@ -107,6 +107,12 @@ def test_the_memory_for_the_parts_of_threads_fits_their_number(monkeypatch: pyte
         torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)
 
 
+def test_wide_rows_are_not_too_many():
+    nodes, edges = torch.randn(3, 4096), torch.tensor([[0, 2], [1, 1]])
+    found, wanted = (walk_aggregate(nodes, edges, backend=name) for name in ("cpp", "reference"))
+    assert torch.equal(found, wanted)
+
+
 def _moments(**changed: Any) -> dict[str, Any]:
     given = {"weight": torch.ones(4, 3), "first": torch.ones(4, 3), "second": torch.ones(4, 3),
              "last": torch.zeros(4, dtype=torch.int64)}  # fmt: skip

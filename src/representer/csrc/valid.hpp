@@ -83,7 +83,8 @@ inline bool is_valid(const RepresenterWalk& p, const char* operation) {
     const bool backward = is_backward(operation), gated = p.edge_gate || p.source_gate || p.target_gate;
     const bool weighed = p.shift || p.factor || p.edge_gate;
     return fit({p.nodes, p.units}) && fit({p.edges, p.features, p.threads}) && fit({p.units, p.features}) &&
-           fit({p.x_row, p.gate_row, p.output_row, p.grad_row, p.grad_x_row, p.grad_gate_row}) && is_one_of(p.activation, NONLINEARITIES) &&
+           fit({p.nodes, p.x_row}) && fit({p.nodes, p.gate_row}) && fit({p.nodes, p.output_row}) && fit({p.nodes, p.grad_row}) &&
+           fit({p.nodes, p.grad_x_row}) && fit({p.nodes, p.grad_gate_row}) && is_one_of(p.activation, NONLINEARITIES) &&
            has({weighed, p.edges, p.features}, {p.edge_attr}) && has({gated, p.nodes, p.units}, {p.source_gate, p.target_gate}) &&
            has({p.edges}, {p.edge_index}) && has({p.nodes, p.units}, {p.x, backward ? p.grad : p.output, backward ? p.grad_x : p.x});
 }

@@ -127,17 +127,16 @@ def backward(
     steps those of every output, of z and of h0. ``dtype`` is that of activations and slopes, if it
     is not that of the call.
     """
-    units = kept.output.shape[2]
     n = kept.normed.transpose(1, 2).to(dtype)
     a = n if p.norm is None else p.norm[0] * n + p.norm[1]
     tables = (p.centers, p.coefficients, p.green, p.bandwidth)
-    rows = a.reshape(-1, units)
+    rows = a.flatten(0, -2)
     slopes = input_gradient(torch.ones_like(rows), rows, *tables).reshape(kept.output.shape)
     if p.line is not None:
         slopes = slopes + p.line[:, 0]
     through = through_steps or partial(_through_steps, p, kept, grad)
     dh_all, da_all, dh0 = through(slopes)
-    flat = dh_all.reshape(-1, units)
+    flat = dh_all.flatten(0, -2)
     d_centers, d_coefficients = table_gradients(flat, rows, *tables)
     found = {"h0": dh0, "centers": d_centers, "coefficients": d_coefficients}
     if p.line is not None:
@@ -176,9 +175,8 @@ def _through_steps(
 
 def input_gradients(p: Operands, kept: Results, da: Tensor) -> dict[str, Tensor]:
     """Return the gradients of z and of U, a sum over all steps at once."""
-    units = da.shape[-1]
     d_weight = da[0].t() @ p.h0  # beyond the end of a sequence da is 0
-    d_weight.addmm_(da[1:].reshape(-1, units).t(), kept.output[:-1].reshape(-1, units))
+    d_weight.addmm_(da[1:].flatten(0, 1).t(), kept.output[:-1].flatten(0, 1))
     return {"z": da, "weight": d_weight}
 
 

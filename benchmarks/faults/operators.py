@@ -1,0 +1,333 @@
+"""Every operation on every backend: layouts, threads, infinities, empty sizes, processes.
+
+Inputs are the samples of the operations. Values and gradients are compared with the definition in
+float64.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from faults import Case, Suite
+from faults.large_offsets import offset_cases
+from representer.errors import RepresenterError
+from representer.ops import OPS, core
+from representer.ops.divided_samples import divided_samples
+from representer.ops.op import Op, Sample
+from representer.ops.trials import arguments, define, few_samples, gradients, make, several
+
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5}  # of the largest entry
+SMALL = 0.1  # a single number may be a sum of many that cancel
+THREADS = (1, 2, 4)
+ROUNDED = ("walk_aggregate", "walk_rounds")  # threads divide vectors, with a rounding of their own
+DEADLINE = 120  # seconds of a worker
+Layout = Callable[[Tensor], Tensor]
+
+
+def strided(x: Tensor) -> Tensor:
+    """Return every second entry of a larger tensor."""
+    return torch.stack((x, torch.full_like(x, 7)), dim=-1)[..., 0]
+
+
+def transposed(x: Tensor) -> Tensor:
+    """Return the same entries with the axes in memory in the opposite order."""
+    axes = tuple(reversed(range(x.dim())))
+    return x.permute(axes).contiguous().permute(axes)
+
+
+def shifted(x: Tensor) -> Tensor:
+    """Return a tensor that begins at the second entry of its memory, so vectors are not aligned."""
+    memory = x.new_empty(x.numel() + 1)
+    return memory[1:].view(x.shape).copy_(x)
+
+
+def expanded(x: Tensor) -> Tensor:
+    """Return a tensor whose entries along the last axis share memory."""
+    if x.dim() < 2 or not x.is_floating_point():
+        return x
+    return x[..., :1].expand(x.shape)
+
+
+LAYOUTS: dict[str, Layout] = {
+    "contiguous": lambda x: x, "strided": strided, "transposed": transposed, "shifted": shifted,
+    "expanded": expanded,
+}  # fmt: skip
+
+
+def backends() -> list[str]:
+    """Return the reference, and the core with each instruction set of this machine."""
+    return ["reference", *(f"cpp-{name}" for name in core.USABLE)]
+
+
+@contextmanager
+def threads(number: int) -> Iterator[None]:
+    """Compute with a number of threads inside the block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def used(backend: str) -> Any:
+    """Return a block in which the core uses the instruction set of a backend."""
+    name = backend.partition("-")[2]
+    return core.instruction_set(name) if name else nullcontext()
+
+
+def evaluated(
+    op: Op, sample: Sample, tensors: dict[str, Tensor], backend: str
+) -> dict[str, Tensor]:
+    """Return results and gradients by name."""
+    with used(backend):
+        call = arguments(op, sample, tensors)
+        results = several(op.function(**call, backend=backend.partition("-")[0]))
+        named = {f"result {i}": result.detach() for i, result in enumerate(results)}
+        return named | {f"gradient {n}": g for n, g in gradients(results, tensors).items()}
+
+
+def defined(op: Op, sample: Sample, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return results and gradients of the definition in float64."""
+    exact = {
+        n: x.detach().double().requires_grad_(x.requires_grad) if x.is_floating_point() else x
+        for n, x in tensors.items()
+    }
+    results = define(op, sample, exact)
+    named = {f"result {i}": result.detach() for i, result in enumerate(results)}
+    return named | {f"gradient {n}": g for n, g in gradients(results, exact).items()}
+
+
+def marked(sample: Sample, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Mark tensors for gradients, as `make` does."""
+    for name, x in tensors.items():
+        x.requires_grad_(x.is_floating_point() and name not in sample.constants)
+    return tensors
+
+
+def assert_near(found: Tensor, wanted: Tensor, share: float, what: str) -> None:
+    """Check that the largest difference is a small share of the largest entry."""
+    assert found.shape == wanted.shape, f"{what} has shape {tuple(found.shape)}"
+    if not wanted.isfinite().all():  # beyond the type: what is finite must be right
+        assert torch.equal(found.isfinite(), wanted.isfinite()), f"{what} overflows otherwise"
+        found, wanted = found[wanted.isfinite()], wanted[wanted.isfinite()]
+    if wanted.numel():
+        difference = (found.double() - wanted).abs().max().item()
+        least = 1e-3 if wanted.numel() > 1 else SMALL
+        limit = share * max(wanted.abs().max().item(), least)
+        assert difference <= limit, f"{what} is off by {difference:.3g}, allowed {limit:.3g}"
+
+
+def matches(op: Op, backend: str, dtype: torch.dtype, layout: str) -> None:
+    """Compare values and gradients with the definition, for any number of threads."""
+    samples = [*few_samples(op), *(s for other, s in divided_samples() if other is op)]
+    for sample in samples if backend != "reference" else few_samples(op):
+        made = {n: LAYOUTS[layout](x) for n, x in sample.make(dtype).items()}
+        tensors = marked(sample, made)
+        wanted, alone = expected_of(op, sample, tensors, backend, layout), {}
+        for number in THREADS if backend != "reference" else THREADS[:1]:
+            with threads(number):
+                found = evaluated(op, sample, tensors, backend)
+            for name, x in found.items():
+                what = f"{name} of {sample.name} with {number} threads"
+                assert_near(x, wanted[name], TOLERANCE[dtype], what)
+                if name.startswith("result") and op.name not in ROUNDED and alone:
+                    assert torch.equal(x, alone[name]), f"{what} differs from one thread"
+            alone = alone or found
+
+
+def expected_of(
+    op: Op, sample: Sample, tensors: dict[str, Tensor], backend: str, layout: str
+) -> dict[str, Tensor]:
+    """Return what the definition says; of shared memory, what the same numbers give in their own.
+
+    Equal numbers along an axis are ill-conditioned in a few operations.
+    """
+    if layout != "expanded":
+        return defined(op, sample, tensors)
+    copies = {
+        n: x.detach().clone(memory_format=torch.contiguous_format) for n, x in tensors.items()
+    }
+    with threads(1):
+        found = evaluated(op, sample, marked(sample, copies), backend)
+    return {name: x.double() for name, x in found.items()}
+
+
+def is_differentiated(op: Op, backend: str) -> None:
+    """Compare gradients with numerical ones."""
+    for sample in few_samples(op):
+        tensors = make(sample, torch.float64)
+
+        def of(*values: Tensor, sample: Sample = sample, names: Any = tuple(tensors)) -> Any:
+            call = arguments(op, sample, dict(zip(names, values, strict=True)))
+            return op.function(**call, backend=backend.partition("-")[0])
+
+        with used(backend):
+            torch.autograd.gradcheck(
+                of, tuple(tensors.values()), fast_mode=True, check_undefined_grad=False
+            )
+
+
+def passes_on(op: Op, backend: str, dtype: torch.dtype, value: float) -> None:
+    """Put NaN or infinity into each operand: NaN is never lost, and other entries are right.
+
+    Infinity may become NaN: equal formulas differ in what they subtract from it.
+    """
+    for sample in few_samples(op):
+        for name in sample.make(dtype):
+            tensors = sample.make(dtype)
+            if not tensors[name].is_floating_point() or not tensors[name].numel():
+                continue
+            tensors[name].view(-1)[tensors[name].numel() // 2] = value
+            with torch.no_grad():
+                exact = {n: x.double() if x.is_floating_point() else x for n, x in tensors.items()}
+                wanted = define(op, sample, exact)
+                with used(backend):
+                    call = arguments(op, sample, tensors)
+                    found = several(op.function(**call, backend=backend.partition("-")[0]))
+            for result, expected in zip(found, wanted, strict=True):
+                what = f"{value} in {name} of {sample.name}"
+                if value != value:
+                    lost = expected.isnan() & ~result.isnan()
+                    assert not result[~expected.isnan()].isnan().any(), f"{what} spread too far"
+                    if name != "coefficients":  # which multiply 0 on one side of their center
+                        assert not lost.any(), f"{what} was lost"
+                    assert result.isnan().any() == expected.isnan().any(), f"{what} was lost"
+                plain = (expected.abs() < 1e30) & result.isfinite()
+                assert_near(result[plain], expected[plain], TOLERANCE[dtype] * 10, what)
+
+
+def takes_empty_axes(op: Op, backend: str) -> None:
+    """Make each axis empty: the backend refuses what the reference refuses, or gives the same."""
+    assert op.table is not None
+    rows = {row.name: row for row in op.table.rows}
+    for sample in few_samples(op):
+        made = sample.make(torch.float64)
+        names = {
+            a for row in rows.values() for axes in row.axes for a in axes if isinstance(a, str)
+        }
+        for axis in sorted(names):
+            tensors = {n: emptied(x, rows[n], axis) if n in rows else x for n, x in made.items()}
+            outcomes = [outcome(op, sample, tensors, name) for name in ("reference", backend)]
+            if outcomes[1] == "BackendError":  # the library chooses the reference then
+                continue
+            what = f"{axis} = 0 in {sample.name}: {outcomes[0]} on the reference"
+            assert type(outcomes[0]) is type(outcomes[1]), what
+            if isinstance(outcomes[0], dict) and isinstance(outcomes[1], dict):
+                for name, wanted in outcomes[0].items():
+                    assert_near(outcomes[1][name], wanted, 1e-10, f"{name}, {axis} = 0")
+
+
+def emptied(x: Tensor, row: Any, axis: str) -> Tensor:
+    """Return a tensor without entries along an axis, if it has the axis."""
+    fitting = next((axes for axes in row.axes if len(axes) == x.dim()), ())
+    for i, name in enumerate(fitting):
+        x = x.narrow(i, 0, 0) if name == axis else x
+    return x
+
+
+def outcome(op: Op, sample: Sample, tensors: dict[str, Tensor], backend: str) -> Any:
+    """Return results and gradients, or the name of the error that was raised."""
+    own = {n: x.detach().clone() for n, x in tensors.items()}
+    try:
+        return evaluated(op, sample, marked(sample, own), backend)
+    except RepresenterError as error:
+        return type(error).__name__
+
+
+def is_safe_in_threads(op: Op, backend: str) -> None:
+    """Call from eight threads at once, each changing the number of threads of torch meanwhile."""
+    samples = few_samples(op)
+    expected = [evaluated(op, s, make(s, torch.float32), backend) for s in samples]
+
+    def run(i: int) -> dict[str, Tensor]:
+        torch.set_num_threads(1 + i % 4)
+        own = samples[i % len(samples)]
+        call = arguments(op, own, tensors := make(own, torch.float32))
+        results = several(op.function(**call, backend="cpp"))
+        named = {f"result {k}": result.detach() for k, result in enumerate(results)}
+        return named | {f"gradient {n}": g for n, g in gradients(results, tensors).items()}
+
+    with threads(torch.get_num_threads()), used(backend), ThreadPoolExecutor(8) as pool:
+        for i, found in enumerate(pool.map(run, range(64))):
+            for name, x in found.items():
+                assert_near(x, expected[i % len(samples)][name].double(), 2e-5, name)
+
+
+class Calls(Dataset[dict[str, Tensor]]):
+    """Calls of an op, for the workers of a loader."""
+
+    def __init__(self, op: str, backend: str) -> None:
+        self.op, self.backend = op, backend
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, i: int) -> dict[str, Tensor]:
+        op = OPS[self.op]
+        sample = few_samples(op)[i % len(few_samples(op))]
+        return evaluated(op, sample, make(sample, torch.float32), self.backend)
+
+
+def survives_a_fork(op: Op, backend: str) -> None:
+    """Call in a forked child, and in the forked workers of a loader, after threads were used."""
+    calls = Calls(op.name, backend)
+    with threads(4):
+        expected = [calls[i] for i in range(len(calls))]
+        child = os.fork()
+        if not child:
+            is_same = False
+            try:
+                found = calls[0]
+                is_same = all(
+                    torch.allclose(found[n], x, atol=1e-4) for n, x in expected[0].items()
+                )
+            finally:
+                os._exit(0 if is_same else 3)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "the child differs or died"
+        loader = DataLoader(
+            calls, batch_size=None, num_workers=2, timeout=DEADLINE, multiprocessing_context="fork"
+        )
+        for found, wanted in zip(loader, expected, strict=True):
+            for name, x in wanted.items():
+                assert_near(found[name], x.double(), 2e-5, name)
+
+
+def cases(seed: int, share: float) -> Iterator[Case]:
+    """Yield the cases; a small share has the first instruction set only."""
+    chosen = backends() if share == 1 else backends()[:2]
+    for op in OPS.values():
+        for backend in chosen:
+            if backend != "reference" and "cpp" not in op.backends:
+                continue
+            label = f"{op.name}-{backend}"
+            for dtype in TOLERANCE:
+                kind = str(dtype).removeprefix("torch.")
+                for layout in LAYOUTS:
+                    check = partial(matches, op, backend, dtype, layout)
+                    yield Case(op.name, f"{label}-{kind}-{layout}", check)
+                for value in (float("nan"), float("inf"), float("-inf")):
+                    check = partial(passes_on, op, backend, dtype, value)
+                    yield Case(op.name, f"{label}-{kind}-{value}", check)
+            yield Case(op.name, f"{label}-gradcheck", partial(is_differentiated, op, backend))
+            yield Case(op.name, f"{label}-empty", partial(takes_empty_axes, op, backend))
+            if backend != "reference":
+                yield Case(op.name, f"{label}-threads", partial(is_safe_in_threads, op, backend))
+                yield Case(op.name, f"{label}-fork", partial(survives_a_fork, op, backend))
+    yield from offset_cases(chosen)
+
+
+SUITE = Suite(
+    "Every operation on every backend, instruction set, type, memory layout and number of threads, "
+    "with NaN, infinities, empty axes and offsets beyond 2^31, which must match the definition",
+    cases,
+)
