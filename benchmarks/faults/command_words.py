@@ -35,7 +35,14 @@ TEXTS = {
 }  # fmt: skip
 VALUES = {"empty": "", "other letters": "λ", "a text": LONG, "a list": "[1, 2]"}
 FREE = ("--out", "--output", "--prompt", "--input", "-o", "-n", "-p")  # any text may do
-UNUSED = ("--label", "--target", "--labels", "--events", "--cutoffs")  # not by every file or model
+UNUSED = (
+    "--label",
+    "--target",
+    "--labels",
+    "--events",
+    "--cutoffs",
+    "--data",
+)  # not by every file or model
 UNCHECKED = ("--help", "--print_config", "--config", "-h")
 SHORT = {
     "--epochs": "1", "--hidden-size": "4", "--threads": "1", "--target": "length", "--jobs": "1",
@@ -134,8 +141,9 @@ def _line(name: str, words: Sequence[str]) -> list[str]:
     if is_argument:
         given[words[0].strip("<>")] = words[1]
     parser = build(name, load(name))
-    known = option_strings(parser)
+    known = option_strings(parser) if command in ("fit", "compare", "sweep", "reproduce") else []
     usual = [f"{option}={value}" for option, value in SHORT.items() if option in known]
+    usual += ["--smoke"] if command == "reproduce" else []
     arguments = [given.get(a.dest, "") for a in parser._actions if not a.option_strings]
     return [*name.split(), *arguments, *usual, *(() if is_argument else words)]
 
@@ -145,7 +153,7 @@ def _names(name: str, words: Sequence[str]) -> list[str]:
     word, _, value = words[0].partition("=")
     if word.startswith("<"):
         value = words[1]
-    found = [word, printable(value.strip()[:20]), repr(value[:20])[1:-1]] if value else [word]
+    found = [word[:20], *((printable(value.strip()[:20]), repr(value[:20])[1:-1]) if value else ())]
     if name:
         for action in build(name, load(name))._actions:
             if action.dest == word.strip("<>") or word in action.option_strings:
