@@ -1,8 +1,8 @@
 """Write one Gram matrix by this process and by two workers of an engine, one of which is killed.
 
-``gram_cluster.py ENGINE FOLDER`` writes FOLDER/one.npy and FOLDER/cluster.npy, Nyström features as
-FOLDER/one-features.npy and FOLDER/cluster-features.npy, and a file FOLDER/ID for each process that
-computed blocks; FOLDER/killed has the ID of the killed worker.
+``cluster_workers.py ENGINE FOLDER`` writes FOLDER/one.npy and FOLDER/cluster.npy, Nyström features
+as FOLDER/one-features.npy and FOLDER/cluster-features.npy, and a file FOLDER/ID for each process
+that computed blocks; FOLDER/killed has the ID of the killed worker.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class MortalKernel(StringKernel):
         self.folder, self.main = folder, main
 
     def __call__(self, X, Y=None):
+        """Return the kernel values, unless the process has to end."""
         values = super().__call__(X, Y)
         if os.getpid() != self.main:
             own = Path(self.folder, str(os.getpid()))
