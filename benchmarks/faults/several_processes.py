@@ -23,7 +23,7 @@ FAULTS = ("kill", "raise", "hang", "exit")
 STEPS, START = 21, 60.0  # of a training; seconds for the start of the processes, on a busy machine
 RESULTS = ("final.safetensors", "model.safetensors", "metrics.jsonl")
 TOLERANCE = 1e-12  # sums of float64 in another order
-PATIENCE = 20  # seconds until a process that does not take part counts as lost
+PATIENCE = 45  # seconds until a process that does not take part counts as lost
 WORKER = Path(__file__).parents[1] / "ddp_training.py"
 
 _folders: list[Path] = []
