@@ -17,8 +17,8 @@ class BlockSize(NamedTuple):
         rest: Of each other block.
     """
 
-    head: int = 4 << 20
-    rest: int = 4 << 20
+    head: int = 1 << 20
+    rest: int = 1 << 20
 
 
 SMALL = BlockSize()
