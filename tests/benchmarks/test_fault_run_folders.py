@@ -47,6 +47,6 @@ def test_a_child_is_ended_in_time_and_what_it_touches_is_listed(bench, tmp_path:
 
     ended = child.forked(curious, tmp_path, seconds=20, forbidden=[tmp_path / "secret"])
     assert [one.split()[0] for one in ended.touched] == ["open", "os.system"]
-    assert child.forked(lambda: bytearray(2**30) and 0, tmp_path, seconds=20).code == 99
+    assert child.forked(lambda: bytearray(2**31) and 0, tmp_path, seconds=20).code == 99
     endless = child.forked(lambda: [None for _ in iter(int, 1)] and 0, tmp_path, seconds=0.2)
     assert endless.code == child.HANG

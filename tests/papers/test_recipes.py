@@ -9,7 +9,7 @@ import pytest
 
 from representer.cli.main import entry_point
 from representer.errors import ArgumentError
-from representer.models import CELLS
+from representer.models.cells import SIGNAL_CELLS
 from representer.tasks.recipe import Request, installed_recipes
 from representer_papers import kbdnn2018, own_data, rkm2019, string_graph2017
 from representer_papers.kbdnn2018.networks import TITLES
@@ -43,7 +43,7 @@ def test_a_recipe_lists_its_data_sets_and_cells():
     assert RECIPES["rkm-lfp"].datasets == tuple(SIGNAL_SETS)
     assert RECIPES["string-sentiment"].datasets == tuple(TREEBANK_SETS)
     for name in ("rkm-documents", "rkm-lfp"):
-        assert {*RECIPES[name].cells} - {"band-power"} <= CELLS.keys()
+        assert {*RECIPES[name].cells} - {"band-power"} <= SIGNAL_CELLS.keys()
     for name in ("kbrn-charging", "kbrn-long-term"):
         assert {*RECIPES[name].cells} <= TITLES.keys()
 

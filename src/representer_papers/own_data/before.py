@@ -43,7 +43,7 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
         "lr": 2e-3, "clip_norm": 1.0, "cell": "rkm-lstm",
         "filters": "wavelet", "filter_length": 40, "stride": 20, "hidden_size": 30,
         "num_layers": 1, "layer_norm": False, "free_phase": False, "pooling": "mean",
-        "channel_dropout": 0.1, "dropout": 0.0, "augment": False,
+        "pool_length": None, "channel_dropout": 0.1, "dropout": 0.0, "augment": False,
     },
     "language": _TRAINING | {
         "epochs": 10, "batch_size": 32, "patience": 5, "lr": 2e-3,
