@@ -23,7 +23,7 @@ FAULTS = ("kill", "raise", "hang", "exit")
 STEPS, START = 21, 60.0  # of a training; seconds for the start of the processes, on a busy machine
 RESULTS = ("final.safetensors", "model.safetensors", "metrics.jsonl")
 TOLERANCE = 1e-12  # sums of float64 in another order
-PATIENCE = 45  # seconds until a process that does not take part counts as lost
+PATIENCE = 20  # seconds until a process that does not take part counts as lost
 WORKER = Path(__file__).parents[1] / "ddp_training.py"
 
 _folders: list[Path] = []
@@ -85,7 +85,10 @@ def _run(run: Path, processes: int, dropout: str, fault: str, rank: int, step: i
         *("--rdzv-endpoint", "127.0.0.1:0", str(WORKER)),
         *(str(run), dropout, str(PATIENCE), fault, str(rank), str(step)),
     ]
-    variables = {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
+    variables = {
+        "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1",
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # a restart must not find old addresses
+    }  # fmt: skip
     seconds = 2 * START + (PATIENCE + 15 if fault != "none" else 0)
     log, start = run.with_suffix(".log"), time.monotonic()
     with log.open("wb") as output:
