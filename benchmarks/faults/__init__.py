@@ -5,10 +5,14 @@ A suite is a module of this folder with a constant ``SUITE``; `campaign.py` find
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import pkgutil
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 
 class Unavailable(Exception):
@@ -43,6 +47,13 @@ class Suite:
     title: str
     cases: Callable[[int, float], Iterator[Case]]
     setup: Callable[[], None] = lambda: None
+
+
+def temporary_folder() -> Path:
+    """Return a new folder, which is deleted when the process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="faults-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def suites() -> dict[str, Suite]:

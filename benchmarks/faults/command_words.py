@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import atexit
 import os
 import random
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 import torch
 
-from faults import Case, Suite
+from faults import Case, Suite, temporary_folder
 from faults.forked import HANG, forked
 from faults.tiny_runs import make_runs, write_data
 from representer.cli.main import COMMANDS, entry_point, load
@@ -58,8 +56,7 @@ def setup() -> None:
     if _PLACE:
         return
     torch.set_num_threads(1)
-    _PLACE.append(Path(tempfile.mkdtemp(prefix="faults-")))
-    atexit.register(shutil.rmtree, _PLACE[0], ignore_errors=True)
+    _PLACE.append(temporary_folder())
     for task, run, data in make_runs(_PLACE[0] / "runs", ("text", "language")):
         _DATA.setdefault(f"run {task}", str(run))
         _DATA[task] = str(data)

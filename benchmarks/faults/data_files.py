@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import random
 import re
 import shutil
 import sys
-import tempfile
 import traceback
 import warnings
 from collections.abc import Iterator
@@ -18,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from faults import Case, Suite, Unavailable
+from faults import Case, Suite, Unavailable, temporary_folder
 from faults.data_bombs import BOMBS, CANARY
 from faults.data_formats import FORMATS, Format
 from faults.data_mutations import mutated
@@ -48,8 +46,7 @@ def setup() -> None:
     if _PLACE:
         return
     torch.set_num_threads(1)
-    _PLACE.append(Path(tempfile.mkdtemp(prefix="faults-")))
-    atexit.register(shutil.rmtree, _PLACE[0], ignore_errors=True)
+    _PLACE.append(temporary_folder())
     for name, kind in FORMATS.items():
         path = _PLACE[0] / kind.file
         try:

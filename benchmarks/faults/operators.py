@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,7 @@ from representer.errors import RepresenterError
 from representer.ops import OPS, core
 from representer.ops.divided_samples import divided_samples
 from representer.ops.op import Op, Sample
-from representer.ops.trials import arguments, define, few_samples, gradients, make, several
+from representer.ops.trials import arguments, define, few_samples, gradients, make, several, threads
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5}  # of the largest entry
 SMALL = 0.1  # a single number may be a sum of many that cancel
@@ -66,17 +66,6 @@ LAYOUTS: dict[str, Layout] = {
 def backends() -> list[str]:
     """Return the reference, and the core with each instruction set of this machine."""
     return ["reference", *(f"cpp-{name}" for name in core.USABLE)]
-
-
-@contextmanager
-def threads(number: int) -> Iterator[None]:
-    """Compute with a number of threads inside the block."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def used(backend: str) -> Any:

@@ -6,13 +6,11 @@ it, or delete it. A forked child runs one command on it.
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import importlib
 import os
 import random
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from faults import Case, Suite
+from faults import Case, Suite, temporary_folder
 from faults.forked import HANG, Outcome, forked
 from faults.run_attacks import CANARY, attacked
 from faults.tiny_runs import JOINT, STOPPED, TASKS, make_runs
@@ -80,8 +78,7 @@ def setup(tasks: Sequence[str] = (*TASKS, JOINT)) -> None:
     for name in IMPORTED:
         importlib.import_module(name)
     torch.set_num_threads(1)
-    _PLACE.append(Path(tempfile.mkdtemp(prefix="faults-")))
-    atexit.register(shutil.rmtree, _PLACE[0], ignore_errors=True)
+    _PLACE.append(temporary_folder())
     for task, run, data in make_runs(_PLACE[0] / "runs", tasks):
         _TARGETS[task, run.name.endswith(STOPPED)] = Target(task, run, data)
     for (task, is_stopped), target in _TARGETS.items():

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import random
-import shutil
 import socket
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from http.client import HTTPConnection, HTTPException
-from pathlib import Path
 from typing import Any
 
 import torch
 import uvicorn
 
-from faults import Case, Suite
+from faults import Case, Suite, temporary_folder
 from faults.run_damage import WEIRD
 from faults.tiny_runs import STOPPED, make_runs
 from representer.serving import Limits, ServedModel, create_app
@@ -63,8 +59,7 @@ def setup(tasks: tuple[str, ...] = TASKS) -> None:
     if _PORTS:
         return
     torch.set_num_threads(1)
-    place = Path(tempfile.mkdtemp(prefix="faults-"))
-    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    place = temporary_folder()
     _VALID.update(
         text="the sea 1", language="one two three", molecule="CCO",
         graph={"nodes": ["a", "b", "a"], "edges": [[0, 1], [1, 2]]},

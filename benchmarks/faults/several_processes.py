@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import os
 import random
@@ -16,7 +15,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from faults import Case, Suite
+from faults import Case, Suite, temporary_folder
 
 FAILURES = 16  # in full
 FAULTS = ("kill", "raise", "hang", "exit")
@@ -31,8 +30,7 @@ _folders: list[Path] = []
 
 def setup() -> None:
     """Make the folder of the runs."""
-    _folders.append(Path(tempfile.mkdtemp(prefix="representer-processes-")))
-    atexit.register(shutil.rmtree, _folders[-1], ignore_errors=True)
+    _folders.append(temporary_folder())
 
 
 def cases(seed: int, share: float) -> Iterator[Case]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -20,3 +21,19 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleTyp
     yield importlib.import_module
     for path in FOLDER.glob("*.py"):
         sys.modules.pop(path.stem, None)
+
+
+@pytest.fixture
+def failures() -> Callable[[Iterable[Any]], list[str]]:
+    """Return what runs cases of the fault campaign and returns those that fail, with reasons."""
+
+    def run(cases: Iterable[Any]) -> list[str]:
+        found = []
+        for case in cases:
+            try:
+                case.run()
+            except AssertionError as error:
+                found.append(f"{case.name}: {error}")
+        return found
+
+    return run

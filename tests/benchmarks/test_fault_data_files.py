@@ -18,23 +18,13 @@ def suite(bench):
     return found
 
 
-def failures(cases) -> list[str]:
-    found = []
-    for case in cases:
-        try:
-            case.run()
-        except AssertionError as error:
-            found.append(f"{case.name}: {error}")
-    return found
-
-
-def test_a_sample_of_damaged_files_is_read_or_rejected_in_one_line(suite):
+def test_a_sample_of_damaged_files_is_read_or_rejected_in_one_line(suite, failures):
     chosen = [case for case in suite.cases(0, 0.1) if not any(n in case.name for n in HELD_BACK)]
     assert failures(chosen[:25]) == []
 
 
 @pytest.mark.slow
-def test_damaged_files_of_every_format_are_read_or_rejected_in_one_line(suite):
+def test_damaged_files_of_every_format_are_read_or_rejected_in_one_line(suite, failures):
     assert failures(suite.cases(1, 1.0)) == []
 
 

@@ -13,24 +13,14 @@ def suite(bench):
     return bench("faults.run_folders")
 
 
-def failures(cases) -> list[str]:
-    found = []
-    for case in cases:
-        try:
-            case.run()
-        except AssertionError as error:
-            found.append(f"{case.name}: {error}")
-    return found
-
-
-def test_a_sample_of_hostile_run_folders_is_harmless(suite):
+def test_a_sample_of_hostile_run_folders_is_harmless(suite, failures):
     suite.setup(["graph"])
     cases = [case for case in suite.cases(0, 0.003) if case.name.startswith("graph")]
     assert failures(cases) == []
 
 
 @pytest.mark.slow
-def test_hostile_run_folders_of_every_task_are_harmless(suite):
+def test_hostile_run_folders_of_every_task_are_harmless(suite, failures):
     suite.setup()
     assert failures(suite.cases(1, 0.1)) == []
 

@@ -5,18 +5,8 @@ from __future__ import annotations
 import pytest
 
 
-def failures(cases) -> list[str]:
-    found = []
-    for case in cases:
-        try:
-            case.run()
-        except AssertionError as error:
-            found.append(f"{case.name}: {error}")
-    return found
-
-
 @pytest.mark.slow
-def test_hostile_requests_are_refused_and_the_server_lives(bench):
+def test_hostile_requests_are_refused_and_the_server_lives(bench, failures):
     suite = bench("faults.served_requests")
     suite.setup()
     assert failures(suite.cases(0, 0.5)) == []

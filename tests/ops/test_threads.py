@@ -6,9 +6,6 @@ units of a row, features, filters, nodes) than threads, on every instruction set
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 import torch
 from torch import Tensor
@@ -17,7 +14,7 @@ from looped import looped
 from representer.ops import Op, Sample, core
 from representer.ops.divided_samples import divided_samples
 from representer.ops.string_gram import string_gram
-from representer.ops.trials import arguments, define, gradients, make, several
+from representer.ops.trials import arguments, define, gradients, make, several, threads
 
 from .test_ops import DTYPES, TOLERANCE, assert_near
 from .test_string_gram import exact
@@ -44,16 +41,6 @@ BY_TORCH = {  # products of torch, which have its own threads
     "rkm_scan": {"z"},
     "string_scan": {"x"},
 }
-
-
-@contextmanager
-def threads(number: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def evaluate(op: Op, sample: Sample, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -21,7 +21,7 @@ from representer.estimators.pool import Explained
 from representer.estimators.targets import centered
 from representer.explain import MemoryLedger, stack_readout, wavelet_frequencies
 from representer.models import SignalClassifier
-from representer.models.signal_pooling import step_weights
+from representer.models.signal_pooling import pooled, step_weights
 from representer.nn.recurrent.cells.syncnet import SyncNet
 from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
 
@@ -52,7 +52,7 @@ def filter_sum(model: SignalClassifier, signal: Tensor, label: int) -> Explained
         raise KindError("the cell", config.cell, expected, hint=hint)
     exact = copy.deepcopy(model).double()
     read = exact.read(signal[None].double())
-    features = exact.encode(signal[None].double())[0]
+    features = pooled(read, config, exact.scores(read))[0]
     outputs = centered(exact.head(features))
     skipped = signal.shape[1] % config.stride
     row = centered(exact.head.weight)[label]

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from representer.ops.op import Op, Sample
+
+
+@contextmanager
+def threads(number: int) -> Iterator[None]:
+    """Compute with a number of threads inside the block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def few_samples(op: Op) -> list[Sample]:

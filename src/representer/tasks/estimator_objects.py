@@ -164,7 +164,7 @@ def with_notes(blocks: Iterable[Objects], words: str = "left out") -> Iterator[O
 
     def say_left_out() -> None:
         if dropped.total:
-            say(f"{source}: {dropped}".replace("left out", words))
+            say(f"{source}: {dropped}".replace("left out", words, 1))
 
     for block in blocks:
         if block.source != source:
