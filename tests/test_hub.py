@@ -56,6 +56,14 @@ def test_a_shared_run_predicts_the_same_and_holds_scores_but_no_texts_and_paths(
     assert json.loads((tmp_path / "shared/model.json").read_text())["reading"] == {"text": "review"}
 
 
+@pytest.mark.parametrize("content", ["x", ["x"], {"test": [1]}])
+def test_damaged_scores_are_not_shared(run, tmp_path, content):
+    (run / "manifest.json").unlink()
+    (run / "metrics.json").write_text(json.dumps(content))
+    with pytest.raises(DataError, match=r"metrics\.json: cannot be used"):
+        hub.save_pretrained(run, tmp_path / "shared")
+
+
 def test_a_fitted_estimator_goes_to_a_repository_and_back(classifier, tmp_path, monkeypatch):
     repository = tmp_path / "repository"
     api = record_uploads(repository, monkeypatch)

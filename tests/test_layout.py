@@ -60,6 +60,7 @@ COVERED_BY = {
         "tasks/graph/graph_task",
     ),
     "tests/tasks/test_estimator_objects.py": ("report/results",),
+    "tests/cli/test_fit_large_text.py": ("tasks/text/large_tables",),
     "tests/cli/test_fit_graph.py": (
         "tasks/estimator_explain", "tasks/estimator_use", "tasks/graph/graph_flow",
     ),

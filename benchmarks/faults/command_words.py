@@ -33,14 +33,7 @@ TEXTS = {
 }  # fmt: skip
 VALUES = {"empty": "", "other letters": "λ", "a text": LONG, "a list": "[1, 2]"}
 FREE = ("--out", "--output", "--prompt", "--input", "-o", "-n", "-p")  # any text may do
-UNUSED = (
-    "--label",
-    "--target",
-    "--labels",
-    "--events",
-    "--cutoffs",
-    "--data",
-)  # not by every file or model
+UNUSED = ("--label", "--target", "--labels", "--cutoffs", "--data")  # not by every file or model
 UNCHECKED = ("--help", "--print_config", "--config", "-h")
 SHORT = {
     "--epochs": "1", "--hidden-size": "4", "--threads": "1", "--target": "length", "--jobs": "1",

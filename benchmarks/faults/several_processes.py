@@ -40,7 +40,7 @@ def cases(seed: int, share: float) -> Iterator[Case]:
         yield Case("equal to one process", name, partial(compare, processes))
     for i in range(max(1, round(FAILURES * share))):
         draw = random.Random(f"processes {seed} {i}")
-        processes, fault = (2, 2, 2, 3)[i // len(FAULTS) % 4], FAULTS[i % len(FAULTS)]
+        processes, fault = (3, 2, 2, 2)[i // len(FAULTS) % 4], FAULTS[i % len(FAULTS)]
         rank, step = draw.randrange(processes), draw.randint(2, STEPS - 1)
         name = f"{i} {fault} of {rank} in {processes} at {step}"
         yield Case("a process fails", name, partial(fail, processes, fault, rank, step))

@@ -416,6 +416,14 @@ def test_options_of_signals_are_refused_by_other_runs(run, trained, table):
     assert "--stream is True; expected nothing, since the model is one of texts" in error
 
 
+def test_options_of_files_with_events_are_refused_for_arrays(run, data, tmp_path):
+    for name, value in (("--events", "go"), ("--event-start", "-0.5"), ("--event-seconds", "1.0")):
+        outcome = run("fit", "signal", data, "--out", tmp_path / "run", f"{name}={value}")
+        assert outcome.code == 2
+        assert f"{name} is" in outcome.error
+        assert "since only .fif and .edf files have events" in outcome.error
+
+
 def test_runs_and_folds_are_saved_estimators(run, fitted, data, drawn):
     by_subject = Standardization("subject").apply(drawn).signals
     folders = [fitted, *sorted((fitted / "folds").iterdir())]

@@ -310,6 +310,14 @@ def test_damaged_files_are_refused(name, change, tmp_path):
         load(tmp_path / "run")
 
 
+def test_a_run_without_its_kernel_machine_is_refused(tmp_path):
+    TextRegressor(**SMALL).fit(TEXTS, NUMBERS).save(tmp_path / "run")
+    for name in ("kernel.json", "manifest.json"):
+        (tmp_path / "run" / name).unlink()
+    with pytest.raises(DataError, match=r"a weight of a kernel machine without kernel\.json"):
+        load(tmp_path / "run")
+
+
 def test_an_estimator_without_one_of_its_parts_is_refused_before_training():
     class Lists(Classifier):
         def _check_objects(self, X):

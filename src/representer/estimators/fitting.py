@@ -31,7 +31,7 @@ ENOUGH_STEPS = 1500  # steps after which small data have been learned
 class Inputs(Protocol):
     """The conversion of objects to batches of a network, learned from the training objects."""
 
-    def encode(self, X: Sequence[Any]) -> list[Any]:
+    def encode(self, X: Sequence[Any]) -> Sequence[Any]:
         """Return each object as the network's own input."""
         ...
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from representer.data.stored import sampled
 from representer.estimators import saving
 from representer.estimators.conformal import Conformal
 from representer.estimators.explanation import NETWORK
@@ -78,9 +79,9 @@ def fit_parts(
         examples.append(Examples(own, values))
     result = train(estimator, run, network, examples, seed, settings, reading)
     estimator.targets_ = ()
-    estimator.targets_ = fit_targets(estimator, parts["train"], parts["valid"], groups)
+    estimator.targets_ = fit_targets(estimator, sampled(*parts["train"]), parts["valid"], groups)
     if CALIBRATION in parts and estimator.conformal is not None:
-        scores = estimator._conformal_scores(*parts[CALIBRATION])
+        scores = estimator._conformal_scores(*sampled(*parts[CALIBRATION]))
         estimator.conformal_ = Conformal.fit(estimator.conformal, scores)
     if run.is_saved:
         estimator._save_fitted(run)

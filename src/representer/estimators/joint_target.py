@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from representer.errors import ArgumentError
 from representer.estimators.calibration import Calibration, calibrate
 from representer.estimators.explanation import BOTH, KERNEL, NETWORK
+from representer.estimators.kernel_machine import DESCRIPTION
 from representer.estimators.pool import FILE, Moments, Pool
 from representer.estimators.targets import Column, Numbers
 from representer.storage.run_files import RunFiles
@@ -118,6 +119,8 @@ def read_targets(
             raise ValueError(f"{len(saved)} weights for {len(machines)} targets")
         found = []
         for one, machine, is_number in zip(saved, machines, are_numbers, strict=True):
+            if machine is None and one.pool.kernel:
+                raise ValueError(f"a weight of a kernel machine without {DESCRIPTION}")
             own = JointTarget(one.pool, machine, one.calibrations)
             if set(one.calibrations) != (set(own.answers) if is_number else set()):
                 raise ValueError(f"calibrations of {', '.join(one.calibrations) or 'nothing'}")

@@ -9,13 +9,16 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
+from representer.data.stored import Stored, sampled
 from representer.data.text import (
     Vocabulary,
     WordVectors,
     collate,
     cooccurrence_vectors,
+    document_lengths,
     length_buckets,
     read_vectors,
+    stored_documents,
     tokenize,
 )
 from representer.errors import DataError
@@ -56,20 +59,24 @@ class TextInputs:
         vocabulary: Words of the training texts.
         tokenizer: Tokenization scheme.
         max_length: Maximum number of words of a text.
-        documents: The encoded training texts, which word vectors can start from; later None.
+        texts: The training texts; later None.
+        documents: The same, encoded; word vectors can start from them. Later None.
     """
 
     vocabulary: Vocabulary
     tokenizer: str
     max_length: int | None
-    documents: list[list[int]] | None = field(default=None, repr=False, compare=False)
+    texts: Sequence[str] | None = field(default=None, repr=False, compare=False)
+    documents: Sequence[list[int]] | None = field(default=None, repr=False, compare=False)
 
     def words(self, text: str) -> list[str]:
         """Return the words of a text that the network reads."""
         return tokenize(text, self.tokenizer)[: self.max_length]  # type: ignore[arg-type]
 
-    def encode(self, X: Sequence[str]) -> list[list[int]]:
+    def encode(self, X: Sequence[str]) -> Sequence[list[int]]:
         """Return the numbers of the words of each text."""
+        if X is self.texts and self.documents is not None:
+            return self.documents
         return [self.vocabulary.encode(self.words(text)) for text in X]
 
     def collate(self, encoded: Sequence[list[int]], multiple: int = 1) -> tuple[Any, ...]:
@@ -84,7 +91,8 @@ class TextInputs:
         self, encoded: Sequence[list[int]], batch_size: int, seed: int
     ) -> Callable[[int], Sequence[Sequence[int]]]:
         """Return the function from an epoch to batches of texts of similar length."""
-        lengths = [len(document) for document in encoded]
+        is_stored = isinstance(encoded, Stored)
+        lengths = document_lengths(encoded) if is_stored else [len(one) for one in encoded]
         return lambda epoch: length_buckets(lengths, batch_size, seed, epoch)
 
 
@@ -115,14 +123,16 @@ class TextNetwork(TextParameters, SupervisedEstimator):
 
     def _learn_inputs(self, objects: Sequence[str], seed: int) -> TextInputs:
         words = TextInputs(Vocabulary(Vocabulary.MARKS), self.tokenizer, self.max_length)
-        documents = [words.words(text) for text in objects]
-        vocabulary = Vocabulary.build(documents, self.min_count)
+        if isinstance(objects, Stored):
+            vocabulary, encoded = stored_documents(objects, words.words, self.min_count)
+        else:
+            documents = [words.words(text) for text in objects]
+            vocabulary = Vocabulary.build(documents, self.min_count)
+            encoded = [vocabulary.encode(document) for document in documents]
         if len(vocabulary) == len(Vocabulary.MARKS):
             fix = "Lower min_count."
             raise DataError(f"no word of X occurs {self.min_count} times", fix=fix)
-        encoded = [vocabulary.encode(document) for document in documents]
-        known = encoded if self.has_network else None
-        return TextInputs(vocabulary, self.tokenizer, self.max_length, known)
+        return TextInputs(vocabulary, self.tokenizer, self.max_length, objects, encoded)
 
     def _configure(self, inputs: TextInputs, width: int) -> SequenceClassifierConfig:
         self._word_vectors = vectors = self._read_vectors(inputs)
@@ -174,14 +184,15 @@ class TextNetwork(TextParameters, SupervisedEstimator):
 
     def _initialize(self, network: SequenceClassifier, inputs: TextInputs, seed: int) -> None:
         vectors = vars(self).pop("_word_vectors")  # read once, and not kept
-        self.inputs_ = replace(inputs, documents=None)
+        self.inputs_ = replace(inputs, texts=None, documents=None)
         if vectors is not None:
             generator = generators.generator(seed, "vectors")
             matrix, self.coverage_ = vectors.align(inputs.vocabulary, generator)
         elif self.vectors == TRAINING and inputs.documents is not None:
             words, features = network.embedding.weight.shape
             derived = generators.derive(seed, "vectors") % 2**32
-            found = cooccurrence_vectors(inputs.documents, words, features, derived)
+            documents = sampled(inputs.documents)
+            found = cooccurrence_vectors(documents, words, features, derived)
             matrix = torch.from_numpy(found)
         else:
             network.embedding.weight.requires_grad_(not self.freeze_embeddings)

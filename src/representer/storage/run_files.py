@@ -123,7 +123,7 @@ class RunFiles:
         """
         try:
             return parse()
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
             raise self._damaged(name, error) from None
 
     def tensors(

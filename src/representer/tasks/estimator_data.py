@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from representer.data.stored import SAMPLE, Stored
 from representer.data.tables import split
 from representer.errors import DataError
 from representer.estimators.conformal import calibration_fraction, calibration_rows
@@ -75,7 +76,7 @@ class Data:
     def splits(self) -> dict[str, Any]:
         """Return the rows or lines of each part, counted from 1, as in splits.json."""
         parts = {
-            name: {"source": part.source, f"{part.place}s": list(part.numbers)}
+            name: {"source": part.source, f"{part.place}s": _numbers(part)}
             for name, part in self.parts.items()
         }
         return {"sha256": {one.source: one.digest for _, one in self.sources}, **parts}
@@ -140,7 +141,8 @@ def divided(
     main = sources["all"]
     classes = [] if is_regression else find_classes(main)
     encoded = {name: encode_labels(one, classes) for name, one in sources.items()}
-    own = {name: share for name, share in fractions.items() if name not in sources}
+    largest = SAMPLE / len(main) if isinstance(main.objects, Stored) else 1.0
+    own = {k: min(share, largest) for k, share in fractions.items() if k not in sources}
     if split_by and own:
         try:
             division = split_by(main, (1 - sum(own.values()), *own.values()))
@@ -154,6 +156,8 @@ def divided(
         source = "all" if name in of_part else name
         positions = of_part.get(name, range(len(sources[source])))
         parts[name] = sources[source].subset(positions)
+        if name != "train":
+            parts[name] = parts[name].in_memory()
         values[name] = encoded[source][list(positions)]
     target = find_target(main, values["train"], classes)
     return Data(target, parts, values, list(sources.items()))
@@ -175,6 +179,17 @@ def with_calibration(data: Data, seed: int, split_by: Split | None = None) -> Da
     )
 
 
+def _numbers(part: Objects) -> list[int] | str:
+    """Return the numbers of objects; those that are not in memory are all but the other parts'."""
+    return "all others" if isinstance(part.objects, Stored) else list(part.numbers)
+
+
+def _names(values: NDArray[Any]) -> list[str]:
+    """Return values as text; equal ones share it."""
+    names = {value: str(value) for value in np.unique(values).tolist()}
+    return [names[value] for value in values.tolist()]
+
+
 def _positions(
     main: Objects,
     values: NDArray[Any],
@@ -188,7 +203,7 @@ def _positions(
         return [range(len(main))]
     if not is_regression:
         try:
-            return list(split([str(number) for number in values.tolist()], shares, seed))
+            return list(split(_names(values), shares, seed))
         except DataError as error:
             raise DataError(str(error), file=main.labels_file) from None
     order = np.random.default_rng(generators.derive(seed, "split")).permutation(len(main))

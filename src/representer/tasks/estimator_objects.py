@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from representer.data.stored import Stored, take
 from representer.data.tables import Dropped, Grid, LabelMap, LeftOut
 from representer.data.tables.source import open_regular
 from representer.errors import DataError
@@ -63,7 +64,7 @@ class Objects:
     rows: Sequence[int] = ()
 
     def __post_init__(self) -> None:
-        if not self.rows:
+        if not len(self.rows):
             object.__setattr__(self, "rows", range(1, len(self.objects) + 1))
 
     def __len__(self) -> int:
@@ -89,10 +90,17 @@ class Objects:
     def subset(self, positions: Sequence[int]) -> Objects:
         """Return the objects at these positions."""
         chosen = {
-            name: [getattr(self, name)[i] for i in positions]
+            name: take(getattr(self, name), positions)
             for name in ("objects", "labels", "lines", "rows")
         }
         return replace(self, **chosen)
+
+    def in_memory(self) -> Objects:
+        """Return the objects with everything in memory."""
+        if not isinstance(self.objects, Stored):
+            return self
+        numbers = {name: np.asarray(getattr(self, name)).tolist() for name in ("lines", "rows")}
+        return replace(self, objects=[*self.objects], **numbers)
 
     def usable(self, reason: Callable[[Any], str], noun: str = "object", fix: str = "") -> Objects:
         """Return the objects for which there is no reason against them; the others are dropped.
@@ -109,7 +117,9 @@ class Objects:
     def without(self, reason: Callable[[Any], str]) -> Objects:
         """Return the objects for which there is no reason against them, maybe none."""
         reasons = [reason(one) for one in self.objects]
-        own = [Dropped(line, why) for line, why in zip(self.lines, reasons, strict=True) if why]
+        own = [
+            Dropped(int(line), why) for line, why in zip(self.lines, reasons, strict=True) if why
+        ]
         if not own:
             return self
         dropped = sorted([*self.dropped, *own], key=lambda row: row.line)

@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 def accelerator_for(config: TrainerConfig) -> Accelerator:
     """Return the Accelerator of a configuration.
 
+    Gradients of three processes or more are summed in an order that depends on how DDP packs them,
+    which it changes after the first step, unless it looks for unused parameters. A training that
+    was resumed would differ in the last bits.
+
     Raises:
         MissingExtraError: Accelerate is not installed.
         ArgumentError: There is no such device, or this process already uses another precision.
     """
     try:
-        from accelerate import Accelerator, PartialState
+        from accelerate import Accelerator, DistributedDataParallelKwargs, PartialState
         from accelerate.utils import parse_flag_from_env
     except ImportError as error:
         raise MissingExtraError("training", "accelerate", "train") from error
@@ -39,7 +43,11 @@ def accelerator_for(config: TrainerConfig) -> Accelerator:
             raise ArgumentError("mixed_precision", "fp16", "no or bf16 on the CPU")
         if state.num_processes == 1:
             state.device = device  # which Accelerate would choose by itself
-        accelerator = Accelerator(cpu=device.type == "cpu", mixed_precision=config.mixed_precision)
+        fixed = [DistributedDataParallelKwargs(find_unused_parameters=True)]
+        accelerator = Accelerator(
+            cpu=device.type == "cpu", mixed_precision=config.mixed_precision,
+            kwargs_handlers=fixed if state.num_processes > 2 else None,
+        )  # fmt: skip
         if accelerator.num_processes > 1:
             atexit.register(_leave)  # exiting inside the group may abort the others
         return accelerator

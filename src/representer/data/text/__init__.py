@@ -7,6 +7,11 @@ from representer.data.text.equal_lengths import equal_lengths
 from representer.data.text.labeled_lines import read_labeled_lines
 from representer.data.text.padding import Truncation, collate, truncation
 from representer.data.text.table import Table, assemble, read_table, read_tables
+from representer.data.text.text_store import (
+    document_lengths,
+    stored_documents,
+    stored_texts,
+)
 from representer.data.text.tokenize import tokenize
 from representer.data.text.vector_files import read_vectors
 from representer.data.text.vectors import Coverage, WordVectors
@@ -22,12 +27,15 @@ __all__ = [
     "code_lines",
     "collate",
     "cooccurrence_vectors",
+    "document_lengths",
     "equal_lengths",
     "length_buckets",
     "read_labeled_lines",
     "read_table",
     "read_tables",
     "read_vectors",
+    "stored_documents",
+    "stored_texts",
     "tokenize",
     "truncation",
 ]

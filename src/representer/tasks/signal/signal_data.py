@@ -24,6 +24,7 @@ from representer.tasks.signal.signal_folds import subjects_of
 from representer.tasks.signal.signal_task import SignalReading
 
 DEMO_SOURCE = "synthetic recordings"
+_OF_ARRAYS, _OF_EVENTS = ("signals", "labels"), ("events", "event_start", "event_seconds")
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,12 @@ def prepare(config: Any) -> SignalData:
     if not config.demo and config.data is None:
         raise ArgumentError("data", None, "a file of recordings, or --demo")
     source = DEMO_SOURCE if config.demo else str(config.data)
-    for name in ("signals", "labels"):
-        if (array := getattr(config, name)) and Path(source).suffix not in (".npz", ".mat"):
-            raise ArgumentError(name, array, "nothing, since only .npz and .mat files have arrays")
+    has_arrays = Path(source).suffix in (".npz", ".mat")
+    unused = {name: ".fif and .edf files have events" for name in _OF_EVENTS if has_arrays}
+    unused |= {name: ".npz and .mat files have arrays" for name in _OF_ARRAYS if not has_arrays}
+    for name, files in unused.items():
+        if (value := getattr(config, name)) is not None:
+            raise ArgumentError(name, value, f"nothing, since only {files}")
     if config.demo:  # classes differ in phase, not in power
         given = synthetic_recordings(subjects=6, windows=60, seconds=2.0, seed=config.seed)
     else:

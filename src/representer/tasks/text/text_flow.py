@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from representer.data.stored import sampled
 from representer.data.tables import read_grid
 from representer.data.tables.blocks import DETECTION, SMALL
 from representer.data.tables.columns import requested
@@ -42,6 +43,7 @@ from representer.tasks.estimator_objects import Objects
 from representer.tasks.estimator_results import Facts, Model, Trained
 from representer.tasks.estimator_task import EstimatorTask
 from representer.tasks.sweep import Sweep
+from representer.tasks.text.large_tables import is_large, stored
 from representer.tasks.text.text_task import TextConfig, TextReading, defaults_of
 
 STARTS = {
@@ -50,6 +52,7 @@ STARTS = {
     TRAINING: "from the words that stand together in the training texts",
 }  # of word vectors
 PARTS = {"embedding": "word vectors", "head": "classifier"}
+_ENOUGH = 32  # characters for each word that a text must have
 BESIDE, TOP = "lstm", 8  # of the demo: the second cell, and the n-grams that are shown
 
 
@@ -58,6 +61,9 @@ def read(
     require_labels: bool, **layout: Any,
 ) -> Objects:  # fmt: skip
     """Read the texts and labels of a table; see `read_table`."""
+    if require_labels and is_large(path):
+        how = {"is_regression": is_regression, "require_labels": True} | layout
+        return stored(path, read_in_blocks(path, text=text, label=label, **how))
     label = label if require_labels else None
     grid = read_grid(path, requested(text) + requested(label), **layout)
     table = assemble(grid, str(Path(path)), text, label, require_label=require_labels)
@@ -101,14 +107,18 @@ def objects_of(table: Table, files: tuple[Path, ...] = ()) -> Objects:
 
 def too_short(estimator: Any, config: TextConfig | None, text: str) -> str:
     """Return a reason if a text has too few words, after training if it has none."""
-    words = tokenize(text, getattr(estimator, "inputs_", estimator).tokenizer)
-    return "" if len(words) >= (config.min_length if config else 1) else "too short"
+    least = config.min_length if config else 1
+    scheme = getattr(estimator, "inputs_", estimator).tokenizer
+    start = text[: _ENOUGH * least]  # tells of most texts; its last word may be cut
+    if len(tokenize(start, scheme)) > least:
+        return ""
+    return "" if len(tokenize(text, scheme)) >= least else "too short"
 
 
 def describe(config: TextConfig, data: Data) -> Facts:
     """Return the columns, the vocabulary and the lengths of the texts."""
     reading, vocabulary = data.sources[0][1].reading, data.inputs.vocabulary
-    texts = [text for part in data.parts.values() for text in part.objects]
+    texts = [text for part in data.parts.values() for text in sampled(part.objects)]
     lengths = sorted(len(tokenize(text, config.tokenizer)) for text in texts)
     cut = truncation(lengths, config.max_length)
     tested = [number for document in data.encoded["test"] for number in document]
@@ -152,7 +162,7 @@ def describe_model(config: TextConfig, data: Data, estimator: Any, network: Any)
     }
     if config.vectors in STARTS:
         return Model(name, values, PARTS)
-    words = (data.inputs.words(text) for text in data.parts["train"].objects)
+    words = (data.inputs.words(text) for text in sampled(data.parts["train"].objects))
     counts = Counter(word for document in words for word in document)
     coverage = f"{estimator.coverage_}; {estimator.coverage_.running(counts):.1%} of running words"
     notes = [f"{config.vectors}: {coverage}"]
@@ -175,11 +185,10 @@ def train_baselines(data: Data, *, tuned: bool = False) -> list[Baseline]:
 
     Tuned baselines select their regularization on the validation texts.
     """
-    words = {
-        name: [data.inputs.words(text) for text in part.objects]
-        for name, part in data.parts.items()
-    }
-    train, is_regression = data.values["train"], data.is_regression
+    objects = {name: part.objects for name, part in data.parts.items()}
+    objects["train"], train = sampled(objects["train"], data.values["train"])
+    words = {name: [data.inputs.words(text) for text in own] for name, own in objects.items()}
+    is_regression = data.is_regression
     valid = (words["valid"], data.values["valid"]) if tuned else None
     return [
         tfidf(words["train"], train, words["test"], valid, is_regression=is_regression),

@@ -1,0 +1,116 @@
+"""Sequences that are kept in a file, for data larger than memory.
+
+Only the place of each entry is in memory. Entries are read one by one and not mapped, so that the
+pages of the file do not count as memory of the process. The file has no name: it is gone when its
+last sequence is, however the process ends.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from tempfile import TemporaryFile
+from typing import Any, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+Entry = TypeVar("Entry")
+SAMPLE = 20_000  # entries that are read where all of them would not fit into memory
+_BUFFER = 1 << 20  # bytes
+
+
+class _File:
+    """A file without a name, closed with its last reader."""
+
+    def __init__(self) -> None:
+        self.file = TemporaryFile(buffering=_BUFFER)  # noqa: SIM115  (closed below)
+        weakref.finalize(self, self.file.close)
+
+
+class Stored(Sequence[Entry]):
+    """Entries in a file.
+
+    Args:
+        file: The file, which nobody else changes.
+        starts: Position of the first byte of each entry ``(N,)``.
+        ends: Position after its last byte ``(N,)``.
+        decode: From the bytes of an entry to the entry.
+    """
+
+    def __init__(
+        self, file: _File, starts: NDArray[np.int64], ends: NDArray[np.int64],
+        decode: Callable[[bytes], Entry],
+    ) -> None:  # fmt: skip
+        self._file, self._starts, self._ends, self._decode = file, starts, ends, decode
+
+    @classmethod
+    def write(cls, entries: Iterator[bytes], decode: Callable[[bytes], Entry]) -> Stored[Entry]:
+        """Write entries to a new file in the system's folder for temporary files.
+
+        Raises:
+            OSError: There is no space.
+        """
+        place = _File()
+        sizes = np.fromiter(map(place.file.write, entries), np.int64)
+        place.file.flush()
+        ends = np.cumsum(sizes)
+        return cls(place, ends - sizes, ends, decode)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, index: int) -> Entry: ...
+    @overload
+    def __getitem__(self, index: slice) -> Stored[Entry]: ...
+    def __getitem__(self, index: Any) -> Any:
+        """Return an entry, or a slice of them, which is still in the file."""
+        if isinstance(index, slice):
+            return self.take(np.arange(len(self))[index])
+        start, size = self._starts[index], self._ends[index] - self._starts[index]
+        found = os.pread(self._file.file.fileno(), int(size), int(start))
+        if len(found) != size:
+            raise OSError(f"a temporary file has {len(found)} of {size} bytes of an entry")
+        return self._decode(found)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of bytes of each entry ``(N,)``."""
+        return self._ends - self._starts
+
+    def take(self, positions: Any) -> Stored[Entry]:
+        """Return the entries at some positions, which are still in the file."""
+        return Stored(self._file, self._starts[positions], self._ends[positions], self._decode)
+
+    def decoded_by(self, decode: Callable[[bytes], Any]) -> Stored[Any]:
+        """Return the same entries with another way to decode them."""
+        return Stored(self._file, self._starts, self._ends, decode)
+
+
+def take(values: Any, positions: Any) -> Any:
+    """Return the values at some positions: a list, or what is stored or an array as such."""
+    if isinstance(values, Stored | np.ndarray):
+        return values[positions] if isinstance(values, np.ndarray) else values.take(positions)
+    return [values[i] for i in positions]
+
+
+def sampled_rows(objects: Sequence[Any]) -> NDArray[np.int64] | None:
+    """Return evenly spaced positions of stored objects, at most 20,000; None if all fit."""
+    if not isinstance(objects, Stored):
+        return None
+    return np.unique(np.linspace(0, len(objects) - 1, min(len(objects), SAMPLE)).astype(np.int64))
+
+
+def sampled(objects: Sequence[Any], *others: Any) -> Any:
+    """Return objects that fit into memory, and the entries of arrays beside them.
+
+    Args:
+        objects: In memory, or stored.
+        others: Arrays with an entry for each object.
+    """
+    rows = sampled_rows(objects)
+    if rows is not None:
+        objects, others = [*take(objects, rows)], tuple(one[rows] for one in others)
+    return (objects, *others) if others else objects
