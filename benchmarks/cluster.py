@@ -94,10 +94,15 @@ def same_bits() -> str:
                 one, other = (place / f"{which}{name}.npy" for which in ("one", "cluster"))
                 if one.read_bytes() != other.read_bytes():
                     raise SystemExit(f"{engine}: the files of one and two workers differ")
-            killed = (place / "killed").read_text("ascii")
+            parts = sorted((place / "one-parts").glob("*.csv"))
+            for part in parts:
+                if part.read_bytes() != (place / "cluster-parts" / part.name).read_bytes():
+                    raise SystemExit(f"{engine}: the predictions of one and two workers differ")
+            killed = [(place / name).read_text("ascii") for name in ("killed", "killed-part")]
             workers = sum(path.name.isdigit() for path in place.iterdir())
-        rows.append([engine, str(workers), "yes" if killed else "no", "equal", "equal"])
-    head = ["engine", "workers used", "one killed", "matrix", "Nyström features"]
+        rows.append([engine, str(workers), str(sum(map(bool, killed))), "equal", "equal",
+                     f"{len(parts)} files equal"])  # fmt: skip
+    head = ["engine", "workers used", "killed", "matrix", "Nyström features", "predictions"]
     return f"## Bits\n\nCompared with the files of one process.\n\n{table(head, rows)}"
 
 

@@ -1,8 +1,9 @@
-"""Write one Gram matrix by this process and by two workers of an engine, one of which is killed.
+"""Write what one process computes, and two workers of an engine, of which some are killed.
 
-``cluster_workers.py ENGINE FOLDER`` writes FOLDER/one.npy and FOLDER/cluster.npy, Nyström features
-as FOLDER/one-features.npy and FOLDER/cluster-features.npy, and a file FOLDER/ID for each process
-that computed blocks; FOLDER/killed has the ID of the killed worker.
+``cluster_workers.py ENGINE FOLDER`` writes a Gram matrix as FOLDER/one.npy and FOLDER/cluster.npy,
+Nyström features as FOLDER/one-features.npy and FOLDER/cluster-features.npy, predictions of six
+Parquet files into FOLDER/one-parts and FOLDER/cluster-parts, and a file FOLDER/ID for each process
+that computed blocks; FOLDER/killed and FOLDER/killed-part have the IDs of the killed workers.
 """
 
 from __future__ import annotations
@@ -10,14 +11,24 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import joblib
 import numpy as np
+import pyarrow
+from pyarrow import parquet
 
+from representer.data.text import code_lines
+from representer.estimators import TextClassifier
+from representer.jobs import workers
 from representer.kernels import Nystroem, StringKernel, gram
+from representer.tasks.predicted_parts import predict_parts
+from representer.tasks.registry import TASKS
+from representer.tasks.task import Task
+from representer.tasks.text.text_task import TextReading
 
 BLOCK = 8
 
@@ -41,33 +52,44 @@ class MortalKernel(StringKernel):
         return values
 
     def _kill(self) -> None:
-        with suppress(FileExistsError):
-            with Path(self.folder, "killed").open("x", encoding="ascii") as marker:
-                marker.write(str(os.getpid()))
-            os.kill(os.getpid(), signal.SIGKILL)
+        end_once(Path(self.folder, "killed"))
 
 
-@contextmanager
-def two_workers(engine: str) -> Iterator[None]:
-    """Start two workers of an engine, and let joblib use them."""
-    if engine == "dask":
-        from dask.distributed import Client, LocalCluster
+@dataclass(frozen=True)
+class MortalTask(Task):
+    """A task that kills the worker which has predicted the third file, before it says so."""
 
-        cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
-        with cluster, Client(cluster), joblib.parallel_config("dask"):
-            yield
-    elif engine == "ray":
-        import ray
-        from ray.util.joblib import register_ray
+    main: int = 0
 
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-        register_ray()
-        with joblib.parallel_config("ray", n_jobs=2):
-            yield
-        ray.shutdown()
-    else:
-        with joblib.parallel_config(engine, n_jobs=2):
-            yield
+    def function(self, name: str) -> Callable[..., Any]:
+        """Return the function with the end of its process."""
+        function = super().function(name)
+
+        def call(run: str, source: Path, output: Path, *options: Any, device: str) -> None:
+            function(run, source, output, *options, device=device)
+            if source.stem == "2" and os.getpid() != self.main:
+                end_once(Path(run).parent / "killed-part")
+
+        return call
+
+
+def end_once(marker: Path) -> None:
+    """Kill this process if no other one was."""
+    with suppress(FileExistsError):
+        with marker.open("x", encoding="ascii") as file:
+            file.write(str(os.getpid()))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def write_model_and_parts(run: Path, data: Path) -> None:
+    """Train a small model of texts, and write six tables."""
+    lines, labels = (x[:600] for x in (code_lines().texts, code_lines().labels))
+    sizes = {"hidden_size": 8, "embedding_size": 8, "epochs": 1}
+    TextClassifier(**sizes, random_state=0, verbose=0).fit(lines, labels).save(run)
+    data.mkdir()
+    for k in range(6):
+        own = {"id": range(k * 100, k * 100 + 100), "text": lines[k * 100 : k * 100 + 100]}
+        parquet.write_table(pyarrow.table({**own, "id": [*own["id"]]}), data / f"{k}.parquet")
 
 
 def main(engine: str, folder: str) -> None:
@@ -77,7 +99,17 @@ def main(engine: str, folder: str) -> None:
     nystroem = Nystroem(kernel, 10, random_state=0, block=BLOCK).fit(sequences)
     gram(kernel, sequences, out=place / "one.npy", block=BLOCK)
     np.save(place / "one-features.npy", nystroem.transform(sequences))
-    with two_workers(engine):
+    task = MortalTask(**vars(TASKS["text"]), main=os.getpid())
+    write_model_and_parts(place / "run", place / "data")
+
+    def predict(name: str, n_jobs: int) -> None:
+        parts = str(place / "run"), place / "data", place / name
+        predict_parts(task, *parts, [TextReading(text="text")], device="cpu", n_jobs=n_jobs)
+
+    predict("one-parts", 1)
+    with workers(engine, 2):
+        predict("cluster-parts", 2)
+    with workers(engine, 2):  # while one is restarted, joblib may use this process alone
         gram(kernel, sequences, out=place / "cluster.npy", block=BLOCK)
         np.save(place / "cluster-features.npy", nystroem.transform(sequences))
 

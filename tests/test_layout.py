@@ -39,7 +39,7 @@ COVERED_BY = {
         "export/examples/text", "export/examples/signal", "export/examples/language",
         "export/examples/graph",
     ),
-    "tests/kernels/test_gram_file.py": ("kernels/gram_journal",),
+    "tests/kernels/test_gram_file.py": ("kernels/gram_blocks", "kernels/gram_journal"),
     "tests/kernels/test_string_kernel.py": ("kernels/sequence_kernel",),
     "tests/kernels/test_subtree_kernel.py": ("kernels/color_counts", "kernels/subtree_names"),
     "tests/kernels/test_ngram_kernel.py": ("kernels/ngram_weights", "kernels/text_kernel"),

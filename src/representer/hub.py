@@ -14,15 +14,12 @@ from representer.models.hub import CARD, local_folder, upload
 from representer.report.model_card import model_card
 from representer.storage import atomic
 from representer.storage.manifest import MANIFEST
-from representer.storage.run_files import MODEL, WEIGHTS, RunFiles
+from representer.storage.run_files import MODEL, OF_PREDICTIONS, RunFiles
 from representer.storage.run_folder import RunFolder
 
 __all__ = ["from_pretrained", "push_to_hub", "save_pretrained"]
 METRICS, DETAILS = "metrics.json", "details.json"
-_FILES = [
-    MODEL, WEIGHTS, MANIFEST, METRICS, "metrics.jsonl", "vocabulary.json", "kernel.json",
-    "kernel.safetensors", "pool.json", "conformal.json",
-]  # fmt: skip
+_FILES = [*OF_PREDICTIONS, MANIFEST, METRICS, "metrics.jsonl"]
 
 
 def save_pretrained(run: str | Path | Estimator, folder: str | Path, *, name: str = "") -> None:

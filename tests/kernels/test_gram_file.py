@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 
+from representer import jobs
 from representer.errors import ArgumentError
 from representer.kernels import (
     Gaussian,
@@ -23,7 +24,6 @@ from representer.kernels import (
     RecurrentKernel,
     StringKernel,
     gram,
-    gram_blocks,
 )
 
 rng = np.random.default_rng(0)
@@ -35,18 +35,18 @@ kernel = StringKernel()
 @pytest.fixture(name="counted")
 def counted_fixture(monkeypatch):
     """Return a function that calls ``gram`` and also returns the number of computed blocks."""
-    values, corners = gram_blocks.block_values, []
+    attempted, corners = jobs.attempted, []
 
-    def counting(kernel, X, Y, corner):
+    def counting(function, corner, *arguments):
         corners.append(corner)
-        return values(kernel, X, Y, corner)
+        return attempted(function, corner, *arguments)
 
     def counted(*arguments, **options):
         corners.clear()
         matrix = gram(*arguments, **options)
         return len(corners), matrix
 
-    monkeypatch.setattr(gram_blocks, "block_values", counting)
+    monkeypatch.setattr(jobs, "attempted", counting)
     return counted
 
 
@@ -94,15 +94,16 @@ def test_strings_tensors_and_vectors_are_objects(tmp_path):
 PROGRAM = """
 import sys, time
 import numpy as np
-from representer.kernels import StringKernel, gram, gram_blocks
+from representer.kernels import StringKernel, gram
+from representer import jobs
 
-values = gram_blocks.block_values
+values = jobs.attempted
 
 def slow(*arguments):
     time.sleep(0.05)
     return values(*arguments)
 
-gram_blocks.block_values = slow
+jobs.attempted = slow
 rng = np.random.default_rng(1)
 X = [rng.normal(size=(n % 5, 2)) for n in range(40)]
 gram(StringKernel(), X, out=sys.argv[1], block=4)
@@ -191,13 +192,13 @@ def test_a_matrix_of_another_form_is_recomputed(tmp_path, counted, other):
 
 def test_a_matrix_in_use_survives_the_recomputation_of_its_file(tmp_path, monkeypatch):
     matrix, expected = gram(kernel, X, out=tmp_path / "k.npy", block=5), kernel(X)
-    values = gram_blocks.block_values
+    values = jobs.attempted
 
     def checked(*arguments):
         np.testing.assert_allclose(matrix, expected, atol=1e-14)
         return values(*arguments)
 
-    monkeypatch.setattr(gram_blocks, "block_values", checked)
+    monkeypatch.setattr(jobs, "attempted", checked)
     os.truncate(tmp_path / "k.npy", 2000)
     gram(kernel, X, out=tmp_path / "k.npy", block=5)
 
@@ -271,15 +272,15 @@ def test_invalid_arguments_are_rejected(tmp_path, arguments, options, message):
 
 def test_a_second_call_says_so_waits_and_computes_nothing(tmp_path, monkeypatch, capsys):
     begun, may_go_on, corners = threading.Event(), threading.Event(), []
-    values = gram_blocks.block_values
+    values = jobs.attempted
 
     def slow(*arguments):
-        corners.append(arguments[-1])
+        corners.append(arguments[1])
         begun.set()
         assert may_go_on.wait(30)
         return values(*arguments)
 
-    monkeypatch.setattr(gram_blocks, "block_values", slow)
+    monkeypatch.setattr(jobs, "attempted", slow)
     results = []
 
     def compute():

@@ -22,6 +22,7 @@ from representer.training.interruption import Stopped
 _OUT_OF_MEMORY = (
     "can't allocate memory", "Storage size calculation overflowed", "CUDA out of memory",
 )  # fmt: skip
+_OF_OTHERS = re.compile(r"/gloo/transport/|NCCL error|ProcessGroupNCCL")
 LONGEST_LINE = 2000  # characters of an error; quoted values may have millions
 BUG, NO_WRITE, IO, CLOSED_PIPE = 70, 73, 74, 141
 
@@ -88,6 +89,9 @@ def describe(error: BaseException) -> tuple[str, int | None]:
         return _describe_os_error(error)
     if isinstance(error, MemoryError) or any(words in str(error) for words in _OUT_OF_MEMORY):
         return "error: out of memory. Lower --batch-size, --max-length or --hidden-size.", BUG
+    if isinstance(error, RuntimeError) and _OF_OTHERS.search(str(error)):
+        cause = "another process of the training ended or does not answer; see its own error"
+        return f"error: {cause}. Continue with --resume.", BUG
     kind = type(error).__name__
     return f"error: internal: {kind}: {error} (a bug; --debug shows where)", BUG
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from representer.cli.launch import add_launch, is_restarted, launch
 from representer.cli.parser import add_options
 from representer.tasks.registry import TASKS
 from representer.tasks.task import Task
@@ -23,11 +24,14 @@ class Fit:
             "--config", action="config", help="YAML file with these options", metavar="FILE"
         )
         add_options(parser, self.task.config, positional=("data",))
+        add_launch(parser)
 
     def run(self, arguments: Any) -> None:
         """Train, test, and write the run folder."""
+        launch(arguments)
         kind = self.task.config
-        config = kind(**{field.name: arguments[field.name] for field in fields(kind)})
+        values = {field.name: arguments[field.name] for field in fields(kind)}
+        config = kind(**values | ({"resume": True} if is_restarted() else {}))
         with stopping():
             fit = self.task.function("fit")
             from representer.training.freed_memory import keep_freed_memory

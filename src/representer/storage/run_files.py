@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     Content = TypeVar("Content")
 
 MODEL, WEIGHTS = "model.json", "model.safetensors"
+OF_PREDICTIONS = (
+    MODEL, WEIGHTS, "vocabulary.json", "kernel.json", "kernel.safetensors", "pool.json",
+    "conformal.json",
+)  # fmt: skip
 _MOST = {"vocabulary.json": 2**29, "kernel.json": 2**29, "metrics.jsonl": 2**26}  # bytes
 _MOST_OTHERS = 2**26
 _PAUSE = 0.2  # seconds; a writer updates the manifest shortly after a file

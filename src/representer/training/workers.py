@@ -43,7 +43,7 @@ def accelerator_for(config: TrainerConfig) -> Accelerator:
             raise ArgumentError("mixed_precision", "fp16", "no or bf16 on the CPU")
         if state.num_processes == 1:
             state.device = device  # which Accelerate would choose by itself
-        fixed = [DistributedDataParallelKwargs(find_unused_parameters=True)]
+        fixed: list[Any] = [DistributedDataParallelKwargs(find_unused_parameters=True)]
         accelerator = Accelerator(
             cpu=device.type == "cpu", mixed_precision=config.mixed_precision,
             kwargs_handlers=fixed if state.num_processes > 2 else None,

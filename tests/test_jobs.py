@@ -5,6 +5,7 @@ import pytest
 import torch
 from joblib import parallel_config
 
+from representer import jobs
 from representer.errors import KindError
 from representer.kernels import Linear, gram_blocks
 
@@ -54,15 +55,15 @@ def test_an_error_of_the_kernel_is_raised_at_once(capsys):
 
 
 def test_blocks_that_a_failed_backend_has_not_computed_are_computed_again(monkeypatch, capsys):
-    values, left = gram_blocks.block_values, [0]
+    attempted, left = jobs.attempted, [0]
 
-    def lose(kernel, X, Y, place):
+    def lose(*arguments):
         left[0] += 1
         if left[0] in (3, 4, 7):
             raise OSError("a worker is lost")
-        return values(kernel, X, Y, place)
+        return attempted(*arguments)
 
-    monkeypatch.setattr(gram_blocks, "block_values", lose)
+    monkeypatch.setattr(jobs, "attempted", lose)
     found = compute(Linear())
     assert sorted(found) == [0, 2, 4, 6, 8, 10]
     assert left[0] == 6 + 3
@@ -78,7 +79,7 @@ def test_a_backend_that_finishes_nothing_in_three_attempts_is_an_error(monkeypat
         calls.append(arguments)
         raise OSError("no workers")
 
-    monkeypatch.setattr(gram_blocks, "block_values", lose)
+    monkeypatch.setattr(jobs, "attempted", lose)
     with pytest.raises(OSError, match="no workers"):
         compute(Linear())
     assert len(calls) == 3
