@@ -95,7 +95,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-campaign: $(READY)
+campaign: $(PEERS)
 	$(BIN)/python benchmarks/campaign.py --out docs/results/reliability.md
 
 bench: $(READY)

@@ -210,11 +210,15 @@ def last_line(case: Path) -> str:
 
 
 def digests_of(case: Path) -> dict[str, str]:
-    """Return a digest of each file of a case, without times and what depends on them."""
-    found = {}
+    """Return a digest of each file of a case, without times and what depends on them.
+
+    Of the checkpoints in a folder, only the last one counts: a signal writes one in between.
+    """
+    found, last = {}, {path.parent: path for path in sorted(case.rglob("*.ckpt"))}
     for path in sorted(case.rglob("*")):
         name = str(path.relative_to(case))
-        if path.is_file() and path.name not in (".lock", "timings.jsonl"):
+        is_earlier = path.suffix == ".ckpt" and last[path.parent] != path
+        if path.is_file() and not is_earlier and path.name not in (".lock", "timings.jsonl"):
             found[name] = hashlib.sha256(repr(_content(path)).encode()).hexdigest()
     return found
 
