@@ -22,6 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from faults import Case, Suite, Unavailable, suites
 from machine import load
 from report import machine_table, publish, table
@@ -138,20 +140,24 @@ def outcomes(rows: Path) -> list[Row]:
 
 def counts(found: Mapping[str, Iterable[Row]]) -> str:
     """Return cases tried and passed, by suite and group."""
-    lines, known = [], suites()
+    parts, known, sums = [], suites(), np.zeros(3)
     for name, rows in found.items():
-        grouped = defaultdict(list)
+        grouped, lines = defaultdict(list), []
         for row in rows:
             grouped[row["group"]].append(row)
         for group, own in grouped.items():
             held = Counter(row["outcome"] for row in own)
-            tested = len(own) - held[UNAVAILABLE]
-            seconds = sum(row["seconds"] for row in own)
-            title = known[name].title
-            lines.append([title, group, f"{tested:,}", f"{held[PASSED]:,}", f"{seconds:.0f}"])
-    total = [sum(int(line[k].replace(",", "")) for line in lines) for k in (2, 3, 4)]
-    lines.append(["all", "", *(f"{number:,}" for number in total)])
-    return table(["what was done and must hold", "by", "tried", "passed", "seconds"], lines)
+            figures = np.array([len(own) - held[UNAVAILABLE], held[PASSED],
+                                sum(row["seconds"] for row in own)])  # fmt: skip
+            sums += figures
+            lines.append([group, *(f"{figure:,.0f}" for figure in figures)])
+        shown = table(["by", "tried", "passed", "seconds"], lines)
+        parts.append(f"## {name.replace('_', ' ').capitalize()}\n\n{known[name].title}.\n\n{shown}")
+    tried, passed, seconds = sums
+    total = (
+        f"**{tried:,.0f} cases tried, {passed:,.0f} passed**, in {seconds:,.0f} seconds of cases."
+    )
+    return "\n\n".join([total, *parts])
 
 
 def remarks(found: Mapping[str, Iterable[Row]]) -> str:

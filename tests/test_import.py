@@ -30,7 +30,7 @@ PathFinder.find_spec = staticmethod(
 
 def interpret(code: str, *, without: tuple[str, ...] = ()) -> str:
     """Run code in a fresh interpreter and return what it printed."""
-    prelude = WITHOUT.format(names=without) if without else ""
+    prelude = WITHOUT.format(names=without) if without else "import sys\n"
     result = subprocess.run(
         [sys.executable, "-c", prelude + code],
         capture_output=True,
@@ -143,3 +143,16 @@ def test_the_layers_take_less_than_one_and_a_half_times_as_long_to_import_as_tor
             found.append(float(interpret(timed.format(name))))
     ours, torchs = (statistics.median(seconds[name]) for name in ("representer.nn", "torch"))
     assert ours < 1.5 * torchs, seconds
+
+
+def test_a_fitted_model_is_loaded_without_the_compiler_of_torch(tmp_path):
+    from representer.estimators import TextClassifier
+
+    sizes = {"hidden_size": 3, "embedding_size": 3, "epochs": 1, "min_count": 1, "verbose": 0}
+    TextClassifier(**sizes).fit(["a good film", "a bad film"] * 9, ["+", "-"] * 9).save(tmp_path)
+    said = interpret(
+        "from representer.estimators import saving\n"
+        f"model = saving.load({str(tmp_path)!r})\n"
+        "print(*model.predict(['a good film']), {'sympy', 'torch._dynamo'} & {*sys.modules})"
+    )
+    assert said.split()[1:] == ["set()"]

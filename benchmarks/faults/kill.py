@@ -17,7 +17,7 @@ from pathlib import Path
 from faults import Case, Suite, Unavailable
 from faults.small_runs import COMMANDS, SmallRuns, last_line, require_loadable
 
-FULL = 200  # cases
+FULL = 1000  # cases, 200 of each command
 POLL = 0.001  # seconds
 ANYTIME, BETWEEN, WITHIN = "anytime", "between system calls", "within a system call"
 CALLS = ("openat", "write", "fsync", "rename", "unlink")

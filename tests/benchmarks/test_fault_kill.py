@@ -10,7 +10,7 @@ def test_a_killed_fit_continues_to_the_bit(bench, failures) -> None:
     kill = bench("faults.kill")
     kill.setup()
     kinds = {}
-    for case in kill.cases(0, 0.2):
+    for case in kill.cases(0, 0.04):
         if case.group == "fit text":
             kinds.setdefault(case.name.split(" ", 2)[2], case)
     assert len(kinds) == 3

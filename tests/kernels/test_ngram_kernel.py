@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from representer.errors import ArgumentError, KindError
-from representer.kernels import StringKernel
+from representer.kernels import StringKernel, text_kernel
 from representer.kernels.ngram_kernel import NgramKernel
 from representer.kernels.ngram_weights import class_ratio, inverse_document_frequency
 from representer.kernels.text_kernel import TextKernel
@@ -123,3 +123,13 @@ def test_something_else_than_a_sequence_is_refused():
 
 def _text(string, occurrence):
     return "".join(string[t] for t in occurrence.where)
+
+
+def test_texts_are_computed_in_slices_with_the_same_features(monkeypatch):
+    kernel = TextKernel(min_count=1, min_characters=1).fit(TEXTS)
+    whole = kernel.transform(TEXTS)
+    monkeypatch.setattr(text_kernel, "SLICE", 10)
+    sliced = kernel.transform(iter(TEXTS))
+    for name in ("data", "indices", "indptr"):
+        np.testing.assert_array_equal(getattr(sliced, name), getattr(whole, name))
+    assert kernel.transform([]).shape == (0, kernel.width)

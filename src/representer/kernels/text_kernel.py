@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -15,6 +15,7 @@ from representer.kernels.ngram_kernel import NgramKernel, dense, unit_rows
 from representer.kernels.ngram_weights import class_ratio, inverse_document_frequency
 
 SPACE = " "
+SLICE = 1 << 18  # characters whose features are computed together
 WORDS, CHARACTERS = VIEWS = ("words", "characters")
 
 
@@ -132,13 +133,12 @@ class TextKernel(Kernel):
 
     def transform(self, X: Iterable[str]) -> sparse.csr_array:
         """Return the features ``(N, F)``, whose inner products are the kernel."""
-        views = zip(self.views_, self._read(X), strict=True)
-        return _joined([kernel.transform(sequences) for kernel, sequences in views])
+        return sparse.csr_array(sparse.vstack([*map(self._features, _slices(X))], format="csr"))
 
     def occurrences(self, text: str) -> tuple[str, list[TextFeature]]:
         """Return the text of joined words, and each n-gram's part of the features."""
         (words,), (joined,) = self._read([text])
-        values = self.transform([text])
+        values = self._features([text])
         own = dict(zip(values.indices.tolist(), values.data.tolist(), strict=True))
         result, start = [], 0
         for name, kernel, one in zip(VIEWS, self.views_, (words, joined), strict=True):
@@ -152,6 +152,10 @@ class TextKernel(Kernel):
             start += len(kernel.weights_)
         return joined, result
 
+    def _features(self, X: Iterable[str]) -> sparse.csr_array:
+        views = zip(self.views_, self._read(X), strict=True)
+        return _joined([kernel.transform(sequences) for kernel, sequences in views])
+
     def _new_views(self) -> list[NgramKernel]:
         return [
             NgramKernel(self.orders, damped=True),
@@ -162,6 +166,18 @@ class TextKernel(Kernel):
         """Return the words of each text, and its joined words with spaces around them."""
         words = [self.split(text) for text in X]
         return words, [f"{SPACE}{SPACE.join(own)}{SPACE}" for own in words]
+
+
+def _slices(X: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the texts in slices, since a character makes up hundreds of bytes of n-grams."""
+    own, size = list[str](), 0
+    for text in X:
+        own.append(text)
+        size += len(text)
+        if size > SLICE:
+            yield own
+            own, size = [], 0
+    yield own
 
 
 def _joined(parts: list[sparse.csr_array]) -> sparse.csr_array:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from representer.errors import CheckpointError, DataError, RepresenterError
 from representer.nn import convert_state_dict
@@ -41,6 +42,9 @@ OF_PREDICTIONS = (
 )  # fmt: skip
 _MOST = {"vocabulary.json": 2**29, "kernel.json": 2**29, "metrics.jsonl": 2**26}  # bytes
 _MOST_OTHERS = 2**26
+_CHANGES = {  # of values alone
+    "normal_", "uniform_", "kaiming_uniform_", "trunc_normal_", "mul_", "add_", "sub_", "div_",
+}  # fmt: skip
 _PAUSE = 0.2  # seconds; a writer updates the manifest shortly after a file
 _NAME_A_RUN = "Name the folder that `representer fit ... --out` wrote."
 _TRAIN_AGAIN = "Train again, or take the file from a copy of the run."
@@ -168,7 +172,7 @@ class RunFiles:
             CheckpointError: The weights are damaged, not finite, or of another model.
         """
         try:
-            with torch.device("meta"):
+            with torch.device("meta"), _WithoutValues():
                 described = build()
         except (RepresenterError, RuntimeError, TypeError, ValueError, ArithmeticError) as error:
             raise self._damaged(description, error) from None
@@ -252,3 +256,15 @@ def task_of(folder: str | Path, known: Collection[str] | None = None) -> str:
 def _reason(error: Exception) -> str:
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return text.strip().splitlines()[0].rstrip(".")
+
+
+class _WithoutValues(TorchFunctionMode):
+    """Changes no values, for which torch on the meta device would import its compiler: a second."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") in _CHANGES:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
