@@ -17,13 +17,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
 from machine import load
 from report import machine_table, publish, table
 
-WORDS, LENGTH, TELLING = 30_000, (20, 180), 40
+WORDS, LENGTH, TELLING, PARTS = 30_000, (20, 180), 40, 4
 STEPS, UNITS, BLOCK = 2_000, 64, 2_000
 FIT_GOAL, PREDICT_GOAL = 1_500, 500  # MB
 ABOUT = """\
@@ -50,35 +51,59 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=0.1, help="part of the rows to predict")
     parser.add_argument("--out", type=Path, help="page to write; printed if not given")
     chosen = parser.parse_args()
-    before = load()
+    before, runs = load(), {}
     with TemporaryDirectory() as folder:
-        data, part, run = Path(folder, "table.csv"), Path(folder, "part.csv"), Path(folder, "run")
+        data, parts = Path(folder, "table.csv"), Path(folder, "parts")
+        parts.mkdir()
         size = chosen.gigabytes * 1e9
-        rows, some = write(data, size, seed=0), write(part, size * chosen.share, seed=1)
-        fit = ended(["fit", "text", data, "--out", run, f"--max-steps={STEPS}", "--threads=2",
-                     f"--hidden-size={UNITS}", f"--embedding-size={UNITS}"])  # fmt: skip
-        predict = ended(["predict", run, part, "--output", Path(folder, "predicted.csv")])
-        known = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
-        with Path(folder, "predicted.csv").open(encoding="utf-8") as file:
-            assert sum(1 for _ in file) == some + 1, "a row is missing"
-        accuracy = known["test"]["accuracy"]
-        train = sum(row["seconds"] for row in known["parts"].values())
+        rows, share = write(data, size, seed=0), size * chosen.share / PARTS
+        some = sum(write(parts / f"{k}.csv", share, seed=k + 1) for k in range(PARTS))
+        for processes in (1, 2):
+            runs[processes] = measured(data, parts, rows, some, Path(folder, str(processes)))
+    head = ["", "processes", "rows", "seconds", "rows a second", "peak memory, MB", "goal, MB"]
+    command = " ".join(["python", *sys.argv])
+    known = [found for _, found in runs.values()]
+    one, two = (f"{100 * found['test']['accuracy']:.1f} %" for found in known)
+    sentence = (
+        f"The table has {size / 1e9:.1f} GB. The network made {known[0]['steps']:,} steps. "
+        f"Accuracy on {known[0]['test']['count']:,} held-out rows: {one} by one process, {two} by "
+        "two, between which dropout differs. Each of two processes of `fit` reads the whole table; "
+        "those of `predict` share its files."
+    )
+    sections = [
+        "# A table that is larger than memory", ABOUT, machine_table(command, (before, load())),
+        table(head, [row for shown, _ in runs.values() for row in shown]), sentence,
+    ]  # fmt: skip
+    publish("\n\n".join(sections) + "\n", chosen.out)
+
+
+def measured(
+    data: Path, parts: Path, rows: int, some: int, place: Path
+) -> tuple[list[list[str]], dict[str, Any]]:
+    """Train and predict in as many processes as the name of a new folder says.
+
+    Returns:
+        Rows of the table, and the metrics of the run.
+    """
+    place.mkdir()
+    processes, run, out = place.name, place / "run", place / "predicted"
+    several = [] if processes == "1" else ["--launch=torchrun", f"--nproc={processes}"]
+    fit = ended(["fit", "text", data, "--out", run, f"--max-steps={STEPS}", *several,
+                 f"--hidden-size={UNITS}", f"--embedding-size={UNITS}"])  # fmt: skip
+    jobs = ["--jobs", processes] if several else []
+    output = out if jobs else place / "predicted.csv"
+    predict = ended(["predict", run, parts, "--output", output, *jobs])
+    written = [*out.glob("*.csv")] if jobs else [output]
+    lines = sum(1 for path in written for _ in path.open(encoding="utf-8"))
+    assert lines == some + len(written), "a row is missing"
+    known = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
+    train = sum(row["seconds"] for row in known["parts"].values())
     shown = [
         line("`fit text`: all of it", rows, fit.seconds, fit.megabytes, FIT_GOAL),
-        line("of this, reading and numbering", rows, fit.seconds - train, None, None),
+        line("of this, without training", rows, fit.seconds - train, None, None),
         line("`predict`", some, predict.seconds, predict.megabytes, PREDICT_GOAL),
     ]
-    head = ["", "rows", "seconds", "rows a second", "peak memory, MB", "goal, MB"]
-    command = " ".join(["python", *sys.argv])
-    parts = [
-        "# A table that is larger than memory", ABOUT, machine_table(command, (before, load())),
-        table(head, shown),
-        f"The table has {size / 1e9:.1f} GB. The network made {known['steps']:,} steps; network "
-        f"and kernel trained for {train:.0f} s. Accuracy on {known['test']['count']:,} held-out "
-        f"rows: {100 * accuracy:.1f} %. One process was measured; of several, each reads the whole "
-        "table.",
-    ]  # fmt: skip
-    publish("\n\n".join(parts) + "\n", chosen.out)
+    return [[what, processes, *rest] for what, *rest in shown], known
 
 
 def line(

@@ -70,9 +70,7 @@ def test_a_folder_is_read_as_one_table(run, tmp_path):
 def test_a_large_table_has_bounded_parts_and_a_sample_for_the_kernel(
     run, tmp_path, monkeypatch, large
 ):
-    for module in (stored, large_tables):
-        monkeypatch.setattr(module, "SAMPLE", 12)
-    monkeypatch.setattr("representer.tasks.estimator_data.SAMPLE", 12)
+    monkeypatch.setattr(stored, "SAMPLE", 12)
     table = write_table(tmp_path / "table.csv", count=200)
     words = ["--valid-fraction", "0.3", "--test-fraction", "0.3", "--conformal", "0.8"]
     assert run("fit", "text", table, "--out", tmp_path / "run", *TINY, *words).code == 0

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 Entry = TypeVar("Entry")
 SAMPLE = 20_000  # entries that are read where all of them would not fit into memory
+BYTES = 4 << 20  # of these entries; a byte of text may make up two hundred bytes of features
 _BUFFER = 1 << 20  # bytes
 
 
@@ -96,11 +97,17 @@ def take(values: Any, positions: Any) -> Any:
     return [values[i] for i in positions]
 
 
+def most(objects: Stored[Any]) -> int:
+    """Return how many stored objects are used where not all are: 20,000, or 4 MiB of them."""
+    mean = max(1.0, float(objects.sizes.mean())) if len(objects) else 1.0
+    return max(1, min(len(objects), SAMPLE, int(BYTES / mean)))
+
+
 def sampled_rows(objects: Sequence[Any]) -> NDArray[np.int64] | None:
-    """Return evenly spaced positions of stored objects, at most 20,000; None if all fit."""
+    """Return evenly spaced positions of stored objects, see `most`; None if all are in memory."""
     if not isinstance(objects, Stored):
         return None
-    return np.unique(np.linspace(0, len(objects) - 1, min(len(objects), SAMPLE)).astype(np.int64))
+    return np.unique(np.linspace(0, len(objects) - 1, most(objects)).astype(np.int64))
 
 
 def sampled(objects: Sequence[Any], *others: Any) -> Any:

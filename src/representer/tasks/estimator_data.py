@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from representer.data.stored import SAMPLE, Stored
+from representer.data.stored import Stored, most
 from representer.data.tables import split
 from representer.errors import DataError
 from representer.estimators.conformal import calibration_fraction, calibration_rows
@@ -141,7 +141,7 @@ def divided(
     main = sources["all"]
     classes = [] if is_regression else find_classes(main)
     encoded = {name: encode_labels(one, classes) for name, one in sources.items()}
-    largest = SAMPLE / len(main) if isinstance(main.objects, Stored) else 1.0
+    largest = most(main.objects) / len(main) if isinstance(main.objects, Stored) else 1.0
     own = {k: min(share, largest) for k, share in fractions.items() if k not in sources}
     if split_by and own:
         try:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from representer.data.stored import SAMPLE
+from representer.data.stored import most
 from representer.data.tables import Dropped
 from representer.data.tables.reading import table_files
 from representer.data.text import stored_texts
@@ -56,8 +56,9 @@ def stored(path: str | Path, blocks: Iterable[Objects]) -> Objects:
     )  # fmt: skip
     if sum(file.stat().st_size for file in files) < LARGE:
         return result.in_memory()
+    some = f"{most(objects):,} rows"
     note = (
-        f"The table is large: its texts stay in a file. Parts that are split off have at most "
-        f"{SAMPLE:,} rows; kernel and baselines learn from {SAMPLE:,} rows, the network from all."
+        "The table is large: its texts stay in a file. Parts that are split off have at most "
+        f"{some}; kernel and baselines learn from {some}, the network from all."
     )
     return replace(result, notes=[*result.notes, note])
