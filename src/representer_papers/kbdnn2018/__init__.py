@@ -5,7 +5,7 @@ from representer.tasks.recipe import Recipe, imported
 CHARGING_CELLS = ("kbrn", "kbrn-fitted", "rnn", "lstm", "lstm-sigmoid")
 LONG_TERM_CELLS = (
     "kbrn", "kbrn-fitted", "kbrn-long", "kbrn-grown", "kbrn-long-grown", "tanh", "tanh-grown",
-    "tanh-long-grown", "lstm", "lstm-sigmoid",
+    "tanh-long-grown", "lstm", "lstm-grown", "lstm-sigmoid",
 )  # fmt: skip
 FUNCTIONS = ("or", "and", "xor", "iff")
 _PRESETS = ("paper", "authors_code")

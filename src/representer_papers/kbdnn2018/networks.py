@@ -19,6 +19,7 @@ TITLES = {
     "tanh-grown": "`tanh` on growing sequences, gradient norm clipped at 1",
     "tanh-long-grown": "`tanh` with the initialization and the sequences of `kbrn-long-grown`",
     "lstm": "standard LSTM",
+    "lstm-grown": "`lstm` on growing sequences, gradient norm clipped at 1",
     "lstm-sigmoid": "the authors' LSTM, with sigmoids instead of tanh",
     "rnn": "sigmoid units",
 }
@@ -131,7 +132,7 @@ def _normalized(cell: str, preset: str, units: int, centers: int) -> KBRN:
 def _lstm(cell: str, units: int) -> nn.Module:
     """Return an LSTM with the initialization of the authors' framework and a forget bias of 1."""
     bound = (6 / (1 + units + 4 * units)) ** 0.5  # one matrix holds input and state of all gates
-    if cell == "lstm":
+    if cell != "lstm-sigmoid":
         layer = NgramLSTM(1, units, forget_bias=1.0)
         # drawn in the order of the published runs
         for name in ("weight_hh_l0", "bias_l0", "weight_ih_l0"):
