@@ -250,3 +250,34 @@ def test_numbers_of_numpy_are_saved_as_those_of_python(tmp_path):
     assert saved == {name: value.item() for name, value in grid.items()} | {"random_state": 3}
     loaded = estimators.load(tmp_path / "run")
     assert loaded.predict(TEXTS[:5]).tolist() == model.predict(TEXTS[:5]).tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "layer"),
+    [
+        ({"combine": "add"}, ("add", "no", "last")),
+        ({"normalized": "paper"}, ("multiply", "paper", "last")),
+        ({"normalized": "exact", "readout": "sum"}, ("multiply", "exact", "sum")),
+    ],
+)
+def test_options_of_a_string_kernel_reach_the_layer_and_its_explanations(options, layer):
+    texts = ["so good a film", "so bad a film", "good", "bad film"] * 6
+    sizes = {"hidden_size": 4, "embedding_size": 4, "epochs": 2, "min_count": 1, "verbose": 0}
+    model = TextClassifier(cell="string-kernel", **sizes, **options, random_state=0)
+    model.fit(texts, ["+", "-"] * 12)
+    chain = model.network_.cell.chain
+    assert (chain.combine, chain.normalized, chain.readout) == layer
+    for one in model.explain(texts[:2]):
+        total = one.baseline + sum(c.contribution for c in one.contributions)
+        assert total == pytest.approx(one.score, abs=1e-6)
+
+
+def test_dilation_reaches_the_layer_and_is_refused_where_there_are_no_filters():
+    sizes = {"hidden_size": 4, "embedding_size": 4, "epochs": 1, "min_count": 1, "verbose": 0}
+    texts, labels = ["a good film", "a bad film"] * 9, ["+", "-"] * 9
+    model = TextClassifier(**sizes, filter_length=2, dilation=3).fit(texts, labels)
+    assert model.network_.cell.dilation == 3
+    with pytest.raises(ArgumentError, match="dilation is 2; expected 1"):
+        TextClassifier(cell="string-kernel", **sizes, dilation=2).fit(texts, labels)
+    with pytest.raises(ArgumentError, match="combine is 'divide'"):
+        TextClassifier(cell="string-kernel", **sizes, combine="divide").fit(texts, labels)

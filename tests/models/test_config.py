@@ -70,7 +70,7 @@ DEFAULTS = {
         "cell": "rkm-cifg", "embedding_size": 300, "hidden_size": 300, "filter_length": 1,
         "dilation": 1, "num_layers": 1, "bidirectional": False, "layer_norm": True,
         "forget_bias": 0.0, "learn_static_gates": False, "order": 2, "decay": 0.5,
-        "initialization": "unit",
+        "combine": "multiply", "normalized": False, "readout": "last", "initialization": "unit",
         "cell_dropout": 0.0, "dropout": 0.5, "head_size": 300, "pooling": "mean",
         "max_length": None, "padding_index": 0,
     },

@@ -31,7 +31,12 @@ from representer.estimators.pool import Explained
 from representer.estimators.supervised import SupervisedEstimator
 from representer.estimators.text_details import details_of
 from representer.estimators.text_explanation import TextModel, ngram_sum
-from representer.estimators.text_parameters import TRAINING, VECTORS, TextParameters
+from representer.estimators.text_parameters import (
+    NORMALIZATIONS,
+    TRAINING,
+    VECTORS,
+    TextParameters,
+)
 from representer.kernels.text_kernel import WORDS, TextKernel
 from representer.models import (
     SequenceClassifier,
@@ -148,6 +153,10 @@ class TextNetwork(TextParameters, SupervisedEstimator):
             filter_length=self.filter_length,
             order=self.order,
             decay=decay if decay in DECAYS else float(decay),
+            combine=self.combine,  # type: ignore[arg-type]
+            normalized=NORMALIZATIONS[self.normalized],  # type: ignore[arg-type]
+            readout=self.readout,  # type: ignore[arg-type]
+            dilation=self.dilation,
             initialization=self.initialization,  # type: ignore[arg-type]
             num_layers=self.num_layers,
             bidirectional=self.bidirectional,
@@ -167,7 +176,7 @@ class TextNetwork(TextParameters, SupervisedEstimator):
         return (StackedClassifier if is_stacked else SequenceClassifier)(config)
 
     def _read_config(self, values: dict[str, Any]) -> Any:
-        is_stacked = "combine" in values  # a network of L17 section 6.2
+        is_stacked = "rnn_dropout" in values  # a network of L17 section 6.2
         return from_values(StackedClassifierConfig if is_stacked else self._config, values)
 
     @property

@@ -17,6 +17,8 @@ from representer.estimators.parameters import (
 TOKENIZERS = ("words", "blanks", "leam")
 POOLINGS = ("mean", "attention", "padded_mean")
 STARTS = ("unit", "paper")
+COMBINATIONS, READOUTS = ("multiply", "add", "add_exact"), ("last", "sum")
+NORMALIZATIONS: dict[str, Any] = {"no": False, "paper": True, "exact": "exact"}
 TRAINING, RANDOM = VECTORS = ("training", "random")
 
 
@@ -33,6 +35,19 @@ class TextParameters(TargetParameters):
         "decay of a string kernel: a number in [0, 1], learned, input or state (default: state)",
         metavar="NAME",
     )
+    combine: str = option(
+        "multiply", "words of an n-gram of a string kernel: their products or their sum",
+        choices=COMBINATIONS,
+    )  # fmt: skip
+    normalized: str = option(
+        "no", "n-grams of a string kernel: summed, with a factor 1 - decay for each new one "
+        "(paper), or their mean (exact)", choices=tuple(NORMALIZATIONS),
+    )  # fmt: skip
+    readout: str = option(
+        "last", "output of a string kernel: n-grams of the full order, or the sum of all orders",
+        choices=READOUTS,
+    )  # fmt: skip
+    dilation: int = option(1, "steps between the words of a filter")
     num_layers: int = option(1, "number of layers")
     bidirectional: bool = option(False, "add a reverse direction")
     layer_norm: bool | None = option(None, "normalize the memory cell (default: if it can be)")
@@ -64,10 +79,13 @@ class TextParameters(TargetParameters):
         """Check every value, see `TrainingParameters.check`."""
         super().check()
         require_integers(
-            self, 1, "hidden_size", "filter_length", "order", "num_layers", "embedding_size",
-            "min_count", "max_length",
+            self, 1, "hidden_size", "filter_length", "dilation", "order", "num_layers",
+            "embedding_size", "min_count", "max_length",
         )  # fmt: skip
         require(self, "dropout", 0 <= self.dropout < 1, "a number in [0, 1)")
         require_choices(self, pooling=POOLINGS, tokenizer=TOKENIZERS, initialization=STARTS)
+        require_choices(
+            self, combine=COMBINATIONS, normalized=tuple(NORMALIZATIONS), readout=READOUTS
+        )
         if self.decay is not None:
             require_decay(self)

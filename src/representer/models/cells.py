@@ -70,6 +70,7 @@ _DEFAULTS = {
     "combine": "multiply",
     "decay": 0.5,
     "normalized": False,
+    "readout": "last",
     "activation": "tanh",
     "highway": False,
     "variational_dropout": 0.0,
@@ -114,7 +115,7 @@ def build_cell(
         hidden_size: Number of units.
         options: Any of ``num_layers, dropout, bidirectional, filter_length, dilation, filters,
             stride, free_phase, sampling_rate, layer_norm, forget_bias, learn_static_gates, order,
-            combine, decay, normalized, activation, highway, variational_dropout,
+            combine, decay, normalized, readout, activation, highway, variational_dropout,
             hidden_dropout, initialization``.
         batch_first: Input and output are ``(B, T, …)``.
         cells: The cells to choose from.

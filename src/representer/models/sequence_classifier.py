@@ -58,6 +58,9 @@ class SequenceClassifier(HubModel):
             "learn_static_gates": c.learn_static_gates,
             "order": c.order,
             "decay": c.decay,
+            "combine": c.combine,
+            "normalized": c.normalized,
+            "readout": c.readout,
             "initialization": c.initialization,
         }
         self.cell = build_cell(c.cell, c.embedding_size, c.hidden_size, options)

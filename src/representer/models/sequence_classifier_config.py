@@ -32,6 +32,9 @@ class SequenceClassifierConfig:
         learn_static_gates: Learn the gates of a linear kernel.
         order: n of a string kernel's n-grams.
         decay: λ of a string kernel: a number in [0, 1], ``"learned"``, ``"input"`` or ``"state"``.
+        combine: As in `nn.StringKernelRNN`.
+        normalized: As in `nn.StringKernelRNN`.
+        readout: As in `nn.StringKernelRNN`.
         initialization: Of the cell, ``"unit"`` or ``"paper"``.
         cell_dropout: Dropout between layers of the cell.
         dropout: Dropout before both layers of the head.
@@ -59,6 +62,9 @@ class SequenceClassifierConfig:
     learn_static_gates: bool = False
     order: int = 2
     decay: float | str = 0.5
+    combine: Literal["multiply", "add", "add_exact"] = "multiply"
+    normalized: bool | Literal["exact"] = False
+    readout: Literal["last", "sum"] = "last"
     initialization: Literal["unit", "paper"] = "unit"
     cell_dropout: float = 0.0
     dropout: float = 0.5

@@ -23,6 +23,7 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
         "embedding_size": 128, "dropout": 0.5, "pooling": "mean", "tokenizer": "words",
         "min_count": 2, "max_length": 400, "forget_bias": 0.0, "learn_static_gates": False,
         "order": 2, "decay": "0.5", "vectors": "random", "freeze_embeddings": False,
+        "combine": "multiply", "normalized": "no", "readout": "last", "dilation": 1,
         "initialization": "paper",
     },
     "graph": _TRAINING | {

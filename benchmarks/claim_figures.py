@@ -1,0 +1,167 @@
+"""Figures of pages of results, and differences with intervals."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t
+
+Row = Mapping[str, str]
+CONFIRMED, REFUTED, OPEN, UNTESTED = "confirmed", "refuted", "not decided", "not testable"
+LEVEL = 0.05  # of tests
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How a claim came out.
+
+    Args:
+        difference: In favor of the claim.
+        half: Half its 95 % interval.
+        count: What it is over: "3 seeds".
+        figures: What was compared.
+    """
+
+    difference: float
+    half: float
+    count: str
+    figures: str
+
+    def cells(self, margin: float = 0.0) -> list[str]:
+        """Return verdict, figures, difference and what it is over.
+
+        Args:
+            margin: How far behind still counts as level, where that is the claim.
+        """
+        low, high = self.difference - self.half, self.difference + self.half
+        verdict = REFUTED if high < 0 else CONFIRMED if low > -margin else OPEN
+        return [verdict, self.figures, f"{self.difference:+.3g} ± {self.half:.2g}", self.count]
+
+
+def rows_of(text: str, heading: str = "", first: str = "") -> list[Row]:
+    """Return the rows of the first table under a heading whose head has a column."""
+    section = section_of(text, heading) if heading else text
+    for block in section.split("\n\n"):
+        lines = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+                 for line in block.splitlines() if line.startswith("|")]  # fmt: skip
+        if len(lines) > 2 and (not first or first in lines[0]):
+            return [dict(zip(lines[0], line, strict=True)) for line in lines[2:]]
+    raise KeyError(f"no table under {heading!r}")
+
+
+def section_of(text: str, heading: str) -> str:
+    """Return the text from a heading, of which the beginning is given, to the next one."""
+    start = text.index(f"\n## {heading}") + 1
+    return text[start : end if (end := text.find("\n## ", start)) > 0 else len(text)]
+
+
+def row_of(rows: list[Row], name: str) -> Row:
+    """Return the row whose first cell is a name, or begins with it."""
+    cells = [next(iter(row.values())).strip("`") for row in rows]
+    if name in cells:
+        return rows[cells.index(name)]
+    return rows[[cell.startswith(name) for cell in cells].index(True)]
+
+
+def seeds_of(row: Row) -> NDArray[np.float64]:
+    """Return the figure of each seed."""
+    return np.array([float(cell) for head, cell in row.items()
+                     if head.startswith("seed ") and re.fullmatch(r"[\d.]+", cell)])  # fmt: skip
+
+
+def interval(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Return a mean and half its 95 % interval, which is infinite for a single value."""
+    if len(values) < 2:
+        return float(values.mean()), math.inf
+    half = t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
+    return float(values.mean()), float(half)
+
+
+def paired(text: str, heading: str, one: str, other: str, sign: int = 1) -> Finding:
+    """Compare two rows seed by seed; `sign` is -1 where less is better."""
+    rows = rows_of(text, heading, "seed 0")
+    first, second = (seeds_of(row_of(rows, name)) for name in (one, other))
+    count = min(len(first), len(second))
+    mean, half = interval(sign * (first[:count] - second[:count]))
+    return Finding(mean, half, f"{count} seeds", shown(first[:count].mean(), second[:count].mean()))
+
+
+def welch(text: str, heading: str, one: tuple[str, str], other: tuple[str, str]) -> Finding:
+    """Compare two cells, each a row and a column, of the form ``88.91 ± 0.50 (3 seeds)``."""
+    rows = rows_of(text, heading, one[1])
+    means, errors, counts = [], [], []
+    for name, column in (one, other):
+        cell = row_of(rows, name)[column]
+        number = re.match(r"([\d.]+) ± ([\d.]+) \((\d+) seeds\)", cell)
+        assert number is not None, f"{name}, {column}: {cell}"
+        counts.append(int(number[3]))
+        means.append(float(number[1]))
+        errors.append(float(number[2]) ** 2 / counts[-1])
+    freedom = sum(errors) ** 2 / sum(e**2 / (n - 1) for e, n in zip(errors, counts, strict=True))
+    half = float(t.ppf(0.975, freedom)) * math.sqrt(sum(errors))
+    return Finding(means[0] - means[1], half, f"{counts[0]} seeds", shown(*means))
+
+
+def shown(one: float, other: float) -> str:
+    """Return two figures."""
+    return f"{one:.4g} and {other:.4g}"
+
+
+def columns(text: str, heading: str, one: str, other: str) -> Finding:
+    """Compare two columns over all cells of a table that have both."""
+    pairs = []
+    for row in rows_of(text, heading):
+        values = [re.match(r"[\d.]+(?= ±)", row[column]) for column in (one, other)]
+        if row["model"].split()[0] not in ("TF-IDF", "majority") and all(values):
+            pairs.append([float(value[0]) for value in values if value])
+    first, second = np.array(pairs).T
+    mean, half = interval(first - second)
+    return Finding(mean, half, f"{len(pairs)} cells", shown(first.mean(), second.mean()))
+
+
+def smoothing(text: str) -> Finding:
+    """Compare the total variation with and without the penalty, in pairs of equal settings."""
+    variation: dict[tuple[str, ...], dict[bool, float]] = {}
+    for row in rows_of(text, "", "variation"):
+        key = row["bits"], row["centers"], row["seed"]
+        variation.setdefault(key, {})[row["ℓ1"] != "0"] = math.log(float(row["variation"]))
+    pairs = np.array([[own[False], own[True]] for own in variation.values() if len(own) == 2])
+    mean, half = interval(pairs[:, 0] - pairs[:, 1])
+    shown = [f"{number:.3g}" for number in np.exp(np.median(pairs, axis=0))]
+    return Finding(mean, half, f"{len(pairs)} pairs", f"medians {' and '.join(shown)}, log ratio")
+
+
+def rates(text: str, one: str, other: str) -> Finding:
+    """Compare the share of runs that two networks solve, over functions and lengths."""
+    pairs = []
+    for heading in re.findall(r"^## (.+)$", text, re.MULTILINE):
+        try:
+            rows = rows_of(text, heading, "T")
+            cells = [row_of(rows, name) for name in (one, other)]
+        except (KeyError, ValueError):
+            continue
+        for head in cells[0]:
+            counts = [re.match(r"(\d+) of (\d+)", cell[head]) for cell in cells]
+            if head.isdigit() and all(counts):
+                pairs.append([100 * int(n[1]) / int(n[2]) for n in counts if n])
+    first, second = np.array(pairs).T
+    mean, half = interval(first - second)
+    figures = f"{first.mean():.3g} and {second.mean():.3g} % of the runs"
+    return Finding(mean, half, f"{len(pairs)} problems of 5 seeds", figures)
+
+
+def tested(text: str, heading: str, question: str) -> list[str]:
+    """Return the cells of a question that a section answers by a difference and a p-value."""
+    section = section_of(text, heading)
+    found = re.search(rf"{re.escape(question)} .*?\(([+-][\d.]+) (\w+), p = ([\d.]+)\)", section)
+    subjects = re.search(r"\d+ subjects", section)
+    assert found is not None, heading
+    assert subjects is not None, heading
+    is_small = float(found[3]) < LEVEL
+    verdict = OPEN if not is_small else CONFIRMED if float(found[1]) > 0 else REFUTED
+    return [verdict, "–", f"{found[1]} {found[2]}, p = {found[3]}", subjects[0]]
