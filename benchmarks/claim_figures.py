@@ -112,6 +112,19 @@ def shown(one: float, other: float) -> str:
     return f"{one:.4g} and {other:.4g}"
 
 
+def seed_rows(text: str, one: str, other: str, column: str) -> Finding:
+    """Compare two networks whose seeds are rows of one table, in the paper's preset."""
+    values: dict[str, dict[str, float]] = {one: {}, other: {}}
+    for row in rows_of(text, "", column):
+        name = re.search(r"\(`(\S+)`\)$", row["network"])
+        if name is not None and name[1] in values:
+            values[name[1]][row["seed"]] = float(row[column])
+    both = [seed for seed in values[one] if seed in values[other]]
+    first, second = (np.array([values[name][seed] for seed in both]) for name in (one, other))
+    mean, half = interval(first - second)
+    return Finding(mean, half, f"{len(both)} seeds", shown(first.mean(), second.mean()))
+
+
 def columns(text: str, heading: str, one: str, other: str) -> Finding:
     """Compare two columns over all cells of a table that have both."""
     pairs = []

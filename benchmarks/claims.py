@@ -13,7 +13,17 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from claim_figures import UNTESTED, Finding, columns, paired, rates, smoothing, tested, welch
+from claim_figures import (
+    UNTESTED,
+    Finding,
+    columns,
+    paired,
+    rates,
+    seed_rows,
+    smoothing,
+    tested,
+    welch,
+)
 from report import publish, table
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
@@ -130,6 +140,9 @@ CLAIMS = (
           "kbrn-long-term", partial(rates, one="kbrn-grown", other="lstm-grown"), BITS),
     Claim("It is what was learned: ahead of fixed tanh units with the same training", "M18 Fig. 6",
           "kbrn-long-term", partial(rates, one="kbrn-grown", other="tanh-grown"), BITS),
+    Claim("One learned unit ahead of an LSTM cell of one unit on the charging problem",
+          "M18 Fig. 3", "kbrn-charging",
+          partial(seed_rows, one="kbrn", other="lstm", column="last"), "all 10,000 updates"),
     Claim("ℓ1 smooths the learned function: less variation", "M18 Fig. 2", "kbrn-xor", smoothing,
           "the paper prints no number of updates"),
 )  # fmt: skip

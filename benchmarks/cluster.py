@@ -233,7 +233,7 @@ def main() -> None:
     machine = machine_table(" ".join(["python", *sys.argv]), (before, load()), packages)
     remarks = ["A quick run for development: not to be quoted."] if chosen.quick else []
     if cores() < 2 or float(before) > 0.5:
-        remarks.append("Other programs used the cores: the efficiency below is a lower bound.")
+        remarks.append("Other programs used the cores: the efficiency below has no meaning.")
     page = ["# Gram matrices on several processes and clusters", ABOUT, *remarks, machine, *parts]
     publish("\n\n".join(page) + "\n", chosen.out)
 

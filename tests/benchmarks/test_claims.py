@@ -27,6 +27,16 @@ PAGE = """# Page
 | other | 2.0 | 3.5 | 5.0 |
 | third | 2.0 | not run | not run |
 
+## Rows
+
+| network | seed | last |
+|---|---:|---:|
+| a learned unit (`kbrn`) | 0 | 99.0 |
+| a learned unit (`kbrn`) | 1 | 98.0 |
+| standard LSTM (`lstm`) | 1 | 92.0 |
+| standard LSTM (`lstm`) | 0 | 91.0 |
+| standard LSTM (`lstm`) | 2 | 10.0 |
+
 ## Signals
 
 12 subjects, seeds 0, 1.
@@ -85,6 +95,12 @@ def test_cells_with_deviations_are_compared_by_welch(figures):
 def test_columns_are_compared_over_cells_without_baselines(figures):
     found = figures.columns(PAGE, "Texts", "3-gram, ours", "1-gram, ours")
     assert (found.difference, found.count) == (pytest.approx(2.5), "2 cells")
+
+
+def test_seeds_in_rows_are_paired(figures):
+    found = figures.seed_rows(PAGE, "kbrn", "lstm", "last")
+    assert (found.difference, found.count) == (pytest.approx(7.0), "2 seeds")
+    assert found.half == pytest.approx(stats.t.ppf(0.975, 1) * np.std([8, 6], ddof=1) / 2**0.5)
 
 
 def test_rates_and_variations_are_paired_by_problem(figures):
