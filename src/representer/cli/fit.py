@@ -24,11 +24,13 @@ class Fit:
             "--config", action="config", help="YAML file with these options", metavar="FILE"
         )
         add_options(parser, self.task.config, positional=("data",))
-        add_launch(parser)
+        if self.task.is_shared:
+            add_launch(parser)
 
     def run(self, arguments: Any) -> None:
         """Train, test, and write the run folder."""
-        launch(arguments)
+        if self.task.is_shared:
+            launch(arguments)
         kind = self.task.config
         values = {field.name: arguments[field.name] for field in fields(kind)}
         config = kind(**values | ({"resume": True} if is_restarted() else {}))

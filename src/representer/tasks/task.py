@@ -44,6 +44,7 @@ class Task:
             ``sweep(config, space, seeds)``, see `tasks.sweep`.
         packages: Optional packages that they need.
         takes_strings: True if ``predict`` and ``explain`` take a list of strings as ``data``.
+        is_shared: True if several processes can train one model; otherwise `fit` has its own.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Task:
     functions: Mapping[str, str]
     packages: tuple[str, ...] = ()
     takes_strings: bool = False
+    is_shared: bool = True
 
     def function(self, name: str) -> Callable[..., Any]:
         """Return one of the functions, importing its module.

@@ -154,4 +154,5 @@ SIGNAL = Task(
         "as_text": "representer.tasks.estimator_explain:as_text",
     },
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
+    is_shared=False,  # its folds are processes
 )
