@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from representer.cli import fit
+from representer.cli import fit, launch
 from representer.cli.main import entry_point
 from representer.tasks import recipe
 from representer.tasks.text import text_flow
@@ -39,6 +39,31 @@ def faults(keeps: bool) -> int:
     return int(ran.stdout)
 
 
+@pytest.mark.skipif(
+    freed_memory.platform.libc_ver()[0] != "glibc", reason="the setting is one of glibc's"
+)
+def test_freed_memory_is_returned_on_request():
+    program = """
+import torch
+from pathlib import Path
+from representer.training.freed_memory import keep_freed_memory, return_freed_memory
+def resident(): return int(Path("/proc/self/statm").read_text().split()[1])
+assert keep_freed_memory()
+before = resident()
+tensors = [torch.ones(2**18) for _ in range(64)]  # 64 MiB
+last = torch.ones(2**10)
+del tensors
+kept = resident() - before
+assert return_freed_memory()
+print(kept, resident() - before)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    kept, left = map(int, ran.stdout.split())  # pages
+    assert kept > 10_000
+    assert left < 4_000
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(
     freed_memory.platform.libc_ver()[0] != "glibc", reason="the setting is one of glibc's"
@@ -52,7 +77,7 @@ def test_the_commands_that_train_ask_for_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(freed_memory, "keep_freed_memory", lambda: asked.append("asked"))
     monkeypatch.setattr(text_flow, "fit", lambda config: asked.append("fitted"))
     made = {field.name: getattr(TextConfig(demo=False), field.name) for field in fields(TextConfig)}
-    fit.command("fit text").run(made)
+    fit.command("fit text").run(made | launch.USUAL | {"launch": None})
     assert asked == ["asked", "fitted"]
 
 

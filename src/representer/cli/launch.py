@@ -48,7 +48,7 @@ def launch(arguments: Any) -> None:
     Raises:
         ArgumentError: The options do not fit together.
     """
-    if arguments.launch is None:
+    if arguments["launch"] is None:
         for name, usual in USUAL.items():
             if arguments[name] != usual:
                 raise ArgumentError(name, arguments[name], "nothing without --launch")
@@ -58,8 +58,8 @@ def launch(arguments: Any) -> None:
     for name, least in (("nproc", 1), ("nnodes", 1), ("max_restarts", 0)):
         if arguments[name] < least:
             raise ArgumentError(name, arguments[name], f"{least} or more")
-    endpoint = arguments.rdzv_endpoint
-    if (arguments.nnodes > 1) != (endpoint is not None):
+    endpoint = arguments["rdzv_endpoint"]
+    if (arguments["nnodes"] > 1) != (endpoint is not None):
         expected = "HOST:PORT of the first machine" if endpoint is None else "nothing on one"
         raise ArgumentError("rdzv_endpoint", endpoint, expected)
     sys.stdout.flush()
@@ -70,9 +70,9 @@ def command(arguments: Any, words: list[str]) -> list[str]:
     """Return the command line of torchrun for the words of this command."""
     return [
         sys.executable, "-m", "torch.distributed.run",
-        *("--nproc-per-node", str(arguments.nproc), "--nnodes", str(arguments.nnodes)),
-        *("--max-restarts", str(arguments.max_restarts), "--rdzv-backend", "c10d"),
-        *("--rdzv-endpoint", arguments.rdzv_endpoint or "127.0.0.1:0"),
+        *("--nproc-per-node", str(arguments["nproc"]), "--nnodes", str(arguments["nnodes"])),
+        *("--max-restarts", str(arguments["max_restarts"]), "--rdzv-backend", "c10d"),
+        *("--rdzv-endpoint", arguments["rdzv_endpoint"] or "127.0.0.1:0"),
         *("-m", "--", "representer", *words),  # words may look like options of torchrun
     ]  # fmt: skip
 
@@ -83,7 +83,7 @@ def environment(arguments: Any) -> dict[str, str]:
 
     own = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}  # a restart must not find old addresses
     if "OMP_NUM_THREADS" not in os.environ:
-        own["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // arguments.nproc))
-    if arguments.device == "cpu" or not torch.cuda.is_available():
+        own["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // arguments["nproc"]))
+    if arguments["device"] == "cpu" or not torch.cuda.is_available():
         own["ACCELERATE_USE_CPU"] = "true"
     return os.environ | own

@@ -107,7 +107,9 @@ def fit_machine(
         machine = KernelMachine.of_rows(kernel, target, chosen.rows, train[1], chosen.penalty)
         moments = machine.moments(valid[0])
     again: Any = clone(kernel)
-    return KernelMachine.fit(again, target, objects, values, chosen.penalty), moments
+    penalty = chosen.penalty
+    del chosen, kernel  # and the features of the training objects
+    return KernelMachine.fit(again, target, objects, values, penalty), moments
 
 
 def select(

@@ -13,6 +13,7 @@ from representer.errors import ArgumentError
 from representer.kernels.fingerprint import fingerprint
 from representer.kernels.gram_blocks import compute_blocks
 from representer.kernels.gram_journal import Journal, locked
+from representer.kernels.graphs import read_graphs
 from representer.kernels.kernel import Kernel
 from representer.kernels.matrix_file import Corner, MatrixFile, checksum
 
@@ -60,8 +61,8 @@ def gram(
     """
     if type(block) is not int or block < 1:
         raise ArgumentError("block", block, "a positive integer")
-    rows = _objects(X)
-    columns = rows if Y is None else _objects(Y)
+    rows = _objects(kernel, X)
+    columns = rows if Y is None else _objects(kernel, Y, "Y")
     path, shape = Path(out), (len(rows), len(columns))
     if not len(rows) * len(columns):
         raise ArgumentError("X" if not len(rows) else "Y", [], "at least one object")
@@ -118,7 +119,10 @@ def _size(corner: Corner, shape: tuple[int, int], block: int) -> tuple[int, int]
     return min(block, shape[0] - corner[0]), min(block, shape[1] - corner[1])
 
 
-def _objects(X: Iterable[Any]) -> Any:
+def _objects(kernel: Kernel, X: Iterable[Any], name: str = "X") -> Any:
+    """Return objects that can be indexed; graphs are read here, once and not for every block."""
+    if kernel.objects == "graphs":
+        return read_graphs(X, name).items
     if isinstance(X, (Tensor, np.ndarray)):
         return X
     return X if isinstance(X, Sequence) else list(X)

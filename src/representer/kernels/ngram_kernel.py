@@ -15,7 +15,7 @@ from representer.errors import ArgumentError, KindError
 from representer.kernels.kernel import Kernel
 
 BITS = 62  # of a code; an n-gram of n tokens is a number of n digits, so that no two collide
-Coded = tuple[NDArray[np.int64], NDArray[np.int64]]
+Coded = tuple[NDArray[np.int64], NDArray[np.int32]]
 
 
 class Occurrence(NamedTuple):
@@ -179,27 +179,29 @@ class NgramKernel(Kernel):
     def _ids(self, sequences: list[Any]) -> Coded:
         """Return the number of every token, -1 if unknown, and its sequence."""
         lengths = np.array([len(one) for one in sequences], np.int64)
-        rows = np.repeat(np.arange(len(sequences)), lengths)
+        rows = np.repeat(np.arange(len(sequences), dtype=np.int32), lengths)
         numbers = map(self._numbers.get, chain.from_iterable(sequences), repeat(-1))
         return np.fromiter(numbers, np.int64, len(rows)), rows
 
     def _coded(
-        self, ids: NDArray[np.int64], rows: NDArray[np.int64], order: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        self, ids: NDArray[np.int64], rows: NDArray[np.int32], order: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
         """Return the code, sequence and weight of every n-gram."""
         longest = int(np.bincount(rows).max()) if len(rows) else 0
         found = []
         for offsets in self._offsets(order, longest):
             codes, own, _ = self._at(ids, rows, offsets)
-            found.append((codes, own, np.full(len(codes), self._weight(offsets))))
+            found.append((codes, own, np.broadcast_to(self._weight(offsets), len(codes))))
         if not found:
-            return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
+            return np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0)
+        if len(found) == 1:  # without copies
+            return found[0]
         codes, own, values = map(np.concatenate, zip(*found, strict=True))
         return codes, own, values
 
     def _at(
-        self, ids: NDArray[np.int64], rows: NDArray[np.int64], offsets: tuple[int, ...]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        self, ids: NDArray[np.int64], rows: NDArray[np.int32], offsets: tuple[int, ...]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
         """Return code, sequence and first position of the n-grams with these offsets."""
         last, base = offsets[-1], len(self.tokens_) + 1
         count = max(0, len(ids) - last)
@@ -261,12 +263,12 @@ def _sequences(X: Iterable[Any]) -> list[Any]:
 
 def _matrix(
     values: NDArray[np.float64],
-    rows: NDArray[np.int64],
+    rows: NDArray[np.int32],
     columns: NDArray[np.int64],
     shape: tuple[int, int],
 ) -> sparse.csr_array:
     """Return the matrix of sums of values with the same row and column."""
-    indices = rows.astype(np.int32), columns.astype(np.int32)
+    indices = rows.astype(np.int32, copy=False), columns.astype(np.int32)
     return sparse.coo_array((values, indices), shape=shape).tocsr()
 
 

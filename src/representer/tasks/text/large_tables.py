@@ -14,6 +14,7 @@ from representer.data.tables import Dropped
 from representer.data.tables.reading import table_files
 from representer.data.text import stored_texts
 from representer.tasks.estimator_objects import Objects
+from representer.training.freed_memory import return_freed_memory
 
 LARGE = 128 << 20  # bytes from which texts stay in a file
 
@@ -56,6 +57,7 @@ def stored(path: str | Path, blocks: Iterable[Objects]) -> Objects:
     )  # fmt: skip
     if sum(file.stat().st_size for file in files) < LARGE:
         return result.in_memory()
+    return_freed_memory()
     some = f"{most(objects):,} rows"
     note = (
         "The table is large: its texts stay in a file. Parts that are split off have at most "
