@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -151,21 +151,37 @@ def smoothing(text: str) -> Finding:
 
 def rates(text: str, one: str, other: str) -> Finding:
     """Compare the share of runs that two networks solve, over functions and lengths."""
-    pairs = []
+    pairs = [[100 * int(n[1]) / int(n[2]) for n in own] for own in _problems(text, one, other)]
+    first, second = np.array(pairs).T
+    mean, half = interval(first - second)
+    figures = f"{first.mean():.3g} and {second.mean():.3g} % of the runs"
+    return Finding(mean, half, f"{len(pairs)} problems", figures)
+
+
+def updates(text: str, one: str, other: str) -> Finding:
+    """Compare the logarithms of the updates of solved runs, of which fewer are better."""
+    pairs = [[math.log(float(n[3].replace(",", ""))) for n in own]
+             for own in _problems(text, one, other) if all(n[3] for n in own)]  # fmt: skip
+    first, second = np.array(pairs).T
+    mean, half = interval(second - first)
+    medians = [f"{math.exp(np.median(own)):,.0f}" for own in (first, second)]
+    return Finding(
+        mean, half, f"{len(pairs)} problems", f"medians {' and '.join(medians)}, log ratio"
+    )
+
+
+def _problems(text: str, one: str, other: str) -> Iterator[list[re.Match[str]]]:
+    """Yield the cells of two networks, such as ``4 of 5 (30)``, for each function and length."""
     for heading in re.findall(r"^## (.+)$", text, re.MULTILINE):
         try:
             rows = rows_of(text, heading, "T")
             cells = [row_of(rows, name) for name in (one, other)]
         except (KeyError, ValueError):
             continue
-        for head in cells[0]:
-            counts = [re.match(r"(\d+) of (\d+)", cell[head]) for cell in cells]
-            if head.isdigit() and all(counts):
-                pairs.append([100 * int(n[1]) / int(n[2]) for n in counts if n])
-    first, second = np.array(pairs).T
-    mean, half = interval(first - second)
-    figures = f"{first.mean():.3g} and {second.mean():.3g} % of the runs"
-    return Finding(mean, half, f"{len(pairs)} problems of 5 seeds", figures)
+        for head in filter(str.isdigit, cells[0]):
+            own = [re.match(r"(\d+) of (\d+)(?: \(([\d,]+)\))?", cell[head]) for cell in cells]
+            if all(own):
+                yield [found for found in own if found]
 
 
 def tested(text: str, heading: str, question: str) -> list[str]:

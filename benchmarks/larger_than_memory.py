@@ -49,6 +49,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Train on a table that is larger than memory.")
     parser.add_argument("--gigabytes", type=float, default=2.0, help="size of the table")
     parser.add_argument("--share", type=float, default=0.1, help="part of the rows to predict")
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--out", type=Path, help="page to write; printed if not given")
     chosen = parser.parse_args()
     before, runs = load(), {}
@@ -58,17 +59,17 @@ def main() -> None:
         size = chosen.gigabytes * 1e9
         rows, share = write(data, size, seed=0), size * chosen.share / PARTS
         some = sum(write(parts / f"{k}.csv", share, seed=k + 1) for k in range(PARTS))
-        for processes in (1, 2):
+        for processes in chosen.processes:
             runs[processes] = measured(data, parts, rows, some, Path(folder, str(processes)))
     head = ["", "processes", "rows", "seconds", "rows a second", "peak memory, MB", "goal, MB"]
     command = " ".join(["python", *sys.argv])
-    known = [found for _, found in runs.values()]
-    one, two = (f"{100 * found['test']['accuracy']:.1f} %" for found in known)
+    known = next(iter(runs.values()))[1]
+    count, steps = known["test"]["count"], known["steps"]
+    found = [f"{100 * one['test']['accuracy']:.1f} % by {n}" for n, (_, one) in runs.items()]
     sentence = (
-        f"The table has {size / 1e9:.1f} GB. The network made {known[0]['steps']:,} steps. "
-        f"Accuracy on {known[0]['test']['count']:,} held-out rows: {one} by one process, {two} by "
-        "two, between which dropout differs. Each of two processes of `fit` reads the whole table; "
-        "those of `predict` share its files."
+        f"The table has {size / 1e9:.1f} GB. The network made {steps:,} steps. Accuracy on "
+        f"{count:,} held-out rows: {', '.join(found)} of the processes, between which dropout differs. Each "
+        "process of `fit` reads the whole table; those of `predict` share its files."
     )
     sections = [
         "# A table that is larger than memory", ABOUT, machine_table(command, (before, load())),

@@ -48,7 +48,7 @@ Does memory help? The A is behind the B (-1.8 points, p = 0.022).
 | T | 5 | 10 | rate in % |
 |---|---:|---:|---:|
 | `a` | 5 of 5 (20) | 4 of 5 (30) | 90 |
-| `a-grown` | 4 of 5 | 2 of 5 in 9 | 60 |
+| `a-grown` | 4 of 5 (2,000) | 2 of 5 in 9 | 60 |
 
 ## Variation
 
@@ -106,7 +106,9 @@ def test_seeds_in_rows_are_paired(figures):
 def test_rates_and_variations_are_paired_by_problem(figures):
     found = figures.rates(PAGE, "a", "a-grown")
     assert found.difference == pytest.approx((20 + 40) / 2)
-    assert found.count == "2 problems of 5 seeds"
+    assert found.count == "2 problems"
+    found = figures.updates(PAGE, "a", "a-grown")
+    assert (found.difference, found.count) == (pytest.approx(math.log(100)), "1 problems")
     found = figures.smoothing(PAGE)
     assert found.difference == pytest.approx((math.log(2) + math.log(3)) / 2)
     assert found.count == "2 pairs"

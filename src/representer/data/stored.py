@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 Entry = TypeVar("Entry")
 SAMPLE = 20_000  # entries that are read where all of them would not fit into memory
-BYTES = 3 << 20  # of these entries; a byte of text may make up two hundred bytes of features
+BYTES = 2 << 20  # of these entries; a byte of text may make up three hundred bytes of features
 _BUFFER = 1 << 20  # bytes
 
 
@@ -98,7 +98,7 @@ def take(values: Any, positions: Any) -> Any:
 
 
 def most(objects: Stored[Any]) -> int:
-    """Return how many stored objects are used where not all are: 20,000, or 3 MiB of them."""
+    """Return how many stored objects are used where not all are: 20,000, or 2 MiB of them."""
     mean = max(1.0, float(objects.sizes.mean())) if len(objects) else 1.0
     return max(1, min(len(objects), SAMPLE, int(BYTES / mean)))
 
