@@ -18,7 +18,7 @@ LEVEL = 0.05  # of tests
 
 @dataclass(frozen=True)
 class Finding:
-    """How a claim came out.
+    """Outcome of a claim.
 
     Args:
         difference: In favor of the claim.

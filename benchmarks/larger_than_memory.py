@@ -69,7 +69,8 @@ def main() -> None:
     sentence = (
         f"The table has {size / 1e9:.1f} GB. The network made {steps:,} steps. Accuracy on "
         f"{count:,} held-out rows: {', '.join(found)} of the processes, between which "
-        "dropout differs. Each process of `fit` reads the whole table; those of `predict` share its files."
+        "dropout differs. Each process of `fit` reads the whole table; those of `predict` share "
+        "its files."
     )
     sections = [
         "# A table that is larger than memory", ABOUT, machine_table(command, (before, load())),
