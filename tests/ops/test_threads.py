@@ -36,10 +36,10 @@ SUMMED = {
 }
 # Threads divide vectors, which the compiler joins in groups with a rounding of their own
 ROUNDED = {"walk_aggregate", "walk_rounds"}
-BY_TORCH = {  # products of torch, which have its own threads
+BY_TORCH = {  # products of torch, which has its own threads: on AMD, their bits depend on these
     "separable_convolution": {"x"},
-    "rkm_scan": {"z"},
-    "string_scan": {"x"},
+    "rkm_scan": {"z", "h0"},
+    "string_scan": {"x", "h0"},
 }
 
 
