@@ -68,8 +68,8 @@ def main() -> None:
     found = [f"{100 * one['test']['accuracy']:.1f} % by {n}" for n, (_, one) in runs.items()]
     sentence = (
         f"The table has {size / 1e9:.1f} GB. The network made {steps:,} steps. Accuracy on "
-        f"{count:,} held-out rows: {', '.join(found)} of the processes, between which "
-        "dropout differs. Each process of `fit` reads the whole table; those of `predict` share "
+        f"{count:,} held-out rows: {', '.join(found)} process(es), which differ in "
+        "dropout. Each process of `fit` reads the whole table; those of `predict` share "
         "its files."
     )
     sections = [
