@@ -88,7 +88,7 @@ def workers(backend: Backend, n_jobs: int, address: str | None = None) -> Iterat
             yield
     elif backend == "dask":
         try:
-            from dask.distributed import Client, LocalCluster
+            from dask.distributed import Client, LocalCluster  # pyright: ignore[reportMissingImports]
         except ImportError as error:
             raise MissingExtraError("a Dask cluster", "dask", "cluster") from error
         if address is not None:
@@ -101,8 +101,8 @@ def workers(backend: Backend, n_jobs: int, address: str | None = None) -> Iterat
             yield
     else:
         try:
-            import ray
-            from ray.util.joblib import register_ray
+            import ray  # pyright: ignore[reportMissingImports]
+            from ray.util.joblib import register_ray  # pyright: ignore[reportMissingImports]
         except ImportError as error:
             raise MissingExtraError("a Ray cluster", "ray", "cluster") from error
         local = {"num_cpus": n_jobs, "include_dashboard": False} if address is None else {}
