@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -167,3 +169,50 @@ def test_complex_features_are_rejected():
     data = Data(x=torch.ones(2, 1, dtype=torch.complex64), edge_index=torch.zeros(2, 0).long())
     with pytest.raises(KindError, match=r"X\[0\]\.x is torch\.complex64; expected real numbers"):
         read_graphs([data])
+
+
+def same(first: object, second: object) -> bool:
+    if isinstance(first, torch.Tensor) and isinstance(second, torch.Tensor):
+        return first.dtype == second.dtype and torch.equal(first, second)
+    return first == second
+
+
+def tensors(n: int, edges: bool) -> Data:
+    attributes = torch.rand(n - 1, 3) if edges else None
+    ends = torch.stack([torch.arange(n - 1), torch.arange(1, n)])
+    return Data(x=torch.rand(n, 2), edge_index=ends, edge_attr=attributes)
+
+
+LISTS = {
+    "numbers": [tensors(2, True), tensors(5, True), tensors(1, True)],
+    "no edges' features": [tensors(2, False), tensors(4, False)],
+    "some edges' features": [tensors(2, True), tensors(4, False)],
+    "labels": [labeled("a", "b"), labeled("c")],
+    "both": [labeled("a", "b"), tensors(3, False)],
+    "none": [],
+}
+
+
+@pytest.mark.parametrize("graphs", LISTS.values(), ids=LISTS)
+def test_graphs_come_back_from_a_pickle_unchanged(graphs: list[object]):
+    items = read_graphs(graphs).items
+    again = pickle.loads(pickle.dumps(items))
+    assert type(again) is type(items)
+    assert len(again) == len(items)
+    for left, right in zip(items, again, strict=True):
+        assert same(left.nodes, right.nodes)
+        assert same(left.edges, right.edges)
+        assert same(left.edge_index, right.edge_index)
+
+
+def test_a_pickled_graph_keeps_its_gradients_flag():
+    graph = Data(x=torch.rand(2, 2, requires_grad=True), edge_index=NONE)
+    (again,) = pickle.loads(pickle.dumps(read_graphs([graph]).items[:1]))
+    assert isinstance(again.nodes, torch.Tensor)
+    assert again.nodes.requires_grad
+
+
+def test_many_graphs_are_pickled_as_a_few_arrays():
+    items = read_graphs([tensors(3, True) for _ in range(500)]).items
+    one_by_one = sum(len(pickle.dumps(graph)) for graph in items)
+    assert len(pickle.dumps(items)) < one_by_one / 3

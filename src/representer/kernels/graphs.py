@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsIndex, overload
 
 import numpy as np
 import torch
@@ -36,11 +36,59 @@ class Graph:
         return len(self.nodes)
 
 
+class GraphList(list[Graph]):
+    """Graphs that travel to another process as a few arrays, since a tensor is slow to pickle.
+
+    A graph has two or three tensors, and a pickled tensor costs more time than many kernels need
+    for the graph; tensors that are equal in type and width are therefore joined.
+    """
+
+    @overload
+    def __getitem__(self, at: SupportsIndex) -> Graph: ...
+    @overload
+    def __getitem__(self, at: slice) -> GraphList: ...
+    def __getitem__(self, at: SupportsIndex | slice) -> Graph | GraphList:
+        if isinstance(at, slice):
+            return GraphList(super().__getitem__(at))
+        return super().__getitem__(at)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        nodes, ends = [g.nodes for g in self], [g.edge_index.T for g in self]
+        return _unpacked, (_packed(nodes), _packed(ends), _packed([g.edges for g in self]))
+
+
+def _packed(parts: Sequence[Any]) -> tuple[np.ndarray, list[int]] | list[Any]:
+    """Join tensors ``(n, …)`` to an array with their sizes, or return what cannot be joined."""
+    first = parts[0] if parts else None
+    is_plain = isinstance(first, Tensor) and first.device.type == "cpu" and not first.requires_grad
+    if not is_plain or any(_kind(part) != _kind(first) for part in parts):
+        return list(parts)
+    return torch.cat(list(parts)).numpy(), [len(part) for part in parts]
+
+
+def _kind(part: Any) -> tuple[Any, ...] | None:
+    """Return what tensors that are joined have in common."""
+    if not isinstance(part, Tensor):
+        return None
+    return part.dtype, part.shape[1:], part.device, part.requires_grad
+
+
+def _unpacked(*columns: Any) -> GraphList:
+    """Return the graphs of packed nodes, edges' ends and edges."""
+    nodes, ends, edges = (
+        torch.from_numpy(column[0]).split(column[1]) if isinstance(column, tuple) else column
+        for column in columns
+    )
+    return GraphList(
+        Graph(node, end.T, edge) for node, end, edge in zip(nodes, ends, edges, strict=True)
+    )
+
+
 @dataclass(frozen=True)
 class Graphs:
     """A list of graphs."""
 
-    items: list[Graph]  # the graphs
+    items: GraphList  # the graphs
     from_tensors: bool  # true if they were Data, so that the kernel returns a tensor
 
 
@@ -66,7 +114,7 @@ def read_graphs(X: Iterable[Any], name: str = "X") -> Graphs:
         hint = "Put a single graph into a list." if is_graph or isinstance(X, str) else ""
         raise KindError(name, type(X).__name__, f"a list of graphs, each {FORMS}", hint=hint)
     raw = list(X)
-    items = [_read(graph, f"{name}[{i}]") for i, graph in enumerate(raw)]
+    items = GraphList(_read(graph, f"{name}[{i}]") for i, graph in enumerate(raw))
     are_arrays = any(isinstance(g, Graph) or hasattr(g, "adj") for g in raw)
     return Graphs(items, bool(raw) and not are_arrays)
 
