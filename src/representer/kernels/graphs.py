@@ -76,7 +76,9 @@ def _kind(part: Any) -> tuple[Any, ...] | None:
 def _unpacked(*columns: Any) -> GraphList:
     """Return the graphs of packed nodes, edges' ends and edges."""
     nodes, ends, edges = (
-        torch.from_numpy(column[0]).split(column[1]) if isinstance(column, tuple) else column
+        torch.from_numpy(np.require(column[0], requirements="W")).split(column[1])
+        if isinstance(column, tuple)
+        else column
         for column in columns
     )
     return GraphList(
