@@ -22,10 +22,10 @@ _ABOUT = (
     "Sequences of random bits; the target is a function of the first two. Batches of 500, Adam at",
     "0.001 on the mean squared error, 20 units, 100 centers. The problem is solved when the",
     "accuracy over an epoch of ten new batches exceeds 99 %, as in the paper, and that of the",
-    "weights after it is at least 99.5 % on 5,000 new sequences. A run stops after 100,000",
-    "updates, as in the paper, or earlier if the command's budget says so. Cells give the number",
-    "of seeds that solve the problem, and in parentheses the mean number of updates of those.",
-    "Rates are over all seeds and lengths of a row, with Wilson's 95 % interval.",
+    "weights after it exceeds 99.5 % on 25,000 new sequences by three standard errors. A run",
+    "stops after 100,000 updates, as in the paper, or earlier if the command's budget says so.",
+    "Cells give the number of seeds that solve the problem, and in parentheses the mean number of",
+    "updates of those. Rates are over all seeds and lengths of a row, with Wilson's 95 % interval.",
 )
 
 
