@@ -9,6 +9,7 @@ from representer.cli.launch import add_launch, is_restarted, launch
 from representer.cli.parser import add_options
 from representer.tasks.registry import TASKS
 from representer.tasks.task import Task
+from representer.threads import limited
 from representer.training.interruption import stopping
 
 
@@ -34,7 +35,7 @@ class Fit:
         kind = self.task.config
         values = {field.name: arguments[field.name] for field in fields(kind)}
         config = kind(**values | ({"resume": True} if is_restarted() else {}))
-        with stopping():
+        with stopping(), limited(values.get("threads") or None):
             fit = self.task.function("fit")
             from representer.training.freed_memory import keep_freed_memory
 

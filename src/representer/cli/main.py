@@ -17,6 +17,7 @@ from representer import __version__
 from representer.cli.errors import UsageError, did_you_mean, guarded, in_option_words
 from representer.errors import RepresenterError
 from representer.tasks.registry import TASKS
+from representer.threads import wait_asleep
 
 COMMANDS = {
     **{f"fit {name}": "representer.cli.fit" for name in TASKS},
@@ -73,6 +74,7 @@ def entry_point(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0, or that of the error.
     """
+    wait_asleep()
     words = list(sys.argv[1:] if argv is None else argv)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the shell; the next file must not take its place

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -172,18 +171,6 @@ def outputs_of(
     result = np.empty_like(joined)
     result[..., order, :] = joined
     return result
-
-
-@contextmanager
-def restored_state(threads: int | None) -> Iterator[None]:
-    """Give the random states and torch's number of threads back after the block."""
-    before = torch.get_num_threads()
-    try:
-        with generators.preserved():
-            yield
-    finally:
-        if threads is not None:
-            torch.set_num_threads(before)
 
 
 def seed_of(random_state: Any) -> int:

@@ -15,7 +15,7 @@ from representer.data.stored import sampled
 from representer.estimators import saving
 from representer.estimators.conformal import Conformal
 from representer.estimators.explanation import NETWORK
-from representer.estimators.fitting import Examples, outputs_of, restored_state
+from representer.estimators.fitting import Examples, outputs_of
 from representer.estimators.joint_target import JointTarget
 from representer.estimators.kernel_machine import KernelMachine
 from representer.estimators.kernel_selection import fit_machine
@@ -23,6 +23,8 @@ from representer.estimators.pool import Moments, Pool
 from representer.estimators.targets import Column, columns_of, known_values
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
+from representer.threads import limited
+from representer.training import generators
 from representer.training.metrics_log import METRICS_JSONL, as_jsonl
 from representer.training.trainer import Trainer
 from representer.training.trainer_config import TrainerConfig
@@ -72,17 +74,20 @@ def fit_parts(
     """
     estimator.examples_ = {name: len(values) for name, (_, values) in parts.items()}
     estimator.conformal_ = None
-    encode, examples = estimator.inputs_.encode, []
-    for name in ("train", "valid") if network is not None else ():
-        objects, values = parts[name]
-        own = encoded[name] if encoded else encode(objects) if len(objects) else []
-        examples.append(Examples(own, values))
-    result = train(estimator, run, network, examples, seed, settings, reading)
-    estimator.targets_ = ()
-    estimator.targets_ = fit_targets(estimator, sampled(*parts["train"]), parts["valid"], groups)
-    if CALIBRATION in parts and estimator.conformal is not None:
-        scores = estimator._conformal_scores(*sampled(*parts[CALIBRATION]))
-        estimator.conformal_ = Conformal.fit(estimator.conformal, scores)
+    with limited(estimator.n_jobs):
+        encode, examples = estimator.inputs_.encode, []
+        for name in ("train", "valid") if network is not None else ():
+            objects, values = parts[name]
+            own = encoded[name] if encoded else encode(objects) if len(objects) else []
+            examples.append(Examples(own, values))
+        result = train(estimator, run, network, examples, seed, settings, reading)
+        estimator.targets_ = ()
+        estimator.targets_ = fit_targets(
+            estimator, sampled(*parts["train"]), parts["valid"], groups
+        )
+        if CALIBRATION in parts and estimator.conformal is not None:
+            scores = estimator._conformal_scores(*sampled(*parts[CALIBRATION]))
+            estimator.conformal_ = Conformal.fit(estimator.conformal, scores)
     if run.is_saved:
         estimator._save_fitted(run)
     return result
@@ -107,7 +112,7 @@ def train(
     task, config, optimizer = estimator._plan(examples[0], examples[1], network, seed)
     if run.is_saved and not checkpoint.steps(run.checkpoints):
         saving.describe(run, estimator, network, reading)
-    with restored_state(estimator.n_jobs):
+    with limited(estimator.n_jobs), generators.preserved():
         trainer = Trainer(
             network, task, config, run, optimizer=optimizer, settings=settings(config),
             callbacks=tuple(estimator.callbacks or ()),

@@ -17,6 +17,7 @@ from representer.estimators.explanation import BOTH
 from representer.printable import say
 from representer.storage import atomic
 from representer.storage.lock import LOCK, lock
+from representer.threads import limited
 from representer.training.settings import plain, require_same
 from representer.training.trainer_config import EXECUTION
 
@@ -237,7 +238,8 @@ def finished(comparison: Comparison, folder: Path) -> Rows:
 
 def _run(comparison: Comparison, unit: Unit) -> tuple[Unit, list[Result] | RepresenterError]:
     try:
-        return unit, comparison.run(unit.split, unit.name)
+        with limited(getattr(comparison.config, "threads", None) or None):
+            return unit, comparison.run(unit.split, unit.name)
     except RepresenterError as error:
         return unit, error
 

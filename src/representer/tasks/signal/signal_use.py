@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from representer.data.signals import Recordings, Standardization, cut
 from representer.data.tables import Grid
 from representer.errors import DataError, KindError
 from representer.estimators import SignalClassifier
-from representer.estimators.fitting import restored_state
 from representer.estimators.parameters import AUTO
 from representer.estimators.results import classes_of
 from representer.models import SignalStream
@@ -31,6 +29,7 @@ from representer.tasks.signal.signal_data import SignalForm, at_rate, read_given
 from representer.tasks.signal.signal_folds import accuracy_by_subject, subjects_of
 from representer.tasks.signal.signal_task import SignalReading, Streaming
 from representer.tasks.table_file import as_csv, check_output, write_table
+from representer.threads import limited
 
 
 @dataclass(frozen=True)
@@ -190,8 +189,7 @@ def _streamed(
     (signals,) = estimator.inputs_.collate(estimator.inputs_.encode(recordings.signals))
     reader, stride = SignalStream(estimator.network_), estimator.network_.config.stride
     first, times = signals.shape[2] % stride, []
-    with restored_state(1):
-        torch.set_num_threads(1)  # a step is too small for more
+    with limited(1):  # a step is too small for more
         for row, window in enumerate(signals):
             reader.reset()
             for start in range(first, signals.shape[2], stride):

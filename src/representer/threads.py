@@ -1,0 +1,42 @@
+"""Threads of the CPU: how many compute, and how they wait for each other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# Rounds in a loop before a waiting thread of OpenMP sleeps, in place of some 10 ms. Where another
+# process has the processor of the thread that is waited for, the loop only delays both.
+ROUNDS = "1000"
+
+
+def wait_asleep() -> None:
+    """Let threads of OpenMP sleep while they wait; without effect once torch is imported.
+
+    Variables that the user has set keep their values.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", ROUNDS)
+
+
+@contextmanager
+def limited(threads: int | None) -> Iterator[None]:
+    """Compute on this many threads within a block: torch, the core, and BLAS of numpy and scipy.
+
+    Args:
+        threads: Their number; None leaves all as they are.
+    """
+    if threads is None:
+        yield
+        return
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with threadpool_limits(threads, user_api="blas"):
+            yield
+    finally:
+        torch.set_num_threads(before)

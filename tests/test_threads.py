@@ -1,0 +1,56 @@
+"""representer.threads: numbers of threads, and how they wait."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from representer.cli.main import entry_point
+from representer.threads import ROUNDS, limited
+
+
+def numbers() -> set[int]:
+    """Return the numbers of threads of torch and of every BLAS."""
+    blas = {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+    assert blas
+    return {torch.get_num_threads(), *blas}
+
+
+def test_torch_and_blas_compute_on_so_many_threads_within_the_block_alone() -> None:
+    with threadpool_limits(3, user_api="blas"):
+        torch.set_num_threads(3)
+        try:
+            with limited(2):
+                assert numbers() == {2}
+            assert numbers() == {3}
+            with limited(None):
+                assert numbers() == {3}
+            with pytest.raises(ZeroDivisionError), limited(2):
+                _ = 1 / 0
+            assert numbers() == {3}
+        finally:
+            torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, {"GOMP_SPINCOUNT": ROUNDS}),
+        ({"GOMP_SPINCOUNT": "7"}, {"GOMP_SPINCOUNT": "7"}),
+        ({"OMP_WAIT_POLICY": "active"}, {"OMP_WAIT_POLICY": "active"}),
+    ],
+)
+def test_threads_of_the_command_line_sleep_while_they_wait_unless_the_user_says_otherwise(
+    given: dict[str, str], expected: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, text in given.items():
+        monkeypatch.setenv(name, text)
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    assert entry_point(["--version"]) == 0
+    names = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+    assert {name: os.environ[name] for name in names if name in os.environ} == expected
