@@ -221,6 +221,30 @@ def test_the_recommendation_names_the_best_row_and_a_faster_one_that_is_level(
     assert Table.of(MadeUp(), results).recommendation() == expected
 
 
+@pytest.mark.parametrize(
+    ("areas", "sentence"),
+    [([0.9, 0.8], "0.850): ahead of counts (+0.450, +0.450 to +0.450)."),
+     ([0.8, 0.3], "0.550): level with counts (+0.150, -2.962 to +3.262)."),
+     ([0.5, 0.2], "")],
+)  # fmt: skip
+def test_the_table_says_what_ranks_best_if_that_is_another_row(areas, sentence):
+    """Half of an interval of two splits, a quarter as many test examples: 12.71 √(1/2 + 1/4) s."""
+    results = {
+        name: {k: Result(name, [1, 0, 0, 0], 1.0, 16, name == "counts", auc=own[k]) for k in (0, 1)}
+        for name, own in {"counts": [0.45, 0.35], "both": areas}.items()
+    }
+    made = Table.of(MadeUp(), results)
+    assert [row[-2] for row in made.cells()][:2] == ["AUC", "0.400"]
+    _, begins, rest = made.recommendation().partition(" To rank by probability, both is the best ")
+    assert rest == (begins and f"(area under the ROC curve {sentence}")
+    assert bool(begins) == bool(sentence)
+
+
+def test_a_comparison_without_areas_has_no_column_for_them():
+    results = {"both": {0: Result("both", [1.0], 1.0, 16)}}
+    assert Table.of(MadeUp(), results).cells()[0][-2:] == ["difference", "training"]
+
+
 def test_rows_without_a_common_split_are_shown_without_a_difference():
     results = {
         "counts": {0: Result("counts", [1.0, 0.0], 1.0, 16, True)},

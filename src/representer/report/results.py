@@ -99,7 +99,7 @@ def figures_of(column: Column, predictions: Predictions) -> dict[str, Any]:
     truth = column.truth
     if predictions.probabilities is not None:
         figures = classification_metrics(truth, predictions.probabilities, column.classes)
-        figures["auc"] = _auc(truth, predictions.probabilities)
+        figures["auc"] = area_under_curve(truth, predictions.probabilities)
         if (sets := predictions.sets) is not None:
             held = float(sets[np.arange(len(truth)), truth].mean())
             figures["conformal"] = {"coverage": held, "mean_size": float(sets.sum(axis=1).mean())}
@@ -116,7 +116,7 @@ def figures_of(column: Column, predictions: Predictions) -> dict[str, Any]:
     return figures
 
 
-def _auc(truth: NDArray[np.int64], chances: NDArray[np.float64]) -> float | None:
+def area_under_curve(truth: NDArray[np.int64], chances: NDArray[np.float64]) -> float | None:
     """Return the area under the ROC curve; None unless there are two classes, both present."""
     if chances.shape[1] != 2 or len(set(truth.tolist())) < 2:
         return None

@@ -39,8 +39,9 @@ class Result:
             or the negative log-likelihood of a token.
         seconds: Time of training.
         train: Number of examples for training and validation.
-        test: Number of test examples; that of the losses if left out.
         is_baseline: True for a baseline.
+        test: Number of test examples; that of the losses if left out.
+        auc: Area under the ROC curve, for two classes.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Result:
     train: int
     is_baseline: bool = False
     test: int | None = None
+    auc: float | None = None
 
 
 Rows = dict[str, dict[int, Result]]  # by name and split

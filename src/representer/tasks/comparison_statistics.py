@@ -81,6 +81,21 @@ def scores(results: Mapping[int, Result], metric: Metric) -> NDArray[np.float64]
     return np.array([metric.score(float(np.mean(one.losses))) for one in results.values()])
 
 
+def areas(results: Mapping[int, Result]) -> dict[int, float]:
+    """Return the area under the ROC curve on each split that has one."""
+    return {split: one.auc for split, one in results.items() if one.auc is not None}
+
+
+def area_interval(first: Mapping[int, Result], second: Mapping[int, Result]) -> Interval:
+    """Return the area of one row minus that of another, for test parts that differ by split."""
+    one, other = areas(first), areas(second)
+    shared = [split for split in one if split in other]
+    if not shared:
+        return Interval(math.nan, math.nan, math.nan)
+    differences = np.array([one[split] - other[split] for split in shared])
+    return _interval(differences, _ratio({split: first[split] for split in shared}), None)
+
+
 def score_interval(
     results: Mapping[int, Result], metric: Metric, *, has_fixed_test: bool
 ) -> Interval:

@@ -17,6 +17,8 @@ from representer.tasks.comparison_statistics import (
     METRICS,
     Interval,
     Metric,
+    area_interval,
+    areas,
     paired_interval,
     score_interval,
 )
@@ -37,6 +39,7 @@ class Row:
         seconds: Median time of training.
         splits: Number of splits.
         is_baseline: True for a baseline.
+        auc: Mean area under the ROC curve; None without two classes.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Row:
     seconds: float
     splits: int
     is_baseline: bool
+    auc: float | None = None
 
 
 @dataclass(frozen=True)
@@ -80,8 +84,10 @@ class Table:
             if reference is not None and reference != name:
                 difference = paired_interval(own, results[reference], metric, has_fixed_test=fixed)
             seconds = float(np.median([one.seconds for one in own.values()]))
+            found = [*areas(own).values()]
+            auc = float(np.mean(found)) if found else None
             is_baseline = name in baselines
-            rows.append(Row(name, intervals[name], difference, seconds, len(own), is_baseline))
+            rows.append(Row(name, intervals[name], difference, seconds, len(own), is_baseline, auc))
         return cls(metric, rows, results, fixed)
 
     @property
@@ -126,7 +132,27 @@ class Table:
         elif is_faster:
             difference = self.signed(self.difference(fastest, best))
             sentence += f"; {fastest.name} is level with it ({difference}) and {times}"
-        return f"{sentence}."
+        return f"{sentence}.{self._by_area()}"
+
+    def _by_area(self) -> str:
+        """Return which row ranks best, if another one than that with the highest accuracy.
+
+        On few examples of one class, all models may be right on the others alone.
+        """
+        ranked = [row for row in self.rows if row.auc is not None]
+        ranked.sort(key=lambda row: -(row.auc or 0.0))
+        others = [row for row in ranked[1:] if row.is_baseline != ranked[0].is_baseline]
+        if self.has_fixed_test or not others or ranked[0] is self.rows[0]:
+            return ""
+        best, other = ranked[0], others[0]
+        mean, low, high = area_interval(self.results[best.name], self.results[other.name])
+        if math.isnan(low):
+            return ""
+        relation = AHEAD if low > 0 else LEVEL
+        return (
+            f" To rank by probability, {best.name} is the best (area under the ROC curve "
+            f"{best.auc:.3f}): {relation} {other.name} ({mean:+.3f}, {low:+.3f} to {high:+.3f})."
+        )
 
     def is_level(self, difference: Interval) -> bool:
         """Return True if the interval of a difference contains 0."""
@@ -140,18 +166,20 @@ class Table:
         return mean if math.isnan(difference.low) else f"{mean}, {low} to {high}"
 
     def cells(self) -> list[list[str]]:
-        """Return the head and the rows as texts: score, interval, difference, seconds."""
+        """Return the head and the rows as texts: score, interval, difference, AUC, seconds."""
         reference = self.baseline
         against = f"difference to {reference.name}" if reference else "difference"
         scored = self.metric.name + (f" in{self.metric.unit}" if self.metric.unit else "")
-        head = ["", scored, "95 % interval", against, "training"]
+        has_area = any(row.auc is not None for row in self.rows)
+        head = ["", scored, "95 % interval", against, *["AUC"] * has_area, "training"]
         body, most = [], max((row.splits for row in self.rows), default=0)
         for row in self.rows:
             name = row.name if row.splits == most else f"{row.name} ({row.splits} of {most} splits)"
             mean, low, high = (self._number(number) for number in row.score)
             interval = "–" if math.isnan(row.score.low) else f"{low} – {high}"
             difference = "" if row.difference is None else self.signed(row.difference)
-            body.append([name, mean, interval, difference, _seconds(row)])
+            area = ["–" if row.auc is None else f"{row.auc:.3f}"] * has_area
+            body.append([name, mean, interval, difference, *area, _seconds(row)])
         return [head, *body]
 
     def _number(self, value: float) -> str:
@@ -165,8 +193,9 @@ def as_text(table: Table) -> str:
 
 def as_markdown(table: Table) -> list[str]:
     """Return the table as lines of Markdown, with the recommendation."""
-    head, *body = (f"| {' | '.join(row)} |" for row in table.cells())
-    return [head, "|---|---:|---:|---:|---:|", *body, "", table.recommendation()]
+    cells = table.cells()
+    head, *body = (f"| {' | '.join(row)} |" for row in cells)
+    return [head, f"|---|{'---:|' * (len(cells[0]) - 1)}", *body, "", table.recommendation()]
 
 
 def run_and_report(comparison: Comparison, folder: Path, *, jobs: int, command: str) -> Table:

@@ -15,7 +15,7 @@ from representer.data.tables import split
 from representer.errors import ArgumentError
 from representer.estimators.explanation import BOTH, NETWORK
 from representer.estimators.results import predictions_of
-from representer.report.results import Predictions
+from representer.report.results import Predictions, area_under_curve
 from representer.storage.run_folder import UnsavedRun
 from representer.tasks.comparison import BASELINES, MODEL, Comparison, Result, parts_of
 from representer.tasks.estimator_data import Data
@@ -148,4 +148,6 @@ class EstimatorComparison(Comparison):
         losses = predicted != truth if column.classes else (predicted - truth) ** 2
         train = sum(len(data.parts[part]) for part in ("train", "valid"))
         rounded = np.asarray(losses, dtype=np.float64).tolist()
-        return Result(name, rounded, seconds, train, is_baseline)
+        chances = own.probabilities
+        auc = None if chances is None else area_under_curve(truth, chances[known])
+        return Result(name, rounded, seconds, train, is_baseline, auc=auc)

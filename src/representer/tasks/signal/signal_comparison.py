@@ -10,6 +10,7 @@ from typing import Any
 
 from representer.errors import ArgumentError
 from representer.estimators.explanation import BOTH, NETWORK
+from representer.report.results import area_under_curve
 from representer.storage.run_folder import UnsavedRun
 from representer.tasks.comparison import BASELINES, MODEL, Comparison, Result, parts_of
 from representer.tasks.signal.signal_baseline import spectral_baselines
@@ -98,7 +99,9 @@ class SignalComparison(Comparison):
         results = []
         for name, seconds, chances in tested:
             wrong = (chances.argmax(axis=1) != labels).astype(float).tolist()
-            results.append(Result(name, wrong, seconds, train, is_baseline=unit == BASELINES))
+            auc = area_under_curve(labels, chances)
+            is_baseline = unit == BASELINES
+            results.append(Result(name, wrong, seconds, train, is_baseline, auc=auc))
         return [replace(results[0], name=unit)] if unit in self.variants else results
 
 
