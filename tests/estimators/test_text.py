@@ -20,7 +20,7 @@ from representer import estimators
 from representer.data.text import cooccurrence_vectors
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import TextClassifier, TextRegressor
-from representer.estimators.division import divide
+from representer.estimators.division import divide, validation_fraction
 from representer.estimators.text_parameters import TextParameters
 
 TEXTS = [f"{a} {b} today" for a in ("good", "bad") for b in ("film", "play", "song", "book")] * 5
@@ -72,7 +72,8 @@ def test_word_vectors_start_from_the_words_that_stand_together_in_the_training_t
     model = TextClassifier(**SMALL, epochs=1, answer="network", lr=1e-12).fit(TEXTS, LABELS)
     assert model.inputs_.documents is None  # not kept
     documents = model.inputs_.encode(TEXTS)
-    rows, _ = divide(model.target_, model.target_.encode(LABELS), None, model.valid_fraction, 0)
+    share = validation_fraction(None, len(LABELS))
+    rows, _ = divide(model.target_, model.target_.encode(LABELS), None, share, 0)
     train = [documents[row] for row in rows]
     weight = model.network_.embedding.weight.detach().numpy()
     found = cooccurrence_vectors(train, *weight.shape, seed=0)

@@ -15,6 +15,23 @@ from representer.estimators.targets import Target, require_same_length
 from representer.training import generators
 
 FINAL = "final"
+FRACTION, LARGEST = 0.1, 0.3  # held out for validation: usually, and at most
+ENOUGH = 100  # examples held out, with which kernel and network can be weighed
+
+
+def validation_fraction(given: float | None, count: int, test: float = 0.0) -> float:
+    """Return the fraction of some examples that is held out for validation.
+
+    Args:
+        given: By the user; None for a tenth, or as much more as gives 100 examples, up to 0.3.
+        count: Number of examples.
+        test: Fraction of them that is for tests; at most half of the others is held out unless
+            the user says so.
+    """
+    if given is not None:
+        return given
+    enough = float(np.clip(ENOUGH / max(1, count), FRACTION, LARGEST))
+    return min(enough, (1 - test) / 2)
 
 
 def divide(

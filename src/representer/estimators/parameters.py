@@ -50,7 +50,12 @@ class TrainingParameters:
     patience: int | None = option(
         None, "stop after this many epochs without improvement; 0: never (default: by the data)"
     )
-    valid_fraction: float = option(0.1, "fraction of the training data used for validation")
+    valid_fraction: float | None = option(
+        None,
+        "fraction of the training data used for validation (default: 0.1; of fewer than 1000 "
+        "examples more, up to 0.3)",
+        metavar="X",
+    )
     monitor: str = option(
         AUTO,
         "validation metric that selects the best epoch (auto: accuracy from 1000 examples on)",
@@ -101,9 +106,10 @@ class TrainingParameters:
         require_numbers(self, "weight_decay", "clip_norm", "clip_value")
         require(self, "lr", 0 < self.lr < math.inf, "a positive number")
         require(self, "lr_decay", 0 < self.lr_decay < math.inf, "a positive number")
-        is_fraction, expected = 0 < self.valid_fraction < 1, "a number between 0 and 1"
+        share = 0.1 if self.valid_fraction is None else self.valid_fraction
+        is_fraction, expected = 0 < share < 1, "a number between 0 and 1"
         if not self._is_validation_required:
-            is_fraction, expected = 0 <= self.valid_fraction < 1, "a number in [0, 1)"
+            is_fraction, expected = 0 <= share < 1, "a number in [0, 1)"
         require(self, "valid_fraction", is_fraction, expected)
         is_time = self.time_limit is None or 0 < self.time_limit < math.inf
         require(self, "time_limit", is_time, "a positive number of seconds, or None")

@@ -23,7 +23,7 @@ from representer.estimators import conformal, kernel_machine
 from representer.estimators.base import Estimator
 from representer.estimators.conformal import Conformal, calibration_rows
 from representer.estimators.containers import as_sequence, column_of
-from representer.estimators.division import divide
+from representer.estimators.division import divide, validation_fraction
 from representer.estimators.explanation import NETWORK, Explanation
 from representer.estimators.fitting import (
     Examples,
@@ -182,8 +182,8 @@ class SupervisedEstimator(Estimator):
             targets = self.target_.encode(as_sequence(validation[1]))
             parts["valid"] = self._objects(validation[0]), targets
             require_same_length(*parts["valid"])
-        elif self.valid_fraction:
-            rows, held_out = divide(self.target_, values, groups, self.valid_fraction, seed)
+        elif share := validation_fraction(self.valid_fraction, len(values)):
+            rows, held_out = divide(self.target_, values, groups, share, seed)
             parts["train"], parts["valid"] = divided(rows, held_out)
             if groups is not None:
                 known = {"train": groups[rows], "valid": groups[held_out]}

@@ -13,6 +13,7 @@ import numpy as np
 
 from representer.data.tables import split
 from representer.errors import ArgumentError
+from representer.estimators.division import validation_fraction
 from representer.estimators.explanation import BOTH, NETWORK
 from representer.estimators.results import predictions_of
 from representer.report.results import Predictions, area_under_curve
@@ -103,10 +104,11 @@ class EstimatorComparison(Comparison):
         self, number: int, objects: Objects, fractions: Sequence[float]
     ) -> Sequence[Sequence[int]]:
         """Return the positions in each part; those of the fold are the test part."""
-        folds, share = np.asarray(self.folds), self.config.valid_fraction
+        folds = np.asarray(self.folds)
         test, rest = (
             np.flatnonzero(where).tolist() for where in (folds == number, folds != number)
         )
+        share = validation_fraction(self.config.valid_fraction, len(rest))
         labels = [str(objects.labels[i]) if self.metric == "accuracy" else "" for i in rest]
         train, valid = split(labels, (1 - share, share), self.config.seed + number)
         return [rest[i] for i in train], [rest[i] for i in valid], test

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from representer.errors import ArgumentError, DataError
+from representer.estimators.division import validation_fraction
 from representer.estimators.fitting import batch_size_for
 from representer.estimators.joint_fitting import fit_parts
 from representer.estimators.results import model_name, parameter_counts, predictions_of
@@ -173,13 +174,14 @@ class EstimatorTask(EstimatorUse):
         is_silent: bool = False,
     ) -> Data:
         """Split and encode the data, see `prepare`."""
-        kind = self.kind(config, sources)
-        is_regression = kind is self.regressor
+        is_regression = (kind := self.kind(config, sources)) is self.regressor
         estimator = self._estimator(kind, config)
-        fractions = {"valid": config.valid_fraction, "test": config.test_fraction}
+        test = 0.0 if "test" in sources else config.test_fraction
+        valid = validation_fraction(config.valid_fraction, len(sources["all"]), test)
         own = self.split_by and partial(self.split_by, config)
+        shares = {"valid": valid, "test": test}
         data = divided(
-            sources, fractions, config.seed, is_regression=is_regression, split_by=split_by or own
+            sources, shares, config.seed, is_regression=is_regression, split_by=split_by or own
         )
         if config.conformal is not None:
             data = with_calibration(data, config.seed, own)

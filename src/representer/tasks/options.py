@@ -45,10 +45,12 @@ class RunConfig:
     demo: bool = option(False, "no DATA: synthetic data")
 
     def __post_init__(self) -> None:
-        for name in ("valid_fraction", "test_fraction"):
-            if not 0 < getattr(self, name) < 1:
-                raise ArgumentError(name, getattr(self, name), "a number between 0 and 1")
-        total = getattr(self, "valid_fraction") + self.test_fraction  # noqa: B009
+        parts = {"valid_fraction": getattr(self, "valid_fraction", None) or 0.0}
+        parts["test_fraction"] = self.test_fraction
+        for name, share in parts.items():
+            if not 0 < share < 1 and getattr(self, name) is not None:
+                raise ArgumentError(name, share, "a number between 0 and 1")
+        total = sum(parts.values())
         if total >= 1:
             raise ArgumentError("valid_fraction + test_fraction", total, "less than 1")
         for name in ("seed", "threads"):
