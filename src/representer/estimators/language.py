@@ -13,7 +13,7 @@ from torch import Tensor
 
 from representer.data.language import LanguageVocabulary, Level, count_tokens
 from representer.errors import ArgumentError, DataError
-from representer.estimators.division import FRACTION
+from representer.estimators.division import validation_fraction
 from representer.estimators.explanation import KERNEL, NETWORK, Explanation
 from representer.estimators.fitting import seed_of
 from representer.estimators.generate import generate
@@ -81,7 +81,9 @@ class LanguageModel(LanguageEstimator):
         level: Level = self.level  # type: ignore[assignment]
         lines, seed = lines_of(text, self.encoding), seed_of(self.random_state)
         if validation is None:
-            lines, valid_lines = hold_out(lines, self.valid_fraction or FRACTION, level)
+            lines, valid_lines = hold_out(
+                lines, validation_fraction(self.valid_fraction, len(lines)), level
+            )
         else:
             valid_lines = lines_of(validation, self.encoding)
         self.inputs_ = self.learn_inputs(count_tokens(lines, level))

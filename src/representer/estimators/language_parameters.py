@@ -36,7 +36,6 @@ class LanguageParameters(TrainingParameters):
     answer: str = option(
         "both", "predict with n-gram counts (kernel), the network, or both", choices=ANSWERS
     )
-    valid_fraction: float | None = option(0.1, "fraction of the lines used for validation")
     level: str = option("word", "unit of prediction: words or characters", choices=LEVELS)
     encoding: str = option("utf-8", "encoding of files")
     min_count: int = option(1, "tokens rarer than this in the training text are unknown")

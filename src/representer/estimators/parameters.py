@@ -50,12 +50,7 @@ class TrainingParameters:
     patience: int | None = option(
         None, "stop after this many epochs without improvement; 0: never (default: by the data)"
     )
-    valid_fraction: float | None = option(
-        None,
-        "fraction of the training data used for validation (default: 0.1; of fewer than 1000 "
-        "examples more, up to 0.3)",
-        metavar="X",
-    )
+    valid_fraction: float | None = option(0.1, "fraction of the training data used for validation")
     monitor: str = option(
         AUTO,
         "validation metric that selects the best epoch (auto: accuracy from 1000 examples on)",

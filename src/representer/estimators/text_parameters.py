@@ -26,6 +26,12 @@ TRAINING, RANDOM = VECTORS = ("training", "random")
 class TextParameters(TargetParameters):
     """Parameters of the network for texts and of its inputs."""
 
+    valid_fraction: float | None = option(
+        None,
+        "fraction of the training data used for validation (default: 0.1; of fewer than 1000 "
+        "texts more, up to 0.3)",
+        metavar="X",
+    )
     cell: str = option("rkm-cifg", "recurrent cell; `representer cells` lists them")
     hidden_size: int = option(128, "units of the cell")
     filter_length: int = option(1, "filter length in words: n of the n-gram")
