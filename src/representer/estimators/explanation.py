@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -88,6 +89,35 @@ class Explanation:
             places.setdefault(one.what, {})[one.where] = None
         lines = [Line(what, tuple(sorted(places[what])), **own) for what, own in sums.items()]
         return sorted(lines, key=lambda line: -abs(line.contribution))
+
+    def by_place(self, count: int) -> list[float]:
+        """Return the contribution of each word or node, of n-grams and walks in equal parts.
+
+        Args:
+            count: Number of words or nodes.
+        """
+        values = [0.0] * count
+        for one in self.contributions:
+            for place in one.where:
+                values[place] += one.contribution / len(one.where)
+        return values
+
+    def marks(self, words: Sequence[str]) -> dict[str, Any]:
+        """Return the words of a text, with what a report marks in it.
+
+        Returns:
+            ``words``; ``by_word``, the contribution of each; ``strengths``, the same relative to
+            the largest; and ``marked``, whether a word is in one of the listed lines.
+        """
+        values = self.by_place(len(words))
+        listed = {t for line in self.lines[: self.listed] for at in line.places for t in at}
+        largest = max(map(abs, values), default=0.0) or 1.0
+        return {
+            "words": list(words),
+            "by_word": values,
+            "strengths": [value / largest for value in values],
+            "marked": [t in listed for t in range(len(words))],
+        }
 
     def entry(self, noun: str, row: int, prediction: str) -> dict[str, Any]:
         """Return the explanation as plain values, for explanations.json and reports."""

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from representer.estimators.explanation import KERNEL, NETWORK, Contribution
-from representer.estimators.graph_explanation import walk_sum
+from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Explanation
+from representer.estimators.graph_explanation import one_direction, walk_sum
 from representer.estimators.graph_inputs import GraphInputs
 from representer.estimators.graph_parameters import DECAYS, MAX_MEMBERS, GraphParameters
 from representer.estimators.graph_reading import PlainGraph, read_graphs
@@ -81,7 +81,7 @@ class GraphEnsembleEstimator(GraphParameters, SupervisedEstimator):
         names = self._node_names(one)
         parts = [
             Contribution("–".join(names[v] for v in walk), walk, NETWORK, value)
-            for walk, value in result.walks
+            for walk, value in one_direction(result.walks)
         ]
         return result.score, result.constant, parts
 
@@ -134,6 +134,15 @@ class GraphNetwork(GraphEnsembleEstimator):
 
     def _widths(self, inputs: GraphInputs) -> tuple[int, int | None]:
         return inputs.nodes.width, None if inputs.edges is None else inputs.edges.width
+
+    def _explanation_details(self, one: PlainGraph, explanation: Explanation) -> dict[str, Any]:
+        """Return what a picture shows: the graph, and the contribution of each node."""
+        labels = one.nodes if isinstance(one.nodes, tuple) else [""] * one.count
+        return {
+            "nodes": [str(label) for label in labels],
+            "edges": one.edge_index.T.tolist(),
+            "by_node": explanation.by_place(one.count),
+        }
 
     def _node_names(self, one: PlainGraph) -> list[str]:
         labels = one.nodes if isinstance(one.nodes, tuple) else ["node"] * one.count

@@ -79,6 +79,16 @@ def mean_walks(
     return sorted(walks, key=lambda walk: -abs(walk.contribution))
 
 
+def one_direction(walks: Sequence[WalkContribution]) -> list[WalkContribution]:
+    """Add the contribution of each walk to that of its reverse, if both are there."""
+    values = {walk.positions: walk.contribution for walk in walks}
+    return [
+        WalkContribution(at, value + (values.get(at[::-1], 0.0) if at != at[::-1] else 0.0))
+        for at, value in values.items()
+        if at <= at[::-1] or at[::-1] not in values
+    ]
+
+
 @torch.no_grad()
 def head_weights(
     member: GraphRegressor, graph: Any, width: int, output: int

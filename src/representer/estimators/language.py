@@ -233,6 +233,10 @@ class LanguageModel(LanguageEstimator):
     def _log_probabilities(self, ids: list[int]) -> Tensor:
         return self.predictor_.read(torch.tensor(ids), rows=LAST)[0]
 
+    def _explanation_details(self, one: str, explanation: Explanation) -> dict[str, Any]:
+        (ids,) = self._encoded([one])
+        return explanation.marks([self.tokens_[number] for number in ids[1:]])
+
     def _explained(self, ids: list[int], k: int) -> Explanation:
         words, token = self.tokens_, int(self._log_probabilities(ids).argmax())
         machine: Any = self.machine_

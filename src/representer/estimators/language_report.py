@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -17,7 +19,7 @@ from representer.estimators.language_inputs import LanguageInputs, lines_of
 from representer.estimators.language_predictors import figures
 from representer.estimators.report_page import about
 from representer.estimators.results import explanations_of
-from representer.report.metrics import perplexity_interval
+from representer.report.metrics import mean_over_lines, perplexity_interval
 from representer.report.page import Results
 from representer.report.results import Predictions
 from representer.training.early_stopping import best_index
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from representer.estimators.language import LanguageModel
 
 EXCERPT = 150  # tokens of the excerpt of the test text, and of the sample
+JUDGED, AT_ONCE = 2000, 250  # tokens whose surprise is compared with the expected one
+EXAMPLES, WORDS, SEARCHED = 4, 8, 400  # explained beginnings of test lines, and their tokens
 
 
 def results_of(estimator: LanguageModel, X: Any, y: Any, k: int, examples: int) -> Results:
@@ -65,7 +69,7 @@ def text_figures(estimator: LanguageModel, tokens: Tensor) -> dict[str, Any]:
     loss = -estimator.log_likelihood(tokens)
     interval = perplexity_interval(estimator.log_likelihoods(tokens), lines_of_tokens(tokens))
     found = figures(loss, len(tokens) - 1, estimator.inputs_.level)
-    return found | {"perplexity_interval": list(interval)}
+    return found | {"perplexity_interval": list(interval)} | surprise(estimator, tokens)
 
 
 def part_figures(estimator: LanguageModel, tokens: Tensor) -> dict[str, dict[str, Any]]:
@@ -103,9 +107,56 @@ def sample(estimator: LanguageModel, seed: int) -> list[str]:
 
 
 def surprisals(estimator: LanguageModel, text: Tensor) -> list[dict[str, Any]]:
-    """Return the first tokens of a text, each with its surprisal in bits."""
+    """Return the first tokens of a text, each with its surprisal in bits and the likeliest one."""
     tokens = text[: EXCERPT + 1]
     logs = estimator.predictor_.read(tokens[:-1])[0]
     bits = -logs.gather(1, tokens[1:, None])[:, 0] / math.log(2)
-    words = estimator.inputs_.vocabulary.decode(tokens[1:].tolist())
-    return [{"token": w, "bits": round(b, 2)} for w, b in zip(words, bits.tolist(), strict=True)]
+    best, expected = logs.max(1)
+    decode = estimator.inputs_.vocabulary.decode
+    rows = zip(
+        decode(tokens[1:].tolist()), bits.tolist(), decode(expected.tolist()), best.exp().tolist(),
+        strict=True,
+    )  # fmt: skip
+    return [
+        {"token": token, "bits": round(own, 2), "expected": guess, "chance": round(chance, 4)}
+        for token, own, guess, chance in rows
+    ]
+
+
+def surprise(estimator: LanguageModel, text: Tensor) -> dict[str, Any]:
+    """Return whether a model is as surprised by the first tokens of a text as it expects to be.
+
+    Returns:
+        ``expected_bits``, the mean entropy of its predictions; ``surprise``, by how much the mean
+        surprisal exceeds it, in bits per token; and ``surprise_interval`` (95 %, over lines).
+    """
+    tokens, state, excess, entropies = text[: JUDGED + 1], None, [], []
+    for start in range(0, len(tokens) - 1, AT_ONCE):
+        read = tokens[start : min(start + AT_ONCE, len(tokens) - 1)]
+        logs, state = estimator.predictor_.read(read, state)
+        wanted = tokens[start + 1 : start + 1 + len(read), None]
+        entropies.append(-(logs.exp() * logs).nan_to_num(0.0).sum(1) / math.log(2))
+        excess.append(-logs.gather(1, wanted)[:, 0] / math.log(2) - entropies[-1])
+    values = torch.cat(excess).numpy()
+    mean, low, high = mean_over_lines(values, lines_of_tokens(tokens))
+    expected = float(torch.cat(entropies).mean())
+    return {"expected_bits": expected, "surprise": mean, "surprise_interval": [low, high]}
+
+
+def explained_lines(estimator: LanguageModel, text: Tensor, top: int) -> list[dict[str, Any]]:
+    """Return the explanations of the token after the beginnings of some lines of a text."""
+    vocabulary = estimator.inputs_.vocabulary
+    ends = [-1, *(text == vocabulary.END).nonzero()[:, 0].tolist()]
+    lines = [text[a + 1 : b].tolist()[: WORDS + 1] for a, b in pairwise(ends) if b - a > WORDS + 1]
+    known = [line for line in lines[:SEARCHED] if vocabulary.UNKNOWN not in line][:EXAMPLES]
+    between = "" if estimator.inputs_.level == "char" else " "
+    beginnings = [between.join(vocabulary.decode(line[:-1])) for line in known]
+    if not beginnings:
+        return []
+    numbers, chances = estimator.most_probable(beginnings)
+    found, rows = [Predictions(numbers, chances=chances)], range(1, len(known) + 1)
+    truths = vocabulary.decode([line[-1] for line in known])
+    try:
+        return explanations_of(estimator, beginnings, found, rows, "token after", top, (), truths)
+    except KindError:
+        return []  # the cell has no contributions

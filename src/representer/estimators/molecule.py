@@ -23,7 +23,7 @@ from representer.data.molecules import (
 )
 from representer.errors import ArgumentError, DataError
 from representer.estimators.containers import strings_of
-from representer.estimators.explanation import NETWORK, Explanation
+from representer.estimators.explanation import Explanation
 from representer.estimators.fitting import Examples, batch_size_for
 from representer.estimators.graph import GraphEnsembleEstimator
 from representer.estimators.graph_inputs import GraphBatches
@@ -33,9 +33,7 @@ from representer.estimators.graph_parameters import (
 )
 from representer.estimators.kinds import Classifier, Regressor
 from representer.estimators.targets import Numbers
-from representer.explain import WalkContribution
 from representer.kernels.subtree_kernel import SubtreeKernel
-from representer.report.molecule_drawing import spread_walks
 from representer.storage.fields import from_values
 from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder
@@ -119,15 +117,8 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
         return f"{name}, mean of {self.members}" if self.members > 1 else name
 
     def _explanation_details(self, one: str, explanation: Explanation) -> dict[str, Any]:
-        """Return what a picture shows: walks on atoms and bonds, colors on atoms."""
-        walks = []
-        for part in explanation.contributions:
-            if part.part == NETWORK:
-                walks.append(WalkContribution(part.where, part.contribution))
-            else:  # all atoms of a color make up the same part
-                share = part.contribution / len(part.where)
-                walks += [WalkContribution((atom,), share) for atom in part.where]
-        return {"smiles": one, **spread_walks(parse_smiles(one), walks)}
+        """Return what a picture shows: the molecule, and the contribution of each atom."""
+        return {"smiles": one, "atoms": explanation.by_place(parse_smiles(one).GetNumAtoms())}
 
     def fit(self, X: Any, y: Any, *, groups: Any = None, validation: Any = None) -> Self:
         """Train on molecules and targets, see `SupervisedEstimator.fit`.

@@ -12,7 +12,7 @@ from representer.estimators.containers import as_sequence
 from representer.estimators.fitting import batch_size_for, monitored
 from representer.estimators.results import (
     classes_of,
-    explanations_of,
+    explain_rows,
     model_name,
     parameter_counts,
     predictions_of,
@@ -25,7 +25,7 @@ from representer.estimators.targets import (
     require_same_length,
 )
 from representer.report.page import Results
-from representer.report.results import Column, figures_by_target, mistakes, points
+from representer.report.results import Column, figures_by_target, mistakes, points, worst
 from representer.training.early_stopping import best_index
 from representer.training.fingerprint import fingerprint
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from representer.estimators.base import Estimator
     from representer.estimators.supervised import SupervisedEstimator
 
+EXPLAINED_ERRORS = 3
 _MOST_CLASSES = 20  # to list by name
 
 
@@ -45,6 +46,7 @@ def results_of(estimator: SupervisedEstimator, X: Any, y: Any, k: int, examples:
     kind = "regression" if is_regression else "classification"
     metrics, details = about(estimator, f"{kind} of {nouns}")
     details |= {"noun": noun, "nouns": nouns, "place": "row of X", "mistakes": [], "points": {}}
+    wrong: list[int] = []
     details["data"] |= {"test": None, "sources": [], "labels": {}, "facts": _facts(estimator)}
     metrics |= {"kind": kind, **_training(estimator)}
     if machine := estimator.machine_:
@@ -62,11 +64,13 @@ def results_of(estimator: SupervisedEstimator, X: Any, y: Any, k: int, examples:
                 columns[0], predictions[0], objects, _labels(columns[0]), range(len(objects))
             )
             details["points"] = points(columns, predictions)
+            wrong = worst(columns[0], predictions[0])[: min(EXPLAINED_ERRORS, examples)]
         try:
-            first = objects[:examples]
-            explained = explanations_of(
-                estimator, first, predictions, range(len(first)), noun, k, names
-            )
+            rows = range(len(objects[:examples]))
+            explained = explain_rows(estimator, objects, predictions, rows, noun, k, names)
+            errors = explain_rows(estimator, objects, predictions, wrong, noun, k, names)
+            for row, entry in zip(details["mistakes"], errors, strict=False):
+                row["explained"] = entry | {"truth": row["truth"]}
         except KindError as error:
             details["data"]["facts"]["explanations"] = f"none: {error}"
     return Results(metrics, details, estimator.history_, explained)

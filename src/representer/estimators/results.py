@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
@@ -70,8 +71,9 @@ def explanations_of(
     noun: str,
     top: int,
     targets: Sequence[str] = (),
+    truths: Sequence[Any] = (),
 ) -> list[dict[str, Any]]:
-    """Return the explanation of each object, as in explanations.json.
+    """Return the explanation of each object, as in explanations.json, with its true value if known.
 
     Raises:
         KindError: Its predictions have no contributions.
@@ -81,8 +83,25 @@ def explanations_of(
     estimator, entries = estimator._on_cpu(), []
     for i, explanation in enumerate(estimator.explain(objects, top)):
         entry = explanation.entry(noun, numbers[i], first + shown(predictions[0], i, names))
-        entries.append(entry | estimator._explanation_details(objects[i], explanation))
+        known = {"truth": str(truths[i])} if len(truths) else {}
+        entries.append(entry | known | estimator._explanation_details(objects[i], explanation))
     return entries
+
+
+def explain_rows(
+    estimator: Any,
+    objects: Sequence[Any],
+    predictions: Sequence[Predictions],
+    rows: Sequence[int],
+    noun: str,
+    top: int,
+    targets: Sequence[str] = (),
+) -> list[dict[str, Any]]:
+    """Return the explanations of the objects in some rows, which they are numbered by."""
+    at = np.asarray(rows, dtype=np.intp)
+    own = [one.at(at) for one in predictions]
+    chosen = [objects[row] for row in rows]
+    return explanations_of(estimator, chosen, own, rows, noun, top, targets) if chosen else []
 
 
 def parameter_counts(estimator: Any, names: Mapping[str, str] | None = None) -> dict[str, int]:

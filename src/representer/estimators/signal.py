@@ -13,12 +13,12 @@ from torch import Tensor
 from representer import models
 from representer.data.signals import augmented
 from representer.errors import ArgumentError
-from representer.estimators.explanation import KERNEL, Contribution
+from representer.estimators.explanation import KERNEL, Contribution, Explanation
 from representer.estimators.kernel_selection import CANDIDATES
 from representer.estimators.kinds import Classifier
 from representer.estimators.pool import Explained
 from representer.estimators.signal_epochs import Montage, is_epochs, known_channels, read_epochs
-from representer.estimators.signal_explanation import filter_sum
+from representer.estimators.signal_explanation import details_of, filter_sum
 from representer.estimators.signal_inputs import SignalInputs, Windows, check_windows
 from representer.estimators.signal_parameters import SignalParameters, in_samples
 from representer.kernels.cross_spectral_kernel import CrossSpectralKernel
@@ -163,6 +163,10 @@ class SignalClassifier(SignalParameters, Classifier):
         parameter = next(self.network_.parameters())
         signal = torch.from_numpy(self.inputs_.encode(one[None])[0]).to(parameter)
         return filter_sum(self.network_, signal, output)
+
+    def _explanation_details(self, one: Windows, explanation: Explanation) -> dict[str, Any]:
+        window, names = np.asarray(one), self.inputs_.names
+        return details_of(explanation, window, names, self.sampling_rate_)
 
     def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
         return asdict(self.inputs_)

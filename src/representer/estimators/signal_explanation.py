@@ -11,12 +11,16 @@ mean.
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from representer.errors import KindError
-from representer.estimators.explanation import NETWORK, Contribution
+from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Explanation
 from representer.estimators.pool import Explained
 from representer.estimators.targets import centered
 from representer.explain import MemoryLedger, stack_readout, wavelet_frequencies
@@ -24,6 +28,8 @@ from representer.models import SignalClassifier
 from representer.models.signal_pooling import pooled, step_weights
 from representer.nn.recurrent.cells.syncnet import SyncNet
 from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
+
+TRACES, POINTS = 5, 250  # channels of a picture, and samples of each
 
 
 @torch.no_grad()
@@ -90,6 +96,43 @@ def filter_sum(model: SignalClassifier, signal: Tensor, label: int) -> Explained
             for name, value in zip(units, effects, strict=True)
         ]
     return outputs[label].item(), constant, parts
+
+
+def details_of(
+    explanation: Explanation, window: NDArray[Any], channels: Sequence[str], sampling_rate: float
+) -> dict[str, Any]:
+    """Return what a picture shows of a window.
+
+    Args:
+        explanation: Its explanation.
+        window: As the estimator takes it ``(C, T)``.
+        channels: Their names; numbers if they have none.
+        sampling_rate: In Hz.
+
+    Returns:
+        ``moments``, the end in seconds and the contribution of each step of the network;
+        ``channels`` and ``by_channel``, what the kernel takes from each; ``traces``, up to `TRACES`
+        channels of `POINTS` samples, those with the largest contributions first; ``seconds``.
+    """
+    count, length = window.shape
+    moments: dict[int, float] = {}
+    by_channel = [0.0] * count
+    for one in explanation.contributions:
+        if one.part == KERNEL:
+            for channel in one.where:
+                by_channel[channel] += one.contribution / len(one.where)
+        elif one.where[1] - one.where[0] < length - 1:  # else the power in the whole window
+            moments[one.where[1]] = moments.get(one.where[1], 0.0) + one.contribution
+    order = sorted(range(count), key=lambda channel: -abs(by_channel[channel]))[:TRACES]
+    samples = np.unique(np.linspace(0, length - 1, min(length, POINTS)).round().astype(int))
+    names = list(channels) or [str(channel) for channel in range(count)]
+    return {
+        "seconds": length / sampling_rate,
+        "moments": [[end / sampling_rate, value] for end, value in sorted(moments.items())],
+        "channels": names,
+        "by_channel": by_channel,
+        "traces": {names[k]: window[k, samples].astype(float).round(3).tolist() for k in order},
+    }
 
 
 def _names(cell: RecurrentKernelMachine | SyncNet, is_wavelet: bool) -> list[str]:

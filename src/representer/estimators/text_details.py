@@ -21,7 +21,7 @@ from representer.nn import StringKernelRNN
 if TYPE_CHECKING:
     from representer.estimators.text import TextNetwork
 
-UNITS, NEAR = 5, 3  # units to list, and their n-grams and nearest words of each slot
+UNITS, NEAR = 5, 3  # units to list, and their n-grams
 
 
 def details_of(estimator: TextNetwork, text: str, explanation: Explanation) -> dict[str, Any]:
@@ -36,20 +36,8 @@ def details_of(estimator: TextNetwork, text: str, explanation: Explanation) -> d
     """
     scheme: Any = estimator.inputs_.tokenizer
     top = explanation.listed
-    words = tokenize(text, scheme)
-    values = [0.0] * len(words)
-    for one in explanation.contributions:
-        for t in one.where:
-            values[t] += one.contribution / len(one.where)
-    listed = {t for line in explanation.lines[:top] for at in line.places for t in at}
-    largest = max(map(abs, values), default=0.0) or 1.0
-    return {
-        "words": words,
-        "by_word": values,
-        "strengths": [value / largest for value in values],
-        "marked": [t in listed for t in range(len(words))],
-        **(_inside(estimator, text, top) if estimator.pool_.network else {}),
-    }
+    inside = _inside(estimator, text, top) if estimator.pool_.network else {}
+    return explanation.marks(tokenize(text, scheme)) | inside
 
 
 def _inside(estimator: TextNetwork, text: str, top: int) -> dict[str, Any]:
@@ -73,14 +61,14 @@ def _inside(estimator: TextNetwork, text: str, top: int) -> dict[str, Any]:
 def _units(
     estimator: TextNetwork, readout: StackReadout, words: Sequence[str], x: Tensor
 ) -> list[dict[str, Any]]:
-    """Return the strongest units of the first layer, their references and largest n-grams."""
+    """Return the strongest units of the first layer, with the n-grams that they take it from."""
     effects = readout.steps().sum(0)
     strongest = effects.abs().topk(min(UNITS, len(effects))).indices.tolist()
     return [
         {
             "unit": unit,
             "contribution": effects[unit].item(),
-            **_card(estimator, readout, unit, x),
+            "half_life": _half_life(estimator, readout, unit, x),
             "ngrams": [
                 {
                     "text": with_gaps(words, sorted(one.positions)),
@@ -93,8 +81,8 @@ def _units(
     ]
 
 
-def _card(estimator: TextNetwork, readout: StackReadout, unit: int, x: Tensor) -> dict[str, Any]:
-    """Return the reference of a unit of the first layer as words, in reading order."""
+def _half_life(estimator: TextNetwork, readout: StackReadout, unit: int, x: Tensor) -> float | None:
+    """Return the half-life of a unit of the first layer in words; None if it never forgets."""
     marks = len(estimator.inputs_.vocabulary.MARKS)  # marks are not words
     known = estimator.inputs_.vocabulary.words[marks:]
     vectors = estimator.network_.embedding.weight.detach()[marks:]
@@ -102,10 +90,5 @@ def _card(estimator: TextNetwork, readout: StackReadout, unit: int, x: Tensor) -
     part = readout.parts[direction]
     assert isinstance(part, StringKernelRNN)
     read = x.double().flip(0) if direction else x.double()
-    card = reference_card(part, own, known, vectors, k=NEAR, data=[read])
-    slots = ["/".join(near.word for near in slot) for slot in card.slots]
-    text = " · ".join(reversed(slots) if direction else slots)
-    return {
-        "reference": f"{text} (from the end)" if direction else text,
-        "half_life": card.half_life if card.half_life != float("inf") else None,
-    }
+    card = reference_card(part, own, known, vectors, k=1, data=[read])
+    return card.half_life if card.half_life != float("inf") else None

@@ -11,11 +11,16 @@ from representer.report.canvas import (
     INK,
     MODEL,
     VALID,
+    Drawing,
+    both_widths,
     canvas,
     canvases,
+    is_narrow,
+    log_ticks,
     plain,
-    svg,
 )
+
+SQUARE = 5.2  # inches, of a plot whose axes have the same unit
 
 
 @dataclass(frozen=True)
@@ -29,38 +34,49 @@ class Result:
     is_model: bool
 
 
-def comparison(results: Sequence[Result], nouns: str) -> str:
+@both_widths
+def comparison(width: float, results: Sequence[Result], nouns: str) -> Drawing:
     """Plot accuracies with 95 % intervals, one row each, the first on top."""
-    figure, axes = canvas(7.2, 0.55 + 0.42 * len(results))
+    figure, axes = canvas(width, 0.6 + 0.45 * len(results))
     rows = range(len(results) - 1, -1, -1)
     for row, result in zip(rows, results, strict=True):
         color = MODEL if result.is_model else BASELINE
         low, high = 100 * result.low, 100 * result.high
         axes.plot([low, high], [row, row], color=color, linewidth=3, solid_capstyle="round")
         axes.plot([100 * result.accuracy], [row], "o", color=color, markersize=8)
-    axes.set_yticks(list(rows), [plain(r.name) for r in results])
+    if is_narrow(width):  # names above the rows leave the width to the intervals
+        axes.set_yticks([])
+        axes.spines["left"].set_visible(False)
+        for row, result in zip(rows, results, strict=True):
+            axes.text(0, row + 0.2, plain(result.name), color=INK, va="bottom",
+                      transform=axes.get_yaxis_transform())  # fmt: skip
+    else:
+        axes.set_yticks(list(rows), [plain(r.name) for r in results])
     axes.set_ylim(-0.6, len(results) - 0.4)
-    axes.set_xlabel(f"accuracy on the test {nouns} (%), with 95 % interval")
+    axes.set_xlabel(f"accuracy on the test {nouns} (%)")
     axes.grid(axis="x", color=BASELINE, alpha=0.3, linewidth=0.7)
     axes.tick_params(axis="y", length=0)
-    return svg(figure, "Accuracy of the model and of the baselines")
+    return Drawing(figure, "Accuracy of the model and of the baselines")
 
 
+@both_widths
 def learning_curves(
+    width: float,
     losses: Mapping[str, Sequence[tuple[float, float]]],
     accuracies: Mapping[str, Sequence[tuple[float, float]]],
     best_epoch: float | None,
     noun: str,
-) -> str:
+) -> Drawing:
     """Plot loss and accuracy against the epoch.
 
     Args:
+        width: Of the figure in inches.
         losses: Curves by name, points ``(epoch, nats per object)``.
         accuracies: Curves by name, points ``(epoch, fraction)``.
         best_epoch: Epoch of the selected weights, marked by a line.
         noun: One object: "document".
     """
-    figure, (left, right) = canvases(9.0, 3.0, 2)
+    figure, (left, right) = canvases(width, 3.0, 2)
     colors = {"training": MODEL, "validation": VALID}
     for name, points in losses.items():
         left.plot(*zip(*points, strict=True), "-o", color=colors[name], markersize=3, label=name)
@@ -78,39 +94,30 @@ def learning_curves(
             axes.axvline(
                 best_epoch, color=INK, linestyle=":", linewidth=1, label="selected weights"
             )
-    left.legend(frameon=False, labelcolor=INK, loc="upper right")
-    right.legend(frameon=False, labelcolor=INK, loc="lower right")
-    return svg(figure, "Learning curves: loss and accuracy per epoch")
+        axes.legend(frameon=False, labelcolor=INK, loc="best")
+    return Drawing(figure, "Learning curves: loss and accuracy per epoch")
 
 
-def perplexity_curves(history: Sequence[Mapping[str, float]]) -> str:
+@both_widths
+def perplexity_curves(width: float, history: Sequence[Mapping[str, float]]) -> Drawing:
     """Plot training and validation perplexity against the epoch, on a log scale.
 
     Args:
+        width: Of the figure in inches.
         history: Rows of metrics.jsonl, with ``train_loss`` and ``valid_loss`` in nats per token.
     """
-    figure, axes = canvas(7.2, 3.0)
-    colors = {"train_loss": MODEL, "valid_loss": VALID}
-    for name, color in colors.items():
-        points = [(row["epoch"], math.exp(row[name])) for row in history if row.get(name)]
-        label = "training, with dropout" if name == "train_loss" else "validation"
-        if points:
-            axes.plot(*zip(*points, strict=True), "-o", color=color, markersize=3, label=label)
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_formatter("{x:g}")
-    axes.tick_params(which="both", colors=INK)
-    axes.set_xlabel("epoch (passes over the training text)")
-    axes.set_ylabel("perplexity per token")
-    axes.locator_params(axis="x", integer=True)
-    axes.grid(which="both", color=BASELINE, alpha=0.3, linewidth=0.7)
-    axes.legend(frameon=False, labelcolor=INK, loc="upper right")
-    return svg(figure, "Learning curves: perplexity per epoch")
+    labels = {"train_loss": "training, with dropout", "valid_loss": "validation"}
+    curves = {
+        label: [(row["epoch"], math.exp(row[name])) for row in history if row.get(name)]
+        for name, label in labels.items()
+    }
+    return _log_curves(width, curves, "perplexity per token", "training text")
 
 
-def parity(points: Sequence[Sequence[float]], name: str) -> str:
+@both_widths
+def parity(width: float, points: Sequence[Sequence[float]], name: str) -> Drawing:
     """Plot predicted against true values, with error bars of one standard deviation."""
-    figure, axes = canvas(4.8, 4.4)
+    figure, axes = canvas(min(width, SQUARE), min(width, SQUARE))
     truth, predictions, deviations = zip(*points, strict=True)
     axes.errorbar(
         truth, predictions, yerr=deviations, fmt="o", color=MODEL, ecolor=BASELINE, alpha=0.7,
@@ -121,16 +128,18 @@ def parity(points: Sequence[Sequence[float]], name: str) -> str:
     axes.set_xlabel(plain(f"true {name}"))
     axes.set_ylabel(plain(f"predicted {name}"))
     axes.grid(color=BASELINE, alpha=0.3, linewidth=0.7)
-    return svg(figure, "Predicted against true values")
+    return Drawing(figure, "Predicted against true values")
 
 
-def reliability(bins: Sequence[Mapping[str, float]]) -> str:
+@both_widths
+def reliability(width: float, bins: Sequence[Mapping[str, float]]) -> Drawing:
     """Plot the accuracy of each bin of confidences, with areas proportional to its predictions.
 
     Args:
+        width: Of the figure in inches.
         bins: ``confidence``, ``accuracy`` and ``count`` of each.
     """
-    figure, axes = canvas(4.8, 4.4)
+    figure, axes = canvas(min(width, SQUARE), min(width, SQUARE))
     axes.plot([0, 100], [0, 100], color=INK, linestyle=":", linewidth=1)
     confidence, accuracy = (
         [100 * row[name] for row in bins] for name in ("confidence", "accuracy")
@@ -140,58 +149,75 @@ def reliability(bins: Sequence[Mapping[str, float]]) -> str:
     axes.plot(confidence, accuracy, color=MODEL, linewidth=1)
     axes.scatter(confidence, accuracy, s=sizes, color=MODEL, alpha=0.7, linewidth=0)
     axes.set(xlim=(0, 102), ylim=(0, 102))
-    axes.set_xlabel("confidence: probability of the predicted class (%)")
+    axes.set_xlabel("probability of the predicted class (%)")
     axes.set_ylabel("accuracy (%)")
     axes.grid(color=BASELINE, alpha=0.3, linewidth=0.7)
-    return svg(figure, "Accuracy by confidence")
+    return Drawing(figure, "Accuracy by confidence")
 
 
-def loss_curves(losses: Mapping[str, Sequence[tuple[float, float]]]) -> str:
+@both_widths
+def loss_curves(
+    width: float, losses: Mapping[str, Sequence[tuple[float, float]]], unit: str
+) -> Drawing:
     """Plot losses against the epoch, on a log scale.
 
     Args:
-        losses: Curves by name, ``"training"`` and ``"validation"``, points ``(epoch, loss)``.
+        width: Of the figure in inches.
+        losses: Curves by name, ``"training"`` first, points ``(epoch, loss)``.
+        unit: What the loss is, with its unit.
     """
-    figure, axes = canvas(7.2, 3.0)
-    for name, points in losses.items():
+    return _log_curves(width, losses, unit, "training data")
+
+
+def _log_curves(
+    width: float, curves: Mapping[str, Sequence[tuple[float, float]]], what: str, passes: str
+) -> Drawing:
+    figure, axes = canvas(width, 3.0)
+    for color, (name, points) in zip((MODEL, VALID), curves.items(), strict=True):
         if points:
-            color = {"training": MODEL, "validation": VALID}[name]
             axes.plot(*zip(*points, strict=True), "-o", color=color, markersize=3, label=name)
-    axes.set_yscale("log")
-    axes.tick_params(which="both", colors=INK)
-    axes.set_xlabel("epoch (passes over the training data)")
-    axes.set_ylabel("loss")
+    values = [value for points in curves.values() for _, value in points if value > 0]
+    if values:
+        log_ticks(axes, *axes.get_ylim() if min(values) == max(values) else _widened(values))
+    axes.set_xlabel(f"epoch (passes over the {passes})")
+    axes.set_ylabel(what)
     axes.locator_params(axis="x", integer=True)
-    axes.grid(which="both", color=BASELINE, alpha=0.3, linewidth=0.7)
-    axes.legend(frameon=False, labelcolor=INK, loc="upper right")
-    return svg(figure, "Learning curves: loss per epoch")
+    axes.grid(color=BASELINE, alpha=0.3, linewidth=0.7)
+    axes.legend(frameon=False, labelcolor=INK, loc="best")
+    return Drawing(figure, f"Learning curves: {what} by epoch")
 
 
+def _widened(values: Sequence[float]) -> tuple[float, float]:
+    return 0.95 * min(values), 1.05 * max(values)
+
+
+@both_widths
 def subjects(
-    model: Mapping[str, float], baseline: Mapping[str, float] | None, chance: float
-) -> str:
+    width: float, model: Mapping[str, float], baseline: Mapping[str, float] | None, chance: float
+) -> Drawing:
     """Plot the accuracies of the model and of the baseline on each subject, as in L19 Fig. 4.
 
     Args:
+        width: Of the figure in inches.
         model: Accuracy by subject, as a fraction.
         baseline: Accuracy of the baseline on the same subjects.
         chance: Accuracy of always predicting the most common class, drawn as a line.
     """
-    figure, axes = canvas(min(14.0, 2.5 + 0.35 * len(model)), 3.2)
-    wide = 0.4 if baseline else 0.7
+    figure, axes = canvas(width, 3.2)
+    bar = 0.4 if baseline else 0.7
     places = list(range(len(model)))
     shares = [100 * share for share in model.values()]
-    axes.bar([p - wide / 2 for p in places] if baseline else places, shares, wide, color=MODEL,
+    axes.bar([p - bar / 2 for p in places] if baseline else places, shares, bar, color=MODEL,
              label="model")  # fmt: skip
     if baseline:
         shares = [100 * baseline[name] for name in model]
-        axes.bar([p + wide / 2 for p in places], shares, wide, color=BASELINE, label="baseline")
+        axes.bar([p + bar / 2 for p in places], shares, bar, color=BASELINE, label="baseline")
     axes.axhline(100 * chance, color=INK, linestyle=":", linewidth=1, label="most common class")
-    is_crowded = len(model) > 8 or len(" ".join(model)) > 40
+    is_crowded = len(" ".join(model)) > 9 * width
     axes.set_xticks(places, [plain(name) for name in model], rotation=90 if is_crowded else 0)
     axes.set_ylim(0, 100)
     axes.set_ylabel("accuracy (%)")
     axes.set_xlabel("test subject")
-    axes.legend(frameon=False, labelcolor=INK, ncols=3, loc="lower right",
-                bbox_to_anchor=(1, 1))  # fmt: skip
-    return svg(figure, "Accuracy on each subject")
+    axes.legend(frameon=False, labelcolor=INK, ncols=1 if is_narrow(width) else 3,
+                loc="lower right", bbox_to_anchor=(1, 1))  # fmt: skip
+    return Drawing(figure, "Accuracy on each subject")

@@ -59,7 +59,7 @@ def perplexity_difference(
     Returns:
         The difference of the perplexities, its lower and its upper bound.
     """
-    mean, low, high = _mean_over_lines(worse - better, lines)
+    mean, low, high = mean_over_lines(worse - better, lines)
     perplexity = math.exp(-float(worse.mean()))
     return (
         perplexity * math.expm1(mean),
@@ -70,11 +70,11 @@ def perplexity_difference(
 
 def perplexity_interval(logs: NDArray[np.float64], lines: NDArray[np.int64]) -> tuple[float, float]:
     """Return the 95 % interval of a perplexity, see `perplexity_difference`."""
-    _, low, high = _mean_over_lines(-logs, lines)
+    _, low, high = mean_over_lines(-logs, lines)
     return math.exp(low), math.exp(min(high, 700))
 
 
-def _mean_over_lines(
+def mean_over_lines(
     losses: NDArray[np.float64], lines: NDArray[np.int64]
 ) -> tuple[float, float, float]:
     """Return the mean of losses with its 95 % interval, from the sums over independent lines."""

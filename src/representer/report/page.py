@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from representer.errors import DataError, MissingExtraError
-from representer.report import figures, signal_figures
+from representer.report import figures, first_screen, signal_figures
+from representer.report.explained import shown_entry
 from representer.report.results import by_target
-from representer.report.standing import parts_sentence
+from representer.report.wording import FILTERS
 from representer.storage import atomic
 from representer.storage.files import parse_json, read_bytes
 from representer.storage.run_files import RunFiles
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from markupsafe import Markup
 
-NARROW = "\u202f"  # a narrow no-break space
 EXPLAINED = "explanations.json"  # written by `representer explain`, optional
 MATRIX_LIMIT = 20  # classes; beyond that, the largest entries are listed instead
 
@@ -88,53 +86,55 @@ class Results(NamedTuple):
 def render(results: Results) -> str:
     """Return the page of a run: self-contained HTML without scripts and links."""
     page = PAGES.get(results.metrics["task"], ESTIMATOR)
-    shown = results._asdict() | {"test": results.metrics["test"]} | page.context(results)
-    return _environment().get_template(page.template).render(shown)
+    details = results.details
+    shown = results._asdict() | {
+        "test": results.metrics["test"],
+        "is_regression": results.metrics.get("kind") == "regression",
+        "explained": [shown_entry(entry) for entry in results.explained],
+        "examples": [shown_entry(entry) for entry in details.get("examples", [])],
+        "mistakes": [
+            one | {"entry": shown_entry(one["explained"]) if one.get("explained") else None}
+            for one in details.get("mistakes", [])
+        ],
+    }
+    return _environment().get_template(page.template).render(shown | page.context(results))
 
 
 def _of_language(run: Results) -> dict[str, Any]:
     curves = figures.perplexity_curves(run.history) if run.history else ""
-    about_parts = parts_sentence(run.metrics["parts"])
-    return {"curves": curves, "is_regression": False, "about_parts": about_parts}
-
-
-def _drawn(entry: dict[str, Any]) -> dict[str, Any]:
-    """Add the picture to an explanation, drawn from the SMILES and never read from a file."""
-    if "smiles" not in entry:
-        return {name: value for name, value in entry.items() if name != "picture"}
-    from markupsafe import Markup
-
-    from representer.data.molecules import parse_smiles
-    from representer.report.molecule_drawing import draw_shares
-
-    return {**entry, "picture": Markup(draw_shares(parse_smiles(entry["smiles"]), entry))}
+    return {"curves": curves, "screen": first_screen.of_text(run)}
 
 
 def _of_signal(run: Results) -> dict[str, Any]:
     baseline = run.metrics["baselines"][0] if run.metrics["baselines"] else None
     by_subject = baseline and baseline["by_subject"]
     return {
-        "is_regression": False,
-        "about_parts": parts_sentence(run.metrics["parts"]),
+        "screen": first_screen.of_subjects(run),
         "reliability": figures.reliability(run.metrics["test"]["calibration"]["bins"]),
         "subjects": figures.subjects(run.metrics["by_subject"], by_subject, run.metrics["chance"]),
-        "curves": _loss_curves(run.history),
+        "curves": _loss_curves(run.history, "cross-entropy (nats per window)"),
         "filters": _filters(run.details["filters"]) if run.details.get("filters") else None,
     }
 
 
 def _of_estimator(run: Results) -> dict[str, Any]:
     is_regression = run.metrics["kind"] == "regression"
-    curves = _loss_curves(run.history) if is_regression else ""
-    if run.history and not is_regression:
-        curves = _curves(run.history, run.metrics, run.details["noun"])
-    return {
-        "is_regression": is_regression,
-        "about_parts": parts_sentence(run.metrics["parts"]),
-        "targets": [_of_target(run, *own) for own in by_target(run.metrics).items()],
-        "curves": curves,
-        "explained": [_drawn(entry) for entry in run.explained],
-    }
+    targets = [_of_target(run, *own) for own in by_target(run.metrics).items()]
+    screen = (first_screen.of_numbers if is_regression else first_screen.of_classes)(run, targets)
+    members = run.details["config"].get("members") or 1
+    history = [_per_member(row, members) for row in run.history]
+    curves = ""
+    if history and is_regression:
+        curves = _loss_curves(history, "mean squared error (standardized)")
+    elif history:
+        curves = _curves(history, run.metrics, run.details["noun"])
+    return {"screen": screen, "targets": targets, "curves": curves, "members": members}
+
+
+def _per_member(row: dict[str, Any], members: int) -> dict[str, Any]:
+    """Divide the training loss of an ensemble, which is a sum, by the number of its members."""
+    loss = row.get("train_loss")
+    return row if loss is None else row | {"train_loss": loss / members}
 
 
 def _of_target(run: Results, name: str, metrics: dict[str, Any]) -> dict[str, Any]:
@@ -173,21 +173,22 @@ PAGES = {
 }
 
 
-def _loss_curves(history: Sequence[dict[str, Any]]) -> str:
-    return figures.loss_curves(_losses(history)) if history else ""
+def _loss_curves(history: Sequence[dict[str, Any]], unit: str) -> str:
+    return figures.loss_curves(_losses(history), unit) if history else ""
 
 
 def _filters(described: dict[str, Any]) -> dict[str, Any]:
-    channels = described["channels"]
+    channels, lags = described["channels"], described["lags"]
     cards = [
         {**card, "picture": signal_figures.wavelet(card, channels)} for card in described["cards"]
     ]
-    lags = [
+    maps = [
         {**row, "map": signal_figures.scalp(row["weights"], channels, f"Weights, {row['class']}")}
-        for row in described["lags"]
+        for row in lags
     ]
     bands = described["importance"] and signal_figures.importance(described["importance"])
-    return {**described, "cards": cards, "lags": lags, "bands": bands}
+    phases = signal_figures.phases(lags, channels) if lags and len(channels) > 1 else ""
+    return {**described, "cards": cards, "maps": maps, "bands": bands, "phases": phases}
 
 
 def _losses(history: Sequence[dict[str, Any]]) -> dict[str, list[tuple[float, float]]]:
@@ -210,12 +211,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        "percent": _percent,
-        "points": _points,
-        "count": _count,
-        "equation": _equation,
-    }
+    environment.filters |= FILTERS
     return environment
 
 
@@ -253,22 +249,3 @@ def _largest_confusions(test: dict[str, Any], count: int = 12) -> list[dict[str,
         if i != j and n
     ]
     return sorted(cells, key=lambda c: -c["count"])[:count]
-
-
-def _percent(share: float, digits: int = 1) -> str:
-    return f"{100 * share:.{digits}f}{NARROW}%"
-
-
-def _points(share: float) -> str:
-    return f"{100 * share:+.1f}".replace("-", "−")
-
-
-def _count(number: int) -> str:
-    return f"{number:,}".replace(",", NARROW)
-
-
-def _equation(text: str) -> Markup:
-    """Return an equation as HTML, with subscripts for ``c_t`` and ``c_{t−1}``."""
-    from markupsafe import Markup, escape
-
-    return Markup(re.sub(r"_\{(.*?)\}|_(\w)", r"<sub>\1\2</sub>", str(escape(text))))

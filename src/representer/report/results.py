@@ -18,7 +18,7 @@ from representer.report.metrics import (
     rmse_difference,
 )
 
-MISTAKES, EXCERPT, POINTS = 12, 320, 2000
+MISTAKES, EXCERPT, POINTS = 12, 320, 800
 
 
 class Column(NamedTuple):
@@ -160,17 +160,8 @@ def shown(predictions: Predictions, row: int, names: Sequence[str]) -> str:
     return mean if predictions.deviations is None else f"{mean} ± {predictions.deviations[row]:.2g}"
 
 
-def mistakes(
-    column: Column,
-    predictions: Predictions,
-    objects: Sequence[Any],
-    labels: Sequence[Any],
-    numbers: Sequence[int],
-) -> list[dict[str, Any]]:
-    """Return the objects with the most confident errors, or with the largest errors.
-
-    Objects that are texts are shown with their beginning.
-    """
+def worst(column: Column, predictions: Predictions) -> list[int]:
+    """Return the positions of the most confident errors, or of the largest errors."""
     known, predicted = column.known(), predictions.values
     if predictions.probabilities is not None:
         wrong = known[predicted[known] != column.truth[known]]
@@ -179,6 +170,17 @@ def mistakes(
     else:
         errors = np.abs(predicted[known] - column.truth[known])
         rows = known[np.argsort(-errors, kind="stable")]
+    return rows[:MISTAKES].tolist()
+
+
+def mistakes(
+    column: Column,
+    predictions: Predictions,
+    objects: Sequence[Any],
+    labels: Sequence[Any],
+    numbers: Sequence[int],
+) -> list[dict[str, Any]]:
+    """Return the objects at the positions of `worst`; texts are shown with their beginning."""
     return [
         {
             "number": numbers[i],
@@ -186,7 +188,7 @@ def mistakes(
             "predicted": shown(predictions, i, column.classes),
             "text": _excerpt(objects[i]),
         }
-        for i in rows[:MISTAKES].tolist()
+        for i in worst(column, predictions)
     ]
 
 

@@ -20,13 +20,14 @@ from representer.estimators.joint_fitting import fit_parts
 from representer.estimators.results import model_name, parameter_counts, predictions_of
 from representer.estimators.supervised import SupervisedEstimator
 from representer.printable import say
-from representer.report.results import mistakes, points
+from representer.report.results import points
 from representer.report.standing import parts_sentence
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
 from representer.tasks.baselines import Baseline
 from representer.tasks.estimator_data import Data, Split, are_fractions, divided, with_calibration
 from representer.tasks.estimator_drift import drift
+from representer.tasks.estimator_examples import explained_tests
 from representer.tasks.estimator_objects import Objects
 from representer.tasks.estimator_results import (
     Facts,
@@ -270,9 +271,7 @@ class EstimatorTask(EstimatorUse):
             "data": data.described(trained.model.facts),
             "model": {"values": dict(trained.model.values)},
             "place": test.place,
-            "mistakes": mistakes(
-                columns[0], outcome.predictions[0], test.objects, test.columns[0][1], test.numbers
-            ),
+            **explained_tests(self, run, trained),
             "points": points(columns, outcome.predictions),
             **repeated(self.name, config, self.defaults(config), trained.estimator),
         }

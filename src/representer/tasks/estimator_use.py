@@ -159,7 +159,8 @@ class EstimatorUse:
         """
         estimator, objects = self._to_predict(run, data, options, device)
         first = objects.subset(range(min(limit, len(objects))))
-        entries = self.entries(run, estimator, first, top)
+        name = Path(objects.source).name
+        entries = [one | {"source": name} for one in self.entries(run, estimator, first, top)]
         write_explanations(run, entries)
         return entries
 

@@ -13,6 +13,7 @@ from representer.data.language import PARTS
 from representer.estimators import LanguageModel
 from representer.estimators.language_predictors import figures
 from representer.estimators.language_report import (
+    explained_lines,
     lines_of_tokens,
     part_figures,
     sample,
@@ -97,6 +98,7 @@ def _train_and_report(
     return publish(run, metrics, details, closing(metrics))
 
 
+LINES = 6  # of an explanation in the report
 ORDERS = {"word": (1, 3), "char": (1, 5)}
 
 
@@ -162,6 +164,7 @@ def details_of(config: Any, data: LanguageData, estimator: LanguageModel) -> dic
         "data": data.report,
         "excerpt": surprisals(estimator, data.tokens["test"]),
         "sample": sample(estimator, config.seed),
+        "examples": explained_lines(estimator, data.tokens["test"], LINES),
     }
 
 

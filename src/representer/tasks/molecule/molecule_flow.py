@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from representer.data.molecules import (
     MoleculeTable,
     assembled_molecules,
@@ -24,14 +22,11 @@ from representer.estimators import MoleculeClassifier, MoleculeRegressor
 from representer.estimators.explanation import NETWORK
 from representer.estimators.graph_parameters import MoleculeRegressorParameters
 from representer.printable import printable
-from representer.report.page import EXPLAINED
-from representer.storage import atomic
-from representer.storage.run_folder import RunFolder
 from representer.tasks import estimator_explain
 from representer.tasks.estimator_comparison import EstimatorComparison
 from representer.tasks.estimator_data import Data
 from representer.tasks.estimator_objects import Objects, strings_of
-from representer.tasks.estimator_results import Facts, Model, Trained
+from representer.tasks.estimator_results import Facts, Model
 from representer.tasks.estimator_task import EstimatorTask
 from representer.tasks.molecule.molecule_baselines import train_baselines
 from representer.tasks.molecule.molecule_task import MoleculeConfig, MoleculeReading, defaults_of
@@ -39,7 +34,6 @@ from representer.tasks.sweep import Sweep
 
 GINE = "gine"
 OTHER_ELEMENT = {62: 43, 82: 62}  # places of "other" in the lists of atom features
-DRAWN, WALKS = 6, 5  # test molecules in the report, and the walks listed for each
 
 
 def read(
@@ -133,20 +127,6 @@ def networks(config: MoleculeConfig) -> dict[str, MoleculeConfig]:
     return {config.network: config, GINE: replace(config, network=GINE, answer=NETWORK, out=out)}
 
 
-def draw_examples(task: EstimatorTask, run: RunFolder, trained: Trained) -> str:
-    """Explain a few test molecules for the report, evenly spread over sizes up to 30 atoms."""
-    if trained.config.network == GINE and trained.estimator.pool_.network:
-        return ""
-    test = trained.data.parts["test"]
-    sizes = sorted((len(graph.x), i) for i, graph in enumerate(trained.data.encoded["test"]))
-    fitting = [i for size, i in sizes if 4 <= size <= 30] or [i for _, i in sizes]
-    places = np.linspace(0, len(fitting) - 1, min(DRAWN, len(fitting))).astype(int)
-    chosen = test.subset([fitting[place] for place in dict.fromkeys(places.tolist())])
-    entries = task.entries(run.path, trained.estimator, chosen, WALKS)
-    atomic.write_json(run.path / EXPLAINED, entries)
-    return ""
-
-
 def title(config: MoleculeConfig, data: Data) -> str:
     """Return the title of the report: the targets of the table."""
     source = data.sources[0][1].source
@@ -178,7 +158,6 @@ FLOW = EstimatorTask(
     describe_model=describe_model,
     title=title,
     networks=networks,
-    closing=draw_examples,
     split_by=split_by,
 )
 fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain

@@ -12,6 +12,7 @@ from representer.tasks.options import as_yaml
 from representer.tasks.run_flow import named, opened, publish
 from representer.tasks.signal.signal_baseline import spectral_baselines
 from representer.tasks.signal.signal_data import SignalData, prepare, standardized
+from representer.tasks.signal.signal_examples import explained_windows
 from representer.tasks.signal.signal_filters import describe_filters
 from representer.tasks.signal.signal_fold import FoldJob, TrainedFold, new_estimator, train_fold
 from representer.tasks.signal.signal_folds import final_fold, plan
@@ -57,6 +58,7 @@ def fit(config: Any) -> dict[str, Any]:
             details["filters"] = describe_filters(
                 shared.recordings, run.path, result.folds, is_wavelet=config.filters == "wavelet"
             )
+        details |= explained_windows(shared.recordings, run.path, result.folds)
         about = parts_sentence(metrics["parts"])
         return publish(run, metrics, details, [summary(metrics), about, metrics["verdict"]])
 

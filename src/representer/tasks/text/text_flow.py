@@ -31,8 +31,6 @@ from representer.estimators.text import TextInputs
 from representer.estimators.text_parameters import RANDOM, TRAINING, TextParameters
 from representer.functional import Cell
 from representer.nn import StringKernelRNN
-from representer.report.page import EXPLAINED
-from representer.storage import atomic
 from representer.storage.run_folder import RunFolder
 from representer.tasks import estimator_explain
 from representer.tasks.baselines import Baseline, constant_prediction, tfidf
@@ -217,7 +215,7 @@ def networks(config: TextConfig) -> dict[str, TextConfig]:
 
 
 def explain_one(task: EstimatorTask, run: RunFolder, trained: Trained) -> str:
-    """Return the explanation of the demo's first swapped test line, and write it for the report."""
+    """Return the explanation of the demo's first swapped test line."""
     test = trained.data.parts["test"]
     if not trained.config.demo:
         return ""
@@ -226,7 +224,6 @@ def explain_one(task: EstimatorTask, run: RunFolder, trained: Trained) -> str:
         (entry,) = task.entries(run.path, trained.estimator, first, TOP)
     except KindError as error:
         return f"No explanation: {error}"
-    atomic.write_json(run.path / EXPLAINED, [entry])
     total = sum(one["contribution"] for one in entry["contributions"])
     total += entry["others"]["contribution"] + entry["constant"]
     explained = estimator_explain.as_text(entry, styled=False).splitlines()[1:]

@@ -40,10 +40,8 @@ def _units(units: Sequence[dict[str, Any]]) -> list[str]:
     lines = ["  units of the network with the largest contributions:"] if units else []
     for one in units:
         half_life = "never" if one["half_life"] is None else f"{one['half_life']:.2f} words"
-        lines.append(
-            f"    unit {one['unit']} {one['contribution']:+.4f}, half-life {half_life}, "
-            f"compares with {printable(one['reference'])}"
-        )
+        head = f"    unit {one['unit']} {one['contribution']:+.4f}, half-life {half_life}, from"
+        lines.append(head)
         lines += [
             f"      {n['contribution']:+10.4f}  {printable(n['text'])}" for n in one["ngrams"]
         ]

@@ -1,0 +1,66 @@
+"""Entries of explanations.json as the report shows them: two groups of lines, marks, a picture."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from representer.report.wording import decimals_of
+
+WEAK = 0.04  # of the strongest word; below, a word is not marked
+
+
+def shown_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry with what the page shows of it.
+
+    Returns:
+        The entry with ``favor`` and ``against``, the lines of each sign; ``decimals`` of their
+        numbers; ``columns``, the parts if there are several; ``marks`` of a text, and ``picture``
+        of another object, drawn here and never read from a file.
+    """
+    lines = entry["contributions"]
+    numbers = [line["contribution"] for line in lines]
+    shown = {
+        **entry,
+        "favor": [line for line in lines if line["contribution"] >= 0],
+        "against": [line for line in lines if line["contribution"] < 0],
+        "columns": entry["parts"] if len(entry["parts"]) > 1 else [],
+        "decimals": decimals_of(numbers),
+        "picture": _picture(entry),
+    }
+    if "words" in entry:
+        shown["marks"] = _marks(entry)
+    return shown
+
+
+def _marks(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return each word of a text with its color, and the listed n-grams that it is part of."""
+    ngrams: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    for line in entry["contributions"]:
+        for t in sorted({t for place in line["places"] for t in place}):
+            ngrams[t].append(line)
+    return [
+        {"word": word, "value": value, "strength": strength, "ngrams": ngrams[t],
+         "is_weak": abs(strength) < WEAK and not ngrams[t]}
+        for t, (word, value, strength) in enumerate(
+            zip(entry["words"], entry["by_word"], entry["strengths"], strict=True)
+        )
+    ]  # fmt: skip
+
+
+def _picture(entry: Mapping[str, Any]) -> Any:
+    if "smiles" in entry:
+        from representer.data.molecules import parse_smiles
+        from representer.report.molecule_drawing import draw_shares
+
+        return draw_shares(parse_smiles(entry["smiles"]), entry)
+    if "edges" in entry:
+        from representer.report.graph_drawing import draw_graph
+
+        return draw_graph(entry["nodes"], entry["edges"], entry["by_node"])
+    if "moments" in entry:
+        from representer.report.signal_figures import window
+
+        return window(entry)
+    return ""
