@@ -8,6 +8,7 @@ from typing import Any
 
 from representer.report.wording import decimals_of
 
+LISTED = 8  # atoms of a line
 WEAK = 0.04  # of the strongest word; below, a word is not marked
 
 
@@ -19,7 +20,8 @@ def shown_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
         numbers; ``columns``, the parts if there are several; ``marks`` of a text, and ``picture``
         of another object, drawn here and never read from a file.
     """
-    lines = entry["contributions"]
+    is_graph = "smiles" in entry or "edges" in entry
+    lines = [{**line, "atoms": is_graph and _atoms(line)} for line in entry["contributions"]]
     numbers = [line["contribution"] for line in lines]
     shown = {
         **entry,
@@ -32,6 +34,15 @@ def shown_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     if "words" in entry:
         shown["marks"] = _marks(entry)
     return shown
+
+
+def _atoms(line: Mapping[str, Any]) -> str:
+    """Return the numbers of the atoms of a subtree, which its name does not have."""
+    places = line["places"]
+    if line["network"] or len(places) > 1:
+        return ""
+    found = [str(atom) for atom in places[0]]
+    return ", ".join(found[:LISTED]) + (", …" if len(found) > LISTED else "")
 
 
 def _marks(entry: Mapping[str, Any]) -> list[dict[str, Any]]:

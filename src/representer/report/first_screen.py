@@ -11,6 +11,7 @@ from representer.report.standing import AHEAD, BEHIND, parts_sentence
 from representer.report.wording import percent, points, rounded, signed
 
 YES, OVER, UNDER = "Yes", "Overconfident", "Underconfident"
+NOTABLE = 0.02  # a smaller gap between confidence and accuracy has no consequence
 
 
 class Card(NamedTuple):
@@ -221,7 +222,9 @@ def _trust_in_classes(test: Mapping[str, Any]) -> Card:
         round(test["accuracy"] * test["count"]), test["count"]
     )  # fmt: skip
     sure = sum(row["count"] * row["confidence"] for row in bins) / test["count"]
-    verdict = OVER if sure > high else UNDER if sure < low else YES
+    gap = sure - test["accuracy"]
+    is_fine = low <= sure <= high or abs(gap) < NOTABLE
+    verdict = YES if is_fine else OVER if gap > 0 else UNDER
     text = (
         f"it is {percent(sure, 0)} sure on average, and right in {percent(test['accuracy'], 0)}; "
         f"calibration error {percent(test['calibration']['error'])}"
@@ -253,8 +256,8 @@ def _trust_in_surprise(test: Mapping[str, Any]) -> Card | None:
 
 
 def _trust(verdict: str, text: str) -> Card:
-    return Card("Can its certainty be trusted?", verdict, text, tone="good" if verdict == YES else
-                "bad")  # fmt: skip
+    tone = {YES: "good", OVER: "bad"}.get(verdict, "")
+    return Card("Can its certainty be trusted?", verdict, text, tone=tone)
 
 
 def _steps(run: Any, relation: str, baseline: str, trust: Card | None) -> list[Step]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
     from rdkit.Chem import Mol
 
-WIDTH, HEIGHT = 460, 340
+SCALE = 30  # pixels per unit of length; a bond has 1.5
 REACH = 0.95  # of a glow, in bond lengths
 
 
@@ -33,19 +33,20 @@ def draw_shares(molecule: Mol, shares: Mapping[str, Any]) -> Markup:
 
     if len(shares["atoms"]) != molecule.GetNumAtoms():
         raise ValueError("the contributions belong to another molecule")
-    drawing = rdMolDraw2D.MolDraw2DSVG(WIDTH, HEIGHT)
+    drawing = rdMolDraw2D.MolDraw2DSVG(-1, -1)  # as large as the molecule needs
     options: Any = drawing.drawOptions()
     options.useBWAtomPalette()
     options.clearBackground = False
     options.addAtomIndices = True
     options.annotationFontScale = 0.6
-    options.padding = 0.08
+    options.padding = 0.1
+    options.scalingFactor = SCALE
     drawing.DrawMolecule(rdMolDraw2D.PrepareMolForDrawing(molecule))
     drawing.FinishDrawing()
     places = [drawing.GetDrawCoords(atom) for atom in range(molecule.GetNumAtoms())]
     ends = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in molecule.GetBonds()]
     lengths = [(places[u] - places[v]).Length() for u, v in ends]
-    reach = REACH * (sum(lengths) / len(lengths) if lengths else HEIGHT / 5)
+    reach = REACH * (sum(lengths) / len(lengths) if lengths else 1.5 * SCALE)
     spots = [
         (place.x, place.y, float(share))
         for place, share in zip(places, shares["atoms"], strict=True)

@@ -17,6 +17,7 @@ from representer.report.metrics import (
     regression_metrics,
     rmse_difference,
 )
+from representer.report.wording import rounded
 
 MISTAKES, EXCERPT, POINTS = 12, 320, 800
 
@@ -156,8 +157,10 @@ def shown(predictions: Predictions, row: int, names: Sequence[str]) -> str:
         chances = predictions.probabilities[:, int(value)]
     if chances is not None:
         return f"{names[int(value)]} ({100 * chances[row]:.0f} %)"
-    mean = f"{value:.4g}"
-    return mean if predictions.deviations is None else f"{mean} ± {predictions.deviations[row]:.2g}"
+    if predictions.deviations is None:
+        return f"{value:.4g}"
+    deviation = rounded(predictions.deviations[row], 2)
+    return f"{value:.{len(deviation.partition('.')[2])}f} ± {deviation}"
 
 
 def worst(column: Column, predictions: Predictions) -> list[int]:
