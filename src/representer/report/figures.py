@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import shorten
 
 from representer.report.canvas import (
     BASELINE,
@@ -125,8 +126,9 @@ def parity(width: float, points: Sequence[Sequence[float]], name: str) -> Drawin
     )  # fmt: skip
     ends = min(*truth, *predictions), max(*truth, *predictions)
     axes.plot(ends, ends, color=INK, linestyle=":", linewidth=1)
-    axes.set_xlabel(plain(f"true {name}"))
-    axes.set_ylabel(plain(f"predicted {name}"))
+    short = shorten(name, 30, placeholder=" …") if is_narrow(width) else name
+    axes.set_xlabel(plain(f"true {short}"))
+    axes.set_ylabel(plain(f"predicted {short}"))
     axes.grid(color=BASELINE, alpha=0.3, linewidth=0.7)
     return Drawing(figure, "Predicted against true values")
 

@@ -174,8 +174,12 @@ def scalp(values: Sequence[float], channels: Sequence[str], title: str) -> Marku
     shown = np.asarray([values[k] for k in rows])
     largest = float(np.abs(shown).max())
     is_signed = shown.min() < 0
+    low = -largest if is_signed else float(shown.min())
     mne.viz.plot_topomap(
-        shown, info, axes=axes, show=False, contours=3, cmap="RdBu" if is_signed else "Blues",
-        vlim=(-largest, largest) if is_signed else (None, None), names=names, sensors=False,
+        shown, info, axes=axes, show=False, contours=3, names=names,
+        cmap="RdBu" if is_signed else "Blues",
+        vlim=(1.5 * low if is_signed else low, low + 1.5 * (largest - low)),  # names stay readable
     )  # fmt: skip
+    for outline in axes.lines:
+        outline.set_color(INK)
     return svg(figure, title)

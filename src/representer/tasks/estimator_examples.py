@@ -28,6 +28,8 @@ def explained_tests(task: Any, run: RunFolder, trained: Trained) -> dict[str, An
     column, own = data.columns("test")[0], trained.outcome.predictions[0]
     sizes = [data.inputs.size(one) for one in data.encoded["test"]]
     labels = test.columns[0][1]
+    if data.is_regression:
+        labels = [f"{value:.4g}" for value in column.truth]
     wrong = mistakes(column, own, test.objects, labels, test.numbers)
     found = dict(zip(worst(column, own), wrong, strict=True))
     errors = [row for row in found if sizes[row] <= SMALL][:EXPLAINED_ERRORS]

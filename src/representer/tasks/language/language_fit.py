@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -160,7 +161,7 @@ def baselines_of(data: LanguageData, estimator: LanguageModel) -> list[dict[str,
 def details_of(config: Any, data: LanguageData, estimator: LanguageModel) -> dict[str, Any]:
     """Return details.json without what repeats the run: data, an excerpt, and a sample."""
     return {
-        "title": f"Language model of {data.source}",
+        "title": f"Language model of {data.source if config.demo else Path(data.source).name}",
         "data": data.report,
         "excerpt": surprisals(estimator, data.tokens["test"]),
         "sample": sample(estimator, config.seed),
