@@ -5,6 +5,7 @@ Text and axes use ``currentColor``, so figures are readable on light and dark ba
 
 from __future__ import annotations
 
+import hashlib
 import html
 import io
 import math
@@ -147,8 +148,9 @@ def svg(figure: Figure, title: str) -> Markup:
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": title}):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     drawing = buffer.getvalue().replace(INK, "currentColor")
-    drawing = re.sub(r' id="(?:figure|axes|patch|text|line2d|matplotlib|xtick|ytick)[._\d\w]*"', "",
-                     drawing[drawing.index("<svg") :])  # fmt: skip # not unique on a page
+    drawing = drawing[drawing.index("<svg") :]
+    own = hashlib.sha256(drawing.encode()).hexdigest()[:8]  # a page has many figures
+    drawing = re.sub(r'( id="|href="#|url\(#)', rf"\1f{own}-", drawing)
     return Markup(
         drawing.replace("<svg", f'<svg role="img" aria-label="{html.escape(printable(title))}"', 1)
     )

@@ -104,8 +104,8 @@ def of_subjects(run: Any) -> Screen:
         f"{100 * metrics['deviation']:.1f} points"
     )
     claim = (
-        f"{_who(run)}, on subjects that it has not seen, is right about {percent(metrics['mean'])} of the "
-        "windows"
+        f"{_who(run)}, on subjects that it has not seen, is right about "
+        f"{percent(metrics['mean'])} of the windows"
     )
     beside = _best(metrics["baselines"], metrics, None)
 

@@ -1,0 +1,95 @@
+"""The first screen says how good the model is, and whether that is beyond chance."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from made_up_run import write_made_up_run
+from representer.report import first_screen
+from representer.report.page import Results, _of_target
+from representer.report.results import by_target
+from representer.report.standing import AHEAD, BEHIND, LEVEL
+
+
+@pytest.fixture
+def run(tmp_path) -> Results:
+    folder = write_made_up_run(tmp_path)
+    metrics, details = (
+        json.loads((folder / name).read_text()) for name in ("metrics.json", "details.json")
+    )
+    return Results(metrics, details, [], [])
+
+
+def screen_of(run: Results) -> first_screen.Screen:
+    targets = [_of_target(run, *own) for own in by_target(run.metrics).items()]
+    return first_screen.of_classes(run, targets)
+
+
+def card(screen: first_screen.Screen, label: str) -> first_screen.Card:
+    (found,) = [one for one in screen.cards if one.label.startswith(label)]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("relation", "words", "first"),
+    [
+        (AHEAD, "better than TF-IDF + logistic regression, the best baseline, by more", "Predict"),
+        (
+            LEVEL,
+            "as good as TF-IDF + logistic regression, the best",
+            "If you need only predictions",
+        ),
+        (BEHIND, "worse than TF-IDF + logistic regression", "Use TF-IDF + logistic regression"),
+    ],
+)
+def test_the_answer_and_the_advice_follow_the_comparison(run, relation, words, first):
+    run.metrics["standing"][""]["relation"] = relation
+    screen = screen_of(run)
+    assert words in screen.answer
+    assert screen.steps[0].text.startswith(first)
+
+
+def test_without_baselines_nothing_is_compared(run):
+    run.metrics["standing"] = {"": {}}
+    screen = screen_of(run)
+    assert "baseline" not in screen.answer
+    assert not [one for one in screen.cards if one.label.startswith("Best")]
+
+
+@pytest.mark.parametrize(
+    ("shift", "verdict"),
+    [(0.0, "Yes"), (0.015, "Yes"), (0.1, "Overconfident"), (-0.1, "Underconfident")],
+)
+def test_certainty_is_trusted_where_it_is_near_the_accuracy(run, shift, verdict):
+    test = run.metrics["test"]
+    test["calibration"]["bins"] = [
+        {"count": test["count"], "accuracy": 0.0, "confidence": test["accuracy"] + shift}
+    ]
+    assert card(screen_of(run), "Can its certainty").figure == verdict
+
+
+@pytest.mark.parametrize(
+    ("held", "verdict"), [(0.95, "Yes"), (0.8, "Overconfident"), (1.0, "Underconfident")]
+)
+def test_intervals_are_trusted_where_they_hold_what_they_say(held, verdict):
+    test: dict[str, Any] = {"count": 400, "coverage": {"0.95": held}}
+    found = first_screen._trust_in_intervals(test)
+    assert found is not None
+    assert found.figure == verdict
+
+
+def test_shares_of_kernel_and_network_make_a_bar(run):
+    found = card(screen_of(run), "Kernel and network")
+    assert dict(found.shares) == {"kernel": 0.4, "network": 0.6}
+    assert found.figure == "40\u202f% + 60\u202f%"
+    run.metrics["parts"]["kernel"]["share"] = 0.0
+    assert card(screen_of(run), "Kernel and network").figure == "network alone"
+
+
+def test_commands_name_the_run_with_quotes_where_needed(run):
+    run.details["config"]["out"] = "runs/my news"
+    codes = [step.code for step in screen_of(run).steps]
+    assert "representer explain 'runs/my news' FILE" in codes
