@@ -17,7 +17,8 @@ FOUND: list[str] = []  # a line for each page that was looked at, for the end of
 # In pixels of the screen: the smallest letters of the visible charts.
 _LETTERS = """Math.min(...[...document.querySelectorAll('.wide text, .narrow text')]
     .filter(one => one.getClientRects().length && one.textContent.trim())
-    .map(one => parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a))"""
+    .map(one => parseFloat(getComputedStyle(one).fontSize) * Math.hypot(one.getScreenCTM().a,
+        one.getScreenCTM().b)))"""
 _EMPTY = """[...document.querySelectorAll('img, svg[role=img], svg image')].filter(one => {
     const box = one.getBoundingClientRect();
     const isShown = one.getClientRects().length > 0;
