@@ -48,7 +48,10 @@ COVERED_BY = {
     "tests/estimators/test_language_kernel.py": (
         "estimators/language_estimator", "estimators/language_predictors",
     ),
-    "tests/estimators/test_report_page.py": ("estimators/language_report", "estimators/results"),
+    "tests/estimators/test_report_page.py": (
+        "estimators/language_report", "estimators/results", "report/molecule_drawing",
+    ),
+    "tests/report/test_explained.py": ("report/graph_drawing",),
     "tests/estimators/test_joint_fitting.py": (
         "estimators/joint_target",
         "estimators/kernel_machine", "estimators/linear_solution", "estimators/pool",

@@ -262,8 +262,8 @@ def _trust(verdict: str, text: str) -> Card:
 
 def _steps(run: Any, relation: str, baseline: str, trust: Card | None) -> list[Step]:
     """Return what to do next, the most important first."""
-    out = run.details["config"].get("out")
-    is_python = run.metrics["task"] == "estimator" or out is None
+    out = str(run.details["config"].get("out", "RUN"))
+    is_python = run.metrics["task"] == "estimator"
     predict, explain = (
         f"model.{verb}(X)" if is_python else f"representer {verb} {shlex.quote(out)} FILE"
         for verb in ("predict", "explain")

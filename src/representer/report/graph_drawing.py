@@ -46,7 +46,7 @@ def _layout(count: int, edges: Sequence[Sequence[int]]) -> list[tuple[float, flo
 
     graph = nx.Graph()
     graph.add_nodes_from(range(count))
-    graph.add_edges_from(edges)
+    graph.add_edges_from((u, v) for u, v in edges)
     start = nx.kamada_kawai_layout(graph) if count > 1 and nx.is_connected(graph) else None
     found = start or nx.spring_layout(graph, seed=0, k=1.6 / max(1, count) ** 0.5, iterations=200)
     low = [min(place[axis] for place in found.values()) for axis in (0, 1)]
