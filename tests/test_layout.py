@@ -49,7 +49,7 @@ COVERED_BY = {
         "estimators/language_estimator", "estimators/language_predictors",
     ),
     "tests/estimators/test_report_page.py": (
-        "estimators/language_report", "estimators/results", "report/molecule_drawing",
+        "estimators/language_report", "estimators/results",
     ),
     "tests/report/test_explained.py": ("report/graph_drawing",),
     "tests/estimators/test_joint_fitting.py": (
@@ -69,7 +69,7 @@ COVERED_BY = {
     ),
     "tests/data/graphs/test_graphs_jsonl.py": ("data/graphs/reading", "data/graphs/records"),
     "tests/tasks/test_estimator_task.py": (
-        "tasks/estimator_data", "tasks/estimator_results",
+        "tasks/estimator_data", "tasks/estimator_examples", "tasks/estimator_results",
     ),
     "tests/cli/test_small_commands.py": ("cli/bench", "cli/cells", "cli/doctor", "cli/report"),
     "tests/data/text/test_table.py": ("data/tables/reading",),
@@ -198,6 +198,7 @@ COVERED_BY = {
         "tasks/molecule/molecule_flow", "report/molecule_drawing", "data/molecules/assembled",
     ),
     "tests/cli/test_fit_signal.py": (
+        "tasks/signal/signal_examples",
         "tasks/signal/signal_data", "tasks/signal/signal_fit", "tasks/signal/signal_use",
     ),
     "tests/tasks/signal/test_signal_loso.py": (

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import TINY, write_table
+from page_checks import faults
 from representer.cli.main import entry_point
 
 ALONE = ["--answer", "network"]
@@ -52,17 +53,24 @@ def test_a_string_kernel_shows_a_line_for_each_ngram_and_its_units_below(run, st
         assert re.match(r"  \d+ others +[+-]\d", lines[2])
         assert lines[4].startswith("  score")
         assert lines[5] == "  units of the network with the largest contributions:"
-        assert "compares with" in lines[6]
+        assert re.fullmatch(r"    unit \d+ [+-][\d.]+, half-life .*, from", lines[6])
+        assert re.match(r" +[+-][\d.]+  \w+", lines[7])
 
 
 def test_the_report_shows_them_too_and_keeps_them(run, string_run, table):
     run("explain", string_run, table, "--limit", "2")
     entries = json.loads((string_run / "explanations.json").read_text(encoding="utf-8"))
     page = (string_run / "report.html").read_text(encoding="utf-8")
-    assert page.count("<mark ") == sum(len(entry["words"]) for entry in entries)
-    assert page.count('class="matched"') == sum(sum(entry["marked"]) for entry in entries)
-    assert entries[0]["contributions"][0]["what"] in page
-    assert page.count("<summary>Inside the network</summary>") == 2
+    section = page[page.index(f'<h2 id="explained-predictions-{table.stem}') :]
+    section = section[: section.index("<h2", 3)]
+    assert section.startswith(f'<h2 id="explained-predictions-{table.stem}-csv">Explained pred')
+    assert f"{table.name}</h2>" in section
+    assert section.count("<mark") == sum(len(entry["words"]) for entry in entries)
+    assert section.count('class="matched"') == sum(sum(entry["marked"]) for entry in entries)
+    assert entries[0]["contributions"][0]["what"] in section
+    assert section.count("<summary>Inside the network</summary>") == 2
+    assert "Explained test examples" in page
+    assert faults(page) == []
     assert run("report", string_run).code == 0
     assert (string_run / "report.html").read_text(encoding="utf-8") == page
 
@@ -83,7 +91,7 @@ def test_kernel_and_network_share_a_line_for_each_ngram(run, trained, tmp_path):
     assert named["wave"]["kernel"] * named["wave"]["network"] != 0
     page = (folder / "report.html").read_text()
     assert "(2 places)" in page
-    assert '<th class="n">kernel</th><th class="n">network</th>' in page
+    assert '<th class="n part">kernel</th><th class="n part">network</th>' in page
 
 
 def test_a_cell_with_a_memory_shows_its_ledger(run, network_run, table):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from page_checks import faults
 from representer.cli.main import entry_point
 from representer.estimators import GraphRegressor, load
 
@@ -121,8 +122,9 @@ def test_explanations_sum_to_the_score_and_are_in_the_report(run, folder, name, 
         total += sum(part["contribution"] for part in entry["contributions"])
         assert total == pytest.approx(entry["score"], abs=1e-5)
     page = (own / "report.html").read_text()
-    assert "Explained predictions" in page
-    assert "graph 2: " in page
+    assert f"Explained predictions: {data.name}</h2>" in page
+    assert "<h3>Graph 2: " in page
+    assert faults(page) == []
 
 
 def test_a_tu_folder_is_trained_on_and_evaluated(run, folder, tmp_path):
