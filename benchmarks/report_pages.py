@@ -16,15 +16,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import torch
 from jinja2 import Environment
 from PIL import Image
 
+from representer import __version__
 from representer.cli.main import entry_point
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))  # the browser is that of the tests
 
-from browser import SCHEMES, SCREENS, opened_browser, opened_page  # noqa: E402
+from browser import SCHEMES, SCREENS, look, opened_browser, opened_page  # noqa: E402
 
 TASKS = ("text", "molecule", "graph", "signal", "language")
 WIDTHS = {"laptop": 1080, "phone": 390}  # pixels of a picture
@@ -40,13 +42,15 @@ def main() -> None:
     arguments = parser.parse_args()
     for task in TASKS:
         run = arguments.runs / task
-        if not (run / "report.html").exists() and entry_point(
-            ["fit", task, "--demo", "--out", str(run)]
-        ):
+        is_there = (run / "report.html").exists()
+        words = ["report", str(run)] if is_there else ["fit", task, "--demo", "--out", str(run)]
+        if entry_point(words):
             raise SystemExit(f"the demo of {task} failed")
     folder = arguments.out.parent.parent / "assets" / "screens"
     folder.mkdir(parents=True, exist_ok=True)
+    versions = {"representer": __version__, "torch": torch.__version__}
     with opened_browser() as browser:
+        versions["chromium"] = browser.version
         for task in TASKS:
             for screen in SCREENS:
                 for scheme in SCHEMES:
@@ -54,11 +58,14 @@ def main() -> None:
                         browser, arguments.runs / task / "report.html", screen, scheme
                     ) as page:
                         shot = Image.open(io.BytesIO(page.screenshot()))
+                        look(page)
+                        versions["axe"] = page.evaluate("axe.version")
                     save(shot, folder / f"{task}-{screen}-{scheme}.webp", WIDTHS[screen])
     template = Environment(trim_blocks=True, keep_trailing_newline=True).from_string(
         PAGE.read_text(encoding="utf-8")
     )
-    page = template.render(tasks=TASKS, screens=SCREENS, schemes=SCHEMES, closing=closing_lines())
+    shown = {"tasks": TASKS, "screens": SCREENS, "schemes": SCHEMES, **versions}
+    page = template.render(shown, closing=closing_lines())
     arguments.out.write_text(page, encoding="utf-8")
 
 

@@ -22,7 +22,7 @@ _LETTERS = """Math.min(...[...document.querySelectorAll('.wide text, .narrow tex
 _EMPTY = """[...document.querySelectorAll('img, svg[role=img], svg image')].filter(one => {
     const box = one.getBoundingClientRect();
     const isShown = one.getClientRects().length > 0;
-    return isShown && (box.width < 20 || box.height < 20 || one.complete === false);
+    return isShown && (box.width < 20 || box.height < 20 || one.naturalWidth === 0);
 }).length"""
 _OUTSIDE = """[...document.querySelectorAll('main *')].filter(one => {
     if (one.closest('.scroll, pre, .skip, svg')) return false;

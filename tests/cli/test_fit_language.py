@@ -248,7 +248,7 @@ def test_explanations_of_next_tokens_sum_to_the_score_and_are_in_the_report(run,
         assert entry["prediction"].split()[0] == model.predict([LINE])[0]
     page = (out / "report.html").read_text()
     assert "Explained predictions" in page
-    assert "after line 2: " in page
+    assert "<h3>After line 2: " in page
 
 
 def test_what_has_no_contributions_is_refused(run, text, tmp_path):

@@ -149,7 +149,7 @@ def test_the_largest_errors_of_the_first_target_come_first():
     own = Predictions(np.array([1.1, 9.0, 2.0, 0.0]), deviations=np.full(4, 0.5))
     errors = errors_of(test, own)
     assert [(e["number"], e["truth"], e["predicted"]) for e in errors] == [
-        (5, "2", "0 ± 0.5"), (4, "3", "2 ± 0.5"), (2, "1", "1.1 ± 0.5")
+        (5, "2", "0.00 ± 0.50"), (4, "3", "2.00 ± 0.50"), (2, "1", "1.10 ± 0.50")
     ]  # fmt: skip
     plotted = points(test.columns("test"), [own, own])
     assert plotted["a"] == [[1.0, 1.1, 0.5], [3.0, 2.0, 0.5], [2.0, 0.0, 0.5]]

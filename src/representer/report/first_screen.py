@@ -104,7 +104,7 @@ def of_subjects(run: Any) -> Screen:
         f"{100 * metrics['deviation']:.1f} points"
     )
     claim = (
-        f"{_who(run)}, on subjects that it has not seen, is right about "
+        f"{_who(run)}, on subjects that it has not seen, is right in "
         f"{percent(metrics['mean'])} of the windows"
     )
     beside = _best(metrics["baselines"], metrics, None)

@@ -98,7 +98,7 @@ def test_dense_filters_have_bands_and_lags_but_no_cards(runs):
 
 def test_the_page_shows_all_of_it(runs, found):
     page = (runs / "wavelet" / "report.html").read_text()
-    assert page.count('aria-label="Wavelet of the') == len(found["cards"])
+    assert page.count('aria-label="Wavelet of the') == 2 * len(found["cards"])  # laptop, phone
     assert 'aria-label="Importance of each frequency band"' in page
     assert "Oscillations common to the folds" in page
     card = found["cards"][0]

@@ -15,7 +15,7 @@ ENTRY = {
     "marked": [False, True, False, True], "layers": 1,
 }  # fmt: skip
 UNIT = {
-    "unit": 2, "contribution": 0.9, "reference": "wave/salt · tide/sail", "half_life": 1.5,
+    "unit": 2, "contribution": 0.9, "half_life": 1.5,
     "ngrams": [{"text": "wave … tide", "contribution": 0.9}],
 }  # fmt: skip
 STEP = {
@@ -50,7 +50,7 @@ def test_units_and_their_references_are_one_level_deeper():
     assert lines[:8] == as_text(ENTRY, styled=False).splitlines()
     assert lines[8:] == [
         "  units of the network with the largest contributions:",
-        "    unit 2 +0.9000, half-life 1.50 words, compares with wave/salt · tide/sail",
+        "    unit 2 +0.9000, half-life 1.50 words, from",
         "         +0.9000  wave … tide",
     ]
     unit = UNIT | {"half_life": None}
@@ -70,7 +70,7 @@ def test_steps_have_their_gates():
 
 def test_control_characters_are_replaced():
     evil = "\x1b[2J"
-    unit = UNIT | {"reference": evil, "ngrams": [{"text": evil, "contribution": 1.0}]}
+    unit = UNIT | {"ngrams": [{"text": evil, "contribution": 1.0}]}
     entry = ENTRY | {
         "prediction": evil, "words": [evil, "a", "b", "c"], "units": [unit],
         "contributions": [LINES[0] | {"what": evil}], "steps": [STEP | {"word": evil}],
