@@ -70,7 +70,7 @@ def opened_page(browser: Any, path: Path, screen: str, scheme: str) -> Iterator[
 
 
 class Look(NamedTuple):
-    """What was seen.
+    """A look at a page in a browser.
 
     Attributes:
         messages: Of the console.

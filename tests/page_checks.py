@@ -1,4 +1,4 @@
-"""What can be checked of a report without a browser."""
+"""Checks of a report that need no browser."""
 
 from __future__ import annotations
 
