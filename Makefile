@@ -10,9 +10,10 @@
 # make campaign  faults of every kind, at full length, and docs/results/reliability.md (an hour; starts again where it was)
 # make bench   measured speeds, written to docs/results/
 # make wheel   a wheel in dist/ that installs without a compiler, tested in an environment of its own
+# make dist    wheel, sdist, the list of their dependencies (SBOM) and checksums, in dist/, tested (docs/howto/release.md)
 # make sanitize   ops and single steps on a core built to notice wrong addresses and undefined behavior
 # make docs    the documentation, in site/
-.PHONY: setup triton demo test fast test-all test-gpu browser peers campaign check types style format bench wheel sanitize docs clean
+.PHONY: setup triton demo test fast test-all test-gpu browser peers campaign check types style format bench wheel dist sanitize docs clean
 .DEFAULT_GOAL := setup
 
 # many tests start processes of their own: compile each module once, whatever the environment says
@@ -56,7 +57,7 @@ $(TRITON): Makefile | $(READY)
 triton: $(TRITON)
 
 demo: $(INSTALLED)
-	$(BIN)/representer fit text --demo --out runs/demo --resume
+	$(BIN)/representer demo
 
 # the type checker needs one core for half a minute: the tests begin beside it
 test: style
@@ -84,7 +85,7 @@ $(BROWSER): pyproject.toml constraints.txt | $(READY)
 	@touch $(BROWSER)
 
 browser: $(BROWSER)
-	$(BIN)/python -m pytest -n 0 -m browser tests/report
+	$(BIN)/python -m pytest -n 0 -m browser tests/report tests/serving/live
 
 peers: $(PEERS)
 	$(BIN)/python benchmarks/peers.py --out docs/results/peers.md
@@ -120,6 +121,15 @@ wheel: $(INSTALLED)
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --exclude libgomp.so.1 --wheel-dir dist build/wheel/*.whl
 	$(BIN)/python tools/check_wheel.py dist/*.whl
+
+# The sdist is tested as the wheel is, but with a compiler; its environment is what the SBOM lists.
+dist: wheel
+	@$(BIN)/python tools/requirements.py release > .venv/requirements-release.txt
+	@$(PIP) --requirement .venv/requirements-release.txt
+	$(BIN)/python -m build --sdist --outdir dist .
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python tools/check_wheel.py --sbom dist/representer.cdx.json dist/*.tar.gz
+	cd dist && sha256sum *.whl *.tar.gz *.json > SHA256SUMS
 
 # the sanitizers must be there before Python allocates anything; Python itself leaks by design
 sanitize: $(READY)

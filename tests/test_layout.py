@@ -33,6 +33,11 @@ COVERED_BY = {
     "tests/serving/test_app.py": (
         "serving/__init__", "serving/limits", "serving/metrics",
     ),
+    "tests/serving/live/test_view.py": (
+        "serving/live/graphs", "serving/live/kind", "serving/live/molecules",
+        "serving/live/signals", "serving/live/texts",
+    ),
+    "tests/cli/test_demo.py": ("tasks/examples_of_run", "tasks/live_examples"),
     "tests/cli/test_drift.py": ("tasks/estimator_drift",),
     "tests/export/test_runs.py": (
         "export/__init__", "export/preprocessing",

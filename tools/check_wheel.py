@@ -1,5 +1,6 @@
-"""Test the core of a wheel in a new environment, with no compiler on the path."""
+"""Test the core of a wheel, with no compiler on the path, or of an sdist, in a new environment."""
 
+import argparse
 import os
 import subprocess
 import sys
@@ -31,8 +32,8 @@ print("forward and backward pass of the cpp backend:", core.USABLE[0], *runtimes
 """
 
 
-def check(wheel: Path) -> None:
-    """Install a wheel and run its core."""
+def check(package: Path, sbom: str | None) -> None:
+    """Install a wheel, or that of an sdist, run its core, and maybe list all that is installed."""
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = f"{folder}/bin/python"
@@ -44,16 +45,29 @@ def check(wheel: Path) -> None:
             subprocess.run(command, check=True, cwd=folder, env=environment)
             return time.perf_counter() - start
 
-        install = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        pip = (python, "-m", "pip", "--quiet", "--disable-pip-version-check")
+        install = (*pip, "install")
+        if package.suffix != ".whl":
+            built = (*pip, "wheel", "--no-deps", "--wheel-dir", folder, package.resolve())
+            subprocess.run(built, check=True)  # with a compiler
+            (package,) = Path(folder).glob("*.whl")
         constraints = ("--constraint", Path("constraints.txt").resolve())
         dependencies = run(*install, *constraints, "torch", "numpy")
-        seconds = run(*install, wheel.resolve())
+        seconds = run(*install, package.resolve())
         run(python, "-I", "-c", CHECK)
-        run(*install, *constraints, f"{wheel.resolve()}[train]")
+        run(*install, *constraints, f"{package.resolve()}[train]")
         run(f"{folder}/bin/representer", "doctor")
-    print(f"{wheel.name}: installed in {seconds:.1f} s, torch before it in {dependencies:.0f} s")
+        if sbom:
+            options = ("--pyproject", "pyproject.toml", "--of", "JSON", "--output-file", sbom)
+            listed = (sys.executable, "-m", "cyclonedx_py", "environment", *options, python)
+            subprocess.run(listed, check=True)
+    print(f"{package.name}: installed in {seconds:.1f} s, torch before it in {dependencies:.0f} s")
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:]:
-        check(Path(name))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("packages", nargs="+", type=Path)
+    parser.add_argument("--sbom", help="file for the list of dependencies, in CycloneDX's JSON")
+    arguments = parser.parse_args()
+    for each in arguments.packages:
+        check(each, arguments.sbom)

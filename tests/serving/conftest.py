@@ -15,6 +15,7 @@ import uvicorn
 
 from representer.estimators import LanguageModel, TextClassifier
 from representer.serving import Limits, ServedModel, create_app
+from representer.serving.live import LiveView, create_live_app
 
 TEXTS = ["good film", "bad film", "very good", "very bad", "good play", "bad play"] * 5
 LABELS = ["yes", "no"] * 15
@@ -76,12 +77,17 @@ def language_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """Return a function from a run, limits and a token to a client of its server."""
+    """Return a function from a run or a live view, limits and a token to a client of its server."""
     running: list[tuple[uvicorn.Server, threading.Thread]] = []
 
-    def start(run: Path | ServedModel, token: str | None = None, **limits: Any) -> Client:
-        model = run if isinstance(run, ServedModel) else ServedModel(run, device="cpu")
-        app = create_app(model, Limits(**limits), token)
+    def start(
+        run: Path | ServedModel | LiveView, token: str | None = None, **limits: Any
+    ) -> Client:
+        if isinstance(run, LiveView):
+            app = create_live_app(run, Limits(**limits))
+        else:
+            model = run if isinstance(run, ServedModel) else ServedModel(run, device="cpu")
+            app = create_app(model, Limits(**limits), token)
         server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="on"))
         listening = socket.create_server(("127.0.0.1", 0))
         thread = threading.Thread(target=server.run, args=([listening],))

@@ -43,6 +43,7 @@ COMMANDS = {
     "report": "representer.cli.report",
     "export": "representer.cli.export",
     "serve": "representer.cli.serve",
+    "demo": "representer.cli.demo",
     "cells": "representer.cli.cells",
     "doctor": "representer.cli.doctor",
     "reproduce": "representer.cli.reproduce",

@@ -5,14 +5,20 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from representer.cli.run_options import add_device
 from representer.errors import ArgumentError
 from representer.printable import say
 from representer.tasks.packages import require
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from representer.serving import Limits
 
 SUMMARY = "Serve the predictions of a trained model over HTTP, on this machine by default."
 _TOKEN, _SHORTEST = "REPRESENTER_TOKEN", 16  # a variable; characters
@@ -48,7 +54,6 @@ def run(arguments: Any) -> None:
     """Load the model and answer until the process is stopped; requests in progress are finished."""
     require("serve", "fastapi", "uvicorn", "prometheus-client")
     import torch
-    import uvicorn
 
     from representer.serving import Limits, ServedModel, create_app
 
@@ -64,12 +69,34 @@ def run(arguments: Any) -> None:
         raise ArgumentError("threads", arguments.threads, "a positive number")
     torch.set_num_threads(arguments.threads)
     model = ServedModel(arguments.run, device=arguments.device)
-    app = create_app(model, limits, token)
+    listen(
+        create_app(model, limits, token), limits, arguments.host, arguments.port,
+        lambda address: f"{arguments.run} is served at {address}: POST /predict, /explain, "
+        "/streams; GET /model, /health, /metrics, /openapi.json",
+    )  # fmt: skip
+
+
+def listen(
+    app: FastAPI, limits: Limits, host: str, port: int, announced: Callable[[str], str]
+) -> None:
+    """Answer until the process is stopped.
+
+    Args:
+        app: What answers.
+        limits: Its limits.
+        host: Address.
+        port: Port; 0 for any.
+        announced: From the address to what is printed when the port is open.
+
+    Raises:
+        ArgumentError: The port is not free, or out of range.
+    """
+    import uvicorn
+
     config = uvicorn.Config(
         app, log_level="warning", server_header=False, limit_concurrency=4 * limits.max_waiting,
         timeout_graceful_shutdown=int(limits.max_seconds) + 1,
     )  # fmt: skip
-    host, port = arguments.host, arguments.port
     is_ip6 = ":" in host
     family = socket.AF_INET6 if is_ip6 else socket.AF_INET
     if not 0 <= port < 2**16:
@@ -80,8 +107,7 @@ def run(arguments: Any) -> None:
         raise ArgumentError("port", port, f"a free port of {host}", hint=f"{error}.") from error
     port = listening.getsockname()[1]
     shown = f"[{host}]" if is_ip6 else host
-    say(f"{arguments.run} is served at http://{shown}:{port}: POST /predict, /explain, /streams; "
-        "GET /model, /health, /metrics, /openapi.json")  # fmt: skip
+    say(announced(f"http://{shown}:{port}"))
     uvicorn.Server(config).run([listening])
 
 

@@ -135,13 +135,14 @@ class GraphNetwork(GraphEnsembleEstimator):
     def _widths(self, inputs: GraphInputs) -> tuple[int, int | None]:
         return inputs.nodes.width, None if inputs.edges is None else inputs.edges.width
 
-    def _explanation_details(self, one: PlainGraph, explanation: Explanation) -> dict[str, Any]:
+    def _explanation_details(self, one: Any, explanation: Explanation) -> dict[str, Any]:
         """Return what a picture shows: the graph, and the contribution of each node."""
-        labels = one.nodes if isinstance(one.nodes, tuple) else [""] * one.count
+        (graph,) = self._objects([one])
+        labels = graph.nodes if isinstance(graph.nodes, tuple) else [""] * graph.count
         return {
             "nodes": [str(label) for label in labels],
-            "edges": one.edge_index.T.tolist(),
-            "by_node": explanation.by_place(one.count),
+            "edges": graph.edge_index.T.tolist(),
+            "by_node": explanation.by_place(graph.count),
         }
 
     def _node_names(self, one: PlainGraph) -> list[str]:

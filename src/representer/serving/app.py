@@ -74,6 +74,7 @@ def create_app(
             model.predict, max_batch=limits.max_batch, max_waiting=limits.max_waiting,
             observe=metrics.objects.observe,
         )  # fmt: skip
+        app.state.worker = worker
         running = asyncio.create_task(worker.run())
         yield
         running.cancel()

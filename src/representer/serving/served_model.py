@@ -56,7 +56,7 @@ class ServedModel:
         shares = {name: part.share for name, part in self.estimator.parts_.items()}
         kind = type(self.estimator).__name__
         about: Json = {"task": self.task, "estimator": kind, "version": self.version}
-        return about | {"answer": self.estimator.answer, "shares": shares, "classes": self._classes}
+        return about | {"answer": self.estimator.answer, "shares": shares, "classes": self.classes}
 
     def read(self, inputs: Sequence[Any]) -> list[Any]:
         """Return objects of JSON as the estimator takes them.
@@ -84,7 +84,7 @@ class ServedModel:
             pairs = zip(numbers.tolist(), chances.tolist(), strict=True)
             return [{"prediction": words[k], "probability": chance} for k, chance in pairs]
         tables = predictions_of(self.estimator, objects)
-        names = self._classes or [[]] * len(tables)
+        names = self.classes or [[]] * len(tables)
         columns = [_entries(own, names[k]) for k, own in enumerate(tables)]
         if len(columns) == 1:
             return columns[0]
@@ -129,12 +129,13 @@ class ServedModel:
                 hint = "Train with --standardize training."
                 raise KindError("the model of a stream", "standardized by whole signals", expected,
                                 hint=hint)  # fmt: skip
-            return _SignalStream(self.estimator, self._classes[0])
+            return _SignalStream(self.estimator, self.classes[0])
         expected = "one of texts to continue, or of signals with a network"
         raise KindError("the model of a stream", f"one of {self.task}", expected)
 
     @property
-    def _classes(self) -> list[list[str]]:
+    def classes(self) -> list[list[str]]:
+        """The names of the classes of each target; none of numbers and of tokens."""
         is_language = isinstance(self.estimator, LanguageModel)
         return [] if is_language else classes_of(self.estimator.target_)
 

@@ -47,6 +47,7 @@ GRAPH = Task(
     | {
         "as_text": "representer.tasks.estimator_explain:as_text",
         "sweep": "representer.tasks.graph.graph_flow:sweep",
+        "examples": "representer.tasks.graph.graph_flow:examples",
     },
     packages=("accelerate", "safetensors", "scikit-learn", "torch_geometric", "jinja2"),
 )

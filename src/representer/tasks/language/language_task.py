@@ -115,6 +115,7 @@ LANGUAGE = Task(
         "evaluate": f"{_HOME}.language_use:evaluate",
         "predict": f"{_HOME}.language_use:predict",
         "explain": f"{_HOME}.language_use:explain",
+        "examples": f"{_HOME}.language_use:examples",
         "as_text": "representer.tasks.estimator_explain:as_text",
         "generate": f"{_HOME}.language_use:generate",
     },

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from representer.data.language import LanguageVocabulary, text_lines
+from representer.data.language import LanguageVocabulary, text_lines, topics
 from representer.data.tables import Grid
 from representer.errors import ArgumentError, DataError
 from representer.estimators import LanguageModel
@@ -26,6 +26,9 @@ from representer.storage.run_files import require_finite
 from representer.tasks.estimator_objects import Objects, strings_of
 from representer.tasks.estimator_use import EstimatorUse
 from representer.tasks.language.language_task import LanguageReading
+from representer.tasks.live_examples import Example, named, of_path
+
+WORDS, EXAMPLES = 12, 50  # of a beginning, and beginnings to look at in the demo
 
 
 def read_lines(path: str | Path, *, encoding: str, **others: Any) -> Objects:
@@ -135,3 +138,12 @@ FLOW = LanguageUse(
     strings=lambda strings, noun, reading: strings_of(strings, "beginning", reading),
 )
 predict, explain = FLOW.predict, FLOW.explain
+
+
+def examples(run: str, data: str | None) -> list[Example]:
+    """Return the lines of a text, or the beginnings of some lines of the demo's test part."""
+    if data is not None:
+        return named(of_path(FLOW, run, data), "line")
+    lines, _ = topics()
+    starts = [" ".join(line.split()[:WORDS]) for line in lines[-EXAMPLES:]]
+    return named(strings_of(starts, "beginning", {}), "beginning")

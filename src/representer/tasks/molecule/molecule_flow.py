@@ -28,6 +28,7 @@ from representer.tasks.estimator_data import Data
 from representer.tasks.estimator_objects import Objects, strings_of
 from representer.tasks.estimator_results import Facts, Model
 from representer.tasks.estimator_task import EstimatorTask
+from representer.tasks.live_examples import tested
 from representer.tasks.molecule.molecule_baselines import train_baselines
 from representer.tasks.molecule.molecule_task import MoleculeConfig, MoleculeReading, defaults_of
 from representer.tasks.sweep import Sweep
@@ -163,3 +164,4 @@ FLOW = EstimatorTask(
 fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain
 comparison, drift = partial(EstimatorComparison.read, FLOW), FLOW.drift
 sweep = partial(Sweep, FLOW)
+examples = partial(tested, FLOW, FLOW.demo)

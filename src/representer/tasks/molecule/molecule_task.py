@@ -126,7 +126,8 @@ MOLECULE = Task(
     config=MoleculeConfig,
     defaults=defaults_of,
     options=dict.fromkeys((*READ, "drift"), (MoleculeReading,)),
-    functions=functions_in(_HOME) | {"as_text": f"{_HOME}:as_text", "sweep": f"{_HOME}:sweep"},
+    functions=functions_in(_HOME)
+    | {name: f"{_HOME}:{name}" for name in ("as_text", "sweep", "examples")},
     packages=(
         "accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2", "torch_geometric",
         "rdkit",

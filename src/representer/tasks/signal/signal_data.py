@@ -89,10 +89,7 @@ def prepare(config: Any) -> SignalData:
     for name, files in unused.items():
         if (value := getattr(config, name)) is not None:
             raise ArgumentError(name, value, f"nothing, since only {files}")
-    if config.demo:  # classes differ in phase, not in power
-        given = synthetic_recordings(subjects=6, windows=60, seconds=2.0, seed=config.seed)
-    else:
-        given = read_given(source, **reading_of(config))
+    given = demo(config.seed) if config.demo else read_given(source, **reading_of(config))
     made = at_rate(given, config.resample or given.sampling_rate, source)
     if config.window_seconds:
         made = cut(made, config.window_seconds, file=source)
@@ -125,6 +122,11 @@ def prepare(config: Any) -> SignalData:
         "one_class_subjects": single,
     }
     return SignalData(made, digest_of(made), source, report)
+
+
+def demo(seed: int) -> Recordings:
+    """Return the recordings of the demo, whose classes differ in phase, not in power."""
+    return synthetic_recordings(subjects=6, windows=60, seconds=2.0, seed=seed)
 
 
 def standardized(recordings: Recordings, config: Any) -> Recordings:

@@ -151,6 +151,7 @@ SIGNAL = Task(
         "drift": f"{_HOME}.signal_use:drift",
         "predict": f"{_HOME}.signal_use:predict",
         "explain": f"{_HOME}.signal_use:explain",
+        "examples": f"{_HOME}.signal_use:examples",
         "as_text": "representer.tasks.estimator_explain:as_text",
     },
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),

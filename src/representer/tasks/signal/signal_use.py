@@ -25,11 +25,20 @@ from representer.storage.run_files import require_finite
 from representer.tasks import estimator_drift
 from representer.tasks.estimator_objects import Objects
 from representer.tasks.estimator_use import EstimatorUse
-from representer.tasks.signal.signal_data import SignalForm, at_rate, read_given
+from representer.tasks.live_examples import Example, named, of_path
+from representer.tasks.signal.signal_data import (
+    DEMO_SOURCE,
+    SignalForm,
+    at_rate,
+    demo,
+    read_given,
+)
 from representer.tasks.signal.signal_folds import accuracy_by_subject, subjects_of
 from representer.tasks.signal.signal_task import SignalReading, Streaming
 from representer.tasks.table_file import as_csv, check_output, write_table
 from representer.threads import limited
+
+UNSEEN = 2**20  # seed of the recordings to look at in the demo
 
 
 @dataclass(frozen=True)
@@ -110,6 +119,22 @@ USE = EstimatorUse(
     groups=lambda windows: [windows.recordings.subjects[row] for row in windows.rows],
 )
 evaluate, explain = USE.evaluate, USE.explain
+
+
+def examples(run: str, data: str | None) -> list[Example]:
+    """Return windows of a file or, if there is none, of subjects that the demo was not trained on.
+
+    The windows of a file may be those of subjects that the model was trained on.
+
+    Raises:
+        DataError: They cannot be used.
+    """
+    if data is None:
+        estimator, _, form = USE._load(run, SignalReading(), "cpu")
+        windows: Any = adapted(estimator, form, windows_of(demo(UNSEEN), DEMO_SOURCE))
+    else:
+        windows = of_path(USE, run, data)
+    return named(windows, "window", [windows.recordings.subjects[row] for row in windows.rows])
 
 
 def of_two_files(first: Windows, second: Windows) -> SignalClassifier:

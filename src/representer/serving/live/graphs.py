@@ -1,0 +1,85 @@
+"""Graphs in the live view: a drawing with the contributions of nodes, and other labels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from representer.errors import DataError
+from representer.estimators.explanation import Explanation
+from representer.estimators.graph_reading import PlainGraph
+from representer.serving.live.kind import Change, Json, Kind
+
+DRAWN, MOST = 150, 10_000  # nodes of a graph that is drawn, and that is typed
+
+
+class Graphs(Kind):
+    """Graphs as JSON."""
+
+    prompt = "Graph as JSON"
+    place = "node"
+
+    def read(self, typed: Any) -> PlainGraph:
+        """Return a graph; ``nodes`` is their number where they have no labels."""
+        try:
+            graph = json.loads(typed)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise DataError(f"the graph is not JSON: {error}") from None
+        count = graph.get("nodes") if isinstance(graph, dict) else None
+        if type(count) is not int:
+            return super().read(graph)
+        if not 0 < count <= MOST:
+            raise DataError(f"the graph has {count} nodes; expected 1 to {MOST:,}")
+        return replace(super().read(graph | {"nodes": [0] * count}), nodes=None)
+
+    def typed(self, one: PlainGraph) -> str:
+        """Return a graph as in a JSON Lines file."""
+        edges: dict[tuple[int, int], list[Any]] = {}  # each in one direction
+        values = [[]] * one.edge_index.shape[1] if one.edges is None else _plain(one.edges)
+        for (u, v), value in zip(one.edge_index.T.tolist(), values, strict=True):
+            edges.setdefault((min(u, v), max(u, v)), [u, v, *([] if value == [] else [value])])
+        nodes = one.count if one.nodes is None else _plain(one.nodes)
+        return json.dumps({"nodes": nodes, "edges": [*edges.values()]}, default=int)
+
+    @property
+    def has_changes(self) -> bool:
+        """True if the nodes have labels."""
+        inputs = self.model.estimator.inputs_
+        return bool(inputs.nodes.labels) and not inputs.has_degrees
+
+    def places(self, one: PlainGraph) -> Sequence[str]:
+        """Return the labels of the nodes with their numbers."""
+        return self.model.estimator._node_names(one)
+
+    def picture(self, one: PlainGraph, explanation: Explanation) -> Json:
+        """Return the places of the nodes in a square of side 1, and the edges."""
+        if one.count > DRAWN:
+            return {}
+        import networkx as nx
+
+        graph = nx.Graph()
+        graph.add_nodes_from(range(one.count))
+        graph.add_edges_from(one.edge_index.T.tolist())
+        at = nx.spring_layout(graph, seed=0, iterations=100)
+        points = np.array([at[v] for v in range(one.count)])
+        low, high = points.min(0), points.max(0)
+        points = (points - low) / np.where(high > low, high - low, 1.0)
+        return {"points": points.tolist(), "edges": [list(edge) for edge in graph.edges]}
+
+    def changes(self, one: PlainGraph, place: int) -> Iterable[Change]:
+        """Return graphs with each other label of the training at a node."""
+        if not isinstance(one.nodes, tuple):
+            return
+        graph = json.loads(self.typed(one))
+        for label in self.model.estimator.inputs_.nodes.labels:
+            if label != one.nodes[place]:
+                graph["nodes"][place] = label
+                yield Change(str(label), json.dumps(graph))
+
+
+def _plain(values: Any) -> list[Any]:
+    return np.asarray(values).tolist() if isinstance(values, np.ndarray) else list(values)

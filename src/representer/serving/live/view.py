@@ -1,0 +1,171 @@
+"""The answers of the live view: a prediction, its contributions, and what would change it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from representer.errors import ArgumentError, KindError
+from representer.estimators import LanguageModel
+from representer.estimators.explanation import Line
+from representer.estimators.targets import centered
+from representer.serving.live.graphs import Graphs
+from representer.serving.live.kind import Json, Kind, by_place
+from representer.serving.live.molecules import Molecules
+from representer.serving.live.signals import Signals
+from representer.serving.live.texts import Beginnings, Texts
+from representer.serving.served_model import ServedModel
+
+KINDS: dict[str, type[Kind]] = {
+    "text": Texts, "language": Beginnings, "molecule": Molecules, "graph": Graphs,
+    "signal": Signals,
+}  # fmt: skip
+NUMBER = "The score is the predicted number. The constant and the contributions sum to it."
+LISTED = 10  # contributions, or changes, of each sign
+
+
+class Example(NamedTuple):
+    """An object to choose.
+
+    Attributes:
+        name: Its number and its label.
+        group: What it belongs to, such as a recording; empty if there are no groups.
+        value: The object, as the estimator takes it.
+    """
+
+    name: str
+    group: str
+    value: Any
+
+
+class LiveView:
+    """Explains objects that are typed or chosen.
+
+    Args:
+        model: The model.
+        examples: Objects to choose.
+
+    Raises:
+        KindError: There is no live view for the task of the model.
+    """
+
+    def __init__(self, model: ServedModel, examples: Sequence[Example] = ()) -> None:
+        if model.task not in KINDS:
+            expected = f"one of {', '.join(KINDS)}, which have a live view"
+            raise KindError("the task of the run", model.task, expected)
+        self.model, self.examples, self.kind = model, examples, KINDS[model.task](model)
+        if isinstance(model.estimator, LanguageModel):
+            model.estimator.set_params(verbose=0)  # unknown words are marked, not printed
+
+    def describe(self) -> Json:
+        """Return what the page needs before something is chosen."""
+        kind = self.kind
+        examples = [
+            {"name": one.name, "group": one.group, "input": kind.typed(one.value)}
+            for one in self.examples
+        ]
+        meaning = kind.meaning if self.model.classes or kind.place == "token" else NUMBER
+        about = {
+            "prompt": kind.prompt, "place": kind.place, "sample": kind.sample, "meaning": meaning,
+            "has_changes": kind.has_changes,
+        }  # fmt: skip
+        return self.model.describe() | about | {"examples": examples}
+
+    def find(self, typed: Any, number: int | None) -> Any:
+        """Return a typed object, or the one of an example, as the estimator takes it.
+
+        Raises:
+            DataError: It cannot be used.
+            ArgumentError: There is no such example.
+        """
+        if number is None:
+            if not self.kind.prompt:
+                raise ArgumentError("example", None, "the number of an example")
+            return self.kind.read(typed)
+        if not 0 <= number < len(self.examples):
+            expected = f"a number below {len(self.examples)}"
+            raise ArgumentError("example", number, expected)
+        return self.examples[number].value
+
+    def explain(self, one: Any) -> Json:
+        """Return the prediction for an object, and the contributions that sum to its score.
+
+        ``score`` is ``constant`` plus the ``sum`` of what ``raises`` and of what ``lowers`` it;
+        and it is ``constant`` plus ``elsewhere`` plus both sums at each of the ``places``.
+
+        Raises:
+            DataError: The object cannot be used.
+            KindError: The model has no contributions.
+        """
+        with warnings.catch_warnings(record=True) as raised:
+            warnings.simplefilter("always", UserWarning)
+            prediction = self.kind.predict(one)
+            (explanation,) = self.model.estimator.explain([one])
+        names, lines = self.kind.places(one), explanation.lines
+        return {
+            "prediction": prediction,
+            "notes": list(dict.fromkeys(str(each.message) for each in raised)),
+            "score": float(explanation.score),
+            "constant": float(explanation.baseline),
+            "parts": sorted({each.part for each in explanation.contributions}),
+            "raises": _listed([line for line in lines if line.contribution > 0]),
+            "lowers": _listed([line for line in lines if line.contribution <= 0]),
+            "places": [
+                {"name": name, **own._asdict()}
+                for name, own in zip(names, by_place(explanation, len(names)), strict=True)
+            ]
+            if names
+            else [],
+            "elsewhere": sum(c.contribution for c in explanation.contributions if not c.where),
+            **self.kind.picture(one, explanation),
+        }
+
+    def change(self, one: Any, place: int) -> Json:
+        """Return what the score becomes if another thing stands at a place of an object.
+
+        Every change is predicted by the whole model. The score is that of the class that is
+        predicted without a change.
+
+        Raises:
+            ArgumentError: There is no such place.
+        """
+        names = self.kind.places(one)
+        if not 0 <= place < len(names):
+            raise ArgumentError("place", place, f"a number below {len(names)}")
+        changes = list(self.kind.changes(one, place))
+        scores, labels = self._scored([one, *(self.kind.read(own.input) for own in changes)])
+        rows = [
+            {"name": own.name, "input": own.input, "label": label, "score": score,
+             "change": score - scores[0]}
+            for own, score, label in zip(changes, scores[1:], labels[1:], strict=True)
+        ]  # fmt: skip
+        rows.sort(key=lambda row: row["change"])
+        found = {
+            "raises": [row for row in rows[: -LISTED - 1 : -1] if row["change"] > 0],
+            "lowers": [row for row in rows[:LISTED] if row["change"] < 0],
+        }
+        return {"name": names[place], "tried": len(rows), "of": labels[0], **found}
+
+    def _scored(self, objects: Sequence[Any]) -> tuple[list[float], list[str]]:
+        """Return the scores that `explain` explains for the first object, and predicted labels."""
+        estimator = self.model.estimator
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # `explain` has shown it
+            scores, _ = estimator._checked_moments(objects)[0]
+        scale, offset = estimator.target_.unit
+        column = scale * centered(torch.from_numpy(scores.T))[scores[0].argmax()] + offset
+        names = (self.model.classes or [[""]])[0]
+        return column.tolist(), [names[k] for k in scores.argmax(axis=1).tolist()]
+
+
+def _listed(lines: Sequence[Line]) -> Json:
+    """Return the first lines, the number of all and their sum."""
+    rows = [
+        {"what": one.what, "places": one.places, "kernel": float(one.kernel),
+         "network": float(one.network), "contribution": float(one.contribution)}
+        for one in lines[:LISTED]
+    ]  # fmt: skip
+    return {"lines": rows, "count": len(lines), "sum": sum(one.contribution for one in lines)}

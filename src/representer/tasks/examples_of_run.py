@@ -1,0 +1,36 @@
+"""Objects of a run to look at, from data that the user names or from its demo."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import yaml
+
+from representer.storage.run_files import RunFiles
+from representer.tasks.live_examples import Example
+from representer.tasks.registry import task_of_run
+
+
+def examples_of(run: str, data: str | None) -> list[Example]:
+    """Return objects of the data of a run; of the training's data, those of the test part alone.
+
+    Nothing leads from a run folder to another file: it may be somebody else's.
+
+    Args:
+        run: The run folder.
+        data: Their path; None for those of the demo if the run is one, and no objects otherwise.
+
+    Raises:
+        DataError: They cannot be used.
+    """
+    task, files = task_of_run(run, "explain"), RunFiles(run)
+    if "examples" not in task.functions or (data is None and not _is_demo(files)):
+        return []
+    return task.function("examples")(run, data)
+
+
+def _is_demo(files: RunFiles) -> bool:
+    if not files.has("config.yaml"):  # saved from Python
+        return False
+    read = partial(yaml.safe_load, files.text("config.yaml"))
+    return files.parsed("config.yaml", lambda: dict(read()).get("demo")) is True

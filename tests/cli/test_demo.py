@@ -1,0 +1,135 @@
+"""Tests of ``representer demo``: what it trains, what it serves, and to whom."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from representer.cli import demo
+from representer.cli import main as command_line
+from representer.errors import DataError
+from representer.tasks.examples_of_run import examples_of
+
+Run = Any
+SIZES = [
+    "--hidden-size",
+    "2",
+    "--epochs",
+    "1",
+    "--max-steps",
+    "2",
+    "--threads",
+    "1",
+    "--answer",
+    "kernel",
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "some.csv"], "nothing without --serve"),
+        (["--port", "1"], "nothing without --serve"),
+        (["--serve", "--host", "0.0.0.0"], "--host is not an option"),
+        (["nowhere", "--serve"], "nowhere"),
+    ],
+)
+def test_invalid_arguments_are_rejected(run: Run, words: list[str], message: str) -> None:
+    outcome = run("demo", *words)
+    assert outcome.code == 2
+    assert message in outcome.err
+
+
+@pytest.mark.parametrize("port", ["70000", "-1"])
+def test_a_wrong_port_is_rejected(run: Run, trained: Path, port: str) -> None:
+    outcome = run("demo", str(trained), "--serve", "--port", port)
+    assert outcome.code == 2
+    assert "0 to 65535" in outcome.err
+
+
+def test_without_serve_it_trains_what_make_demo_always_did(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[dict[str, Any]] = []
+    command = command_line.load("fit text")
+    monkeypatch.setattr(command, "run", lambda arguments: seen.append(dict(arguments)))
+    monkeypatch.setattr(command_line, "load", lambda name: {"fit text": command}.get(name) or demo)
+    assert command_line.entry_point(["demo"]) == 0
+    assert (
+        command_line.entry_point(["fit", "text", "--demo", "--out", "runs/demo", "--resume"]) == 0
+    )
+    assert seen[0] == seen[1]
+    assert seen[0]["hidden_size"] == 64  # of the demo
+
+
+def test_examples_of_the_training_file_are_its_test_part(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [f"text number {k} is {'good' if k % 2 else 'bad'},{k % 2}" for k in range(40)]
+    Path("a.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    Path("b.csv").write_text("\n".join(["text,label", *rows[:7]]) + "\n")
+    outcome = run("fit", "text", "a.csv", "--out", "run", *SIZES)
+    assert outcome.code == 0, outcome.err
+    lines = json.loads(Path("run/splits.json").read_text())["test"]["lines"]
+    found = examples_of("run", "a.csv")
+    assert [int(one.name.split()[1].rstrip(":")) for one in found] == lines
+    assert {one.value for one in found} == {rows[line - 2].split(",")[0] for line in lines}
+    assert len(examples_of("run", "b.csv")) == 7
+    assert examples_of("run", None) == []  # the folder may be somebody else's
+    with pytest.raises(DataError):
+        examples_of("run", "c.csv")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["graph", "molecule"])
+def test_the_demos_have_examples(run: Run, tmp_path: Path, task: str) -> None:
+    outcome = run("fit", task, "--demo", "--out", str(tmp_path / "run"), *SIZES)
+    assert outcome.code == 0, outcome.err
+    splits = json.loads((tmp_path / "run/splits.json").read_text())
+    place = "rows" if task == "graph" else "lines"
+    assert len(examples_of(str(tmp_path / "run"), None)) == len(splits["test"][place])
+
+
+@pytest.mark.slow
+def test_the_signal_demo_shows_subjects_that_training_did_not_have(
+    run: Run, tmp_path: Path
+) -> None:
+    outcome = run(
+        "fit", "signal", "--demo", "--out", str(tmp_path / "run"), "--answer", "kernel",
+        "--jobs", "1", "--folds", "2",
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    found = examples_of(str(tmp_path / "run"), None)
+    assert len({one.group for one in found}) == 6
+    assert found[0].value.shape == (4, 200)
+
+
+@pytest.mark.slow
+def test_the_live_view_answers_and_stops(trained: Path) -> None:
+    command = [sys.executable, "-m", "representer", "demo", str(trained), "--serve", "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        found = re.search(r"http://127\.0\.0\.1:\d+", line)
+        assert found, line
+        with urllib.request.urlopen(found[0], timeout=20) as response:
+            assert "Live view of a text model" in response.read().decode()
+        request = urllib.request.Request(
+            f"{found[0]}/live", json.dumps({"input": "good film"}).encode(),
+            {"content-type": "application/json"},
+        )  # fmt: skip
+        with urllib.request.urlopen(request, timeout=20) as response:
+            assert "prediction" in json.loads(response.read())
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) % 256 in (130, 256 - signal.SIGINT)
+        assert "Traceback" not in process.stderr.read()
