@@ -12,8 +12,9 @@
 # make wheel   a wheel in dist/ that installs without a compiler, tested in an environment of its own
 # make dist    wheel, sdist, the list of their dependencies (SBOM) and checksums, in dist/, tested (docs/howto/release.md)
 # make sanitize   ops and single steps on a core built to notice wrong addresses and undefined behavior
-# make docs    the documentation, in site/
-.PHONY: setup triton demo test fast test-all test-gpu browser peers campaign check types style format bench wheel dist sanitize docs clean
+# make docs    the documentation, in site/; its tutorials run first
+# make look    every page of site/ in a browser, on a laptop and a phone, light and dark, and docs/assets/screens
+.PHONY: setup triton demo test fast test-all test-gpu browser peers campaign check types style format bench wheel dist sanitize docs look clean
 .DEFAULT_GOAL := setup
 
 # many tests start processes of their own: compile each module once, whatever the environment says
@@ -142,7 +143,10 @@ sanitize: $(READY)
 
 docs: $(READY)
 	@$(PIP) --editable ".[docs]"
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+look: $(BROWSER)
+	$(BIN)/python tools/look.py --shots docs/assets/screens
 
 clean:
 	rm -rf .venv build dist site runs .pytest_cache .ruff_cache .hypothesis .import_linter_cache

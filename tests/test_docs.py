@@ -6,8 +6,12 @@ import contextlib
 import doctest
 import importlib
 import io
+import os
 import re
+import resource
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +24,8 @@ from representer.cli.parser import parse
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TUTORIALS = sorted((ROOT / "docs/tutorials").glob("[!i]*.md"))
+TUTORIAL_SECONDS = 180  # of CPU time, and one core is enough
 NO_RUN = "<!-- no-run -->"
 PEERS = "<!-- peers -->"  # above a block that needs a package of the extra `peers`
 BLOCK = re.compile(rf"^({PEERS}\n)?( *)```(\w+)\n(.*?)^\2```$", re.MULTILINE | re.DOTALL)
@@ -70,7 +76,24 @@ def commands() -> Iterator[Any]:
                     yield pytest.param(words, id=f"{name_of(page)}:{line}:{words[0]}")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.slow
+@pytest.mark.parametrize("page", TUTORIALS, ids=name_of)
+def test_a_tutorial_runs_in_three_minutes(page, tmp_path):
+    """As a program of its own, in an empty folder; the site shows it as a notebook."""
+    code = "\n".join(code for _, code in blocks(page, "python"))
+    (tmp_path / "tutorial.py").write_text(code, encoding="utf-8")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run = subprocess.run(
+        [sys.executable, "tutorial.py"], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "MPLBACKEND": "agg"},
+    )  # fmt: skip
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert run.returncode == 0, run.stderr
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert seconds < TUTORIAL_SECONDS
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in TUTORIALS], ids=name_of)
 def test_the_examples_of_a_page_run_from_top_to_bottom(page, tmp_path, monkeypatch):
     if NO_RUN in page.read_text(encoding="utf-8"):
         pytest.skip("the page says that its examples are not run")
@@ -160,16 +183,3 @@ def test_a_page_that_must_run_is_seen_to_fail(tmp_path):
     for line, code in found:
         with pytest.raises(AssertionError):
             run_block(code, {}, "page", line)
-
-
-def test_the_tests_that_pages_name_exist():
-    named = {
-        found for page in PAGES
-        for found in re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", page.read_text("utf-8"))
-    }  # fmt: skip
-    assert len(named) > 30
-    missing = [
-        f"{file}::{name}" for file, name in sorted(named)
-        if not (ROOT / file).is_file() or f"def {name}(" not in (ROOT / file).read_text("utf-8")
-    ]  # fmt: skip
-    assert missing == []

@@ -1,0 +1,256 @@
+"""Pictures of the gallery, each drawn from a run or from a page of results."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import torch
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+from rdkit import Chem
+from rdkit.Chem import rdDepictor
+from sklearn.calibration import calibration_curve
+from sklearn.decomposition import KernelPCA
+
+from gallery_models import (
+    adding,
+    molecule_model,
+    sines,
+    text_model,
+)
+from readme import CELLS, speed_table
+from representer import nn
+from representer.data.molecules import read_smiles
+from representer.explain import (
+    memory_ledger,
+    substitutions,
+)
+from representer.kernels import StringKernel, SubtreeKernel
+from representer.kernels.color_refinement import refined
+from when import own_data
+
+RAISES, LOWERS, INK = "#3b82c4", "#d9822b", "#808080"
+
+
+def intervals() -> Figure:
+    found = [one for one in own_data() if one.figure.split()[1] == "points"][::-1]
+    figure, axes = plt.subplots(figsize=(7, 4))
+    for row, one in enumerate(found):
+        color = INK if one.verdict == "level" else RAISES if one.verdict == "ahead" else LOWERS
+        axes.plot([one.low, one.high], [row, row], color=color, linewidth=3)
+        axes.plot([float(one.figure.split()[0])], [row], "o", color=color)
+    axes.axvline(0, color=INK, linewidth=0.8)
+    axes.set_yticks(range(len(found)), [f"{one.data} ({one.ours[5:-1]})" for one in found])
+    axes.set(xlim=(-25, 55), xlabel="points of accuracy, minus the best simple baseline")
+    return figure
+
+
+def speeds() -> Figure:
+    rows = [line.split("|")[1:-1] for line in speed_table().splitlines() if "×" in line][1:]
+    figure, axes = plt.subplots(figsize=(7, 3))
+    for k, cell in enumerate(CELLS):
+        ratios = [float(row[k + 1].split()[0]) for row in rows]
+        bars = axes.bar(np.arange(len(rows)) + 0.27 * (k - 1), ratios, 0.25, label=cell)
+        axes.bar_label(bars, fmt="%.2f", fontsize=9)
+    axes.axhline(1, color=INK, linestyle=":")
+    axes.set_xticks(range(len(rows)), [row[0].strip() for row in rows])
+    axes.set(xlabel="steps × batch × units", ylabel="speed, nn.LSTM = 1")
+    axes.legend()
+    return figure
+
+
+def ngrams() -> Figure:
+    model, texts, labels = text_model()
+    chances = model.predict_proba(texts)[:, list(model.classes_).index("swapped")]
+    chances = np.where(np.array(labels) == "swapped", chances, 0)
+    chosen = [texts[k] for k in np.argsort(-chances) if len(texts[k].split()) < 14][:5]
+    figure, axes = plt.subplots(figsize=(8, 2.8))
+    for row, explanation in enumerate(model.explain(chosen)):
+        words = chosen[row].split()
+        shares = np.zeros(len(words))
+        for part in explanation.contributions:
+            inside = [place for place in part.where if place < len(words)]
+            for place in inside:
+                shares[place] += part.contribution / len(inside)
+        x = 0.0
+        for word, share in zip(words, shares / abs(shares).max(), strict=True):
+            color = RAISES if share > 0 else LOWERS
+            box = {"facecolor": color, "alpha": 0.75 * abs(share), "edgecolor": "none", "pad": 2}
+            axes.text(x, -row, word, family="monospace", bbox=box)
+            x += len(word) + 1.4
+    axes.set(xlim=(0, 80), ylim=(-4.6, 0.8))
+    axes.axis("off")
+    return figure
+
+
+def calibration() -> Figure:
+    model, texts, labels = text_model()
+    chances = model.predict_proba(texts)[:, 1]
+    right, expected = calibration_curve(np.array(labels) == model.classes_[1], chances, n_bins=10)
+    figure, axes = plt.subplots(figsize=(4, 3.6))
+    axes.plot([0, 1], [0, 1], color=INK, linestyle=":")
+    axes.plot(expected, right, "o-")
+    axes.set(xlabel="predicted probability of “swapped”", ylabel="share of swapped lines")
+    return figure
+
+
+def memory() -> Figure:
+    layer, readout, x = adding()
+    weights = torch.zeros(50, 32)
+    weights[-1] = readout.weight[0].detach()
+    shares = memory_ledger(layer, x, weights).contribution.detach()
+    shares = shares[:, shares.abs().sum(0).argsort(descending=True)[:16]]
+    figure, axes = plt.subplots(figsize=(7, 3))
+    most = shares.abs().max()
+    picture = axes.imshow(shares.T, cmap="RdBu", vmin=-most, vmax=most, aspect="auto")
+    axes.set_xticks(torch.nonzero(x[:, 1])[:, 0].tolist())
+    axes.set(xlabel="steps; the two marked ones are numbered", ylabel="units")
+    figure.colorbar(picture, label="contribution")
+    return figure
+
+
+def memories() -> Figure:
+    figure, panels = plt.subplots(1, 2, figsize=(7.5, 3), sharey=True)
+    for axes, start in zip(panels, ("unit", "paper"), strict=True):
+        torch.manual_seed(0)
+        layer = nn.RKMCIFG(8, 16, initialization=start)
+        x = torch.zeros(120, 2, 8)
+        x[0, 1] = torch.randn(8)
+        with torch.no_grad():
+            output = layer(x)[0]
+        axes.plot(range(0, 120, 3), (output[::3, 1] - output[::3, 0]).abs(), linewidth=0.8)
+        axes.set(yscale="log", ylim=(1e-6, 1), xlabel="steps after the input", title=f"“{start}”")
+        axes.minorticks_off()
+    panels[0].set_ylabel("effect on each unit")
+    return figure
+
+
+def substitution() -> Figure:
+    words = ["not", "never", "very", "good", "great", "bad", "film"]
+    vectors = torch.eye(7, dtype=torch.float64)
+    for one, other in ((0, 1), (3, 4)):  # words of similar meaning
+        vectors[other] = 0.7 * vectors[one] + 0.3 * vectors[other]
+    layer = nn.StringKernelRNN(7, 1, order=2, decay=0.6, activation=None, dtype=torch.float64)
+    layer.references()[0] = torch.stack((vectors[0], vectors[3]))
+    sentence = ["never", "a", "very", "good", "film"]
+    unknown = torch.zeros_like(vectors[0])
+    x = torch.stack([vectors[words.index(w)] if w in words else unknown for w in sentence])
+    table = substitutions(layer, x, 0, vectors).detach()
+    figure, axes = plt.subplots(figsize=(5.5, 3.2))
+    picture = axes.imshow(table.T, cmap="Blues")
+    axes.set_xticks(range(5), sentence)
+    axes.set_yticks(range(7), words)
+    axes.set(xlabel="the word at this place", ylabel="replaced by")
+    figure.colorbar(picture, label="match with “not … good”")
+    return figure
+
+
+def gram() -> Figure:
+    words = [
+        *("import", "export", "report", "transport"),
+        *("station", "nation", "ration", "relation"),
+        *("walking", "talking", "looking", "booking"),
+    ]
+    values = StringKernel(order=3, decay=0.5, base="delta").cosine()(words)
+    figure, axes = plt.subplots(figsize=(5.5, 4.4))
+    picture = axes.imshow(values, cmap="Blues", vmin=0, vmax=1)
+    axes.set_xticks(range(len(words)), words, rotation=90)
+    axes.set_yticks(range(len(words)), words)
+    figure.colorbar(picture, label="cosine of the string kernel")
+    return figure
+
+
+def colors() -> Figure:
+    graph = nx.random_labeled_tree(14, seed=5)
+    edges = np.array([(u, v) for u, v in graph.edges]).T
+    edge_index = np.concatenate((edges, edges[::-1]), axis=1)
+    labels = np.zeros(14, dtype=np.int64)
+    place = nx.kamada_kawai_layout(graph)
+    figure, panels = plt.subplots(1, 4, figsize=(8, 2.4))
+    for level, axes in enumerate(panels):
+        names = np.unique(labels, return_inverse=True)[1]
+        nx.draw(graph, place, ax=axes, node_color=names, cmap="tab20", vmin=0, vmax=13,
+                node_size=90, edge_color=INK)  # fmt: skip
+        axes.set_title(f"level {level}: {names.max() + 1} kinds", fontsize=10)
+        labels = refined(labels, edge_index, None)
+    return figure
+
+
+def map_of_molecules() -> Figure:
+    _, smiles, target = molecule_model()
+    molecules = [read_smiles(one) for one in smiles]
+    similarity = SubtreeKernel().fit(molecules)(molecules)
+    places = KernelPCA(2, kernel="precomputed").fit_transform(similarity)
+    figure, axes = plt.subplots(figsize=(5.5, 4))
+    points = axes.scatter(*places.T, c=target, cmap="viridis", s=22)
+    axes.set(xlabel="first component", ylabel="second component", xticks=[], yticks=[])
+    figure.colorbar(points, label="drug-likeness (QED)")
+    return figure
+
+
+def atoms() -> Figure:
+    model, smiles, _ = molecule_model()
+    predicted = model.predict(smiles)
+    chosen = [smiles[k] for k in np.argsort(predicted)[[0, len(smiles) // 2, -1]]]
+    figure, panels = plt.subplots(1, 3, figsize=(9, 3))
+    for axes, text, explanation in zip(panels, chosen, model.explain(chosen), strict=True):
+        molecule = Chem.MolFromSmiles(text)
+        shares = np.zeros(molecule.GetNumAtoms())
+        for part in explanation.contributions:
+            shares[list(part.where)] += part.contribution / len(part.where)
+        _draw_molecule(axes, molecule, shares)
+        axes.set_title(f"QED {explanation.score:.2f}", fontsize=10)
+    return figure
+
+
+def _draw_molecule(axes: Any, molecule: Any, shares: np.ndarray) -> None:
+    rdDepictor.Compute2DCoords(molecule)
+    place = molecule.GetConformer().GetPositions()[:, :2]
+    for bond in molecule.GetBonds():
+        ends = place[[bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()]]
+        axes.plot(*ends.T, color=INK, linewidth=1 + bond.GetBondTypeAsDouble(), zorder=1)
+    sizes = 700 * abs(shares) / abs(shares).max()
+    axes.scatter(*place.T, s=sizes, c=np.where(shares > 0, RAISES, LOWERS), alpha=0.75, zorder=2)
+    for atom, (x, y) in zip(molecule.GetAtoms(), place, strict=True):
+        if atom.GetSymbol() != "C":
+            axes.text(x, y, atom.GetSymbol(), ha="center", va="center", zorder=3)
+    axes.set_aspect("equal")
+    axes.margins(0.15)
+    axes.axis("off")
+
+
+def uncertainty() -> Figure:
+    model, smiles, target = molecule_model()
+    mean, deviation = model.predict(smiles, return_std=True)
+    figure, axes = plt.subplots(figsize=(5, 3.6))
+    axes.scatter(deviation, abs(mean - target), s=16)
+    ends = np.array([0, deviation.max()])
+    for factor, label in ((1, "68 %"), (2, "95 %")):
+        axes.plot(ends, factor * ends, ":", color=INK)
+        axes.annotate(label, (ends[1], factor * ends[1]), fontsize=9)
+    axes.set(xlabel="predicted standard deviation", ylabel="error of the prediction (QED)")
+    return figure
+
+
+def activations() -> Figure:
+    figure = sines().plot((-2, 2), columns=6)
+    for axes in figure.axes:
+        axes.set(xticks=[-2, 0, 2], yticks=[])
+    return figure
+
+
+def compaction() -> Figure:
+    tolerances = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3]
+    left = []
+    for tolerance in tolerances:
+        activation = copy.deepcopy(sines())
+        activation.compact(tolerance)
+        left.append(activation.num_centers)
+    figure, axes = plt.subplots(figsize=(5, 2.8))
+    axes.plot(tolerances, left, "o-")
+    axes.axhline(60, color=INK, linestyle=":")
+    axes.set(xscale="log", xlabel="largest allowed change of a function", ylabel="centers left")
+    return figure

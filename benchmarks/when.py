@@ -1,0 +1,249 @@
+"""The page "When to use it, and when not", from wins and losses on the pages of results.
+
+python benchmarks/when.py --out docs/when.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from claim_figures import row_of, rows_of, welch
+from report import publish, table
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+COMMAND = "python benchmarks/when.py --out docs/when.md"
+AHEAD, LEVEL, BEHIND = "ahead", "level", "behind"
+TIE = math.log(1.1)  # ratios of times within a tenth of 1 are a tie, as on the pages of speeds
+_NUMBER = r"[+-]?[\d.]+"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A measured difference.
+
+    Args:
+        data: What was compared on.
+        ours: What this library offers.
+        other: What it was compared with.
+        low: Lower end of the interval, positive in favor of ours.
+        high: Upper end.
+        figure: The difference as the page has it.
+        page: Name of the page.
+        margin: How far from 0 is still level.
+    """
+
+    data: str
+    ours: str
+    other: str
+    low: float
+    high: float
+    figure: str
+    page: str
+    margin: float = 0.0
+
+    @property
+    def verdict(self) -> str:
+        """Return ahead or behind where the interval excludes 0 and the margin, else level."""
+        return AHEAD if self.low > self.margin else BEHIND if self.high < -self.margin else LEVEL
+
+
+def page_of(name: str) -> str:
+    """Return the text of a page of results."""
+    return (RESULTS / f"{name}.md").read_text("utf-8")
+
+
+def own_data() -> Iterator[Comparison]:
+    """Yield `fit` with its defaults beside the best simple baseline, set by set."""
+    kinds = {"Texts": ("text", "points", 1), "Graphs": ("graph", "points", 1),
+             "Molecules": ("molecule", "RMSE", -1), "Signals": ("signal", "points", 1),
+             "Language": ("language", "perplexity", -1)}  # fmt: skip
+    for heading, (task, unit, sign) in kinds.items():
+        for row in rows_of(page_of("own-data"), heading):
+            cell = row["both − baseline"]
+            ends = [sign * float(end) for end in re.findall(_NUMBER, cell)[1:]]
+            other = row["best simple baseline"].partition(":")[0]
+            mean = cell.partition(",")[0]
+            figure = f"{mean} {unit} ({cell.partition(', ')[2]})"
+            yield Comparison(next(iter(row.values())), f"`fit {task}`", other, min(ends), max(ends),
+                             figure, "own-data")  # fmt: skip
+
+
+def replacements() -> Iterator[Comparison]:
+    """Yield layers beside the layer that they replace, problem by problem."""
+    for heading in ("Sequence layers", "Graph layers", "Activations"):
+        baseline, *rows = rows_of(page_of("drop-in"), heading)
+        first = next(iter(baseline))
+        for row in rows:
+            if row[first].startswith("`nn."):
+                continue  # nn.GRU is no layer of this library
+            for problem, cell in list(row.items())[1:-1]:
+                found = re.search(rf"\(({_NUMBER}) ± ([\d.]+)\)", cell)
+                assert found is not None, cell
+                mean, half = float(found[1]), float(found[2])
+                yield Comparison(problem, row[first], baseline[first], mean - half, mean + half,
+                                 f"{found[1]} ± {found[2]} points", "drop-in")  # fmt: skip
+
+
+def times(
+    page: str, heading: str, column: int, names: dict[str, str], other: str, data: str
+) -> Iterator[Comparison]:
+    """Yield ratios of times in the n-th column called speedup of a table below a heading."""
+    section = page_of(page).partition(f"{heading}\n")[2]
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines()
+        if line.startswith("|")
+    ]  # fmt: skip
+    columns = [k for k, head in enumerate(rows[0]) if head.startswith("speedup over")]
+    for name, ours in names.items():
+        cell = next(row for row in rows if row[0] == name)[columns[column]]
+        ratio, low, high = (float(number) for number in re.findall(r"[\d.]+", cell))
+        yield Comparison(data, ours, other, math.log(low), math.log(high),
+                         f"{ratio:.3g} × as fast ({low:.3g} – {high:.3g})", page, TIE)  # fmt: skip
+
+
+def speeds() -> Iterator[Comparison]:
+    """Yield ratios of CPU times, training steps unless it says otherwise."""
+    cells = {"RKM-LSTM": "`RKMLSTM`", "RKM-CIFG": "`RKMCIFG`",
+             "Linear Kernel w/ o_t": "`LinearKernelRNN`"}  # fmt: skip
+    for shape, data in (
+        ("(35, 20, 650, 650)", "training, 650 units, 35 steps"),
+        ("(400, 16, 300, 300)", "training, 300 units, 400 steps"),
+        ("(1000, 32, 11, 30)", "training, 30 units, 1,000 steps"),
+    ):
+        heading = f"### (T, B, m, d) = {shape}"
+        yield from times("cpu", heading, 1, cells, "`nn.LSTM`", data)
+    step = {"RKM-LSTM": "`RKMLSTM.step`"}
+    heading = "### one step, B = 1, m = d = 300"
+    yield from times("cpu", heading, 1, step, "`nn.LSTMCell`", "one step of a stream")
+    networks = {"WLKernelNN": "`WLKernelNN`", "WLKernelNN, gated": "`WLKernelNN`, gated"}
+    heading = page_of("graphs").partition("|  | ms | speedup over GINEConv ×4 |")[0].splitlines()
+    last = next(line for line in reversed(heading) if line.startswith("#"))
+    yield from times("graphs", last, 0, networks, "GINEConv", "training, one epoch")
+
+
+def kernels() -> Iterator[Comparison]:
+    """Yield summed walks beside Weisfeiler-Lehman, twice the standard error as interval."""
+    name = "walks of 1 … n nodes, summed, minus Weisfeiler-Lehman subtree"
+    row = row_of(rows_of(page_of("graph-kernels"), "Composed and plain"), name)
+    for data, cell in list(row.items())[1:-1]:
+        mean, error = (float(number) for number in re.findall(_NUMBER, cell))
+        figure = f"{mean:+.1f} ± {2 * error:.1f} points"
+        yield Comparison(data, "`RandomWalkKernel`, summed", "Weisfeiler-Lehman subtrees",
+                         mean - 2 * error, mean + 2 * error, figure, "graph-kernels")  # fmt: skip
+
+
+def parts_alone() -> Iterator[Comparison]:
+    """Yield a network beside counts of words, and a kernel beside that of fingerprints."""
+    column = "3-gram, ours"
+    found = welch(page_of("rkm-documents"), "AG News", ("RKM-CIFG", column), ("TF-IDF", column))
+    low, high = found.difference - found.half, found.difference + found.half
+    figure = f"{found.difference:+.2f} ± {found.half:.2f} points"
+    other = "TF-IDF + logistic regression"
+    yield Comparison("AG News, the network alone", "RKM-CIFG, 3-grams", other, low, high, figure,
+                     "rkm-documents")  # fmt: skip
+    row = row_of(rows_of(page_of("gp"), "", "minus that of the first"), "Tanimoto")
+    mean, half = (float(number) for number in re.findall(_NUMBER, row["minus that of the first"]))
+    yield Comparison("ESOL, Gaussian process", "`SubtreeKernel`", "Tanimoto on fingerprints",
+                     mean - half, mean + half, f"{-mean:+.3f} ± {half:.3f} RMSE", "gp")  # fmt: skip
+
+
+SOURCES: tuple[Callable[[], Iterator[Comparison]], ...] = (
+    own_data, parts_alone, kernels, replacements, speeds,
+)  # fmt: skip
+HEADS = {
+    AHEAD: "## Ahead: use it",
+    LEVEL: "## Level: choose by what else you need",
+    BEHIND: "## Behind: use the other",
+}
+ABOUT = """\
+# When to use it, and when not
+
+Measured wins and losses. *Ahead* and *behind* mean that the 95 % interval of the difference
+excludes 0 (of times, that the quartiles are more than a tenth away from 1); everything else is
+*level*. Nothing was tuned on a data set. A command wrote the three tables from the [pages of
+results](results/index.md)."""
+FACTS = """\
+## What no measurement changes
+
+- **Use it where a prediction must be taken apart.** Contributions of words, atoms, steps or
+  channels sum to the score, exactly and without sampling.
+- **Do not use it for what a pretrained model knows.** The networks are small and trained from
+  scratch. With a GPU and a language that a large model has read, fine-tune that model.
+- **Do not use it on a GPU for speed.** The Triton kernels are tested, and [not yet
+  measured](results/gpu.md).
+- **Do not use a cell with feedback for long sequences on parallel hardware.** It is sequential in
+  time; take `GatedCNN`, `CNN`, `StringKernelRNN` or a transformer.
+- **Gates have no symmetric kernel**, and `layer.kernel` says so. What is exact there is the sum
+  over steps, given the gates.
+- **Windows**: the layers work, the command line does not, since it locks folders with `flock`. It
+  has been run on Linux only."""
+
+
+def single() -> list[list[str]]:
+    """Return rows of figures without an interval: what, ours, the other's, page."""
+    serving = page_of("serving")
+    ours, other = rows_of(serving, "As many requests")
+    found = [["requests a second of 16 clients: `representer serve`, the same network of "
+              "`torch.nn` behind FastAPI", *(row["requests a second"] for row in (ours, other)),
+              "serving"]]  # fmt: skip
+    column = "speedup over torch.nn.LSTM on unfolded windows"
+    for row in rows_of(page_of("signals-speed"), "", column):
+        if row[""] == "n-gram LSTM":
+            what = f"training step on signals, stride {row['stride']}: `NgramLSTM` with wavelets, "
+            found.append([f"{what}`nn.LSTM` on windows; times as fast", row[column], "1",
+                          "signals-speed"])  # fmt: skip
+    return [[*row[:-1], f"[{row[-1]}](results/{row[-1]}.md)"] for row in found]
+
+
+def comparisons() -> list[Comparison]:
+    """Return all comparisons."""
+    return [comparison for source in SOURCES for comparison in source()]
+
+
+def rows(found: list[Comparison], verdict: str) -> list[list[str]]:
+    """Return the rows of a verdict; what differs by data alone makes one row."""
+    groups: dict[tuple[str, str, str], list[Comparison]] = defaultdict(list)
+    for one in found:
+        if one.verdict == verdict:
+            groups[one.ours, one.other, one.page].append(one)
+    return [
+        [ours, other, "<br>".join(f"{one.data}: {one.figure}" for one in own),
+         f"[{page}](results/{page}.md)"]
+        for (ours, other, page), own in groups.items()
+    ]  # fmt: skip
+
+
+def text() -> str:
+    """Return the page."""
+    found = comparisons()
+    counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in HEADS}
+    total = ", ".join(f"**{count} {verdict}**" for verdict, count in counts.items())
+    parts = [ABOUT, f"Of {len(found)} comparisons: {total}.", FACTS]
+    for verdict, head in HEADS.items():
+        columns = ["use" if verdict == AHEAD else "ours", "instead of", "measured", "page"]
+        body = table(columns, rows(found, verdict)).replace("---:", "---")
+        parts += [f"{head}\n\n{body}"]
+    alone = table(["figures of one run, without an interval", "ours", "the other's", "page"],
+                  single())  # fmt: skip
+    parts.append(f"## Measured without an interval\n\n{alone}")
+    parts.append(f"Written by `{COMMAND}`. Your own data decide: `representer compare DATA` trains "
+                 "kernel, network, both and the baselines on five splits, and says which to use "
+                 "([how](howto/compare.md)).")  # fmt: skip
+    return "\n\n".join(parts) + "\n"
+
+
+def main() -> None:
+    """Write the page."""
+    parser = argparse.ArgumentParser(description="Write when to use the library, and when not.")
+    parser.add_argument("--out", type=Path, help="page to write; printed if not given")
+    publish(text(), parser.parse_args().out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""The site: no page is lost, and each ends with where to go next."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+NAV = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["nav"]
+STEPS = yaml.safe_load((DOCS / "next.yml").read_text("utf-8"))
+OF_ROOT = {"project/contributing.md", "project/changelog.md", "project/security.md"}
+LINES = 220  # of the README
+
+
+@pytest.fixture
+def hook(monkeypatch):
+    """Return what imports a hook of the site."""
+    monkeypatch.syspath_prepend(DOCS / "hooks")
+    yield importlib.import_module
+    for path in (DOCS / "hooks").glob("*.py"):
+        sys.modules.pop(path.stem, None)
+
+
+def leaves(entry: Any) -> Iterator[str]:
+    if isinstance(entry, str):
+        yield entry
+    elif isinstance(entry, dict):
+        yield from (leaf for value in entry.values() for leaf in leaves(value))
+    else:
+        yield from (leaf for value in entry for leaf in leaves(value))
+
+
+def pages() -> set[str]:
+    files = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    return files | OF_ROOT
+
+
+def test_every_page_is_in_the_navigation_once(hook):
+    grouped = hook("results").grouped(DOCS / "results")
+    found = [*leaves(NAV), *leaves(list(grouped.values()))]
+    assert sorted(found) == sorted(pages())
+
+
+def test_pages_of_results_are_grouped_as_their_index_does(hook):
+    grouped = hook("results").grouped(DOCS / "results")
+    assert "results/cpu.md" in grouped["Speed"]
+    assert "results/claims.md" in grouped["Reproductions of the papers"]
+
+
+def test_every_page_has_a_next_step(hook):
+    steps_of = hook("next_steps").steps_of
+    assert [page for page in sorted(pages()) if not steps_of(page, STEPS)] == []
+    assert [page for page in pages() if page in steps_of(page, STEPS)] == []
+    assert [page for page in pages() if len(steps_of(page, STEPS)) > 3] == []
+
+
+def test_next_steps_name_pages_that_there_are(hook):
+    assert hook("next_steps").unknown(STEPS, pages()) == []
+
+
+def test_from_the_front_page_every_section_is_three_steps_away(hook):
+    steps_of = hook("next_steps").steps_of
+    reached, last = {"index.md"}, {"index.md"}
+    for _ in range(3):
+        last = {step for page in last for step in steps_of(page, STEPS)} - reached
+        reached |= last
+    assert {page.partition("/")[0] for page in reached} >= {"tutorials", "howto", "results"}
+
+
+def test_the_first_screen_of_the_readme_says_when_to_use_it():
+    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
+    assert any("docs/when.md" in line for line in lines[:32])
+    assert len(lines) <= LINES
