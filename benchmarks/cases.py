@@ -10,11 +10,14 @@ from torch import Tensor, nn
 
 from eager import EagerRKMLSTM
 from representer.nn import TABLE1
+from representer.nn.recurrent.sequence_layer import SequenceLayer
 
 OURS = ("RKM-LSTM", "RKM-CIFG", "Linear Kernel w/ o_t", "Linear Kernel")
 BY_INDEX, UNBOUND = "eager loop, steps by z[t]", "eager loop, steps by unbind"
 FORWARD, TRAINING = "forward", "forward + backward"
 NO_INPUT_GRADIENT = "forward + backward, no gradient of the input"
+STREAM = ", stream()"  # after the name of a cell
+READING = "reading the weights of RKM-LSTM once"
 IN_SUCCESSION, IN_TURN = "steps in succession", "one step between those of the others"
 
 
@@ -95,6 +98,28 @@ def step(layer: nn.Module, calls: int) -> Callable[[], object]:
                 take()
 
     return steps
+
+
+def stream(layer: SequenceLayer, calls: int) -> Callable[[], object]:
+    """Return a function that takes single steps of a stream."""
+    x, take = torch.randn(STEP.batch, STEP.features), layer.stream(STEP.batch)
+
+    def steps() -> None:
+        for _ in range(calls):
+            take(x)
+
+    return steps
+
+
+def reading(calls: int) -> Callable[[], object]:
+    """Return a function that reads as many bytes as a step of RKM-LSTM has weights: its limit."""
+    weights = torch.randn(4 * STEP.units * (STEP.features + STEP.units))
+
+    def read() -> None:
+        for _ in range(calls):
+            torch.sum(weights)
+
+    return read
 
 
 def operations(layer: nn.Module, size: Size, mode: str) -> float | None:

@@ -15,16 +15,20 @@ from cases import (
     IN_SUCCESSION,
     IN_TURN,
     OURS,
+    READING,
     SIZES,
     SMALL,
     STEP,
+    STREAM,
     TRAINING,
     UNBOUND,
     WITHOUT_CORE,
     layers,
     operations,
+    reading,
     run,
     step,
+    stream,
 )
 from machine import measure_limits
 from representer.nn import TABLE1
@@ -96,8 +100,10 @@ def _measure_torch(repeats: int, results: Results) -> Iterator[Key]:
 def _steps(calls: int) -> list[Candidate]:
     m, d = STEP.features, STEP.units
     made: dict[str, nn.Module] = {"nn.LSTM": nn.LSTM(m, d), "nn.LSTMCell": nn.LSTMCell(m, d)}
-    made |= {name: TABLE1[name](m, d) for name in OURS}
-    return [Candidate(name, step(layer, calls)) for name, layer in made.items()]
+    ours = {name: TABLE1[name](m, d) for name in OURS}
+    found = [Candidate(name, step(layer, calls)) for name, layer in (made | ours).items()]
+    found += [Candidate(name + STREAM, stream(layer, calls)) for name, layer in ours.items()]
+    return [*found, Candidate(READING, reading(calls))]
 
 
 def _store(

@@ -12,6 +12,7 @@ from cases import (
     NO_INPUT_GRADIENT,
     OURS,
     SIZES,
+    STREAM,
     TRAINING,
     UNBOUND,
 )
@@ -106,8 +107,9 @@ def goals() -> list[Goal]:
         found += [g for case in large for g in beside_lstm(case, name, ratio, ratio)]
     found += [Goal(1, case, mode, OURS[0], PEAK, 0.8) for case in large for mode in both]
     for mode in (IN_SUCCESSION, IN_TURN):
-        found.append(Goal(1, STEPS, mode, OURS[0], "nn.LSTM", 15))
-        found.append(Goal(1, STEPS, mode, OURS[0], "nn.LSTMCell", 2.5))
+        found.append(Goal(1, STEPS, mode, OURS[0], "nn.LSTM", 4))
+        found.append(Goal(1, STEPS, mode, OURS[0], "nn.LSTMCell", 1.3))
+        found.append(Goal(1, STEPS, mode, OURS[0] + STREAM, "nn.LSTM", 15))
     for loop in (BY_INDEX, UNBOUND):
         found.append(Goal(1, "documents", TRAINING, OURS[0], loop, 6))
         found.append(Goal(1, "signals", TRAINING, OURS[0], loop, 40))

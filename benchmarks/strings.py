@@ -40,7 +40,8 @@ LAYERS: dict[str, dict[str, Any]] = {
     "order 3": {"order": 3, "decay": "input"},
     "order 1, gate on x and h": {"order": 1, "decay": "state"},
 }
-CASES = ("words", "documents")
+LARGE, SMALL = ("words", "documents"), ("signals", "points")
+CASES = (*LARGE, *SMALL)
 STEPS = 40  # maximum length of the compared sequences
 TOLERANCE = 2e-5  # of the largest entry, float32 against float32
 
@@ -61,7 +62,9 @@ GOALS = (
     Goal("words", TRAINING, HIGHWAY, SRU, 1.6),
     Goal("documents", FORWARD, HIGHWAY, SRU, 1.7),
     Goal("documents", TRAINING, HIGHWAY, SRU, 3.5),
-    *(Goal(case, mode, "order 2", LSTM, 2.2) for case in CASES for mode in (FORWARD, TRAINING)),
+    *(Goal(case, mode, "order 2", LSTM, 2.2) for case in LARGE for mode in (FORWARD, TRAINING)),
+    *(Goal(case, FORWARD, "order 1", SRU, 6) for case in SMALL),
+    *(Goal(case, TRAINING, "order 1", SRU, 25) for case in SMALL),
 )
 
 
@@ -85,6 +88,11 @@ def import_sru() -> tuple[Any, str]:
             return None, f"left out: {reason} (pip install --no-deps sru==2.6.0; it needs ninja)"
 
 
+def names(size: Size) -> list[str]:
+    """Return our layers at a size; a highway needs as many features as units."""
+    return [name for name in LAYERS if name != HIGHWAY or size.features == size.units]
+
+
 def ours(name: str, size: Size) -> StringKernelRNN:
     """Return one of our layers, normalized as printed."""
     return StringKernelRNN(size.features, size.units, normalized=True, **LAYERS[name])
@@ -96,14 +104,18 @@ def products(name: str) -> int:
 
 
 def operations(name: str, size: Size, mode: str) -> float:
-    """Return the floating-point operations of the products; sru's are those of our highway."""
+    """Return the floating-point operations of the products.
+
+    Those of sru are those of our highway, and one more for other numbers of features.
+    """
     one = 2.0 * size.time * size.batch * size.units
     if name == LSTM:
         count = 4.0 * one * (size.features + size.units)
     else:
         known = HIGHWAY if name == SRU else name
         seen = size.units if LAYERS[known]["decay"] == "state" else 0
-        count = one * (products(known) * size.features + seen)
+        more = name == SRU and size.features != size.units
+        count = one * ((products(known) + more) * size.features + seen)
     return count if mode == FORWARD else 3 * count
 
 
@@ -134,7 +146,7 @@ def _values(layer: nn.Module, x: Tensor, gradient: Tensor) -> list[Tensor]:
 def candidates(size: Size, mode: str, sru: Any) -> list[Candidate]:
     """Return what is timed at a size."""
     made: dict[str, Callable[[], nn.Module]] = {
-        name: lambda name=name: ours(name, size) for name in LAYERS
+        name: lambda name=name: ours(name, size) for name in names(size)
     }
     made[LSTM] = lambda: nn.LSTM(size.features, size.units)
     if sru is not None:
@@ -166,7 +178,7 @@ def main() -> None:
     found = Found(measure_limits(1, repeats))
     for case in chosen.cases:
         size = SIZES[case]
-        for name in LAYERS:
+        for name in names(size):
             verify(name, size)
         for mode in (FORWARD, TRAINING):
             made = candidates(size, mode, sru)

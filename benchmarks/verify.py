@@ -35,7 +35,7 @@ def verify(size: Size) -> None:
 
 
 def verify_step() -> None:
-    """Compare three single steps with a sequence of three.
+    """Compare three single steps, and those of a stream, with a sequence of three.
 
     Raises:
         SystemExit: If they differ.
@@ -49,7 +49,9 @@ def verify_step() -> None:
                 outputs.append(output)
             with use_backend("reference"):
                 expected, _ = layer(x)
-        _compare(f"a step of {name}", [torch.stack(outputs)], [expected])
+        streamed = list(map(layer.stream(STEP.batch), x))
+        for what, found in (("step", outputs), ("stream", streamed)):
+            _compare(f"a {what} of {name}", [torch.stack(found)], [expected])
 
 
 def _values(layer: nn.Module, x: Tensor, gradient: Tensor) -> list[Tensor]:

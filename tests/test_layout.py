@@ -106,6 +106,8 @@ COVERED_BY = {
     ),
     "tests/models/test_stacked_classifier.py": ("models/stacked_classifier_config",),
     "tests/models/test_tied_softmax.py": ("models/cross_entropy",),
+    "tests/nn/recurrent/test_fast_step.py": ("nn/recurrent/core_steps",),
+    "tests/nn/recurrent/test_stream.py": ("ops/packed_step",),
     "tests/nn/recurrent/machine/test_streaming_step.py": ("ops/rkm_scan/step",),
     "tests/nn/recurrent/string/test_streaming_step.py": ("ops/string_scan/step",),
     "tests/nn/regularization/test_drop_connect.py": ("nn/regularization/undropped",),

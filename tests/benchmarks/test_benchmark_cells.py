@@ -135,7 +135,9 @@ def test_a_quick_run_writes_a_page(bench, monkeypatch: pytest.MonkeyPatch, tmp_p
     assert [row.strip("| ") for row in rows if row.startswith("| ")][2:] == [
         "nn.LSTM",
         "nn.LSTMCell",
-        *bench("cases").OURS,
+        *(cases := bench("cases")).OURS,
+        *(name + cases.STREAM for name in cases.OURS),
+        cases.READING,
     ]
     assert list(page.parent.iterdir()) == [page]
 

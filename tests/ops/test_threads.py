@@ -28,7 +28,6 @@ SAMPLES = [pytest.param(op, one, id=f"{op.name}-{one.name}") for op, one in divi
 
 # Sums over parts of the batch, one a thread, whose number changes their rounding
 SUMMED = {
-    "gated_scan": {"f"},
     "rkm_scan": {"weight", "static", "norm", "input_weight", "bias"},
     "string_scan": {"weight", "decay", "input_weight", "bias"},
     "kbrn_scan": {"weight", "centers", "coefficients", "line", "norm"},

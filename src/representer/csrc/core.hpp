@@ -28,18 +28,17 @@ struct RepresenterForward {
     const void* input_weight;  // (G H, I)
     const void* bias;          // of the last `biased` gates, (biased, H)
     const void* weight;        // (R H, H)
-    const void* h0;            // (B, H)
-    const void* c0;            // (B, H)
+    const void *h0, *c0;       // (B, H)
     const void* gate_values;   // static gates (2, H)
     const void* norm;          // gain and bias (2, H)
     const void* hold;          // (2, T, B, H)
     const int64_t* lengths;    // (B,)
     void* output;              // (T, B, H)
-    void* h;                   // (B, H)
-    void* c;                   // (B, H)
+    void *h, *c;               // (B, H)
     void* gates;               // (T, B, G, H), or null
     void* cells;               // (T, B, H), or null
     void* fresh;               // (T, B, H) if norm or hold is given, else null
+    void* packed;              // bias and weights as rkm_pack writes them, or null
     double epsilon;            // of the layer norm
 };
 
@@ -56,8 +55,7 @@ struct RepresenterBackward {
     const void* cells;                // (T, B, H)
     const void* fresh;                // (T, B, H), or null
     const void* weight;               // (R H, H)
-    const void* h0;
-    const void* c0;
+    const void *h0, *c0;
     const void* gate_values;
     const void* norm;
     const void* hold;
@@ -102,6 +100,7 @@ struct RepresenterStringForward {
     void* c;                   // (B, S, H)
     void* products;            // (T, B, P, H) with gates after the sigmoid, or null
     void* states;              // (T, B, S, H), or null
+    void* packed;              // weights as string_pack writes them, or null
 };
 
 struct RepresenterStringBackward {
@@ -137,6 +136,8 @@ struct RepresenterScan {
     const int64_t* lengths;
     void* states;             // (T, B, H); gradient of u in the backward pass
     void* final_state;        // (B, H); gradient of c0 in the backward pass
+    const void *kept, *first; // backward: states of the forward pass, and its c0
+    void* grad_f;             // (T, B, H) if f is, else (B, H), to be summed; or null
 };
 
 // N nodes, H units, E edges with K features; weights are (K, H). Node arrays have explicit row
@@ -158,8 +159,7 @@ struct RepresenterWalk {
     const void* grad;             // (N, H)
     void* grad_x;
     void* grad_edges;             // (threads, E, K), to be summed, or null
-    void* grad_shift;
-    void* grad_factor;
+    void *grad_shift, *grad_factor;
     void* grad_source;
     void* grad_target;
     void* grad_edge_gate;

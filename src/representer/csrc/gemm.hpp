@@ -54,11 +54,18 @@ template <class Real, int N> class Product {
             for (int j = 0; j < N; ++j) acc[r][j] = Vec<Real>{};
         }
         multiply<Real, M, N>(acc, a, depth, packed + column * p.k + k * WIDE);
-        for (int j = 0; j < N && column + j * V < p.n; ++j) {
-            const int count = p.n - column - j * V < V ? int(p.n - column - j * V) : V;
-            for (int r = 0; r < M; ++r) {
-                Real* c = static_cast<Real*>(p.c) + (row + r) * p.n + column + j * V;
-                store(c, k ? load(c, count) + acc[r][j] : acc[r][j], count);
+        Real* const c = static_cast<Real*>(p.c) + row * p.n + column;
+        k ? write<M, true>(acc, c, p.n, p.n - column) : write<M, false>(acc, c, p.n, p.n - column);
+    }
+
+    // Whole vectors, most of them, are stored without masks.
+    template <int M, bool ADD> static REPRESENTER_INLINE void write(const Vec<Real> (&acc)[M][N], Real* c, int64_t n, int64_t left) {
+        for (int j = 0; j < N && left > 0; ++j, left -= V, c += V) {
+            Real* to = c;
+            if (left >= V) {
+                for (int r = 0; r < M; ++r, to += n) store<Real>(to, ADD ? load<Real>(to) + acc[r][j] : acc[r][j]);
+            } else {
+                for (int r = 0; r < M; ++r, to += n) store(to, ADD ? load(to, int(left)) + acc[r][j] : acc[r][j], int(left));
             }
         }
     }

@@ -3,4 +3,7 @@
 
 #include "entry.hpp"
 
-REPRESENTER_ENTRIES(rkm_forward, RepresenterForward, forward)
+REPRESENTER_ENTRY(rkm_forward, f32, RepresenterForward, forward<float, false>)
+REPRESENTER_ENTRY(rkm_forward, f64, RepresenterForward, forward<double, false>)
+REPRESENTER_ENTRY(rkm_pack, f32, RepresenterForward, forward<float, true>)
+REPRESENTER_ENTRY(rkm_pack, f64, RepresenterForward, forward<double, true>)

@@ -30,26 +30,20 @@ template <class Real> class Forward {
             }
     }
 
-    // One step of a few rows, streaming the weights once and in order: by unit, then by gate.
+    // One step of a few rows with weights that are not packed.
     void step_by_dots(const Real* bias_panels) {
         const int G = p.cell.gates, unseen = G - p.cell.seen;
-        const Real *x = static_cast<const Real*>(p.x), *input_weight = static_cast<const Real*>(p.input_weight);
+        const Workspace<Real> z(rows * G * H, false);
         const Real* weight = static_cast<const Real*>(p.weight);
+        product_of_few<Real, false>(static_cast<const Real*>(p.input_weight), G * H, p.features,
+                                    static_cast<const Real*>(p.x), p.x_batch, rows, z.at(0), G * H);
+        product_of_few<Real, true>(weight, p.cell.seen * H, H, h_old(), padded, rows, z.at(unseen * H), G * H);
         for (int64_t unit = 0; unit < H; unit += V) {
             const int count = H - unit < V ? int(H - unit) : V;
             for (int64_t r = 0; r < rows; ++r) {
                 alignas(64) Vec<Real> a[MOST_GATES];
-                for (int g = 0; g < G; ++g) {
-                    Vec<Real> partial[V];
-                    for (int i = 0; i < V; ++i) {
-                        partial[i] = Vec<Real>{};
-                        if (i >= count) continue;
-                        partial[i] = dot<Real>(input_weight + (g * H + unit + i) * p.features, x + r * p.x_batch, p.features);
-                        if (g >= unseen)
-                            partial[i] += dot<Real>(weight + ((g - unseen) * H + unit + i) * H, h_old() + r * padded, H);
-                    }
-                    a[g] = load<Real>(bias_panels + (unit / V * G + g) * V) + sums<Real>(partial);
-                }
+                for (int g = 0; g < G; ++g)
+                    a[g] = load<Real>(bias_panels + (unit / V * G + g) * V) + load(z.at((r * G + g) * H + unit), count);
                 write_cells<0>(0, r, 1, unit, 1, a);
             }
         }
@@ -216,36 +210,63 @@ template <class Real> class Forward {
     }
 };
 
-// Either R gates depend on the previous emission, or none does.
-template <class Real, int G, int R, int BLOCKS> void forward_of(const RepresenterForward& p) {
-    constexpr int V = Lanes<Real>::n;
-    const int64_t groups = (p.units + BLOCKS * V - 1) / (BLOCKS * V), wide = groups * BLOCKS * V;
-    Workspace<Real> bias_panels(wide * G);
-    for (int64_t k = 0; k < p.biased; ++k)
-        for (int64_t j = 0; j < p.units; ++j)
-            bias_panels.at(0)[(j / V * G + G - p.biased + k) * V + j % V] = static_cast<const Real*>(p.bias)[k * p.units + j];
-    if (p.time == 1 && p.batch <= FEW && p.input_weight)  // too little work to pack the weights for
-        return Forward<Real>(p, 0, p.batch).step_by_dots(bias_panels.at(0));
-    Workspace<Real> input_panels(p.input_weight ? wide * G * p.features : 0, false), panels(p.cell.seen ? wide * R * p.units : 0, false);
-    if (p.input_weight)
-        pack_outputs(static_cast<const Real*>(p.input_weight), G, p.units, p.features, BLOCKS, input_panels.at(0));
-    if (p.cell.seen) pack_outputs(static_cast<const Real*>(p.weight), R, p.units, p.units, BLOCKS, panels.at(0));
+// Panels of biases, input matrices and recurrent matrices, one after another, for either R gates that depend on the
+// previous emission, or none.
+template <class Real, int G, int R, int BLOCKS> struct PackedWeights {
+    static constexpr int V = Lanes<Real>::n;
+    const RepresenterForward& p;
+    const int64_t wide, of_input;
+
+    explicit PackedWeights(const RepresenterForward& args)
+        : p(args), wide(round_up(args.units, BLOCKS * V)), of_input(args.input_weight ? wide * G * args.features : 0) {}
+
+    int64_t biases() const { return wide * G; }
+    int64_t all() const { return biases() + of_input + (p.cell.seen ? wide * R * p.units : 0); }
+    template <class At> At* input(At* packed) const { return packed + biases(); }
+    template <class At> At* recurrent(At* packed) const { return packed + biases() + of_input; }
+
+    void pack_biases(Real* packed) const {
+        std::memset(packed, 0, biases() * sizeof(Real));
+        for (int64_t k = 0; k < p.biased; ++k)
+            for (int64_t j = 0; j < p.units; ++j)
+                packed[(j / V * G + G - p.biased + k) * V + j % V] = static_cast<const Real*>(p.bias)[k * p.units + j];
+    }
+    void pack(Real* packed) const {
+        pack_biases(packed);
+        if (p.input_weight)
+            pack_outputs(static_cast<const Real*>(p.input_weight), G, p.units, p.features, BLOCKS, input(packed));
+        if (p.cell.seen) pack_outputs(static_cast<const Real*>(p.weight), R, p.units, p.units, BLOCKS, recurrent(packed));
+    }
+};
+
+template <class Real, int G, int R, int BLOCKS> int forward_of(const RepresenterForward& p, bool only_pack) {
+    const PackedWeights<Real, G, R, BLOCKS> weights(p);
+    if (only_pack) return p.packed ? weights.pack(static_cast<Real*>(p.packed)), OK : UNSUPPORTED;
+    // a single step is too little work to pack the weights for
+    const bool by_dots = !p.packed && p.time == 1 && p.batch <= FEW && p.input_weight;
+    const Workspace<Real> own(p.packed ? 0 : by_dots ? weights.biases() : weights.all(), false);
+    const Real* packed = p.packed ? static_cast<const Real*>(p.packed) : own.at(0);
+    if (by_dots) return weights.pack_biases(own.at(0)), Forward<Real>(p, 0, p.batch).step_by_dots(packed), OK;
+    if (!p.packed) weights.pack(own.at(0));
     const int64_t threads = p.threads < p.batch ? p.threads : p.batch;
     parallel_for(threads, threads, [&](int64_t i) {
         Forward<Real>(p, share(p.batch, threads, i), share(p.batch, threads, i + 1))
-            .template run<G, R, BLOCKS>(bias_panels.at(0), input_panels.at(0), panels.at(0));
+            .template run<G, R, BLOCKS>(packed, weights.input(packed), weights.recurrent(packed));
     });
+    return OK;
 }
 
-template <class Real> int forward(const RepresenterForward& p) {
+template <class Real, bool ONLY_PACK> int forward(const RepresenterForward& p) {
     switch (p.cell.gates * 10 + p.cell.seen) {
         case 10:
-        case 11: return forward_of<Real, 1, 1, 4>(p), 0;
+        case 11:
+            if (p.units <= 2 * Lanes<Real>::n) return forward_of<Real, 1, 1, 2>(p, ONLY_PACK);  // no idle vectors
+            return forward_of<Real, 1, 1, 4>(p, ONLY_PACK);
         case 20:
-        case 22: return forward_of<Real, 2, 2, 2>(p), 0;
-        case 32: return forward_of<Real, 3, 2, 1>(p), 0;
-        case 33: return forward_of<Real, 3, 3, 1>(p), 0;
-        case 44: return forward_of<Real, 4, 4, 1>(p), 0;
+        case 22: return forward_of<Real, 2, 2, 2>(p, ONLY_PACK);
+        case 32: return forward_of<Real, 3, 2, 1>(p, ONLY_PACK);
+        case 33: return forward_of<Real, 3, 3, 1>(p, ONLY_PACK);
+        case 44: return forward_of<Real, 4, 4, 1>(p, ONLY_PACK);
         default: return UNSUPPORTED;
     }
 }

@@ -4,3 +4,4 @@
 #include "entry.hpp"
 
 REPRESENTER_ENTRIES(string_forward, RepresenterStringForward, string_forward)
+REPRESENTER_ENTRIES(string_pack, RepresenterStringForward, string_pack)

@@ -5,25 +5,12 @@
 // units and sequences are independent, and threads split both; otherwise they split the batch.
 #pragma once
 
-#include "core.hpp"
-#include "gemm.hpp"
-#include "parallel.hpp"
-#include "tile.hpp"
-#include "workspace.hpp"
+#include "string_flat.hpp"
+#include "string_products.hpp"
+#include "string_terms.hpp"
 
 namespace representer {
 namespace REPRESENTER_ISA {
-
-enum Combine { MULTIPLY, ADD, ADD_EXACT };
-enum Normalized { NO, PAPER, EXACT };
-enum Decay { ONE_DECAY, DECAY_OF_UNIT, GATE, STATE_GATE };
-
-inline bool has_mass(const RepresenterChain& chain) { return chain.combine == ADD_EXACT || chain.normalized == EXACT; }
-
-// Return c / m, or 0 where m is 0.
-template <class Real> REPRESENTER_INLINE Vec<Real> by_mass(Vec<Real> c, Vec<Real> m) {
-    return m == Real(0) ? Vec<Real>{} : c / m;
-}
 
 // Partition of the batch and the units into bands: a block of rows by a block of units.
 struct Bands {
@@ -44,84 +31,6 @@ struct Bands {
 };
 constexpr int64_t BAND_BYTES = 1 << 17;  // size of the states of a band
 
-// to[r][j] = sum_k from[r][k] V[j][k] for rows [first, last), in panels of N vectors.
-template <class Real, int N> class RowsByPanels {
-    static constexpr int V = Lanes<Real>::n, MOST = rows_of<Real, N>();
-
-  public:
-    RowsByPanels(const Real* panels, int64_t K, int64_t outputs) : panels(panels), K(K), outputs(outputs) {}
-
-    void run(const Real* from, int64_t stride, int64_t rows, Real* to, int64_t to_stride) const {
-        const int64_t tiles = (rows + MOST - 1) / MOST;
-        for (int64_t column = 0; column < outputs; column += N * V)
-            for (int64_t tile = 0; tile < tiles; ++tile) {
-                const int64_t row = share(rows, tiles, tile);
-                some<MOST>(int(share(rows, tiles, tile + 1) - row), from + row * stride, stride,
-                           to + row * to_stride + column, to_stride, column);
-            }
-    }
-
-  private:
-    const Real* panels;
-    const int64_t K, outputs;
-
-    template <int M> void some(int m, const Real* from, int64_t stride, Real* to, int64_t to_stride, int64_t column) const {
-        if constexpr (M > 1)
-            if (m < M) return some<M - 1>(m, from, stride, to, to_stride, column);
-        Vec<Real> acc[M][N];
-        const Real* a[M];
-        for (int r = 0; r < M; ++r) {
-            a[r] = from + r * stride;
-            for (int j = 0; j < N; ++j) acc[r][j] = Vec<Real>{};
-        }
-        multiply<Real, M, N>(acc, a, K, panels + column * K);
-        for (int j = 0; j < N && column + j * V < outputs; ++j)
-            for (int r = 0; r < M; ++r) store<Real>(to + r * to_stride + j * V, acc[r][j]);
-    }
-};
-
-// Products of x with the weights, for a block of steps at a time.
-template <class Real> class InputProducts {
-    static constexpr int V = Lanes<Real>::n;
-
-  public:
-    explicit InputProducts(const RepresenterStringForward& args)
-        : p(args), outputs(p.chain.products * p.units), N(vectors_of<Real>(outputs)), few(p.time * p.batch <= FEW),
-          packed(few ? 0 : round_up(outputs, N * V) * p.features, false) {
-        if (!few) pack_outputs(static_cast<const Real*>(p.input_weight), 1, outputs, p.features, N, packed.at(0));
-    }
-
-    void run(int64_t row, int64_t rows, Real* z) const {
-        const Real* x = static_cast<const Real*>(p.x) + row * p.features;
-        if (few) return by_dots(x, rows, z);
-        const RepresenterProduct q{rows, outputs, p.features, p.threads, x, nullptr, z, p.features};
-        const int64_t threads = p.threads < rows ? p.threads : rows;
-        parallel_for(threads, threads, [&](int64_t i) {
-            const int64_t first = share(rows, threads, i), last = share(rows, threads, i + 1);
-            product_rows(q, N, packed.at(0), first, last);
-        });
-    }
-
-  private:
-    const RepresenterStringForward& p;
-    const int64_t outputs;
-    const int N;
-    const bool few;  // too few rows to make packing the weights worthwhile
-    Workspace<Real> packed;
-
-    void by_dots(const Real* x, int64_t rows, Real* z) const {
-        const Real* weight = static_cast<const Real*>(p.input_weight);
-        for (int64_t o = 0; o < outputs; o += V) {
-            const int count = outputs - o < V ? int(outputs - o) : V;
-            for (int64_t r = 0; r < rows; ++r) {
-                Vec<Real> partial[V] = {};
-                for (int i = 0; i < count; ++i) partial[i] = dot<Real>(weight + (o + i) * p.features, x + r * p.features, p.features);
-                store(z + r * outputs + o, sums<Real>(partial), count);
-            }
-        }
-    }
-};
-
 template <class Real> class StringForward {
     static constexpr int V = Lanes<Real>::n;
 
@@ -129,12 +38,13 @@ template <class Real> class StringForward {
     StringForward(const RepresenterStringForward& args)
         : p(args), B(p.batch), H(p.units), padded(round_up(H, 16)), P(p.chain.products), S(p.chain.states),
           n(p.chain.order), sees(p.chain.decay == STATE_GATE), state(B * S * padded),
-          fed(sees ? B * padded : 0), seen(sees ? B * padded : 0), panels(sees ? round_up(H, 4 * V) * H : 0, false),
+          fed(sees ? B * padded : 0), seen(sees ? B * padded : 0), weights(args), own(p.packed ? 0 : weights.of_state, false),
+          panels(p.packed ? static_cast<const Real*>(p.packed) + weights.of_input : own.at(0)),
           bands(B, H, p.threads, BAND_BYTES / int64_t(sizeof(Real)) / S, sees) {
         for (int64_t i = 0; i < B * S; ++i)
             std::memcpy(state.at(i * padded), static_cast<const Real*>(p.c0) + i * H, H * sizeof(Real));
         if (!sees) return;
-        pack_outputs(static_cast<const Real*>(p.weight), 1, H, H, 4, panels.at(0));
+        if (!p.packed) weights.pack_state(own.at(0));
         for (int64_t b = 0; b < B; ++b)
             for (int64_t j = 0; j < H; ++j)
                 fed.at(b * padded)[j] = static_cast<const Real*>(p.h0)[b * H + j] * (p.mask ? static_cast<const Real*>(p.mask)[b * H + j] : Real(1));
@@ -160,7 +70,10 @@ template <class Real> class StringForward {
     const RepresenterStringForward& p;
     const int64_t B, H, padded, P, S, n;
     const bool sees;
-    Workspace<Real> state, fed, seen, panels;  // fed: k * h_{t-1};  seen: V (k * h_{t-1})
+    Workspace<Real> state, fed, seen;  // fed: k * h_{t-1};  seen: V (k * h_{t-1})
+    const PackedChain<Real> weights;
+    const Workspace<Real> own;
+    const Real* const panels;
     const Bands bands;
 
     void run_band(int64_t band, int64_t start, int64_t steps, const Real* z) const {
@@ -168,7 +81,7 @@ template <class Real> class StringForward {
         for (int64_t s = 0; s < steps; ++s) {
             const int64_t local = p.reverse ? steps - 1 - s : s, t = start + local;
             if (sees)
-                RowsByPanels<Real, 4>(panels.at(0), H, H).run(fed.at(first * padded), padded, last - first, seen.at(first * padded), padded);
+                RowsByPanels<Real, STATE_VECTORS>(panels, H, H).run(fed.at(first * padded), padded, last - first, seen.at(first * padded), padded);
             for (int64_t b = first; b < last; ++b) {
                 const Real* z_row = z + (local * B + b) * P * H;
                 Real* kept = p.products ? static_cast<Real*>(p.products) + (t * B + b) * P * H : nullptr;
@@ -202,7 +115,7 @@ template <class Real> class StringForward {
     __attribute__((noinline)) void row_of(int64_t t, int64_t b, int64_t unit, int64_t end, const Real* z, Real* kept) const {
         const int64_t n = ORDER ? ORDER : this->n;
         const RepresenterChain chain = p.chain;
-        const bool mass = has_mass(chain), copies = kept && kept != z;
+        const bool copies = kept && kept != z;
         const int64_t first_biased = P - p.biased;
         const Real *bias = static_cast<const Real*>(p.bias), *decay = static_cast<const Real*>(p.decay);
         const Real* mask = p.mask ? static_cast<const Real*>(p.mask) + b * H : nullptr;
@@ -225,28 +138,15 @@ template <class Real> class StringForward {
             } else {
                 lam = chain.decay == ONE_DECAY ? splat(*decay) : load(decay + j, count);
             }
-            const Vec<Real> w = chain.normalized == PAPER ? Real(1) - lam : splat<Real>(1);
-            Vec<Real> s{};
-#pragma GCC unroll 3
-            for (int64_t k = n - 1; k >= 0; --k) {  // descending: reads the values of the previous step
-                Vec<Real> joined = product(k, j, count), m{};
-                if (kept && (copies || k >= first_biased)) store(kept + k * H + j, joined, count);
-                Real *c_k = own + k * padded + j, *m_k = own + (n + k) * padded + j;
-                const Vec<Real> lighter = mass && k ? load<Real>(m_k - padded) : splat<Real>(1);
-                if (k) {
-                    const Vec<Real> shorter = load<Real>(c_k - padded);
-                    joined = chain.combine == MULTIPLY ? shorter * joined
-                             : chain.combine == ADD    ? shorter + joined
-                                                       : shorter + lighter * joined;
-                }
-                const Vec<Real> c = lam * load<Real>(c_k) + w * joined;
-                store<Real>(c_k, c);
-                if (mass) store<Real>(m_k, m = lam * load<Real>(m_k) + w * lighter);
-                if (states) store(states + k * H + j, c, count);
-                if (states && mass) store(states + (n + k) * H + j, m, count);
-                if (chain.sums || k == n - 1) s += chain.normalized == EXACT ? by_mass<Real>(c, m) : c;
-            }
-            Vec<Real> h = value<Real>(chain.activation, s);
+            const auto joining = [&](int64_t k) {
+                const Vec<Real> value = product(k, j, count);
+                if (kept && (copies || k >= first_biased)) store(kept + k * H + j, value, count);
+                return value;
+            };
+            const auto keep = [&](int64_t k, Vec<Real> state) {
+                if (states) store(states + k * H + j, state, count);
+            };
+            Vec<Real> h = advance<Real, ORDER>(chain, lam, own + j, padded, joining, keep);
             if (chain.highway) {
                 const Vec<Real> gate = sigmoid<Real>(product(P - 1, j, count)), x = load(carry + j, count);
                 if (kept) store(kept + (P - 1) * H + j, gate, count);
@@ -261,6 +161,7 @@ template <class Real> class StringForward {
 
 template <class Real> int string_forward(const RepresenterStringForward& p) {
     if (!p.batch) return 0;
+    if (FlatString<Real>::fits(p)) return FlatString<Real>(p).run(), 0;
     const StringForward<Real> scan(p);
     if (!p.input_weight) {
         scan.run(0, p.time, static_cast<const Real*>(p.x));

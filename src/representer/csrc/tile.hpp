@@ -77,20 +77,56 @@ template <class Real> __attribute__((noinline)) Vec<Real> sums(Vec<Real>* partia
     return total;
 }
 
-constexpr int64_t FEW = 8;  // up to this many rows, packing the weights does not pay off
+constexpr int64_t FEW = 32;  // up to this many rows, packing the weights does not pay off
 
-// Lane-wise partial sums of the dot product of a row of weights and a vector.
-template <class Real> REPRESENTER_INLINE Vec<Real> dot(const Real* weights, const Real* v, int64_t K) {
-    constexpr int V = Lanes<Real>::n;
-    Vec<Real> acc[4] = {};
+// partial[r * stride] = lane-wise partial sums of the dot product of a row of weights with row r of x.
+template <class Real, int M>
+REPRESENTER_INLINE void dots(const Real* weights, const Real* x, int64_t x_row, int64_t K, Vec<Real>* partial, int stride) {
+    constexpr int V = Lanes<Real>::n, CHAINS = M == 1 ? 4 : M == 2 ? 2 : 1;  // enough to hide the latency
+    Vec<Real> acc[M][CHAINS] = {};
     int64_t k = 0;
-    for (; k + 4 * V <= K; k += 4 * V)
-        for (int i = 0; i < 4; ++i) acc[i] += load<Real>(weights + k + i * V) * load<Real>(v + k + i * V);
+    for (; k + CHAINS * V <= K; k += CHAINS * V)
+        for (int i = 0; i < CHAINS; ++i) {
+            const Vec<Real> w = load<Real>(weights + k + i * V);
+            for (int r = 0; r < M; ++r) acc[r][i] += w * load<Real>(x + r * x_row + k + i * V);
+        }
     for (; k < K; k += V) {
         const int count = K - k < V ? int(K - k) : V;
-        acc[0] += load(weights + k, count) * load(v + k, count);
+        const Vec<Real> w = load(weights + k, count);
+        for (int r = 0; r < M; ++r) acc[r][0] += w * load(x + r * x_row + k, count);
     }
-    return (acc[0] + acc[1]) + (acc[2] + acc[3]);
+    for (int r = 0; r < M; ++r) {
+        for (int i = 1; i < CHAINS; ++i) acc[r][0] += acc[r][i];
+        partial[r * stride] = acc[r][0];
+    }
+}
+
+template <class Real, bool ADD, int M>
+__attribute__((noinline)) void rows_by_dots(
+    const Real* weights, int count, const Real* x, int64_t x_row, int64_t K, Real* to, int64_t to_row) {
+    constexpr int V = Lanes<Real>::n;
+    Vec<Real> partial[M][V] = {};
+    for (int i = 0; i < count; ++i) dots<Real, M>(weights + i * K, x, x_row, K, &partial[0][i], V);
+    for (int r = 0; r < M; ++r, to += to_row) {
+        const Vec<Real> z = sums<Real>(partial[r]);
+        store(to, ADD ? load(to, count) + z : z, count);
+    }
+}
+
+// to[r][o] = sum_k weights[o][k] x[r][k], or += if ADD, for so few rows that packing the weights does not pay off:
+// they are read in order, once for every four rows.
+template <class Real, bool ADD>
+void product_of_few(
+    const Real* weights, int64_t outputs, int64_t K, const Real* x, int64_t x_row, int64_t rows, Real* to, int64_t to_row) {
+    constexpr int V = Lanes<Real>::n;
+    for (int64_t o = 0; o < outputs; o += V) {
+        const int count = outputs - o < V ? int(outputs - o) : V;
+        const Real* block = weights + o * K;
+        int64_t r = 0;
+        for (; r + 4 <= rows; r += 4) rows_by_dots<Real, ADD, 4>(block, count, x + r * x_row, x_row, K, to + r * to_row + o, to_row);
+        for (; r + 2 <= rows; r += 2) rows_by_dots<Real, ADD, 2>(block, count, x + r * x_row, x_row, K, to + r * to_row + o, to_row);
+        if (r < rows) rows_by_dots<Real, ADD, 1>(block, count, x + r * x_row, x_row, K, to + r * to_row + o, to_row);
+    }
 }
 
 // Blocked transpose: to (columns, rows) = from (rows, columns)'.

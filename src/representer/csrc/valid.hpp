@@ -76,7 +76,7 @@ inline bool is_valid(const RepresenterStringBackward& p, const char*) {
 }
 inline bool is_valid(const RepresenterScan& p, const char*) {
     const int64_t factors = p.decay ? p.units : 1;
-    return fit({p.time, p.batch, p.units}) && is_one_of(p.decay, 3) && has({p.time, p.batch, p.units}, {p.u, p.states}) &&
+    return has({p.grad_f != nullptr, p.time, p.batch, p.units}, {p.kept, p.first}) && fit({p.time, p.batch, p.units}) && is_one_of(p.decay, 3) && has({p.time, p.batch, p.units}, {p.u, p.states}) &&
            has({p.batch, p.units}, {p.c0, p.final_state}) && has({p.time, p.batch, factors}, {p.f});
 }
 inline bool is_valid(const RepresenterWalk& p, const char* operation) {

@@ -39,6 +39,8 @@ class SignalStream:
 
     def reset(self) -> None:
         """Reset the state, to start a new signal."""
+        cell: Any = self._model.cell
+        self._stream = cell.stream() if self._model.config.stride == 1 else None
         self._state: Any = None
         self._sum = self._squares = self._parameter.new_zeros(())
         self._total = self._sum
@@ -66,8 +68,8 @@ class SignalStream:
         if samples.shape != (c.num_channels, c.stride):
             raise ShapeError("samples", samples.shape, f"({c.num_channels}, {c.stride})")
         x = samples.to(self._parameter).t()[:, None]
-        if c.stride == 1:
-            state, self._state = self._model.cell.step(x[0], self._state)  # type: ignore[operator]
+        if self._stream is not None:
+            state = self._stream(x[0])
         else:
             output, self._state = self._model.cell(x, self._state)
             state = output[-1]

@@ -35,6 +35,7 @@ from representer.nn.recurrent.states import (
     WindowedRecurrentState,
     WindowState,
 )
+from representer.nn.recurrent.stream import Stream
 from representer.nn.recurrent.string.string_kernel_rnn import StringKernelRNN
 from representer.nn.regularization.drop_connect import DropConnect, drop_connect
 from representer.nn.regularization.embedding_dropout import EmbeddingDropout
@@ -78,6 +79,7 @@ __all__ = [
     "RandomWalkKernelNN",
     "RecurrentState",
     "Relabeling",
+    "Stream",
     "StringKernelRNN",
     "StringMassState",
     "StringState",

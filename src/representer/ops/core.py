@@ -26,7 +26,9 @@ from representer.ops.structs import DIGEST, CellStruct, ChainStruct, ProductStru
 INSTRUCTION_SETS = ("avx512", "avx2", "portable")  # fastest first
 VARIABLE = "REPRESENTER_INSTRUCTION_SET"  # environment variable that selects one of them
 SOURCES = Path(__file__).parents[1] / "csrc"  # exists in a checkout, not in a wheel
-MOST_THREADS = max(64, os.cpu_count() or 1)  # OpenMP crashes on huge numbers of threads
+_HAS_AFFINITY = hasattr(os, "sched_getaffinity")
+# More threads than cores divide a batch into parts that are too small to be fast.
+MOST_THREADS = len(os.sched_getaffinity(0)) if _HAS_AFFINITY else os.cpu_count() or 1
 _UNSUPPORTED, _NO_MEMORY = 1, 2  # mirror Status in csrc/status.hpp
 _SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
 
@@ -190,7 +192,7 @@ def run(operation: str, struct: Any, dtype: torch.dtype, **fields: Any) -> None:
 
 
 def threads() -> int:
-    """Return the number of threads of the core: that of torch, or 1 in a forked child."""
+    """Return the number of threads: that of torch up to the cores, or 1 in a forked child."""
     return 1 if _forked else min(torch.get_num_threads(), MOST_THREADS)
 
 

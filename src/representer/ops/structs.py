@@ -29,7 +29,7 @@ ForwardStruct = _struct(
     "ForwardStruct",
     "l:time l:batch l:units l:features i:reverse i:threads i:biased p:x l:x_time l:x_batch"
     " p:input_weight p:bias p:weight p:h0 p:c0 p:gate_values p:norm p:hold p:lengths p:out p:h"
-    " p:c p:gates p:cells p:fresh d:epsilon",
+    " p:c p:gates p:cells p:fresh p:packed d:epsilon",
     ("cell", CellStruct),
 )
 BackwardStruct = _struct(
@@ -46,7 +46,8 @@ ChainStruct = _struct(
 StringForwardStruct = _struct(
     "StringForwardStruct",
     "l:time l:batch l:units l:features i:reverse i:threads i:biased p:x p:input_weight p:bias"
-    " p:decay p:weight p:h0 p:c0 p:carry p:mask p:lengths p:out p:h p:c p:products p:states",
+    " p:decay p:weight p:h0 p:c0 p:carry p:mask p:lengths p:out p:h p:c p:products p:states"
+    " p:packed",
     ("chain", ChainStruct),
 )
 StringBackwardStruct = _struct(
@@ -58,7 +59,8 @@ StringBackwardStruct = _struct(
 )
 ScanStruct = _struct(
     "ScanStruct",
-    "l:time l:batch l:units i:reverse i:threads i:decay p:u p:f p:c0 p:lengths p:states p:final",
+    "l:time l:batch l:units i:reverse i:threads i:decay p:u p:f p:c0 p:lengths p:states p:final"
+    " p:kept p:first p:grad_f",
 )
 GramStruct = _struct(
     "GramStruct",

@@ -10,18 +10,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from representer.ops import core
 from representer.ops.op import Op, Sample
 
 
 @contextmanager
 def threads(number: int) -> Iterator[None]:
-    """Compute with a number of threads inside the block."""
-    before = torch.get_num_threads()
+    """Compute with a number of threads inside the block, even if there are fewer cores."""
+    before, most = torch.get_num_threads(), core.MOST_THREADS
     torch.set_num_threads(number)
+    core.MOST_THREADS = max(number, most)
     try:
         yield
     finally:
         torch.set_num_threads(before)
+        core.MOST_THREADS = most
 
 
 def few_samples(op: Op) -> list[Sample]:

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from representer.nn.recurrent.core_steps import fast_step
+
 from .layers import batch, build
 from .string_layers import build_string, string_batch
 
@@ -22,7 +24,7 @@ def general(layer: Any, x_t: Tensor, state: Any) -> Step:
 def quick(layer: Any, x_t: Tensor, state: Any) -> Step | None:
     """Run a step on the fast path; return None if it does not support the call."""
     with torch.no_grad():
-        return layer._fast_step(x_t, state)
+        return fast_step(layer, x_t, state)
 
 
 def assert_fast(layer: Any, x_t: Tensor, state: Any) -> Step:

@@ -15,6 +15,7 @@ from ops.cases import pairwise_chains
 from representer.functional import StringChain
 from representer.ops import OPS, core, string_scan
 from representer.ops.string_scan.samples import CHAINS, tensors
+from representer.ops.trials import threads
 
 from ..cases import LAYOUTS, as_it_is, differentiable, moved
 from ..test_ops import TOLERANCE
@@ -111,14 +112,11 @@ def test_pairs_of_options_match_the_definition_on_every_instruction_set(chain: S
 @pytest.mark.parametrize("name", ["second_gated", "second_seen", "fifth_exact"])
 @pytest.mark.parametrize("shape", [(9, 7, 70), (4, 1, 200)])
 def test_two_threads_give_the_same_bits(name: str, shape: tuple[int, int, int]):
-    before, found = torch.get_num_threads(), []
-    try:
-        for number in (1, 2):
-            torch.set_num_threads(number)
+    found = []
+    for number in (1, 2):
+        with threads(number):
             case = CHAINS[name], "input mask", shape[:2], shape[2], False
             found.append(_evaluate(string_scan, case, torch.float32, as_it_is, backend="cpp"))
-    finally:
-        torch.set_num_threads(before)
     for key, tensor in found[0].items():
         if key.startswith("result") or key == "gradient of c0":
             assert torch.equal(tensor, found[1][key]), key

@@ -19,9 +19,11 @@ from torch.nn.utils.rnn import PackedSequence
 
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.nn.checks import check_flags, check_probability, check_size
+from representer.nn.recurrent.core_steps import CoreSteps, fast_step
 from representer.nn.recurrent.inputs import check_input, check_lengths, pack_like, unpack
 from representer.nn.recurrent.options import warn_of_idle_dropout
 from representer.nn.recurrent.states import StateLayout
+from representer.nn.recurrent.stream import Stream, check_has_steps
 
 Run = Callable[
     [Tensor, tuple[Tensor, ...], Tensor, Tensor | None, bool],
@@ -142,25 +144,23 @@ class SequenceLayer(nn.Module):
             KindError: If ``x_t`` is not a tensor, or as in ``forward``.
             ShapeError: If a shape is wrong.
         """
-        if self.bidirectional:
-            raise ArgumentError(
-                "bidirectional", True, "False for step()", hint="Use forward() on whole sequences."
-            )
-        if self.stride > 1:
-            hint = f"Use forward() on chunks of {self.stride} steps."
-            raise ArgumentError("stride", self.stride, "1 for step()", hint=hint)
+        check_has_steps(self, "step()")
         if not isinstance(x_t, Tensor):
             raise KindError("x_t", type(x_t).__name__, f"a tensor {self._step_shape()}")
         if x_t.dim() not in (1, 2) or x_t.shape[-1] != self.input_size:
             hint = "step() expects a single time step."
             raise ShapeError("x_t", x_t.shape, self._step_shape(), hint=hint)
         if self._is_plain():
-            result = self._fast_step(x_t, state)
+            result = fast_step(self, x_t, state)
             if result is not None:
                 return result
         time_axis = 1 if self.batch_first and x_t.dim() == 2 else 0
         output, new_state = self(x_t.unsqueeze(time_axis), state)
         return output.squeeze(time_axis), new_state
+
+    def stream(self, batch_size: int = 1) -> Stream:
+        """Return a ``Stream``: steps that keep their state, faster than `step`, no autograd."""
+        return Stream(self, batch_size)
 
     def flatten_parameters(self) -> None:
         """Do nothing; for compatibility with ``torch.nn.LSTM``."""
@@ -236,8 +236,8 @@ class SequenceLayer(nn.Module):
     def _watch(self, x: Tensor, state: Any, /) -> None:
         """Warn about the state of a training layer; the default does nothing."""
 
-    def _fast_step(self, x_t: Tensor, state: Any) -> tuple[Tensor, Any] | None:
-        """Run a step on the fast path, or return None if the general path is needed."""
+    def _core_steps(self, x_t: Tensor, /) -> CoreSteps | None:
+        """Return the core's steps for all layers and their weights, or None if it has none."""
         return None
 
     def _add(self, name: str, k: int, *shape: int, **options: Any) -> None:

@@ -6,7 +6,6 @@ one step of ``rkm_scan`` with ``input_weight``.
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any, NamedTuple
 
 import torch
@@ -17,23 +16,27 @@ from representer.functional.cell import Cell
 from representer.functional.rkm_scan import EPS
 from representer.ops import core, structs
 from representer.ops.checks import is_forward_mode
+from representer.ops.packed_step import padded
 from representer.ops.rkm_scan.cpp import KNOWN
 from representer.ops.selection import allows
 
 _PLAIN = (Tensor, nn.Parameter)
-FEW = 8  # sequences up to which the core multiplies without packing
+FEW = 32  # sequences up to which the core multiplies without packing
 
 
 def is_usable(x: Tensor) -> bool:
     """Return True if a step on this input can take the short path."""
+    return not torch.is_grad_enabled() and x.shape[0] <= FEW and is_plain(x)
+
+
+def is_plain(x: Tensor) -> bool:
+    """Return True if the core may read an input, and nothing observes operators."""
     return (
         not torch.compiler.is_compiling()
-        and not torch.is_grad_enabled()
         and not core.MISSING
         and type(x) is Tensor
         and x.is_cpu
         and x.dtype in (torch.float32, torch.float64)
-        and x.shape[0] <= FEW
         and not x.is_neg()
         and allows("cpp")
         and not _C._is_any_autocast_enabled()
@@ -69,7 +72,9 @@ class Operands(NamedTuple):
 
 
 class Step:
-    """A cell with a number of units, ready to take steps."""
+    """A cell with a number of units, ready to take steps on operands that `fits` checked."""
+
+    operation, carries = "rkm", False
 
     def __init__(self, cell: Cell, units: int) -> None:
         self.cell = cell
@@ -80,12 +85,12 @@ class Step:
             core.cell_struct(cell), 1, 0, units, 0, False, 1, epsilon=EPS
         )
 
-    def fits(self, x: Tensor, operands: Operands) -> bool:
+    def fits(self, features: int, dtype: torch.dtype, operands: Operands) -> bool:
         """Return True if the core may read these operands; nothing else protects its memory."""
         input_weight, bias, weight, static, norm = operands
-        units, dtype = self.units, x.dtype
+        units = self.units
         return (
-            is_ready(input_weight, (self.gates * units, x.shape[1]), dtype)
+            is_ready(input_weight, (self.gates * units, features), dtype)
             and (bias is None or is_ready(bias, (self._biased(bias) * units,), dtype))
             and (weight is not None) == (self.seen > 0)
             and (weight is None or is_ready(weight, (self.seen * units, units), dtype))
@@ -94,20 +99,16 @@ class Step:
             and (norm is None or is_ready(norm, (2, units), dtype))
         )
 
-    def __call__(
-        self, x: Tensor, h0: Tensor, c0: Tensor, operands: Operands
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Take a step on tensors that are checked with ``is_ready`` and ``fits``.
+    def packed_entries(self, operands: Operands) -> int:
+        """Return an upper bound of the entries of the packed weights."""
+        return self.gates * padded(self.units) * (1 + operands.input_weight.shape[1] + self.units)
 
-        x is ``(B, I)``; h0 and c0 are ``(B, H)``. Return the output, and the new h and c.
-        """
-        output, h, c = torch.empty_like(h0), torch.empty_like(h0), torch.empty_like(h0)
+    def struct(self, operands: Operands) -> Any:
+        """Return the arguments of a step without input, output and state."""
         input_weight, bias, weight, static, norm = operands
         s = structs.ForwardStruct.from_buffer_copy(self.template)
-        s.batch, s.x, (_, s.features) = x.shape[0], x.data_ptr(), x.shape
-        s.x_batch = s.features
-        s.h0, s.c0, s.input_weight = h0.data_ptr(), c0.data_ptr(), input_weight.data_ptr()
-        s.out, s.h, s.c = output.data_ptr(), h.data_ptr(), c.data_ptr()
+        s.features = s.x_batch = input_weight.shape[1]
+        s.input_weight = input_weight.data_ptr()
         if bias is not None:
             s.bias, s.biased = bias.data_ptr(), self._biased(bias)
         if weight is not None:
@@ -116,10 +117,7 @@ class Step:
             s.gate_values = static.data_ptr()
         if norm is not None:
             s.norm = norm.data_ptr()
-        status = core.function("rkm_forward", x.dtype)(ctypes.byref(s))
-        if status:
-            raise MemoryError("rkm_scan: no memory for the state of one step")
-        return output, h, c
+        return s
 
     def _biased(self, bias: Tensor) -> int:
         return min(len(bias) // self.units, self.gates)

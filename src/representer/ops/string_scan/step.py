@@ -6,14 +6,14 @@ computes one step of ``string_scan`` with ``input_weight``.
 
 from __future__ import annotations
 
-import ctypes
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from representer.functional import StringChain
 from representer.ops import core, structs
+from representer.ops.packed_step import padded
 from representer.ops.rkm_scan.step import is_ready
 
 
@@ -27,55 +27,48 @@ class Operands(NamedTuple):
 
 
 class Step:
-    """A chain with a number of units, ready to take steps.
+    """A chain with a number of units, ready to take steps on operands that `fits` checked.
 
     With ``is_learned``, a decay that is not a gate has one value for each unit.
     """
 
+    operation = "string"
+
     def __init__(self, chain: StringChain, units: int, is_learned: bool) -> None:
         self.chain, self.units, self.products = chain, units, len(chain.products)
-        self.of_decay = (units,) if is_learned else ()
+        self.of_decay, self.carries = (units,) if is_learned else (), chain.highway
         decay = None if chain.is_gated else torch.empty(self.of_decay)
         struct = core.chain_struct(chain, decay)
         self.template = structs.StringForwardStruct(struct, 1, 0, units, 0, False, 1)
 
-    def fits(self, x: Tensor, operands: Operands) -> bool:
+    def fits(self, features: int, dtype: torch.dtype, operands: Operands) -> bool:
         """Return True if the core may read these operands; nothing else protects its memory."""
         input_weight, bias, decay, weight = operands
-        chain, units, dtype = self.chain, self.units, x.dtype
+        chain, units = self.chain, self.units
         return (
-            is_ready(input_weight, (self.products * units, x.shape[1]), dtype)
+            is_ready(input_weight, (self.products * units, features), dtype)
             and (bias is None or is_ready(bias, ((self.products - chain.order) * units,), dtype))
             and (decay is None) == chain.is_gated
             and (decay is None or is_ready(decay, self.of_decay, dtype))
             and (weight is not None) == chain.is_state_gated
             and (weight is None or is_ready(weight, (units, units), dtype))
-            and not (chain.highway and x.shape[1] != units)
+            and not (chain.highway and features != units)
         )
 
-    def __call__(
-        self, x: Tensor, h0: Tensor, c0: Tensor, operands: Operands
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Take a step on tensors that are checked with ``is_ready`` and ``fits``.
+    def packed_entries(self, operands: Operands) -> int:
+        """Return an upper bound of the entries of the packed weights."""
+        outputs, features = operands.input_weight.shape
+        return padded(outputs) * features + padded(self.units) * self.units
 
-        x is ``(B, I)``; h0 is ``(B, H)``, c0 ``(B, S, H)``. Return the output, and the new h and c.
-        """
-        output, h, c = torch.empty_like(h0), torch.empty_like(h0), torch.empty_like(c0)
+    def struct(self, operands: Operands) -> Any:
+        """Return the arguments of a step without input, output and state."""
         input_weight, bias, decay, weight = operands
         s = structs.StringForwardStruct.from_buffer_copy(self.template)
-        s.x = x.data_ptr()
-        s.batch, s.features = x.shape
-        s.h0, s.c0, s.input_weight = h0.data_ptr(), c0.data_ptr(), input_weight.data_ptr()
-        s.out, s.h, s.c = output.data_ptr(), h.data_ptr(), c.data_ptr()
+        s.features, s.input_weight = input_weight.shape[1], input_weight.data_ptr()
         if bias is not None:
             s.bias, s.biased = bias.data_ptr(), len(bias) // self.units
         if decay is not None:
             s.decay = decay.data_ptr()
         if weight is not None:
             s.weight = weight.data_ptr()
-        if self.chain.highway:
-            s.carry = s.x
-        status = core.function("string_forward", x.dtype)(ctypes.byref(s))
-        if status:
-            raise MemoryError("string_scan: no memory for the state of one step")
-        return output, h, c
+        return s

@@ -32,7 +32,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", QUICK)
 @looped("options", OPTIONS)
-@looped("size", [1, 3, 8])
+@looped("size", [1, 3, 8, 32])
 def test_a_streaming_step_matches_the_general_path(name: str, options: str, size: int):
     layer, x, state = ready(name, size, **OPTIONS[options])
     for dtype in (torch.float64, torch.float32):

@@ -27,7 +27,7 @@ def moved(state: Any, dtype: torch.dtype) -> Any:
 
 @EVERY_STRING_LAYER
 @looped("layers", [1, 3])
-@looped("size", [1, 3, 8])
+@looped("size", [1, 3, 8, 32])
 def test_a_streaming_step_matches_the_general_path(name: str, layers: int, size: int):
     layer, x, state = ready(name, size, num_layers=layers)
     for dtype in (torch.float64, torch.float32):

@@ -20,7 +20,7 @@ from representer.nn.recurrent.machine.divergence import warn_of_divergence
 from representer.nn.recurrent.machine.filters import FilterBank
 from representer.nn.recurrent.machine.initial import CellWeights, draw_cell, has_unit_start
 from representer.nn.recurrent.machine.static_gates import StaticGates
-from representer.nn.recurrent.machine.streaming_step import streaming_step
+from representer.nn.recurrent.machine.streaming_step import core_steps
 from representer.nn.recurrent.machine.wavelet_filters import WaveletFilters, Wavelets
 from representer.nn.recurrent.options import (
     CellOptions,
@@ -104,7 +104,7 @@ class RecurrentKernelMachine(HasKernel["RecurrentKernel"], SequenceLayer):
     cell: Cell
     static: tuple[float, float] = (1.0, 1.0)
     learn_static: bool = False
-    _watch = warn_of_divergence
+    _watch, _core_steps = warn_of_divergence, core_steps
 
     @shows(CellOptions)
     def __init__(
@@ -274,9 +274,6 @@ class RecurrentKernelMachine(HasKernel["RecurrentKernel"], SequenceLayer):
 
     def _filters(self, k: int) -> tuple[Tensor, ...]:
         return tuple(self._own(name, k) for name in self.banks[k].names)
-
-    def _fast_step(self, x_t: Tensor, state: Any) -> tuple[Tensor, RecurrentState] | None:
-        return streaming_step(self, x_t, state)
 
 
 def name_of(function: OutputNonlinearity) -> str | None:

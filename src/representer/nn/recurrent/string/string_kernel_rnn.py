@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ from representer.nn.recurrent.string.options import (
     check_decay,
     string_chain,
 )
-from representer.nn.recurrent.string.streaming_step import string_streaming_step
+from representer.nn.recurrent.string.streaming_step import string_core_steps
 from representer.nn.regularization.undropped import undropped
 
 if TYPE_CHECKING:
@@ -107,6 +107,8 @@ class StringKernelRNN(HasKernel["StringKernel"], SequenceLayer):
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
         (4), Theorem 1, sections 4 and 6.1, Tables 4 and 5.
     """
+
+    _core_steps = string_core_steps
 
     def __init__(
         self,
@@ -263,9 +265,6 @@ class StringKernelRNN(HasKernel["StringKernel"], SequenceLayer):
         bias, logit = self._own("bias", k), self._own("decay_logit", k)
         weights = StringWeights(self._products(k), recurrent, bias, logit, self.decay)
         draw_chain(self.chains[k], weights, self.initialization)
-
-    def _fast_step(self, x_t: Tensor, state: Any) -> tuple[Tensor, Any] | None:
-        return string_streaming_step(self, x_t, state)
 
     def _check_options_have_effect(self) -> None:
         if self.chain.highway and self.hidden_size not in self.features:
