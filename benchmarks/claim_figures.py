@@ -14,6 +14,7 @@ from scipy.stats import t
 Row = Mapping[str, str]
 CONFIRMED, REFUTED, OPEN, UNTESTED = "confirmed", "refuted", "not decided", "not testable"
 LEVEL = 0.05  # of tests
+NEXT_PAGE = "\f"  # between pages with the same rows for other seeds
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,10 @@ def row_of(rows: list[Row], name: str) -> Row:
     return rows[[cell.startswith(name) for cell in cells].index(True)]
 
 
-def seeds_of(row: Row) -> NDArray[np.float64]:
-    """Return the figure of each seed."""
-    return np.array([float(cell) for head, cell in row.items()
-                     if head.startswith("seed ") and re.fullmatch(r"[\d.]+", cell)])  # fmt: skip
+def seeds_of(row: Row) -> dict[str, float]:
+    """Return the figure of each finished seed by the head of its column."""
+    return {head: float(cell) for head, cell in row.items()
+            if head.startswith("seed ") and re.fullmatch(r"[\d.]+", cell)}  # fmt: skip
 
 
 def interval(values: NDArray[np.float64]) -> tuple[float, float]:
@@ -83,12 +84,23 @@ def interval(values: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def paired(text: str, heading: str, one: str, other: str, sign: int = 1) -> Finding:
-    """Compare two rows seed by seed; `sign` is -1 where less is better."""
-    rows = rows_of(text, heading, "seed 0")
-    first, second = (seeds_of(row_of(rows, name)) for name in (one, other))
-    count = min(len(first), len(second))
-    mean, half = interval(sign * (first[:count] - second[:count]))
-    return Finding(mean, half, f"{count} seeds", shown(first[:count].mean(), second[:count].mean()))
+    """Compare two rows seed by seed, of one page or of several; see `NEXT_PAGE`.
+
+    Args:
+        text: The page or pages.
+        heading: Beginning of the heading above the table; the first table with seeds if empty.
+        one: The row that should be ahead.
+        other: The other row.
+        sign: -1 where less is better.
+    """
+    pairs: dict[str, tuple[float, float]] = {}
+    for page in text.split(NEXT_PAGE):
+        rows = rows_of(page, heading, "mean")
+        first, second = (seeds_of(row_of(rows, name)) for name in (one, other))
+        pairs = {seed: (first[seed], second[seed]) for seed in first if seed in second} | pairs
+    both = np.array(list(pairs.values()))
+    mean, half = interval(sign * (both[:, 0] - both[:, 1]))
+    return Finding(mean, half, f"{len(pairs)} seeds", shown(*both.mean(0)))
 
 
 def welch(text: str, heading: str, one: tuple[str, str], other: tuple[str, str]) -> Finding:
@@ -194,3 +206,14 @@ def tested(text: str, heading: str, question: str) -> list[str]:
     is_small = float(found[3]) < LEVEL
     verdict = OPEN if not is_small else CONFIRMED if float(found[1]) > 0 else REFUTED
     return [verdict, "–", f"{found[1]} {found[2]}, p = {found[3]}", subjects[0]]
+
+
+def finite(text: str, cell: str, settings: str) -> list[str]:
+    """Return the cells of a claim that a training stays finite, refuted if every seed diverges."""
+    rows = rows_of(text, "", "outcome")
+    own = [row["outcome"] for row in rows if (row["cell"], row["settings"]) == (cell, settings)]
+    at = [step[1] for step in (re.search(r"at step ([\d,]+)", one) for one in own) if step]
+    verdict = REFUTED if own and len(at) == len(own) else OPEN
+    figures = f"{len(at)} of {len(own)} diverged"
+    figures += f", at step {', '.join(at)}" if at else ""
+    return [verdict, figures, "–", f"{len(own)} seed{'s' * (len(own) != 1)}"]

@@ -14,9 +14,11 @@ from functools import partial
 from pathlib import Path
 
 from claim_figures import (
+    NEXT_PAGE,
     UNTESTED,
     Finding,
     columns,
+    finite,
     paired,
     rates,
     seed_rows,
@@ -25,6 +27,7 @@ from claim_figures import (
     updates,
     welch,
 )
+from claim_runs import HEAD, runs_of
 from machine import load
 from report import machine_table, publish, table
 
@@ -37,7 +40,8 @@ are named, or the page has a test over subjects. A claim is *confirmed* if the i
 *refuted* if it is below, and *not decided* if it contains 0. That one is at least level with
 another is confirmed if the interval is above -1 point of accuracy, or -5 of perplexity. *Not
 testable* means that what was run cannot decide it. A verdict holds for the part of the paper's
-training in the last column."""
+training in the last column. The second table has what each page says of its runs; earlier pages did
+not record their hours."""
 POINT, PERPLEXITY = 1.0, 5.0  # margins
 TABLE_2, TABLE_4 = "L19 Table 2", "L19 Table 4"
 
@@ -50,6 +54,7 @@ class Claim:
         text: What it says.
         source: Paper and place.
         page: Name of the page with the figures.
+        more: Pages with the same rows for other seeds.
         find: From the page to what was found, or to its cells of the table.
         share: Part of the paper's training.
         margin: How far behind still counts as level, where the claim is to be level or ahead.
@@ -61,6 +66,12 @@ class Claim:
     find: Callable[[str], Finding | list[str]]
     share: str
     margin: float = 0.0
+    more: tuple[str, ...] = ()
+
+    @property
+    def pages(self) -> tuple[str, ...]:
+        """All pages with figures."""
+        return (self.page, *self.more)
 
 
 def documents(one: str, other: str) -> Callable[[str], Finding]:
@@ -113,7 +124,11 @@ CLAIMS = (
           documents("RKM-LSTM", "LSTM"), NEWS, POINT),
     Claim("The same on Penn Treebank", "L19 Table 3", "rkm-language",
           languages("RKM-LSTM, small", "LSTM, small"),
-          "0.6 % of the epochs, models of 1.7m parameters", PERPLEXITY),
+          "0.6 % of the epochs, models of 1.7m parameters", PERPLEXITY, ("rkm-language-seeds",)),
+    Claim("The RKM-LSTM can be trained as the LSTM is: AWD-LSTM's settings, no layer norm",
+          "L19 Table 3", "rkm-divergence",
+          partial(finite, cell="RKM-LSTM", settings="1150 units, SGD at 30"),
+          "the first of some 340,000 steps, models of the paper's size"),
     Claim("The RKM-CIFG, at three quarters of the parameters, is at least level with the RKM-LSTM",
           TABLE_2, "rkm-documents", documents("RKM-CIFG", "RKM-LSTM"), NEWS, POINT),
     Claim("N-grams help: 3-gram filters ahead of 1-gram filters", TABLE_2, "rkm-documents",
@@ -160,7 +175,15 @@ def main() -> None:
     chosen = parser.parse_args()
     head = ["claim", "source", "verdict", "figures", "difference", "over", "page", "share"]
     machine = machine_table(" ".join(["python", *sys.argv]), (load(), load()))
-    parts = ["# The claims of the papers", ABOUT, machine, table(head, judged(RESULTS))]
+    pages = list(dict.fromkeys(page for claim in CLAIMS for page in claim.pages))
+    runs = "## The runs behind them", table(list(HEAD), runs_of(RESULTS, pages), len(HEAD))
+    parts = [
+        "# The claims of the papers",
+        ABOUT,
+        machine,
+        table(head, judged(RESULTS), len(head)),
+        *runs,
+    ]
     publish("\n\n".join(parts) + "\n", chosen.out)
 
 
@@ -168,10 +191,11 @@ def judged(folder: Path) -> list[list[str]]:
     """Return a row for each claim."""
     rows = []
     for claim in CLAIMS:
-        found = claim.find((folder / f"{claim.page}.md").read_text("utf-8"))
+        texts = [(folder / f"{page}.md").read_text("utf-8") for page in claim.pages]
+        found = claim.find(NEXT_PAGE.join(texts))
         cells = found.cells(claim.margin) if isinstance(found, Finding) else found
-        link = f"[{claim.page}]({claim.page}.md)"
-        rows.append([claim.text, claim.source, *cells, link, claim.share])
+        links = ", ".join(f"[{page}]({page}.md)" for page in claim.pages)
+        rows.append([claim.text, claim.source, *cells, links, claim.share])
     return rows
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
@@ -56,14 +54,6 @@ def measure_limits(threads: int, repeats: int) -> Limits:
     return Limits(
         threads, found, {size: _memory(size, threads, clock, repeats) for size in (4, 25)}
     )
-
-
-def processor() -> str:
-    """Return the name of the processor, if the system provides it."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor() or platform.machine())
 
 
 def cores() -> int:

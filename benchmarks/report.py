@@ -10,9 +10,10 @@ import torch
 
 from cases import SIZES, SMALL, STEP, UNBOUND, WITHOUT_CORE
 from compiled import Compiled
-from machine import cores, processor
+from machine import cores
 from measure import STEP_MODES
 from representer import __version__
+from representer.devices import processor
 from representer.ops import core
 from results import PEAK, STEPS, TORCH, Goal, Measured, Results, modes_of
 from scans import BATCH, UNITS, Row
@@ -66,9 +67,9 @@ def publish(text: str, out: Path | None) -> None:
     whole.replace(out)
 
 
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """Return a Markdown table with the first column left-aligned and the others right-aligned."""
-    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
+def table(head: list[str], rows: list[list[str]], left: int = 1) -> str:
+    """Return a Markdown table with the first columns left-aligned and the others right-aligned."""
+    lines = [head, ["---"] * left + ["---:"] * (len(head) - left), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

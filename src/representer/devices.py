@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import platform
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from representer.errors import ArgumentError
@@ -48,3 +50,11 @@ def require_device(name: str, processes: int = 1) -> torch.device:
         hint = "Each process takes a CUDA device of its own."
         raise ArgumentError("device", name, "auto, cuda or cpu in several processes", hint=hint)
     return torch.device(name)
+
+
+def processor() -> str:
+    """Return the name of the processor, if the system provides it."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())

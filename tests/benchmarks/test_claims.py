@@ -21,11 +21,11 @@ PAGE = """# Page
 
 ## Seeds
 
-| network | seed 0 | seed 1 | seed 2 |
-|---|---:|---:|---:|
-| one | 1.0 | 2.0 | 4.0 |
-| other | 2.0 | 3.5 | 5.0 |
-| third | 2.0 | not run | not run |
+| network | seed 0 | seed 1 | seed 2 | mean |
+|---|---:|---:|---:|---:|
+| one | 1.0 | 2.0 | 4.0 | 2.33 |
+| other | 2.0 | 3.5 | 5.0 | 3.50 |
+| third | 2.0 | not run | not run | 2.00 |
 
 ## Rows
 
@@ -49,6 +49,16 @@ Does memory help? The A is behind the B (-1.8 points, p = 0.022).
 |---|---:|---:|---:|
 | `a` | 5 of 5 (20) | 4 of 5 (30) | 90 |
 | `a-grown` | 4 of 5 (2,000) | 2 of 5 in 9 | 60 |
+
+## Outcomes
+
+| cell | settings | seed | outcome |
+|---|---|---|---|
+| A | 9 units | 0 | diverged: the loss is nan at step 16 |
+| A | 9 units | 1 | diverged: the loss is nan at step 1,017 |
+| A | 9 units, layer norm | 1 | finite |
+| B | 9 units | 0 | finite |
+| B | 9 units | 1 | diverged: the loss is nan at step 7 |
 
 ## Variation
 
@@ -77,6 +87,21 @@ def test_seeds_are_paired_and_less_may_be_better(figures):
     )
     assert found.count == "3 seeds"
     assert figures.paired(PAGE, "Seeds", "one", "third").count == "1 seeds"
+
+
+def test_seeds_of_several_pages_count_once_and_a_seed_needs_both_rows(figures):
+    more = """## Seeds
+
+| network | seed 2 | seed 3 | seed 5 | mean |
+|---|---:|---:|---:|---:|
+| one | 9.0 | 3.0 | running | 6.00 |
+| other | 0.0 | 6.0 | 7.0 | 4.33 |
+"""
+    found = figures.paired(f"{PAGE}{figures.NEXT_PAGE}\n{more}", "Seeds", "one", "other", -1)
+    gains = np.array([1.0, 1.5, 1.0, 3.0])
+    assert (found.count, found.difference) == ("4 seeds", pytest.approx(gains.mean()))
+    assert found.half == pytest.approx(stats.sem(gains) * stats.t.ppf(0.975, 3))
+    assert found.figures == "2.5 and 4.125"
 
 
 def test_cells_with_deviations_are_compared_by_welch(figures):
@@ -112,6 +137,35 @@ def test_rates_and_variations_are_paired_by_problem(figures):
     found = figures.smoothing(PAGE)
     assert found.difference == pytest.approx((math.log(2) + math.log(3)) / 2)
     assert found.count == "2 pairs"
+
+
+def test_a_training_that_diverges_in_every_seed_refutes_the_claim(figures):
+    found = [figures.finite(PAGE, *key) for key in (("A", "9 units"), ("B", "9 units"))]
+    assert found[0] == ["refuted", "2 of 2 diverged, at step 16, 1,017", "–", "2 seeds"]
+    assert found[1] == ["not decided", "1 of 2 diverged, at step 7", "–", "2 seeds"]
+    other = figures.finite(PAGE, "A", "9 units, layer norm")
+    assert other == ["not decided", "0 of 1 diverged", "–", "1 seed"]
+
+
+def test_a_page_names_the_runs_behind_it(bench):
+    run_of = bench("claim_runs").run_of
+    made = "# T\n\nMade by `representer reproduce x --seeds 0` with torch 2, threads: 1, AVX2.\n"
+    command = "`representer reproduce x --seeds 0`"
+    assert run_of(made) == [command, "not recorded", "torch 2, threads: 1, AVX2"]
+    timed = (
+        "Training: 6 runs in 1.50 hours on A chip, the last on 2026-11-25; 2 of them interrupted"
+    )
+    expected = [command, "1.50, 6 runs, 2 resumed", "A chip, torch 2, threads: 1, AVX2, 2026-11-25"]
+    assert run_of(f"{made}{timed} and resumed.\n") == expected
+    stopped = run_of(made + "\nThe command was stopped in its third seed, so some have two.")
+    assert stopped[1] == "not recorded; the command was stopped in its third seed"
+    shown = (
+        "Made by\n\n```sh\nrepresenter fit x \\\n  --seed 0\n```\n\nwith torch 2, AVX2; 7 steps, "
+    )
+    rough = run_of(f"{shown}2.1 hours on a machine that did other work beside.\n")
+    assert rough == ["`representer fit x --seed 0`", "2.1, beside other work", "torch 2, AVX2"]
+    with pytest.raises(ValueError, match="a page without its command"):
+        run_of("# T")
 
 
 @pytest.mark.parametrize(

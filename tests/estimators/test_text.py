@@ -273,6 +273,38 @@ def test_options_of_a_string_kernel_reach_the_layer_and_its_explanations(options
         assert total == pytest.approx(one.score, abs=1e-6)
 
 
+def test_several_filter_lengths_share_the_units_and_are_explained():
+    model = TextClassifier(**SMALL, epochs=1, filter_lengths=(1, 2, 3)).fit(TEXTS, LABELS)
+    assert model.network_.cell.filter_length == {1: 3, 2: 3, 3: 2}
+    (explanation,) = model.explain([TEXTS[0]])
+    total = sum(one.contribution for one in explanation.contributions) + explanation.baseline
+    assert total == pytest.approx(explanation.score, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"filter_lengths": (1, 1)}, {"filter_lengths": (0,)}, {"filter_lengths": (1, 2.0)},
+        {"filter_lengths": tuple(range(1, 10))},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_filter_lengths_that_cannot_share_the_units_are_refused(options):
+    with pytest.raises(ArgumentError, match=r"^filter_lengths is .*; expected different positive"):
+        TextClassifier(**SMALL, **options).fit(TEXTS, LABELS)
+
+
+def test_filters_that_look_ahead_predict_but_have_no_contributions(tmp_path):
+    options = {"filter_padding": "same", "candidate_bias": True, "filter_length": 3}
+    model = TextClassifier(**SMALL, epochs=1, **options).fit(TEXTS, LABELS)
+    assert model.network_.lookahead == 1
+    model.save(tmp_path / "run")
+    again = TextClassifier.load(tmp_path / "run")
+    np.testing.assert_array_equal(again.predict_proba(TEXTS), model.predict_proba(TEXTS))
+    with pytest.raises(KindError, match="filter_padding is same; expected 'causal'"):
+        model.explain(TEXTS[:1])
+
+
 def test_dilation_reaches_the_layer_and_is_refused_where_there_are_no_filters():
     sizes = {"hidden_size": 4, "embedding_size": 4, "epochs": 1, "min_count": 1, "verbose": 0}
     texts, labels = ["a good film", "a bad film"] * 9, ["+", "-"] * 9

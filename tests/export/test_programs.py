@@ -19,6 +19,7 @@ from representer.errors import KindError, MissingExtraError
 from representer.export import ExportError, programs, to_onnx, to_torch
 from representer.export.interface import interface
 from representer.export.programs import TOLERANCE, onnx_run
+from representer.models import SequenceClassifier, SequenceClassifierConfig
 
 INPUT, HIDDEN = 3, 4
 LAYERS: dict[str, Callable[[], torch_nn.Module]] = {
@@ -46,11 +47,21 @@ LAYERS: dict[str, Callable[[], torch_nn.Module]] = {
         nn.RKMCIFG, INPUT, HIDDEN, 2, filter_length=3, dilation=2, bidirectional=True
     ),
 }
+AHEAD = SequenceClassifierConfig(
+    9, 2, "rkm-lstm", embedding_size=INPUT, hidden_size=HIDDEN, head_size=HIDDEN,
+    filter_length=3, filter_padding="same", candidate_bias=True,
+)  # fmt: skip
 FAST = 1
 CASES = [
     pytest.param(name, marks=[pytest.mark.slow] if i >= FAST else [])
     for i, name in enumerate(LAYERS)
 ]
+
+
+def test_a_network_that_looks_ahead_runs_at_other_lengths_and_batches(tmp_path: Path):
+    found = to_torch(SequenceClassifier(AHEAD).eval(), tmp_path / "model.pt2")
+    assert len({(each.time, each.batch) for each in found}) == 3
+    assert max(each.difference for each in found) <= TOLERANCE
 
 
 @pytest.mark.parametrize("name", CASES)

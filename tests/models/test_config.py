@@ -49,6 +49,7 @@ def test_the_error_for_a_missing_key_names_it() -> None:
         ("dropout", float("nan")),
         ("pooling", "median"),
         ("max_length", 5),
+        ("filter_padding", "valid"),
         ("padding_index", 9),
         ("padding_index", -1),
         ("cell", "gru"),
@@ -65,12 +66,22 @@ def test_padded_mean_requires_max_length() -> None:
         SequenceClassifierConfig(9, 2, pooling="padded_mean")
 
 
+@pytest.mark.parametrize(
+    "others", [{"num_layers": 2}, {"bidirectional": True}, {"filter_length": {1: 150, 3: 150}}]
+)
+def test_centered_filters_are_for_one_layer_direction_and_length(others) -> None:
+    options = {"filter_length": 3, "filter_padding": "same", **others}
+    with pytest.raises(ArgumentError, match="filter_padding is 'same'; expected 'causal', unless"):
+        SequenceClassifierConfig(9, 2, **options)
+
+
 DEFAULTS = {
     SequenceClassifierConfig(9, 2): {
         "cell": "rkm-cifg", "embedding_size": 300, "hidden_size": 300, "filter_length": 1,
         "dilation": 1, "num_layers": 1, "bidirectional": False, "layer_norm": True,
         "forget_bias": 0.0, "learn_static_gates": False, "order": 2, "decay": 0.5,
         "combine": "multiply", "normalized": False, "readout": "last", "initialization": "unit",
+        "filter_padding": "causal", "candidate_bias": False,
         "cell_dropout": 0.0, "dropout": 0.5, "head_size": 300, "pooling": "mean",
         "max_length": None, "padding_index": 0,
     },
@@ -89,7 +100,7 @@ DEFAULTS = {
     GraphRegressorConfig(9): {
         "outputs": 1, "edge_dim": 6, "network": "wl", "hidden_size": 175, "depth": 4, "order": 2,
         "decay": "gated", "readout": "last", "gate_scale": 10.0, "initial": "authors",
-        "dropout": 0.0,
+        "share_references": True, "dropout": 0.0,
     },
     SignalClassifierConfig(3, 2, 100.0): {
         "cell": "rkm-lstm", "hidden_size": 30, "filters": "wavelet", "filter_length": 40,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch_geometric.data import Batch, Data
@@ -108,6 +110,12 @@ def test_gine_uses_edge_features_only_with_edge_dim():
     torch.testing.assert_close(without(graph.x, graph.edge_index), without(*inputs_of(graph)))
 
 
+def test_references_of_each_level_reach_the_network():
+    config = GraphRegressorConfig(**TINY, readout="sum", share_references=False)
+    model, shared = GraphRegressor(config), GraphRegressor(replace(config, share_references=True))
+    assert [len(one.network.walks) for one in (model, shared)] == [config.depth, 1]
+
+
 def test_a_configuration_round_trips_through_plain_values():
     config = GraphRegressorConfig(7, decay=0.5, readout="sum")
     assert from_dict(GraphRegressorConfig, to_dict(config)) == config
@@ -118,7 +126,8 @@ def test_a_configuration_round_trips_through_plain_values():
     [
         {"outputs": 0}, {"hidden_size": 1.5}, {"edge_dim": 0}, {"network": "gcn"},
         {"readout": "mean"}, {"initial": "zeros"}, {"decay": -1.0}, {"decay": "fast"},
-        {"gate_scale": 0.0}, {"dropout": 1.0},
+        {"gate_scale": 0.0}, {"dropout": 1.0}, {"share_references": 1},
+        {"share_references": False},  # of the last level alone
     ],
     ids=str,
 )  # fmt: skip

@@ -151,6 +151,42 @@ def test_padded_mean_divides_by_max_length() -> None:
     torch.testing.assert_close(padded.encode(tokens, lengths), expected)
 
 
+CENTERED = [name for name in CELLS if name not in ("torch-lstm", "string-kernel", "rkm")]
+
+
+@pytest.mark.parametrize(("length", "dilation"), [(2, 1), (3, 1), (4, 1), (3, 2), (5, 1)])
+@pytest.mark.parametrize("cell", CENTERED)
+def test_a_centered_filter_multiplies_a_window_around_the_step(cell, length, dilation) -> None:
+    """The same cell with filters of length 1 on windows as TensorFlow's "same" pads them."""
+    model = small(cell, filter_length=length, dilation=dilation, filter_padding="same")
+    tokens = batch()[0]
+    outputs, _ = model.read(tokens, torch.full((len(tokens),), tokens.shape[1]))
+    after = length // 2 * dilation
+    padded = torch.nn.functional.pad(model.embedding(tokens), (0, 0, length * dilation, after))
+    starts = [padded.shape[1] - tokens.shape[1] - slot * dilation for slot in range(length)]
+    windows = [padded[:, start : start + tokens.shape[1]] for start in starts]  # latest slot first
+    plain = small(cell, embedding_size=length * SMALL.embedding_size).cell
+    plain.load_state_dict(model.cell.state_dict())
+    torch.testing.assert_close(outputs, plain(torch.cat(windows, dim=2))[0])
+
+
+def test_centered_filters_need_no_padding_and_may_be_longer_than_the_text() -> None:
+    model = small("rkm-lstm", filter_length=5, filter_padding="same")
+    tokens, lengths = batch()
+    tokens = tokens.masked_fill(torch.arange(9) >= lengths[:, None], 0)
+    logits = model(tokens, lengths)
+    for row, length in enumerate(lengths[:-1]):
+        alone = model(tokens[row : row + 1, :length], length[None])
+        torch.testing.assert_close(alone[0], logits[row], rtol=0, atol=1e-12)
+
+
+def test_a_candidate_bias_is_that_of_the_layer() -> None:
+    models = [small("rkm-lstm", candidate_bias=flag) for flag in (False, True)]
+    assert ["candidate" in model.cell.biases() for model in models] == [False, True]
+    with pytest.raises(ArgumentError, match="candidate_bias is True; expected False"):
+        small("string-kernel", candidate_bias=True)
+
+
 @settings(deadline=None, max_examples=20)
 @given(time=st.integers(1, 6), extra=st.integers(0, 4), seed=st.integers(0, 1000))
 def test_logits_of_any_shape_are_finite_and_independent_of_padding(

@@ -119,8 +119,9 @@ def test_several_seeds_are_shown_as_mean_and_standard_deviation(data, tmp_path, 
         cells=("linear-kernel",), filter_lengths=(1,), threads=1,
     )  # fmt: skip
     text = RECIPES["rkm-documents"].run(request).read_text(encoding="utf-8")
-    (row,) = [line for line in text.splitlines() if line.startswith("| Linear Kernel |")]
+    row, by_seed = [line for line in text.splitlines() if line.startswith("| Linear Kernel |")]
     assert "± " in row
+    assert by_seed == "| Linear Kernel | 50.00 | 50.00 |"
     assert "(2 seeds)" in row
     assert "| model | 1-gram, paper | 1-gram, ours |" in text
 

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from representer.devices import processor
 from representer.errors import ArgumentError, TrainingError
 from representer.storage.run_folder import RunFolder
+from representer.tasks.recipe import Request
 from representer_papers.shared.runs import Run, run_missing, stored
+from representer_papers.shared.table import write_page
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,18 @@ def test_an_unfinished_continuation_is_run_again(tmp_path):
     go(tmp_path, Config("a"))
     (tmp_path / "a/recipe.json").write_text(json.dumps({"name": "a", "steps": 3}))
     assert go(tmp_path, Config("a", 3)).trained == [("a", 3, "data")]
+
+
+def test_a_page_says_how_long_its_runs_took_and_how_many_were_resumed(tmp_path):
+    request = Request(tmp_path, tmp_path, command="representer")
+    assert "Training:" not in write_page(request, "Title", []).read_text("utf-8")
+    go(tmp_path, Config("a"), Config("b"))
+    go(tmp_path, Config("a", 3), Config("b"))  # a goes on
+    for name, seconds in (("a", 3000), ("b", 2400)):
+        (tmp_path / name / "metrics.json").write_text(json.dumps({"seconds": seconds}))
+    text = write_page(request, "Title", ["About."]).read_text("utf-8")
+    assert f"Training: 2 runs in 1.50 hours on {processor()}, the last on 20" in text
+    assert "; 1 of them interrupted and resumed.\nAbout." in text
 
 
 def test_the_error_for_other_settings_names_one(tmp_path):

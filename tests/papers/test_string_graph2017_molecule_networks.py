@@ -9,10 +9,12 @@ import torch.nn.functional as F
 from representer.data.molecules import molecule_graph
 from representer_papers.shared.graph_store import GraphStore
 from representer_papers.string_graph2017.molecule_networks import (
+    DEPTH,
     LoopyBP,
     MoleculeNetwork,
     NeuralFingerprint,
 )
+from representer_papers.string_graph2017.published import BY_NAME
 from representer_papers.string_graph2017.published import MOLECULE_NETWORKS as NETWORKS
 
 SMILES = ["CC(=O)Oc1ccccc1", "C", "C1=CSC=C1[SiH3]", "CC#N"]
@@ -40,6 +42,16 @@ def of_double(graphs):
 def test_parameter_counts_match_those_of_the_authors(row, count):
     model = MoleculeNetwork(row, 82, 6, NETWORKS[row].units)
     assert sum(parameter.numel() for parameter in model.parameters()) == count
+
+
+def test_the_rows_of_the_formula_have_its_readout_and_references():
+    shared, levels = (MoleculeNetwork(row, 82, 6, NETWORKS[row].units) for row in BY_NAME)
+    assert [model.body.layer.readout for model in (shared, levels)] == ["sum", "sum"]
+    assert [len(model.body.layer.walks) for model in (shared, levels)] == [1, DEPTH]
+    for model in (shared, levels):
+        count = sum(parameter.numel() for parameter in model.parameters())
+        assert round(count / 1e6, 2) == 0.26
+        assert {layer.decay for layer in [model.body.layer]} == {"gated"}
 
 
 def test_the_fingerprint_follows_its_equations(store):

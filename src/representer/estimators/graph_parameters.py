@@ -40,6 +40,9 @@ class GraphParameters(TargetParameters):
         "sum", "readout of wl: sum over its levels, or the last level", choices=READOUTS
     )
     gate_scale: float = option(1.0, "scale of the gates")
+    share_references: bool = option(
+        True, "the same references at all levels of wl, as in the code of L17, not the paper"
+    )
     initial: str = option("fan-in", "initialization of the weights", choices=INITIALS)
     dropout: float = option(0.0, "dropout before the last layer")
     members: int = option(1, "number of ensemble members")
@@ -51,6 +54,9 @@ class GraphParameters(TargetParameters):
         require(self, "members", self.members <= MAX_MEMBERS, f"at most {MAX_MEMBERS}")
         require(self, "dropout", 0 <= self.dropout < 1, "a number in [0, 1)")
         require(self, "gate_scale", 0 < self.gate_scale < math.inf, "a positive number")
+        can_differ = self.share_references or (self.network == "wl" and self.readout == "sum")
+        expected = "true, except for network wl with readout sum"
+        require(self, "share_references", can_differ, expected)
         require_choices(self, network=NETWORKS, readout=READOUTS, initial=INITIALS)
         is_decay = self.decay in DECAYS or _is_decay(self.decay)
         require(self, "decay", is_decay, "a non-negative number, learned or gated")

@@ -150,7 +150,8 @@ class TextNetwork(TextParameters, SupervisedEstimator):
             cell=self.cell,
             embedding_size=vectors.dimensions if vectors else self.embedding_size,
             hidden_size=self.hidden_size,
-            filter_length=self.filter_length,
+            filter_length=self._units_by_length() or self.filter_length,
+            filter_padding=self.filter_padding,  # type: ignore[arg-type]
             order=self.order,
             decay=decay if decay in DECAYS else float(decay),
             combine=self.combine,  # type: ignore[arg-type]
@@ -162,6 +163,7 @@ class TextNetwork(TextParameters, SupervisedEstimator):
             bidirectional=self.bidirectional,
             layer_norm=has_norm if self.layer_norm is None else self.layer_norm,
             forget_bias=self.forget_bias,
+            candidate_bias=self.candidate_bias,
             learn_static_gates=self.learn_static_gates,
             dropout=self.dropout,
             head_size=self.hidden_size,
@@ -169,6 +171,11 @@ class TextNetwork(TextParameters, SupervisedEstimator):
             max_length=self.max_length if self.pooling == "padded_mean" else None,
             padding_index=inputs.vocabulary.PAD,
         )
+
+    def _units_by_length(self) -> dict[int, int]:
+        """Return the units of each of several filter lengths, as equal as they can be."""
+        share, others = divmod(self.hidden_size, len(self.filter_lengths) or 1)
+        return {n: share + (k < others) for k, n in enumerate(self.filter_lengths)}
 
     @staticmethod
     def _make(config: Any) -> TextModel:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from representer.errors import KindError
 from representer.estimators.ngram_contributions import (
     Layer,
     ngram_contributions,
@@ -95,6 +96,9 @@ def layers_of(model: TextModel) -> list[Layer]:
     Raises:
         KindError: If contributions are not defined for one of them.
     """
+    if isinstance(model, SequenceClassifier) and model.lookahead:
+        hint = "Its gates depend on later words, too."
+        raise KindError("filter_padding", model.config.filter_padding, "'causal'", hint=hint)
     layers = [model.cell] if isinstance(model, SequenceClassifier) else list(model.layers)
     return require_layers(layers, getattr(model.config, "cell", type(model).__name__))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from representer.estimators.parameters import (
 TOKENIZERS = ("words", "blanks", "leam")
 POOLINGS = ("mean", "attention", "padded_mean")
 STARTS = ("unit", "paper")
+PADDINGS = ("causal", "same")
 COMBINATIONS, READOUTS = ("multiply", "add", "add_exact"), ("last", "sum")
 NORMALIZATIONS: dict[str, Any] = {"no": False, "paper": True, "exact": "exact"}
 TRAINING, RANDOM = VECTORS = ("training", "random")
@@ -35,6 +37,17 @@ class TextParameters(TargetParameters):
     cell: str = option("rkm-cifg", "recurrent cell; `representer cells` lists them")
     hidden_size: int = option(128, "units of the cell")
     filter_length: int = option(1, "filter length in words: n of the n-gram")
+    filter_lengths: Sequence[int] = option(
+        (),
+        "several filter lengths in place of one, which share the units, such as 1,2,3",
+        metavar="LIST",
+    )
+    filter_padding: str = option(
+        "causal",
+        "window of a filter: causal, which ends with the current word, or same, which is centered "
+        "there, as in the code of L19, against its equations",
+        choices=PADDINGS,
+    )
     order: int = option(2, "length of the n-grams of a string kernel, which may have gaps")
     decay: float | str | None = option(
         None,
@@ -76,6 +89,9 @@ class TextParameters(TargetParameters):
     min_count: int = option(2, "words rarer than this in the training data are unknown")
     max_length: int = option(400, "truncate texts after this many words")
     forget_bias: float = option(0.0, "initial bias of the forget gate")
+    candidate_bias: bool = option(
+        False, "add a bias to the candidate, as in the code of L19, against its equations"
+    )
     learn_static_gates: bool = option(False, "train the constant gates of a linear kernel")
     initialization: str = option(
         "unit", "start of the cell: states of unit variance, or as in the paper", choices=STARTS
@@ -89,7 +105,13 @@ class TextParameters(TargetParameters):
             "embedding_size", "min_count", "max_length",
         )  # fmt: skip
         require(self, "dropout", 0 <= self.dropout < 1, "a number in [0, 1)")
+        are_lengths = all(type(n) is int and n >= 1 for n in self.filter_lengths)
+        expected = "different positive integers, no more than units"
+        is_fine = are_lengths and len(set(self.filter_lengths)) == len(self.filter_lengths)
+        is_fine = is_fine and len(self.filter_lengths) <= self.hidden_size
+        require(self, "filter_lengths", is_fine, expected)
         require_choices(self, pooling=POOLINGS, tokenizer=TOKENIZERS, initialization=STARTS)
+        require_choices(self, filter_padding=PADDINGS)
         require_choices(
             self, combine=COMBINATIONS, normalized=tuple(NORMALIZATIONS), readout=READOUTS
         )

@@ -65,6 +65,7 @@ _DEFAULTS = {
     "sampling_rate": None,
     "layer_norm": False,
     "forget_bias": 0.0,
+    "candidate_bias": False,
     "learn_static_gates": False,
     "order": 2,
     "combine": "multiply",
@@ -114,9 +115,9 @@ def build_cell(
         input_size: Features of one step.
         hidden_size: Number of units.
         options: Any of ``num_layers, dropout, bidirectional, filter_length, dilation, filters,
-            stride, free_phase, sampling_rate, layer_norm, forget_bias, learn_static_gates, order,
-            combine, decay, normalized, readout, activation, highway, variational_dropout,
-            hidden_dropout, initialization``.
+            stride, free_phase, sampling_rate, layer_norm, forget_bias, candidate_bias,
+            learn_static_gates, order, combine, decay, normalized, readout, activation, highway,
+            variational_dropout, hidden_dropout, initialization``.
         batch_first: Input and output are ``(B, T, …)``.
         cells: The cells to choose from.
 

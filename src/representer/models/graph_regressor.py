@@ -150,5 +150,6 @@ def _network(c: GraphRegressorConfig) -> nn.Module:
     if c.network == "random-walk":
         return layers.RandomWalkKernelNN(**sizes)
     return layers.WLKernelNN(
-        **sizes, depth=c.depth, readout=c.readout, label_channels=c.hidden_size, sigma="relu"
-    )
+        **sizes, depth=c.depth, readout=c.readout, label_channels=c.hidden_size, sigma="relu",
+        share_references=c.share_references,
+    )  # fmt: skip

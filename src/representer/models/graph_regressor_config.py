@@ -29,6 +29,8 @@ class GraphRegressorConfig:
         decay: λ, a non-negative number, ``"learned"`` or ``"gated"``.
         readout: For ``"wl"``: ``"sum"`` over the levels (the paper) or the ``"last"`` (the code).
         gate_scale: Value of an open gate; 1 in the paper.
+        share_references: For ``"wl"``: the same references at all levels (the code), or separate
+            ones (the paper), which need ``readout="sum"``.
         initial: ``"authors"`` draws weights from N(0, min(1/√fan_in, 1/10)²), with biases of 0;
             ``"fan-in"`` keeps the initialization of the layers, N(0, 1/fan_in).
         dropout: Dropout before the last layer.
@@ -47,6 +49,7 @@ class GraphRegressorConfig:
     decay: float | str = "gated"
     readout: Literal["sum", "last"] = "last"
     gate_scale: float = 10.0
+    share_references: bool = True
     initial: str = "authors"
     dropout: float = 0.0
 
@@ -62,6 +65,10 @@ class GraphRegressorConfig:
             isinstance(self.decay, int | float) and 0 <= self.decay < math.inf
         )
         self._require("decay", is_decay, "a non-negative number, 'learned' or 'gated'")
+        self._require("share_references", type(self.share_references) is bool, "True or False")
+        can_differ = self.share_references or (self.network == "wl" and self.readout == "sum")
+        expected = "True, except for network='wl' with readout='sum'"
+        self._require("share_references", can_differ, expected)
         is_scale = 0 < self.gate_scale < math.inf
         self._require("gate_scale", is_scale, "a positive number")
         self._require("dropout", 0 <= self.dropout < 1, "a number in [0, 1)")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -55,6 +58,7 @@ class SequenceClassifier(HubModel):
             "dilation": c.dilation,
             "layer_norm": c.layer_norm,
             "forget_bias": c.forget_bias,
+            "candidate_bias": c.candidate_bias,
             "learn_static_gates": c.learn_static_gates,
             "order": c.order,
             "decay": c.decay,
@@ -106,7 +110,9 @@ class SequenceClassifier(HubModel):
         """Return the cell's outputs ``(B, T, D·H)``, and True at steps that are no padding."""
         check_tokens(tokens, lengths)
         embedded = self.embedding(tokens)
-        if not self.config.bidirectional:  # causal: padding does not affect earlier outputs
+        if ahead := self.lookahead:
+            outputs = self._read_ahead(embedded, ahead)
+        elif not self.config.bidirectional:  # causal: padding does not affect earlier outputs
             outputs, _ = self.cell(embedded)
         elif isinstance(self.cell, SequenceLayer):  # the reverse direction starts at the true end
             outputs, _ = self.cell(embedded, lengths=lengths.clamp(min=1))
@@ -118,6 +124,27 @@ class SequenceClassifier(HubModel):
             outputs, _ = pad_packed_sequence(self.cell(packed)[0], True, total_length=total)
         is_step = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
         return outputs if outputs.dtype == torch.float64 else outputs.float(), is_step
+
+    @property
+    def lookahead(self) -> int:
+        """Number of steps after the current one in the window of a filter."""
+        c = self.config
+        if c.filter_padding == "causal" or not isinstance(c.filter_length, int):
+            return 0
+        return c.filter_length // 2 * c.dilation
+
+    def _read_ahead(self, embedded: Tensor, ahead: int) -> Tensor:
+        """Return the outputs for windows that end ``ahead`` steps later; padding is zero.
+
+        They are those of the causal layer on the later steps, which starts with the first steps in
+        its window.
+        """
+        cell = cast(SequenceLayer, self.cell)
+        reach = cell.layout.reaches[0]
+        extended = F.pad(embedded, (0, 0, reach - ahead, ahead))
+        memory = embedded.new_zeros(1, embedded.shape[0], cell.hidden_size)
+        state = (*(memory for _ in cell.layout.inner), (extended[:, :reach],))
+        return cell(extended[:, reach:], state)[0]
 
     def step_weights(self, outputs: Tensor, is_step: Tensor) -> Tensor:
         """Return the weight of every step in the mean ``(B, T)``, 0 for padding; see `read`."""

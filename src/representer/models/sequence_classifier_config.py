@@ -10,6 +10,7 @@ from representer.errors import ArgumentError
 from representer.models.cells import resolve_cell
 
 POOLINGS = ("mean", "attention", "padded_mean")
+PADDINGS = ("causal", "same")
 _SIZES = ("vocabulary_size", "embedding_size", "hidden_size", "dilation", "num_layers", "head_size")
 
 
@@ -25,10 +26,15 @@ class SequenceClassifierConfig:
         hidden_size: Units of the cell, in each direction.
         filter_length: n of the n-gram, or a dict ``{length: units}``.
         dilation: Steps between the slots of a filter.
+        filter_padding: ``"causal"``: the window of a filter ends with the current step;
+            ``"same"``: it is centered there, and looks ahead n // 2 slots, as in the authors' code,
+            which contradicts (12)-(14).
         num_layers: Layers of the cell.
         bidirectional: Add a reverse direction.
         layer_norm: Normalize the cell state.
         forget_bias: Initial bias of the forget gate.
+        candidate_bias: Add a bias to the candidate, as in the authors' code, which contradicts
+            (8).
         learn_static_gates: Learn the gates of a linear kernel.
         order: n of a string kernel's n-grams.
         decay: λ of a string kernel: a number in [0, 1], ``"learned"``, ``"input"`` or ``"state"``.
@@ -55,10 +61,12 @@ class SequenceClassifierConfig:
     hidden_size: int = 300
     filter_length: int | dict[int, int] = 1
     dilation: int = 1
+    filter_padding: Literal["causal", "same"] = "causal"
     num_layers: int = 1
     bidirectional: bool = False
     layer_norm: bool = True
     forget_bias: float = 0.0
+    candidate_bias: bool = False
     learn_static_gates: bool = False
     order: int = 2
     decay: float | str = 0.5
@@ -84,6 +92,12 @@ class SequenceClassifierConfig:
         for name in ("dropout", "cell_dropout"):
             self._require(name, 0 <= getattr(self, name) < 1, "a number in [0, 1)")
         self._require("pooling", self.pooling in POOLINGS, f"one of {', '.join(POOLINGS)}")
+        known = f"one of {', '.join(PADDINGS)}"
+        self._require("filter_padding", self.filter_padding in PADDINGS, known)
+        is_single = self.num_layers == 1 and not self.bidirectional
+        can_center = self.filter_length == 1 or (is_single and isinstance(self.filter_length, int))
+        expected = "'causal', unless there is one layer, one direction and one filter length"
+        self._require("filter_padding", can_center or self.filter_padding == "causal", expected)
         needs_length = self.pooling == "padded_mean"
         is_length = _is_integer(self.max_length, 1) if needs_length else self.max_length is None
         expected = "a positive integer" if needs_length else "None without pooling='padded_mean'"

@@ -21,6 +21,14 @@ RECIPES = {
         ),
         LANGUAGE,
         Recipe(
+            name="rkm-divergence",
+            title="Language models: which cells stay finite with the settings of AWD-LSTM",
+            source="L19 Table 3",
+            reproduce=imported("representer_papers.rkm2019.divergence:reproduce"),
+            cells=published.LANGUAGE_ROWS,
+            datasets=("ptb",),
+        ),
+        Recipe(
             name="rkm-lfp",
             title="Neural signals: seven cells with wavelet filters, each subject left out in turn",
             source="L19 Table 4",

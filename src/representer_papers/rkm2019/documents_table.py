@@ -14,6 +14,7 @@ from representer_papers.shared.order import order_lines
 from representer_papers.shared.table import (
     mean_accuracy,
     metrics_by_seed,
+    seed_cells,
     table_head,
     table_row,
     write_page,
@@ -68,7 +69,24 @@ def _section(request: Request, dataset: DataSet) -> list[str]:
         lines.append(table_row(baseline["name"], *["–", shown] * len(lengths)))
     for n in lengths:
         lines += _order(seeds, dataset.name, n, runs)
+        lines += _by_seed(seeds, n, runs)
     return lines
+
+
+def _by_seed(seeds: Sequence[int], n: int, runs: Runs) -> list[str]:
+    """Return the accuracies of every seed, whose cells share one split of the documents."""
+    found = {name: runs.get((cell, n), {}) for name, cell in ROWS.items()}
+    if len(seeds) == 1 or not any(found.values()):
+        return []
+    lines = ["", *table_head(f"{n}-gram, by seed", *(f"seed {seed}" for seed in seeds))]
+    for name, own in found.items():
+        if own:
+            lines.append(table_row(name, *seed_cells(own, seeds, _percent)))
+    return lines
+
+
+def _percent(metrics: dict[str, Any]) -> str:
+    return f"{100 * metrics['test']['accuracy']:.2f}"
 
 
 def _order(seeds: Sequence[int], dataset: str, n: int, runs: Runs) -> list[str]:

@@ -41,6 +41,11 @@ DOCUMENTS = {
     for at, n in enumerate((1, 3))
 }
 
+# Table 3: the cells, and our names of their settings beside those of the paper.
+LANGUAGE_CELLS = ("lstm", "rkm-lstm", "rkm-cifg", "linear-kernel-gated")
+LANGUAGE_KINDS = ("", "-norm", "-small", "-small-norm", "-small-20", "-small-adam")
+LANGUAGE_ROWS = tuple(f"{cell}{kind}" for kind in LANGUAGE_KINDS for cell in LANGUAGE_CELLS)
+
 # Table 4: the names of the rows, and accuracies in % on the recordings of 29 mice, best first.
 CELLS: Mapping[str, tuple[str, float]] = {
     "lstm": ("n-gram LSTM", 80.24),

@@ -20,7 +20,7 @@ from representer.storage.run_folder import RunFolder
 C = TypeVar("C")
 D = TypeVar("D")
 Train = Callable[[RunFolder, C, D], Mapping[str, Any] | None]
-SETTINGS, METRICS = "recipe.json", "metrics.json"
+SETTINGS, METRICS, RESUMED = "recipe.json", "metrics.json", "resumed.json"
 _WITHOUT_EFFECT = ("threads", "out", "resume")
 
 
@@ -124,9 +124,12 @@ def run_one(run: Run[C], data: D, train: Train[C, D]) -> None:
     """Run or resume one run; see :func:`run_missing`."""
     print(f"{run.folder}:", flush=True)
     try:
+        is_resumed = (run.folder / SETTINGS).exists()
         with RunFolder(run.folder, resume=run.folder.exists()) as folder:
             if run.is_done():  # another process has finished it in the meantime
                 return
+            if is_resumed:
+                folder.write_json(RESUMED, True)
             folder.write_json(SETTINGS, run.settings)
             metrics = train(folder, run.config, data)
             if metrics is not None:

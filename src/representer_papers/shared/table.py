@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from representer.devices import processor
 from representer.storage import atomic
 from representer.tasks.recipe import Request
 from representer.training.fingerprint import fingerprint
-from representer_papers.shared.runs import Stored, stored
+from representer_papers.shared.runs import METRICS, RESUMED, Stored, stored
 
 
 def by_seed(out: Path, *fields: str) -> dict[Any, dict[int, Stored]]:
@@ -66,6 +69,7 @@ def write_page(
         f"# {title}",
         "",
         f"Made by `{request.command}` with {made_on}.",
+        *_training(request.out),
         *about,
         *(["", warning] if request.smoke else []),
         *lines,
@@ -74,6 +78,26 @@ def write_page(
     path.parent.mkdir(parents=True, exist_ok=True)
     atomic.write_text(path, "\n".join(page) + "\n")
     return path
+
+
+def _training(out: Path) -> list[str]:
+    """Return how long the runs of a folder took, on what and when, and how many were resumed."""
+    found = [(path, json.loads(path.read_text("utf-8"))) for path in sorted(out.rglob(METRICS))]
+    timed = [(path, seen["seconds"]) for path, seen in found if _is_timed(seen)]
+    if not timed:
+        return []
+    hours = sum(seconds for _, seconds in timed) / 3600
+    last = max(path.stat().st_mtime for path, _ in timed)
+    date = datetime.fromtimestamp(last, UTC).date().isoformat()
+    resumed = sum((path.parent / RESUMED).exists() for path, _ in timed)
+    return [
+        f"Training: {len(timed)} runs in {hours:.2f} hours on {processor()}, the last on {date}; "
+        f"{resumed or 'none'} of them interrupted and resumed."
+    ]
+
+
+def _is_timed(seen: object) -> bool:
+    return isinstance(seen, dict) and isinstance(seen.get("seconds"), int | float)
 
 
 def table_row(*cells: object) -> str:

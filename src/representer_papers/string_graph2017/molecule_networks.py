@@ -19,6 +19,7 @@ from representer import nn as layers
 from representer.models import draw_as_authors
 from representer.ops import walk_aggregate
 from representer_papers.shared.graph_store import GraphBatch
+from representer_papers.string_graph2017.published import BY_NAME
 
 DEPTH = 4
 
@@ -150,14 +151,17 @@ def _body(row: str, atoms: int, bonds: int, units: int) -> nn.Module:
         from representer.models.gine import GINE
 
         return _Layer(GINE(atoms, units, DEPTH, bonds))
-    options: dict[str, Any] = {"decay": "gated", "gate_scale": 10.0} if row == "wl-gated" else {}
+    options: dict[str, Any] = {"readout": "last"}
+    if row != "wl":
+        options |= {"decay": "gated", "gate_scale": 10.0}
+    if row in BY_NAME:
+        options |= {"readout": "sum", "share_references": row != "wl-gated-levels"}
     return _Layer(
         layers.WLKernelNN(
             atoms,
             units,
             DEPTH,
             edge_dim=bonds,
-            readout="last",
             label_channels=units,
             sigma="relu",
             **options,

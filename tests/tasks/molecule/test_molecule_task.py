@@ -39,9 +39,11 @@ def test_the_presets_have_the_papers_schedule(preset):
     assert config.lr * config.lr_decay**51 < 5e-6 < config.lr * config.lr_decay**50
     assert config.max_steps == steps == 255_000
     assert (config.members, config.standardize, config.balance) == (1, False, 0.05)
-    assert (config.readout, config.gate_scale) == {
-        "paper": ("sum", 1.0), "authors_code": ("last", 10.0)
+    assert (config.readout, config.gate_scale, config.share_references) == {
+        "paper": ("sum", 1.0, False), "authors_code": ("last", 10.0, True)
     }[preset]  # fmt: skip
+    other = defaults_of(MoleculeConfig(preset=preset, network="gine"))
+    assert other["share_references"]  # there are no levels
 
 
 def test_a_preset_sets_no_options_that_a_classification_lacks():

@@ -55,6 +55,12 @@ def test_the_papers_settings_are_those_of_its_section_6():
     paper = defaults_of(TextConfig(preset="paper"))
     assert (paper["hidden_size"], paper["embedding_size"], paper["layer_norm"]) == (300, 300, None)
     assert (paper["pooling"], paper["clip_value"], paper["forget_bias"]) == ("mean", 0.0, 0.0)
+    assert (paper["filter_padding"], paper["candidate_bias"]) == ("causal", False)
+
+
+def test_the_authors_code_looks_ahead_and_has_a_bias_on_the_candidate():
+    code = defaults_of(TextConfig(preset="authors_code", cell="rkm-lstm"))
+    assert (code["filter_padding"], code["candidate_bias"]) == ("same", True)
 
 
 def test_importing_the_options_does_not_import_torch():
@@ -66,7 +72,9 @@ def test_importing_the_options_does_not_import_torch():
 @looped("cell", CELLS)
 def test_every_cell_can_be_built_with_every_preset(cell, preset):
     usual = defaults_of(TextConfig(preset=preset, cell=cell))
-    names = ("filter_length", "forget_bias", "learn_static_gates", "order", "decay")
+    names = (
+        "filter_length", "forget_bias", "candidate_bias", "learn_static_gates", "order", "decay",
+    )  # fmt: skip
     own = {name: usual[name] for name in names} | {"decay": 0.5}
     build_cell(cell, 3, 4, own | {"initialization": usual["initialization"]})
 

@@ -87,8 +87,8 @@ class MoleculeConfig(_Options):
 
 # L17 section 6.3 and its code: 0.26 million parameters; the rate falls by a tenth every 100,000
 # molecules until it is 5e-6, which is after 51 times or 255,000 steps; targets as they are, each
-# of 0.05 % of efficiency drawn equally often. The code reads out the last relabeling only, and
-# scales the gates by ten.
+# of 0.05 % of efficiency drawn equally often. The code reads out the last relabeling only, with the
+# same references at all levels, and scales the gates by ten.
 _CODE: dict[str, Any] = {
     "answer": "network", "hidden_size": 175, "depth": 4, "order": 2, "decay": "gated",
     "features": 82, "members": 1,
@@ -97,7 +97,7 @@ _CODE: dict[str, Any] = {
     "initial": "authors", "patience": 0,
 }  # fmt: skip
 PRESETS: dict[str, dict[str, Any]] = {
-    "paper": _CODE | {"readout": "sum", "gate_scale": 1.0},
+    "paper": _CODE | {"readout": "sum", "gate_scale": 1.0, "share_references": False},
     "authors_code": _CODE | {"readout": "last", "gate_scale": 10.0},
 }
 
@@ -113,6 +113,8 @@ _OF_NUMBERS = ("balance", "standardize")  # options that a classification does n
 def defaults_of(given: Any) -> dict[str, Any]:
     """Return the defaults of all options, given the preset, the demo and the task."""
     chosen = (DEMO if given.demo else {}) | PRESETS.get(given.preset or "", {})
+    if given.network != "wl":  # which alone has levels
+        chosen.pop("share_references", None)
     if given.task == "classification":
         chosen = {name: value for name, value in chosen.items() if name not in _OF_NUMBERS}
     return defaults(MoleculeConfig, chosen)

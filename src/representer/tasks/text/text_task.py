@@ -60,8 +60,8 @@ class TextConfig(_Options):
 
 # L19 section 6, completed by the authors' code. The paper states neither batch size nor training
 # length; those are taken from the released code (40,001 steps of 16 documents). Two details of the
-# code contradict the equations of the paper and are not available: the window that looks one word
-# ahead, and the bias on the candidate.
+# code contradict the equations of the paper: a window of three words looks one word ahead, and the
+# candidate has a bias.
 _BOTH: dict[str, Any] = {
     "answer": "network", "hidden_size": 300, "embedding_size": 300, "dropout": 0.5, "lr": 1e-3,
     "tokenizer": "leam", "min_count": 1, "batch_size": 16, "max_steps": 40_001, "epochs": 100_000,
@@ -77,6 +77,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "pooling": "padded_mean",
         "clip_value": 1.0,
         "forget_bias": 1.0,
+        "filter_padding": "same",  # against (12)-(14) of L19
+        "candidate_bias": True,  # against (8) of L19
         "learn_static_gates": True,
     },
 }
@@ -89,7 +91,7 @@ DEMO: dict[str, Any] = {
     "threads": 1, "patience": 3, "monitor": "accuracy",
 }  # fmt: skip
 
-# Options that a preset turns on: the cells without a forget bias, and those with static gates.
+# Options that a preset turns on: the cells without these biases, and those with static gates.
 _GATELESS = ("string-kernel", "torch-lstm", "rkm")
 _STATIC = ("linear-kernel", "linear-kernel-gated", None)
 
@@ -97,7 +99,7 @@ _STATIC = ("linear-kernel", "linear-kernel-gated", None)
 def defaults_of(given: Any) -> dict[str, Any]:
     """Return the defaults of a preset, the demo and a cell; what the cell lacks is turned off."""
     chosen = (DEMO if given.demo else {}) | PRESETS.get(given.preset or "", {})
-    chosen |= {"forget_bias": 0.0} if given.cell in _GATELESS else {}
+    chosen |= {"forget_bias": 0.0, "candidate_bias": False} if given.cell in _GATELESS else {}
     chosen |= {} if given.cell in _STATIC else {"learn_static_gates": False}
     return defaults(TextConfig, chosen)
 
