@@ -33,7 +33,7 @@ SIGNED = r"[+-]\d[\d,]*(?:\.\d+)?"
 PAIRED = re.compile(rf"({SIGNED})(?: points)? ± ({NUMBER})")
 RANGE = re.compile(rf"({SIGNED}) (?:to|–) ({SIGNED})")
 COUNT = re.compile(r"\((\d+) (?:seeds|splits)\)")
-MEASURED = re.compile(r"\d\.\d+|\d %|\d points")
+MEASURED = re.compile(r"\d\.\d+|\d %(?! intervals?\b)|\d points")
 JUDGED = re.compile(r"\| (confirmed|refuted|not decided|not testable) \|")
 
 

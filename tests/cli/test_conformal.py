@@ -20,7 +20,8 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 def test_sets_of_labels_are_written_tested_and_reported(run, tmp_path):
     data, out, csv_file = write_table(tmp_path / "a.csv", 120), tmp_path / "run", tmp_path / "p.csv"
-    fitted = run("fit", "text", data, "--out", out, *ALONE, "--conformal", "0.8")
+    shares = ["--conformal", "0.8", "--valid-fraction", "0.1"]
+    fitted = run("fit", "text", data, "--out", out, *ALONE, *shares)
     assert fitted.code == 0, fitted.err
     splits = json.loads((out / "splits.json").read_text())
     parts = [splits[name]["lines"] for name in ("train", "valid", "calibration", "test")]

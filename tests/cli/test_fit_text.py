@@ -45,7 +45,7 @@ def test_the_model_learns_what_two_words_tell(trained):
 
 def test_steps_and_epochs_are_consistent_where_the_last_batch_is_smaller(run, table, tmp_path):
     out = tmp_path / "run"
-    words = ["--batch-size", "9", "--epochs", "2", "--baselines", "none"]
+    words = ["--batch-size", "9", "--epochs", "2", "--baselines", "none", "--valid-fraction", "0.1"]
     assert run("fit", "text", table, "--out", out, *TINY, *words).code == 0
     metrics = json.loads((out / "metrics.json").read_text())
     assert metrics["steps_per_epoch"] == 6  # 48 training documents
@@ -270,10 +270,12 @@ def test_the_demo_trains_two_cells_explains_a_line_and_can_be_repeated(run, tmp_
     assert lines[-1] == f"report: {out / 'report.html'}"
     (score,) = (line.split()[-1] for line in lines if line.startswith("  score "))
     assert lines[-3] == f"The contributions and the constant sum to {score}."
-    (entry,) = json.loads((out / "explanations.json").read_text())
-    named = [one["what"] for one in entry["contributions"]]
-    assert all(any(line.startswith(f"  {what}") for line in lines) for what in named)
-    assert len(named) == len(set(named)) == 8
+    (head,) = (k for k, line in enumerate(lines) if line.split()[:1] == ["contribution"])
+    named = [line[:26].strip() for line in lines[head + 1 : head + 9]]
+    assert len(set(named)) == 8
+    assert lines[head + 9].split()[1] == "others"
+    explained = json.loads((out / "details.json").read_text())["examples"]
+    assert all(one["contributions"] for one in explained)
     shown = lines[lines.index("The first test line with two swapped tokens:") + 2].strip()
     assert shown in few().texts
     assert "epoch 1" in first.out
@@ -313,7 +315,7 @@ def test_texts_with_numbers_are_regressed_and_used_by_every_command(run, tmp_pat
     listed = sum(one["contribution"] for one in entry["contributions"])
     total = entry["constant"] + listed + entry["others"]["contribution"]
     assert total == pytest.approx(entry["score"], rel=1e-5)  # the network is in float32
-    assert "It is the predicted number." in (out / "report.html").read_text()
+    assert "The score is the predicted number." in (out / "report.html").read_text()
     assert run(*words[: -len(TINY)], "--kind", "classification").code == 2
 
 

@@ -28,7 +28,7 @@ ARGUMENTS = {"evaluate": ["run", "data"], "predict": ["run", "data", "output"],
 
 @every_task
 def test_every_function_exists_and_takes_what_the_commands_pass(task: Task):
-    others = {"fit", "comparison", "as_text", "opened", "sweep"}
+    others = {"fit", "comparison", "as_text", "opened", "sweep", "examples"}
     assert set(task.functions) - others == set(task.options)
     for name, kinds in task.options.items():
         parameters = inspect.signature(task.function(name)).parameters
