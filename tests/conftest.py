@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
+from typing import Any
 
 # before torch and numpy, and for child processes: threads that wait in a loop, those of OpenBLAS on
 # matrices of a few rows too, take the cores from the other workers
@@ -47,3 +48,12 @@ def _process_state_is_unchanged() -> Iterator[None]:
 
 
 seed()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """A browser for all tests that look at pages; there can be one in a process."""
+    from browser import opened_browser
+
+    with opened_browser() as opened:
+        yield opened

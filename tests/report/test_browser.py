@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import browser
-from browser import FOUND, SCHEMES, SCREENS, look, opened_browser, opened_page
+from browser import FOUND, SCHEMES, SCREENS, look, opened_page
 from cli.conftest import write_table
 from page_checks import faults
 from representer.cli.main import entry_point
@@ -32,12 +30,6 @@ TASKS = {
 IMPACTS = ("critical", "serious", "moderate", "minor")
 MOST_BYTES = 2_000_000
 LEAST_LETTERS = 10.0  # pixels; the text of the page has 16
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
-    with opened_browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="session", params=TASKS)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from browser import missing, opened_browser
+from browser import missing
 from representer.estimators import MoleculeClassifier, TextClassifier
 from representer.serving import ServedModel
 from representer.serving.live import Example, LiveView
@@ -19,16 +19,10 @@ HOSTILE = "<img src=x onerror=document.title='hit'><script>document.title='hit'<
 PHONE = {"width": 390, "height": 844}
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with opened_browser() as running:
-        yield running
-
-
 @pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
+def page(chromium: Any) -> Iterator[Any]:
     """A page of a phone; errors of the console, such as blocked requests, fail the test."""
-    opened = browser.new_page(viewport=PHONE, color_scheme="dark")
+    opened = chromium.new_page(viewport=PHONE, color_scheme="dark")
     problems: list[str] = []
 
     def note(message: Any) -> None:
