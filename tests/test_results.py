@@ -219,7 +219,9 @@ def test_the_check_passes(text: str):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_names_its_command_and_its_versions(page: Path):
     text = page.read_text("utf-8")
-    command = r"python (benchmarks|tools)/\w+\.py [\w-]+|representer (demo\n|(fit|reproduce) [\w-]+ )"
+    command = (
+        r"python (benchmarks|tools)/\w+\.py [\w-]+|representer (demo\n|(fit|reproduce) [\w-]+ )"
+    )
     assert re.search(command, text)
     assert re.search(r"torch \d+\.\d+", text)
 
