@@ -83,7 +83,9 @@ def interval(values: NDArray[np.float64]) -> tuple[float, float]:
     return float(values.mean()), float(half)
 
 
-def paired(text: str, heading: str, one: str, other: str, sign: int = 1) -> Finding:
+def paired(
+    text: str, heading: str, one: str, other: str, sign: int = 1, first: str = "mean"
+) -> Finding:
     """Compare two rows seed by seed, of one page or of several; see `NEXT_PAGE`.
 
     Args:
@@ -92,12 +94,13 @@ def paired(text: str, heading: str, one: str, other: str, sign: int = 1) -> Find
         one: The row that should be ahead.
         other: The other row.
         sign: -1 where less is better.
+        first: A column by which the table is known.
     """
     pairs: dict[str, tuple[float, float]] = {}
     for page in text.split(NEXT_PAGE):
-        rows = rows_of(page, heading, "mean")
-        first, second = (seeds_of(row_of(rows, name)) for name in (one, other))
-        pairs = {seed: (first[seed], second[seed]) for seed in first if seed in second} | pairs
+        rows = rows_of(page, heading, first)
+        ahead, behind = (seeds_of(row_of(rows, name)) for name in (one, other))
+        pairs = {seed: (ahead[seed], behind[seed]) for seed in ahead if seed in behind} | pairs
     both = np.array(list(pairs.values()))
     mean, half = interval(sign * (both[:, 0] - both[:, 1]))
     return Finding(mean, half, f"{len(pairs)} seeds", shown(*both.mean(0)))

@@ -87,6 +87,8 @@ def test_seeds_are_paired_and_less_may_be_better(figures):
     )
     assert found.count == "3 seeds"
     assert figures.paired(PAGE, "Seeds", "one", "third").count == "1 seeds"
+    with pytest.raises(KeyError):
+        figures.paired(PAGE, "Seeds", "one", "other", first="by seed")
 
 
 def test_seeds_of_several_pages_count_once_and_a_seed_needs_both_rows(figures):
