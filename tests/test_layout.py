@@ -57,6 +57,7 @@ COVERED_BY = {
         "estimators/language_report", "estimators/results",
     ),
     "tests/report/test_explained.py": ("report/graph_drawing",),
+    "tests/report/test_trust.py": ("report/cards",),
     "tests/estimators/test_joint_fitting.py": (
         "estimators/joint_target",
         "estimators/kernel_machine", "estimators/linear_solution", "estimators/pool",

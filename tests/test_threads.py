@@ -9,7 +9,7 @@ import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from representer.cli.main import entry_point
-from representer.threads import ROUNDS, limited
+from representer.threads import ROUNDS, busy_note, limited
 
 
 def numbers() -> set[int]:
@@ -54,3 +54,17 @@ def test_threads_of_the_command_line_sleep_while_they_wait_unless_the_user_says_
     assert entry_point(["--version"]) == 0
     names = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
     assert {name: os.environ[name] for name in names if name in os.environ} == expected
+
+
+@pytest.mark.parametrize(
+    ("load", "processors", "is_said"),
+    [(7.0, 2, True), (0.1, 2, False), (3.0, 16, False), (5, 1, False)],
+)
+def test_a_busy_machine_is_named_with_the_option_that_helps(
+    monkeypatch, load, processors, is_said
+) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr(os, "cpu_count", lambda: processors)
+    note = busy_note()
+    assert ("--threads 1" in note) == is_said
+    assert bool(note) == is_said

@@ -20,6 +20,20 @@ def wait_asleep() -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", ROUNDS)
 
 
+def busy_note() -> str:
+    """Return advice for a machine whose processors other programs use; else nothing.
+
+    BLAS waits in loops for its threads, which takes many times as long where others run.
+    """
+    load, processors = os.getloadavg()[0], os.cpu_count() or 1
+    if processors == 1 or load < processors / 2:
+        return ""
+    return (
+        f"other programs keep the processors busy (load {load:.1f} on {processors}); --threads 1 "
+        "may take a fraction of the time"
+    )
+
+
 @contextmanager
 def limited(threads: int | None) -> Iterator[None]:
     """Compute on this many threads within a block: torch, the core, and BLAS of numpy and scipy.

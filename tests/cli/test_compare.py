@@ -13,10 +13,14 @@ from tests.cli.conftest import TINY, write_table
 from tests.cli.test_fit_graph import chains
 from tests.cli.test_fit_molecule import write_molecules
 
+from representer.data.signals import synthetic_recordings
+from representer.data.signals.npz import write_npz
 from representer.tasks.estimator_comparison import EstimatorComparison
 from representer.tasks.estimator_objects import Objects
 from representer.tasks.graph.graph_flow import FLOW
 from representer.tasks.graph.graph_task import GraphConfig
+from representer.tasks.signal.signal_comparison import SignalComparison
+from representer.tasks.signal.signal_task import SignalConfig
 
 ONE_EPOCH = [*TINY, "--epochs", "1"]
 PARTS = {"kernel", "network", "both"}
@@ -146,6 +150,12 @@ def test_signals_are_compared_on_the_folds_of_fit(run, tmp_path):
     outcome = run("compare", "signal", *tiny, "--splits", "7", "--out", tmp_path / "none")
     assert outcome.code == 2
     assert "--splits is 7; expected 2 to 6, the number of subjects" in outcome.error
+
+
+def test_few_subjects_are_left_out_one_by_one_without_an_option(tmp_path):
+    write_npz(tmp_path / "few.npz", synthetic_recordings(subjects=3, windows=4))
+    found = SignalComparison.read(SignalConfig(data=str(tmp_path / "few.npz")))
+    assert (list(found.splits), found.folds) == ([0, 1, 2], 3)
 
 
 def test_language_models_are_tested_on_blocks_or_on_one_text(run, tmp_path):

@@ -301,18 +301,22 @@ def test_a_report_shows_no_markup_that_lies_in_a_file(run, numbers, molecules, t
         ("smiles,y\nC,1\n", ["--target", "z"], "there is no column 'z'; the columns are 'smiles'"),
         ("name,y\nC,1\n", ["--target", "y"], "no column is named smiles"),
         ("smiles,y\nC,1\n", ["--target", "y", "--smiles", "s"], "there is no column 's'"),
-        ("smiles,y\nC,1\n", [], "--target is None; expected the column"),
+        (
+            "smiles,a,b\nC,1,5\nCC,3,4\nCO,2,9\n",
+            [],
+            "several could be it ('a', 'b'); the columns are 'smiles', 'a', 'b'. Name it, for",
+        ),
         ("", ["--target", "y"], "bad.csv"),
         ("smiles,y\n", ["--target", "y"], "bad.csv"),
         (
-            "smiles,y\nC,1\nCC,tall\n",
+            "smiles,y\nC,1\nCC,tall\nCO,3\n",
             ["--target", "y"],
             "line 3, column 'y': the label is 'tall'; exp",
         ),
         ("smiles,y\nC,1\nC1C,2\n", ["--target", "y"], "line 3, column 'smiles': invalid SMILES"),
         ("smiles,y\nC,1\n,2\n", ["--target", "y"], "line 3, column 'smiles': empty SMILES"),
         ("smiles,y\nC,1\nCC,2\n", ["--target", "y"], "2 molecules in 2 groups cannot be divided"),
-        ("smiles,y\nC,1\nCC,1\nCCC,1\nCCCC,1\nO,1\n", ["--target", "y"], "has the one value 1"),
+        ("smiles,y\nC,7\nCC,7\nCCC,7\nCCCC,7\nO,7\n", ["--target", "y"], "has the one value 7"),
     ],
 )
 def test_a_bad_file_leaves_no_folder(run, tmp_path, text, words, message):
@@ -434,7 +438,7 @@ def test_python_reads_the_run_and_the_command_line_reads_what_python_saved(
     again = rows_of(run("predict", tmp_path / "saved", molecules).out)  # it knows no names
     assert [row["prediction_2"] for row in again] == [row["prediction_rings"] for row in found]
     refused = run("evaluate", tmp_path / "saved", molecules)
-    assert "--target is None; expected the column" in refused.error
+    assert "the targets are label; the model has 2. Name the targets" in refused.error
 
 
 def test_a_run_of_version_0_1_0_is_refused(run, molecules, tmp_path):

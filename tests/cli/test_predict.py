@@ -55,6 +55,14 @@ def test_a_row_without_text_keeps_its_place_and_gets_no_prediction(run, trained,
     assert "1 row without a prediction: 1 empty text (line 3)" in outcome.err
 
 
+def test_a_column_without_a_name_keeps_its_empty_head(run, trained, tmp_path):
+    data = tmp_path / "pandas.csv"  # with its index
+    data.write_text(",text,note\n0,wave salt,1\n1,moon star,3\n")
+    out = tmp_path / "out.csv"
+    assert run("predict", trained, data, "-o", out).code == 0
+    assert out.read_text().splitlines()[0].startswith(",text,note,prediction,")
+
+
 def test_a_text_without_remaining_words_gets_no_prediction(run, table, tmp_path):
     """The leam scheme deletes what is not ASCII."""
     words = ["--tokenizer", "leam", "--baselines", "none", "--epochs", "1"]

@@ -10,6 +10,7 @@ from sklearn.metrics import accuracy_score, f1_score, log_loss
 
 from representer.report.metrics import (
     calibration,
+    calibration_error_by_chance,
     classification_metrics,
     paired_difference,
     perplexity_difference,
@@ -96,6 +97,15 @@ def test_calibrated_probabilities_have_a_small_error_and_sharper_ones_a_larger_o
     assert classification_metrics(truth, chances, ["a", "b", "c"])["calibration"]["error"] < 0.01
     sharp = chances**3 / (chances**3).sum(1, keepdims=True)
     assert classification_metrics(truth, sharp, ["a", "b", "c"])["calibration"]["error"] > 0.1
+
+
+def test_exact_probabilities_rarely_exceed_the_calibration_error_by_chance():
+    rng, exceeded = np.random.default_rng(1), 0
+    for _ in range(400):
+        chances = rng.uniform(0.3, 1, size=80)
+        found = calibration(rng.random(80) < chances, chances)
+        exceeded += found["error"] > calibration_error_by_chance(found["bins"])
+    assert 5 <= exceeded <= 40  # 20 expected; within a bin, exact probabilities vary, too
 
 
 def test_the_interval_of_a_difference_of_perplexities_covers_it_where_lines_are_alike():

@@ -21,7 +21,12 @@ from representer.tasks.estimator_data import (
     divided,
 )
 from representer.tasks.estimator_objects import Objects, encode_labels
-from representer.tasks.estimator_results import predictions_of_baseline, summary, verdicts
+from representer.tasks.estimator_results import (
+    kept_sentence,
+    predictions_of_baseline,
+    summary,
+    verdicts,
+)
 from representer.tasks.graph.graph_task import GraphConfig
 from representer.tasks.molecule.molecule_task import MoleculeConfig
 from representer.tasks.options import (
@@ -222,3 +227,11 @@ def test_objects_that_cannot_be_used_are_dropped_with_their_lines():
         {"reason": "empty", "count": 1, "lines": [3]}, {"reason": "odd", "count": 1, "lines": [4]}
     ]  # fmt: skip
     assert one.usable(lambda text: "") is one
+
+
+def test_weights_of_an_earlier_epoch_are_named():
+    assert kept_sentence({"best_epoch": 11.0, "epochs": 28.0}) == (
+        "The network's weights are those of epoch 11 of 28, the best on the validation data."
+    )
+    assert kept_sentence({"best_epoch": 28.0, "epochs": 28.0}) == ""
+    assert kept_sentence({"valid": None}) == ""  # a kernel alone

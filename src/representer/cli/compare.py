@@ -31,7 +31,10 @@ class Compare:
             "--config", action="config", help="YAML file with these options", metavar="FILE"
         )
         add_options(parser, self.task.config, positional=("data",), skip=_SET_HERE)
-        add_number(parser, "--splits", 5, "number of splits")
+        parser.add_argument(
+            "--splits", type=int | None, metavar="N",
+            help="number of splits (default: 5; of signals, at most one for each subject)",
+        )  # fmt: skip
         parser.add_argument(
             "--cells", type=str | None, metavar="LIST",
             help="other cells to compare with, comma-separated; for graphs, other networks",
@@ -52,12 +55,14 @@ class Compare:
         """Run what is missing, write the table and print it."""
         config = self.task.config
         given = {one.name: arguments[one.name] for one in fields(config) if one.name in arguments}
-        if arguments.splits < 2:
+        if arguments.splits is not None and arguments.splits < 2:
             raise ArgumentError("splits", arguments.splits, "2 or more")
         if arguments.jobs < 0:
             raise ArgumentError("jobs", arguments.jobs, "0 or more")
         comparison = self.task.function("comparison")(
-            config(**given), splits=range(arguments.splits), variants=self._variants(arguments)
+            config(**given),
+            variants=self._variants(arguments),
+            **({"splits": range(arguments.splits)} if arguments.splits else {}),
         )
         from representer.tasks.comparison_table import run_and_report
         from representer.training.freed_memory import keep_freed_memory

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import fields
 from typing import Any
 
 from representer.cli.launch import add_launch, is_restarted, launch
 from representer.cli.parser import add_options
+from representer.printable import say
 from representer.tasks.registry import TASKS
 from representer.tasks.task import Task
-from representer.threads import limited
+from representer.threads import busy_note, limited
 from representer.training.interruption import stopping
 
 
@@ -35,6 +37,9 @@ class Fit:
         kind = self.task.config
         values = {field.name: arguments[field.name] for field in fields(kind)}
         config = kind(**values | ({"resume": True} if is_restarted() else {}))
+        note = "" if values.get("threads") or not sys.stderr.isatty() else busy_note()
+        if note:
+            say(note)
         with stopping(), limited(values.get("threads") or None):
             fit = self.task.function("fit")
             from representer.training.freed_memory import keep_freed_memory

@@ -91,6 +91,6 @@ def task_of_data(path: Path) -> str:
 
 
 def _of_columns(names: set[str]) -> str:
-    from representer.data.molecules.table import SMILES_NAMES
+    from representer.data.molecules.columns import is_smiles_name
 
-    return "molecule" if names & set(SMILES_NAMES) else "text"
+    return "molecule" if any(map(is_smiles_name, names)) else "text"

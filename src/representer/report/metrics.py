@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from representer.errors import MissingExtraError
 
 BINS = 15  # of the expected calibration error, as in the literature
+DRAWS = 2000  # of test sets; the quantile is then known to a few hundredths of itself
 Z95 = 1.959963984540054  # the normal distribution's 97.5 % point
 
 
@@ -114,6 +115,22 @@ def calibration(right: NDArray[np.bool_], confidences: NDArray[np.floating]) -> 
     gaps = [row["count"] * abs(row["accuracy"] - row["confidence"]) for row in bins]
     binning = f"{BINS} bins of equal width"
     return {"error": sum(gaps) / len(right), "binning": binning, "bins": bins}
+
+
+def calibration_error_by_chance(bins: Sequence[Mapping[str, Any]]) -> float:
+    """Return the calibration error that exact probabilities exceed in one of twenty test sets.
+
+    The classes of the predictions in each bin are drawn with the mean confidence of the bin.
+
+    Args:
+        bins: As of `calibration`.
+    """
+    counts, confidences = (
+        np.array([row[name] for row in bins]) for name in ("count", "confidence")
+    )
+    drawn = np.random.default_rng(0).binomial(counts, confidences, size=(DRAWS, len(bins)))
+    errors = np.abs(drawn - counts * confidences).sum(axis=1) / counts.sum()
+    return float(np.quantile(errors, 0.95))
 
 
 def classification_metrics(

@@ -135,6 +135,17 @@ def _training(training: TrainingResult | None, steps: int) -> dict[str, Any]:
     }
 
 
+def kept_sentence(metrics: Mapping[str, Any]) -> str:
+    """Return which weights of the network predict, if it was trained on after them."""
+    best, epochs = metrics.get("best_epoch", 0.0), metrics.get("epochs", 0.0)
+    if not 0 < best < epochs:
+        return ""
+    return (
+        f"The network's weights are those of epoch {best:.3g} of {epochs:.3g}, the best on the "
+        "validation data."
+    )
+
+
 def predictions_of_baseline(baseline: Baseline, columns: Sequence[Column]) -> list[Predictions]:
     """Return the predictions of a baseline for each target."""
     table = baseline.predictions.reshape(len(baseline.predictions), -1)

@@ -34,6 +34,7 @@ from representer.tasks.estimator_results import (
     Model,
     Outcome,
     Trained,
+    kept_sentence,
     metrics_of,
     summary,
     verdicts,
@@ -71,6 +72,7 @@ class EstimatorTask(EstimatorUse):
         describe: Returns facts on the objects, from the options of ``fit`` and the data.
         resources: Reads parameters of the estimator from files, from the options of ``fit`` and
             the inputs.
+        numbers: Returns True for objects whose labels are numbers; else they are classes.
         split_by: From the options of ``fit``, objects and the fractions of all parts to the
             positions in each part; None for a random split.
         defaults: From the options of ``fit`` to the defaults of its preset or demo.
@@ -93,6 +95,7 @@ class EstimatorTask(EstimatorUse):
     baselines: Callable[[Any, Data], list[Baseline]]
     regressor: type[SupervisedEstimator] | None = None
     resources: Callable[[Any, Any], dict[str, Any]] = lambda config, inputs: {}
+    numbers: Callable[[Objects], bool] = lambda objects: are_fractions(objects.labels)
     split_by: Callable[[Any, Objects, Sequence[float]], Sequence[Sequence[int]]] | None = None
     describe_model: Callable[[Any, Data, Any, Any], Model] | None = None
     title: Callable[[Any, Data], str] | None = None
@@ -163,7 +166,7 @@ class EstimatorTask(EstimatorUse):
         """Return the class of the estimator: a regressor if labels are numbers."""
         if self.regressor is None or config.kind == "classification":
             return self.classifier
-        is_regression = config.kind == "regression" or are_fractions(sources["all"].labels)
+        is_regression = config.kind == "regression" or self.numbers(sources["all"])
         return self.regressor if is_regression else self.classifier
 
     def divide(
@@ -260,8 +263,7 @@ class EstimatorTask(EstimatorUse):
         config, data, outcome = trained.config, trained.data, trained.outcome
         if baselines is None:
             baselines = self.baselines(config, data) if config.baselines != "none" else []
-        outcomes = [other.outcome for other in others]
-        metrics = metrics_of(self.name, data, outcome, outcomes, baselines)
+        metrics = metrics_of(self.name, data, outcome, [one.outcome for one in others], baselines)
         metrics |= verdicts(metrics, self.nouns)
         test, columns = data.parts["test"], data.columns("test")
         details = {
@@ -275,9 +277,8 @@ class EstimatorTask(EstimatorUse):
             "points": points(columns, outcome.predictions),
             **repeated(self.name, config, self.defaults(config), trained.estimator),
         }
-        about = parts_sentence(metrics["parts"])
-        closing = self.closing(self, run, trained)
-        lines = summary(metrics), about, metrics["verdict"], closing
+        about = parts_sentence(metrics["parts"]), kept_sentence(metrics), metrics["verdict"]
+        lines = summary(metrics), *about, self.closing(self, run, trained)
         return publish(run, metrics, details, lines)
 
     def drift(

@@ -55,7 +55,7 @@ def predicted_table(
             predictions = predict(objects)
             added, rows = added_columns(objects, predictions, classes)
             if not head:
-                columns = objects.table.columns if objects.table else [noun]
+                columns = objects.table.head if objects.table else [noun]
                 refuse_same_columns(added, columns, objects.source)
                 head = [*columns, *added]
                 yield as_csv([head])

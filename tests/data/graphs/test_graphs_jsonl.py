@@ -32,6 +32,22 @@ def test_edges_are_in_both_directions_with_their_labels(tmp_path: Path):
     assert [(g.line, g.label) for g in (first, second)] == [(1, "yes"), (2, "true")]
 
 
+def test_an_edge_listed_in_both_directions_counts_once_with_a_note(tmp_path: Path):
+    twice = FIRST | {"edges": [*FIRST["edges"], [1, 0, "s"], [2, 1, "d"], [0, 1, "s"]]}
+    read = read_jsonl_graphs(write(tmp_path, twice, FIRST))
+    first, second = read.graphs
+    assert first.edge_index.tolist() == second.edge_index.tolist()
+    assert first.edges == second.edges
+    assert read.notes == ("3 edges are listed twice; edges are undirected, so each counts once.",)
+    assert read_jsonl_graphs(write(tmp_path, FIRST)).notes == ()
+
+
+@pytest.mark.parametrize("name", ["edges.csv", "calls.graphml"])
+def test_a_file_of_another_kind_is_refused_with_an_example(tmp_path: Path, name: str):
+    with pytest.raises(DataError, match=r"expected \.jsonl with one graph a line.*\"nodes\""):
+        read_graph_file(tmp_path / name)
+
+
 def test_numbers_are_features_and_labels_can_be_numbers(tmp_path: Path):
     graph = {"nodes": [[1, 2.5], [3, 4]], "edges": [[0, 1, [0.5]]], "label": 0.25}
     (read,) = read_graph_file(write(tmp_path, graph)).graphs
@@ -58,7 +74,7 @@ def test_labels_are_optional_if_not_required(tmp_path: Path):
         ({"edges": [[0, -1, "s"]]}, "ends at -1"),
         ({"edges": [[0, True, "s"]]}, "ends at true"),
         ({"edges": [[0, 1.0, "s"]]}, r"ends at 1\.0"),
-        ({"edges": [[0, 1, "s"], [1, 0, "s"]]}, "edge 1–0 occurs twice"),
+        ({"edges": [[0, 1, "s"], [1, 0, "d"]]}, 'edge 1–0 occurs twice, with "s" and "d"'),
         ({"edges": [[0, 1, "s"], [1, 2]]}, "others do not"),
         ({"edges": [[0, 1]]}, "the edges have no features; those of line 1 have texts"),
         ({"edges": [[0, 1, [1]]]}, "the edges have 1 numbers each; those of line 1"),

@@ -14,7 +14,10 @@ from representer.tasks.options import parameters_of, refuse_parameters_of_others
 @pytest.mark.parametrize(
     ("wrong", "expected"),
     [
-        ({"task": "ranking"}, "task is 'ranking'; expected one of regression, classification"),
+        (
+            {"task": "ranking"},
+            "task is 'ranking'; expected one of auto, regression, classification",
+        ),
         ({"split": "time"}, "split is 'time'; expected one of random, scaffold"),
         ({"valid_fraction": 0.5, "test_fraction": 0.5}, r"valid_fraction \+ test_fraction is 1.0"),
         ({"demo": True, "target": "y"}, "target is 'y'; expected nothing with --demo"),

@@ -17,7 +17,8 @@ from representer.data.tables.jsonl import read_jsonl
 from representer.errors import DataError
 from representer.limits import LARGEST_INTEGER
 
-_FIX = 'Every line is an object such as {"nodes": ["C", "O"], "edges": [[0, 1]], "label": "a"}.'
+EXAMPLE = '{"nodes": ["C", "O"], "edges": [[0, 1]], "label": "a"}'
+_FIX = f"Every line is an object such as {EXAMPLE}."
 
 
 class _InvalidGraphError(ValueError):
@@ -25,7 +26,9 @@ class _InvalidGraphError(ValueError):
 
 
 def read_jsonl_graphs(path: str | Path, *, require_labels: bool = True) -> GraphFile:
-    """Read the graphs of a JSON Lines file; edges are undirected and listed once.
+    """Read the graphs of a JSON Lines file; edges are undirected.
+
+    An edge that is listed twice, as in both directions, is one edge, with a note.
 
     Args:
         path: The file; ``.gz``, ``.bz2`` and ``.xz`` are decompressed.
@@ -41,14 +44,19 @@ def read_jsonl_graphs(path: str | Path, *, require_labels: bool = True) -> Graph
             problem = f"the first object has no {name!r}"
             raise DataError(problem, file=path, line=grid.lines[0], fix=_FIX)
     graphs: list[GraphRecord] = []
+    repeated = 0
     for line, cells in zip(grid.lines, grid.rows, strict=True):
         try:
-            graph = _graph(line, dict(zip(grid.columns, cells, strict=True)), require_labels)
+            fields: dict[str, Any] = dict(zip(grid.columns, cells, strict=True))
+            graph = _graph(line, fields, require_labels)
             _require_same_kinds(graph, graphs)
         except _InvalidGraphError as error:
             raise DataError(str(error), file=path, line=line, fix=_FIX) from None
         graphs.append(graph)
-    return GraphFile(str(path), str(path), graphs, (path,))
+        repeated += len(fields["edges"]) - len(_distinct(fields["edges"]))
+    listed = "1 edge is" if repeated == 1 else f"{repeated} edges are"
+    note = f"{listed} listed twice; edges are undirected, so each counts once."
+    return GraphFile(str(path), str(path), graphs, (path,), (note,) if repeated else ())
 
 
 def parse_graph(value: Any) -> GraphRecord:
@@ -90,7 +98,6 @@ def _edges(edges: list[Any], count: int) -> tuple[NDArray[np.int64], Values]:
         raise _InvalidGraphError("an edge is not [u, v] or [u, v, label or numbers]")
     if len(lengths) > 1:
         raise _InvalidGraphError("some edges have a label or numbers, others do not")
-    seen_edges: set[tuple[int, int]] = set()
     for edge in edges:
         u, v = edge[:2]
         for end in (u, v):
@@ -98,12 +105,22 @@ def _edges(edges: list[Any], count: int) -> tuple[NDArray[np.int64], Values]:
                 shown = json.dumps(end)[:40]
                 expected = f"a node from 0 to {count - 1}"
                 raise _InvalidGraphError(f"an edge ends at {shown}; expected {expected}")
-        key = (min(u, v), max(u, v))
-        if key in seen_edges:
-            raise _InvalidGraphError(f"the edge {u}–{v} occurs twice; edges are undirected")
-        seen_edges.add(key)
+    edges = _distinct(edges)
     endpoints = np.array([edge[:2] for edge in edges], dtype=np.int64).reshape(-1, 2).T
     return endpoints, _values([edge[2] for edge in edges], "edge") if lengths == {3} else None
+
+
+def _distinct(edges: list[Any]) -> list[Any]:
+    """Return the edges, each pair of nodes once."""
+    kept: dict[tuple[int, int], Any] = {}
+    for edge in edges:
+        u, v, *value = edge
+        other = kept.setdefault((min(u, v), max(u, v)), edge)[2:]
+        if other != value:
+            shown = " and ".join(json.dumps(one)[:40] for one in (other[0], value[0]))
+            problem = f"the edge {u}–{v} occurs twice, with {shown}; edges are undirected"
+            raise _InvalidGraphError(problem)
+    return [*kept.values()]
 
 
 def _in_both_directions(values: Values, keep: NDArray[np.bool_]) -> Values:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from representer.data.graphs.jsonl import read_jsonl_graphs
+from representer.data.graphs.jsonl import EXAMPLE, read_jsonl_graphs
 from representer.data.graphs.records import GraphFile
 from representer.data.graphs.tu import read_tu
+from representer.errors import DataError
+
+_OTHER = (".csv", ".tsv", ".parquet", ".xlsx", ".graphml", ".gexf", ".gml", ".edgelist")
 
 
 def read_graph_file(
@@ -33,4 +36,7 @@ def read_graph_file(
         return read_tu(
             path, features=features, is_regression=is_regression, require_labels=require_labels
         )
+    if path.suffix in _OTHER:
+        problem = f"the suffix is {path.suffix!r}; expected .jsonl with one graph a line"
+        raise DataError(problem, file=path, fix=f"Write each graph as an object: {EXAMPLE}.")
     return read_jsonl_graphs(path, require_labels=require_labels)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from representer.data.graphs.jsonl import EXAMPLE
 from representer.data.graphs.records import GraphFile, GraphRecord, Values
 from representer.data.tables.source import physical_lines
 from representer.errors import DataError
@@ -52,7 +53,10 @@ class _Folder:
         if len(names) != 1:
             listed = ", ".join(names[:3])
             problem = f"has several data sets: {listed}" if names else "has no file NAME_A.txt"
-            fix = "Pass the folder of one data set in TU format, or a JSONL file."
+            fix = (
+                "Pass the folder of one data set in TU format, or a JSONL file with a graph on "
+                f"each line: {EXAMPLE}."
+            )
             raise DataError(problem, file=folder, fix=fix)
         self.folder, self.features = folder, features
         self.name = names[0].removesuffix(_EDGES)

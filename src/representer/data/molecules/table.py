@@ -11,15 +11,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from representer.data.molecules.columns import (
+    SMILES_NAMES,
+    guess_target,
+    smiles_column,
+    text_of,
+    value,
+)
 from representer.data.molecules.smiles import parse_smiles
-from representer.data.tables import MISSING, Dropped, Grid, read_grid
+from representer.data.tables import Dropped, Grid, read_grid
 from representer.data.tables.columns import resolve
-from representer.data.tables.suggest import listing
 from representer.errors import ArgumentError, DataError
 from representer.numbers import parse_number
-
-SMILES_NAMES = ("smiles", "canonical_smiles", "smi", "structure")
-NOTHING = ("", "na", "n/a", "nan", "none", "null", "?")  # cells without a value
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,13 @@ def read_molecules(
 
 
 def molecules_of(
-    grid: Grid, source: str, smiles: str | None, target: str | None, *, skip_invalid: bool
+    grid: Grid,
+    source: str,
+    smiles: str | None,
+    target: str | None,
+    *,
+    skip_invalid: bool,
+    require_target: bool = False,
 ) -> MoleculeTable:
     """Return the molecules of a grid of cells; see :func:`read_molecules`.
 
@@ -114,16 +123,21 @@ def molecules_of(
         smiles: As in :func:`read_molecules`.
         target: As in :func:`read_molecules`.
         skip_invalid: As in :func:`read_molecules`.
+        require_target: Without a named target, guess its column.
     """
-    at, notes = _smiles_column(grid, smiles, source)
+    at, guessed = smiles_column(grid, smiles, source)
+    notes = [*grid.notes, *guessed]
     places = resolve(grid, target, "target", source) if target else []
+    if require_target and not places:
+        place, note = guess_target(grid, at, source)
+        places, notes = [place], [*notes, note]
     if len(set(places)) < len(places) or at in places:
         raise ArgumentError("target", target, "columns other than the SMILES, each once")
     kept: list[tuple[str, tuple[str, ...], int]] = []
     dropped, invalid = list(grid.dropped), []
     for row, line in zip(grid.rows, grid.lines, strict=True):
-        molecule = _cell(row[at]).strip()
-        cells = tuple(_value(row[k]) for k in places)
+        molecule = text_of(row[at]).strip()
+        cells = tuple(value(row[k]) for k in places)
         if places and not any(cells):
             dropped.append(Dropped(line, "no target"))
         elif reason := invalid_reason(molecule):
@@ -163,31 +177,6 @@ def _refusal(invalid: Sequence[Dropped], source: str, column: str) -> DataError:
     more = f"; {others} more row{plural} (line{plural} {lines}{cut})" if others else ""
     fix = "Correct it, or skip such rows with skip_invalid."
     return DataError(first.reason + more, file=source, line=first.line, column=column, fix=fix)
-
-
-def _smiles_column(grid: Grid, smiles: str | None, source: str) -> tuple[int, list[str]]:
-    if smiles is not None:
-        (at, *others) = resolve(grid, smiles, "smiles", source)
-        if others:
-            raise ArgumentError("smiles", smiles, "one column")
-        return at, list(grid.notes)
-    plain = [name.strip().lower().replace(" ", "_") for name in grid.columns]
-    for name in SMILES_NAMES:
-        if plain.count(name) == 1:
-            return plain.index(name), list(grid.notes)
-    problem = f"no column is named smiles; the columns are {listing(grid.columns)}"
-    raise DataError(problem, file=source, fix="Name it with smiles=COLUMN.")
-
-
-def _value(cell: object) -> str:
-    text = _cell(cell).strip()
-    return "" if text.lower() in NOTHING else text
-
-
-def _cell(value: object) -> str:
-    if value is None or value is MISSING:
-        return ""
-    return value if isinstance(value, str) else str(value)
 
 
 def _short(text: str) -> str:

@@ -14,6 +14,7 @@ from representer.data.signals.recordings import Recordings, recordings
 from representer.errors import DataError
 
 _ARRAYS: dict[str, Callable[..., Recordings]] = {".npz": read_npz, ".mat": read_mat}
+_ARRAYS_ARE = "X (windows, channels, samples), y, subject, fs in Hz and channels"
 
 
 def read_recordings(
@@ -46,7 +47,7 @@ def read_recordings(
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.name.endswith(mne_files.SUFFIXES))
         if not files:
-            fix = "Save the arrays of all subjects in one .npz or .mat file."
+            fix = f"Save the arrays of all subjects in one .npz or .mat file: {_ARRAYS_ARE}."
             raise DataError("the folder has no .fif or .edf file", file=path, fix=fix)
     elif path.suffix in _ARRAYS:
         return _ARRAYS[path.suffix](path, is_labeled=is_labeled, signals=signals, labels=labels)
@@ -54,7 +55,8 @@ def read_recordings(
         files = [path]
     else:
         problem = f"the suffix is {path.suffix!r}; expected .npz, .mat, .fif or .edf"
-        raise DataError(problem, file=path)
+        fix = f"Save the windows of all subjects in one .npz file: {_ARRAYS_ARE}."
+        raise DataError(problem, file=path, fix=fix)
     read = [mne_files.read_mne(f, events=events, start=start, seconds=seconds) for f in files]
     return _joined(list(zip(files, read, strict=True)), path, is_labeled)
 

@@ -28,7 +28,7 @@ _CLOSE = 0.75
 def is_known_name(cell: str) -> bool:
     """Return True if a cell is a common column name."""
     known = (TEXT_NAMES, SECOND_TEXT_NAMES, LABEL_NAMES, OTHER_NAMES)
-    return any(_plain(cell) in names for names in known)
+    return any(plain(cell) in names for names in known)
 
 
 def requested(option: str | None) -> list[str]:
@@ -54,6 +54,16 @@ def resolve(grid: Grid, option: str, argument: str, source: str) -> list[int]:
     return [_position(grid, name, argument, source) for name in requested(option)]
 
 
+def plain(name: str) -> str:
+    """Return a name of a column as in the sets of common names."""
+    return name.strip().lower().replace(" ", "_").replace("-", "_")
+
+
+def is_other(grid: Grid, column: int) -> bool:
+    """Return True if a column has a common name of neither text nor label, such as ``id``."""
+    return plain(grid.columns[column]) in OTHER_NAMES
+
+
 def guess_text(grid: Grid, label: int | None, source: str) -> int:
     """Return the text column: the one with a common name, or else the one with the longest cells.
 
@@ -67,7 +77,7 @@ def guess_text(grid: Grid, label: int | None, source: str) -> int:
             return found[0]
         if found:
             raise _ambiguous(grid, found, "text", source, "several columns look like the text")
-    free = [i for i in free if not _is_other(grid, i)] or free
+    free = [i for i in free if not is_other(grid, i)] or free
     if not free:
         raise _ambiguous(grid, [], "text", source, "no column is left for the text")
     if label is None:
@@ -96,7 +106,7 @@ def guess_label(grid: Grid, texts: list[int], source: str, *, required: bool) ->
     free = [i for i in range(len(grid.columns)) if i not in texts]
     found = _by_name(grid, free, LABEL_NAMES, "label")
     if not found and required:
-        free = [i for i in free if not _is_other(grid, i)] or free
+        free = [i for i in free if not is_other(grid, i)] or free
         found = free if len(free) == 1 else [i for i in free if _looks_like_classes(grid, i)]
     if len(found) == 1:
         return found[0]
@@ -124,8 +134,8 @@ def _position(grid: Grid, name: str, argument: str, source: str) -> int:
 
 
 def _by_name(grid: Grid, among: list[int], names: set[str], canonical: str) -> list[int]:
-    found = [i for i in among if _plain(grid.columns[i]) in names]
-    exact = [i for i in found if _plain(grid.columns[i]) == canonical]
+    found = [i for i in among if plain(grid.columns[i]) in names]
+    exact = [i for i in found if plain(grid.columns[i]) == canonical]
     return exact if len(exact) == 1 else found
 
 
@@ -138,14 +148,6 @@ def _ambiguous(grid: Grid, found: list[int], argument: str, source: str, why: st
         file=source,
         fix=f'Name it, for example {argument}="{example}".',
     )
-
-
-def _plain(name: str) -> str:
-    return name.strip().lower().replace(" ", "_").replace("-", "_")
-
-
-def _is_other(grid: Grid, column: int) -> bool:
-    return _plain(grid.columns[column]) in OTHER_NAMES
 
 
 def _mean_length(grid: Grid, column: int) -> float:

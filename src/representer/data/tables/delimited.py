@@ -58,6 +58,7 @@ def read_delimited(
         notes.append(f"The first line shows that {_shown(separator)} separates the cells.")
     first: list[str] | None = None
     columns: list[str] = []
+    written: list[str] = []
     named, count = False, 0
     rows = _rows(path, chain([head], lines), separator, quotes, is_tsv)
     for block in blocks(rows, size):
@@ -69,7 +70,7 @@ def read_delimited(
             notes += [note] if note else []
             columns = [str(number + 1) for number in range(len(first))]
             if named:
-                columns = _names(path, first, start, wanted)
+                columns, written = _names(path, first, start, wanted), first
                 kept = kept[1:]
         if named:
             again = [line for line, row in kept if row == first]
@@ -78,7 +79,10 @@ def read_delimited(
             kept = [(line, row) for line, row in kept if row != first] if again else kept
         count += len(kept)
         places, cells = [line for line, _ in kept], [row for _, row in kept]
-        yield Grid(columns, cells, places, dropped, named, numbered=True, notes=notes)
+        yield Grid(
+            columns, cells, places, dropped, named, numbered=True, notes=notes,
+            written=written,
+        )  # fmt: skip
         notes = []
     if first is None:
         raise DataError("contains only blank lines", file=path)

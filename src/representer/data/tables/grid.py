@@ -34,6 +34,12 @@ class Grid:
     header: bool  # the file names its columns
     numbered: bool  # columns may also be given by position, starting at 1
     notes: list[str]  # guesses made while reading
+    written: Sequence[str] = ()  # the names as in the file, where a column may have none
+
+    @property
+    def head(self) -> Sequence[str]:
+        """The names of the columns as they are written back."""
+        return self.written or self.columns
 
 
 BLANK = "blank line"

@@ -15,9 +15,8 @@ from representer.data.molecules import (
     molecules_of,
     split_molecules,
 )
-from representer.data.molecules.table import SMILES_NAMES
+from representer.data.molecules.columns import SMILES_NAMES, are_numbers
 from representer.data.tables import read_grid
-from representer.errors import ArgumentError
 from representer.estimators import MoleculeClassifier, MoleculeRegressor
 from representer.estimators.explanation import NETWORK
 from representer.estimators.graph_parameters import MoleculeRegressorParameters
@@ -42,12 +41,13 @@ def read(
     is_regression: bool, require_labels: bool, **layout: Any,
 ) -> Objects:  # fmt: skip
     """Read the molecules and targets of a table; see `read_molecules`."""
-    if require_labels and target is None:
-        raise ArgumentError("target", None, "the column with the values to learn")
     wanted = target if require_labels else None
     columns = [smiles or SMILES_NAMES[0], *([wanted] if wanted else [])]
     grid = read_grid(path, columns, header=True, **layout)
-    table = molecules_of(grid, str(Path(path)), smiles, wanted, skip_invalid=skip_invalid)
+    table = molecules_of(
+        grid, str(Path(path)), smiles, wanted,
+        skip_invalid=skip_invalid, require_target=require_labels,
+    )  # fmt: skip
     objects = objects_of(table, (Path(path),))
     if require_labels:
         return objects
@@ -78,6 +78,11 @@ def objects_of(table: MoleculeTable, files: tuple[Path, ...] = ()) -> Objects:
         targets=table.target_columns,
         is_numbered_by_line=True,
     )
+
+
+def numbers(objects: Objects) -> bool:
+    """Return True if all targets are numbers."""
+    return all(are_numbers([label or "" for label in labels]) for _, labels in objects.columns)
 
 
 def split_by(
@@ -159,6 +164,7 @@ FLOW = EstimatorTask(
     describe_model=describe_model,
     title=title,
     networks=networks,
+    numbers=numbers,
     split_by=split_by,
 )
 fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain

@@ -13,7 +13,7 @@ from representer.estimators.graph_parameters import MoleculeRegressorParameters
 from representer.tasks.options import RunConfig, config_of, defaults, option
 from representer.tasks.task import READ, Task, functions_in
 
-TASKS = ("regression", "classification")
+TASKS = ("auto", "regression", "classification")
 SPLITS = ("random", "scaffold")
 
 
@@ -25,7 +25,9 @@ class MoleculeReading:
         None, "column with the SMILES (default: detected by name)", metavar="COLUMN"
     )
     target: str | None = option(
-        None, "column(s) with the targets: A,B; cells may be empty", metavar="COLUMN"
+        None,
+        "column(s) with the targets: A,B; cells may be empty (default: detected)",
+        metavar="COLUMN",
     )
     skip_invalid: bool = option(False, "skip and list rows without a valid SMILES")
     delimiter: str | None = option(None, "cell separator (default: detected)", metavar="CHARACTER")
@@ -37,7 +39,9 @@ class MoleculeOptions:
     """Options of the task, and its defaults where they are not those of the estimator."""
 
     data: str | None = option(None, "CSV, TSV, JSONL or Parquet file, also .xz, .gz or .bz2")
-    task: str = option("regression", "whether targets are numbers or classes", choices=TASKS)
+    task: str = option(
+        "auto", "what targets are (auto: classes if texts or 0 and 1, else numbers)", choices=TASKS
+    )
     split: str = option("random", "random split, or no scaffold in two parts", choices=SPLITS)
     preset: str | None = option(
         None,

@@ -48,9 +48,13 @@ class SignalComparison(Comparison):
             new_estimator(config, self.data.recordings, 0).new_network(0)
 
     @classmethod
-    def read(cls, config: Any, *, splits: Sequence[int], **options: Any) -> SignalComparison:
-        """Read the recordings; there are as many folds as splits."""
+    def read(
+        cls, config: Any, *, splits: Sequence[int] | None = None, **options: Any
+    ) -> SignalComparison:
+        """Read the recordings; there are as many folds as splits, by default 5 or the subjects."""
         data = prepare(config)
+        if splits is None:
+            splits = range(min(len(cls.splits), len(subjects_of(data.recordings))))
         return cls(config=config, data=data, splits=splits, folds=len(splits), **options)
 
     @property

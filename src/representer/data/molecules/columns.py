@@ -1,0 +1,111 @@
+"""Selection of the columns of molecules and values, by name or by their content."""
+
+from __future__ import annotations
+
+from representer.data.tables import MISSING, Grid
+from representer.data.tables.columns import LABEL_NAMES, is_other, plain, resolve
+from representer.data.tables.suggest import listing
+from representer.errors import ArgumentError, DataError
+from representer.numbers import parse_number
+
+SMILES_NAMES = ("smiles", "canonical_smiles", "smi", "structure")
+NOTHING = ("", "na", "n/a", "nan", "none", "null", "?")  # cells without a value
+
+
+def is_smiles_name(name: str) -> bool:
+    """Return True if a column of this name may hold molecules."""
+    return plain(name) in SMILES_NAMES or "smiles" in plain(name)
+
+
+def smiles_column(grid: Grid, smiles: str | None, source: str) -> tuple[int, list[str]]:
+    """Return the position of the molecules, with a note if their column is guessed.
+
+    Args:
+        grid: The cells.
+        smiles: The requested column, or None.
+        source: The file, for messages.
+
+    Raises:
+        ArgumentError: If several columns are requested.
+        DataError: If there is no such column; the message lists the existing ones.
+    """
+    if smiles is not None:
+        (at, *others) = resolve(grid, smiles, "smiles", source)
+        if others:
+            raise ArgumentError("smiles", smiles, "one column")
+        return at, []
+    names = [plain(name) for name in grid.columns]
+    for name in SMILES_NAMES:
+        if names.count(name) == 1:
+            return names.index(name), []
+    found = [i for i, name in enumerate(names) if "smiles" in name]
+    if len(found) == 1:
+        return found[0], [f"The molecules are taken from column {grid.columns[found[0]]!r}."]
+    why = f"several columns could be the SMILES ({listing([grid.columns[i] for i in found])})"
+    problem = f"{why if found else 'no column is named smiles'}; the columns are "
+    fix = "Name it with smiles=COLUMN."
+    raise DataError(problem + listing(grid.columns), file=source, fix=fix)
+
+
+def guess_target(grid: Grid, smiles: int, source: str) -> tuple[int, str]:
+    """Return the position of the values to learn, and a note that says so.
+
+    That is the column with a common name, or else the only one that is neither an identifier nor
+    empty.
+
+    Args:
+        grid: The cells.
+        smiles: The position of the molecules.
+        source: The file, for messages.
+
+    Raises:
+        DataError: If no column or more than one is possible; the message lists the columns.
+    """
+    free = [i for i in range(len(grid.columns)) if i != smiles]
+    found = [i for i in free if plain(grid.columns[i]) in LABEL_NAMES]
+    if len(found) != 1:
+        found = [i for i in free if not is_other(grid, i) and _has_values(grid, i)]
+    if len(found) == 1:
+        return found[0], f"The target is taken from column {grid.columns[found[0]]!r}."
+    several = f"several could be it ({listing([grid.columns[i] for i in found])})"
+    why = several if found else "none looks like it"
+    example = grid.columns[found[0]] if found else "COLUMN"
+    raise DataError(
+        f"cannot tell which column holds the values to learn: {why}; the columns are "
+        f"{listing(grid.columns)}",
+        file=source,
+        fix=f'Name it, for example target="{example}"; several: A,B.',
+    )
+
+
+def are_numbers(cells: list[str]) -> bool:
+    """Return True if values are numbers to predict, not classes.
+
+    Most of them are numbers, so that the others are mistakes to report; 0 and 1 alone are classes.
+    """
+    known = [cell for cell in cells if cell]
+    numbers = [number for cell in known if (number := parse_number(cell)) is not None]
+    return 2 * len(numbers) > len(known) and not set(numbers) <= {0.0, 1.0}
+
+
+def value(cell: object) -> str:
+    """Return a cell as text without surrounding whitespace, ``""`` for a missing value."""
+    text = text_of(cell).strip()
+    return "" if text.lower() in NOTHING else text
+
+
+def text_of(cell: object) -> str:
+    """Return a cell as text."""
+    if cell is None or cell is MISSING:
+        return ""
+    return cell if isinstance(cell, str) else str(cell)
+
+
+def _has_values(grid: Grid, column: int) -> bool:
+    """Return True for numbers, and for texts that repeat; names of molecules do not."""
+    cells = [text for row in grid.rows if (text := value(row[column]))]
+    numbers = [parse_number(cell) for cell in cells]
+    if cells and None not in numbers:
+        counting = [numbers[0] + k for k in range(len(numbers))]  # type: ignore[operator]
+        return len(cells) < 3 or numbers != counting  # an index
+    return 0 < len(set(cells)) <= len(cells) // 2

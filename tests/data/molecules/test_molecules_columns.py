@@ -1,0 +1,75 @@
+"""Columns of molecules and values that nobody named: what is guessed, and what is asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from representer.data.molecules.columns import (
+    are_numbers,
+    guess_target,
+    is_smiles_name,
+    smiles_column,
+)
+from representer.data.tables import Grid
+from representer.errors import DataError
+
+
+def grid(*columns: str, rows: list[tuple[str, ...]] | None = None) -> Grid:
+    rows = rows or []
+    return Grid([*columns], rows, [*range(2, len(rows) + 2)], [], True, False, [])
+
+
+@pytest.mark.parametrize(
+    ("columns", "at"),
+    [
+        (("Compound", "Structure (SMILES)", "PCE [%]"), 1),
+        (("id", "Isomeric SMILES", "smiles"), 2),  # the plain name
+        (("my-smiles", "y"), 0),
+    ],
+)
+def test_the_molecules_are_found_by_a_name_with_smiles_in_it(columns, at):
+    assert smiles_column(grid(*columns), None, "t.csv")[0] == at
+    assert is_smiles_name(columns[at])
+
+
+def test_two_columns_of_smiles_are_not_chosen_between():
+    with pytest.raises(DataError, match=r"several columns could be the SMILES \('a smiles', 'b sm"):
+        smiles_column(grid("a smiles", "b smiles"), None, "t.csv")
+
+
+ROWS = [("CEP-1", "C", "1.5"), ("CEP-2", "CC", ""), ("CEP-3", "CO", "1.0"), ("CEP-4", "N", "2")]
+
+
+def test_the_target_is_the_only_column_that_is_no_identifier():
+    at, note = guess_target(grid("Compound", "S", "PCE [%]", rows=ROWS), 1, "t.csv")
+    assert at == 2
+    assert note == "The target is taken from column 'PCE [%]'."
+    classes = [(a, b, "yes" if k % 2 else "no") for k, (a, b, _) in enumerate(ROWS)]
+    assert guess_target(grid("Compound", "S", "Verdict", rows=classes), 1, "t.csv")[0] == 2
+    counted = [(str(k), b, c) for k, (_, b, c) in enumerate(ROWS)]
+    assert guess_target(grid("", "S", "PCE", rows=counted), 1, "t.csv")[0] == 2
+
+
+def test_a_common_name_decides_and_several_columns_are_listed():
+    two = [(*row, str(k * k)) for k, row in enumerate(ROWS)]
+    named = grid("name", "S", "logP", "target", rows=two)
+    assert guess_target(named, 1, "t.csv")[0] == 3
+    with pytest.raises(DataError, match=r"several could be it \('logP', 'logS'\); the columns are"):
+        guess_target(grid("name", "S", "logP", "logS", rows=two), 1, "t.csv")
+    with pytest.raises(DataError, match="none looks like it"):
+        guess_target(grid("name", "S", rows=[row[:2] for row in ROWS]), 1, "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["1.5", "", "2"], True),
+        (["300", "320", "350"], True),  # a temperature
+        (["0", "1", "1"], False),
+        (["0.0", "1.0"], False),
+        (["no", "yes"], False),
+        (["1.5", "2", "3", "high"], True),  # a mistake, which is then reported with its line
+    ],
+)
+def test_texts_and_zero_and_one_are_classes(cells, expected):
+    assert are_numbers(cells) == expected
