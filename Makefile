@@ -8,7 +8,8 @@
 # make check   style, types, layering, spelling
 # make peers   suites of other libraries and adapters to them, and docs/results/peers.md
 # make campaign  faults of every kind, at full length, and docs/results/reliability.md (an hour; starts again where it was)
-# make bench   measured speeds, written to docs/results/
+# make bench   measured speeds, written to docs/results/ (half an hour); BEFORE=COMMIT also measures the
+#              code of that commit, by the same scripts, as a column of the goals
 # make wheel   a wheel in dist/ that installs without a compiler, tested in an environment of its own
 # make dist    wheel, sdist, the list of their dependencies (SBOM) and checksums, in dist/, tested (docs/howto/release.md)
 # make sanitize   ops and single steps on a core built to notice wrong addresses and undefined behavior
@@ -111,9 +112,33 @@ format: $(READY)
 campaign: $(PEERS)
 	$(BIN)/python benchmarks/campaign.py --out docs/results/reliability.md
 
-bench: $(READY)
-	$(BIN)/python benchmarks/cells.py --out docs/results/cpu.md
-	$(BIN)/python benchmarks/strings.py --out docs/results/strings.md
+# The fastest instruction set of the machine and, where that is AVX-512, AVX2, in the libraries inside torch, too. Pages
+# of one thread are measured by CPU time, which other work hardly changes; those of two threads need a quiet machine.
+AVX2 := REPRESENTER_INSTRUCTION_SET=avx2 ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
+HAS_AVX512 := $(shell grep -m 1 -o avx512dq /proc/cpuinfo)
+REPEATS ?= 9
+OLD := build/$(BEFORE)
+# without site (-S), so that the installed package is not found before that of the commit
+SITE = $(wildcard .venv/lib/python3.*/site-packages)
+# $(call measured,SCRIPT,PAGE,SETTINGS)
+define measured
+$(if $(BEFORE),$(3) PYTHONPATH=$(OLD)/src:$(SITE) REPRESENTER_CORE=$(OLD)/core/librepresenter_core.so \
+	$(BIN)/python -S benchmarks/$(1) --repeats $(REPEATS) $(if $(filter cells.py,$(1)),--compile) --out $(OLD)/$(2))
+$(3) $(BIN)/python benchmarks/$(1) --repeats $(REPEATS) $(if $(BEFORE),--before $(OLD)/$(2)) --out docs/results/$(2)
+endef
+
+bench: $(READY) $(if $(BEFORE),$(OLD)/core)
+	$(call measured,cells.py --threads 1,cpu.md)
+	$(call measured,strings.py,strings.md)
+	$(if $(HAS_AVX512),$(call measured,cells.py --threads 1,cpu-avx2.md,$(AVX2)))
+	$(if $(HAS_AVX512),$(call measured,strings.py,strings-avx2.md,$(AVX2)))
+	$(call measured,cells.py --threads 2,cpu-threads.md)
+	$(if $(HAS_AVX512),$(call measured,cells.py --threads 2,cpu-threads-avx2.md,$(AVX2)))
+
+build/%/core:
+	git worktree add --force --detach build/$* $*
+	cmake -S build/$*/src/representer/csrc -B $@
+	cmake --build $@ --parallel 2
 
 # Torch brings its own libgomp.so.1, which is loaded before the core: a second copy would be a second pool of threads.
 wheel: $(INSTALLED)

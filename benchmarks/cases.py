@@ -17,6 +17,7 @@ BY_INDEX, UNBOUND = "eager loop, steps by z[t]", "eager loop, steps by unbind"
 FORWARD, TRAINING = "forward", "forward + backward"
 NO_INPUT_GRADIENT = "forward + backward, no gradient of the input"
 STREAM = ", stream()"  # after the name of a cell
+HAS_STREAMS = hasattr(SequenceLayer, "stream")  # 0.2.0 has none
 READING = "reading the weights of RKM-LSTM once"
 IN_SUCCESSION, IN_TURN = "steps in succession", "one step between those of the others"
 

@@ -15,12 +15,13 @@ import torch
 
 from cases import FORWARD, SIZES, TRAINING
 from compiled import Compiled, compile_in_child
-from machine import cores, load
+from machine import command, cores, load, measure_limits
 from measure import clock, measure
 from report import page, publish
 from representer.ops import core
 from results import STEPS, TORCH, Results, goals
 from scans import scan_rows
+from verify import on_more_threads, verify
 
 SCAN = "scan"
 CASES = [*SIZES, STEPS, TORCH, SCAN]
@@ -43,6 +44,7 @@ def options() -> argparse.Namespace:
         default=["words"],
         help="sizes at which the eager loop is compiled; default: words, the shortest",
     )
+    parser.add_argument("--before", type=Path, help="page to take the goals' earlier figures from")
     parser.add_argument("--compile-limit", type=int, default=600, help="seconds to wait for it")
     chosen = parser.parse_args()
     if chosen.threads is None:
@@ -69,9 +71,12 @@ def main() -> None:
             if SCAN in chosen.cases:
                 scans = scan_rows(clock(1), repeats, results.limits[1])
             compiled = [] if chosen.quick else _compiled(chosen)
+    if 1 not in results.limits:  # which bounds the speedup of more threads
+        results.limits[1] = measure_limits(1, repeats)
+    on_more_threads(lambda: [verify(SIZES[case]) for case in SIZES.keys() & chosen.cases])
     remark = QUICK if chosen.quick else ""
-    command = " ".join(["python", *sys.argv])
-    text = page(results, goals(), scans, compiled, command, (before, load()), remark)
+    loads = (before, load())
+    text = page(results, goals(), scans, compiled, command(), loads, remark, chosen.before)
     publish(text, chosen.out)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,10 @@ import torch
 
 from representer.ops import core
 
+# variables that keep the core, and the libraries inside torch, to an instruction set
+SETTINGS = (
+    core.VARIABLE, "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS",
+)  # fmt: skip
 Clock = Callable[[], float]
 
 
@@ -59,6 +64,12 @@ def measure_limits(threads: int, repeats: int) -> Limits:
 def cores() -> int:
     """Return the number of cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def command() -> str:
+    """Return the command of this process, with the variables that choose instruction sets."""
+    chosen = [f"{name}={os.environ[name]}" for name in SETTINGS if name in os.environ]
+    return " ".join([*chosen, "python", *sys.argv])
 
 
 def load() -> str:

@@ -12,6 +12,7 @@ from torch import nn
 from cases import (
     BY_INDEX,
     FORWARD,
+    HAS_STREAMS,
     IN_SUCCESSION,
     IN_TURN,
     OURS,
@@ -102,7 +103,8 @@ def _steps(calls: int) -> list[Candidate]:
     made: dict[str, nn.Module] = {"nn.LSTM": nn.LSTM(m, d), "nn.LSTMCell": nn.LSTMCell(m, d)}
     ours = {name: TABLE1[name](m, d) for name in OURS}
     found = [Candidate(name, step(layer, calls)) for name, layer in (made | ours).items()]
-    found += [Candidate(name + STREAM, stream(layer, calls)) for name, layer in ours.items()]
+    if HAS_STREAMS:
+        found += [Candidate(name + STREAM, stream(layer, calls)) for name, layer in ours.items()]
     return [*found, Candidate(READING, reading(calls))]
 
 

@@ -33,6 +33,7 @@ def speed_table() -> str:
     page = (RESULTS / "cpu.md").read_text(encoding="utf-8")
     processor = _match(page, r"^\| processor \| (.*?), ", "processor")
     used = _match(page, r"^\| instruction sets.*used: (\w+)", "instruction set").upper()
+    used = used.replace("AVX512", "AVX-512")
     versions = _match(page, r"^\| versions \|.*torch ([\d.]+)", "version of torch")
     lines = [
         f"Time of `nn.LSTM` over the layer's, one thread of an {processor} with {used},",

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import torch
 
-from cases import SIZES, SMALL, STEP, UNBOUND, WITHOUT_CORE
+from cases import SIZES, SMALL, UNBOUND
 from compiled import Compiled
 from machine import cores
 from measure import STEP_MODES
-from representer import __version__
-from representer.devices import processor
+from representer import __version__, devices
 from representer.ops import core
-from results import PEAK, STEPS, TORCH, Goal, Measured, Results, modes_of
+from results import STEPS, TORCH, Goal, Judged, Measured, Results, earlier, modes_of, title
 from scans import BATCH, UNITS, Row
 from timing import Spread
 
@@ -25,12 +24,22 @@ candidates of a table ran interleaved in one process, each once per round; a tim
 the rounds with the quartiles in parentheses, and ratios are taken within each round. One thread is
 measured by the process's CPU time, to which other processes do not add, though they share its
 caches; several threads are measured by the wall clock, which is meaningless on a busy machine (the
-load average is printed beside it). Ratios within a tenth of 1 are a tie. Before any timing, values
-and gradients were compared with those of the torch backend.
+load average is printed beside it). Ratios within a tenth of 1 are a tie. Before the page was
+written, values and gradients were compared with those of the torch backend in float64, on every
+usable instruction set and with 1, 2 and 4 threads (the core starts as many as there are cores at
+most).
 
 "forward" runs without gradients; in "forward + backward" the input requires a gradient, too, unless
 the row says otherwise. The share of the peak counts the products alone: 2 T B G d (m + d) forward
 for G gates, three times that forward and backward."""
+
+ABOUT_GOALS = """\
+"Bound" is the figure that would be measured if the products of our layer ran at the peak of the
+machine, or a single step read its weights once, and nothing else took time; for two threads, the
+peak of two over that of one."""
+ABOUT_BEFORE = """\
+ "Before" was measured on this machine by the same scripts with the code of the commit that the path
+after `--before` names."""
 
 
 def page(
@@ -41,14 +50,16 @@ def page(
     command: str,
     load: tuple[str, str],
     remark: str,
+    before: Path | None = None,
 ) -> str:
     """Return the page in Markdown."""
     parts = ["# CPU: measured speeds", ABOUT]
     parts += [remark] if remark else []
-    parts += [machine_table(command, load), _limits(results), _goals(goals, results)]
-    for threads in results.limits:
-        title = "One thread, CPU time" if threads == 1 else f"{threads} threads, wall clock"
-        parts += [f"## {title}", *_sizes(results, threads)]
+    judged = [goal.judged(results) for goal in goals] + [row.judged() for row in scans]
+    parts += [machine_table(command, load), limits_table(results), goals_table(judged, before)]
+    for threads in sorted({key[0] for key in results.measured} | {row.threads for row in scans}):
+        heading = "One thread, CPU time" if threads == 1 else f"{threads} threads, wall clock"
+        parts += [f"## {heading}", *_sizes(results, threads)]
         if threads == 1:
             parts += [*_steps(results), *_without_core(results)]
             parts += [_scans(scans)] if scans else []
@@ -77,6 +88,7 @@ def machine_table(
     command: str, load: tuple[str, str], packages: dict[str, str] | None = None
 ) -> str:
     """Return the machine, the versions and the command; ``packages`` adds versions by name."""
+    processor = getattr(devices, "processor", platform.machine)  # 0.2.0 has no such function
     sets = f"{', '.join(core.USABLE)}; used: {core.USABLE[0]}"
     rows = [
         ["processor", f"{processor()}, {cores()} cores"],
@@ -91,7 +103,8 @@ def machine_table(
     return table(["machine", ""], rows).replace("---:", "---")
 
 
-def _limits(results: Results) -> str:
+def limits_table(results: Results) -> str:
+    """Return the limits of the machine."""
     rows = []
     for threads, limits in results.limits.items():
         for name, rate in limits.arithmetic.items():
@@ -103,18 +116,19 @@ def _limits(results: Results) -> str:
     return f"## Limits of the machine\n\n{table(head, rows)}"
 
 
-def _goals(goals: list[Goal], results: Results) -> str:
-    rows = []
-    for goal in goals:
-        found = goal.found(results)
-        if found is None:
-            continue
-        over = "share of the peak" if goal.over == PEAK else f"speedup over {goal.over}"
-        what = f"{goal.name}, {_title(goal.case)}, {goal.mode}: {over}"
-        rows.append([what, f"≥ {goal.at_least:.2f}", spread(found), goal.verdict(results)])
+def goals_table(judged: list[Judged | None], before: Path | None) -> str:
+    """Return the goals of the cases that ran, beside the figures of an earlier page."""
+    then, rows = earlier(before), []
+    for goal in filter(None, judged):
+        earlier_figure = [then.get(goal.what, "—")] * (before is not None)
+        bound = number(goal.bound) if goal.bound else "—"
+        least = f"≥ {goal.at_least:.2f}"
+        rows.append([goal.what, least, *earlier_figure, spread(goal.found), bound, goal.verdict])
     if not rows:
         return "## Goals\n\nNone of the cases of this run has a goal."
-    return f"## Goals\n\n{table(['what', 'goal', 'measured', ''], rows)}"
+    head = ["what", "goal", *["before"] * (before is not None), "measured", "bound", ""]
+    about = ABOUT_GOALS + ABOUT_BEFORE * (before is not None)
+    return f"## Goals\n\n{about}\n\n{table(head, rows)}"
 
 
 def _sizes(results: Results, threads: int) -> list[str]:
@@ -123,7 +137,7 @@ def _sizes(results: Results, threads: int) -> list[str]:
         modes = [m for m in modes_of(case, SMALL) if (threads, case, m) in results.measured]
         if modes:
             measured = {m: results.measured[threads, case, m] for m in modes}
-            parts.append(_modes(_title(case), measured, results, threads))
+            parts.append(_modes(title(case), measured, results, threads))
     return parts
 
 
@@ -146,12 +160,12 @@ def _steps(results: Results) -> list[str]:
             ]
         rows.append(row)
     limit = "The last row bounds the speed of a step of RKM-LSTM, which reads its weights once."
-    return [f"### {_title(STEPS)}\n\n{limit}\n\n{table(head, rows)}"]
+    return [f"### {title(STEPS)}\n\n{limit}\n\n{table(head, rows)}"]
 
 
 def _without_core(results: Results) -> list[str]:
     found = {mode: m for (_, case, mode), m in results.measured.items() if case == TORCH}
-    return [_modes(_title(TORCH), found, results, 1)] if found else []
+    return [_modes(title(TORCH), found, results, 1)] if found else []
 
 
 def _modes(title: str, measured: dict[str, Measured], results: Results, threads: int) -> str:
@@ -181,7 +195,8 @@ def _modes(title: str, measured: dict[str, Measured], results: Results, threads:
 
 def _scans(rows: list[Row]) -> str:
     shown = [
-        [r.what, f"{r.size}", number(r.milliseconds), _giga(r.rate), number(r.share)] for r in rows
+        [r.what, f"{r.size}", number(r.milliseconds), _giga(r.rate), number(r.share.median)]
+        for r in rows
     ]
     head = ["", "MiB of an array", "ms", "10⁹ bytes a second", "share of the memory's"]
     return (
@@ -194,20 +209,12 @@ def _scans(rows: list[Row]) -> str:
 def _compiled(found: list[Compiled]) -> str:
     names = list(dict.fromkeys(name for c in found for name in c.milliseconds))
     rows = [
-        [f"{_title(c.case)}, {c.mode}", c.outcome]
+        [f"{title(c.case)}, {c.mode}", c.outcome]
         + [number(c.milliseconds[n]) if n in c.milliseconds else "" for n in names]
         for c in found
     ]
     head = ["", "compiling", *(f"{name}, ms" for name in names)]
     return f"### torch.compile of the {UNBOUND}\n\n{table(head, rows)}"
-
-
-def _title(case: str) -> str:
-    if case == STEPS:
-        return f"one step, B = {STEP.batch}, m = d = {STEP.units}"
-    if case == TORCH:
-        return f"the torch backend, without compiled code, {WITHOUT_CORE}"
-    return str(SIZES[case])
 
 
 def spread(found: Spread, scale: float = 1.0) -> str:

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 import torch
 
+from cases import FORWARD, TRAINING
 from machine import Limits
 from representer.ops import gated_scan
-from timing import Candidate, Clock, Rounds, interleave
+from results import Judged
+from timing import Candidate, Clock, Rounds, Spread, interleave
 
 BATCH, UNITS = 32, 300
 MEBIBYTES = (4, 25)  # of one array: several of them fit the last cache, or do not
+GOALS = {FORWARD: 0.7, TRAINING: 0.6}  # shares of the memory's bandwidth
 
 
 @dataclass(frozen=True)
@@ -21,9 +24,18 @@ class Row:
 
     size: int
     what: str
+    mode: str
     milliseconds: float
     rate: float
-    share: float
+    share: Spread
+    threads: int = 1
+
+    def judged(self) -> Judged:
+        """Return the row of the goal."""
+        what = f"gated_scan, {self.what}, arrays of {self.size} MiB: share of the memory's speed"
+        least = GOALS[self.mode]
+        verdict = "met" if self.share.median >= least else "missed"
+        return Judged(what, least, self.share, 1.0, verdict)
 
 
 def scan_rows(clock: Clock, repeats: int, limits: Limits) -> list[Row]:
@@ -33,10 +45,12 @@ def scan_rows(clock: Clock, repeats: int, limits: Limits) -> list[Row]:
         made, moved = _candidates(size)
         rounds: Rounds = interleave(made, clock, repeats, repeats)
         for candidate in made:
-            seconds = rounds.spread(candidate.name).median
-            rate = moved[candidate.name] / seconds
-            share = rate / limits.memory[size]
-            rows.append(Row(size, candidate.name, 1e3 * seconds, rate, share))
+            seconds = rounds.spread(candidate.name)
+            count, mode = moved[candidate.name], candidate.name.partition(",")[0]
+            rate = count / seconds.median
+            times = (seconds.median, seconds.high, seconds.low)
+            share = Spread(*(count / each / limits.memory[size] for each in times))
+            rows.append(Row(size, candidate.name, mode, 1e3 * seconds.median, rate, share))
     return rows
 
 
@@ -47,13 +61,13 @@ def _candidates(size: int) -> tuple[list[Candidate], dict[str, int]]:
     u, gradient = (torch.randn(time, BATCH, UNITS) for _ in range(2))
     decays = {"(T, B, H)": torch.rand(time, BATCH, UNITS), "(H,)": torch.rand(UNITS)}
     arrays = {  # u, states and a full decay; backward also the gradients of each
-        ("forward", "(T, B, H)"): 3,
-        ("forward", "(H,)"): 2,
-        ("forward + backward", "(T, B, H)"): 8,
-        ("forward + backward", "(H,)"): 5,
+        (FORWARD, "(T, B, H)"): 3,
+        (FORWARD, "(H,)"): 2,
+        (TRAINING, "(T, B, H)"): 8,
+        (TRAINING, "(H,)"): 5,
     }
     made = [
-        Candidate(f"{mode}, decay {shape}", _run(u, decays[shape], gradient, mode != "forward"))
+        Candidate(f"{mode}, decay {shape}", _run(u, decays[shape], gradient, mode != FORWARD))
         for mode, shape in arrays
     ]
     moved = [n * array for n in arrays.values()]

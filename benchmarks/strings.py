@@ -15,21 +15,23 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from cases import FORWARD, SIZES, TRAINING, Size, run
-from machine import Limits, load, measure_limits
+from machine import command, load, measure_limits
 from report import publish
 from representer.nn import StringKernelRNN
-from representer.ops import core, use_backend
+from representer.ops import core
+from results import Goal, Measured, Results
 from string_page import page
-from timing import Candidate, Rounds, interleave
+from timing import Candidate, interleave
+from verify import compare, exact, on_more_threads, values
 
 LSTM, SRU = "nn.LSTM", "sru"
 HIGHWAY = "order 1, highway"
@@ -43,38 +45,17 @@ LAYERS: dict[str, dict[str, Any]] = {
 LARGE, SMALL = ("words", "documents"), ("signals", "points")
 CASES = (*LARGE, *SMALL)
 STEPS = 40  # maximum length of the compared sequences
-TOLERANCE = 2e-5  # of the largest entry, float32 against float32
-
-
-@dataclass(frozen=True)
-class Goal:
-    """A minimum speedup of ``name`` over ``over``."""
-
-    case: str
-    mode: str
-    name: str
-    over: str
-    at_least: float
 
 
 GOALS = (
-    Goal("words", FORWARD, HIGHWAY, SRU, 1.5),
-    Goal("words", TRAINING, HIGHWAY, SRU, 1.6),
-    Goal("documents", FORWARD, HIGHWAY, SRU, 1.7),
-    Goal("documents", TRAINING, HIGHWAY, SRU, 3.5),
-    *(Goal(case, mode, "order 2", LSTM, 2.2) for case in LARGE for mode in (FORWARD, TRAINING)),
-    *(Goal(case, FORWARD, "order 1", SRU, 6) for case in SMALL),
-    *(Goal(case, TRAINING, "order 1", SRU, 25) for case in SMALL),
+    Goal(1, "words", FORWARD, HIGHWAY, SRU, 1.5),
+    Goal(1, "words", TRAINING, HIGHWAY, SRU, 1.6),
+    Goal(1, "documents", FORWARD, HIGHWAY, SRU, 1.7),
+    Goal(1, "documents", TRAINING, HIGHWAY, SRU, 3.5),
+    *(Goal(1, case, mode, "order 2", LSTM, 2.2) for case in LARGE for mode in (FORWARD, TRAINING)),
+    *(Goal(1, case, FORWARD, "order 1", SRU, 6) for case in SMALL),
+    *(Goal(1, case, TRAINING, "order 1", SRU, 25) for case in SMALL),
 )
-
-
-@dataclass
-class Found:
-    """All measurements."""
-
-    limits: Limits
-    rounds: dict[tuple[str, str], Rounds] = field(default_factory=dict)
-    operations: dict[tuple[str, str], dict[str, float]] = field(default_factory=dict)
 
 
 def import_sru() -> tuple[Any, str]:
@@ -122,25 +103,19 @@ def operations(name: str, size: Size, mode: str) -> float:
 def verify(name: str, size: Size) -> None:
     """Compare a layer with the torch backend at a size with few steps: values and gradients.
 
+    It runs on every usable instruction set of the core.
+
     Raises:
         SystemExit: If it differs.
     """
     size = replace(size, time=min(size.time, STEPS))
     layer, x = ours(name, size), torch.randn(size.time, size.batch, size.features)
     gradient = torch.randn(size.time, size.batch, size.units)
-    with use_backend("reference"):
-        expected = _values(layer, x, gradient)
-    for result, wanted in zip(_values(layer, x, gradient), expected, strict=True):
-        off = ((result - wanted).abs().max() / wanted.abs().max()).item()
-        if not off <= TOLERANCE:
-            raise SystemExit(f"{name} at {size} is off by {off:.1e} of the largest: not timed")
-
-
-def _values(layer: nn.Module, x: Tensor, gradient: Tensor) -> list[Tensor]:
-    x = x.clone().requires_grad_()
-    output, _ = layer(x)
-    used = [p for p in layer.parameters() if p.requires_grad]
-    return [output.detach(), *torch.autograd.grad(output, [x, *used], gradient)]
+    expected = exact(layer, x, gradient)
+    for used in core.USABLE:
+        with core.instruction_set(used):
+            found = values(layer, x, gradient)
+        compare(f"{name} at {size} on {used}", found, expected)
 
 
 def candidates(size: Size, mode: str, sru: Any) -> list[Candidate]:
@@ -164,6 +139,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the string-kernel layers on the CPU.")
     parser.add_argument("--out", type=Path, help="file to write; printed if not given")
     parser.add_argument("--quick", action="store_true", help="three rounds")
+    parser.add_argument("--before", type=Path, help="page to take the goals' earlier figures from")
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--repeats", type=int, default=25, help="rounds; sru trains in 9 of them")
     chosen = parser.parse_args()
@@ -175,20 +151,22 @@ def main() -> None:
     before = load()
     sru, version = import_sru()
     print(f"sru: {version}", file=sys.stderr, flush=True)
-    found = Found(measure_limits(1, repeats))
+    found = Results({1: measure_limits(1, repeats)})
     for case in chosen.cases:
         size = SIZES[case]
         for name in names(size):
             verify(name, size)
         for mode in (FORWARD, TRAINING):
             made = candidates(size, mode, sru)
-            found.rounds[case, mode] = interleave(made, time.process_time, repeats, min(9, repeats))
+            rounds = interleave(made, time.process_time, repeats, min(9, repeats))
             counted = {c.name: operations(c.name, size, mode) for c in made}
-            found.operations[case, mode] = counted
+            found.measured[1, case, mode] = Measured(rounds, counted, (0.0, 0.0))
             print(case, mode, file=sys.stderr, flush=True)
-    command = " ".join(["python", *sys.argv])
+    sizes = [SIZES[case] for case in chosen.cases]
+    on_more_threads(lambda: [verify(name, size) for size in sizes for name in names(size)])
     remark = "A quick run for development: not to be quoted." if chosen.quick else ""
-    text = page(found, GOALS, command, (before, load()), version, remark)
+    loads = (before, load())
+    text = page(found, GOALS, command(), loads, version, remark, chosen.before)
     publish(text, chosen.out)
 
 

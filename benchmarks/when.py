@@ -118,7 +118,7 @@ def speeds() -> Iterator[Comparison]:
     ):
         heading = f"### (T, B, m, d) = {shape}"
         yield from times("cpu", heading, 1, cells, "`nn.LSTM`", data)
-    step = {"RKM-LSTM": "`RKMLSTM.step`"}
+    step = {"RKM-LSTM": "`RKMLSTM.step`", "RKM-LSTM, stream()": "`RKMLSTM.stream`"}
     heading = "### one step, B = 1, m = d = 300"
     yield from times("cpu", heading, 1, step, "`nn.LSTMCell`", "one step of a stream")
     networks = {"WLKernelNN": "`WLKernelNN`", "WLKernelNN, gated": "`WLKernelNN`, gated"}

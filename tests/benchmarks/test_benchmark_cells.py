@@ -62,6 +62,37 @@ def test_the_operations_are_those_of_the_products(bench):
     assert training - no_input == 4 * 2 * 5 * 3 * 11 * 7
 
 
+def test_goals_stand_beside_an_earlier_page_and_their_bound(bench, tmp_path: Path):
+    results, timing, machine, report = map(bench, ("results", "timing", "machine", "report"))
+    goal = results.Goal(1, "words", "forward", "RKM-LSTM", "nn.LSTM", 1.5)
+    limits = {
+        1: machine.Limits(1, dict.fromkeys(core.USABLE, 1e9), {}),
+        2: machine.Limits(2, dict.fromkeys(core.USABLE, 1.9e9), {}),
+    }
+    page = tmp_path / "earlier.md"
+
+    def table(seconds: float, before: Path | None) -> list[str]:
+        rounds = timing.Rounds({"nn.LSTM": {0: seconds}, "RKM-LSTM": {0: 1.0}})
+        measured = results.Measured(rounds, {"RKM-LSTM": 5e8}, (0.0, 0.0))
+        found = results.Results(limits, {(1, "words", "forward"): measured})
+        return report.goals_table([goal.judged(found)], before).splitlines()
+
+    page.write_text("# A page\n\n" + "\n".join(table(2.0, None)) + "\n\n## Another table\n")
+    head, _, row = table(1.4, page)[-3:]
+    assert head == "| what | goal | before | measured | bound |  |"
+    figures = "≥ 1.50 | 2.00 (2.00 – 2.00) | 1.40 (1.40 – 1.40) | 2.80 | missed |"  # 1.4 / 0.5 s
+    assert row.endswith(f"forward: speedup over nn.LSTM | {figures}")
+
+    on_two = results.Goal(2, "words", "forward", "RKM-LSTM", "RKM-LSTM, one thread", 1.8)
+    rounds = timing.Rounds({"RKM-LSTM": {0: 1.0}, on_two.over: {0: 1.7}})
+    measured = results.Measured(rounds, {"RKM-LSTM": 5e8}, (0.0, 0.0))
+    found = results.Results(limits, {(2, "words", "forward"): measured})
+    assert on_two.judged(found).bound == 1.9
+    page.write_text("# Not such a page\n")
+    with pytest.raises(SystemExit, match="there is no table of goals"):
+        results.earlier(page)
+
+
 @pytest.mark.parametrize("by_index", [True, False])
 def test_the_eager_loop_is_the_layer(bench, by_index: bool):
     layer, x = RKMLSTM(4, 6), torch.randn(5, 2, 4)

@@ -91,6 +91,7 @@ def test_a_quick_run_writes_a_page(
     text = path.read_text()
     assert [line for line in text.splitlines() if line.startswith("#")] == [
         "# String-kernel layers: measured speeds",
+        "## Limits of the machine",
         "## Goals",
         "## (T, B, m, d) = (4, 2, 6, 6), forward",
         "## (T, B, m, d) = (4, 2, 6, 6), forward + backward",
@@ -100,7 +101,7 @@ def test_a_quick_run_writes_a_page(
         f"torch {torch.__version__}",
         "| sru | left out: ",
         "not to be quoted",
-        "| order 2, (T, B, m, d) = (4, 2, 6, 6), forward: speedup over nn.LSTM | ≥ 2.2 |",
+        "| order 2, (T, B, m, d) = (4, 2, 6, 6), forward: speedup over nn.LSTM | ≥ 2.20 |",
     ):
         assert told in text
     assert "speedup over sru" not in text
@@ -111,15 +112,16 @@ def test_a_quick_run_writes_a_page(
 def test_a_goal_is_met_by_the_median_and_shares_are_of_the_peak(
     strings: ModuleType, lstm: float, verdict: str
 ):
-    timing, machine = (importlib.import_module(name) for name in ("timing", "machine"))
-    key = ("words", strings.FORWARD)
+    timing, machine, results = map(importlib.import_module, ("timing", "machine", "results"))
+    key = (1, "words", strings.FORWARD)
     rounds = timing.Rounds({
         "order 2": dict.fromkeys(range(8), 1.0),
         strings.LSTM: dict.fromkeys(range(5), lstm) | dict.fromkeys(range(5, 8), 9.0),
     })  # fmt: skip
     limits = machine.Limits(1, dict.fromkeys(core.USABLE or ("none",), 1e9), {})
-    found = strings.Found(limits, {key: rounds}, {key: {"order 2": 2.5e8, strings.LSTM: 5e8}})
-    goal = strings.Goal(*key, "order 2", strings.LSTM, 2.2)
+    counted = {"order 2": 2.5e8, strings.LSTM: 5e8}
+    found = results.Results({1: limits}, {key: results.Measured(rounds, counted, (0.0, 0.0))})
+    goal = results.Goal(*key, "order 2", strings.LSTM, 2.2)
     page = importlib.import_module("string_page").page(found, [goal], "python", ("0", "0"), "", "")
     rows = [line for line in page.splitlines() if line.startswith("| order 2")]
     at_the_peak = importlib.import_module("report").number(4 * lstm)

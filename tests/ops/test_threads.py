@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from looped import looped
-from representer.ops import Op, Sample, core
+from representer import nn
+from representer.ops import Op, Sample, core, use_backend
 from representer.ops.divided_samples import divided_samples
 from representer.ops.string_gram import string_gram
 from representer.ops.trials import arguments, define, gradients, make, several, threads
@@ -86,6 +87,34 @@ def test_products_do_not_depend_on_threads(name: str, dtype: torch.dtype):
         for number in NUMBERS:
             with threads(number):
                 assert torch.equal(core.product(a, b), alone)
+
+
+@EVERY_SET
+@looped("dtype", TOLERANCE)
+def test_several_threads_pack_and_transpose_large_weights(dtype: torch.dtype, name: str):
+    """The core moves matrices of more than 2**16 entries with all threads."""
+    cells = nn.TABLE1["RKM-LSTM"](5, 131).to(dtype), nn.StringKernelRNN(7, 259).to(dtype)
+    matrix, factor = torch.randn(301, 257, dtype=dtype), torch.randn(7, 301, dtype=dtype)
+
+    def values() -> list[Tensor]:
+        found = [core.transpose(matrix), core.product(factor, matrix)]
+        for cell in cells:
+            x = torch.linspace(-1, 1, 3 * 5 * cell.input_size, dtype=dtype).view(3, 5, -1)
+            output, _ = cell(x.requires_grad_())
+            found += [output.detach(), *torch.autograd.grad(output.sum(), x)]
+        return found
+
+    with use_backend("reference"):
+        expected = [matrix.t(), factor @ matrix, *values()[2:]]
+    with core.instruction_set(name):
+        alone = values()
+        for number in NUMBERS:
+            with threads(number):
+                for k, value in enumerate(values()):
+                    one, wanted = alone[k], expected[k]
+                    if k not in (3, 5):  # gradients, in which torch has a part, see BY_TORCH
+                        assert torch.equal(value, one)
+                    assert_near(value, wanted, TOLERANCE[dtype], f"{number} threads, {name}")
 
 
 @EVERY_SET

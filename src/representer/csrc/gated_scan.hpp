@@ -100,6 +100,9 @@ template <class Real, bool BACKWARD> class Scan {
 
 template <class Real, bool BACKWARD> int scan(const RepresenterScan& p) {
     if (!p.batch || !p.units) return 0;
+    const int64_t entries = p.time * p.batch * p.units;
+    use_large_pages(static_cast<Real*>(p.states), entries);
+    if (BACKWARD && p.decay == 2) use_large_pages(static_cast<Real*>(p.grad_f), entries);
     const Scan<Real, BACKWARD> all(p);
     const int64_t bands = all.bands();
     parallel_for(bands, p.threads, [&](int64_t band) { all.run(band); });

@@ -89,7 +89,8 @@ template <class Real> int product(const RepresenterProduct& p) {
     if (!p.n) return 0;
     const int N = vectors_of<Real>(p.n);
     Workspace<Real> packed(round_up(p.n, N * Lanes<Real>::n) * p.k, false);
-    pack_columns(static_cast<const Real*>(p.b), p.k, p.n, N, packed.at(0));
+    pack_columns(static_cast<const Real*>(p.b), p.k, p.n, N, packed.at(0), p.threads);
+    use_large_pages(static_cast<Real*>(p.c), p.m * p.n);
     const int64_t threads = p.threads < p.m ? p.threads : p.m;
     parallel_for(threads, threads, [&](int64_t i) {
         product_rows(p, N, packed.at(0), share(p.m, threads, i), share(p.m, threads, i + 1));
@@ -98,7 +99,8 @@ template <class Real> int product(const RepresenterProduct& p) {
 }
 
 template <class Real> int transposed(const RepresenterProduct& p) {
-    transpose_matrix(static_cast<const Real*>(p.a), p.m, p.n, static_cast<Real*>(p.c));
+    use_large_pages(static_cast<Real*>(p.c), p.m * p.n);
+    transpose_matrix(static_cast<const Real*>(p.a), p.m, p.n, static_cast<Real*>(p.c), p.threads);
     return 0;
 }
 

@@ -223,7 +223,8 @@ template <class Real, int N> void backward_of(const RepresenterBackward& p) {
     constexpr int V = Lanes<Real>::n;
     const int64_t K = p.cell.seen * p.units, groups = (p.units + N * V - 1) / (N * V);
     Workspace<Real> panels(groups * N * V * K, false);
-    if (K) pack_columns(static_cast<const Real*>(p.weight), K, p.units, N, panels.at(0));
+    if (K) pack_columns(static_cast<const Real*>(p.weight), K, p.units, N, panels.at(0), p.threads);
+    use_large_pages(static_cast<Real*>(p.grad_z), p.time * p.batch * p.cell.gates * p.units);
     const int64_t threads = p.threads < p.batch ? p.threads : p.batch;
     parallel_for(threads, threads, [&](int64_t i) {
         Backward<Real>(p, share(p.batch, threads, i), share(p.batch, threads, i + 1)).template run<N>(panels.at(0));

@@ -234,8 +234,8 @@ template <class Real, int G, int R, int BLOCKS> struct PackedWeights {
     void pack(Real* packed) const {
         pack_biases(packed);
         if (p.input_weight)
-            pack_outputs(static_cast<const Real*>(p.input_weight), G, p.units, p.features, BLOCKS, input(packed));
-        if (p.cell.seen) pack_outputs(static_cast<const Real*>(p.weight), R, p.units, p.units, BLOCKS, recurrent(packed));
+            pack_outputs(static_cast<const Real*>(p.input_weight), G, p.units, p.features, BLOCKS, input(packed), p.threads);
+        if (p.cell.seen) pack_outputs(static_cast<const Real*>(p.weight), R, p.units, p.units, BLOCKS, recurrent(packed), p.threads);
     }
 };
 
@@ -248,6 +248,10 @@ template <class Real, int G, int R, int BLOCKS> int forward_of(const Representer
     const Real* packed = p.packed ? static_cast<const Real*>(p.packed) : own.at(0);
     if (by_dots) return weights.pack_biases(own.at(0)), Forward<Real>(p, 0, p.batch).step_by_dots(packed), OK;
     if (!p.packed) weights.pack(own.at(0));
+    const int64_t entries = p.time * p.batch * p.units;
+    use_large_pages(static_cast<Real*>(p.output), entries);
+    use_large_pages(static_cast<Real*>(p.gates), entries * G);
+    use_large_pages(static_cast<Real*>(p.cells), entries);
     const int64_t threads = p.threads < p.batch ? p.threads : p.batch;
     parallel_for(threads, threads, [&](int64_t i) {
         Forward<Real>(p, share(p.batch, threads, i), share(p.batch, threads, i + 1))

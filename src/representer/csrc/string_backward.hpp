@@ -19,7 +19,7 @@ template <class Real, int ORDER> class StringBackward {
           of_decay(p.grad_decay ? B * padded : 0), fed(sees ? B * padded : 0),
           panels(sees ? round_up(H, 4 * V) * H : 0, false),
           bands(B, H, p.threads, BAND_BYTES / int64_t(sizeof(Real)) / S, sees) {
-        if (sees) pack_columns(static_cast<const Real*>(p.weight), H, H, 4, panels.at(0));
+        if (sees) pack_columns(static_cast<const Real*>(p.weight), H, H, 4, panels.at(0), p.threads);
         for (int64_t i = 0; i < B * S; ++i)
             std::memcpy(to_c.at(i * padded), static_cast<const Real*>(p.grad_c) + i * H, H * sizeof(Real));
         for (int64_t b = 0; b < B; ++b)
@@ -168,6 +168,9 @@ template <class Real, int ORDER> class StringBackward {
 
 template <class Real> int string_backward(const RepresenterStringBackward& p) {
     if (!p.batch) return 0;
+    const int64_t entries = p.time * p.batch * p.units;
+    use_large_pages(static_cast<Real*>(p.grad_z), entries * p.chain.products);
+    use_large_pages(static_cast<Real*>(p.grad_carry), entries);
     if constexpr (sizeof(Real) == 4) switch (p.chain.order) {  // float64 uses the generic code, to save compile time
             case 1: return StringBackward<Real, 1>(p).run(), 0;
             case 2: return StringBackward<Real, 2>(p).run(), 0;

@@ -24,7 +24,7 @@ template <class Real> class FlatString {
         : p(args), H(p.units), P(p.chain.products), S(p.chain.states), n(p.chain.order), N(vectors_of<Real>(H)),
           panel(round_up(H, N * V) * p.features), packed(P * panel, false) {
         for (int64_t k = 0; k < P; ++k)
-            pack_outputs(static_cast<const Real*>(p.input_weight) + k * H * p.features, 1, H, p.features, N, packed.at(k * panel));
+            pack_outputs(static_cast<const Real*>(p.input_weight) + k * H * p.features, 1, H, p.features, N, packed.at(k * panel), p.threads);
     }
 
     void run() const {
@@ -51,7 +51,8 @@ template <class Real> class FlatString {
     void chunk(int64_t first, int64_t rows) const {
         const int64_t entries = rows * H, padded = round_up(entries, V);
         const int64_t in_a_row = rows == p.batch ? STEP_ROWS / rows : 1, steps = in_a_row > 1 ? in_a_row : 1;
-        const Workspace<Real> own((S + p.biased + 1) * padded), z(P * round_up(steps * entries, V), false);
+        // one vector more, since that of the last step may begin in the last vector of the products
+        const Workspace<Real> own((S + p.biased + 1) * padded), z(P * round_up(steps * entries, V) + V, false);
         const Arrays to{own.at(0), own.at(S * padded), own.at((S + p.biased) * padded), padded};
         for (int64_t r = 0; r < rows; ++r) {
             for (int64_t k = 0; k < S; ++k)

@@ -161,6 +161,10 @@ template <class Real> class StringForward {
 
 template <class Real> int string_forward(const RepresenterStringForward& p) {
     if (!p.batch) return 0;
+    const int64_t entries = p.time * p.batch * p.units;
+    use_large_pages(static_cast<Real*>(p.output), entries);
+    use_large_pages(static_cast<Real*>(p.products), entries * p.chain.products);
+    use_large_pages(static_cast<Real*>(p.states), entries * p.chain.states);
     if (FlatString<Real>::fits(p)) return FlatString<Real>(p).run(), 0;
     const StringForward<Real> scan(p);
     if (!p.input_weight) {

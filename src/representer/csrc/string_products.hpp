@@ -65,10 +65,10 @@ template <class Real> struct PackedChain {
           of_state(args.chain.decay == STATE_GATE ? round_up(args.units, STATE_VECTORS * V) * args.units : 0) {}
 
     void pack_input(Real* to) const {
-        if (of_input) pack_outputs(static_cast<const Real*>(p.input_weight), 1, outputs, p.features, N, to);
+        if (of_input) pack_outputs(static_cast<const Real*>(p.input_weight), 1, outputs, p.features, N, to, p.threads);
     }
     void pack_state(Real* to) const {
-        if (of_state) pack_outputs(static_cast<const Real*>(p.weight), 1, p.units, p.units, STATE_VECTORS, to);
+        if (of_state) pack_outputs(static_cast<const Real*>(p.weight), 1, p.units, p.units, STATE_VECTORS, to, p.threads);
     }
 };
 

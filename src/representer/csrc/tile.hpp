@@ -7,6 +7,7 @@
 // the panel fit into the registers of the instruction set.
 #pragma once
 
+#include "parallel.hpp"
 #include "vec.hpp"
 
 namespace representer {
@@ -129,25 +130,33 @@ void product_of_few(
     }
 }
 
+// Return the number of threads for moving entries once: fewer are moved before a second thread has started.
+inline int64_t movers(int64_t entries, int64_t threads) { return entries < 65536 ? 1 : threads; }
+
 // Blocked transpose: to (columns, rows) = from (rows, columns)'.
-template <class Real> __attribute__((noinline)) void transpose_matrix(const Real* from, int64_t rows, int64_t columns, Real* to) {
+template <class Real>
+__attribute__((noinline)) void transpose_matrix(const Real* from, int64_t rows, int64_t columns, Real* to, int64_t threads = 1) {
     constexpr int V = Lanes<Real>::n;
-    for (int64_t i = 0; i < rows; i += V)
+    parallel_for((rows + V - 1) / V, movers(rows * columns, threads), [&](int64_t block) {
+        const int64_t i = block * V;
         for (int64_t j = 0; j < columns; j += V) {
             const int tall = rows - i < V ? int(rows - i) : V, wide = columns - j < V ? int(columns - j) : V;
             Vec<Real> square[V];
             transpose<Real>(from + i * columns + j, columns, tall, wide, square);
             for (int k = 0; k < wide; ++k) store(to + (j + k) * rows + i, square[k], tall);
         }
+    });
 }
 
 // Pack a matrix of G blocks of H output rows, (G H, K), into panels for groups of `blocks` blocks
 // of V outputs: panel[k][block][gate][lane].
-template <class Real> __attribute__((noinline)) void pack_outputs(const Real* weight, int64_t G, int64_t H, int64_t K, int blocks, Real* packed) {
+template <class Real>
+__attribute__((noinline)) void pack_outputs(const Real* weight, int64_t G, int64_t H, int64_t K, int blocks, Real* packed, int64_t threads = 1) {
     constexpr int V = Lanes<Real>::n;
-    const int64_t width = blocks * G * V;
-    for (int64_t first = 0; first < H; first += blocks * V) {
-        Real* panel = packed + first / (blocks * V) * width * K;
+    const int64_t width = blocks * G * V, groups = (H + blocks * V - 1) / (blocks * V);
+    parallel_for(groups, movers(G * H * K, threads), [&](int64_t group) {
+        const int64_t first = group * blocks * V;
+        Real* panel = packed + group * width * K;
         for (int block = 0; block < blocks; ++block)
             for (int64_t g = 0; g < G; ++g) {
                 const int64_t unit = first + block * V;
@@ -160,13 +169,15 @@ template <class Real> __attribute__((noinline)) void pack_outputs(const Real* we
                         store<Real>(panel + (k + i) * width + (block * G + g) * V, square[i]);
                 }
             }
-    }
+    });
 }
 
 // Pack the columns of a matrix (K, H) into panels of N vectors: panel[k][j][lane].
-template <class Real> __attribute__((noinline)) void pack_columns(const Real* weight, int64_t K, int64_t H, int N, Real* packed) {
+template <class Real>
+__attribute__((noinline)) void pack_columns(const Real* weight, int64_t K, int64_t H, int N, Real* packed, int64_t threads = 1) {
     constexpr int V = Lanes<Real>::n;
-    for (int64_t first = 0; first < H; first += N * V) {
+    parallel_for((H + N * V - 1) / (N * V), movers(K * H, threads), [&](int64_t group) {
+        const int64_t first = group * N * V;
         Real* panel = packed + first * K;
         for (int64_t k = 0; k < K; ++k)
             for (int j = 0; j < N; ++j) {
@@ -175,7 +186,7 @@ template <class Real> __attribute__((noinline)) void pack_columns(const Real* we
                 const Vec<Real> v = count ? load(weight + k * H + unit, count) : Vec<Real>{};
                 store<Real>(panel + (k * N + j) * V, v);
             }
-    }
+    });
 }
 
 // Return the panel width in vectors, chosen to leave few lanes idle.

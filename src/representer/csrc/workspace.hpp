@@ -1,4 +1,4 @@
-// Aligned scratch buffers, and the partition of rows.
+// Aligned scratch buffers, pages of large arrays, and the partition of rows.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,23 @@
 #include <cstring>
 #include <new>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 namespace representer {
 namespace REPRESENTER_ISA {
+
+// Ask for pages of 2 MiB for an array that is about to be written. malloc of glibc maps arrays of more than 32 MiB anew
+// each time, and the first write into each page of 4 KiB takes several times as long as the writing itself. Smaller
+// arrays mostly reuse memory, for which large pages gain nothing.
+template <class Real> void use_large_pages([[maybe_unused]] Real* array, [[maybe_unused]] int64_t count) {
+#if defined(MADV_HUGEPAGE)
+    constexpr int64_t PAGE = 1 << 21, LARGE = 1 << 25;
+    const int64_t start = int64_t(array), first = (start + PAGE - 1) / PAGE * PAGE, bytes = count * int64_t(sizeof(Real));
+    if (array && bytes > LARGE) madvise(reinterpret_cast<void*>(first), (start + bytes) / PAGE * PAGE - first, MADV_HUGEPAGE);
+#endif
+}
 
 template <class Real> class Workspace {
   public:
@@ -17,6 +32,7 @@ template <class Real> class Workspace {
         const int64_t bytes = (count * int64_t(sizeof(Real)) + 63) / 64 * 64;
         data_ = count ? static_cast<Real*>(std::aligned_alloc(64, bytes)) : nullptr;
         if (count && !data_) throw std::bad_alloc();
+        use_large_pages(data_, count);
         if (count && zeroed) std::memset(data_, 0, bytes);
     }
     ~Workspace() { std::free(data_); }

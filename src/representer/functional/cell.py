@@ -12,7 +12,7 @@ and differs from the others only in the fields below. Liang et al. 2019, (8)-(11
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Literal, cast, get_args
 
 from representer.errors import ArgumentError
@@ -64,8 +64,12 @@ class Cell:
         for name, known in _KNOWN.items():
             if getattr(self, name) not in known:
                 raise ArgumentError(name, getattr(self, name), f"one of {', '.join(known)}")
+        for name in ("gates", "recurrent_gates", "biased_gates", "has_memory", "code"):
+            getattr(
+                self, name
+            )  # here, since torch.compile can read a cached property but not compute it
 
-    @property
+    @cached_property
     def gates(self) -> tuple[str, ...]:
         """The pre-activations of the cell, in their order in tensors."""
         return (
@@ -75,23 +79,23 @@ class Cell:
             *("output",) * self.output_gate,
         )
 
-    @property
+    @cached_property
     def recurrent_gates(self) -> tuple[str, ...]:
         """The entries of ``gates`` that depend on h_{t-1}, always the last ones."""
         skipped = {"all": 0, "gates": 1, "none": len(self.gates)}[self.feedback]
         return self.gates[skipped:]
 
-    @property
+    @cached_property
     def biased_gates(self) -> tuple[str, ...]:
         """The entries of ``gates`` with a bias, always the last ones."""
         return self.gates if self.candidate_bias else self.gates[1:]
 
-    @property
+    @cached_property
     def has_memory(self) -> bool:
         """True if a step depends on previous ones."""
         return self.forget_gate != "none" or self.feedback != "none"
 
-    @property
+    @cached_property
     def code(self) -> str:
         """The cell as a string, since arguments of custom operators cannot be objects."""
         gated, biased = str(int(self.output_gate)), str(int(self.candidate_bias))

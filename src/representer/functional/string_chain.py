@@ -6,7 +6,7 @@ Lei et al. 2017, (4), sections 4 and 6.1, Tables 4 and 5. ``string_scan`` has th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Literal, cast, get_args
 
 Combine = Literal["multiply", "add", "add_exact"]
@@ -38,34 +38,40 @@ class StringChain:
     highway: bool = False
     activation: str = "identity"
 
-    @property
+    def __post_init__(self) -> None:
+        for name in ("products", "is_gated", "is_state_gated", "has_mass", "states", "code"):
+            getattr(
+                self, name
+            )  # here, since torch.compile can read a cached property but not compute it
+
+    @cached_property
     def products(self) -> tuple[str, ...]:
         """The names of the products with x_t, in their order in tensors."""
         names = [f"token{j}" for j in range(1, self.order + 1)]
         gates = ("decay",) * self.is_gated + ("highway",) * self.highway
         return (*names, *gates)
 
-    @property
+    @cached_property
     def is_gated(self) -> bool:
         """True if the decay is a gate."""
         return self.decay != "given"
 
-    @property
+    @cached_property
     def is_state_gated(self) -> bool:
         """True if the decay gate depends on h_{t-1}, so that steps cannot run in parallel."""
         return self.decay == "state_gate"
 
-    @property
+    @cached_property
     def has_mass(self) -> bool:
         """True if the state includes the masses m_j."""
         return self.combine == "add_exact" or self.normalized == "exact"
 
-    @property
+    @cached_property
     def states(self) -> int:
         """Number of rows of the state: n, or 2 n with the masses after the states."""
         return self.order * (1 + self.has_mass)
 
-    @property
+    @cached_property
     def code(self) -> str:
         """The chain as a string, since arguments of custom operators cannot be objects."""
         fields = (str(self.order), self.combine, self.normalized, self.readout, self.decay)

@@ -12,6 +12,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -216,11 +217,12 @@ def transpose(a: Tensor) -> Tensor:
     """Return the transpose of a contiguous matrix as a contiguous copy."""
     rows, columns = a.shape
     c = a.new_empty(columns, rows)
-    arguments = ProductStruct(rows, columns, 0, 1, pointer(a), None, pointer(c), columns)
+    arguments = ProductStruct(rows, columns, 0, threads(), pointer(a), None, pointer(c), columns)
     call("transposed", a.dtype, arguments)
     return c
 
 
+@lru_cache
 def cell_struct(cell: Cell) -> Any:
     """Return the struct of a cell."""
     names = list(NONLINEARITIES)

@@ -29,7 +29,7 @@ def input_products(x: Tensor, input_weight: Tensor, bias: Tensor | None) -> Tens
 def input_gradient(dz: Tensor, input_weight: Tensor, multiply: Multiply = torch.mm) -> Tensor:
     """Return the gradient of x ``(T, B, I)`` from that of z ``(T, B, G, H)``."""
     flat = multiply(dz.flatten(2).flatten(0, 1), input_weight.flatten(0, 1).contiguous())
-    return flat.unflatten(0, dz.shape[:2])
+    return flat.view(*dz.shape[:2], flat.shape[1])
 
 
 def weight_gradient(dz: Tensor, inputs: Tensor, transpose: Transpose = transpose) -> Tensor:
@@ -38,7 +38,7 @@ def weight_gradient(dz: Tensor, inputs: Tensor, transpose: Transpose = transpose
     ``inputs`` are x_t, or h_{t-1} for a recurrent weight, without NaN beyond the lengths.
     """
     product = inputs.flatten(0, 1).t() @ dz.flatten(2).flatten(0, 1)
-    return transpose(product).unflatten(0, dz.shape[2:])
+    return transpose(product).view(*dz.shape[2:], inputs.shape[2])
 
 
 def real(x: Tensor, lengths: Tensor | None) -> Tensor:

@@ -292,4 +292,7 @@ class SequenceLayer(nn.Module):
         )
 
     def _like(self) -> Tensor:
+        for parameter in self._parameters.values():  # parameters() is slow
+            if parameter is not None:
+                return parameter
         return next(self.parameters())

@@ -61,10 +61,11 @@ def backward(
     if p.weight is not None:
         seen = dz[-1 if p.reverse else 0].flatten(1)[:, -len(p.weight) * units :]
         to_h = to_h.addmm_(seen, p.weight.flatten(0, 1))
+    candidate = gates.new_empty(0) if g_fresh is None else gates[:, :, 0]
+    del gates  # frees them if they were recomputed
     return {"h0": to_h, "c0": to_c} | finish(
-        p, kept, dz, gates[:, :, 0], g_fresh, g_normed, "z" in requested, core.product,
-        core.transpose,
-    )  # fmt: skip
+        p, kept, dz, candidate, g_fresh, g_normed, "z" in requested, core.product, core.transpose
+    )
 
 
 def refuses(p: Operands) -> str:

@@ -6,7 +6,6 @@ Shapes: T time, B batch, I features, G pre-activations, R those that depend on h
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from representer.functional.nonlinearities import NONLINEARITIES
@@ -38,12 +37,14 @@ def gates_of(p: Operands, kept: Results) -> Tensor:
     """Return the gates ``(T, B, G, H)``, recomputed if they were not kept."""
     if p.keep == ALL:
         return kept.gates
-    z = p.z if p.input_weight is None else input_products(p.z, p.input_weight, p.bias)
-    gates = z.clone(memory_format=torch.contiguous_format)
-    if p.weight is not None:
-        h_before = previous(kept.output, p.h0, p.lengths, p.reverse)
-        fed = F.linear(h_before, p.weight.flatten(0, 1)).unflatten(-1, p.weight.shape[:2])
-        gates[:, :, -len(p.weight) :] += fed
+    if p.input_weight is None:
+        gates = p.z.clone(memory_format=torch.contiguous_format)
+    else:
+        gates = input_products(p.z, p.input_weight, p.bias).contiguous()
+    if p.weight is not None:  # in place: the gates are the largest array of the gradient
+        h_before = previous(kept.output, p.h0, p.lengths, p.reverse).flatten(0, 1)
+        weight = p.weight.flatten(0, 1)
+        gates.flatten(2).flatten(0, 1)[:, -len(weight) :].addmm_(h_before, weight.t())
     gates[:, :, 1:].sigmoid_()
     gates[:, :, 0] = NONLINEARITIES[p.cell.candidate].value(gates[:, :, 0])
     return gates
@@ -64,7 +65,7 @@ def finish(
 
     ``dz`` is the gradient of the pre-activations ``(T, B, G, H)``; ``g_fresh`` and ``g_normed`` are
     those of the cells before their norm, for the static gates, and after it ``(T, B, H)``.
-    ``candidate`` is c~ of every step ``(T, B, H)``.
+    ``candidate`` is c~ of every step ``(T, B, H)``, read with ``g_fresh`` only.
     """
     found = {}
     if needs_z:

@@ -18,9 +18,10 @@ from representer.functional import Cell
 from representer.nn.recurrent.machine.filters import FilterBank
 from representer.nn.recurrent.machine.wavelet_filters import WaveletFilters
 from representer.nn.recurrent.machine.window import extend, last_inputs
-from representer.ops import gated_scan, rkm_scan
+from representer.ops import core, gated_scan, rkm_scan
 
 Scanned = tuple[Tensor, Tensor, Tensor]
+WIDE = 8  # sequences for each core from which a step of the core keeps its registers full
 
 
 class CellDirection(NamedTuple):
@@ -58,7 +59,8 @@ class CellDirection(NamedTuple):
             lengths = lengths // self.bank.stride
         if self.bank.is_plain:  # the op computes the products
             z = self.bank.windows(extended, reverse=reverse)
-            input_weight = self.filters[0].unflatten(0, (len(self.cell.gates), -1))
+            weight = self.filters[0]
+            input_weight = weight.reshape(len(self.cell.gates), -1, weight.shape[1])
         else:
             z, input_weight = self._products(extended, reverse), None
         if not state:
@@ -106,10 +108,17 @@ class CellDirection(NamedTuple):
         return run
 
     def _at_once(self, z: Tensor, input_weight: Tensor | None, lengths: Tensor | None) -> Tensor:
-        """Run a cell without memory as one step of a batch of T·B."""
+        """Run a cell without memory as one step of a batch of T·B.
+
+        The core, whose own memory grows with the batch, takes the steps one after another.
+        """
         time, batch = z.shape[:2]
         units = z.shape[-1] if input_weight is None else input_weight.shape[1]
-        zeros = (z if input_weight is None else input_weight).new_zeros(time * batch, units)
+        like = z if input_weight is None else input_weight
+        if z.device.type == "cpu" and not core.MISSING and batch >= WIDE * core.MOST_THREADS:
+            zeros = like.new_zeros(batch, units)
+            return self._scan(input_weight)(z, h0=zeros, c0=zeros, lengths=lengths)[0]
+        zeros = like.new_zeros(time * batch, units)
         output, _, _ = self._scan(input_weight)(z.flatten(0, 1)[None], h0=zeros, c0=zeros)
         return _real(output.unflatten(1, (time, batch))[0], lengths)
 

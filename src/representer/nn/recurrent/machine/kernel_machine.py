@@ -207,7 +207,7 @@ class RecurrentKernelMachine(HasKernel["RecurrentKernel"], SequenceLayer):
         if bias is None:
             return None
         missing = len(gates) * units - len(bias)
-        bias = (F.pad(bias, (missing, 0)) if missing else bias).unflatten(0, (-1, units))
+        bias = (F.pad(bias, (missing, 0)) if missing else bias).reshape(-1, units)
         if not self.forget_bias or "forget" not in gates:
             return bias
         constant = torch.zeros_like(bias)
@@ -261,7 +261,7 @@ class RecurrentKernelMachine(HasKernel["RecurrentKernel"], SequenceLayer):
         bank, units = self.banks[k], self.hidden_size
         weight, norm, static = (self._own(n, k) for n in ("weight_hh", "cell_norm", "static_gates"))
         if weight is not None:
-            weight = weight.unflatten(0, (-1, units))
+            weight = weight.reshape(-1, units, units)
             if self.weight_drop:
                 weight = F.dropout(weight, self.weight_drop, self.training)
         return CellDirection(

@@ -34,6 +34,8 @@ def extend(x: Tensor, window: Tensor, lengths: Tensor | None, reverse: bool) -> 
 
 def last_inputs(extended: Tensor, reach: int, lengths: Tensor | None, reverse: bool) -> Tensor:
     """Return the window ``(B, P, I)`` for the next chunk, oldest input first."""
+    if not reach:
+        return extended.new_empty(extended.shape[1], 0, extended.shape[2])
     if reverse:
         window_PBI = extended[:reach].flip(0)
     elif lengths is None:

@@ -253,11 +253,12 @@ class StringKernelRNN(HasKernel["StringKernel"], SequenceLayer):
         elif not isinstance(self.decay, str):
             # not stored as a tensor, so that it is exact after conversion of the layer to float64
             decay = weight.new_full((), self.decay)
-        bias = None if bias is None else bias.unflatten(0, (-1, self.hidden_size))
+        bias = None if bias is None else bias.reshape(-1, self.hidden_size)
         return StringDirection(self.chains[k], weight, bias, decay, recurrent, hidden_dropout)
 
     def _products(self, k: int) -> Tensor:
-        return self._own("weight_ih", k).unflatten(0, (-1, self.hidden_size))
+        weight = self._own("weight_ih", k)
+        return weight.reshape(-1, self.hidden_size, weight.shape[1])
 
     def _reset_direction(self, k: int) -> None:
         """Initialize a direction; ``docs/derivations/initialization.md`` has the derivation."""
