@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from representer import threads
 from representer.cli.main import entry_point
+from representer.estimators.softmax_regression import SoftmaxRegression
+from representer.kernels import evidence
 from representer.threads import ROUNDS, busy_note, limited
 
 
@@ -33,6 +39,29 @@ def test_torch_and_blas_compute_on_so_many_threads_within_the_block_alone() -> N
             assert numbers() == {3}
         finally:
             torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize(("small", "expected"), [(threads.SMALL, {1}), (1, {3})])
+def test_small_matrices_are_computed_with_on_one_thread(
+    small: int, expected: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def watched(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *arguments: seen.append(numbers()) or function(*arguments)
+
+    monkeypatch.setattr(threads, "SMALL", small)
+    monkeypatch.setattr(evidence, "_loss", watched(evidence._loss))
+    monkeypatch.setattr(SoftmaxRegression, "_newton_step", watched(SoftmaxRegression._newton_step))
+    x = np.random.default_rng(0).normal(size=(9, 2))
+    labels = np.arange(9) % 3
+    with limited(3):
+        evidence.block_weights([x @ x.T], np.eye(3)[labels])
+        evidences = len(seen)
+        SoftmaxRegression(x, labels).fit(1.0)
+        assert numbers() == {3}
+    assert 0 < evidences < len(seen)
+    assert set().union(*seen) == expected
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from representer.threads import limited, threads_for
+
 # largest gradient at the solution, relative to that at 0: of sparse and of dense features
 PRECISION, DENSE_PRECISION = 3e-3, 1e-5
 INNER = 0.3  # residual of a Newton step, relative to the gradient
@@ -65,6 +67,7 @@ class SoftmaxRegression:
         else:
             self._x, self._x_transposed = _tensor(features), _tensor(features.T.tocsr())
             entries, precision = self._x.values(), PRECISION
+        self._threads = threads_for(entries.numel())
         self._targets = one_hot(torch.from_numpy(labels)).to(self._x.dtype)
         count = self._targets.shape[1]
         coefficients, offsets, scores = (
@@ -84,6 +87,12 @@ class SoftmaxRegression:
         Args:
             penalty: C, the inverse of the L2 penalty.
         """
+        with limited(self._threads):
+            self._minimize(penalty)
+        coefficients, intercepts, _ = self._weights
+        return coefficients.T.double().numpy(), intercepts.double().numpy()
+
+    def _minimize(self, penalty: float) -> None:
         for _ in range(_MOST_STEPS):
             chances = self._weights.scores.softmax(1)
             slopes, offsets = self._slopes(chances - self._targets)
@@ -92,8 +101,6 @@ class SoftmaxRegression:
                 break
             step = self._newton_step(gradient, chances, penalty)
             self._weights = self._descend(step, _dot(gradient, step), penalty)
-        coefficients, intercepts, _ = self._weights
-        return coefficients.T.double().numpy(), intercepts.double().numpy()
 
     def _newton_step(self, gradient: Gradient, chances: Tensor, penalty: float) -> Weights:
         """Solve H s = -g approximately by conjugate gradients."""

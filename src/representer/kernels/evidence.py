@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 from scipy.optimize import minimize
 
+from representer.threads import limited, threads_for
+
 BOUND = 9.0  # of the logarithm of a weight, relative to targets of variance 1
 START_NOISE, STEPS, JITTER = 0.1, 60, 1e-8
 
@@ -34,10 +36,11 @@ def block_weights(
     if not y.shape[1]:
         return np.full(len(blocks), 1 / len(blocks)), 1.0
     start = np.log([*np.ones(len(blocks)), START_NOISE])
-    found = minimize(
-        lambda logs: _loss(logs, blocks, y), start, jac=True, method="L-BFGS-B",
-        bounds=[(-BOUND, BOUND)] * len(start), options={"maxiter": STEPS},
-    )  # fmt: skip
+    with limited(threads_for(len(y) ** 2)):
+        found = minimize(
+            lambda logs: _loss(logs, blocks, y), start, jac=True, method="L-BFGS-B",
+            bounds=[(-BOUND, BOUND)] * len(start), options={"maxiter": STEPS},
+        )  # fmt: skip
     *weights, noise = np.exp(found.x).tolist()
     return np.array(weights), noise
 
