@@ -131,25 +131,27 @@ def test_graphs_and_molecules_are_compared_alike(run, tmp_path, words, metric):
 
 
 def test_signals_are_compared_on_the_folds_of_fit(run, tmp_path):
-    tiny = ["--demo", "--epochs", "1", "--hidden-size", "4", "--standardize", "window"]
+    data = tmp_path / "data.npz"
+    write_npz(data, synthetic_recordings(subjects=4, windows=20))
+    tiny = [data, "--epochs", "1", "--hidden-size", "4", "--standardize", "window",
+            "--threads", "1", "--jobs", "1"]  # fmt: skip
     outcome = run("compare", "signal", *tiny, "--splits", "2", "--out", tmp_path / "out",
                   "--cells", "rkm-cifg")  # fmt: skip
     assert outcome.code == 0, outcome.err
-    assert "2 groups of subjects left out in turn, 360 windows of 6 subjects" in outcome.out
+    assert "2 groups of subjects left out in turn, 80 windows of 4 subjects" in outcome.out
     found = results(tmp_path / "out")
     names = PARTS | {"network, rkm-cifg", "log band power + logistic regression"}
     assert set(found) == {(split, name) for split in range(2) for name in names}
-    fit = ["fit", "signal", *tiny, "--folds", "2", "--answer", "both", "--jobs", "1", "--out",
-           tmp_path / "run"]  # fmt: skip
+    fit = ["fit", "signal", *tiny, "--folds", "2", "--answer", "both", "--out", tmp_path / "run"]
     assert run(*fit).code == 0
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text("utf-8"))
     for split, fold in enumerate(metrics["folds"]):
         assert fold["accuracy"] == pytest.approx(1 - np.mean(found[split, "both"]["losses"]))
         assert fold["windows"] == len(found[split, "both"]["losses"])
-        assert found[split, "both"]["train"] == 360 - fold["windows"]
-    outcome = run("compare", "signal", *tiny, "--splits", "7", "--out", tmp_path / "none")
+        assert found[split, "both"]["train"] == 80 - fold["windows"]
+    outcome = run("compare", "signal", *tiny, "--splits", "5", "--out", tmp_path / "none")
     assert outcome.code == 2
-    assert "--splits is 7; expected 2 to 6, the number of subjects" in outcome.error
+    assert "--splits is 5; expected 2 to 4, the number of subjects" in outcome.error
 
 
 def test_few_subjects_are_left_out_one_by_one_without_an_option(tmp_path):
