@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
 import shutil
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
+from jsonargparse import Namespace
 from tests.cli.conftest import TINY, write_table
 from tests.cli.test_fit_graph import chains
 from tests.cli.test_fit_molecule import write_molecules
 
+from representer.cli.compare import Compare
 from representer.data.signals import synthetic_recordings
 from representer.data.signals.npz import write_npz
 from representer.tasks.estimator_comparison import EstimatorComparison
 from representer.tasks.estimator_objects import Objects
 from representer.tasks.graph.graph_flow import FLOW
 from representer.tasks.graph.graph_task import GraphConfig
+from representer.tasks.registry import TASKS
 from representer.tasks.signal.signal_comparison import SignalComparison
 from representer.tasks.signal.signal_task import SignalConfig
 
@@ -43,6 +48,28 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     words = ["compare", str(data), *ONE_EPOCH, "--splits", "2", "--cells", "rkm-lstm"]
     assert entry_point([*words, "--out", str(out)]) == 0
     return data, out
+
+
+@pytest.mark.parametrize(
+    ("task", "row", "given", "command"),
+    [
+        ("text", "both", {"data": "a b.csv"}, "fit text 'a b.csv' --answer both"),
+        ("text", "network, cnn", {"data": "a.csv", "epochs": 3},
+         "fit text a.csv --answer network --cell cnn --epochs 3"),
+        ("graph", "network, random-walk", {"data": "g", "test_fraction": 0.5},
+         "fit graph g --answer network --network random-walk --test-fraction 0.5"),
+        ("molecule", "kernel", {"data": "m.csv", "test_fraction": 0.2},
+         "fit molecule m.csv --answer kernel"),
+        ("signal", "kernel", {"data": "s.npz"}, "fit signal s.npz --answer kernel"),
+        ("language", "both", {"data": "t.txt"}, "fit language t.txt --answer both"),
+    ],
+)  # fmt: skip
+def test_the_best_row_is_trained_by_the_command_that_is_shown(task, row, given, command):
+    compare = Compare(TASKS[task])
+    parsed = Namespace(**{one.name: one.default for one in fields(compare.task.config)})
+    config = compare.task.config(**{**compare.defaults(parsed), **given})
+    shown = compare.fit_command(row, config, parsed)
+    assert sorted(shlex.split(shown)) == sorted(["representer", *shlex.split(command)])
 
 
 def test_every_row_is_trained_and_tested_on_every_split(compared):

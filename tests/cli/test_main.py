@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,21 @@ def test_help_takes_less_than_half_a_second():
 
 def test_the_version_is_printed(run):
     assert run("--version").out == f"representer {__version__}\n"
+
+
+@pytest.mark.parametrize(("words", "is_short"), [([], True), (["--debug"], False)])
+def test_a_warning_is_one_line_without_its_place_in_the_code(words, is_short, monkeypatch):
+    texts = []
+
+    def warned(_: list[str]) -> int:
+        texts.append(warnings.formatwarning("a label is new", UserWarning, __file__, 1))
+        return 0
+
+    monkeypatch.setattr(main, "_run", warned)
+    before = warnings.formatwarning
+    assert main.entry_point(["predict", *words]) == 0
+    assert (texts == ["warning: a label is new\n"]) == is_short
+    assert warnings.formatwarning is before
 
 
 def test_no_command_shows_the_commands_and_fails(run):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from representer.cli.parser import add_number, add_options
 from representer.errors import ArgumentError
+from representer.printable import show
 from representer.tasks.registry import TASKS
 from representer.tasks.task import Task
 
@@ -59,8 +60,9 @@ class Compare:
             raise ArgumentError("splits", arguments.splits, "2 or more")
         if arguments.jobs < 0:
             raise ArgumentError("jobs", arguments.jobs, "0 or more")
+        chosen = config(**given)
         comparison = self.task.function("comparison")(
-            config(**given),
+            chosen,
             variants=self._variants(arguments),
             **({"splits": range(arguments.splits)} if arguments.splits else {}),
         )
@@ -69,17 +71,39 @@ class Compare:
 
         keep_freed_memory()
         name = Path(arguments.data or f"{self.task.name}-demo").name.partition(".")[0]
-        run_and_report(
+        table = run_and_report(
             comparison,
             Path(arguments.out or f"runs/compare-{name}"),
             jobs=arguments.jobs or os.cpu_count() or 1,
             command=shlex.join(["representer", *sys.argv[1:]]),
         )
+        if table.rows and not table.rows[0].is_baseline:
+            show(f"Train it: {self.fit_command(table.rows[0].name, chosen, arguments)}")
+
+    def fit_command(self, row: str, config: Any, given: Any) -> str:
+        """Return the command that trains the model of a row.
+
+        Args:
+            row: ``kernel``, ``network``, ``both``, or ``network`` with the cell of a variant.
+            config: Options of the comparison.
+            given: The parsed options, of which the defaults are those of this command.
+        """
+        from representer.tasks.options import command_of
+
+        answer, _, variant = row.partition(", ")
+        usual = {one.name: one.default for one in fields(config)} | self.defaults(given)
+        other = {self._option(): variant} if variant else {}
+        return command_of(
+            self.task.name, replace(config, answer=answer, **other), usual | {"answer": None}
+        )
+
+    def _option(self) -> str:
+        """Return the option of a variant."""
+        return "cell" if "cell" in {one.name for one in fields(self.task.config)} else "network"
 
     def _variants(self, arguments: Any) -> dict[str, dict[str, str]]:
         words = [word.strip() for word in (arguments.cells or "").split(",") if word.strip()]
-        names = {one.name for one in fields(self.task.config)}
-        option = "cell" if "cell" in names else "network"
+        option = self._option()
         if words and option == "cell":
             from representer.models.cells import resolve_cell
 

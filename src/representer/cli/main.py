@@ -9,6 +9,7 @@ import importlib
 import io
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -84,7 +85,13 @@ def entry_point(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a letter that the terminal lacks is not an error
             stream.reconfigure(errors="replace")
-    return guarded(lambda: _run([w for w in words if w != "--debug"]), is_debug=is_debug)
+    written = warnings.formatwarning
+    if not is_debug:  # without the place in the code and the line that stands there
+        warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
+    try:
+        return guarded(lambda: _run([w for w in words if w != "--debug"]), is_debug=is_debug)
+    finally:
+        warnings.formatwarning = written
 
 
 def load(name: str) -> Command:
