@@ -304,7 +304,7 @@ def test_a_report_shows_no_markup_that_lies_in_a_file(run, numbers, molecules, t
         (
             "smiles,a,b\nC,1,5\nCC,3,4\nCO,2,9\n",
             [],
-            "several could be it ('a', 'b'); the columns are 'smiles', 'a', 'b'. Name it, for",
+            "several columns could be it ('a', 'b'); the columns are 'smiles', 'a', 'b'. Name it",
         ),
         ("", ["--target", "y"], "bad.csv"),
         ("smiles,y\n", ["--target", "y"], "bad.csv"),

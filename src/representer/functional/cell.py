@@ -16,6 +16,7 @@ from functools import cached_property, lru_cache
 from typing import Literal, cast, get_args
 
 from representer.errors import ArgumentError
+from representer.functional.derived import compute_cached
 from representer.functional.nonlinearities import NONLINEARITIES
 
 InputGate = Literal["dynamic", "coupled", "static"]
@@ -64,10 +65,7 @@ class Cell:
         for name, known in _KNOWN.items():
             if getattr(self, name) not in known:
                 raise ArgumentError(name, getattr(self, name), f"one of {', '.join(known)}")
-        for name in ("gates", "recurrent_gates", "biased_gates", "has_memory", "code"):
-            getattr(
-                self, name
-            )  # here, since torch.compile can read a cached property but not compute it
+        compute_cached(self)
 
     @cached_property
     def gates(self) -> tuple[str, ...]:

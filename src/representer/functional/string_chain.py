@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal, cast, get_args
 
+from representer.functional.derived import compute_cached
+
 Combine = Literal["multiply", "add", "add_exact"]
 Normalized = Literal["no", "paper", "exact"]
 Readout = Literal["last", "sum"]
@@ -39,10 +41,7 @@ class StringChain:
     activation: str = "identity"
 
     def __post_init__(self) -> None:
-        for name in ("products", "is_gated", "is_state_gated", "has_mass", "states", "code"):
-            getattr(
-                self, name
-            )  # here, since torch.compile can read a cached property but not compute it
+        compute_cached(self)
 
     @cached_property
     def products(self) -> tuple[str, ...]:

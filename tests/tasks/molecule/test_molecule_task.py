@@ -7,6 +7,8 @@ import pytest
 from representer.errors import ArgumentError
 from representer.estimators import MoleculeClassifier, MoleculeRegressor
 from representer.estimators.graph_parameters import MoleculeRegressorParameters
+from representer.tasks.estimator_objects import Objects
+from representer.tasks.molecule.molecule_flow import numbers
 from representer.tasks.molecule.molecule_task import MoleculeConfig, defaults_of
 from representer.tasks.options import parameters_of, refuse_parameters_of_others
 
@@ -26,6 +28,19 @@ from representer.tasks.options import parameters_of, refuse_parameters_of_others
 def test_a_value_out_of_its_range_is_refused(wrong, expected):
     with pytest.raises(ArgumentError, match=expected):
         MoleculeConfig(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ([("1.5", "0"), ("2", "1")], True),  # 0 and 1 are numbers beside others
+        ([("1.5", "low"), ("2", "high")], True),  # the texts are then reported with their lines
+        ([("0", ""), ("1", "yes")], False),
+    ],
+)
+def test_several_targets_are_classes_only_if_none_is_a_number(labels, expected):
+    objects = Objects("t", "t", ["C", "CC"], labels, [1, 2], targets=("a", "b"))
+    assert numbers(objects) is expected
 
 
 @pytest.mark.parametrize("decay", ["fast", "-1", "1_000", "١٢"])

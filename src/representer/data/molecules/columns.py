@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from representer.data.tables import MISSING, Grid
-from representer.data.tables.columns import LABEL_NAMES, is_other, plain, resolve
-from representer.data.tables.suggest import listing
-from representer.errors import ArgumentError, DataError
+from representer.data.tables.columns import LABEL_NAMES, ambiguous, is_other, plain, resolve
+from representer.errors import ArgumentError
 from representer.numbers import parse_number
 
 SMILES_NAMES = ("smiles", "canonical_smiles", "smi", "structure")
@@ -41,10 +40,8 @@ def smiles_column(grid: Grid, smiles: str | None, source: str) -> tuple[int, lis
     found = [i for i, name in enumerate(names) if "smiles" in name]
     if len(found) == 1:
         return found[0], [f"The molecules are taken from column {grid.columns[found[0]]!r}."]
-    why = f"several columns could be the SMILES ({listing([grid.columns[i] for i in found])})"
-    problem = f"{why if found else 'no column is named smiles'}; the columns are "
-    fix = "Name it with smiles=COLUMN."
-    raise DataError(problem + listing(grid.columns), file=source, fix=fix)
+    why = "several columns could be it" if found else "no column is named smiles"
+    raise ambiguous(grid, found, "smiles", source, why)
 
 
 def guess_target(grid: Grid, smiles: int, source: str) -> tuple[int, str]:
@@ -67,15 +64,8 @@ def guess_target(grid: Grid, smiles: int, source: str) -> tuple[int, str]:
         found = [i for i in free if not is_other(grid, i) and _has_values(grid, i)]
     if len(found) == 1:
         return found[0], f"The target is taken from column {grid.columns[found[0]]!r}."
-    several = f"several could be it ({listing([grid.columns[i] for i in found])})"
-    why = several if found else "none looks like it"
-    example = grid.columns[found[0]] if found else "COLUMN"
-    raise DataError(
-        f"cannot tell which column holds the values to learn: {why}; the columns are "
-        f"{listing(grid.columns)}",
-        file=source,
-        fix=f'Name it, for example target="{example}"; several: A,B.',
-    )
+    why = "several columns could be it" if found else "none looks like it"
+    raise ambiguous(grid, found, "target", source, why)
 
 
 def are_numbers(cells: list[str]) -> bool:

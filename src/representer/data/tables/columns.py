@@ -64,6 +64,18 @@ def is_other(grid: Grid, column: int) -> bool:
     return plain(grid.columns[column]) in OTHER_NAMES
 
 
+def ambiguous(grid: Grid, found: list[int], argument: str, source: str, why: str) -> DataError:
+    """Return the refusal to guess a column; it lists those that could be it, and all."""
+    candidates = f" ({listing([grid.columns[i] for i in found])})" if found else ""
+    example = grid.columns[found[0]] if found else "COLUMN"
+    return DataError(
+        f"cannot tell which column holds the {argument}: {why}{candidates}; "
+        f"the columns are {listing(grid.columns)}",
+        file=source,
+        fix=f'Name it, for example {argument}="{example}".',
+    )
+
+
 def guess_text(grid: Grid, label: int | None, source: str) -> int:
     """Return the text column: the one with a common name, or else the one with the longest cells.
 
@@ -76,17 +88,17 @@ def guess_text(grid: Grid, label: int | None, source: str) -> int:
         if len(found) == 1:
             return found[0]
         if found:
-            raise _ambiguous(grid, found, "text", source, "several columns look like the text")
+            raise ambiguous(grid, found, "text", source, "several columns look like the text")
     free = [i for i in free if not is_other(grid, i)] or free
     if not free:
-        raise _ambiguous(grid, [], "text", source, "no column is left for the text")
+        raise ambiguous(grid, [], "text", source, "no column is left for the text")
     if label is None:
         free = [i for i in free if not _looks_like_classes(grid, i)] or free
     lengths = {i: _mean_length(grid, i) for i in free}
     longest, *others = sorted(free, key=lambda i: -lengths[i])
     if others and lengths[others[0]] >= _CLOSE * lengths[longest]:
         close = [longest, others[0]]
-        raise _ambiguous(grid, close, "text", source, "the columns are about equally long")
+        raise ambiguous(grid, close, "text", source, "the columns are about equally long")
     return longest
 
 
@@ -113,7 +125,7 @@ def guess_label(grid: Grid, texts: list[int], source: str, *, required: bool) ->
     if not required:
         return None
     problem = "several columns could be the label" if found else "no column looks like a label"
-    raise _ambiguous(grid, found, "label", source, problem)
+    raise ambiguous(grid, found, "label", source, problem)
 
 
 def _position(grid: Grid, name: str, argument: str, source: str) -> int:
@@ -137,17 +149,6 @@ def _by_name(grid: Grid, among: list[int], names: set[str], canonical: str) -> l
     found = [i for i in among if plain(grid.columns[i]) in names]
     exact = [i for i in found if plain(grid.columns[i]) == canonical]
     return exact if len(exact) == 1 else found
-
-
-def _ambiguous(grid: Grid, found: list[int], argument: str, source: str, why: str) -> DataError:
-    candidates = f" ({listing([grid.columns[i] for i in found])})" if found else ""
-    example = grid.columns[found[0]] if found else "COLUMN"
-    return DataError(
-        f"cannot tell which column holds the {argument}: {why}{candidates}; "
-        f"the columns are {listing(grid.columns)}",
-        file=source,
-        fix=f'Name it, for example {argument}="{example}".',
-    )
 
 
 def _mean_length(grid: Grid, column: int) -> float:

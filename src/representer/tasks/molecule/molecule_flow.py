@@ -81,8 +81,8 @@ def objects_of(table: MoleculeTable, files: tuple[Path, ...] = ()) -> Objects:
 
 
 def numbers(objects: Objects) -> bool:
-    """Return True if all targets are numbers."""
-    return all(are_numbers([label or "" for label in labels]) for _, labels in objects.columns)
+    """Return True if a target is a number to predict; 0 and 1 of others are numbers beside it."""
+    return any(are_numbers([label or "" for label in labels]) for _, labels in objects.columns)
 
 
 def split_by(
