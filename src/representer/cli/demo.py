@@ -63,11 +63,11 @@ def _serve(folder: str, data: str | None, port: int) -> None:
 
     from representer.cli.serve import listen
     from representer.serving import Limits, ServedModel
-    from representer.serving.live import Example, LiveView, create_live_app
+    from representer.serving.live import LiveView, create_live_app
     from representer.tasks.examples_of_run import examples_of
 
     torch.set_num_threads(1)  # more make a single object slower
-    examples = [Example(*one) for one in examples_of(folder, data)]
+    examples = examples_of(folder, data)
     view = LiveView(ServedModel(folder, device="cpu"), examples)
     if not examples and not view.kind.prompt:
         problem = "windows of a signal are chosen, and there are none"

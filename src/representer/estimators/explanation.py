@@ -9,6 +9,20 @@ from typing import Any, NamedTuple
 KERNEL, NETWORK, BOTH = "kernel", "network", "both"
 
 
+class Example(NamedTuple):
+    """An object to choose for an explanation.
+
+    Attributes:
+        name: Its number and its label.
+        group: What it belongs to, such as a recording; empty if there are no groups.
+        value: The object, as the estimator takes it.
+    """
+
+    name: str
+    group: str
+    value: Any
+
+
 class Part(NamedTuple):
     """A fitted part of an estimator.
 

@@ -6,8 +6,8 @@ from functools import partial
 
 import yaml
 
+from representer.estimators.explanation import Example
 from representer.storage.run_files import RunFiles
-from representer.tasks.live_examples import Example
 from representer.tasks.registry import task_of_run
 
 

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
 
+from representer.estimators.explanation import Example
 from representer.printable import printable
 from representer.storage.run_files import RunFiles
 from representer.tasks.estimator_objects import Objects
 from representer.tasks.estimator_use import EstimatorUse
 
 MOST, LONGEST = 1000, 60  # examples, characters of a text in a name
-
-
-class Example(NamedTuple):
-    """An object, with its place and label as a name, and the group that it belongs to, if any."""
-
-    name: str
-    group: str
-    value: Any
 
 
 def tested(

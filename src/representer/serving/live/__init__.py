@@ -1,6 +1,7 @@
 """The live view: a page that explains what is typed or chosen, on this machine alone."""
 
+from representer.estimators.explanation import Example
 from representer.serving.live.live_app import create_live_app
-from representer.serving.live.view import Example, LiveView
+from representer.serving.live.view import LiveView
 
 __all__ = ["Example", "LiveView", "create_live_app"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from representer.errors import ArgumentError, KindError
 from representer.estimators import LanguageModel
-from representer.estimators.explanation import Line
+from representer.estimators.explanation import Example, Line
 from representer.estimators.targets import centered
 from representer.serving.live.graphs import Graphs
 from representer.serving.live.kind import Json, Kind, by_place
@@ -25,20 +25,6 @@ KINDS: dict[str, type[Kind]] = {
 }  # fmt: skip
 NUMBER = "The score is the predicted number. The constant and the contributions sum to it."
 LISTED = 10  # contributions, or changes, of each sign
-
-
-class Example(NamedTuple):
-    """An object to choose.
-
-    Attributes:
-        name: Its number and its label.
-        group: What it belongs to, such as a recording; empty if there are no groups.
-        value: The object, as the estimator takes it.
-    """
-
-    name: str
-    group: str
-    value: Any
 
 
 class LiveView:

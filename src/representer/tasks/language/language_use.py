@@ -17,6 +17,7 @@ from representer.estimators.continuous_cache import (
     cached_negative_log_likelihood,
 )
 from representer.estimators.dynamic_evaluation import dynamic_evaluation
+from representer.estimators.explanation import Example
 from representer.estimators.language_parameters import Adaptation
 from representer.estimators.language_predictors import figures
 from representer.estimators.parameters import AUTO
@@ -26,7 +27,7 @@ from representer.storage.run_files import require_finite
 from representer.tasks.estimator_objects import Objects, strings_of
 from representer.tasks.estimator_use import EstimatorUse
 from representer.tasks.language.language_task import LanguageReading
-from representer.tasks.live_examples import Example, named, of_path
+from representer.tasks.live_examples import named, of_path
 
 WORDS, EXAMPLES = 12, 50  # of a beginning, and beginnings to look at in the demo
 

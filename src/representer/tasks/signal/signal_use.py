@@ -16,6 +16,7 @@ from representer.data.signals import Recordings, Standardization, cut
 from representer.data.tables import Grid
 from representer.errors import DataError, KindError
 from representer.estimators import SignalClassifier
+from representer.estimators.explanation import Example
 from representer.estimators.parameters import AUTO
 from representer.estimators.results import classes_of
 from representer.models import SignalStream
@@ -25,7 +26,7 @@ from representer.storage.run_files import require_finite
 from representer.tasks import estimator_drift
 from representer.tasks.estimator_objects import Objects
 from representer.tasks.estimator_use import EstimatorUse
-from representer.tasks.live_examples import Example, named, of_path
+from representer.tasks.live_examples import named, of_path
 from representer.tasks.signal.signal_data import (
     DEMO_SOURCE,
     SignalForm,
