@@ -140,7 +140,7 @@ def test_the_last_weights_are_tested_and_the_learning_rate_decays(data, tmp_path
 def test_the_table_has_the_figures_of_every_run(done):
     out, table = done
     for row in CELLS:
-        figures = json.loads((out / f"{row}-seed1/metrics.json").read_text())
+        figures = json.loads((out / f"cep/{row}-seed1/metrics.json").read_text())
         assert figures["samples"] == 2 * 40
         assert math.isfinite(figures["test"]["rmse"])
     lines = table.read_text("utf-8").splitlines()
@@ -170,7 +170,7 @@ def test_another_budget_in_the_same_folder_is_refused(folder, done):
 
 
 def test_the_baselines_are_trained_on_the_training_part(data, done):
-    rows = json.loads((done[0] / "baselines.json").read_text())
+    rows = json.loads((done[0] / "cep/baselines.json").read_text())
     values = data.store.y.double().numpy()
     gap = values[data.test] - values[data.train].mean()
     assert rows[0]["rmse"] == pytest.approx(math.sqrt((gap**2).mean()))

@@ -36,7 +36,7 @@ RECIPES = {
             source="L17 Table 3",
             reproduce=imported("representer_papers.string_graph2017.molecules:reproduce"),
             cells=tuple(published.MOLECULE_NETWORKS),
-            datasets=("cep",),
+            datasets=tuple(published.MOLECULE_SETS),
             reported=published.MOLECULES,
         ),
     )

@@ -42,7 +42,7 @@ class MoleculeSet:
     train: np.ndarray  # numbers of the training molecules
     valid: np.ndarray
     test: np.ndarray
-    digest: str  # SHA-256 of the file
+    digest: str  # SHA-256 of the file, and the share that is kept for training
 
 
 def locate(root: Path) -> Path:
@@ -58,8 +58,14 @@ def locate(root: Path) -> Path:
     return found
 
 
-def read(path: Path, request: Request) -> MoleculeSet:
+def read(path: Path, request: Request, share: int = 1) -> MoleculeSet:
     """Read the columns ``smiles`` and ``PCE``; the graphs are stored in the output folder.
+
+    Args:
+        path: The file.
+        request: What was asked for.
+        share: One in so many molecules of the training part is kept, at random; the sets are
+            nested.
 
     Raises:
         DataError: If the file is invalid.
@@ -80,6 +86,9 @@ def read(path: Path, request: Request) -> MoleculeSet:
         atomic.write_tensors(file, tensors)
     part = tensors.pop("part").numpy()
     train, valid, test = (np.flatnonzero(part == k) for k in range(len(FRACTIONS)))
+    if share > 1:
+        order = np.random.default_rng(0).permutation(train)
+        train, digest = np.sort(order[: len(train) // share]), f"{digest}/{share}"
     return MoleculeSet(smiles, GraphStore(tensors), train, valid, test, digest)
 
 

@@ -19,11 +19,11 @@ from representer_papers.shared.table import (
     table_row,
     write_page,
 )
-from representer_papers.string_graph2017.published import BY_NAME, ORDER
+from representer_papers.string_graph2017.molecules_curve import TRAINING, Errors, curve_lines
+from representer_papers.string_graph2017.published import BY_NAME, MOLECULE_SETS, ORDER, WHOLE
 from representer_papers.string_graph2017.published import MOLECULE_NETWORKS as NETWORKS
 from representer_papers.string_graph2017.published import WITHOUT_NETWORK as WITHOUT
 
-TRAINING = 1_900_000  # molecules in the paper's training part
 SAMPLES, DECAYS = 100_000, 51  # molecules between two decays of the rate; until it is 5e-6
 OfSeeds = Mapping[int, dict[str, Any] | None]  # figures of a run; None if it is not finished
 Runs = dict[str, OfSeeds]
@@ -41,8 +41,7 @@ _ABOUT = (
 
 def write_table(request: Request) -> Path:
     """Write ``table.md`` from all runs of the folder, and return its path."""
-    found = by_seed(request.out, "network")
-    runs: Runs = {name: {s: run.metrics for s, run in own.items()} for name, own in found.items()}
+    runs, *parts = (_runs(request.out / name) for name in MOLECULE_SETS)
     seeds = seeds_of(runs)
     heads = ["parameters", "L17", *(f"seed {seed}" for seed in seeds), "mean", "molecules seen"]
     lines = [
@@ -53,12 +52,26 @@ def write_table(request: Request) -> Path:
             for name in NETWORKS
             if name in runs or name not in BY_NAME
         ),
-        *_without(request.out, len(seeds)),
+        *_without(request.out / WHOLE, len(seeds)),
         *_order(runs),
         *_comparison(runs),
+        *curve_lines([errors_of(part) for part in (*reversed(parts), runs)]),
     ]
     title = "L17 Table 3: molecules, error of the PCE"
     return write_page(request, title, [*_ABOUT, *_sizes(runs)], lines)
+
+
+def _runs(folder: Path) -> Runs:
+    found = by_seed(folder, "network")
+    return {name: {s: run.metrics for s, run in own.items()} for name, own in found.items()}
+
+
+def errors_of(runs: Runs) -> Errors:
+    """Return the errors of the finished runs of each network, and the molecules they saw."""
+    return {
+        name: [(f["sizes"]["train"], f["test"]["rmse"]) for f in _done(of_seeds).values()]
+        for name, of_seeds in runs.items()
+    }
 
 
 def _done(of_seeds: OfSeeds) -> dict[int, dict[str, Any]]:

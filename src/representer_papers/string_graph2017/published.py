@@ -49,6 +49,9 @@ MOLECULE_NETWORKS = {
 }
 # Rows that run if they are named: the paper's formula, where its figures are those of the code.
 BY_NAME = ("wl-gated-sum", "wl-gated-levels")
+# One in so many molecules of the training part; the sets after the first run if they are named.
+WHOLE = "cep"
+MOLECULE_SETS = {WHOLE: 1, "cep-quarter": 4, "cep-sixteenth": 16}
 # Best first, as in section 6.3.
 ORDER = ("wl-gated", "wl", "loopy-bp", "neural-fingerprint")
 # Rows without a network: parameters and RMSE in the paper, which takes the kernels from Dai et al.
