@@ -142,11 +142,14 @@ def svg(figure: Figure, title: str) -> Markup:
     """
     from markupsafe import Markup
     from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     buffer = io.StringIO()
+    figure.patch.set_visible(False)
     # text instead of outlines uses the page's font, can be selected, and is ten times smaller
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": title}):
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+        # savefig would lay the figure out twice
+        FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None})
     drawing = buffer.getvalue().replace(INK, "currentColor")
     drawing = drawing[drawing.index("<svg") :]
     own = hashlib.sha256(drawing.encode()).hexdigest()[:8]  # a page has many figures

@@ -15,7 +15,10 @@ from representer.report import signal_figures
 from representer.tasks.signal.signal_fit import fit
 from representer.tasks.signal.signal_task import SignalConfig
 
-TINY = {"hidden_size": 3, "filter_length": 20, "stride": 10, "epochs": 1, "baselines": "none"}
+TINY = {
+    "hidden_size": 3, "filter_length": 20, "stride": 10, "epochs": 1, "baselines": "none",
+    "answer": "network", "jobs": 1,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.extmath import randomized_svd
 
 WINDOW = 5  # words to the left and to the right
 SMOOTHING = 0.75  # exponent of the context counts, which are too small for rare words
@@ -45,6 +44,8 @@ def cooccurrence_vectors(
     rank = min(dimensions, size - 1)
     if rank < 1 or not information.nnz:
         return vectors
+    from sklearn.utils.extmath import randomized_svd  # a second, which only training waits for
+
     u, s, _ = randomized_svd(information, rank, n_iter=_ITERATIONS, random_state=seed)
     is_known = np.diff(information.indptr) > 0
     vectors[is_known, :rank] = (u * np.sqrt(s))[is_known]
