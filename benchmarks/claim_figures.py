@@ -152,6 +152,19 @@ def columns(text: str, heading: str, one: str, other: str) -> Finding:
     return Finding(mean, half, f"{len(pairs)} cells", shown(first.mean(), second.mean()))
 
 
+def sets(text: str, one: str, other: str, column: str) -> Finding:
+    """Compare the means of two rows over the sections of a page that have both."""
+    pairs = []
+    for heading in re.findall(r"^## (.+)$", text, re.MULTILINE):
+        rows = rows_of(text, heading, column)
+        values = [re.match(r"[\d.]+", row_of(rows, name)[column]) for name in (one, other)]
+        if all(values):
+            pairs.append([float(value[0]) for value in values if value])
+    first, second = np.array(pairs).T
+    mean, half = interval(first - second)
+    return Finding(mean, half, f"{len(pairs)} data sets", shown(first.mean(), second.mean()))
+
+
 def smoothing(text: str) -> Finding:
     """Compare the total variation with and without the penalty, in pairs of equal settings."""
     variation: dict[tuple[str, ...], dict[bool, float]] = {}

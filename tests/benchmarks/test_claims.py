@@ -124,6 +124,15 @@ def test_columns_are_compared_over_cells_without_baselines(figures):
     assert (found.difference, found.count) == (pytest.approx(2.5), "2 cells")
 
 
+def test_rows_are_compared_over_the_sets_of_a_page(figures):
+    table = "\n\n## {} (a part)\n\n| model | ours |\n|---|---|\n| A | {} |\n| B | {} |"
+    rows = ("x", "90.5 ± 1", "88 (87 – 89)"), ("y", "80", "81.5"), ("z", "not run", "70")
+    found = figures.sets("".join(table.format(*row) for row in rows), "A", "B", "ours")
+    assert (found.difference, found.count) == (pytest.approx(0.5), "2 data sets")
+    assert found.half == pytest.approx(12.706 * 2, rel=1e-3)  # Student's t with one freedom
+    assert found.figures == "85.25 and 84.75"
+
+
 def test_seeds_in_rows_are_paired(figures):
     found = figures.seed_rows(PAGE, "kbrn", "lstm", "last")
     assert (found.difference, found.count) == (pytest.approx(7.0), "2 seeds")
