@@ -74,6 +74,8 @@ COVERED_BY = {
         "tasks/estimator_explain", "tasks/estimator_use", "tasks/graph/graph_flow",
     ),
     "tests/data/graphs/test_graphs_jsonl.py": ("data/graphs/reading", "data/graphs/records"),
+    "tests/data/graphs/test_graphs_tables.py": ("data/graphs/feature_table",),
+    "tests/data/signals/test_signals_tables.py": ("data/signals/sample_table",),
     "tests/tasks/test_estimator_task.py": (
         "tasks/estimator_data", "tasks/estimator_examples", "tasks/estimator_results",
     ),

@@ -138,6 +138,35 @@ def test_a_tu_folder_is_trained_on_and_evaluated(run, folder, tmp_path):
     assert json.loads(run("evaluate", out, folder / "tu").out)["count"] == 60
 
 
+def test_tables_are_the_graphs_of_jsonl_and_predictions_keep_their_names(
+    run, folder, classifier, tmp_path
+):
+    tables = tmp_path / "tables"
+    tables.mkdir()
+    rows: dict[str, list[str]] = {"graphs": ["id,label"], "nodes": ["graph,node,kind"],
+                                  "edges": ["graph,source,target,bond"]}  # fmt: skip
+    for k, graph in enumerate(chains(60)):
+        rows["graphs"].append(f"g{k},{graph['label']}")
+        rows["nodes"] += [f"g{k},n{v},{kind}" for v, kind in enumerate(graph["nodes"])]
+        rows["edges"] += [f"g{k},n{u},n{v},{bond}" for u, v, bond in graph["edges"]]
+    for name, lines in rows.items():
+        (tables / f"{name}.csv").write_text("\n".join(lines))
+    out = tmp_path / "run"
+    outcome = run("fit", "graph", tables, "--out", out, *TINY)
+    assert outcome.code == 0, outcome.err
+    assert "columns of graphs.csv: graph 'id', label 'label'; nodes.csv: graph " in outcome.err
+    metrics = [json.loads((one / "metrics.json").read_text()) for one in (out, classifier)]
+    assert metrics[0]["test"] == metrics[1]["test"]
+    assert json.loads(run("evaluate", out, tables).out)["count"] == 60
+    of_objects = rows_of(run("predict", out, folder / "classes.jsonl").out)
+    (tables / "graphs.csv").write_text("\n".join(line.partition(",")[0] for line in rows["graphs"]))
+    predicted = rows_of(run("predict", out, tables).out)
+    assert [row.pop("id") for row in predicted] == [f"g{k}" for k in range(60)]
+    assert predicted == [{name: cell for name, cell in row.items() if name != "graph"}
+                         for row in of_objects]  # fmt: skip
+    assert run("explain", out, tables, "--limit", "1").out.startswith("graph 1: ")
+
+
 @pytest.mark.slow
 def test_a_finished_run_can_be_continued_and_is_the_run_of_more_epochs(run, folder, tmp_path):
     data = folder / "classes.jsonl"

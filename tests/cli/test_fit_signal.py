@@ -517,6 +517,37 @@ def test_arrays_of_other_names_are_read_as_in_training(run, tmp_path):
     assert "--labels is 'stage'; expected nothing, since only .npz and .mat files" in other
 
 
+def test_recordings_of_tables_are_trained_on_and_used(run, tmp_path):
+    """The classes differ in power; the recordings in length."""
+    rng, listed = np.random.default_rng(0), ["file,state,subject"]
+    for k, subject in enumerate("ABC"):
+        for gain, state in ((1, "rest"), (3, "task")):
+            lines = [f"{t / 50},{a:.3f},{b:.3f}" for t, (a, b) in
+                     enumerate(gain * rng.normal(size=(350 + 10 * k, 2)))]  # fmt: skip
+            (tmp_path / f"{subject}-{state}.csv").write_text("\n".join(["time,Fz,Cz", *lines]))
+            listed.append(f"{subject}-{state}.csv,{state},{subject}")
+    data, out = tmp_path / "recordings.csv", tmp_path / "run"
+    data.write_text("\n".join(listed))
+    words = ["--window-seconds", "2", "--resample", "25", "--answer", "kernel"]
+    outcome = run("fit", "signal", data, "--out", out, *TINY, *words, "--baselines", "none")
+    assert outcome.code == 0, outcome.err
+    made = "50 Hz by the times in s; resampled to 25 Hz; 6 recordings, 18 windows of 2 s"
+    assert made in outcome.err
+    assert json.loads((out / "metrics.json").read_text())["mean"] > 0.9
+    data.write_text("\n".join(",".join(line.split(",")[::2]) for line in listed))
+    outcome = run("predict", out, tmp_path)
+    assert made in outcome.err
+    rows = rows_of(outcome.out)
+    assert [row["subject"] for row in rows] == [*"AAAAAABBBBBBCCCCCC"]
+    data.write_text("\n".join(listed))
+    wrong = [row["prediction"] != ("rest", "task")[k // 3 % 2] for k, row in enumerate(rows)]
+    evaluated = json.loads(run("evaluate", out, data).out)
+    assert evaluated["accuracy"] == pytest.approx(1 - sum(wrong) / 18)
+    assert run("explain", out, data, "--limit", "1").out.startswith("window 0: ")
+    refused = run("fit", "signal", data, "--events", "go").error
+    assert "--events is 'go'; expected nothing, since only .fif and .edf files" in refused
+
+
 def test_a_run_of_another_version_is_refused(run, fitted, data, tmp_path):
     out = tmp_path / "run"
     shutil.copytree(fitted, out)

@@ -18,6 +18,10 @@ FILES = {
     "eeg.npz": ("", "signal"),
     "mutag/MUTAG_graph_indicator.txt": ("1\n", "graph"),
     "recordings/a.edf": ("", "signal"),
+    "tables/nodes.csv": ("graph,node\n", "graph"),
+    "recordings.csv": ("file,label,subject\n", "signal"),
+    "headset/recordings.tsv": ("file\tlabel\tsubject\n", "signal"),
+    "mails.csv": ("file,subject,body\n", "text"),
     "corpus/train.txt": ("a\n", "language"),
 }
 

@@ -66,13 +66,14 @@ def _options(command: str) -> dict[str, set[str]]:
 
 def task_of_data(path: Path) -> str:
     """Return the task of a file or folder, by its name and its first line; "text" if in doubt."""
+    from representer.data.tables.reading import named_table
     from representer.data.tables.source import COMPRESSIONS, physical_lines
 
     if path.is_dir():
-        if any(path.glob("*_graph_indicator.txt*")):
+        if any(path.glob("*_graph_indicator.txt*")) or named_table(path, "nodes"):
             return "graph"
         is_signal = any(_SUFFIXES.get(one.suffix) == "signal" for one in path.iterdir())
-        return "signal" if is_signal else "language"
+        return "signal" if is_signal or named_table(path, "recordings") else "language"
     plain = path.with_suffix("") if path.suffix in COMPRESSIONS else path
     if plain.suffix in _SUFFIXES:
         return _SUFFIXES[plain.suffix]
@@ -92,5 +93,8 @@ def task_of_data(path: Path) -> str:
 
 def _of_columns(names: set[str]) -> str:
     from representer.data.molecules.columns import is_smiles_name
+    from representer.data.tables.columns import TEXT_NAMES
 
+    if {"file", "subject"} <= names and not names & TEXT_NAMES:
+        return "signal"
     return "molecule" if any(map(is_smiles_name, names)) else "text"

@@ -53,6 +53,7 @@ class EstimatorUse:
             the reason against using it, empty if there is none.
         remedy: The fix if `fit` can use none of its objects.
         form: Dataclass of what a run says of its data besides the options of reading, if it does.
+        as_trained: From an estimator and the form of its data to more arguments of `read`.
         adapted: From an estimator, the form of its data and objects to those that it takes.
         figures: From the form, objects, their encoded labels and predictions to more metrics.
         group: What objects that resemble each other have in common: "subject".
@@ -68,6 +69,7 @@ class EstimatorUse:
     reason: Callable[[Any, Any, Any], str] = lambda estimator, config, one: ""
     remedy: str = ""
     form: type[Any] | None = None
+    as_trained: Callable[[Any, Any], dict[str, Any]] = lambda estimator, form: {}
     adapted: Callable[[Any, Any, Any], Objects] = lambda estimator, form, objects: objects
     figures: Callable[..., dict[str, Any]] = lambda form, objects, values, predictions: {}
     group: str = ""
@@ -208,6 +210,7 @@ class EstimatorUse:
         if not is_path:
             return estimator, form, iter([self.strings(data, self.noun, reading)])
         kind = {"is_regression": isinstance(estimator.target_, Numbers)}
+        kind |= self.as_trained(estimator, form)
         read = self.blocks if self.blocks and in_blocks else lambda *a, **k: [self.read(*a, **k)]
         objects = read(data, **reading, **kind, require_labels=require_labels)
         return estimator, form, (self.adapted(estimator, form, one) for one in objects)

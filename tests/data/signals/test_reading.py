@@ -67,7 +67,9 @@ def test_inconsistent_files_are_rejected(tmp_path, changed, said):
 
 
 def test_unsupported_folders_and_files_are_rejected(tmp_path):
-    with pytest.raises(DataError, match=r"the folder has no \.fif or \.edf file.*fs in Hz"):
+    with pytest.raises(
+        DataError, match=r"no \.fif or \.edf file, and no recordings\.csv.*fs in Hz"
+    ):
         read_recordings(tmp_path)
-    with pytest.raises(DataError, match=r"the suffix is '\.csv'; expected \.npz.*X \(windows"):
-        read_recordings(tmp_path / "a.csv")
+    with pytest.raises(DataError, match=r"the suffix is '\.vhdr'; expected \.npz.*X \(windows"):
+        read_recordings(tmp_path / "a.vhdr")

@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from representer.data.graphs.records import GraphFile, GraphRecord, Values
+from representer.data.graphs.records import (
+    GraphFile,
+    GraphRecord,
+    InvalidGraphError,
+    Values,
+    distinct,
+    repeated_edges,
+    undirected,
+)
 from representer.data.tables.blocks import WHOLE
 from representer.data.tables.grid import MISSING
 from representer.data.tables.jsonl import read_jsonl
@@ -19,10 +27,6 @@ from representer.limits import LARGEST_INTEGER
 
 EXAMPLE = '{"nodes": ["C", "O"], "edges": [[0, 1]], "label": "a"}'
 _FIX = f"Every line is an object such as {EXAMPLE}."
-
-
-class _InvalidGraphError(ValueError):
-    """A graph cannot be used; the message states the problem."""
 
 
 def read_jsonl_graphs(path: str | Path, *, require_labels: bool = True) -> GraphFile:
@@ -50,13 +54,11 @@ def read_jsonl_graphs(path: str | Path, *, require_labels: bool = True) -> Graph
             fields: dict[str, Any] = dict(zip(grid.columns, cells, strict=True))
             graph = _graph(line, fields, require_labels)
             _require_same_kinds(graph, graphs)
-        except _InvalidGraphError as error:
+        except InvalidGraphError as error:
             raise DataError(str(error), file=path, line=line, fix=_FIX) from None
         graphs.append(graph)
-        repeated += len(fields["edges"]) - len(_distinct(fields["edges"]))
-    listed = "1 edge is" if repeated == 1 else f"{repeated} edges are"
-    note = f"{listed} listed twice; edges are undirected, so each counts once."
-    return GraphFile(str(path), str(path), graphs, (path,), (note,) if repeated else ())
+        repeated += len(fields["edges"]) - len(distinct(fields["edges"]))
+    return GraphFile(str(path), str(path), graphs, (path,), repeated_edges(repeated))
 
 
 def parse_graph(value: Any) -> GraphRecord:
@@ -69,7 +71,7 @@ def parse_graph(value: Any) -> GraphRecord:
         raise DataError("the graph is no object with 'nodes' and 'edges'", fix=_FIX)
     try:
         return _graph(1, value, False)
-    except _InvalidGraphError as error:
+    except InvalidGraphError as error:
         raise DataError(str(error), fix=_FIX) from None
 
 
@@ -77,56 +79,33 @@ def _graph(line: int, fields: dict[str, Any], require_labels: bool) -> GraphReco
     nodes, edges = fields["nodes"], fields["edges"]
     for name, value in (("nodes", nodes), ("edges", edges)):
         if not isinstance(value, list):
-            raise _InvalidGraphError(f"{name!r} is not an array")
+            raise InvalidGraphError(f"{name!r} is not an array")
     if not nodes:
-        raise _InvalidGraphError("the graph has no nodes")
+        raise InvalidGraphError("the graph has no nodes")
     label = _label(fields.get("label", MISSING))
     if label is None and require_labels:
-        raise _InvalidGraphError("the graph has no label")
+        raise InvalidGraphError("the graph has no label")
     endpoints, values = _edges(edges, len(nodes))
-    both = np.concatenate([endpoints, endpoints[::-1]], axis=1)
-    is_loop = endpoints[0] == endpoints[1]
-    keep = np.concatenate([np.ones(len(is_loop), dtype=bool), ~is_loop])
-    doubled = _in_both_directions(values, keep)
-    return GraphRecord(line, len(nodes), both[:, keep], _values(nodes, "node"), doubled, label)
+    return undirected(line, len(nodes), endpoints, _values(nodes, "node"), values, label)
 
 
 def _edges(edges: list[Any], count: int) -> tuple[NDArray[np.int64], Values]:
     """Return the endpoints ``(2, E)`` of the edges, and their labels or numbers."""
     lengths = {len(edge) if isinstance(edge, list) else 0 for edge in edges}
     if lengths - {2, 3}:
-        raise _InvalidGraphError("an edge is not [u, v] or [u, v, label or numbers]")
+        raise InvalidGraphError("an edge is not [u, v] or [u, v, label or numbers]")
     if len(lengths) > 1:
-        raise _InvalidGraphError("some edges have a label or numbers, others do not")
+        raise InvalidGraphError("some edges have a label or numbers, others do not")
     for edge in edges:
         u, v = edge[:2]
         for end in (u, v):
             if type(end) is not int or not 0 <= end < count:
                 shown = json.dumps(end)[:40]
                 expected = f"a node from 0 to {count - 1}"
-                raise _InvalidGraphError(f"an edge ends at {shown}; expected {expected}")
-    edges = _distinct(edges)
+                raise InvalidGraphError(f"an edge ends at {shown}; expected {expected}")
+    edges = distinct(edges)
     endpoints = np.array([edge[:2] for edge in edges], dtype=np.int64).reshape(-1, 2).T
     return endpoints, _values([edge[2] for edge in edges], "edge") if lengths == {3} else None
-
-
-def _distinct(edges: list[Any]) -> list[Any]:
-    """Return the edges, each pair of nodes once."""
-    kept: dict[tuple[int, int], Any] = {}
-    for edge in edges:
-        u, v, *value = edge
-        other = kept.setdefault((min(u, v), max(u, v)), edge)[2:]
-        if other != value:
-            shown = " and ".join(json.dumps(one)[:40] for one in (other[0], value[0]))
-            problem = f"the edge {u}–{v} occurs twice, with {shown}; edges are undirected"
-            raise _InvalidGraphError(problem)
-    return [*kept.values()]
-
-
-def _in_both_directions(values: Values, keep: NDArray[np.bool_]) -> Values:
-    if isinstance(values, tuple):
-        return tuple(value for value, kept in zip(values + values, keep, strict=True) if kept)
-    return None if values is None else np.concatenate([values, values])[keep]
 
 
 def _values(values: list[Any], what: str) -> Values:
@@ -135,21 +114,21 @@ def _values(values: list[Any], what: str) -> Values:
         widths = {len(value) for value in values}
         if len(widths) != 1 or widths == {0}:
             listed = " and ".join(map(str, sorted(widths)))
-            raise _InvalidGraphError(f"a {what} has {listed} numbers; expected equal counts")
+            raise InvalidGraphError(f"a {what} has {listed} numbers; expected equal counts")
         for value in values:
             for number in value:
                 if type(number) not in (int, float) or not _is_double(number):
                     shown = json.dumps(number)[:40]
-                    raise _InvalidGraphError(f"a {what} has the feature {shown}; expected a number")
+                    raise InvalidGraphError(f"a {what} has the feature {shown}; expected a number")
         return np.array(values, dtype=np.float64)
     for value in values:
         is_integer = type(value) is int and abs(value) <= LARGEST_INTEGER
         if not isinstance(value, str) and not is_integer:
             expected = "a text, an integer, or numbers for each"
             shown = json.dumps(value)[:40]
-            raise _InvalidGraphError(f"a {what} has the label {shown}; expected {expected}")
+            raise InvalidGraphError(f"a {what} has the label {shown}; expected {expected}")
     if len({type(value) for value in values}) > 1:
-        raise _InvalidGraphError(f"some labels of a {what} are texts, others are integers")
+        raise InvalidGraphError(f"some labels of a {what} are texts, others are integers")
     return tuple(values)
 
 
@@ -165,10 +144,10 @@ def _label(value: Any) -> str | None:
         return None
     if isinstance(value, str):
         if not value.strip():
-            raise _InvalidGraphError("the label is empty")
+            raise InvalidGraphError("the label is empty")
         return value.strip()
     if isinstance(value, list | dict):
-        raise _InvalidGraphError("the label is neither a text nor a number")
+        raise InvalidGraphError("the label is neither a text nor a number")
     return json.dumps(value)  # true and false for Booleans
 
 
@@ -184,7 +163,7 @@ def _require_same_kinds(graph: GraphRecord, others: list[GraphRecord]) -> None:
             own, first = _kind(getattr(graph, what)), _kind(getattr(with_values[0], what))
             if own != first:
                 problem = f"the {what} have {own}; those of line {with_values[0].line} have {first}"
-                raise _InvalidGraphError(problem)
+                raise InvalidGraphError(problem)
 
 
 def _kind(values: Values) -> str:

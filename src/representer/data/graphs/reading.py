@@ -1,4 +1,4 @@
-"""Reading of graphs from a TU folder or a JSON Lines file."""
+"""Reading of graphs from a TU folder, a folder of tables or a JSON Lines file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from pathlib import Path
 
 from representer.data.graphs.jsonl import EXAMPLE, read_jsonl_graphs
 from representer.data.graphs.records import GraphFile
+from representer.data.graphs.tables import EXAMPLE as TABLES
+from representer.data.graphs.tables import read_graph_tables
 from representer.data.graphs.tu import read_tu
+from representer.data.tables.reading import named_table
 from representer.errors import DataError
 
 _OTHER = (".csv", ".tsv", ".parquet", ".xlsx", ".graphml", ".gexf", ".gml", ".edgelist")
@@ -22,8 +25,8 @@ def read_graph_file(
     """Read graphs with their labels.
 
     Args:
-        path: A folder in TU format, or a JSON Lines file.
-        features: For a TU folder with both, use the ``"labels"`` or the ``"attributes"`` of nodes
+        path: A folder in TU format, a folder of tables, or a JSON Lines file.
+        features: For a folder with both, use the ``"labels"`` or the ``"attributes"`` of nodes
             and edges; ``"auto"`` uses labels.
         is_regression: For a TU folder with both, use graph attributes instead of graph labels.
         require_labels: Raise an error for a graph without a label.
@@ -32,11 +35,15 @@ def read_graph_file(
         DataError: If the graphs are invalid; the message names the file and line.
     """
     path = Path(path)
+    if path.is_dir() and named_table(path, "nodes"):
+        return read_graph_tables(path, features=features, require_labels=require_labels)
     if path.is_dir():
         return read_tu(
             path, features=features, is_regression=is_regression, require_labels=require_labels
         )
     if path.suffix in _OTHER:
-        problem = f"the suffix is {path.suffix!r}; expected .jsonl with one graph a line"
-        raise DataError(problem, file=path, fix=f"Write each graph as an object: {EXAMPLE}.")
+        expected = ".jsonl with one graph a line, or a folder"
+        problem = f"the suffix is {path.suffix!r}; expected {expected}"
+        fix = f"Pass the folder of {TABLES}, or write each graph as an object: {EXAMPLE}."
+        raise DataError(problem, file=path, fix=fix)
     return read_jsonl_graphs(path, require_labels=require_labels)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from representer.data.graphs.jsonl import EXAMPLE
 from representer.data.graphs.records import GraphFile, GraphRecord, Values
+from representer.data.graphs.tables import EXAMPLE as TABLES
 from representer.data.tables.source import physical_lines
 from representer.errors import DataError
 from representer.limits import LARGEST_INTEGER
@@ -54,8 +55,8 @@ class _Folder:
             listed = ", ".join(names[:3])
             problem = f"has several data sets: {listed}" if names else "has no file NAME_A.txt"
             fix = (
-                "Pass the folder of one data set in TU format, or a JSONL file with a graph on "
-                f"each line: {EXAMPLE}."
+                f"Pass the folder of one data set in TU format, one with {TABLES}, or a JSONL file "
+                f"with a graph on each line: {EXAMPLE}."
             )
             raise DataError(problem, file=folder, fix=fix)
         self.folder, self.features = folder, features

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from representer.data.tables import MISSING, Grid
+from representer.data.tables import Grid
 from representer.data.tables.columns import LABEL_NAMES, ambiguous, is_other, plain, resolve
+from representer.data.tables.grid import text_of
 from representer.errors import ArgumentError
 from representer.numbers import parse_number
 
@@ -82,13 +83,6 @@ def value(cell: object) -> str:
     """Return a cell as text without surrounding whitespace, ``""`` for a missing value."""
     text = text_of(cell).strip()
     return "" if text.lower() in NOTHING else text
-
-
-def text_of(cell: object) -> str:
-    """Return a cell as text."""
-    if cell is None or cell is MISSING:
-        return ""
-    return cell if isinstance(cell, str) else str(cell)
 
 
 def _has_values(grid: Grid, column: int) -> bool:

@@ -15,12 +15,12 @@ from representer.data.molecules.columns import (
     SMILES_NAMES,
     guess_target,
     smiles_column,
-    text_of,
     value,
 )
 from representer.data.molecules.smiles import parse_smiles
 from representer.data.tables import Dropped, Grid, read_grid
 from representer.data.tables.columns import resolve
+from representer.data.tables.grid import text_of
 from representer.errors import ArgumentError, DataError
 from representer.numbers import parse_number
 

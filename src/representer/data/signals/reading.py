@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,16 @@ from representer.data.signals import mne_files
 from representer.data.signals.mat import read_mat
 from representer.data.signals.npz import read_npz
 from representer.data.signals.recordings import Recordings, recordings
+from representer.data.signals.tables import EXAMPLE, read_listed
+from representer.data.tables.reading import kind_of, named_table
 from representer.errors import DataError
 
 _ARRAYS: dict[str, Callable[..., Recordings]] = {".npz": read_npz, ".mat": read_mat}
-_ARRAYS_ARE = "X (windows, channels, samples), y, subject, fs in Hz and channels"
+_FORMS = (
+    f"List tables of samples in {EXAMPLE}, or save the windows of all subjects in one .npz file: "
+    "X (windows, channels, samples), y, subject, fs in Hz and channels."
+)
+_RESAMPLE = "Resample them to one rate with --resample HZ."
 
 
 def read_recordings(
@@ -26,42 +33,64 @@ def read_recordings(
     is_labeled: bool = True,
     signals: str = "X",
     labels: str = "y",
+    sampling_rate: float = 0.0,
+    window_seconds: float = 0.0,
 ) -> Recordings:
     """Read recordings.
 
     Args:
         path: An ``.npz`` or ``.mat`` file of arrays, see :func:`read_npz`; a ``.fif`` or ``.edf``
-            file; or a folder of ``.fif`` and ``.edf`` files, of all subjects.
+            file; a folder of ``.fif`` and ``.edf`` files, of all subjects; or a table such as
+            ``recordings.csv``, see below, or its folder.
         events: For ``.fif`` and ``.edf``: names of the events, which become the classes.
         start: For continuous recordings: seconds from an event to the start of its window.
         seconds: For continuous recordings: length of a window.
         is_labeled: Require the classes; if False, they may be missing or all the same.
         signals: For ``.npz`` and ``.mat``: name of the array of the windows.
         labels: For ``.npz`` and ``.mat``: name of the array of the classes.
+        sampling_rate: For a table: resample each recording to this rate in Hz; 0 for no resampling.
+        window_seconds: For a table: cut each recording into windows of this length, without overlap
+            and without the remainder; 0 for one window each, as long as the shortest.
+
+    A table lists the recordings, a line each: the file, relative to its folder, the class, the
+    subject, and optionally ``fs``, the sampling rate in Hz. Each file is a table, too: a row is a
+    sample, a column a channel. A column ``time`` or ``timestamp`` is none; it gives the sampling
+    rate where there is no ``fs``.
 
     Raises:
         DataError: If a file cannot be read, or the files of a folder are inconsistent.
         MissingExtraError: If mne is needed and not installed.
     """
     path = Path(path)
+    listing = named_table(path, "recordings") if path.is_dir() else path
+    if listing and kind_of(listing):
+        parts, notes = read_listed(
+            listing, sampling_rate=sampling_rate, window_seconds=window_seconds,
+            is_labeled=is_labeled,
+        )  # fmt: skip
+        return replace(_joined(parts, listing, is_labeled, _RESAMPLE), notes=notes)
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.name.endswith(mne_files.SUFFIXES))
         if not files:
-            fix = f"Save the arrays of all subjects in one .npz or .mat file: {_ARRAYS_ARE}."
-            raise DataError("the folder has no .fif or .edf file", file=path, fix=fix)
+            problem = "the folder has no .fif or .edf file, and no recordings.csv"
+            raise DataError(problem, file=path, fix=_FORMS)
     elif path.suffix in _ARRAYS:
         return _ARRAYS[path.suffix](path, is_labeled=is_labeled, signals=signals, labels=labels)
     elif path.name.endswith(mne_files.SUFFIXES):
         files = [path]
     else:
-        problem = f"the suffix is {path.suffix!r}; expected .npz, .mat, .fif or .edf"
-        fix = f"Save the windows of all subjects in one .npz file: {_ARRAYS_ARE}."
-        raise DataError(problem, file=path, fix=fix)
+        problem = f"the suffix is {path.suffix!r}; expected .npz, .mat, .fif, .edf or .csv"
+        raise DataError(problem, file=path, fix=_FORMS)
     read = [mne_files.read_mne(f, events=events, start=start, seconds=seconds) for f in files]
     return _joined(list(zip(files, read, strict=True)), path, is_labeled)
 
 
-def _joined(parts: list[tuple[Path, Recordings]], path: Path, is_labeled: bool) -> Recordings:
+def _joined(
+    parts: list[tuple[Path, Recordings]],
+    path: Path,
+    is_labeled: bool,
+    fix: str = "Resample the files to one rate, as raw.resample does.",
+) -> Recordings:
     """Concatenate the windows of several files, with the channels in the order of the first."""
     name, first = parts[0][0].name, parts[0][1]
     for file, part in parts:
@@ -70,7 +99,7 @@ def _joined(parts: list[tuple[Path, Recordings]], path: Path, is_labeled: bool) 
                 f"the sampling rate of subject {part.subjects[0]} is {part.sampling_rate:g} Hz, "
                 f"and that of {name} {first.sampling_rate:g} Hz",
                 file=file,
-                fix="Resample the files to one rate, as raw.resample does.",
+                fix=fix,
             )
         if other := sorted(set(part.channels) ^ set(first.channels)):
             raise DataError(

@@ -23,6 +23,7 @@ class Recordings:
         subjects: ``(N,)``, the subject of each window, as text.
         sampling_rate: In Hz.
         channels: Names of the channels.
+        notes: Remarks of the reader for the user.
     """
 
     signals: np.ndarray
@@ -31,6 +32,7 @@ class Recordings:
     subjects: np.ndarray
     sampling_rate: float
     channels: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.signals)

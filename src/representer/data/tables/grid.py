@@ -6,8 +6,22 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from representer.numbers import parse_number
+
 MISSING = object()
 """A missing cell, in formats that allow it."""
+
+
+def text_of(cell: object) -> str:
+    """Return a cell as text, ``""`` for a missing value."""
+    if cell is None or cell is MISSING:
+        return ""
+    return cell if isinstance(cell, str) else str(cell)
+
+
+def number_of(cell: object) -> float | None:
+    """Return a cell as a number, None if it is none."""
+    return float(cell) if isinstance(cell, float) else parse_number(text_of(cell))
 
 
 @dataclass(frozen=True)

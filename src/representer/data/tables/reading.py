@@ -117,6 +117,19 @@ def table_files(path: str | PathLike[str]) -> list[Path]:
     return [path]
 
 
+def named_table(folder: Path, name: str) -> Path | None:
+    """Return the table of a name in a folder, such as ``name.csv``; None if there is none.
+
+    Raises:
+        DataError: If there are several.
+    """
+    found = sorted(one for one in folder.glob(f"{name}.*") if kind_of(one) is not None)
+    if len(found) > 1:
+        listed = ", ".join(one.name for one in found)
+        raise DataError(f"holds several: {listed}", file=folder, fix="Remove all but one.")
+    return found[0] if found else None
+
+
 def kind_of(path: Path) -> str | None:
     """Return the format of a table by its suffix; None if it is none."""
     suffixes = [suffix.lower() for suffix in path.suffixes]

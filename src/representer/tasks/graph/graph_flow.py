@@ -52,6 +52,7 @@ def read(path: str | Path, *, features: str, is_regression: bool, require_labels
         lines=[one.line for one in result.graphs],
         files=result.files,
         notes=result.notes,
+        table=result.table,
     )
 
 

@@ -18,12 +18,25 @@ class GraphReading:
 
     features: str = option(
         "auto",
-        "of a TU folder with labels and attributes of nodes or edges, use these (auto: labels)",
+        "of a folder with labels and attributes of nodes or edges, use these (auto: labels)",
         choices=FEATURES,
     )
 
 
-GraphConfig: type[Any] = config_of("GraphConfig", __name__, GraphReading, GraphParameters)
+@dataclass(frozen=True)
+class GraphOptions:
+    """Options of the task."""
+
+    data: str | None = option(
+        None,
+        "JSONL file of graphs; or folder in TU format, or with graphs.csv (graph, label), "
+        "nodes.csv (graph, node, labels or numbers) and edges.csv (graph, source, target)",
+    )
+
+
+GraphConfig: type[Any] = config_of(
+    "GraphConfig", __name__, GraphReading, GraphOptions, GraphParameters
+)
 
 # Sizes with which the demo trains in a few seconds on one core.
 DEMO: dict[str, Any] = {
@@ -38,7 +51,7 @@ def defaults_of(given: Any) -> dict[str, Any]:
 
 GRAPH = Task(
     name="graph",
-    summary="Train a model of graphs on a TU folder or a JSONL file of labeled graphs.",
+    summary="Train a model of labeled graphs in a folder of tables, a TU folder or a JSONL file.",
     noun="graphs",
     config=GraphConfig,
     defaults=defaults_of,

@@ -17,6 +17,7 @@ from representer.data.signals import (
     resampled,
     synthetic_recordings,
 )
+from representer.data.tables.reading import kind_of
 from representer.errors import ArgumentError, DataError
 from representer.estimators.signal_parameters import in_samples
 from representer.printable import say
@@ -83,13 +84,17 @@ def prepare(config: Any) -> SignalData:
     if not config.demo and config.data is None:
         raise ArgumentError("data", None, "a file of recordings, or --demo")
     source = DEMO_SOURCE if config.demo else str(config.data)
-    has_arrays = Path(source).suffix in (".npz", ".mat")
-    unused = {name: ".fif and .edf files have events" for name in _OF_EVENTS if has_arrays}
+    has_arrays, is_table = Path(source).suffix in (".npz", ".mat"), kind_of(Path(source))
+    has_events = not (has_arrays or is_table)
+    unused = {name: ".fif and .edf files have events" for name in _OF_EVENTS if not has_events}
     unused |= {name: ".npz and .mat files have arrays" for name in _OF_ARRAYS if not has_arrays}
     for name, files in unused.items():
         if (value := getattr(config, name)) is not None:
             raise ArgumentError(name, value, f"nothing, since only {files}")
-    given = demo(config.seed) if config.demo else read_given(source, **reading_of(config))
+    cutting = {"sampling_rate": config.resample, "window_seconds": config.window_seconds}
+    given = (
+        demo(config.seed) if config.demo else read_given(source, **reading_of(config), **cutting)
+    )
     made = at_rate(given, config.resample or given.sampling_rate, source)
     if config.window_seconds:
         made = cut(made, config.window_seconds, file=source)
@@ -150,13 +155,19 @@ def read_given(
     event_start: float | None = None,
     event_seconds: float | None = None,
     require_labels: bool = True,
+    sampling_rate: float = 0.0,
+    window_seconds: float = 0.0,
 ) -> Recordings:
-    """Read recordings as they are; the options are those of `SignalReading`.
+    """Read recordings, and print the remarks of their reader on stderr.
+
+    The options are those of `SignalReading`. The sampling rate and the length of the windows are
+    those to which the recordings of tables, which may differ in length, are converted; other
+    recordings are read as they are.
 
     Raises:
         DataError: If the file cannot be used.
     """
-    return read_recordings(
+    found = read_recordings(
         path,
         signals=signals or "X",
         labels=labels or "y",
@@ -164,7 +175,12 @@ def read_given(
         start=event_start or 0.0,
         seconds=event_seconds,
         is_labeled=require_labels,
+        sampling_rate=sampling_rate,
+        window_seconds=window_seconds,
     )
+    for note in found.notes:
+        say(f"{path}: {note}")
+    return found
 
 
 def digest_of(recordings: Recordings) -> str:

@@ -58,12 +58,14 @@ class CrossValidation:
     """
 
     data: str | None = option(
-        None, ".npz or .mat file with X, y, subject and fs; .fif or .edf file, or folder of them"
+        None,
+        ".npz or .mat file with X, y, subject and fs; .fif or .edf file, or folder of them; or "
+        "table (file, label, subject) of tables of samples, a file for each recording",
     )
     out: str | None = option(None, "run folder (default: runs/NAME-OF-DATA)", metavar="RUN")
     resample: float = option(0.0, "resample to this rate; 0: no resampling", metavar="HZ")
     window_seconds: float = option(
-        0.0, "cut windows into shorter ones; 0: no cutting", metavar="SECONDS"
+        0.0, "cut recordings into windows of this length; 0: no cutting", metavar="SECONDS"
     )
     standardize: str = option(
         "subject",

@@ -70,6 +70,12 @@ def read_windows(path: str | Path, *, is_regression: bool, **reading: Any) -> Wi
     return windows_of(read_given(path, **reading), path)
 
 
+def as_trained(estimator: SignalClassifier, form: SignalForm) -> dict[str, float]:
+    """Return the sampling rate and the length of the windows of training, for `read_given`."""
+    rate = estimator.sampling_rate_
+    return {"sampling_rate": rate, "window_seconds": form.samples / rate}
+
+
 def adapted(estimator: SignalClassifier, form: SignalForm, objects: Windows) -> Windows:
     """Convert windows to the format of training.
 
@@ -114,6 +120,7 @@ USE = EstimatorUse(
     read=read_windows,
     remembered={one.name: "" for one in fields(SignalReading)},
     form=SignalForm,
+    as_trained=as_trained,
     adapted=adapted,
     figures=figures,
     group="subject",

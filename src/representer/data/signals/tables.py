@@ -1,0 +1,77 @@
+"""Recordings that a table lists with their classes and subjects, each a table of samples."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from representer.data.signals.preparation import cut, resampled
+from representer.data.signals.recordings import Recordings, recordings
+from representer.data.signals.sample_table import SampleTable
+from representer.data.tables import read_grid
+from representer.data.tables.columns import LABEL_NAMES
+from representer.data.tables.grid import number_of, text_of
+from representer.data.tables.roles import find_roles
+from representer.data.tables.suggest import listing
+from representer.errors import DataError
+
+_ROLES = {
+    "file": {"file", "path", "filename", "file_name"},
+    "label": LABEL_NAMES,
+    "subject": {"subject", "subject_id", "participant", "participant_id", "person", "patient"},
+    "fs": {"fs", "sampling_rate", "sfreq"},
+}
+EXAMPLE = "recordings.csv (file, label, subject), where each file is a table of samples"
+
+
+def read_listed(
+    path: Path, *, sampling_rate: float, window_seconds: float, is_labeled: bool
+) -> tuple[list[tuple[Path, Recordings]], tuple[str, ...]]:
+    """Read the recordings that a table lists, see `read_recordings`.
+
+    Returns:
+        Each file with its windows, and notes for the user.
+
+    Raises:
+        DataError: If a table is invalid, or a sampling rate is not clear.
+    """
+    grid = read_grid(path, [], header=True)
+    optional = ("fs",) if is_labeled else ("fs", "label")
+    places = find_roles(grid, _ROLES, path, optional=optional)
+    parts: list[tuple[Path, Recordings]] = []
+    rates, is_resampled = set[str](), False
+    for line, row in zip(grid.lines, grid.rows, strict=True):
+        cells = {role: text_of(row[at]).strip() for role, at in places.items()}
+        file, fs = path.parent / cells["file"], number_of(cells.get("fs"))
+        for role, cell in cells.items():
+            problem = "" if cell or role in optional else f"the cell is empty; expected the {role}"
+            if role == "file" and not file.is_file():
+                problem = f"there is no file {cell!r:.200}; expected a path from {path.parent}"
+            if role == "fs" and cell and not 0 < (fs or 0) < math.inf:
+                problem = f"the sampling rate is {cell!r:.60}; expected a positive number of Hz"
+            if problem:
+                column = grid.columns[places[role]]
+                fix = f"The form is {EXAMPLE}."
+                raise DataError(problem, file=path, line=line, column=column, fix=fix)
+        table = SampleTable.read(file)
+        rate, unit = (fs, "") if fs else table.sampling_rate(path)
+        rates.add(f"{rate:g} Hz" + (f" by the times in {unit}" if unit else ""))
+        labels = [cells["label"]] if "label" in cells else None
+        whole = recordings(
+            table.signals[None], labels, [cells["subject"]], rate, table.channels, file=file,
+            is_labeled=False,
+        )  # fmt: skip
+        is_resampled |= sampling_rate not in (0, rate)
+        part = resampled(whole, sampling_rate or rate)
+        parts.append((file, cut(part, window_seconds, file=file) if window_seconds else part))
+    columns = ", ".join(f"{role} {grid.columns[at]!r}" for role, at in places.items())
+    count, seconds = sum(len(part) for _, part in parts), [part.seconds for _, part in parts]
+    notes = [
+        f"columns: {columns}",
+        f"channels: {listing(parts[0][1].channels)}",
+        " and ".join(sorted(rates)),
+        f"resampled to {sampling_rate:g} Hz" if is_resampled else "",
+        f"{len(parts)} recordings, {count} windows of {min(seconds):g} s",
+        "as long as the shortest (--window-seconds cuts windows)" if len({*seconds}) > 1 else "",
+    ]
+    return parts, ("; ".join(filter(None, notes)),)
