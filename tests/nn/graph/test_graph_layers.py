@@ -204,6 +204,7 @@ def test_a_graph_without_edges_or_nodes_has_a_prediction(kind, options):
     assert not net.node_states(torch.ones(2, 3, dtype=F64), none, bonds)[:, 1:].any()
     batch = torch.zeros(0, dtype=torch.int64)
     assert net(torch.zeros(0, 3, dtype=F64), none, bonds, batch).shape == (0, 4)
+    assert net(torch.zeros(0, 3, dtype=F64), none, bonds, batch, 2).tolist() == [[0] * 4] * 2
 
 
 @pytest.mark.filterwarnings("ignore:Sparse")  # they are new in torch

@@ -102,7 +102,8 @@ def sum_of_graphs(states: Tensor, batch: Tensor | None, batch_size: int | None) 
         raise ShapeError("batch", batch.shape, f"({len(states)},), the graph of each node")
     if batch_size is None:
         batch_size = int(batch.max()) + 1 if batch.numel() else 0
-    return torch.zeros_like(states[:1]).expand(batch_size, -1).index_add(0, batch, states)
+    zeros = torch.zeros_like(states[:1].sum(0, keepdim=True))  # a row even without nodes
+    return zeros.expand(batch_size, -1).index_add(0, batch, states)
 
 
 def _check_edge_index(edge_index: Tensor, like: Tensor) -> None:
