@@ -212,7 +212,9 @@ def test_graphs_without_edges_or_nodes_have_no_walks():
     lonely = Data(x=torch.ones(1, 2), edge_index=torch.zeros(2, 0).long())
     assert RandomWalkKernel(1)([empty, lonely]).tolist() == [[0, 0], [0, 2]]
     for options in ({}, {"combine": "add"}, {"nonlinear": "polynomial"}, {"base": "delta"}):
-        assert not RandomWalkKernel(2, **options)([empty, lonely]).any()
+        kernel = RandomWalkKernel(2, **options)
+        assert not kernel([empty, lonely]).any()
+        assert kernel.diag([empty, empty, lonely, empty]).tolist() == [0] * 4
     assert RandomWalkKernel(1)(
         list(map(read_smiles, ("C", "CC"))), [read_smiles("O")]
     ).tolist() == [[0], [0]]

@@ -45,11 +45,15 @@ class Batch:
         return zeros.index_add(0, self.of_graph, values)
 
     def parts(self, max_nodes: int) -> Iterator[Batch]:
-        """Split the graphs, in their order, into batches of about ``max_nodes`` nodes."""
+        """Split the graphs, in their order, into batches of about ``max_nodes`` nodes.
+
+        With 0, each graph is a batch, also one without nodes.
+        """
         first, start = 0, 0
         for last in range(1, len(self.sizes) + 1):
             stop = start + sum(self.sizes[first:last])
-            if last < len(self.sizes) and stop - start + self.sizes[last] <= max_nodes:
+            is_full = last == len(self.sizes) or stop - start + self.sizes[last] > max_nodes
+            if max_nodes and not is_full:
                 continue
             inside = (self.edge_index[0] >= start) & (self.edge_index[0] < stop)
             yield Batch(
