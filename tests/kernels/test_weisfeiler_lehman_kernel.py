@@ -62,6 +62,22 @@ def test_relabeling_uses_edges_on_request():
     assert bonds[0, 1] == 4
 
 
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        WeisfeilerLehmanKernel(RandomWalkKernel(2, edges=True), 1, edges=True),
+        WeisfeilerLehmanKernel(RandomWalkKernel(2, edges=True), 1),
+        WeisfeilerLehmanKernel(DeepGraphKernel(edges=True), 1, edges=True),
+    ],
+    ids=["counts", "not relabeled", "deep"],
+)
+def test_edges_may_have_numbers(kernel):
+    X = graphs()
+    K = kernel(X)
+    torch.testing.assert_close(kernel.diag(X), K.diagonal())
+    torch.testing.assert_close(kernel(X[:2], X), K[:2])
+
+
 def test_relabeling_by_a_network_preserves_its_dtype_and_gradients():
     X, module = graphs(), Relabeling(3, edge_dim=2)
     kernel = WeisfeilerLehmanKernel(RandomWalkKernel(2), 2, module, edges=True)

@@ -114,9 +114,8 @@ def batches(
                 None if attributes is None else attributes[start : start + len(side)],
             )
         )
-    if not joined[0].is_discrete:
-        joined = [_one_hot(batch, len(of_nodes), len(of_edges)) for batch in joined]
-    return joined[0], joined[1] if Y is not None else None
+    x, y = joined[0], joined[1] if Y is not None else None
+    return (x, y) if x.is_discrete else as_features(x, y)
 
 
 def _consistent(

@@ -80,6 +80,11 @@ def count_products(left: sparse.csr_array, right: sparse.csr_array, device: torc
     return total
 
 
+def count_squares(counts: sparse.csr_array, device: torch.device) -> Tensor:
+    """Return the inner product of the counts of each graph with themselves ``(G,)``."""
+    return torch.from_numpy(np.asarray(counts.multiply(counts).sum(1)).ravel()).to(device)
+
+
 def _dense(counts: sparse.coo_array, shape: tuple[int, int], device: torch.device) -> Tensor:
     rows, columns = (torch.from_numpy(one.astype(np.int64)).to(device) for one in counts.coords)
     dense = torch.zeros(shape, dtype=torch.float64, device=device)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,7 +18,7 @@ from representer.kernels.graph_kernel import (
     compare_nodes,
 )
 from representer.kernels.graphs import Graph
-from representer.kernels.label_walks import count_products, walk_counts
+from representer.kernels.label_walks import count_products, count_squares, walk_counts
 from representer.kernels.local_kernels import Local, diagonal, gram
 from representer.kernels.point_kernels import PointKernel
 from representer.kernels.walk_features import features_count, walk_features
@@ -140,9 +139,7 @@ class RandomWalkKernel(GraphKernel):
     def _diag(self, X: Sequence[Graph]) -> Tensor:
         x, _ = batches(X, None, delta=self.base == "delta", edges=self.edges)
         if x.is_discrete and self._sums_walks:
-            counts = walk_counts(x, self.order)
-            squares = np.asarray(counts.multiply(counts).sum(1)).ravel()
-            return self._power * torch.from_numpy(squares).to(x.nodes.device)
+            return self._power * count_squares(walk_counts(x, self.order), x.nodes.device)
         x, _ = as_features(x, None)
         if self._is_linear and self._has_features(x, None):
             blocks = walk_features(x, self.order, self.combine)

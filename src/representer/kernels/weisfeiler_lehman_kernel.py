@@ -16,7 +16,7 @@ from representer.kernels.color_refinement import refined
 from representer.kernels.graph_batch import Batch, as_features, batches
 from representer.kernels.graph_kernel import GraphKernel, check_size
 from representer.kernels.graphs import Graph, read_graphs
-from representer.kernels.label_walks import count_products, walk_counts
+from representer.kernels.label_walks import count_products, count_squares, walk_counts
 from representer.kernels.random_walk_kernel import RandomWalkKernel
 
 if TYPE_CHECKING:
@@ -179,6 +179,10 @@ class WeisfeilerLehmanKernel(GraphKernel):
     def _diag(self, X: Sequence[Graph]) -> Tensor:
         if self.repeat:
             raise ArgumentError("repeat", True, "False for k(x, x), which has no references")
+        if self.relabel == "discrete" and self._counts_walks:
+            assert isinstance(self._base, RandomWalkKernel)
+            squares = count_squares(self._counts(X), X[0].edge_index.device)
+            return self._base._power * squares
         return torch.stack([self._base._diag(x) for x, _ in self._levels(X, None)]).sum(0)
 
     def _levels(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Iterator[Sides]:
