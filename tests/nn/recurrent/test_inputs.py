@@ -182,6 +182,18 @@ def test_autocast_accepts_half_precision_and_rejects_float64():
             layer(torch.zeros(5, 2, INPUT), state._replace(c=state.c.double()))
 
 
+def test_autocast_accepts_a_window_in_half_precision_in_both_directions():
+    torch.manual_seed(0)
+    layer, x = nn.GatedCNN(INPUT, HIDDEN, bidirectional=True, filter_length=2), torch.randn(5, 2, 3)
+    lengths = torch.tensor([5, 2])
+    (window,) = layer(x)[1]
+    half = (tuple(own.bfloat16() for own in window),)
+    with torch.autocast("cpu", torch.bfloat16):
+        found, _ = layer(x, half, lengths=lengths)
+    expected, _ = layer(x, (window,), lengths=lengths)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0.02)  # 8 bits of a number below 2
+
+
 def test_with_batch_first_the_expected_layout_is_batch_first():
     layer = nn.RKMLSTM(INPUT, HIDDEN, batch_first=True)
     with pytest.raises(ShapeError, match=r"\(2, 5, 7\); expected \(batch, time, 3\)"):

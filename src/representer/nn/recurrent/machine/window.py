@@ -29,7 +29,8 @@ def extend(x: Tensor, window: Tensor, lengths: Tensor | None, reverse: bool) -> 
         return torch.cat((x, window_PBI.flip(0)))
     extended = torch.cat((x, torch.zeros_like(window_PBI)))
     steps, batch = _after(lengths, window_PBI.shape[0]), torch.arange(x.shape[1], device=x.device)
-    return extended.index_put((steps, batch.expand_as(steps)), window_PBI.flip(0))
+    window_PBI = window_PBI.flip(0).to(extended.dtype)  # autocast allows another precision
+    return extended.index_put((steps, batch.expand_as(steps)), window_PBI)
 
 
 def last_inputs(extended: Tensor, reach: int, lengths: Tensor | None, reverse: bool) -> Tensor:
