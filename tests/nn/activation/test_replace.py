@@ -75,6 +75,13 @@ def test_the_example_input_does_not_change_running_statistics():
     assert network.training
 
 
+def test_frozen_parts_of_a_network_in_training_stay_frozen():
+    network = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU()).train()
+    network[1].eval()
+    replace_activations(network, example_input=torch.randn(9, 3))
+    assert [module.training for module in network] == [True, False, True]
+
+
 def test_options_are_passed_on():
     network = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
     replace_activations(

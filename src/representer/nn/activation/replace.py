@@ -118,13 +118,14 @@ def _shapes(
         visited.setdefault(child, set()).add(arguments[0].shape)
 
     hooks = [child.register_forward_pre_hook(note) for child in children]
-    was_training = module.training
+    was_training = {part: part.training for part in module.modules()}  # parts may be frozen
     try:
         with torch.no_grad():
             arguments = example_input if isinstance(example_input, tuple) else (example_input,)
             module.eval()(*arguments)
     finally:
-        module.train(was_training)
+        for part, mode in was_training.items():
+            part.training = mode
         for hook in hooks:
             hook.remove()
     return visited
