@@ -82,6 +82,19 @@ def test_frozen_parts_of_a_network_in_training_stay_frozen():
     assert [module.training for module in network] == [True, False, True]
 
 
+def test_a_transformer_uses_the_learned_activation_in_inference_too():
+    torch.manual_seed(0)
+    options = {"activation": nn.ReLU(), "dropout": 0.0, "batch_first": True}
+    network = nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, **options), 1).eval()
+    x, is_padding = torch.randn(2, 3, 4), torch.tensor([[False] * 3, [False, False, True]])
+    replace_activations(network, example_input=x)
+    with torch.no_grad():
+        own(network)[0].coefficients.mul_(-1)
+        found = [network(x), network(x, src_key_padding_mask=is_padding)[~is_padding]]
+    wanted = [network(x), network(x, src_key_padding_mask=is_padding)[~is_padding]]
+    torch.testing.assert_close(found, wanted)
+
+
 def test_options_are_passed_on():
     network = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
     replace_activations(

@@ -68,6 +68,11 @@ def replace_activations(
                 device=like.device, dtype=like.dtype, **options,
             ).train(child.training)  # fmt: skip
         setattr(owner, name, made[child])
+        if isinstance(owner, nn.TransformerEncoderLayer):
+            owner.activation_relu_or_gelu = 0  # else torch computes it, in inference
+    for owner in module.modules():
+        if isinstance(owner, nn.TransformerEncoder):
+            owner.use_nested_tensor &= not made  # only torch's own activations take them
     return module
 
 
