@@ -139,6 +139,18 @@ def test_a_reloaded_optimizer_continues_bit_for_bit(break_at: int) -> None:
     assert one.state_dict()["averaging"] == after.state_dict()["averaging"]
 
 
+def test_a_copy_continues_with_its_copy_of_the_weights() -> None:
+    optimizer = NonMonotonicASGD(parameters(), 0.1, patience=1, starts_averaging=True)
+    steps(optimizer, 3, 0)
+    copied = copy.deepcopy(optimizer)
+    for one, other in zip(steps(optimizer, 3, 1), steps(copied, 3, 1), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+    assert copied.state_dict()["averaging"] == optimizer.state_dict()["averaging"]
+    with optimizer.averaged(), copied.averaged():
+        (one,), (other,) = optimizer.param_groups, copied.param_groups
+        torch.testing.assert_close(one["params"], other["params"], rtol=0, atol=0)
+
+
 def test_numbers_out_of_range_are_refused() -> None:
     for wrong in ({"lr": 0}, {"lr": 1, "weight_decay": -1}, {"lr": 1, "patience": 0}):
         with pytest.raises(ArgumentError, match=f"{list(wrong)[-1]} is .*; expected a"):

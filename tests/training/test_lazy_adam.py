@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,16 @@ def test_a_saved_state_continues(saved_as: str) -> None:
     torch.testing.assert_close(*read, **({"rtol": 0, "atol": 0} if saved_as == "lazy" else EXACT))
     if saved_as == "lazy":
         assert torch.equal(whole.weight, second.weight)
+
+
+def test_a_copy_continues_with_its_copy_of_the_weights() -> None:
+    ours = embedding()
+    optimizer = LazyAdam(ours.parameters(), 1e-2)
+    steps(optimizer, ours, range(50))
+    theirs, copied = copy.deepcopy((ours, optimizer))
+    torch.testing.assert_close(
+        steps(copied, theirs, range(50, 90)), steps(optimizer, ours, range(50, 90)), **EXACT
+    )
 
 
 def test_one_row_is_enough() -> None:

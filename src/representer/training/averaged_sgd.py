@@ -124,6 +124,10 @@ class NonMonotonicASGD(torch.optim.Optimizer):
         self._losses, self._patience = list(own["losses"]), own["patience"]
         self._steps, self._since = own["steps"], own["since"]
 
+    def __getstate__(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in ("_losses", "_patience", "_steps", "_since")}
+        return {**super().__getstate__(), **own}  # torch copies its attributes only
+
     def _average(self, parameter: Tensor) -> None:
         count = self.averaged_steps
         if count == 1:

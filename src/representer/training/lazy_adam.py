@@ -106,6 +106,9 @@ class LazyAdam(torch.optim.Adam):
             if own is not None
         }
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_rows": self._rows}  # torch copies its attributes only
+
     def _step_rows(self, weight: Tensor, gradient: Tensor, rate: float) -> None:
         """Perform a step in the rows of a gradient."""
         state = self.state[weight]
