@@ -15,7 +15,7 @@ from torch.nn.utils import parametrize
 
 from representer import nn as layers
 from representer.errors import ArgumentError, KindError
-from representer.explain import influence, top_ngrams
+from representer.explain import influence, stack_readout, top_ngrams
 from representer.nn import drop_connect
 from representer.nn.recurrent.core_steps import fast_step
 
@@ -257,6 +257,21 @@ def test_inspection_and_explanations_use_undropped_weights(mode: bool) -> None:
     assert torch.equal(layer.decay_gate()["state"], plain.decay_gate()["state"])
     torch.testing.assert_close(layer.cell_states(x), plain.cell_states(x))
     assert top_ngrams(layer, x[:, 0], 0, 3) == top_ngrams(plain, x[:, 0], 0, 3)
+
+
+@pytest.mark.parametrize("kind", ["RKM-LSTM deep", "string kernel"])
+def test_parts_of_a_layer_have_their_own_weights_and_can_be_explained(kind) -> None:
+    plain, x = build(kind)
+    layer = drop_connect(copy.deepcopy(plain), 0.5).eval()
+    part = layer.part(1)
+    assert {name for name, _ in part.named_parameters() if "weight_hh" in name} == {
+        "parametrizations.weight_hh_l1.original"
+    }
+    inner = torch.randn(1, T, part.input_size, dtype=torch.float64)
+    torch.testing.assert_close(run(part, inner), run(plain.eval().part(1), inner))
+    weights = torch.randn(T, H * layer.num_directions, dtype=torch.float64)
+    found, expected = (stack_readout(own, x[:, 0], weights).steps() for own in (layer, plain))
+    torch.testing.assert_close(found, expected)
 
 
 @EVERY_KIND

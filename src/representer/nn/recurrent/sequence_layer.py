@@ -5,7 +5,6 @@ It gives every cell of the library the API of ``torch.nn.LSTM``; subclasses comp
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
@@ -194,19 +193,21 @@ class SequenceLayer(nn.Module):
         Raises:
             ArgumentError: If there is no such layer or direction.
         """
-        k, part = self.index(layer, reverse), copy.copy(self)
+        k, part = self.index(layer, reverse), object.__new__(type(self))
+        part.__dict__ |= self.__dict__  # copy.copy refuses parametrized layers
         others = (*self.suffixes[:k], *self.suffixes[k + 1 :])
         for kind in ("_parameters", "_modules"):
             own = {n: v for n, v in getattr(self, kind).items() if not n.endswith(others)}
             setattr(part, kind, own)
-        part.num_layers, part.bidirectional = 1, False
+        if isinstance(every := part._modules.get("parametrizations"), nn.ModuleDict):
+            kept = {n: v for n, v in every.items() if not n.endswith(others)}
+            part._modules["parametrizations"] = nn.ModuleDict(kept)
+        part.num_layers, part.bidirectional, part.input_size = 1, False, self.features[k]
         part.stride = self.stride if layer == 0 else 1
         part.specs = self.specs[k : k + 1]
         part.suffixes, part.features = self.suffixes[k : k + 1], self.features[k : k + 1]
-        part.layout = replace(
-            self.layout, reaches=self.layout.reaches[k : k + 1], features=part.features
-        )
-        part.input_size = part.features[0]
+        reaches = self.layout.reaches[k : k + 1]
+        part.layout = replace(self.layout, reaches=reaches, features=part.features)
         return part
 
     def reset_parameters(self) -> None:
