@@ -38,6 +38,18 @@ def test_sums_and_products_apply_to_the_gram_matrices():
         k1 * 2.0
 
 
+def test_a_gradient_of_one_kernel_passes_through_a_composition_with_another():
+    decay = torch.tensor(0.9, dtype=torch.float64, requires_grad=True)
+    learned = StringKernel(2, decay)
+    for found, expected in (
+        ((learned + k1)(X), (k2 + k1)(X)),
+        ((k1 * learned)(X, X[:2]), (k1 * k2)(X, X[:2])),
+        ((k1 + learned).diag(X), (k1 + k2).diag(X)),
+    ):
+        np.testing.assert_allclose(found.detach(), expected)
+        assert torch.autograd.grad(found.sum(), decay)[0] != 0
+
+
 def test_iterators_are_passed_to_both_kernels():
     np.testing.assert_allclose((k1 + k2)(iter(X)), k1(X) + k2(X))
     np.testing.assert_allclose((k1 * k2).diag(iter(X)), k1.diag(X) * k2.diag(X))

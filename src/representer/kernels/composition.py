@@ -30,7 +30,7 @@ class _Pair(Kernel):
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
         """Return the Gram matrix of X with Y, or of X with itself."""
         X, Y = _reusable(X), _reusable(Y)
-        return self._join(self.k1(X, Y), self.k2(X, Y))
+        return self._join(*_alike(self.k1(X, Y), self.k2(X, Y)))
 
     def _of_row(self, row: np.ndarray) -> Any:
         return self.k1._of_row(row)
@@ -38,7 +38,7 @@ class _Pair(Kernel):
     def diag(self, X: Iterable[Any]) -> Values:
         """Return k(x, x) of each object."""
         X = _reusable(X)
-        return self._join(self.k1.diag(X), self.k2.diag(X))
+        return self._join(*_alike(self.k1.diag(X), self.k2.diag(X)))
 
     @abstractmethod
     def _join(self, first: Any, second: Any) -> Values:
@@ -164,6 +164,13 @@ class Cosine(Kernel):
         xx = self.kernel.diag(X)
         ones = (torch.as_tensor(xx) > 0).to(torch.as_tensor(xx).dtype)
         return ones if isinstance(xx, Tensor) else ones.numpy()
+
+
+def _alike(first: Any, second: Any) -> tuple[Any, Any]:
+    """Return two values as tensors if one is a tensor, since a parameter has a gradient."""
+    if isinstance(first, Tensor) or isinstance(second, Tensor):
+        return torch.as_tensor(first), torch.as_tensor(second)
+    return first, second
 
 
 def _inverse_root(squares: Tensor) -> Tensor:
