@@ -116,6 +116,13 @@ def test_options_out_of_their_range_are_refused(options):
         NgramKernel(**options)
 
 
+def test_tokens_without_a_number_are_told():
+    words = [f"w{k}" for k in range(200)]
+    with pytest.warns(UserWarning, match="73 of 200 tokens, the rarest, are left out: with n-gr"):
+        NgramKernel((1, 8)).fit([words])
+    NgramKernel((1, 7)).fit([words])  # warnings are errors
+
+
 def test_something_else_than_a_sequence_is_refused():
     with pytest.raises(KindError, match=r"X\[1\] is int; expected a string or a sequence"):
         NgramKernel()(["ab", 3])

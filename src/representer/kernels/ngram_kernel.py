@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import chain, combinations, repeat
@@ -44,7 +45,8 @@ class NgramKernel(Kernel):
     features are sparse, so that a linear model on them needs no Gram matrix.
 
     Args:
-        orders: The lengths n of the n-grams.
+        orders: The lengths n of the n-grams. With N the largest, `fit` numbers the 2^(62/N) − 1
+            most frequent tokens, 4095 for N = 5, and warns if there are more.
         decay: λ in [0, 1]; 0 allows no gaps.
         max_gap: Largest number of skipped tokens in an n-gram; None for no limit.
         damped: True for :math:`\psi(c) = \log(1 + c)`, False for :math:`\psi(c) = c`.
@@ -106,6 +108,10 @@ class NgramKernel(Kernel):
         sequences = _sequences(X)
         counts = Counter(chain.from_iterable(sequences))
         most = 2 ** (BITS // max(self.orders)) - 1
+        if len(counts) > most:
+            text = f"{len(counts) - most:,} of {len(counts):,} tokens, the rarest, are left out"
+            why = f"with n-grams of {max(self.orders)} tokens, {most:,} can be numbered"
+            warnings.warn(f"{text}: {why}", stacklevel=2)
         self.tokens_ = tuple(token for token, _ in counts.most_common(most))
         self._numbers = {token: number for number, token in enumerate(self.tokens_)}
         ids, rows = self._ids(sequences)
@@ -244,13 +250,6 @@ class NgramKernel(Kernel):
 def dense(matrix: Any) -> NDArray[np.float64]:
     """Return a sparse matrix as an array."""
     return matrix.toarray()  # scipy types a product as any of its results
-
-
-def unit_rows(features: sparse.csr_array) -> sparse.csr_array:
-    """Return features with rows of length 1, in place; rows of zeros stay."""
-    norms = np.sqrt(np.asarray(features.power(2).sum(axis=1)).ravel())
-    features.data /= np.repeat(np.where(norms > 0, norms, 1.0), np.diff(features.indptr))
-    return features
 
 
 def _sequences(X: Iterable[Any]) -> list[Any]:

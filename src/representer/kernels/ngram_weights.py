@@ -1,4 +1,4 @@
-"""Weights of sparse features: how rare they are, and how unevenly they are spread over classes."""
+"""Weights of sparse features, by how rare they are and how unevenly spread over classes."""
 
 from __future__ import annotations
 
@@ -39,3 +39,10 @@ def class_ratio(features: sparse.csr_array, classes: NDArray[np.float64]) -> NDA
     outside = inside.sum(0) - inside - (classes.shape[1] - 2)
     p, q = (part / part.sum(axis=1, keepdims=True) for part in (inside, outside))
     return np.abs(np.log(p / q)).max(axis=0)
+
+
+def unit_rows(features: sparse.csr_array) -> sparse.csr_array:
+    """Return features with rows of length 1, in place; rows of zeros stay."""
+    norms = np.sqrt(np.asarray(features.power(2).sum(axis=1)).ravel())
+    features.data /= np.repeat(np.where(norms > 0, norms, 1.0), np.diff(features.indptr))
+    return features

@@ -11,8 +11,8 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from representer.kernels.kernel import Kernel
-from representer.kernels.ngram_kernel import NgramKernel, dense, unit_rows
-from representer.kernels.ngram_weights import class_ratio, inverse_document_frequency
+from representer.kernels.ngram_kernel import NgramKernel, dense
+from representer.kernels.ngram_weights import class_ratio, inverse_document_frequency, unit_rows
 
 SPACE = " "
 SLICE = 1 << 18  # characters whose features are computed together
