@@ -137,7 +137,7 @@ def cells_of(page: str, start: str) -> list[str]:
 def test_the_results_pages_quote_the_printed_figures():
     for row, (_, _, one, three, *_) in printed.rows(printed.L19_TABLE_2).items():
         assert cells_of("rkm-documents.md", row)[1::2] == [f"{one:.2f}", f"{three:.2f}"]
-        assert cells_of("rkm-documents-code.md", row)[1] == f"{one:.2f}"
+        assert cells_of("rkm-documents-code.md", row)[1] == f"{three:.2f}"
     for row, (accuracy,) in printed.rows(printed.L19_TABLE_4).items():
         title = "CNN (SyncNet)" if row == "CNN" else row
         assert cells_of("rkm-lfp.md", title)[1] == f"{accuracy:.2f}"
