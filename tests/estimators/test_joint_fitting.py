@@ -91,6 +91,14 @@ def test_a_part_of_both_predicts_as_the_estimator_that_has_only_this_part(answer
     assert np.array_equal(got, wanted)
 
 
+@pytest.mark.parametrize("answer", ["kernel", "network"])
+def test_a_saved_part_of_a_regressor_predicts_the_same(answer, tmp_path):
+    part = TextRegressor(**SMALL).fit(TEXTS, NUMBERS).part(answer)
+    part.save(tmp_path / "run")
+    got, wanted = (one.predict(TEXTS, return_std=True) for one in (load(tmp_path / "run"), part))
+    assert np.array_equal(got, wanted)
+
+
 def test_an_estimator_returns_itself_as_its_own_part_and_refuses_one_that_it_lacks(fitted):
     assert fitted.part(fitted.answer) is fitted
     if fitted.answer != "both":

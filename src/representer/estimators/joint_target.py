@@ -69,7 +69,10 @@ class JointTarget:
         if answer not in self.answers:
             raise ArgumentError("answer", answer, " or ".join(map(repr, self.answers)))
         alone = {KERNEL: self.pool.only_kernel, NETWORK: self.pool.only_network}
-        return replace(self, pool=alone[answer]()) if answer in alone else self
+        if answer not in alone:
+            return self
+        own = {name: one for name, one in self.calibrations.items() if name == answer}
+        return replace(self, pool=alone[answer](), calibrations=own)
 
 
 NETWORK_ALONE = JointTarget(Pool(0.0, 1.0, 0.0, 1.0, None, 1.0))
