@@ -29,6 +29,7 @@ from representer.estimators.ngram_contributions import with_gaps
 from representer.estimators.parameters import DECAYS
 from representer.estimators.pool import Explained
 from representer.estimators.supervised import SupervisedEstimator
+from representer.estimators.targets import columns_of
 from representer.estimators.text_details import details_of
 from representer.estimators.text_explanation import TextModel, ngram_sum
 from representer.estimators.text_parameters import (
@@ -228,7 +229,8 @@ class TextNetwork(TextParameters, SupervisedEstimator):
 
     def _explain_network(self, one: str, output: int) -> Explained:
         words = self.inputs_.words(one)
-        result = ngram_sum(self.network_, self.inputs_.vocabulary.encode(words), output)
+        width = columns_of(self.target_)[0].width
+        result = ngram_sum(self.network_, self.inputs_.vocabulary.encode(words), output, width)
         parts = [
             Contribution(with_gaps(words, at), at, NETWORK, value) for at, value in result.ngrams
         ]

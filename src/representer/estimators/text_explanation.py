@@ -63,13 +63,16 @@ class NgramSum(NamedTuple):
     score: float
 
 
-def ngram_sum(model: TextModel, ids: Sequence[int], output: int | None = None) -> NgramSum:
+def ngram_sum(
+    model: TextModel, ids: Sequence[int], output: int | None = None, width: int | None = None
+) -> NgramSum:
     """Return the score of a document as a sum over its n-grams; see `ngram_contributions`.
 
     Args:
         model: The network.
         ids: Numbers of the words, at least one.
         output: The class whose score is explained; the predicted one if left out.
+        width: Number of outputs of the first target, which is explained; all if left out.
 
     Raises:
         KindError: If the output of the cell is not a sum over the words.
@@ -77,9 +80,9 @@ def ngram_sum(model: TextModel, ids: Sequence[int], output: int | None = None) -
     layers, tokens = layers_of(model), torch.tensor(ids)
     exact = copy.deepcopy(model).double()
     with torch.no_grad():
-        evidence = evidence_of(exact, tokens, output)
+        evidence = evidence_of(exact, tokens, output, width)
         x = model.embedding(tokens)
-        outputs = exact(tokens[None], torch.tensor([len(ids)]))[0]
+        outputs = exact(tokens[None], torch.tensor([len(ids)]))[0, :width]
     ngrams, constant = ngram_contributions(layers, x, evidence.weights)
     return NgramSum(
         label=evidence.label,
@@ -103,13 +106,16 @@ def layers_of(model: TextModel) -> list[Layer]:
     return require_layers(layers, getattr(model.config, "cell", type(model).__name__))
 
 
-def evidence_of(model: TextModel, ids: Tensor, output: int | None = None) -> Evidence:
+def evidence_of(
+    model: TextModel, ids: Tensor, output: int | None = None, width: int | None = None
+) -> Evidence:
     """Return the prediction for one document, and the weight of each output in its score.
 
     Args:
         model: The network.
         ids: Numbers of the words ``(T,)``.
         output: The class whose score is meant; the predicted one if left out.
+        width: As of `ngram_sum`.
     """
     length = torch.tensor([len(ids)])
     if isinstance(model, SequenceClassifier):
@@ -128,6 +134,7 @@ def evidence_of(model: TextModel, ids: Tensor, output: int | None = None) -> Evi
         rows, parts = model.output.weight.double(), len(model.layers)
         constants = torch.zeros(len(rows))
         shares = torch.full((len(ids),), 1 / len(ids), dtype=torch.float64)
+    rows, constants = rows[:width], constants[:width]
     chances = (rows @ means + constants).softmax(0)
     label = int(chances.argmax()) if output is None else output
     weights = shares[:, None] * centered(rows)[label]
