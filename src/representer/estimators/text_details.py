@@ -47,7 +47,9 @@ def _inside(estimator: TextNetwork, text: str, top: int) -> dict[str, Any]:
     network = estimator.network_
     with torch.no_grad():
         x = network.embedding(ids)
-        evidence = evidence_of(network, ids)
+        ((scores, _), *_) = estimator._moments([text])  # of both parts: as in the explanation
+        output, width = int(scores[0].argmax()), scores.shape[1]
+        evidence = evidence_of(network, ids, output, width)
     layers = layers_of(network)
     scale = estimator.target_.unit[0] * estimator.pool_.network
     readout = stack_readout(layers, x, [scale * each for each in evidence.weights])
