@@ -57,6 +57,22 @@ def test_contributions_of_bands_and_filters_sum_to_the_score_of_both_parts(fitte
     assert parts == {part for part, weight in weights.items() if weight > 0}
 
 
+def test_several_targets_have_kernels_of_their_own_and_the_first_is_explained():
+    signs = np.arange(60) % 2  # of the coupling of two channels, whose power says nothing
+    wave = 3 * np.sin(2 * np.pi * 20 * np.arange(SAMPLES) / RATE)
+    x = X.copy()
+    x[:, 0] += wave
+    x[:, 1] += np.where(signs, 1, -1)[:, None] * wave
+    model = SignalClassifier(**SMALL).fit(x, np.stack([Y, signs.astype(str)], axis=1))
+    first, second = (target.machine.kernel.views for target in model.targets_)
+    assert set(first) != set(second)
+    for one, chances in zip(model.explain(x[:9]), model.predict_proba(x[:9])[0], strict=True):
+        logs = np.log(chances)
+        assert one.score == pytest.approx(logs.max() - logs.mean(), abs=1e-5)
+        total = one.baseline + sum(c.contribution for c in one.contributions)
+        assert total == pytest.approx(one.score, abs=1e-6)
+
+
 def test_the_power_of_the_channel_that_tells_the_class_contributes_most():
     model = SignalClassifier(**SMALL, answer="kernel").fit(X, Y)
     x, labels = windows(30, 3, seed=1)

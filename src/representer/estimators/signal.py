@@ -21,6 +21,7 @@ from representer.estimators.signal_epochs import Montage, is_epochs, known_chann
 from representer.estimators.signal_explanation import details_of, filter_sum
 from representer.estimators.signal_inputs import SignalInputs, Windows, check_windows
 from representer.estimators.signal_parameters import SignalParameters, in_samples
+from representer.estimators.targets import columns_of
 from representer.kernels.cross_spectral_kernel import CrossSpectralKernel
 from representer.kernels.spectra import BANDS, POWER, VIEWS, Spectra
 from representer.models import SignalClassifierConfig
@@ -137,8 +138,9 @@ class SignalClassifier(SignalParameters, Classifier):
 
     def _for_kernel(self, objects: Any) -> Spectra:
         windows = np.asarray(self.inputs_.encode(np.asarray(objects)))
-        if self.machine_ is not None:
-            return self.machine_.kernel.read(windows)
+        if self._machines:
+            known = {view for machine in self._machines for view in machine.kernel.views}
+            return self._new_kernel([view for view in VIEWS if view in known]).read(windows)
         features = len(BANDS) * windows.shape[1] ** 2
         is_small = len(windows) * features <= _MOST_VALUES
         return self._new_kernel(VIEWS if is_small else (POWER,)).read(windows)
@@ -162,7 +164,8 @@ class SignalClassifier(SignalParameters, Classifier):
     def _explain_network(self, one: Windows, output: int) -> Explained:
         parameter = next(self.network_.parameters())
         signal = torch.from_numpy(self.inputs_.encode(one[None])[0]).to(parameter)
-        return filter_sum(self.network_, signal, output)
+        width = columns_of(self.target_)[0].width
+        return filter_sum(self.network_, signal, output, width)
 
     def _explanation_details(self, one: Windows, explanation: Explanation) -> dict[str, Any]:
         window, names = np.asarray(one), self.inputs_.names

@@ -33,7 +33,7 @@ TRACES, POINTS = 5, 250  # channels of a picture, and samples of each
 
 
 @torch.no_grad()
-def filter_sum(model: SignalClassifier, signal: Tensor, label: int) -> Explained:
+def filter_sum(model: SignalClassifier, signal: Tensor, label: int, width: int) -> Explained:
     """Return the score of a class as a sum over filters and steps.
 
     The contributions are exact, given the values of the gates and of the divisors of layer norms.
@@ -42,6 +42,7 @@ def filter_sum(model: SignalClassifier, signal: Tensor, label: int) -> Explained
         model: The network, in evaluation mode.
         signal: Standardized ``(C, T)``.
         label: The number of the class.
+        width: Number of classes of the first target, which is explained.
 
     Returns:
         The score, from a forward pass of the network in float64; the contribution of the biases;
@@ -59,9 +60,9 @@ def filter_sum(model: SignalClassifier, signal: Tensor, label: int) -> Explained
     exact = copy.deepcopy(model).double()
     read = exact.read(signal[None].double())
     features = pooled(read, config, exact.scores(read))[0]
-    outputs = centered(exact.head(features))
+    outputs = centered(exact.head(features)[:width])
     skipped = signal.shape[1] % config.stride
-    row = centered(exact.head.weight)[label]
+    row = centered(exact.head.weight[:width])[label]
     row, *of_powers = row.split(config.hidden_size) if config.pooling == "power" else [row]
     weights = step_weights(read, config, exact.scores(read), row)
     later = 0
@@ -87,7 +88,7 @@ def filter_sum(model: SignalClassifier, signal: Tensor, label: int) -> Explained
         ]
     at = skipped, signal.shape[1] - 1
     start, end = (sample / config.sampling_rate for sample in at)
-    constant += centered(model.head.bias.double())[label].item()
+    constant += centered(exact.head.bias[:width])[label].item()
     for values in of_powers:
         constant += (values @ exact.typical).item()
         effects = (values * (features[config.hidden_size :] - exact.typical)).tolist()
