@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 
 import numpy as np
@@ -69,6 +70,36 @@ def test_steps_of_the_network_are_of_the_class_that_both_parts_predict():
     expected = sum(c.contribution for c in one.contributions if c.part == "network")
     assert model.part("network").predict(TEXTS[:1])[0] != one.prediction
     assert sum(step["contribution"] for step in steps) == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        (datetime.date(2020, 1, 1), datetime.date(2021, 1, 1)),
+        tuple(np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[ns]")),
+        (("a", 1), ("b", 2)),
+        (b"a", b"b"),
+        ("a", 1),
+        (True, False),
+    ],
+    ids=["dates", "times", "tuples", "bytes", "types", "truth values"],
+)
+def test_labels_of_any_kind_are_predicted_and_scored(pair):
+    y = [pair[label == "+"] for label in LABELS]
+    model = TextClassifier(**SMALL, answer="kernel").fit(TEXTS, y)
+    assert [*model.predict(TEXTS)] == y
+    assert model.score(TEXTS, y) == 1.0
+    assert model.score(TEXTS, y[::-1]) == np.mean([a == b for a, b in zip(y, y[::-1], strict=True)])
+
+
+def test_a_label_that_training_lacked_is_scored_as_wrong_and_one_of_another_type_refused():
+    model = TextClassifier(**SMALL, answer="kernel").fit(TEXTS, LABELS)
+    assert model.score(TEXTS[:2], [LABELS[0], "other"], sample_weight=[3, 1]) == 0.75
+    assert model.score(TEXTS, np.array(LABELS)[:, None]) == model.score(TEXTS, LABELS)
+    with pytest.raises(DataError, match=r"y\[1\] is 1; the classes are '\+', '-'"):
+        model.score(TEXTS[:2], [LABELS[0], 1])
+    with pytest.raises(DataError, match="X has 2 rows and y has 1"):
+        model.score(TEXTS[:2], LABELS[:1])
 
 
 def test_a_saved_estimator_predicts_the_same(fitted, tmp_path):

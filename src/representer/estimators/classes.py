@@ -51,6 +51,19 @@ class Classes:
         """
         return np.array([self.number(label, str(row)) for row, label in enumerate(y)], np.int64)
 
+    def numbers(self, y: Any) -> NDArray[np.int64]:
+        """Return the number of each label ``(N,)``, -1 for one that training did not have.
+
+        Raises:
+            DataError: A label is of another type than the classes.
+        """
+        kinds, found = {*map(type, self.names)}, []
+        for row, label in enumerate(y):
+            value = _label(label, str(row))
+            is_new = value not in self._numbers and type(value) in kinds
+            found.append(-1 if is_new else self.number(value, str(row)))
+        return np.array(found, np.int64)
+
     def number(self, label: Any, place: str) -> int:
         """Return the number of a label; the place in y is for messages, see `encode`."""
         value = _label(label, place)
@@ -215,10 +228,11 @@ def _is_missing(value: Any) -> bool:
 
 
 def _label(label: Any, place: str) -> Any:
-    """Return a label as a plain Python value."""
+    """Return a label as a plain Python value; times of NumPy have none of the same precision."""
+    is_time = isinstance(label, np.datetime64 | np.timedelta64)
     is_scalar = isinstance(label, np.generic) or (isinstance(label, Tensor) and label.numel() == 1)
-    value = label.item() if is_scalar else label
-    if value is None or (isinstance(value, float) and value != value):
+    value = label.item() if is_scalar and not is_time else label
+    if value is None or ((isinstance(value, float) or is_time) and value != value):
         raise DataError(f"y[{place}] is {label!r}: a missing label", fix="Leave this row out.")
     try:
         hash(value)

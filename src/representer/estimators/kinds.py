@@ -15,7 +15,7 @@ from representer.estimators.classes import Classes, ClassTable, is_table
 from representer.estimators.conformal import class_scores, number_scores
 from representer.estimators.containers import as_sequence
 from representer.estimators.supervised import SupervisedEstimator
-from representer.estimators.targets import Numbers
+from representer.estimators.targets import Numbers, require_same_length
 
 
 class Classifier(ClassifierMixin, SupervisedEstimator):
@@ -93,7 +93,10 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
         """Return the accuracy, of several targets over all known labels."""
         y = as_sequence(y)
         if isinstance(self.target_, Classes):
-            return super().score(X, list(y), sample_weight)
+            y = np.asarray(y, dtype=object).ravel() if is_table(y) else y  # a column (N, 1)
+            truth, chances = self.target_.numbers(y), self.predict_proba(X)
+            require_same_length(chances, truth)
+            return float(np.average(chances.argmax(axis=1) == truth, weights=sample_weight))
         values = self.target_.encode(y)
         predicted = np.stack([p.argmax(axis=1) for p in self.predict_proba(X)], axis=1)
         weights = np.ones(len(values)) if sample_weight is None else np.asarray(sample_weight)
