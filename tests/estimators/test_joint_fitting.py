@@ -7,6 +7,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
@@ -391,3 +392,11 @@ def test_an_estimator_without_one_of_its_parts_is_refused_before_training():
 
     with pytest.raises(TypeError, match=r"abstract .*_configure.*_learn_inputs"):
         Lists()
+
+
+def test_the_loss_of_numbers_does_not_depend_on_where_they_begin():
+    values = np.arange(6.0)[:, None]  # seconds; late ones are multiples of 128 in float32
+    outputs, late = torch.zeros(6, 1), values + 1.7e9
+    first = Numbers.find(values).loss(outputs, torch.from_numpy(values))
+    assert first == pytest.approx(1.0)  # the variance
+    assert Numbers.find(late).loss(outputs, torch.from_numpy(late)) == pytest.approx(first)

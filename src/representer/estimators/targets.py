@@ -66,8 +66,9 @@ class Numbers:
         """Return the mean squared error in standardized units, summed over members."""
         members = outputs if outputs.dim() == 3 else outputs[None]
         is_known = ~values.isnan()
-        means, scales = (members.new_tensor(part) for part in (self.means, self.scales))
-        wanted = torch.where(is_known, (values.to(members) - means) / scales, 0.0)
+        means, scales = (values.new_tensor(part) for part in (self.means, self.scales))
+        # in float64, since a mean may be large beside the scale, as of dates in seconds
+        wanted = torch.where(is_known, (values - means) / scales, 0.0).to(members)
         return ((members - wanted).square() * is_known).sum() / is_known.sum().clamp(min=1)
 
     def in_unit(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
