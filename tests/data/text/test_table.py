@@ -89,6 +89,14 @@ def test_a_requested_label_must_exist_even_if_labels_are_optional(path):
         read(path, "text\na\n", label="label", require_label=False)
 
 
+def test_a_label_that_is_not_required_need_not_be_one(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    rows = '{"text": "a", "label": "x"}\n{"text": "b"}\n{"text": "c", "label": {"x": 1}}\n'
+    assert read(path, rows, require_label=False).labels == ["x", "", ""]
+    with pytest.raises(DataError, match="line 2, column 'label': the object has no such key"):
+        read(path, rows)
+
+
 def test_a_missing_required_label_column_is_rejected(path):
     with pytest.raises(DataError, match="which column holds the label"):
         read(path, "text\na\nb\n")

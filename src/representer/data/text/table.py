@@ -76,7 +76,7 @@ def read_table(
             and TSV files a column may also be given by its number, starting at 1.
         label: The column of the label.
         require_label: Require a label for every document. If False, a label column is used if it is
-            given or has a common name, and a row without a label has the label ``""``.
+            given or has a common name, and a row without a usable label has the label ``""``.
         header: As in :func:`read_grid`.
         delimiter: As in :func:`read_grid`.
         quotes: As in :func:`read_grid`.
@@ -177,7 +177,7 @@ class Selection:
         for row, line in zip(grid.rows, grid.lines, strict=True):
             parts = [_cell(row[i], source, line, grid.columns[i], is_text=True) for i in self.texts]
             document = " ".join(part for part in parts if part.strip())
-            name = _cell(row[at], source, line, grid.columns[at]).strip() if at is not None else ""
+            name = "" if at is None else self._label(row[at], source, line, grid.columns[at])
             if not document:
                 dropped.append(Dropped(line, "empty text"))
             elif self.require_label and not name:
@@ -197,6 +197,14 @@ class Selection:
             header=grid.header,
             notes=self.notes,
         )
+
+    def _label(self, cell: object, source: str, line: int, column: str) -> str:
+        try:
+            return _cell(cell, source, line, column).strip()
+        except DataError:
+            if self.require_label:
+                raise
+            return ""  # as a row without a label
 
 
 def read_tables(
