@@ -27,3 +27,11 @@ def parse_number(text: str) -> float | None:
     if _PLAIN.fullmatch(text) or _NOT_FINITE.fullmatch(text):
         return float(text)
     return None
+
+
+def written_number(text: str) -> float | None:
+    """Parse a number as `parse_number` does, or with a decimal comma, as in ``-1,5``.
+
+    It tells columns of numbers from others; what is computed with has a decimal point.
+    """
+    return parse_number(text.replace(",", ".", 1))

@@ -8,6 +8,7 @@ from typing import get_type_hints
 import numpy as np
 import pytest
 
+from representer.data.molecules.columns import are_numbers
 from representer.data.tables import Dropped
 from representer.errors import ArgumentError, DataError
 from representer.estimators import GraphClassifier, MoleculeClassifier
@@ -110,6 +111,17 @@ def test_labels_are_numbers_only_if_all_are_and_one_is_a_fraction():
     assert not are_fractions(["0.5", "x"])
     assert not are_fractions(["0.5", None])
     assert not are_fractions(["0.5", "nan"])
+    assert are_fractions(["0,5", "1"])
+    assert not are_fractions(["1,2,3", "0.5"])
+
+
+def test_numbers_with_a_decimal_comma_are_refused_and_no_classes():
+    labels = ["0,5", "1"]
+    source = Objects("a.csv", "a.csv", labels, labels, [2, 3], label_column="y")
+    message = "a.csv, line 2, column 'y': the label is '0,5'; .* decimal point, such as 1.5"
+    with pytest.raises(DataError, match=message):
+        encode_labels(source, [])
+    assert are_numbers(labels)
 
 
 FRACTIONS = {"valid": 0.2, "test": 0.2}

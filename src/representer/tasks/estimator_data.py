@@ -18,7 +18,7 @@ from representer.estimators.conformal import calibration_fraction, calibration_r
 from representer.estimators.joint_fitting import CALIBRATION
 from representer.estimators.results import result_columns
 from representer.estimators.targets import Numbers, Target
-from representer.numbers import parse_number
+from representer.numbers import written_number
 from representer.report.results import Column
 from representer.tasks.estimator_objects import Objects, encode_labels, find_classes, find_target
 from representer.training import generators
@@ -111,8 +111,11 @@ class Data:
 
 
 def are_fractions(labels: Sequence[str | None]) -> bool:
-    """Return True if all labels are finite numbers and at least one of them is not an integer."""
-    numbers = [parse_number(label) if label else None for label in labels]
+    """Return True if all labels are finite numbers and at least one of them is not an integer.
+
+    Those with a decimal comma are numbers, too; `encode_labels` refuses them.
+    """
+    numbers = [written_number(label) if label else None for label in labels]
     known = [number for number in numbers if number is not None and math.isfinite(number)]
     return len(known) == len(labels) and not all(number.is_integer() for number in known)
 

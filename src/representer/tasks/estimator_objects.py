@@ -256,7 +256,8 @@ def _encoded(
         number = parse_number(label) if label is not None else None
         if number is None or not math.isfinite(number):
             problem = f"the label is {label!r:.60}; expected a finite number"
-            raise DataError(problem, **place)
+            fix = "Write it with a decimal point, such as 1.5." if "," in (label or "") else ""
+            raise DataError(problem, **place, fix=fix)
         values.append(number)
     return np.array(values, dtype=np.int64 if names and not is_optional else np.float64)
 

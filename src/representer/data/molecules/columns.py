@@ -6,7 +6,7 @@ from representer.data.tables import Grid
 from representer.data.tables.columns import LABEL_NAMES, ambiguous, is_other, plain, resolve
 from representer.data.tables.grid import text_of
 from representer.errors import ArgumentError
-from representer.numbers import parse_number
+from representer.numbers import parse_number, written_number
 
 SMILES_NAMES = ("smiles", "canonical_smiles", "smi", "structure")
 NOTHING = ("", "na", "n/a", "nan", "none", "null", "?")  # cells without a value
@@ -72,10 +72,11 @@ def guess_target(grid: Grid, smiles: int, source: str) -> tuple[int, str]:
 def are_numbers(cells: list[str]) -> bool:
     """Return True if values are numbers to predict, not classes.
 
-    Most of them are numbers, so that the others are mistakes to report; 0 and 1 alone are classes.
+    Most of them are numbers, so that the others, such as those with a decimal comma, are mistakes
+    to report; 0 and 1 alone are classes.
     """
     known = [cell for cell in cells if cell]
-    numbers = [number for cell in known if (number := parse_number(cell)) is not None]
+    numbers = [number for cell in known if (number := written_number(cell)) is not None]
     return 2 * len(numbers) > len(known) and not set(numbers) <= {0.0, 1.0}
 
 
