@@ -93,3 +93,12 @@ def test_labels_are_optional_if_not_required(tmp_path: Path):
 def test_errors_for_invalid_graphs_name_the_line(tmp_path: Path, changes, message: str):
     with pytest.raises(DataError, match=rf"graphs\.jsonl, line 2.*{message}"):
         read_jsonl_graphs(write(tmp_path, FIRST, FIRST | changes))
+
+
+@pytest.mark.parametrize("label", ['""', "[1]"])
+def test_graphs_to_predict_may_have_any_label(tmp_path, label):
+    path = tmp_path / "graphs.jsonl"
+    path.write_text(f'{{"nodes": ["C"], "edges": [], "label": {label}}}\n')
+    assert read_jsonl_graphs(path, require_labels=False).graphs[0].label is None
+    with pytest.raises(DataError, match="the label is"):
+        read_jsonl_graphs(path)

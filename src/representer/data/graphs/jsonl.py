@@ -36,7 +36,7 @@ def read_jsonl_graphs(path: str | Path, *, require_labels: bool = True) -> Graph
 
     Args:
         path: The file; ``.gz``, ``.bz2`` and ``.xz`` are decompressed.
-        require_labels: Raise an error for a graph without a label.
+        require_labels: Raise an error for a graph without a label; else labels are not read.
 
     Raises:
         DataError: If a graph is invalid; the message names the file and line.
@@ -82,7 +82,7 @@ def _graph(line: int, fields: dict[str, Any], require_labels: bool) -> GraphReco
             raise InvalidGraphError(f"{name!r} is not an array")
     if not nodes:
         raise InvalidGraphError("the graph has no nodes")
-    label = _label(fields.get("label", MISSING))
+    label = _label(fields.get("label", MISSING)) if require_labels else None
     if label is None and require_labels:
         raise InvalidGraphError("the graph has no label")
     endpoints, values = _edges(edges, len(nodes))
