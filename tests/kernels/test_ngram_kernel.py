@@ -116,7 +116,7 @@ def test_options_out_of_their_range_are_refused(options):
         NgramKernel(**options)
 
 
-def test_tokens_without_a_number_are_told():
+def test_tokens_that_are_left_out_are_reported():
     words = [f"w{k}" for k in range(200)]
     with pytest.warns(UserWarning, match="73 of 200 tokens, the rarest, are left out: with n-gr"):
         NgramKernel((1, 8)).fit([words])
