@@ -111,7 +111,7 @@ def full_size(text: str) -> list[str]:
 def continued(text: str) -> list[str]:
     """Return the error that a learning curve has with the paper's number of molecules."""
     row = row_of(rows_of(text, "Fewer molecules", "1,900,000"), WL_GATED)
-    seeds = min(re.findall(r"\((\d+)\)", " ".join(row.values())))
+    seeds = min(map(int, re.findall(r"\((\d+)\)", " ".join(row.values()))))
     return [UNTESTED, f"the curve continued: {row['1,900,000']}", "–", f"{seeds} seeds"]
 
 

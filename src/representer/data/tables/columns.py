@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 from representer.data.tables.grid import MISSING, Grid
 from representer.data.tables.suggest import did_you_mean, listing
 from representer.errors import DataError
@@ -64,6 +66,13 @@ def is_other(grid: Grid, column: int) -> bool:
     return plain(grid.columns[column]) in OTHER_NAMES
 
 
+def by_name(grid: Grid, among: Iterable[int], names: Collection[str], canonical: str) -> list[int]:
+    """Return the columns with one of some names; the one with the canonical name before others."""
+    found = [i for i in among if plain(grid.columns[i]) in names]
+    exact = [i for i in found if plain(grid.columns[i]) == canonical]
+    return exact if len(exact) == 1 else found
+
+
 def ambiguous(grid: Grid, found: list[int], argument: str, source: str, why: str) -> DataError:
     """Return the refusal to guess a column; it lists those that could be it, and all."""
     candidates = f" ({listing([grid.columns[i] for i in found])})" if found else ""
@@ -84,7 +93,7 @@ def guess_text(grid: Grid, label: int | None, source: str) -> int:
     """
     free = [i for i in range(len(grid.columns)) if i != label]
     for names in (TEXT_NAMES, SECOND_TEXT_NAMES):
-        found = _by_name(grid, free, names, "text")
+        found = by_name(grid, free, names, "text")
         if len(found) == 1:
             return found[0]
         if found:
@@ -116,7 +125,7 @@ def guess_label(grid: Grid, texts: list[int], source: str, *, required: bool) ->
         DataError: If a required label is missing or ambiguous.
     """
     free = [i for i in range(len(grid.columns)) if i not in texts]
-    found = _by_name(grid, free, LABEL_NAMES, "label")
+    found = by_name(grid, free, LABEL_NAMES, "label")
     if not found and required:
         free = [i for i in free if not is_other(grid, i)] or free
         found = free if len(free) == 1 else [i for i in free if _looks_like_classes(grid, i)]
@@ -143,12 +152,6 @@ def _position(grid: Grid, name: str, argument: str, source: str) -> int:
         file=source,
         fix=f"{did_you_mean(name, grid.columns)}Pass {argument}= one of them.",
     )
-
-
-def _by_name(grid: Grid, among: list[int], names: set[str], canonical: str) -> list[int]:
-    found = [i for i in among if plain(grid.columns[i]) in names]
-    exact = [i for i in found if plain(grid.columns[i]) == canonical]
-    return exact if len(exact) == 1 else found
 
 
 def _mean_length(grid: Grid, column: int) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from representer.data.tables.columns import plain
+from representer.data.tables.columns import by_name, plain
 from representer.data.tables.grid import Grid
 from representer.data.tables.suggest import listing
 from representer.errors import DataError
@@ -39,11 +39,9 @@ def find_roles(
     Raises:
         DataError: If several columns have a name of one role, or no column is left for one.
     """
-    names = [plain(name) for name in grid.columns]
     places: dict[str, int] = {}
     for role, known in roles.items():
-        found = [at for at, name in enumerate(names) if name in known]
-        found = [at for at in found if names[at] == role] or found
+        found = by_name(grid, range(len(grid.columns)), known, role)
         if len(found) > 1:
             listed = listing([grid.columns[at] for at in found])
             fix = f"Rename the one to use to {role!r}, or remove the others."
