@@ -9,7 +9,6 @@ this script. Each section has a part of the budget, and leaves out what does not
 from __future__ import annotations
 
 import argparse
-import inspect
 import json
 import os
 import statistics
@@ -17,8 +16,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +28,18 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 import torch
 from torch import Tensor, nn
 
-from gpu_cases import Case, Make, large_samples, sections
+from gpu_cases import Case, Make, sections
+from gpu_checks import TOLERANCE, Checked, check_part
 from gpu_clocks import eager_seconds, interleaved, kernel_names, peak_memory
 from gpu_goals import FORWARD, TRAINING, page
 from gpu_steps import language_steps
 from representer import __version__
-from representer.errors import BackendError
-from representer.ops import OPS, Op, Sample
+from representer.ops import OPS
 
 SHARES = {"identity": 0.05, "correctness": 0.25, "barriers": 0.04,
           "recurrent": 0.35, "scans": 0.05, "training steps": 0.05, "activations": 0.08,
           "learned recurrent": 0.05, "graphs": 0.08}  # fmt: skip
-TOLERANCE = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}  # of the largest entry
+PARTS = 8  # of the samples of an op, each checked by one process
 REPEATS = {"cuda": 15, "cpu": 3}  # rounds of each candidate
 
 
@@ -91,68 +92,56 @@ def identity(run: Run) -> None:
     run.write("identity", **row)
 
 
-def deviation(op: Op, sample: Sample, dtype: torch.dtype, device: str) -> tuple[float, bool]:
-    """Return the largest difference from the definition in float64, of results and gradients.
-
-    It is a share of the largest entry. The second value says if a second run gives the same bits.
-    """
-
-    def evaluate(function: Callable[..., Any], tensors: dict[str, Tensor], **more: Any) -> Any:
-        leaves = {
-            name: x.detach().clone().requires_grad_(x.is_floating_point())
-            for name, x in tensors.items()
-        }
-        marked = [
-            x for name, x in leaves.items() if x.requires_grad and name not in sample.constants
-        ]
-        given = dict.fromkeys(needed) | leaves | sample.options
-        results = function(**given, **more)
-        results = (results,) if isinstance(results, Tensor) else tuple(results)[:count]
-        total = sum(r.sum() for r in results)
-        gradients = torch.autograd.grad(total, marked, materialize_grads=True)
-        return [x.detach() for x in (*results, *gradients)]
-
-    parameters = inspect.signature(op.function).parameters.values()
-    needed = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
-    count = len(op.table.graded) if op.table else None  # a definition may return more
-    made = sample.make(dtype)
-    exact = {name: x.double() if x.is_floating_point() else x for name, x in made.items()}
-    backend = {"backend": "triton" if device == "cuda" else None}
-    placed = {name: x.to(device) for name, x in made.items()}
-    ours, again = (evaluate(op.function, placed, **backend) for _ in range(2))
-    worst = 0.0
-    for x, y in zip(ours, evaluate(op.definition, exact), strict=True):
-        share = (x.double().cpu() - y).abs().max() / y.abs().max().clamp_min(0.1)
-        worst = max(worst, share.item() if share.isfinite() else float("inf"))
-    return worst, all(map(torch.equal, ours, again))
+def compile_case(section: str, number: int, end: float) -> None:
+    """Call the layers of a case once, so that their kernels are compiled when they are timed."""
+    if time.monotonic() > end:
+        return
+    case = sections(is_tiny=False)[section][number]("cuda")
+    for layer in case.layers.values():
+        for call in passes(layer, case.x).values():
+            call()
+    torch.cuda.synchronize()
 
 
 def correctness(run: Run, until: float, every: int = 1) -> bool:
-    """Compare samples of every op with its definition; return True if none is wrong."""
-    is_right = True
+    """Compare samples of every op with its definition; return True if none is wrong.
+
+    On a GPU, processes beside each other compile and check, since compiling takes longest; they
+    compile the layers that are timed later, too.
+    """
     dtypes = (torch.float32, torch.bfloat16) if run.device == "cuda" else (torch.float32,)
-    cases = list(product([op for op in OPS.values() if "triton" in op.backends], dtypes))
-    for op, dtype in cases:
-        worst, checked, differing = 0.0, 0, 0
-        large = large_samples(op.name) if every == 1 else []
-        for sample in [*large, *list(op.samples())[::every]]:
-            if run.left() < until:
-                break
-            try:
-                found, is_same = deviation(op, sample, dtype, run.device)
-            except BackendError as error:  # the kernels do not take it
-                run.write("skipped", op=op.name, sample=sample.name, reason=str(error))
-                continue
-            except Exception as error:  # one that does not compile, say: the others are checked
-                found, is_same = float("inf"), False
-                run.write("failed", op=op.name, sample=sample.name, reason=repr(error))
-            worst, checked, differing = max(worst, found), checked + 1, differing + (not is_same)
-        is_right &= worst <= TOLERANCE[dtype] and not differing
+    cases = list(product([op.name for op in OPS.values() if "triton" in op.backends], dtypes))
+    end, found = time.monotonic() + run.left() - until, {case: Checked() for case in cases}
+    if run.device != "cuda":
+        for name, dtype in cases:
+            found[name, dtype] = check_part(name, dtype, run.device, slice(0, None, every), end)
+    else:
+        count = max(1, len(os.sched_getaffinity(0)) - 2)
+        with ProcessPoolExecutor(count, get_context("spawn")) as pool:
+            compiling = [
+                pool.submit(compile_case, name, number, end)
+                for name, made in sections(is_tiny=False).items()
+                for number in range(len(made))
+            ]
+            checking = {
+                pool.submit(check_part, *case, run.device, slice(k, None, PARTS), end): case
+                for k, case in product(range(PARTS), cases)
+            }
+            for job, case in checking.items():
+                found[case].add(job.result())
+            for job in compiling:
+                if error := job.exception():  # its measurement will say why
+                    run.write("not compiled", reason=repr(error)[:400])
+    for (name, dtype), checked in found.items():
+        for note in checked.notes:
+            run.write(**note)
         run.write(
-            "correctness", op=op.name, dtype=str(dtype), samples=checked, worst=worst,
-            allowed=TOLERANCE[dtype], not_repeatable=differing,
+            "correctness", op=name, dtype=str(dtype), samples=checked.samples, worst=checked.worst,
+            allowed=TOLERANCE[dtype], not_repeatable=checked.differing,
         )  # fmt: skip
-    return is_right
+    return all(
+        one.worst <= TOLERANCE[dtype] and not one.differing for (_, dtype), one in found.items()
+    )
 
 
 def passes(layer: nn.Module, x: Tensor) -> dict[str, Callable[[], object]]:

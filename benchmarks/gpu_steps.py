@@ -9,7 +9,8 @@ import torch
 
 from representer.estimators.carried_state import CarriedState, detached, example_state
 from representer.models import LanguageModel, LanguageModelConfig
-from representer.training.captured_losses import WARM_UP, CapturedLosses
+from representer.training.captured_calls import WARM_UP
+from representer.training.captured_losses import CapturedLosses
 from representer.training.training_task import Loss
 
 EAGER, CAPTURED = "launched from Python", "from a CUDA graph"

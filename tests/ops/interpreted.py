@@ -99,6 +99,12 @@ def kinds(op: Op, all_of_them: bool) -> Iterator[list[tuple[Sample, torch.dtype]
         return [(sample, dtypes[i % 2]) for i, sample in enumerate(samples, start)]
 
     yield cases()
+    if op.name in ("gated_scan", "string_scan"):  # as many loads at a time as on a GPU
+        from representer.ops import steps
+
+        with patch.object(steps, "_IN_FLIGHT", steps.ON_A_GPU):
+            gated = [s for s in samples if getattr(s.options.get("chain"), "is_state_gated", False)]
+            yield [(sample, torch.float32) for sample in (samples if all_of_them else gated[:1])]
     if op.name == "gated_scan":  # chunks side by side, of which the last is shorter
         from representer.ops.gated_scan import triton as scan
 

@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_leaves
 
 from representer.errors import ArgumentError
 from representer.estimators import LanguageModel, TextClassifier
-from representer.training import captured_losses, training_step
+from representer.training import captured_calls, captured_losses, training_step
 
 
 class GraphOnCpu:
@@ -70,7 +70,7 @@ def graphs(monkeypatch: pytest.MonkeyPatch) -> list[GraphOnCpu]:
             super().__init__(*arguments)
             GraphOnCpu.of = self
 
-    monkeypatch.setattr(captured_losses, "CudaGraph", GraphOnCpu)
+    monkeypatch.setattr(captured_calls, "CudaGraph", GraphOnCpu)
     monkeypatch.setattr(training_step, "CapturedLosses", Recorded)
     monkeypatch.setattr(training_step, "require_capturable", lambda *what: None)
     return GraphOnCpu.made
@@ -135,7 +135,7 @@ def test_after_a_failed_capture_all_steps_run_without_a_graph(
         raise RuntimeError("operation not permitted when stream is capturing\nmore")
 
     monkeypatch.setattr(
-        captured_losses, "CudaGraph", type("Fails", (GraphOnCpu,), {"capture": fail})
+        captured_calls, "CudaGraph", type("Fails", (GraphOnCpu,), {"capture": fail})
     )
     said: list[str] = []
     fit(tmp_path / "with", cuda_graph=True, said=said)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -14,6 +14,7 @@ from representer.data.language import Level, fixed_segments, fold
 from representer.estimators.carried_state import detached
 from representer.estimators.pool import Pool
 from representer.models import LanguageModel
+from representer.training.captured_calls import replayed
 
 SEGMENT = 256  # steps at a time; the metrics do not depend on it
 ALL, LAST = slice(None), slice(-1, None)
@@ -38,9 +39,15 @@ class Predictor(Protocol):
 
 @dataclass(frozen=True)
 class NetworkPredictor:
-    """A network, in evaluation mode."""
+    """A network, in evaluation mode.
+
+    Attributes:
+        network: The network.
+        read_part: What calls it for several tokens; the network itself by default.
+    """
 
     network: LanguageModel
+    read_part: Callable[..., Any] | None = None
 
     @torch.no_grad()
     def read(self, tokens: Tensor, state: Any = None, rows: slice = ALL) -> tuple[Tensor, Any]:
@@ -49,7 +56,7 @@ class NetworkPredictor:
         if len(tokens) == 1:  # time does not grow with the text
             logs, state = self.network.step(tokens, state)
         else:
-            result = self.network(tokens[:, None], state)
+            result = (self.read_part or self.network)(tokens[:, None], state)
             logs = self.network.output.log_probabilities(result.features[rows, 0])
             state = result.state
         return logs.cpu().double(), detached(state)
@@ -84,12 +91,21 @@ class JointPredictor:
 def log_likelihoods(predictor: Predictor, tokens: Tensor) -> Tensor:
     """Return the log-probability of each token of a text but the first ``(T - 1,)``, in nats."""
     found: list[Tensor] = []
-    state = None
+    state, predictor = None, _with_graphs(predictor)
     for start, length in fixed_segments(len(tokens) - 1, SEGMENT):
         logs, state = predictor.read(tokens[start : start + length], state)
         following = tokens[start + 1 : start + length + 1, None]
         found.append(logs.gather(1, following)[:, 0])
     return torch.cat(found)
+
+
+def _with_graphs(predictor: Any) -> Any:
+    """Return a predictor that reads the parts of one text, on a GPU from CUDA graphs."""
+    if isinstance(predictor, JointPredictor):
+        return replace(predictor, network=_with_graphs(predictor.network))
+    if isinstance(predictor, NetworkPredictor):
+        return replace(predictor, read_part=replayed(predictor.network))
+    return predictor
 
 
 @torch.no_grad()
@@ -112,10 +128,10 @@ def negative_log_likelihood(
     """
     device = next(model.parameters()).device
     inputs, targets = fold(tokens, min(rows, len(tokens) - 1))
-    total, state = 0.0, None
+    total, state, forward = 0.0, None, replayed(model)
     for start, length in fixed_segments(len(inputs), max(1, SEGMENT // inputs.shape[1])):
         span = slice(start, start + length)
-        result = model(inputs[span].to(device), state)
+        result = forward(inputs[span].to(device), state)
         total += model.output.loss(result.features, targets[span].to(device)).item()
         state = detached(result.state)
         check()

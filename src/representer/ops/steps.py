@@ -18,7 +18,8 @@ from representer.ops.gpu import IS_INTERPRETED
 
 _WIDEST = 256  # units of a program
 _PROGRAMS = 264  # two for each multiprocessor of an H100
-_IN_FLIGHT = 4 if IS_INTERPRETED else 32  # loads of a unit
+ON_A_GPU = 32
+_IN_FLIGHT = 4 if IS_INTERPRETED else ON_A_GPU  # loads of a unit
 
 
 @triton.jit

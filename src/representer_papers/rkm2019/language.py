@@ -97,5 +97,6 @@ LANGUAGE = Recipe(
     reproduce=reproduce,
     cells=tuple(variant.name for variant in VARIANTS["ptb"]),
     datasets=tuple(VARIANTS),
+    options=("cuda_graph",),
     reported=REPORTED,
 )

@@ -97,5 +97,6 @@ LANGUAGE = Recipe(
     reproduce=reproduce,
     cells=tuple(variant.name for variant in VARIANTS),
     datasets=("ptb",),
+    options=("cuda_graph",),
     reported=REPORTED,
 )

@@ -126,12 +126,19 @@ def _sums(p: Tensor, q: Tensor, w: Tensor, r: int, *, low: int, high: int) -> Te
     upto = torch.searchsorted(q, p, right=True)
     total = torch.zeros_like(p)
     for i, binomial in enumerate(_BINOMIALS[r]):  # (p - q)^r = sum_i C(r, i) p^(r - i) (-q)^i
-        before = torch.nn.functional.pad((w * (-q) ** i).cumsum(1), (1, 0))
+        before = torch.nn.functional.pad(_running(w * (-q) ** i), (1, 0))
         part = low * before.gather(1, below)
         if high:
             part = part + high * (before[:, -1:] - before.gather(1, upto))
         total += binomial * p ** (r - i) * part
     return total
+
+
+def _running(x: Tensor) -> Tensor:
+    """Return running sums of the rows, on a GPU by a product where equal bits were asked for."""
+    if x.is_cuda and torch.are_deterministic_algorithms_enabled():
+        return x @ x.new_ones(x.shape[1], x.shape[1]).triu()
+    return x.cumsum(1)
 
 
 def _gaussian(

@@ -198,6 +198,12 @@ def _contiguous(*tensors: Tensor | None) -> list[Tensor | None]:
     return [None if x is None else x.contiguous() for x in tensors]
 
 
+def _grid(p: Operands, z: Tensor, loads: int) -> tuple[tuple[int, int], dict[str, Any]]:
+    """Return the grid of a launch: over all steps, or over one where h is multiplied in between."""
+    time, batch, _, units = z.shape
+    return grid((1 if p.chain.is_state_gated else time, batch, units), z.dtype, loads)
+
+
 def _positions(p: Operands, time: int, *, is_backward: bool) -> Iterable[int | None]:
     """Return None for one launch over all steps, or the steps of launches between products."""
     if not p.chain.is_state_gated:
@@ -214,7 +220,7 @@ def forward(p: Operands, new: Results) -> Results:
             z[:, :, -len(p.bias) :] += p.bias
     elif p.keep or p.chain.is_state_gated:
         z = p.x.clone(memory_format=torch.contiguous_format)  # gates are written to it
-    size, options = grid(new.output.shape, z.dtype, z.shape[2] + p.chain.highway)
+    size, options = _grid(p, z, z.shape[2] + p.chain.highway)
     decay, h, c, *others = _contiguous(p.decay, p.h0, p.c0, p.carried, p.mask, p.lengths)
     for t in _positions(p, len(z), is_backward=False):
         if t is None:
@@ -246,7 +252,7 @@ def backward(
     exact = torch.promote_types(z.dtype, torch.float32)
     d_decay = None if p.decay is None else z.new_empty(h0.shape, dtype=exact)
     loads = 1 + z.shape[2] + p.c0.shape[1] + p.chain.highway
-    size, options = grid(kept.output.shape, z.dtype, loads)
+    size, options = _grid(p, z, loads)
     upstream, g_h, g_c, z, states, decay, c0, *others = _contiguous(
         grad.output, grad.h, grad.c, z, kept.states, p.decay, p.c0, p.carried, p.mask, p.lengths
     )

@@ -1,0 +1,101 @@
+"""Calls from CUDA graphs, with a graph that runs on the CPU and keeps the rules of a CUDA graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+from representer.estimators.language_predictors import (
+    JointPredictor,
+    NetworkPredictor,
+    log_likelihoods,
+    negative_log_likelihood,
+)
+from representer.estimators.pool import Pool
+from representer.models import LanguageModel, LanguageModelConfig
+from representer.training import captured_calls
+from representer.training.captured_calls import MOST, WARM_UP, CapturedCalls
+
+
+class Again:
+    """Runs the body again on the tensors of the capture; before that its results are NaN."""
+
+    replays = 0
+
+    def capture(self, body: Callable[[], Any]) -> Any:
+        self.body, self.results = body, body()
+        for x in tensors(self.results):
+            x.fill_(float("nan"))
+        return self.results
+
+    def replay(self) -> None:
+        Again.replays += 1
+        for own, new in zip(tensors(self.results), tensors(self.body()), strict=True):
+            own.copy_(new)
+
+
+def tensors(results: Any) -> list[Tensor]:
+    return [x for x in tree_leaves(results) if isinstance(x, Tensor)]
+
+
+@pytest.fixture
+def graphs(monkeypatch: pytest.MonkeyPatch) -> type[Again]:
+    """Use graphs that run on the CPU."""
+    monkeypatch.setattr(captured_calls, "CudaGraph", Again)
+    monkeypatch.setattr(captured_calls, "_is_on_gpu", lambda module: True)
+    monkeypatch.setattr(Again, "replays", 0)
+    return Again
+
+
+def test_calls_of_one_shape_are_replayed_on_their_own_arguments(graphs):
+    call = CapturedCalls(lambda x, state, scale: (scale * x + state[0], (x.clone(),)))
+    state: Any = (torch.zeros(3),)
+    for k in range(6):
+        x = torch.full((3,), float(k))
+        result, state = call(x, state, 2.0)
+        assert result.tolist() == [2 * k + max(k - 1, 0)] * 3
+    assert graphs.replays == 6 - WARM_UP
+    assert call(torch.ones(3), state, 3.0)[0].tolist() == [8.0] * 3  # other constants
+    assert call(torch.ones(2), (torch.ones(2),), 2.0)[0].tolist() == [3.0] * 2
+    assert graphs.replays == 6 - WARM_UP
+
+
+def test_no_more_shapes_are_captured_than_have_memory(graphs):
+    call = CapturedCalls(torch.square)
+    for _ in range(WARM_UP + 1):
+        for size in range(1, MOST + 4):
+            assert torch.equal(call(torch.full((size,), 3.0)), torch.full((size,), 9.0))
+    assert graphs.replays == MOST
+
+
+def test_a_call_that_cannot_be_captured_is_made_and_the_reason_given_once(graphs, monkeypatch):
+    def fail(self: Again, body: Callable[[], Any]) -> Any:
+        raise RuntimeError("operation not permitted\nmore")
+
+    monkeypatch.setattr(Again, "capture", fail)
+    said: list[str] = []
+    call = CapturedCalls(torch.square, said.append)
+    assert [float(call(torch.tensor(3.0))) for _ in range(6)] == [9.0] * 6
+    assert said == ["no CUDA graph: operation not permitted"]
+
+
+@torch.no_grad()
+def test_a_text_has_the_same_likelihood_from_graphs(graphs, monkeypatch):
+    network = LanguageModel(LanguageModelConfig(9, 8, 8, 2)).eval().double()
+    tokens = torch.randint(0, 9, (1700,))
+    predictors = (
+        NetworkPredictor(network),
+        JointPredictor(None, NetworkPredictor(network), Pool(0.0, 0.7, 0.0, 1.0)),
+    )
+    found = [log_likelihoods(one, tokens) for one in predictors]
+    nats = negative_log_likelihood(network, tokens, 5)
+    assert graphs.replays == 9
+    monkeypatch.undo()
+    for one, own in zip(predictors, found, strict=True):
+        torch.testing.assert_close(own, log_likelihoods(one, tokens), rtol=1e-12, atol=0)
+    assert nats == pytest.approx(negative_log_likelihood(network, tokens, 5), rel=1e-12)
