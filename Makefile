@@ -72,7 +72,7 @@ test-all: $(READY) $(TRITON) check
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu and not peers and not browser"
 
 test-gpu: $(READY)
-	REPRESENTER_WEIGHTS_ON_CHIP=1 $(BIN)/python -m pytest -n 0 -m gpu tests/ops tests/training
+	$(BIN)/python -m pytest -n 0 -m gpu tests/ops tests/training
 
 $(PEERS): pyproject.toml constraints.txt | $(READY)
 	@echo "peers: the libraries that adapters are tested with"

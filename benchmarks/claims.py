@@ -121,7 +121,7 @@ PRINT = "neural fingerprint"
 NEWS, NEWS_STEPS = (
     f"{steps} of the steps, 18 % of the documents of AG News" for steps in ("3.25 %", "9 %")
 )
-SETS = "2 % of the steps, 0.3 to 2 % of the documents, one seed"
+SETS = "2 % of the steps, 0.3 to 2 % of the documents, three seeds"
 BRIEF = "3 % of the epochs, models of 1.5m parameters"
 TREE = "4 epochs of 200, small word vectors"
 CEP = "10 % of the steps, 1.3 % of the molecules"

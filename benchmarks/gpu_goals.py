@@ -1,4 +1,4 @@
-"""Goals for GPUs, with the predictions made before any measurement, and the page of results."""
+"""Goals for GPUs, with the predictions made before any measurement."""
 
 from __future__ import annotations
 
@@ -10,32 +10,6 @@ from gpu_cases import ONE_PASS, STEPWISE
 from gpu_steps import CAPTURED, EAGER
 
 FORWARD, TRAINING = "forward", "forward and backward"
-NOT_MEASURED = "not measured"
-COMMAND = "python benchmarks/gpu.py --budget 540 --out gpu-results"
-ABOUT = f"""\
-# GPU: goals and predictions
-
-**Not measured.** The kernels have never run on a GPU. They are tested without one: under Triton's
-interpreter, against the equations in float64, and compiled for compute capability 9.0 with limits
-on registers, spills and shared memory (`make triton`, `python -m pytest tests/ops/test_triton.py`).
-
-This command compares every kernel with its equation on the device, runs it twice for equal bits,
-and only then times it beside its baselines, interleaved, within so many seconds. It needs
-torch 2.10 or later and Triton, no installation and no network:
-
-```sh
-{COMMAND}
-```
-
-It writes `gpu-results/gpu.jsonl`, one line per measurement, and `gpu-results/gpu.md`, this page
-with figures in the last column. `make test-gpu` runs the tests that need a device. This page
-without figures is written by `python benchmarks/gpu.py --page docs/results/gpu.md`.
-
-A figure is the time of the baseline over ours, both with their input products; 2 means half the
-time. The goal is the least acceptable figure, the second one what a good kernel reaches.
-Predictions for an H100 or H200 follow from bandwidth, latency and launches, and were written before
-any measurement. The clocks: *graph* replays a captured CUDA graph, device time alone; *eager*
-includes the calls from Python. Where several sizes belong to a goal, the lowest figure counts."""
 
 
 @dataclass(frozen=True)
@@ -66,20 +40,19 @@ class Goal:
     predicted: str
     takes: Callable[[Sequence[int], str], bool] = lambda size, dtype: True
 
-    def found(self, rows: Sequence[dict[str, Any]]) -> float | None:
-        """Return the lowest ratio of medians in the cases of this goal; None if none was timed."""
+    def ratios(self, rows: Sequence[dict[str, Any]]) -> list[float]:
+        """Return the ratio of medians in each case of this goal that was timed."""
         times: dict[tuple[Any, ...], dict[str, float]] = {}
         for row in rows:
             is_same = row["section"] == self.section and "median" in row
             if is_same and (row["mode"], row["clock"]) == (self.mode, self.clock):
                 case = times.setdefault((*row["size"], row["dtype"]), {})
                 case[row["layer"]] = row["median"]
-        ratios = [
+        return [
             time[self.baseline] / time[self.ours]
             for (*size, dtype), time in times.items()
             if {self.baseline, self.ours} <= time.keys() and self.takes(size, dtype)
         ]
-        return min(ratios, default=None)
 
 
 def _is_long(size: Sequence[int], dtype: str) -> bool:
@@ -185,23 +158,3 @@ def goals() -> list[Goal]:
             "graphs", "WLKernelNN", "GINEConv, compiled", TRAINING, "eager", 1.3, 2.5, "0.5 to 1",
         ),
     ]  # fmt: skip
-
-
-def page(rows: Sequence[dict[str, Any]], details: str = "") -> str:
-    """Return the page: every goal, with its figure if one of its cases was timed."""
-    lines = [
-        "| comparison | passes | clock | goal | good | predicted | measured |",
-        "| --- | --- | --- | ---: | ---: | --- | --- |",
-    ]
-    for goal in goals():
-        found = goal.found(rows)
-        verdict = "met" if found is not None and found >= goal.least else "missed"
-        shown = NOT_MEASURED if found is None else f"{found:.2f}: {verdict}"
-        cells = goal.what, goal.mode, goal.clock, f"{goal.least:g}", f"{goal.good:g}"
-        lines.append(f"| {' | '.join((*cells, goal.predicted, shown))} |")
-    about = ABOUT
-    if rows:
-        about = about.replace(
-            "**Not measured.** The kernels have never run on a GPU. They", "The kernels"
-        )
-    return "\n\n".join(filter(None, (about, "\n".join(lines), details.strip()))) + "\n"

@@ -185,7 +185,8 @@ def test_learned_activations_on_a_gpu_match_the_definition_bit_for_bit_each_time
     expected = op.definition(**exact, **options)
     placed = {n: x.cuda().float() if x.is_floating_point() else x.cuda() for n, x in exact.items()}
     first, *others = (op.function(**placed, **options, backend="triton") for _ in range(20))
-    for result, wanted in zip(first, expected, strict=True):
+    # the definition returns the statistics of the batch, too, if there are any
+    for result, wanted in zip(first, expected[: len(first)], strict=True):
         assert (result.double().cpu() - wanted).abs().max() <= 1e-3 * wanted.abs().max()
     for other in others:
         assert all(map(torch.equal, other, first))

@@ -76,12 +76,21 @@ def test_a_page_says_how_long_its_runs_took_and_how_many_were_resumed(tmp_path):
     request = Request(tmp_path, tmp_path, command="representer")
     assert "Training:" not in write_page(request, "Title", []).read_text("utf-8")
     go(tmp_path, Config("a"), Config("b"))
+    times = [json.loads((tmp_path / name / "machine.json").read_text()) for name in "ab"]
+    assert all(time["chip"] == processor() and 0 < time["seconds"] < 60 for time in times)
+    text = write_page(request, "Title", []).read_text("utf-8")
+    assert "Training: 2 runs in 0.00 hours on" in text  # metrics that do not say how long
     go(tmp_path, Config("a", 3), Config("b"))  # a goes on
     for name, seconds in (("a", 3000), ("b", 2400)):
         (tmp_path / name / "metrics.json").write_text(json.dumps({"seconds": seconds}))
     text = write_page(request, "Title", ["About."]).read_text("utf-8")
     assert f"Training: 2 runs in 1.50 hours on {processor()}, the last on 20" in text
     assert "; 1 of them interrupted and resumed.\nAbout." in text
+    again = json.loads((tmp_path / "a/machine.json").read_text())
+    assert again["seconds"] > times[0]["seconds"]
+    (tmp_path / "a/machine.json").write_text('{"chip": "A chip", "seconds": 1}')
+    text = write_page(request, "Title", ["About."]).read_text("utf-8")
+    assert f"hours on {' and '.join(sorted(('A chip', processor())))}, the last on" in text
 
 
 def test_the_error_for_other_settings_names_one(tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from small_training import fit, model, rows, task
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from representer.errors import ArgumentError
 from representer.estimators import LanguageModel, TextClassifier
 from representer.training import captured_calls, captured_losses, training_step
 
@@ -72,7 +72,7 @@ def graphs(monkeypatch: pytest.MonkeyPatch) -> list[GraphOnCpu]:
 
     monkeypatch.setattr(captured_calls, "CudaGraph", GraphOnCpu)
     monkeypatch.setattr(training_step, "CapturedLosses", Recorded)
-    monkeypatch.setattr(training_step, "require_capturable", lambda *what: None)
+    monkeypatch.setattr(training_step, "can_capture", lambda *what: True)
     return GraphOnCpu.made
 
 
@@ -109,7 +109,7 @@ def language_model(**options: Any) -> Any:
 
 
 def test_the_state_of_a_language_model_is_carried_through_graphs(graphs) -> None:
-    with_graphs, without = language_model(cuda_graph=True), language_model()
+    with_graphs, without = language_model(), language_model(cuda_graph=False)
     assert sum(graph.replays for graph in graphs) > 8
     assert with_graphs.history_ == without.history_
 
@@ -142,10 +142,31 @@ def test_after_a_failed_capture_all_steps_run_without_a_graph(
     assert said == ["no CUDA graph: operation not permitted when stream is capturing"]
     fit(tmp_path / "without")
     assert rows(tmp_path / "with") == rows(tmp_path / "without")
-    assert language_model(cuda_graph=True).history_ == language_model().history_
+    assert language_model().history_ == language_model(cuda_graph=False).history_
     assert not any(graph.replays for graph in graphs)
 
 
-def test_graphs_are_refused_on_the_cpu(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match="cuda_graph is True; expected False except in one"):
-        fit(tmp_path, cuda_graph=True)
+@pytest.mark.parametrize(
+    ("device", "processes", "scaler", "carried", "expected"),
+    [
+        ("cuda", 1, None, None, True),
+        ("cuda", 1, None, SimpleNamespace(value=None), True),
+        ("cpu", 1, None, None, False),
+        ("cuda", 2, None, None, False),
+        ("cuda", 1, "of float16", None, False),
+        ("cuda", 1, None, SimpleNamespace(other=None), False),
+    ],
+)
+def test_steps_are_captured_in_one_process_on_a_cuda_device(
+    device: str, processes: int, scaler: Any, carried: Any, expected: bool
+) -> None:
+    accelerator: Any = SimpleNamespace(
+        device=torch.device(device), num_processes=processes, scaler=scaler
+    )
+    assert captured_losses.can_capture(accelerator, carried) == expected
+
+
+def test_on_the_cpu_the_option_has_no_effect(tmp_path: Path) -> None:
+    for name, is_wanted in (("with", True), ("without", False)):
+        fit(tmp_path / name, cuda_graph=is_wanted)
+    assert rows(tmp_path / "with") == rows(tmp_path / "without")

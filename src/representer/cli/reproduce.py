@@ -45,8 +45,6 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument(
         "--threads", type=int, default=0, help="CPU threads; 0: the default of torch"
     )
-    help_text = "replay training steps on a CUDA device from CUDA graphs (language models)"
-    parser.add_argument("--cuda-graph", action="store_true", help=help_text)
 
 
 def run(arguments: Any) -> None:
@@ -78,7 +76,6 @@ def run(arguments: Any) -> None:
         preset=arguments.preset,
         vectors=arguments.vectors,
         threads=arguments.threads,
-        cuda_graph=arguments.cuda_graph,
         table_only=arguments.table_only,
         command=shlex.join(["representer", *sys.argv[1:]]),
     )

@@ -36,6 +36,7 @@ class LanguageParameters(TrainingParameters):
     answer: str = option(
         "both", "predict with n-gram counts (kernel), the network, or both", choices=ANSWERS
     )
+    cuda_graph: bool = option(True, "replay training steps from CUDA graphs, on one CUDA device")
     level: str = option("word", "unit of prediction: words or characters", choices=LEVELS)
     encoding: str = option("utf-8", "encoding of files")
     min_count: int = option(1, "tokens rarer than this in the training text are unknown")

@@ -72,9 +72,7 @@ class TrainingParameters:
         "precision of products while training; recurrences stay in float32",
         choices=PRECISIONS,
     )
-    cuda_graph: bool = option(
-        False, "replay training steps on a CUDA device from CUDA graphs; not tested on a GPU yet"
-    )
+    cuda_graph: bool = option(False, "replay training steps from CUDA graphs, on one CUDA device")
     fsdp: bool = option(
         False, "divide weights, gradients and moments among the processes that torchrun started"
     )

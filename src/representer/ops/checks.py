@@ -79,6 +79,16 @@ def can_be_read(tensor: Tensor) -> bool:
     )
 
 
+def is_captured(tensor: Tensor) -> bool:
+    """Return True while a CUDA graph records what happens to a tensor: no value can be read."""
+    return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
+
+
+def assert_in_graph(condition: Tensor, message: str) -> None:
+    """Make a CUDA graph that is being recorded fail on the device if a condition does not hold."""
+    torch._assert_async(condition, message)  # pyright: ignore[reportPrivateImportUsage]
+
+
 def is_forward_mode() -> bool:
     """Return True inside a level of forward-mode AD, whose tangents no operator propagates."""
     return forward_ad._current_level >= 0

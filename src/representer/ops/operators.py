@@ -94,7 +94,8 @@ class Operators:
         check_no_forward_mode(f"{self.name}_backward")
         grad, kept, p, requested = self._split(arguments)
         results, gradients, sizes = self.table.check_backward(grad, kept, p)
-        self.table.check_values(p, sizes)
+        if not p[0].is_cuda:  # where reading them waits for the device; forward has read them
+            self.table.check_values(p, sizes)
         backend = self.op.runnable(arguments[-1], p[0].device.type, None)
         if "models" in sizes and not backend.takes_models(p):
             count = sizes["models"]

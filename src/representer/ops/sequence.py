@@ -8,14 +8,20 @@ import torch
 from torch import Tensor
 
 from representer.errors import ArgumentError
+from representer.ops.checks import assert_in_graph, is_captured
 
 
 def check_length_range(lengths: Tensor, time: int) -> int:
     """Check that every length is within the padded sequence, and return the smallest.
 
+    In a CUDA graph lengths are checked on the device, and the smallest is returned as 0.
+
     Raises:
         ArgumentError: If a length is negative or larger than ``time``.
     """
+    if is_captured(lengths):
+        assert_in_graph(((lengths >= 0) & (lengths <= time)).all(), f"lengths are not 0 to {time}")
+        return 0
     shortest = time
     for i, length in enumerate(lengths.tolist()):
         if not 0 <= length <= time:

@@ -43,7 +43,6 @@ class Request:
         preset: Settings, ``"paper"`` or ``"authors_code"``.
         vectors: File of pretrained word vectors.
         threads: CPU threads; 0 selects the default of torch.
-        cuda_graph: Replay training steps from CUDA graphs.
         table_only: Run nothing; write the table of the finished runs.
         command: The command line, printed below the table.
     """
@@ -60,7 +59,6 @@ class Request:
     preset: str = "paper"
     vectors: str | None = None
     threads: int = 0
-    cuda_graph: bool = False
     table_only: bool = False
     command: str = ""
 
@@ -83,8 +81,7 @@ class Recipe:
         cells: Rows that a request may name; none if ``--cells`` has no meaning.
         datasets: Data sets that a request may name.
         presets: Settings that the recipe has.
-        options: Those of ``filter_lengths``, ``lengths``, ``vectors`` and ``cuda_graph`` that it
-            uses.
+        options: Those of ``filter_lengths``, ``lengths`` and ``vectors`` that it uses.
         seeds: Seeds of a request that names none.
         reported: The paper's figures by (row, column) of that table.
     """
@@ -111,7 +108,7 @@ class Recipe:
                 has a run with other settings.
             DataError: If a data set is missing or invalid.
         """
-        for name in ("filter_lengths", "lengths", "vectors", "cuda_graph"):
+        for name in ("filter_lengths", "lengths", "vectors"):
             if getattr(request, name) and name not in self.options:
                 raise ArgumentError(name, getattr(request, name), "nothing, for this recipe")
         for name, known in (("cells", self.cells), ("datasets", self.datasets)):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from representer.errors import ArgumentError
 from representer.training.captured_calls import Captured, CapturedCalls, Graph, Report
 from representer.training.training_task import Loss
 
@@ -16,18 +15,15 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
 
 
-def require_capturable(accelerator: Accelerator, carried: Any) -> None:
-    """Check that training steps can be captured.
+def can_capture(accelerator: Accelerator, carried: Any) -> bool:
+    """Return True if training steps can be captured.
 
-    Raises:
-        ArgumentError: They run on no CUDA device, in several processes or with scaled gradients, or
-            the task carries a state that is not in an attribute ``value``.
+    They run on one CUDA device, in one process and without scaled gradients, and the state that the
+    task carries, if any, is in an attribute ``value``.
     """
     is_single = accelerator.device.type == "cuda" and accelerator.num_processes == 1
     is_carried = carried is None or hasattr(carried, "value")
-    if not (is_single and accelerator.scaler is None and is_carried):
-        expected = "False except in one process on a CUDA device, in float32 or bf16"
-        raise ArgumentError("cuda_graph", True, expected)
+    return is_single and accelerator.scaler is None and is_carried
 
 
 class CapturedLosses(CapturedCalls):
@@ -57,7 +53,7 @@ class CapturedLosses(CapturedCalls):
         self._buffers: dict[nn.Parameter, Tensor] = {}
         self._graded: dict[Captured, list[nn.Parameter]] = {}
 
-    def __call__(self, batch: Any) -> Loss:
+    def __call__(self, batch: Any) -> Loss:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the loss of a batch, after replacing the gradients."""
         loss, state = super().__call__(batch, getattr(self._carried, "value", None))
         self._carry(state)

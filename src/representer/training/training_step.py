@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from representer.training.captured_losses import CapturedLosses, require_capturable
+from representer.training.captured_losses import CapturedLosses, can_capture
 from representer.training.trainer_config import TrainerConfig
 from representer.training.training_state import joined
 from representer.training.training_task import Loss, TrainingTask
@@ -63,8 +63,7 @@ class TrainingStep:
         self._accelerator, self._model, self._optimizer = accelerator, model, optimizer
         self._task, self._config = task, config
         self._captured = None
-        if config.cuda_graph:
-            require_capturable(accelerator, task.carried)
+        if config.cuda_graph and can_capture(accelerator, task.carried):
             trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
             self._captured = CapturedLosses(self._compute, trained, task.carried, report)
 

@@ -97,6 +97,5 @@ LANGUAGE = Recipe(
     reproduce=reproduce,
     cells=tuple(variant.name for variant in VARIANTS["ptb"]),
     datasets=tuple(VARIANTS),
-    options=("cuda_graph",),
     reported=REPORTED,
 )

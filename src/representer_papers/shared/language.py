@@ -96,7 +96,7 @@ def reproduce(
             for seed in request.seeds
             for row in rows
         ]
-        run_missing(runs, lambda folder=folder: folder, partial(_train, request))
+        run_missing(runs, lambda folder=folder: folder, partial(_train, request.threads))
     shown = {name: variants[name] for name in folders}
     return write_language_table(request, page, shown, orders)
 
@@ -109,11 +109,11 @@ def _settings(request: Request, variant: Variant, seed: int) -> dict[str, Any]:
     return {**described, "options": options}
 
 
-def _train(request: Request, run: RunFolder, described: dict[str, Any], data: Path) -> None:
+def _train(threads: int, run: RunFolder, described: dict[str, Any], data: Path) -> None:
     from representer.tasks.language.language_fit import fit_in
 
     config = LanguageConfig(
-        data=str(data), out=str(run.path), seed=described["seed"], threads=request.threads,
-        cuda_graph=request.cuda_graph, resume=run.resume, **described["options"],
+        data=str(data), out=str(run.path), seed=described["seed"], threads=threads,
+        resume=run.resume, **described["options"],
     )  # fmt: skip
     fit_in(run, config)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 
+from representer.devices import processor
 from representer.errors import ArgumentError, RunFolderError, TrainingError
 from representer.storage.run_folder import RunFolder
 
@@ -21,6 +23,7 @@ C = TypeVar("C")
 D = TypeVar("D")
 Train = Callable[[RunFolder, C, D], Mapping[str, Any] | None]
 SETTINGS, METRICS, RESUMED = "recipe.json", "metrics.json", "resumed.json"
+MACHINE = "machine.json"  # the chip that trained, and the seconds of all tries
 _WITHOUT_EFFECT = ("threads", "out", "resume")
 
 
@@ -131,13 +134,31 @@ def run_one(run: Run[C], data: D, train: Train[C, D]) -> None:
             if is_resumed:
                 folder.write_json(RESUMED, True)
             folder.write_json(SETTINGS, run.settings)
-            metrics = train(folder, run.config, data)
+            with _timed(folder):
+                metrics = train(folder, run.config, data)
             if metrics is not None:
                 folder.write_json(METRICS, metrics)
     except TrainingError as error:  # divergence of one run must not stop the others
         print(f"{run.folder}: {error}", flush=True)
     except RunFolderError as error:  # another process is working on it
         print(f"skipped: {error}", flush=True)
+
+
+@contextmanager
+def _timed(folder: RunFolder) -> Iterator[None]:
+    """Write which chip trains in a folder, and add the seconds of the block."""
+    earlier = (_read(folder.path / MACHINE) or {}).get("seconds", 0.0)
+    started = time.monotonic()
+    try:
+        yield
+    finally:
+        seconds = earlier + time.monotonic() - started
+        folder.write_json(MACHINE, {"chip": chip(), "seconds": seconds})
+
+
+def chip() -> str:
+    """Return the name of the GPU or processor that trains on this machine by default."""
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else processor()
 
 
 @contextmanager

@@ -10,11 +10,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from representer.devices import processor
 from representer.storage import atomic
 from representer.tasks.recipe import Request
 from representer.training.fingerprint import fingerprint
-from representer_papers.shared.runs import METRICS, RESUMED, Stored, stored
+from representer_papers.shared.runs import MACHINE, METRICS, RESUMED, Stored, chip, stored
 
 
 def by_seed(out: Path, *fields: str) -> dict[Any, dict[int, Stored]]:
@@ -82,22 +81,27 @@ def write_page(
 
 def _training(out: Path) -> list[str]:
     """Return how long the runs of a folder took, on what and when, and how many were resumed."""
-    found = [(path, json.loads(path.read_text("utf-8"))) for path in sorted(out.rglob(METRICS))]
-    timed = [(path, seen["seconds"]) for path, seen in found if _is_timed(seen)]
+    timed = [(path, *found) for path in sorted(out.rglob(METRICS)) if (found := _seconds(path))]
     if not timed:
         return []
-    hours = sum(seconds for _, seconds in timed) / 3600
-    last = max(path.stat().st_mtime for path, _ in timed)
+    hours = sum(seconds for _, seconds, _ in timed) / 3600
+    last = max(path.stat().st_mtime for path, *_ in timed)
     date = datetime.fromtimestamp(last, UTC).date().isoformat()
-    resumed = sum((path.parent / RESUMED).exists() for path, _ in timed)
+    resumed = sum((path.parent / RESUMED).exists() for path, *_ in timed)
+    chips = " and ".join(sorted({name for *_, name in timed}))
     return [
-        f"Training: {len(timed)} runs in {hours:.2f} hours on {processor()}, the last on {date}; "
+        f"Training: {len(timed)} runs in {hours:.2f} hours on {chips}, the last on {date}; "
         f"{resumed or 'none'} of them interrupted and resumed."
     ]
 
 
-def _is_timed(seen: object) -> bool:
-    return isinstance(seen, dict) and isinstance(seen.get("seconds"), int | float)
+def _seconds(path: Path) -> tuple[float, str] | None:
+    """Return the seconds of training of a run, and its chip; None if nothing says how long."""
+    metrics, machine = json.loads(path.read_text("utf-8")), path.with_name(MACHINE)
+    known = json.loads(machine.read_text("utf-8")) if machine.exists() else {}
+    of_training = metrics.get("seconds") if isinstance(metrics, dict) else None
+    seconds = known.get("seconds") if of_training is None else of_training
+    return None if seconds is None else (seconds, known.get("chip") or chip())
 
 
 def table_row(*cells: object) -> str:

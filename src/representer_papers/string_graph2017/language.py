@@ -97,6 +97,5 @@ LANGUAGE = Recipe(
     reproduce=reproduce,
     cells=tuple(variant.name for variant in VARIANTS),
     datasets=("ptb",),
-    options=("cuda_graph",),
     reported=REPORTED,
 )

@@ -21,6 +21,7 @@ from representer.errors import ArgumentError
 from representer.functional import nonlinearity
 from representer.functional.nonlinearities import NONLINEARITIES
 from representer.functional.walk_aggregate import walk_aggregate
+from representer.ops.checks import assert_in_graph, is_captured
 from representer.ops.operand import Operand
 
 EDGES = Operand(
@@ -75,7 +76,7 @@ def sizes(p: Operands) -> dict[str, int]:
 
 
 def check_ends(edge_index: Tensor, nodes: int, name: str = "edge_index") -> None:
-    """Check that the ends of every edge are nodes.
+    """Check that the ends of every edge are nodes; in a CUDA graph, on the device.
 
     Raises:
         ArgumentError: If one is not; the message names the edge.
@@ -83,6 +84,9 @@ def check_ends(edge_index: Tensor, nodes: int, name: str = "edge_index") -> None
     if not edge_index.numel():
         return
     lowest, highest = edge_index.aminmax()
+    if is_captured(edge_index):
+        assert_in_graph((lowest >= 0) & (highest < nodes), f"{name} is not 0 to {nodes - 1}")
+        return
     if int(lowest) >= 0 and int(highest) < nodes:
         return
     outside = ((edge_index < 0) | (edge_index >= nodes)).nonzero()

@@ -12,6 +12,7 @@ from representer import functional
 from representer.errors import ArgumentError
 from representer.nn.activation.kernel_activation import KernelActivation
 from representer.nn.recurrent.kbrn.step_norm import StepNorm
+from representer.ops.checks import is_captured
 from representer.ops.kbrn_scan import run
 
 Scanned = tuple[Tensor, Tensor, Tensor]
@@ -91,6 +92,8 @@ def _reversed(x: Tensor, lengths: Tensor | None) -> Tensor:
 def _check_centers(centers: Tensor) -> None:
     if torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(centers):  # pyright: ignore
         return
-    if not centers.is_meta and not bool(centers.isfinite().all()):
+    if centers.is_meta or is_captured(centers):
+        return
+    if not bool(centers.isfinite().all()):
         hint = "The learning rate may be too large."
         raise ArgumentError("centers", "not finite", "finite numbers", hint=hint)
