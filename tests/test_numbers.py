@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from representer.numbers import parse_number
+from representer.numbers import is_missing, parse_number
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,13 @@ def test_what_is_not_finite_is_read_as_such():
 @given(st.floats(allow_nan=False))
 def test_every_float_that_python_writes_is_read_back(number):
     assert parse_number(repr(number)) == number
+
+
+@pytest.mark.parametrize("cell", ["", "NA", "n/a", " NaN ", "none", "NULL", "?"])
+def test_words_for_a_missing_value_are_known(cell):
+    assert is_missing(cell)
+
+
+@pytest.mark.parametrize("cell", [None, "0", "-", "no", "nab", "1.5"])
+def test_other_cells_are_not_missing(cell):
+    assert not is_missing(cell)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _PLAIN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_MISSING = ("", "na", "n/a", "nan", "none", "null", "?")
 _NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE | re.ASCII)
 
 
@@ -35,3 +36,8 @@ def written_number(text: str) -> float | None:
     It tells columns of numbers from others; what is computed with has a decimal point.
     """
     return parse_number(text.replace(",", ".", 1))
+
+
+def is_missing(cell: str | None) -> bool:
+    """Return True for an empty cell or a word that tables have for a missing value."""
+    return cell is not None and cell.strip().lower() in _MISSING

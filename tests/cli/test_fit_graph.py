@@ -164,7 +164,12 @@ def test_tables_are_the_graphs_of_jsonl_and_predictions_keep_their_names(
     assert [row.pop("id") for row in predicted] == [f"g{k}" for k in range(60)]
     assert predicted == [{name: cell for name, cell in row.items() if name != "graph"}
                          for row in of_objects]  # fmt: skip
-    assert run("explain", out, tables, "--limit", "1").out.startswith("graph 1: ")
+    assert run("explain", out, tables, "--limit", "1").out.startswith("graph g0: ")
+    details = json.loads((out / "details.json").read_text())
+    assert all(entry["name"] == f"g{entry['row'] - 1}" for entry in details["examples"])
+    names = {mistake["name"]: mistake["number"] for mistake in details["mistakes"]}
+    assert all(name == f"g{number - 1}" for name, number in names.items())
+    assert "Graph g" in (out / "report.html").read_text()
 
 
 @pytest.mark.slow

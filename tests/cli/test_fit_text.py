@@ -294,16 +294,17 @@ def test_rows_that_cannot_be_used_are_counted_and_told(run, table, tmp_path):
 def test_texts_with_numbers_are_regressed_and_used_by_every_command(run, tmp_path):
     data, out, csv_file = tmp_path / "a.csv", tmp_path / "run", tmp_path / "p.csv"
     rows = [("wave tide" if i % 2 else "moon old", 0.5 + i % 2 + i / 1000) for i in range(60)]
-    data.write_text("text,score\n" + "\n".join(f"{text},{y}" for text, y in rows) + "\n,\n")
+    data.write_text("text,score\n" + "\n".join(f"{text},{y}" for text, y in rows) + "\nsea,NA\n,\n")
     words = ["fit", "text", data, "--label", "score", "--out", out, *TINY]
     fitted = run(*words, "--monitor", "loss", "--cell", "string-kernel")
     assert fitted.code == 0, fitted.err
+    assert "1 missing label 'NA' (line 62)" in fitted.err
     metrics = json.loads((out / "metrics.json").read_text())
     assert metrics["kind"] == "regression"
     assert [b["name"] for b in metrics["baselines"]] == ["TF-IDF + ridge regression", "mean"]
     assert metrics["test"]["rmse"] < metrics["baselines"][1]["rmse"] / 2
     figures = json.loads(run("evaluate", out, data).out.splitlines()[-1])
-    assert (figures["count"], figures["left_out"]) == (60, 1)
+    assert (figures["count"], figures["left_out"]) == (60, 2)
     assert run("predict", out, data, "-o", csv_file).code == 0
     with csv_file.open(newline="") as file:
         *predicted, last = csv.DictReader(file)

@@ -110,7 +110,10 @@ def test_labels_are_numbers_only_if_all_are_and_one_is_a_fraction():
     assert not are_fractions(["1", "2.0"])
     assert not are_fractions(["0.5", "x"])
     assert not are_fractions(["0.5", None])
-    assert not are_fractions(["0.5", "nan"])
+    assert not are_fractions(["0.5", "inf"])
+    assert are_fractions(["0.5", "NA", "1", "nan", " n/a "])
+    assert not are_fractions(["1", "NA"])
+    assert not are_fractions(["NA", ""])
     assert are_fractions(["0,5", "1"])
     assert not are_fractions(["1,2,3", "0.5"])
 

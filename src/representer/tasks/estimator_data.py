@@ -18,7 +18,7 @@ from representer.estimators.conformal import calibration_fraction, calibration_r
 from representer.estimators.joint_fitting import CALIBRATION
 from representer.estimators.results import result_columns
 from representer.estimators.targets import Numbers, Target
-from representer.numbers import written_number
+from representer.numbers import is_missing, written_number
 from representer.report.results import Column
 from representer.tasks.estimator_objects import Objects, encode_labels, find_classes, find_target
 from representer.training import generators
@@ -113,11 +113,13 @@ class Data:
 def are_fractions(labels: Sequence[str | None]) -> bool:
     """Return True if all labels are finite numbers and at least one of them is not an integer.
 
-    Those with a decimal comma are numbers, too; `encode_labels` refuses them.
+    Those with a decimal comma are numbers, too; `encode_labels` refuses them. Words for a missing
+    number do not count.
     """
-    numbers = [written_number(label) if label else None for label in labels]
+    given = [label for label in labels if not is_missing(label)]
+    numbers = [written_number(label) if label else None for label in given]
     known = [number for number in numbers if number is not None and math.isfinite(number)]
-    return len(known) == len(labels) and not all(number.is_integer() for number in known)
+    return len(known) == len(given) and not all(number.is_integer() for number in known)
 
 
 def divided(

@@ -32,6 +32,8 @@ def explained_tests(task: Any, run: RunFolder, trained: Trained) -> dict[str, An
         labels = [f"{value:.4g}" for value in column.truth]
     wrong = mistakes(column, own, test.objects, labels, test.numbers)
     found = dict(zip(worst(column, own), wrong, strict=True))
+    for row, mistake in found.items() if test.names else ():
+        mistake["name"] = test.names[row]
     errors = [row for row in found if sizes[row] <= SMALL][:EXPLAINED_ERRORS]
     chosen = typical(column, own, sizes)
     try:

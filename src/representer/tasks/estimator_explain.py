@@ -34,7 +34,8 @@ def as_text(entry: dict[str, Any], *, styled: bool) -> str:
     width = max(len(name) for name, *_ in rows)
     head = [f"  {'':<{width}}  {'  '.join(f'{name:>12}' for name in columns)}"]
     lines = [f"  {name:<{width}}  {'  '.join(cells)}" for name, *cells in rows]
-    title = f"{entry['noun']} {entry['row']}: {printable(entry['prediction'])}"
+    which = printable(entry.get("name") or str(entry["row"]))
+    title = f"{entry['noun']} {which}: {printable(entry['prediction'])}"
     return "\n".join([title, *(head if len(columns) > 1 else []), *lines])
 
 

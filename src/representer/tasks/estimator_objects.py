@@ -18,7 +18,7 @@ from representer.data.tables.source import open_regular
 from representer.errors import DataError
 from representer.estimators.classes import Classes, ClassTable
 from representer.estimators.targets import Numbers
-from representer.numbers import parse_number
+from representer.numbers import is_missing, parse_number
 from representer.printable import say
 
 
@@ -44,6 +44,7 @@ class Objects:
         has_lines: False if messages cannot name lines, as of arrays.
         is_numbered_by_line: True if users find an object by its line, not by its row.
         rows: Row of each object in its file, from 1.
+        names: The name of each object, if they have names.
     """
 
     source: str
@@ -62,6 +63,7 @@ class Objects:
     has_lines: bool = True
     is_numbered_by_line: bool = False
     rows: Sequence[int] = ()
+    names: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not len(self.rows):
@@ -91,7 +93,7 @@ class Objects:
         """Return the objects at these positions."""
         chosen = {
             name: take(getattr(self, name), positions)
-            for name in ("objects", "labels", "lines", "rows")
+            for name in ("objects", "labels", "lines", "rows", *(["names"] if self.names else []))
         }
         return replace(self, **chosen)
 
@@ -125,6 +127,23 @@ class Objects:
         dropped = sorted([*self.dropped, *own], key=lambda row: row.line)
         kept = self.subset([i for i, why in enumerate(reasons) if not why])
         return replace(kept, dropped=dropped)
+
+    def with_numbers(self) -> Objects:
+        """Return the objects whose label is no word for a missing number; the others are dropped.
+
+        Several targets may be empty, so there nothing is dropped.
+        """
+        if self.targets:
+            return self
+        own = [
+            Dropped(int(line), f"missing label '{label}'")
+            for line, label in zip(self.lines, self.labels, strict=True)
+            if is_missing(label)
+        ]
+        if not own:
+            return self
+        kept = self.subset([i for i, label in enumerate(self.labels) if not is_missing(label)])
+        return replace(kept, dropped=sorted([*self.dropped, *own], key=lambda row: row.line))
 
     def say_notes(self) -> None:
         """Print the remarks, and the rows that were left out, on stderr."""

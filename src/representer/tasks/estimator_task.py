@@ -158,7 +158,8 @@ class EstimatorTask(EstimatorUse):
         estimator = self._estimator(kind, config)
         for name, one in sources.items():
             reason = partial(self.reason, estimator, config)
-            sources[name] = one.usable(reason, self.noun, self.remedy)
+            known = one.with_numbers() if kind is self.regressor else one
+            sources[name] = known.usable(reason, self.noun, self.remedy)
             sources[name].say_notes()
         return sources
 

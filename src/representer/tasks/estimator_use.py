@@ -175,6 +175,9 @@ class EstimatorUse:
         entries = explanations_of(
             estimator, objects.objects, predictions, objects.numbers, noun, top, objects.targets
         )
+        names = dict(zip(objects.numbers, objects.names, strict=False))
+        for entry in entries if names else ():
+            entry["name"] = names[entry["row"]]
         require_finite(run, [entry[name] for entry in entries for name in ("score", "constant")])
         return entries
 
@@ -213,6 +216,8 @@ class EstimatorUse:
         kind |= self.as_trained(estimator, form)
         read = self.blocks if self.blocks and in_blocks else lambda *a, **k: [self.read(*a, **k)]
         objects = read(data, **reading, **kind, require_labels=require_labels)
+        if require_labels and kind["is_regression"]:
+            objects = (one.with_numbers() for one in objects)
         return estimator, form, (self.adapted(estimator, form, one) for one in objects)
 
     def _to_predict(

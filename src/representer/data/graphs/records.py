@@ -28,6 +28,7 @@ class GraphRecord:
     nodes: Values  # labels or numbers of the nodes
     edges: Values  # labels or numbers of the edges
     label: str | None  # class or number as text; None if the graph has no label
+    name: str = ""  # in a table of graphs
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,14 @@ def undirected(
     nodes: Values,
     edges: Values,
     label: str | None,
+    name: str = "",
 ) -> GraphRecord:
     """Return a graph with its edges in both directions; ``ends`` has each of them once."""
     both = np.concatenate([ends, ends[::-1]], axis=1)
     is_loop = ends[0] == ends[1]
     keep = np.concatenate([np.ones(len(is_loop), dtype=bool), ~is_loop])
-    return GraphRecord(line, count, both[:, keep], nodes, _in_both_directions(edges, keep), label)
+    directed = _in_both_directions(edges, keep)
+    return GraphRecord(line, count, both[:, keep], nodes, directed, label, name)
 
 
 def _in_both_directions(values: Values, keep: NDArray[np.bool_]) -> Values:

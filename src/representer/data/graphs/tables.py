@@ -86,7 +86,7 @@ def read_graph_tables(
         listed[graph].append([*ends, *edge_values[row : row + 1]])
         lines[graph].append(row)
     records, repeated = [], 0
-    for row, own in enumerate(positions):
+    for (name, row), own in zip(rows.items(), positions, strict=True):
         if not own:
             fix = f"Add its nodes to {nodes.path.name}, or remove it."
             raise graphs.error(row, "graph", "the graph has no nodes", fix)
@@ -99,7 +99,8 @@ def read_graph_tables(
         places = np.array([[own[u], own[v]] for u, v, *_ in kept], dtype=np.int64).reshape(-1, 2).T
         between = _array([value for _, _, *rest in kept for value in rest])
         line, label = graphs.grid.lines[row], labels[row] or None
-        records.append(undirected(line, len(own), places, _array(values[row]), between, label))
+        nodes_of = _array(values[row])
+        records.append(undirected(line, len(own), places, nodes_of, between, label, name))
     files = tuple(table.path for table in tables)
     notes = (f"columns of {'; '.join(map(FeatureTable.about, tables))}", *repeated_edges(repeated))
     return GraphFile(str(folder), str(graphs.path), records, files, notes, graphs.grid)

@@ -6,10 +6,9 @@ from representer.data.tables import Grid
 from representer.data.tables.columns import LABEL_NAMES, ambiguous, is_other, plain, resolve
 from representer.data.tables.grid import text_of
 from representer.errors import ArgumentError
-from representer.numbers import parse_number, written_number
+from representer.numbers import is_missing, parse_number, written_number
 
 SMILES_NAMES = ("smiles", "canonical_smiles", "smi", "structure")
-NOTHING = ("", "na", "n/a", "nan", "none", "null", "?")  # cells without a value
 
 
 def is_smiles_name(name: str) -> bool:
@@ -83,7 +82,7 @@ def are_numbers(cells: list[str]) -> bool:
 def value(cell: object) -> str:
     """Return a cell as text without surrounding whitespace, ``""`` for a missing value."""
     text = text_of(cell).strip()
-    return "" if text.lower() in NOTHING else text
+    return "" if is_missing(text) else text
 
 
 def _has_values(grid: Grid, column: int) -> bool:

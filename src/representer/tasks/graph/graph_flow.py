@@ -53,6 +53,7 @@ def read(path: str | Path, *, features: str, is_regression: bool, require_labels
         files=result.files,
         notes=result.notes,
         table=result.table,
+        names=[one.name for one in result.graphs] if result.table else (),
     )
 
 
