@@ -61,9 +61,9 @@ triton: $(TRITON)
 demo: $(INSTALLED)
 	$(BIN)/representer demo
 
-# the type checker needs one core for half a minute: the tests begin beside it
-test: style
-	@$(MAKE) --no-print-directory --jobs 2 types fast
+# the type checker and the style need one core for a minute: the tests begin beside them
+test: $(READY)
+	@$(MAKE) --no-print-directory --jobs 3 style types fast
 
 fast: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
