@@ -118,32 +118,23 @@ class Objects:
 
     def without(self, reason: Callable[[Any], str]) -> Objects:
         """Return the objects for which there is no reason against them, maybe none."""
-        reasons = [reason(one) for one in self.objects]
-        own = [
-            Dropped(int(line), why) for line, why in zip(self.lines, reasons, strict=True) if why
-        ]
+        return self._without([reason(one) for one in self.objects])
+
+    def with_numbers(self) -> Objects:
+        """Return the objects whose one label is no word for a missing number."""
+        if self.targets:
+            return self
+        reasons = [f"missing label '{one}'" if is_missing(one) else "" for one in self.labels]
+        return self._without(reasons)
+
+    def _without(self, reasons: Sequence[str]) -> Objects:
+        rows = zip(self.lines, reasons, strict=True)
+        own = [Dropped(int(line), why) for line, why in rows if why]
         if not own:
             return self
         dropped = sorted([*self.dropped, *own], key=lambda row: row.line)
         kept = self.subset([i for i, why in enumerate(reasons) if not why])
         return replace(kept, dropped=dropped)
-
-    def with_numbers(self) -> Objects:
-        """Return the objects whose label is no word for a missing number; the others are dropped.
-
-        Several targets may be empty, so there nothing is dropped.
-        """
-        if self.targets:
-            return self
-        own = [
-            Dropped(int(line), f"missing label '{label}'")
-            for line, label in zip(self.lines, self.labels, strict=True)
-            if is_missing(label)
-        ]
-        if not own:
-            return self
-        kept = self.subset([i for i, label in enumerate(self.labels) if not is_missing(label)])
-        return replace(kept, dropped=sorted([*self.dropped, *own], key=lambda row: row.line))
 
     def say_notes(self) -> None:
         """Print the remarks, and the rows that were left out, on stderr."""

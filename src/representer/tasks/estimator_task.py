@@ -145,9 +145,8 @@ class EstimatorTask(EstimatorUse):
             hint = f"Without data of your own: representer fit {self.name} --demo"
             raise ArgumentError("data", None, f"the path of labeled {self.nouns}", hint=hint)
         else:
-            main = self.read(
-                config.data, **reading, is_regression=is_regression, require_labels=True
-            )
+            how = reading | {"is_regression": is_regression, "require_labels": True}
+            main = self.read(config.data, **how)
         kind = self.kind(config, {"all": main})
         how = reading | main.reading | {"is_regression": kind is self.regressor}
         sources = {"all": main}
@@ -157,9 +156,9 @@ class EstimatorTask(EstimatorUse):
         refuse_parameters_of_others(config, kind, self.parameters)
         estimator = self._estimator(kind, config)
         for name, one in sources.items():
+            one = one.with_numbers() if kind is self.regressor else one
             reason = partial(self.reason, estimator, config)
-            known = one.with_numbers() if kind is self.regressor else one
-            sources[name] = known.usable(reason, self.noun, self.remedy)
+            sources[name] = one.usable(reason, self.noun, self.remedy)
             sources[name].say_notes()
         return sources
 
