@@ -16,7 +16,7 @@ pytest.importorskip("torch_geometric")
 pytest.importorskip("networkx")
 
 import networkx as nx
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data, InMemoryDataset
 
 from representer import estimators
 from representer.errors import ArgumentError, DataError, KindError
@@ -339,6 +339,18 @@ def test_errors_name_the_row(graph, message):
             DataError, match=message.replace(r"X\[0\] has", "the training graphs have")
         ):
             model.predict(given)
+
+
+def test_a_dataset_or_a_batch_of_pyg_is_the_list_of_its_graphs():
+    graphs = [Data(edge_index=torch.ones(2, 2).long(), num_nodes=n) for n in range(2, 12)]
+    labels = torch.tensor([0, 1] * 5)
+    dataset = InMemoryDataset()
+    dataset.data, dataset.slices = InMemoryDataset.collate(graphs)
+    model = GraphClassifier(**SMALL, answer="kernel")
+    expected = model.fit(graphs, labels).predict_proba(graphs)
+    for given in (dataset, dataset[:], Batch.from_data_list(graphs)):
+        found = clone(model).fit(given, labels).predict_proba(given)
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_a_graph_in_which_one_node_lacks_its_label_is_named():

@@ -8,10 +8,10 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch, Data, InMemoryDataset
 
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.kernels import RandomWalkKernel, WeisfeilerLehmanKernel
+from representer.kernels import GramTransformer, RandomWalkKernel, WeisfeilerLehmanKernel
 from representer.kernels.graphs import read_graphs
 
 NONE = torch.zeros(2, 0, dtype=torch.int64)
@@ -42,6 +42,17 @@ def test_a_batch_is_the_list_of_its_graphs():
     kernel = RandomWalkKernel()
     assert torch.equal(kernel(Batch.from_data_list(graphs)), kernel(graphs))
     assert torch.equal(kernel.diag(Batch.from_data_list(graphs)), kernel.diag(graphs))
+
+
+def test_a_dataset_and_a_batch_are_transformed_as_the_list_of_their_graphs():
+    graphs = [Data(x=torch.randn(n, 2), edge_index=torch.tensor([[0], [n - 1]])) for n in (2, 3)]
+    dataset, kernel = InMemoryDataset(), RandomWalkKernel()
+    dataset.data, dataset.slices = InMemoryDataset.collate(graphs)
+    assert hasattr(dataset, "edge_index")  # of all graphs, as of a single one
+    assert torch.equal(kernel(dataset), kernel(graphs))
+    expected = kernel(graphs).numpy()
+    for given in (dataset, Batch.from_data_list(graphs)):
+        np.testing.assert_array_equal(GramTransformer(kernel).fit_transform(given), expected)
 
 
 @pytest.mark.parametrize("kernel", [RandomWalkKernel(), WeisfeilerLehmanKernel()], ids=repr)

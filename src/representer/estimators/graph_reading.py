@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from representer.errors import DataError
 from representer.estimators.containers import records_of
@@ -41,13 +42,14 @@ def read_graphs(X: Any) -> list[PlainGraph]:
     """Read a sequence of PyG ``Data`` objects, networkx graphs, or dictionaries.
 
     Args:
-        X: The graphs; those that were read before are returned as they are. Dictionaries, or the
-            rows of a table, have nested lists or arrays ``edge_index``, ``num_nodes``, ``x`` or
+        X: The graphs, or a dataset or ``Batch`` of PyG; those that were read before are returned
+            as they are. Dictionaries, or the rows of a table, have nested lists or arrays ``edge_index``, ``num_nodes``, ``x`` or
             ``node_feat``, and ``edge_attr``, as graph datasets of Hugging Face do.
 
     Raises:
         DataError: One cannot be used; the message names its row.
     """
+    X = X.to_data_list() if hasattr(X, "to_data_list") else X
     if _is_data(X) or _is_networkx(X):
         raise DataError("X is one graph; expected a sequence of graphs", fix="Pass [graph].")
     return [_read(graph, row) for row, graph in enumerate(records_of(X))]
@@ -113,7 +115,7 @@ def _tensor(values: Any, row: int, name: str) -> Tensor | None:
 
 
 def _is_data(graph: Any) -> bool:
-    is_other = isinstance(graph, PlainGraph) or hasattr(graph, "iloc")
+    is_other = isinstance(graph, PlainGraph | Dataset) or hasattr(graph, "iloc")
     return hasattr(graph, "edge_index") and not is_other
 
 

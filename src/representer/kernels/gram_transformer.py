@@ -33,6 +33,7 @@ class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             raise KindError("kernel", repr(self.kernel), "a kernel of representer.kernels")
         if self.kernel.objects == "vectors":
             return validate_data(self, X, reset=reset, dtype=np.float64)
+        X = X.to_data_list() if hasattr(X, "to_data_list") else X  # a Batch of PyG
         return X if isinstance(X, (str, Tensor, np.ndarray)) else list(X)
 
 

@@ -9,6 +9,7 @@ from typing import Any, SupportsIndex, overload
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional.graph_walk import edges_of
@@ -98,7 +99,7 @@ def read_graphs(X: Iterable[Any], name: str = "X") -> Graphs:
     """Read a list of graphs, each a PyG ``Data``, a networkx graph or a :class:`Graph`.
 
     Args:
-        X: The graphs, or a PyG ``Batch`` of them. From ``Data``, the fields ``x``, ``edge_index``
+        X: The graphs, or a dataset or ``Batch`` of PyG. From ``Data``, the fields ``x``, ``edge_index``
             (or the sparse ``adj_t``) and ``edge_attr`` are used; from a networkx graph, the node
             attribute ``x`` and the edge attribute ``edge_attr``, numbers or labels. If no node of a
             networkx graph has ``x``, all have the same feature, 1.
@@ -111,7 +112,7 @@ def read_graphs(X: Iterable[Any], name: str = "X") -> Graphs:
     """
     if hasattr(X, "to_data_list"):
         X = X.to_data_list()  # type: ignore[attr-defined]
-    is_graph = hasattr(X, "edge_index") or hasattr(X, "adj")
+    is_graph = not isinstance(X, Dataset) and (hasattr(X, "edge_index") or hasattr(X, "adj"))
     if isinstance(X, (str, bytes, dict)) or is_graph or not isinstance(X, Iterable):
         hint = "Put a single graph into a list." if is_graph or isinstance(X, str) else ""
         raise KindError(name, type(X).__name__, f"a list of graphs, each {FORMS}", hint=hint)
