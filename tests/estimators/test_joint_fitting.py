@@ -103,6 +103,19 @@ def test_a_label_that_training_lacked_is_scored_as_wrong_and_one_of_another_type
         model.score(TEXTS[:2], LABELS[:1])
 
 
+def test_numbers_are_scored_and_validated_with_the_rows_and_targets_of_the_model():
+    model, table = TextRegressor(**SMALL, answer="kernel"), np.stack([NUMBERS, -NUMBERS], 1)
+    model.fit(TEXTS, NUMBERS)
+    assert model.score(TEXTS, NUMBERS[:, None]) == model.score(TEXTS, NUMBERS)
+    with pytest.raises(DataError, match="X has 4 rows and y has 2"):
+        model.score(TEXTS[:4], NUMBERS[:2])
+    with pytest.raises(DataError, match=r"y has shape \(60, 2\); expected \(N,\)"):
+        model.fit(TEXTS, NUMBERS, validation=(TEXTS, table))
+    model.fit(TEXTS, table)
+    with pytest.raises(DataError, match=r"y has shape \(60,\); expected \(N, 2\)"):
+        model.score(TEXTS, NUMBERS)
+
+
 def test_a_saved_estimator_predicts_the_same(fitted, tmp_path):
     fitted.save(tmp_path / "run")
     loaded = load(tmp_path / "run")

@@ -170,8 +170,9 @@ class Regressor(RegressorMixin, SupervisedEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R² of the known numbers, the mean over all targets."""
-        truth = self.target_.encode(as_sequence(y))
-        predicted = self.predict(X).reshape(len(truth), -1)
+        truth, predicted = self.target_.encode(as_sequence(y)), self.predict(X)
+        require_same_length(predicted, truth)
+        predicted = predicted.reshape(truth.shape)
         weights = np.ones(len(truth)) if sample_weight is None else np.asarray(sample_weight)
         scores = []
         for k in range(truth.shape[1]):

@@ -59,8 +59,16 @@ class Numbers:
         return self.scales[0], self.means[0]
 
     def encode(self, y: Any) -> NDArray[np.float64]:
-        """Return the numbers ``(N, K)`` in their unit."""
-        return _as_numbers(y)
+        """Return the numbers ``(N, K)`` in their unit.
+
+        Raises:
+            DataError: A value is no number or infinite, or the number of targets differs.
+        """
+        values = _as_numbers(y)
+        if values.shape[1] != self.width:
+            expected = "(N,)" if self.is_single else f"(N, {self.width})"
+            raise DataError(f"y has shape {np.shape(y)}; expected {expected}")
+        return values
 
     def loss(self, outputs: Tensor, values: Tensor) -> Tensor:
         """Return the mean squared error in standardized units, summed over members."""
