@@ -103,6 +103,20 @@ def test_a_label_that_training_lacked_is_scored_as_wrong_and_one_of_another_type
         model.score(TEXTS[:2], LABELS[:1])
 
 
+def test_labels_of_several_targets_that_training_lacked_are_scored_as_wrong():
+    table = [[label, k % 3] for k, label in enumerate(LABELS)]
+    model = TextClassifier(**SMALL, answer="kernel").fit(TEXTS, table)
+    (first, second), (_, third) = model.predict(TEXTS[:2])
+    known = [[first, second], [None, third]]
+    assert model.score(TEXTS[:2], known) == 1
+    assert model.score(TEXTS[:2], [["other", second], [None, 7]]) == pytest.approx(1 / 3)
+    assert model.score(TEXTS[:2], [["other", second], [None, 7]], sample_weight=[2, 1]) == 0.4
+    with pytest.raises(DataError, match=r"y\[0, 1\] is 'x'; the classes are 0, 1, 2"):
+        model.score(TEXTS[:1], [[first, "x"]])
+    with pytest.raises(DataError, match="X has 2 rows and y has 1"):
+        model.score(TEXTS[:2], known[:1])
+
+
 def test_numbers_are_scored_and_validated_with_the_rows_and_targets_of_the_model():
     model, table = TextRegressor(**SMALL, answer="kernel"), np.stack([NUMBERS, -NUMBERS], 1)
     model.fit(TEXTS, NUMBERS)

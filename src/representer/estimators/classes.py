@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -57,12 +57,13 @@ class Classes:
         Raises:
             DataError: A label is of another type than the classes.
         """
-        kinds, found = {*map(type, self.names)}, []
-        for row, label in enumerate(y):
-            value = _label(label, str(row))
-            is_new = value not in self._numbers and type(value) in kinds
-            found.append(-1 if is_new else self.number(value, str(row)))
-        return np.array(found, np.int64)
+        return np.array([self.known_number(label, str(row)) for row, label in enumerate(y)], int)
+
+    def known_number(self, label: Any, place: str) -> int:
+        """Return the number of a label, -1 for one that training did not have; see `number`."""
+        value = _label(label, place)
+        is_new = value not in self._numbers and type(value) in self._kinds
+        return -1 if is_new else self.number(value, place)
 
     def number(self, label: Any, place: str) -> int:
         """Return the number of a label; the place in y is for messages, see `encode`."""
@@ -76,6 +77,10 @@ class Classes:
     @cached_property
     def _numbers(self) -> dict[Any, int]:
         return {name: number for number, name in enumerate(self.names)}
+
+    @cached_property
+    def _kinds(self) -> set[type[Any]]:
+        return {*map(type, self.names)}
 
     def loss(self, outputs: Tensor, values: Tensor) -> Tensor:
         """Return the mean cross-entropy, summed over members."""
@@ -139,13 +144,24 @@ class ClassTable:
         Raises:
             DataError: A label is not one of the classes, or the number of targets differs.
         """
+        return self._encoded(y, Classes.number)
+
+    def numbers(self, y: Any) -> NDArray[np.float64]:
+        """Return the number of each label as `encode` does, -1 for one that training did not have.
+
+        Raises:
+            DataError: A label is of another type than the classes, or the number of targets differs.
+        """
+        return self._encoded(y, Classes.known_number)
+
+    def _encoded(self, y: Any, one: Callable[[Classes, Any, str], int]) -> NDArray[np.float64]:
         table = _label_table(y)
         if table.ndim != 2 or table.shape[1] != len(self.columns):
             raise DataError(f"y has shape {table.shape}; expected (N, {len(self.columns)})")
         result = np.full(table.shape, np.nan)
         for (row, k), label in np.ndenumerate(table):
             if not _is_missing(label):
-                result[row, k] = self.columns[k].number(label, f"{row}, {k}")
+                result[row, k] = one(self.columns[k], label, f"{row}, {k}")
         return result
 
     def loss(self, outputs: Tensor, values: Tensor) -> Tensor:
