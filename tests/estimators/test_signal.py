@@ -146,6 +146,15 @@ def test_a_saved_estimator_comes_back(classifier, tmp_path):
     np.testing.assert_allclose(warm.fit(X, Y).predict_proba(X), classifier.predict_proba(X), 1e-5)
 
 
+def test_training_of_a_flattened_network_starts_from_a_run(tmp_path):
+    model = SignalClassifier(**SMALL, pooling="flatten", epochs=1).fit(X, Y)
+    model.save(tmp_path / "run")
+    warm = clone(model).set_params(warm_start=str(tmp_path / "run"), lr=1e-12).fit(X, Y)
+    np.testing.assert_allclose(warm.predict_proba(X), model.predict_proba(X), 1e-5)
+    with pytest.raises(ArgumentError, match="a run whose network has the sizes of the new one"):
+        clone(warm).fit(X[:, :, :60], Y)
+
+
 def test_moments_that_do_not_fit_the_channels_are_refused(classifier, tmp_path):
     classifier.save(tmp_path / "run")
     path = tmp_path / "run" / "model.json"

@@ -94,6 +94,9 @@ class SignalClassifier(SignalParameters, Classifier):
         if validation is not None and is_epochs(validation[0]):
             own = known_channels(validation[0], self._montage.channels, self.sampling_rate_)
             validation = own, validation[1]
+        if self.warm_start:  # whose inputs do not tell the length, as `_learn_inputs` does
+            X = self._objects(X)
+            self._window_length = X.shape[2]
         return super().fit(X, y, groups=groups, validation=validation)
 
     @property
