@@ -1,8 +1,10 @@
-"""Parsing of numbers in plain notation, a subset of what ``float`` accepts."""
+"""Numbers in plain notation, a subset of what ``float`` accepts, and integers."""
 
 from __future__ import annotations
 
 import re
+from numbers import Integral
+from typing import Any
 
 _PLAIN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _MISSING = ("", "na", "n/a", "nan", "none", "null", "?")
@@ -41,3 +43,13 @@ def written_number(text: str) -> float | None:
 def is_missing(cell: str | None) -> bool:
     """Return True for an empty cell or a word that tables have for a missing value."""
     return cell is not None and cell.strip().lower() in _MISSING
+
+
+def is_integer(value: Any, least: int) -> bool:
+    """Return True for an integer of Python or NumPy that is at least `least`.
+
+    Examples:
+        >>> [is_integer(value, 1) for value in (1, 0, True, 1.0)]
+        [True, False, False, False]
+    """
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least

@@ -12,7 +12,14 @@ from sklearn.svm import SVC
 from sklearn.utils import estimator_checks
 
 from representer.errors import ArgumentError, KindError
-from representer.kernels import Gaussian, GramTransformer, Nystroem, StringKernel
+from representer.kernels import (
+    Gaussian,
+    GramTransformer,
+    NgramKernel,
+    Nystroem,
+    Polynomial,
+    StringKernel,
+)
 
 WORDS = ["abcab", "ab", "", "cabca", "bb", "acacab"] * 4
 
@@ -104,3 +111,19 @@ def test_features_have_names_and_an_output_container(transformer):
     name = transformer.__name__.lower()
     assert fitted.get_feature_names_out().tolist() == [f"{name}{i}" for i in range(4)]
     assert fitted.transform(WORDS).shape == (len(WORDS), 4)
+
+
+def test_sizes_of_a_grid_may_be_integers_of_numpy():
+    sizes = np.arange(1, 3)
+    grid = {"nystroem__kernel__order": sizes, "nystroem__n_components": sizes + 3}
+    pipeline = make_pipeline(Nystroem(StringKernel(base="delta"), random_state=0), SVC())
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise")
+    kernel = search.fit(WORDS, ["a" in word for word in WORDS]).best_estimator_[0].kernel
+    expected = StringKernel(int(kernel.order), base="delta")
+    np.testing.assert_array_equal(kernel(WORDS), expected(WORDS))
+    assert StringKernel(kernel.order).network(3, 2).order == kernel.order
+    two, vectors = np.int64(2), np.eye(3)
+    assert np.array_equal(Polynomial(two)(vectors), Polynomial(2)(vectors))
+    assert np.array_equal(NgramKernel((two,), max_gap=two)(WORDS), NgramKernel((2,))(WORDS))
+    with pytest.raises(ArgumentError, match="order is True; expected a positive integer"):
+        StringKernel(True)

@@ -150,7 +150,8 @@ class ClassTable:
         """Return the number of each label as `encode` does, -1 for one that training did not have.
 
         Raises:
-            DataError: A label is of another type than the classes, or the number of targets differs.
+            DataError: A label is of another type than the classes, or there are more or fewer
+                targets.
         """
         return self._encoded(y, Classes.known_number)
 

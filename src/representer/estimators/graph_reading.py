@@ -43,8 +43,9 @@ def read_graphs(X: Any) -> list[PlainGraph]:
 
     Args:
         X: The graphs, or a dataset or ``Batch`` of PyG; those that were read before are returned
-            as they are. Dictionaries, or the rows of a table, have nested lists or arrays ``edge_index``, ``num_nodes``, ``x`` or
-            ``node_feat``, and ``edge_attr``, as graph datasets of Hugging Face do.
+            as they are. Dictionaries, or the rows of a table, have nested lists or arrays
+            ``edge_index``, ``num_nodes``, ``x`` or ``node_feat``, and ``edge_attr``, as graph
+            datasets of Hugging Face do.
 
     Raises:
         DataError: One cannot be used; the message names its row.

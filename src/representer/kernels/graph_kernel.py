@@ -17,6 +17,7 @@ from representer.kernels.kernel import Kernel, Objects
 from representer.kernels.local_kernels import Activate
 from representer.kernels.mercer import mercer_violation
 from representer.kernels.point_kernels import PointKernel
+from representer.numbers import is_integer
 
 BASES = ("linear", "delta")
 
@@ -66,7 +67,7 @@ def check_size(name: str, value: Any, minimum: int = 1) -> None:
     Raises:
         ArgumentError: If it is not an integer, or too small.
     """
-    if type(value) is not int or value < minimum:
+    if not is_integer(value, minimum):
         expected = "a positive integer" if minimum == 1 else f"an integer of at least {minimum}"
         raise ArgumentError(name, value, expected)
 

@@ -99,10 +99,10 @@ def read_graphs(X: Iterable[Any], name: str = "X") -> Graphs:
     """Read a list of graphs, each a PyG ``Data``, a networkx graph or a :class:`Graph`.
 
     Args:
-        X: The graphs, or a dataset or ``Batch`` of PyG. From ``Data``, the fields ``x``, ``edge_index``
-            (or the sparse ``adj_t``) and ``edge_attr`` are used; from a networkx graph, the node
-            attribute ``x`` and the edge attribute ``edge_attr``, numbers or labels. If no node of a
-            networkx graph has ``x``, all have the same feature, 1.
+        X: The graphs, or a dataset or ``Batch`` of PyG. From ``Data``, the fields ``x``,
+            ``edge_index`` (or the sparse ``adj_t``) and ``edge_attr`` are used; from a networkx
+            graph, the node attribute ``x`` and the edge attribute ``edge_attr``, numbers or labels.
+            If no node of a networkx graph has ``x``, all have the same feature, 1.
         name: Their name in messages.
 
     Raises:

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from representer.errors import ArgumentError, KindError
 from representer.kernels.kernel import Kernel
+from representer.numbers import is_integer
 
 BITS = 62  # of a code; an n-gram of n tokens is a number of n digits, so that no two collide
 Coded = tuple[NDArray[np.int64], NDArray[np.int32]]
@@ -239,11 +240,11 @@ class NgramKernel(Kernel):
 
     def _check(self) -> None:
         orders = self.orders
-        if not orders or any(type(n) is not int or not 1 <= n <= 8 for n in orders):
+        if not orders or any(not is_integer(n, 1) or n > 8 for n in orders):
             raise ArgumentError("orders", orders, "integers from 1 to 8")
         if not 0 <= self.decay <= 1:
             raise ArgumentError("decay", self.decay, "a number in [0, 1]")
-        if self.max_gap is not None and (type(self.max_gap) is not int or self.max_gap < 0):
+        if self.max_gap is not None and not is_integer(self.max_gap, 0):
             raise ArgumentError("max_gap", self.max_gap, "0 or more, or None")
 
 

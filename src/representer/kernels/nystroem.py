@@ -13,6 +13,7 @@ from representer.errors import ArgumentError
 from representer.kernels.gram_blocks import compute_blocks
 from representer.kernels.gram_transformer import KernelTransformer, as_array
 from representer.kernels.kernel import Kernel
+from representer.numbers import is_integer
 
 SMALLEST = 1e-12  # eigenvalues below this fraction of the largest are rounding errors
 
@@ -60,7 +61,7 @@ class Nystroem(KernelTransformer):
 
     def fit(self, X: Iterable[Any], y: Any = None) -> Nystroem:
         """Draw the landmarks."""
-        if type(self.n_components) is not int or self.n_components < 1:
+        if not is_integer(self.n_components, 1):
             raise ArgumentError("n_components", self.n_components, "a positive integer")
         objects = self._objects(X, reset=True)
         if not len(objects):
@@ -84,7 +85,7 @@ class Nystroem(KernelTransformer):
         objects, block = self._objects(X, reset=False), self.block
         if block is None:
             return as_array(self.kernel(objects, self.components_)) @ self.normalization_
-        if type(block) is not int or block < 1:
+        if not is_integer(block, 1):
             raise ArgumentError("block", block, "a positive integer or None")
         features = np.empty((len(objects), len(self.normalization_)))
         blocks = compute_blocks(

@@ -17,6 +17,7 @@ from torch import Tensor
 from representer.errors import ArgumentError
 from representer.kernels.kernel import Kernel, Objects, takes_rows
 from representer.kernels.sequences import read_vectors
+from representer.numbers import is_integer
 
 
 class PointKernel(Kernel):
@@ -85,7 +86,7 @@ class Polynomial(PointKernel):
         return (self.scale * inner + self.offset) ** self.degree
 
     def _check(self) -> None:
-        if type(self.degree) is not int or self.degree < 1:
+        if not is_integer(self.degree, 1):
             raise ArgumentError("degree", self.degree, "a positive integer")
         if not self.offset >= 0:
             raise ArgumentError("offset", self.offset, "a non-negative number")

@@ -164,7 +164,7 @@ class RandomWalkKernel(GraphKernel):
 
     def _has_features(self, x: Batch, y: Batch | None) -> bool:
         """Return True if the explicit feature map is cheaper than all pairs of nodes."""
-        count = float(features_count(x, self.order, self.combine))
+        count = features_count(x, self.order, self.combine)
         nodes, graphs = len(x.nodes), len(x.sizes)
         others, columns = (nodes, graphs) if y is None else (len(y.nodes), len(y.sizes))
         pairs = nodes * others * (x.nodes.shape[1] + 8 * self.order)

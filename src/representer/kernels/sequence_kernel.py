@@ -15,6 +15,7 @@ from representer.errors import ArgumentError
 from representer.kernels.kernel import Kernel, takes_rows
 from representer.kernels.sequences import Pair, Sequences, empty_gram, read_pair
 from representer.kernels.tokens import read_tokens
+from representer.numbers import is_integer
 
 BASES = ("linear", "delta")
 COMBINE = ("multiply", "add")
@@ -109,7 +110,7 @@ class SequenceKernel(Kernel):
         return values.reshape(len(item), B, T).movedim(0, 1)
 
     def _check_order(self, name: str, order: Any) -> None:
-        if type(order) is not int or order < 1:
+        if not is_integer(order, 1):
             raise ArgumentError(name, order, "a positive integer")
 
     def _check_decay(self, name: str, decay: Any) -> None:

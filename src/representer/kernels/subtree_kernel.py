@@ -17,6 +17,7 @@ from representer.kernels.evidence import JITTER, block_weights
 from representer.kernels.graphs import Graph, Labels, read_graphs
 from representer.kernels.kernel import Kernel, Objects
 from representer.kernels.subtree_names import SubtreeNames
+from representer.numbers import is_integer
 
 UNKNOWN = -1
 LANDMARKS = 1500  # the cost of a machine on them grows with their cube
@@ -263,9 +264,9 @@ class SubtreeKernel(Kernel):
 
     def _check(self) -> None:
         depths = self.depths
-        if not depths or any(type(depth) is not int or depth < 0 for depth in depths):
+        if not depths or any(not is_integer(depth, 0) for depth in depths):
             raise ArgumentError("depths", depths, "integers of at least 0")
-        if type(self.most) is not int or self.most < 1:
+        if not is_integer(self.most, 1):
             raise ArgumentError("most", self.most, "a positive integer")
 
 

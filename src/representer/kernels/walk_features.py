@@ -44,9 +44,9 @@ def walk_features(x: Batch, order: int, combine: str) -> list[Tensor]:
     return result
 
 
-def features_count(x: Batch, order: int, combine: str) -> int:
+def features_count(x: Batch, order: int, combine: str) -> float:
     """Return the number of features of a node."""
-    d, k = x.nodes.shape[1], 1 if x.edges is None else max(1, x.edges.shape[1])
+    d, k = float(x.nodes.shape[1]), 1.0 if x.edges is None else max(1.0, x.edges.shape[1])
     if combine == "multiply":
         return d**order * k ** (order - 1)
     return sum(d * k**i for i in range(order))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from representer.errors import ArgumentError
+from representer.numbers import is_integer
 
 
 def check_flags(**options: bool) -> None:
@@ -22,9 +23,9 @@ def check_size(name: str, value: int) -> int:
     Raises:
         ArgumentError: If it is not a positive integer.
     """
-    if type(value) is not int or value < 1:
+    if not is_integer(value, 1):
         raise ArgumentError(name, value, "a positive integer")
-    return value
+    return int(value)
 
 
 def check_probability(name: str, value: float) -> float:
