@@ -243,6 +243,8 @@ def test_arguments_are_checked(model):
         model.score("")
     with pytest.raises(NotFittedError):
         LanguageModel().score(TEXT)
+    with pytest.raises(NotFittedError):
+        LanguageModel().explain(["a b"])
     for field in LanguageParameters.__dataclass_fields__.values():
         assert field.metadata["help"], field.name
 

@@ -56,6 +56,9 @@ def test_constructing_stores_and_checks_nothing():
         model.fit(TEXTS, LABELS)
     with pytest.raises(NotFittedError):
         model.predict(TEXTS)
+    for unfitted, targets in ((model, LABELS), (TextRegressor(), range(len(TEXTS)))):
+        with pytest.raises(NotFittedError):
+            unfitted.score(TEXTS, targets)
 
 
 def test_the_same_seed_gives_the_same_network_and_no_global_state_changes():

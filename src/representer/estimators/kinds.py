@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted
 
 from representer.estimators.calibration import UNCALIBRATED
 from representer.estimators.classes import Classes, ClassTable, is_table
@@ -91,6 +92,7 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy, of several targets over all known labels."""
+        check_is_fitted(self)
         y = as_sequence(y)
         if isinstance(self.target_, Classes):
             y = np.asarray(y, dtype=object).ravel() if is_table(y) else y  # a column (N, 1)
@@ -171,6 +173,7 @@ class Regressor(RegressorMixin, SupervisedEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R² of the known numbers, the mean over all targets."""
+        check_is_fitted(self)
         truth, predicted = self.target_.encode(as_sequence(y)), self.predict(X)
         require_same_length(predicted, truth)
         predicted = predicted.reshape(truth.shape)

@@ -194,6 +194,7 @@ class LanguageModel(LanguageEstimator):
         Raises:
             KindError: The cell has no contributions, or the model has `cutoffs`.
         """
+        check_is_fitted(self)
         here = self._on_cpu()
         return [here._explained(ids, k) for ids in self._encoded(X)]
 
