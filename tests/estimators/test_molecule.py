@@ -281,6 +281,11 @@ def test_the_rate_falls_by_molecules_seen_and_draws_are_balanced():
     assert 0.25 < drawn.count(18) / len(drawn) < 0.42  # one of three bins
     _, loaded = task.load(batches[0])
     assert loaded[:, 0].tolist() == [values[row] for row, _ in batches[0]]
+    values[3] = np.nan  # unknown
+    model.fit(MOLECULES, values, validation=(MOLECULES, values))
+    task, *_ = model._plan(examples._replace(values=values[:, None]), examples, model.network_, 0)
+    drawn = [row for epoch in range(40) for batch in task.batches(epoch) for row, _ in batch]
+    assert {*drawn} == {*range(20)} - {3}
     with pytest.raises(ArgumentError, match="0 where there are several targets"):
         model.fit(MOLECULES, np.stack([NUMBERS, NUMBERS], axis=1))
 

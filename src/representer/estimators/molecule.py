@@ -45,11 +45,15 @@ from representer.training.training_task import TrainingTask
 def balanced(
     task: TrainingTask, values: NDArray[np.float64], width: float, batch_size: int, seed: int
 ) -> TrainingTask:
-    """Return the task with batches drawn evenly from bins of the target, see `BalancedDraws`."""
-    draws = BalancedDraws(values.tolist(), width, generators.derive(seed, "order"))
+    """Return the task with batches drawn evenly from bins of the target, see `BalancedDraws`.
+
+    A row without a target is never drawn.
+    """
+    known = np.flatnonzero(~np.isnan(values))
+    draws = BalancedDraws(values[known].tolist(), width, generators.derive(seed, "order"))
 
     def batches(epoch: int) -> list[list[int]]:
-        rows = draws.epoch(epoch)
+        rows = known[draws.epoch(epoch)].tolist()
         return [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
 
     return replace(task, batches=batches)
