@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from representer.errors import ArgumentError
-from representer.kernels import WeisfeilerLehmanKernel
+from representer.kernels import WeisfeilerLehmanKernel, gram
 from representer.kernels.graphs import Graph, Labels
 from representer.kernels.ngram_kernel import dense
 from representer.kernels.subtree_kernel import SubtreeKernel
@@ -24,6 +24,10 @@ def graph() -> Graph:
 
 def both_ways(one: Graph) -> tuple[Graph, Graph]:
     return one, Graph(one.nodes, one.edge_index.flip(0), one.edges)
+
+
+def path_of_letters(word: str) -> tuple[Graph]:
+    return (Graph([*word], torch.tensor([range(len(word) - 1), range(1, len(word))])),)
 
 
 GRAPHS = [graph() for _ in range(24)]
@@ -150,3 +154,14 @@ def test_arguments_out_of_their_range_are_refused():
         SubtreeKernel((-1,))
     with pytest.raises(ArgumentError, match="most is 0; expected a positive integer"):
         SubtreeKernel(most=0)
+
+
+def test_objects_of_other_views_are_written_to_a_file_as_they_are(tmp_path):
+    letters = ["ab", "ba", "aab", "b"]
+    kernel = SubtreeKernel((1,), path_of_letters).fit(letters)
+    written = gram(kernel, letters, out=tmp_path / "gram.npy", block=2)
+    np.testing.assert_array_equal(written, kernel(letters))
+    graphs = [view for one in letters for view in path_of_letters(one)]
+    plain = SubtreeKernel((1,)).fit(graphs)
+    written = gram(plain, graphs, out=tmp_path / "plain.npy", block=2)
+    np.testing.assert_array_equal(written, kernel(letters))

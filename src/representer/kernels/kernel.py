@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from representer.kernels.composition import Activated, Cosine, Product, Sum
     from representer.kernels.point_kernels import PointKernel
 
-Objects = Literal["sequences", "vectors", "graphs"]
+Objects = Literal["sequences", "vectors", "graphs", "others"]
 
 
 Values = Tensor | np.ndarray

@@ -94,8 +94,8 @@ class SubtreeKernel(Kernel):
 
     @property
     def objects(self) -> Objects:
-        """Return the kind of objects that the kernel compares."""
-        return "graphs"
+        """Return the kind of objects that the kernel compares, which `views` may read itself."""
+        return "graphs" if self.views is as_one_view else "others"
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> NDArray[np.float64]:
         """Return the Gram matrix of X with Y, or of X with itself."""
