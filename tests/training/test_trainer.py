@@ -248,6 +248,37 @@ def test_frozen_parameters_stay(tmp_path: Path) -> None:
     assert torch.equal(frozen.weight, before)
 
 
+def test_frozen_parts_stay_in_evaluation_mode(tmp_path: Path) -> None:
+    network = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.2), nn.Linear(8, 2))
+    network[1].eval()
+    modes = []
+
+    def watched(module: nn.Module, batch: Any) -> tuple[Tensor, int]:
+        modes.append([part.training for part in module.modules()])
+        return loss(module, batch)
+
+    fit(tmp_path / "run", task=task(loss=watched), network=network, epochs=2)
+    assert modes
+    assert all(mode == [True, True, False, True, True] for mode in modes)
+    statistics = network[1].get_buffer("running_mean")
+    assert torch.equal(statistics, torch.zeros(8))
+
+
+@pytest.mark.parametrize("is_ready", [True, False])
+def test_a_model_in_evaluation_mode_is_trained_in_training_mode(
+    tmp_path: Path, is_ready: bool
+) -> None:
+    network, modes = model().train(is_ready), []
+
+    def watched(module: nn.Module, batch: Any) -> tuple[Tensor, int]:
+        modes.append(all(part.training for part in module.modules()))
+        return loss(module, batch)
+
+    fit(tmp_path / "run", task=task(loss=watched), network=network, epochs=2)
+    assert modes
+    assert all(modes)
+
+
 def test_checkpoints_are_also_saved_by_the_clock(tmp_path: Path) -> None:
     kept = []
 

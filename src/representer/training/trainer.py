@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from representer.errors import ArgumentError, Interrupted, TrainingError
+from representer.nn.evaluation_mode import evaluating
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
 from representer.training import early_stopping, generators, snapshot, training_files
@@ -39,7 +40,8 @@ class Trainer:
     writes the same bytes as an uninterrupted run, except for the timings.
 
     Args:
-        model: The model; it is moved to the device.
+        model: The model; it is moved to the device. If it is in training mode, parts of it that are
+            not, such as frozen ones, stay in evaluation mode.
         task: Batches, loss and evaluation.
         config: Settings of the training loop.
         run: The run folder; if opened with ``resume=True``, training continues from its checkpoint.
@@ -132,7 +134,8 @@ class Trainer:
         self._saved_at = self._ticked_at = time.monotonic()
         rank = self._accelerator.process_index
         generators.seed_all(generators.derive(self._config.seed, "dropout", rank))
-        self._wrapped.train()
+        if not self._model.training:  # else parts that were set to evaluation mode keep it
+            self._wrapped.train()
         found = None
         if self._run.resume:
             found = checkpoint.latest(self._run.checkpoints, report=self._report)
@@ -203,12 +206,8 @@ class Trainer:
 
     def _add_row(self) -> Row:
         state, monitor = self._state, self._config.monitor
-        self._model.eval()
-        try:
-            with torch.no_grad(), generators.preserved():
-                metrics = self._task.evaluate(self._model, self._check)
-        finally:
-            self._model.train()
+        with evaluating(self._model), torch.no_grad(), generators.preserved():
+            metrics = self._task.evaluate(self._model, self._check)
         if monitor not in metrics:
             names = ", ".join(metrics) or "(none)"
             raise ArgumentError("monitor", monitor, f"one of the metrics {names}")

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from representer.nn.activation.kernel_activation import KernelActivation
+from representer.nn.evaluation_mode import evaluating
 
 _Module = TypeVar("_Module", bound=nn.Module)
 
@@ -123,14 +124,11 @@ def _shapes(
         visited.setdefault(child, set()).add(arguments[0].shape)
 
     hooks = [child.register_forward_pre_hook(note) for child in children]
-    was_training = {part: part.training for part in module.modules()}  # parts may be frozen
     try:
-        with torch.no_grad():
+        with torch.no_grad(), evaluating(module):
             arguments = example_input if isinstance(example_input, tuple) else (example_input,)
-            module.eval()(*arguments)
+            module(*arguments)
     finally:
-        for part, mode in was_training.items():
-            part.training = mode
         for hook in hooks:
             hook.remove()
     return visited
