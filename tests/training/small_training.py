@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +64,13 @@ def fit(
     network: nn.Module | None = None,
     settings: dict[str, Any] | None = None,
     said: list[str] | None = None,
+    callbacks: Sequence[Callable[[dict[str, Any]], Any]] = (),
     **changes: Any,
 ) -> TrainingResult:
     report = pytest.fail if said is None else said.append
     with RunFolder(out, resume=resume, report=report) as run:
-        return Trainer(network or model(), task, config(**changes), run, settings=settings).fit()
+        options = {"settings": settings, "callbacks": callbacks}
+        return Trainer(network or model(), task, config(**changes), run, **options).fit()
 
 
 def rows(out: Path) -> list[dict[str, Any]]:

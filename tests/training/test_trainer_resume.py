@@ -25,6 +25,14 @@ def test_a_finished_run_is_not_trained_again(tmp_path: Path) -> None:
     assert (tmp_path / "final.safetensors").read_bytes() == bytes_before
 
 
+def test_a_run_that_a_callback_ended_is_not_trained_again(tmp_path: Path) -> None:
+    ended = fit(tmp_path / "run", callbacks=[lambda row: row["epoch"] == 2])
+    again = fit(tmp_path / "run", resume=True)
+    assert (again.reason, again.epoch, again.step) == (ended.reason, ended.epoch, ended.step)
+    assert again.reason == "callback"
+    assert again.rows == ended.rows
+
+
 def test_more_epochs_continue_as_if_requested_at_once(tmp_path: Path) -> None:
     fit(tmp_path / "a", epochs=5)
     fit(tmp_path / "b", epochs=2)

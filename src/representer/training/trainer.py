@@ -82,7 +82,7 @@ class Trainer:
         self._report = run.report if is_main else lambda line: None
         report_device(accelerator.device, self._report)
         self._progress = Progress(config.log_with, run.path, config.show_progress and is_main)
-        self._callbacks, self._is_stopped = callbacks, False
+        self._callbacks = callbacks
         self._saved_position: tuple[int, ...] | None = None
         self._saved_at = self._ticked_at = time.monotonic()
 
@@ -202,7 +202,7 @@ class Trainer:
         if self._config.save_every_epochs == 1:
             state.log.write(self._run)
         self._progress.line(row)
-        self._is_stopped = bool([c for c in self._callbacks if c(dict(row))])
+        state.is_stopped = bool([c for c in self._callbacks if c(dict(row))])
 
     def _add_row(self) -> Row:
         state, monitor = self._state, self._config.monitor
@@ -232,7 +232,7 @@ class Trainer:
             return reason
         if state.epoch >= config.epochs:
             return "epochs"
-        if self._is_stopped:
+        if state.is_stopped:
             return "callback"
         if state.step != state.evaluated_at:
             return None

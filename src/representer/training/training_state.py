@@ -26,6 +26,7 @@ class TrainingState:
         loss_sum: Training loss since the last evaluation, summed over examples.
         loss_count: Number of examples in ``loss_sum``.
         seconds: Training time, without interruptions.
+        is_stopped: A callback ended training.
         log: The metrics.
         best_weights: Weights of the best evaluation, on the CPU; None before the first evaluation.
         best_row: Metrics of the best evaluation.
@@ -38,6 +39,7 @@ class TrainingState:
     loss_sum: float = 0.0
     loss_count: int = 0
     seconds: float = 0.0
+    is_stopped: bool = False
     log: MetricsLog = field(default_factory=MetricsLog)
     best_weights: dict[str, Tensor] | None = None
     best_row: Row | None = None
@@ -62,6 +64,7 @@ class TrainingState:
         """Return the state in a form that a checkpoint can store."""
         return {
             **{name: getattr(self, name) for name in _COUNTERS},
+            "is_stopped": self.is_stopped,
             "rows": self.log.rows,
             "timings": self.log.timings,
             "best_weights": self.best_weights,
@@ -72,6 +75,7 @@ class TrainingState:
     def from_dict(cls, saved: Mapping[str, Any]) -> TrainingState:
         """Create a state from the result of `to_dict`."""
         state = cls(**{name: saved[name] for name in _COUNTERS})
+        state.is_stopped = saved.get("is_stopped", False)  # earlier versions did not save it
         state.log.rows, state.log.timings = list(saved["rows"]), list(saved["timings"])
         state.best_weights, state.best_row = saved["best_weights"], saved["best_row"]
         return state
