@@ -90,6 +90,15 @@ def test_lengths_that_do_not_fit_are_named():
         layer(packed, lengths=torch.tensor(LENGTHS))
 
 
+@EVERY_LAYER
+@pytest.mark.parametrize("end", [-1, 7])
+def test_lengths_out_of_range_are_named_by_every_layer(name: str, end: int):
+    for options in ({}, {"filter_length": 2}):
+        layer, lengths = build(name, bidirectional=True, **options), torch.tensor([6, end, 1])
+        with pytest.raises(ArgumentError, match=rf"lengths\[1\] is {end}; expected 0 to 6"):
+            layer(batch(6, 3), lengths=lengths)
+
+
 @pytest.mark.parametrize("batch_first", [False, True])
 def test_a_sorted_packed_batch_stays_without_indices(batch_first: bool):
     layer, x = build("RKM-LSTM", batch_first=batch_first), batch()

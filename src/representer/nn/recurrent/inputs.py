@@ -7,7 +7,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.ops.checks import dtypes_meet
+from representer.ops.checks import can_be_read, dtypes_meet
+from representer.ops.sequence import check_length_range
 
 
 def check_input(
@@ -53,6 +54,7 @@ def check_lengths(x: Tensor, lengths: object, stride: int) -> None:
     Raises:
         KindError: If they are not integers.
         ShapeError: If there is not one per sequence, or one is not a multiple of the stride.
+        ArgumentError: If one is out of range; those on a device are checked by the recurrence.
     """
     time, batch, _ = x.shape
     ends = [time]
@@ -63,6 +65,8 @@ def check_lengths(x: Tensor, lengths: object, stride: int) -> None:
             raise KindError("lengths", received, f"a tensor of {batch} integers")
         if lengths.shape != (batch,):
             raise ShapeError("lengths", lengths.shape, f"({batch},), one per sequence")
+        if can_be_read(lengths):
+            check_length_range(lengths, time)
         is_read = stride > 1 and not torch.compiler.is_compiling()
         ends = lengths.tolist() if is_read else []
     invalid = [end for end in ends if end % stride]
