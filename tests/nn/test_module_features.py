@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import io
 import pickle
 import sys
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -18,6 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from .modules import FAST, GRAPHS, MODULES, SEQUENCES, inputs, output
 
+replication = importlib.import_module("torch.nn.parallel.replicate")  # also a function
 Build = Callable[[], torch_nn.Module]
 Feature = Callable[[str, Build], None]
 FEATURES: dict[str, Feature] = {}
@@ -257,6 +260,20 @@ CASES = [pytest.param(name, marks=[] if name in FAST else [pytest.mark.slow]) fo
 def test_a_layer_supports(kind: str, name: str):
     torch.manual_seed(0)
     FEATURES[kind](name, MODULES[name])
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_a_replica_of_data_parallel_runs_and_gives_gradients(name: str, monkeypatch):
+    def copied(tensors: list[Tensor], devices: list[int], detach: bool = False) -> list[Any]:
+        return [[tensor.clone() for tensor in tensors] for _ in devices]
+
+    monkeypatch.setattr(replication, "_broadcast_coalesced_reshape", copied)  # it needs GPUs
+    module = MODULES[name]().eval()
+    (replica,) = replication.replicate(module, [0])
+    found, wanted = output(name, replica), output(name, module)
+    assert torch.equal(found, wanted)
+    gradients = (torch.autograd.grad(y.sum(), [*module.parameters()]) for y in (found, wanted))
+    torch.testing.assert_close(*gradients)
 
 
 @pytest.mark.suite

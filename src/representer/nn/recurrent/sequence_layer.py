@@ -296,4 +296,5 @@ class SequenceLayer(nn.Module):
         for parameter in self._parameters.values():  # parameters() is slow
             if parameter is not None:
                 return parameter
-        return next(self.parameters())
+        parts = (getattr(part, "_former_parameters", part._parameters) for part in self.modules())
+        return next(tensor for own in parts for tensor in own.values() if tensor is not None)
