@@ -26,6 +26,14 @@ def test_plain_columns_are_read_and_nested_ones_are_not(path):
     assert grid.lines == [1, 2, 3]
 
 
+def test_a_nested_column_does_not_come_along_with_a_plain_one_that_has_its_name_and_a_dot(path):
+    columns = {"a.b": ["x", "y"], "a": [{"b": 1}, {"b": 2}], "text": ["p", "q"]}
+    parquet.write_table(pyarrow.table(columns), path)
+    grid = next(read_parquet(path))
+    assert grid.columns == ["a.b", "text"]
+    assert grid.rows == [["x", "p"], ["y", "q"]]
+
+
 def test_categories_are_read_as_their_names(path):
     labels = pyarrow.array(["x", "y", "x"]).dictionary_encode()
     parquet.write_table(pyarrow.table({"text": ["a", "b", "c"], "label": labels}), path)
