@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import io
 import sys
+from decimal import Decimal
 
 import pytest
 
 from representer.data.tables.spreadsheet import unguard_formula
 from representer.errors import DataError
-from representer.tasks.table_file import as_csv, check_output, write_table
+from representer.tasks.table_file import as_csv, check_output, shown_cell, write_table
 
 
 def test_formulas_are_guarded_and_numbers_stay_numbers():
@@ -19,6 +21,17 @@ def test_formulas_are_guarded_and_numbers_stay_numbers():
     assert written == [["text", "'=name()"], ["'@SUM(1)", "-1.5"], ["'-ve", "-2e3"], ["+", "a\n=b"]]
     restored = [[unguard_formula(cell) for cell in row] for row in written]
     assert restored == [[str(cell) for cell in row] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (datetime.date(2020, 1, 2), "2020-01-02"), (Decimal("1.50"), "1.50"), (None, ""),
+        (True, "true"), (1.5, "1.5"), ([1, "a"], '[1, "a"]'), ("é", "é"),
+    ],
+)  # fmt: skip
+def test_a_cell_of_the_input_is_json_only_if_it_is_a_value_of_json(value: object, written: str):
+    assert shown_cell(value) == written
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])

@@ -92,7 +92,8 @@ def shown_cell(value: object) -> str:
         return value
     if value is None or value is MISSING:
         return ""
-    return json.dumps(value, ensure_ascii=False, default=str)
+    is_json = isinstance(value, (bool, int, float, list, dict))
+    return json.dumps(value, ensure_ascii=False, default=str) if is_json else str(value)
 
 
 def as_csv(rows: Iterable[Sequence[object]]) -> str:
