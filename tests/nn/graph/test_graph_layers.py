@@ -10,7 +10,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.explain import CaptumExplainer, Explainer, GNNExplainer, PGExplainer
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 
-from representer.errors import KindError
+from representer.errors import ArgumentError, KindError
 from representer.nn import DeepGraphKernelNN, RandomWalkKernelNN, WLKernelNN
 
 F64 = torch.float64
@@ -205,6 +205,16 @@ def test_a_graph_without_edges_or_nodes_has_a_prediction(kind, options):
     batch = torch.zeros(0, dtype=torch.int64)
     assert net(torch.zeros(0, 3, dtype=F64), none, bonds, batch).shape == (0, 4)
     assert net(torch.zeros(0, 3, dtype=F64), none, bonds, batch, 2).tolist() == [[0] * 4] * 2
+
+
+@every_layer
+def test_an_edge_of_a_node_that_is_not_there_is_named(kind, options):
+    net, x, bonds = made(kind, options), torch.ones(2, 3, dtype=F64), torch.zeros(1, 2, dtype=F64)
+    for source in (-1, 2):
+        with pytest.raises(
+            ArgumentError, match=rf"edge_index\[0, 0\] is {source}; expected 0 to 1"
+        ):
+            net(x, torch.tensor([[source], [0]]), bonds)
 
 
 @pytest.mark.filterwarnings("ignore:Sparse")  # they are new in torch

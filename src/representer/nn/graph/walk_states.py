@@ -106,13 +106,15 @@ class WalkStates(nn.Module):
                 "scale": o.gate_scale,
             }
         is_masked = o.combine == "add" or o.sigma != "identity"
-        ends = walks_end(edge_index, x.shape[0], o.order) if is_masked else None
+        ends = None
         lam, sigma = self.decay_value(), NONLINEARITIES[o.sigma].value
         states = [products[0]]
         for j in range(1, o.order):
             factor = None if edges is None else edges[j - 1]
             c = sigma(states[-1])
             sums = self.sums(c, edge_index, edge_attr=edge_attr, factor=factor, **gates)
+            if is_masked and ends is None:  # after the sums, which check the edges
+                ends = walks_end(edge_index, x.shape[0], o.order)
             if lam is not None and not (self.decay_logit is None and o.decay == 1.0):
                 sums = lam * sums
             c_new = sums * products[j] if o.combine == "multiply" else sums + products[j]
