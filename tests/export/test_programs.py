@@ -37,6 +37,7 @@ LAYERS: dict[str, Callable[[], torch_nn.Module]] = {
     "gapped strings": partial(nn.StringKernelRNN, INPUT, HIDDEN, decay=0.5, normalized="exact"),
     "highway": partial(nn.StringKernelRNN, INPUT, INPUT, bidirectional=True, highway=True),
     "KBRN, layers": partial(nn.KBRN, INPUT, HIDDEN, 2, bidirectional=True, shared=True),
+    "KBRN, batch": partial(nn.KBRN, INPUT, HIDDEN, eval_statistics="batch"),
     "KBRN as it is": partial(nn.KBRN, INPUT, HIDDEN, normalize=False),
     "activation": partial(nn.KernelActivation, INPUT),
     "walks": partial(nn.RandomWalkKernelNN, INPUT, HIDDEN, 3, decay="gated", nonlinear=True),

@@ -65,14 +65,19 @@ def kbrn_scan(
         a = torch.where(real, z[t] + h @ weight.T, 0.0)
         batch_moments = torch.zeros_like(a[:1].sum(0)).expand(2, -1)
         if norm is not None:
-            count = h.shape[0] if lengths is None else is_real.sum()
-            if batch_statistics and count >= 2:
-                mean = a.sum(0) / count
-                var = torch.where(real, (a - mean).square(), 0.0).sum(0) / count
+            count = is_real.sum()  # with lengths not read, so that the loop can be exported
+            is_own = batch_statistics and (bool(h.shape[0] >= 2) if lengths is None else count >= 2)
+            if is_own is not False:
+                mean = a.sum(0) / count.clamp(min=1)
+                var = torch.where(real, (a - mean).square(), 0.0).sum(0) / count.clamp(min=1)
                 batch_moments = torch.stack((mean, var))
-            else:
+            if is_own is not True:
                 assert statistics is not None
-                mean, var = torch.where(real, statistics[:, t], 1.0)
+                given = torch.where(real, statistics[:, t], 1.0)
+                if is_own is not False:
+                    batch_moments = torch.where(is_own, batch_moments, 0.0)
+                    given = torch.where(is_own, batch_moments[:, None], given)
+                mean, var = given
             n = (a - mean) / (var + epsilon).sqrt()
             a = norm[0] * torch.where(real, n, 0.0) + norm[1]
         h_new = kernel_activation(a, centers, coefficients, green=green, bandwidth=bandwidth)
