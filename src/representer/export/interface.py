@@ -39,6 +39,7 @@ class Interface:
         outputs: Names of the outputs.
         draw: From the sizes of named axes and a generator to inputs.
         step: The time must be a multiple of it.
+        time: The only time, or None if it may differ.
     """
 
     module: nn.Module
@@ -46,10 +47,15 @@ class Interface:
     outputs: tuple[str, ...]
     draw: Callable[[Sizes, torch.Generator], tuple[Tensor, ...]]
     step: int = 1
+    time: int | None = None
+
+    def steps(self, sizes: Sizes) -> int:
+        """Return the time of an example: that of ``sizes`` times `step`, if it may differ."""
+        return self.time or sizes["time"] * self.step
 
     def example(self, sizes: Sizes = TRACED, seed: int = 0) -> tuple[Tensor, ...]:
-        """Return random inputs of given sizes; the time is that of ``sizes`` times `step`."""
-        rounded = dict(sizes) | {"time": sizes["time"] * self.step}
+        """Return random inputs of given sizes; the time is `steps`."""
+        rounded = dict(sizes) | {"time": self.steps(sizes)}
         return self.draw(rounded, torch.Generator().manual_seed(seed))
 
     def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
@@ -132,14 +138,16 @@ def _texts(model: Any) -> Interface:
 
 
 def _signals(model: Any) -> Interface:
-    axes: Axes = ("batch", model.config.num_channels, "time")
+    channels = model.config.num_channels
+    only = model.config.window_length if model.config.pooling == "flatten" else None
+    axes: Axes = ("batch", channels, only or "time")
 
     def draw(sizes: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:
-        shape = sizes["batch"], model.config.num_channels, sizes["time"]
+        shape = sizes["batch"], channels, sizes["time"]
         return (torch.randn(shape, generator=generator),)
 
     run = _Flat(model, lambda network, signal: network(signal))
-    return Interface(run, {"signal": axes}, ("scores",), draw, model.config.stride)
+    return Interface(run, {"signal": axes}, ("scores",), draw, model.config.stride, only)
 
 
 def _language(model: Any) -> Interface:

@@ -169,7 +169,7 @@ def parity(described: Interface, run: Run) -> list[Parity]:
         inputs = described.example(sizes, seed)
         wanted, results = described(*inputs), run(*inputs)
         worst = max(map(_difference, results, wanted))
-        found.append(Parity(sizes["time"] * described.step, sizes["batch"], worst))
+        found.append(Parity(described.steps(sizes), sizes["batch"], worst))
     return found
 
 
