@@ -71,14 +71,14 @@ def kbrn_scan(
                 mean = a.sum(0) / count.clamp(min=1)
                 var = torch.where(real, (a - mean).square(), 0.0).sum(0) / count.clamp(min=1)
                 batch_moments = torch.stack((mean, var))
+            used = batch_moments
             if is_own is not True:
                 assert statistics is not None
-                given = torch.where(real, statistics[:, t], 1.0)
-                if is_own is not False:
+                used = torch.where(real, statistics[:, t], 1.0)
+                if isinstance(is_own, Tensor):
                     batch_moments = torch.where(is_own, batch_moments, 0.0)
-                    given = torch.where(is_own, batch_moments[:, None], given)
-                mean, var = given
-            n = (a - mean) / (var + epsilon).sqrt()
+                    used = torch.where(is_own, batch_moments[:, None], used)
+            n = (a - used[0]) / (used[1] + epsilon).sqrt()
             a = norm[0] * torch.where(real, n, 0.0) + norm[1]
         h_new = kernel_activation(a, centers, coefficients, green=green, bandwidth=bandwidth)
         if line is not None:
