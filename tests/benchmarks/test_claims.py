@@ -205,3 +205,20 @@ def test_the_page_is_what_the_command_writes(bench):
     page = (Path(claims.RESULTS) / "claims.md").read_text("utf-8")
     for row in claims.judged(claims.RESULTS):
         assert f"| {' | '.join(row)} |" in page
+
+
+def test_an_order_of_one_seed_is_shown_and_decides_nothing(bench) -> None:
+    claims = bench("claims")
+
+    def page(*values: float) -> str:
+        names = claims.GATED, claims.LEARNED, claims.FIXED, claims.NONE
+        rows = [
+            f"| {name}, small | {value} | {value} |"
+            for name, value in zip(names, values, strict=True)
+        ]
+        head = ["## Penn Treebank", "", "| model | seed 0 | mean |", "|---|---:|---:|"]
+        return "\n" + "\n".join([*head, *rows]) + "\n"
+
+    verdict, shown, *_ = claims.ordered(page(1.0, 2.0, 3.0, 4.0))
+    assert (verdict, shown) == ("not decided", "1.00 < 2.00 < 3.00 < 4.00, as in the paper")
+    assert claims.ordered(page(1.0, 2.0, 4.0, 3.0))[1].endswith("another order")
