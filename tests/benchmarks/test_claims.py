@@ -220,5 +220,5 @@ def test_an_order_of_one_seed_is_shown_and_decides_nothing(bench) -> None:
         return "\n" + "\n".join([*head, *rows]) + "\n"
 
     verdict, shown, *_ = claims.ordered(page(1.0, 2.0, 3.0, 4.0))
-    assert (verdict, shown) == ("not decided", "1.00 < 2.00 < 3.00 < 4.00, as in the paper")
+    assert (verdict, shown) == ("not testable", "1.00 < 2.00 < 3.00 < 4.00, as in the paper")
     assert claims.ordered(page(1.0, 2.0, 4.0, 3.0))[1].endswith("another order")
