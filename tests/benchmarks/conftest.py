@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from undrawn import figures_are_not_drawn  # noqa: F401 (used by all tests of the folder)
+
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 

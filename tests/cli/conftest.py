@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import csv
-import html
 import random
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from markupsafe import Markup
 
 from representer.cli.main import entry_point
-from representer.report import canvas, signal_figures
+from undrawn import figures_are_not_drawn  # noqa: F401 (used by all tests of the folder)
 
 TINY = [
     "--hidden-size", "6", "--embedding-size", "6", "--epochs", "6", "--batch-size", "8",
@@ -42,25 +39,6 @@ class Outcome:
 
 
 Run = Callable[..., Outcome]
-
-
-@pytest.fixture(autouse=True)
-def _figures_are_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Show the title of a figure alone: drawing is most of the time of a report.
-
-    The figures of runs that tests of a session share are drawn, and tests/report draws all kinds.
-    """
-    for module in (canvas, signal_figures):
-        monkeypatch.setattr(module, "svg", _titled)
-
-
-def _titled(figure: object, title: str) -> Markup:
-    return Markup(f'<svg role="img" aria-label="{html.escape(title)}"></svg>\n')
-
-
-def without_drawings(page: str) -> str:
-    """Return a report without what is inside its figures."""
-    return re.sub("<svg.*?</svg>", "<svg></svg>", page, flags=re.DOTALL)
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import re
 
 import numpy as np
 import pytest
-from tests.cli.conftest import without_drawings
 
 from representer import estimators
 from representer.cli.main import entry_point
 from representer.estimators import language_training
+from undrawn import without_drawings
 
 TINY = [
     "--hidden-size", "12", "--epochs", "4", "--batch-size", "4", "--unroll", "8", "--threads", "1",

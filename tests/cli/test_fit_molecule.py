@@ -15,7 +15,6 @@ import threading
 
 import pytest
 from rdkit import Chem
-from tests.cli.conftest import without_drawings
 
 from representer import estimators
 from representer.cli.main import entry_point
@@ -26,6 +25,7 @@ from representer.storage.failpoints import VARIABLE
 from representer.tasks.molecule.molecule_flow import FLOW
 from representer.tasks.molecule.molecule_task import MoleculeConfig
 from representer.training.training_files import read_weights
+from undrawn import without_drawings
 
 TINY = [
     "--hidden-size", "8", "--depth", "2", "--members", "2", "--epochs", "6", "--batch-size", "8",

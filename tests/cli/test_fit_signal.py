@@ -11,13 +11,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.cli.conftest import without_drawings
 
 from representer import __version__, estimators
 from representer.cli.main import entry_point
 from representer.data.signals import Standardization, resampled, synthetic_recordings, write_npz
 from representer.tasks.signal.signal_data import prepare
 from representer.tasks.signal.signal_task import SignalConfig
+from undrawn import without_drawings
 
 TINY = [
     "--hidden-size", "4", "--filter-length", "20", "--stride", "15", "--epochs", "3",

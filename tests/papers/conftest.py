@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from representer import installed
+from undrawn import figures_are_not_drawn  # noqa: F401 (used by all tests of the folder)
 
 
 @pytest.fixture(scope="session")

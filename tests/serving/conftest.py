@@ -16,6 +16,7 @@ import uvicorn
 from representer.estimators import LanguageModel, TextClassifier
 from representer.serving import Limits, ServedModel, create_app
 from representer.serving.live import LiveView, create_live_app
+from undrawn import figures_are_not_drawn  # noqa: F401 (used by all tests of the folder)
 
 TEXTS = ["good film", "bad film", "very good", "very bad", "good play", "bad play"] * 5
 LABELS = ["yes", "no"] * 15
