@@ -65,20 +65,16 @@ def kbrn_scan(
         a = torch.where(real, z[t] + h @ weight.T, 0.0)
         batch_moments = torch.zeros_like(a[:1].sum(0)).expand(2, -1)
         if norm is not None:
-            count = is_real.sum()  # with lengths not read, so that the loop can be exported
-            is_own = batch_statistics and (bool(h.shape[0] >= 2) if lengths is None else count >= 2)
-            if is_own is not False:
-                mean = a.sum(0) / count.clamp(min=1)
-                var = torch.where(real, (a - mean).square(), 0.0).sum(0) / count.clamp(min=1)
-                batch_moments = torch.stack((mean, var))
-            used = batch_moments
-            if is_own is not True:
-                assert statistics is not None
-                used = torch.where(real, statistics[:, t], 1.0)
-                if isinstance(is_own, Tensor):
-                    batch_moments = torch.where(is_own, batch_moments, 0.0)
-                    used = torch.where(is_own, batch_moments[:, None], used)
-            n = (a - used[0]) / (used[1] + epsilon).sqrt()
+            assert statistics is not None
+            mean, var = torch.where(real, statistics[:, t], 1.0)
+            if batch_statistics:
+                count = is_real.sum()  # not read in Python, so that the loop can be exported
+                own_mean = a.sum(0) / count.clamp(min=1)
+                squares = torch.where(real, (a - own_mean).square(), 0.0)
+                own = torch.stack((own_mean, squares.sum(0) / count.clamp(min=1)))
+                batch_moments = torch.where(count >= 2, own, 0.0)
+                mean, var = torch.where(count >= 2, own[:, None], torch.stack((mean, var)))
+            n = (a - mean) / (var + epsilon).sqrt()
             a = norm[0] * torch.where(real, n, 0.0) + norm[1]
         h_new = kernel_activation(a, centers, coefficients, green=green, bandwidth=bandwidth)
         if line is not None:
