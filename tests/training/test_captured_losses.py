@@ -1,12 +1,8 @@
-"""Training steps from CUDA graphs, with a graph that runs on the CPU.
-
-It keeps the rules of a CUDA graph: what is captured is not computed before it is replayed, and
-replaying runs on the tensors of the capture, assigns nothing in Python and draws random numbers.
-"""
+"""Training steps from CUDA graphs, with a graph that runs on the CPU."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,50 +10,28 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from graph_on_cpu import GraphOnCpu
 from small_training import fit, model, rows, task
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
 
 from representer.estimators import LanguageModel, TextClassifier
 from representer.training import captured_calls, captured_losses, training_step
 
 
-class GraphOnCpu:
-    """A graph that runs its Python code again."""
+class OfLosses(GraphOnCpu):
+    """Takes back what a graph does not repeat: assignments in Python."""
 
-    made: list[GraphOnCpu] = []  # noqa: RUF012  (emptied by the fixture)
     of: captured_losses.CapturedLosses
 
-    def __init__(self) -> None:
-        self.replays = 0
-        self.made.append(self)
-
-    def capture(self, body: Callable[[], Any]) -> Any:
-        before = torch.get_rng_state()
-        self.body, self.results = body, body()
-        torch.set_rng_state(before)
-        for x in self.tensors(self.results):
-            x.fill_(float("nan"))
-        return self.results
-
     def replay(self) -> None:
-        """Run the body, and take back what a graph does not repeat: assignments in Python."""
-        self.replays += 1
-        state, gradients = getattr(self.of._carried, "value", None), [p.grad for p in self.weights]
-        for own, new in zip(self.tensors(self.results), self.tensors(self.body()), strict=True):
-            own.copy_(new)
-        for parameter, gradient in zip(self.weights, gradients, strict=True):
+        """Run the body again."""
+        carried, weights = self.of._carried, self.of._parameters
+        state, gradients = getattr(carried, "value", None), [p.grad for p in weights]
+        super().replay()
+        for parameter, gradient in zip(weights, gradients, strict=True):
             parameter.grad = gradient
-        if self.of._carried is not None:
-            self.of._carried.value = state
-
-    @property
-    def weights(self) -> Sequence[nn.Parameter]:
-        return self.of._parameters
-
-    @staticmethod
-    def tensors(results: Any) -> list[Tensor]:
-        return [x for x in tree_leaves(results) if isinstance(x, Tensor)]
+        if carried is not None:
+            carried.value = state
 
 
 @pytest.fixture
@@ -68,9 +42,9 @@ def graphs(monkeypatch: pytest.MonkeyPatch) -> list[GraphOnCpu]:
     class Recorded(captured_losses.CapturedLosses):
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments)
-            GraphOnCpu.of = self
+            OfLosses.of = self
 
-    monkeypatch.setattr(captured_calls, "CudaGraph", GraphOnCpu)
+    monkeypatch.setattr(captured_calls, "CudaGraph", OfLosses)
     monkeypatch.setattr(training_step, "CapturedLosses", Recorded)
     monkeypatch.setattr(training_step, "can_capture", lambda *what: True)
     return GraphOnCpu.made
@@ -130,13 +104,11 @@ def test_texts_are_padded_to_few_shapes_that_do_not_change_the_loss(graphs) -> N
 def test_after_a_failed_capture_all_steps_run_without_a_graph(
     tmp_path: Path, graphs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(self: GraphOnCpu, body: Callable[[], Any]) -> Any:
-        GraphOnCpu().capture(body)
+    def fail(self: OfLosses, body: Callable[[], Any]) -> Any:
+        OfLosses().capture(body)
         raise RuntimeError("operation not permitted when stream is capturing\nmore")
 
-    monkeypatch.setattr(
-        captured_calls, "CudaGraph", type("Fails", (GraphOnCpu,), {"capture": fail})
-    )
+    monkeypatch.setattr(captured_calls, "CudaGraph", type("Fails", (OfLosses,), {"capture": fail}))
     said: list[str] = []
     fit(tmp_path / "with", cuda_graph=True, said=said)
     assert said == ["no CUDA graph: operation not permitted when stream is capturing"]
