@@ -88,15 +88,16 @@ def band_importance(
     highest = sampling_rate / 2 if highest is None else highest
     count = math.floor(highest / width - 0.5)
     centers = width * torch.arange(1, count + 1, dtype=torch.float64)
+    samples = signals.shape[2]
+    spectrum = torch.fft.rfft(signals)
+    frequencies = torch.fft.rfftfreq(samples, 1 / sampling_rate, device=signals.device)
     with torch.no_grad():
         baseline = _margin(classify(signals), labels).mean()
-        losses = [
-            baseline
-            - _margin(
-                classify(signals - _band(signals, f, width, sampling_rate).real), labels
-            ).mean()
-            for f in centers.tolist()
-        ]
+        losses = []
+        for center in centers.tolist():
+            is_inside = (frequencies >= center - width / 2) & (frequencies < center + width / 2)
+            rest = torch.fft.irfft(spectrum.masked_fill(is_inside, 0), n=samples)
+            losses.append(baseline - _margin(classify(rest), labels).mean())
     return BandImportance(centers, torch.stack(losses).double().cpu())
 
 
