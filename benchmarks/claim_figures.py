@@ -40,7 +40,7 @@ class Finding:
             margin: How far behind still counts as level, where that is the claim.
         """
         low, high = self.difference - self.half, self.difference + self.half
-        verdict = REFUTED if high < 0 else CONFIRMED if low > -margin else OPEN
+        verdict = CONFIRMED if low > -margin else REFUTED if high < -margin else OPEN
         return [verdict, self.figures, f"{self.difference:+.3g} ± {self.half:.2g}", self.count]
 
 
@@ -165,11 +165,13 @@ def sets(text: str, one: str, other: str, column: str) -> Finding:
     return Finding(mean, half, f"{len(pairs)} data sets", shown(first.mean(), second.mean()))
 
 
-def smoothing(text: str) -> Finding:
+def smoothing(text: str, bits: str) -> Finding:
     """Compare the total variation with and without the penalty, in pairs of equal settings."""
     variation: dict[tuple[str, ...], dict[bool, float]] = {}
     for row in rows_of(text, "", "variation"):
-        key = row["bits"], row["centers"], row["seed"]
+        if row["bits"] != bits:
+            continue
+        key = row["centers"], row["seed"]
         variation.setdefault(key, {})[row["ℓ1"] != "0"] = math.log(float(row["variation"]))
     pairs = np.array([[own[False], own[True]] for own in variation.values() if len(own) == 2])
     mean, half = interval(pairs[:, 0] - pairs[:, 1])

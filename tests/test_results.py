@@ -108,8 +108,7 @@ def is_consistent(row: str) -> bool:
     (verdict,) = JUDGED.findall(row)
     if verdict == "not testable":
         return True
-    is_tie = "at least level" in row or "The same on Penn" in row
-    margin = 0.0 if not is_tie else 5.0 if "Penn" in row else 1.0  # of perplexity, and of accuracy
+    margin = 1.0 if "at least level" in row else 0.0  # a point of accuracy
     p_values = [float(p) for p in P_VALUE.findall(row)]
     if p_values:
         sign = float(re.search(r"([+-][\d.]+) points, p", row)[1])  # type: ignore[index]
@@ -119,9 +118,9 @@ def is_consistent(row: str) -> bool:
     if counted := re.search(r"(\d+) of (\d+) diverged", row):
         return verdict == ("refuted" if counted[1] == counted[2] else "not decided")
     ((low, high),) = intervals(row)
-    if verdict == "confirmed":
-        return low > -margin
-    return (high < 0) == (verdict == "refuted") and low <= 0
+    return verdict == (
+        "confirmed" if low > -margin else "refuted" if high < -margin else "not decided"
+    )
 
 
 def unsupported(text: str, *, is_strict: bool = True, is_result: bool = True) -> list[str]:

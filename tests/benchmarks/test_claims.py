@@ -145,9 +145,9 @@ def test_rates_and_variations_are_paired_by_problem(figures):
     assert found.count == "2 problems"
     found = figures.updates(PAGE, "a", "a-grown")
     assert (found.difference, found.count) == (pytest.approx(math.log(100)), "1 problems")
-    found = figures.smoothing(PAGE)
-    assert found.difference == pytest.approx((math.log(2) + math.log(3)) / 2)
-    assert found.count == "2 pairs"
+    for bits, ratio in (("2", 2), ("4", 3)):
+        found = figures.smoothing(PAGE, bits)
+        assert (found.difference, found.count) == (pytest.approx(math.log(ratio)), "1 pairs")
 
 
 def test_a_training_that_diverges_in_every_seed_refutes_the_claim(figures):
@@ -183,7 +183,8 @@ def test_a_page_names_the_runs_behind_it(bench):
     ("difference", "margin", "verdict"),
     [
         (1.0, 0.0, "confirmed"), (-1.0, 0.0, "refuted"), (0.4, 0.0, "not decided"),
-        (-0.4, 1.0, "confirmed"), (-0.4, 0.5, "not decided"), (-1.0, 5.0, "refuted"),
+        (-0.4, 1.0, "confirmed"), (-0.4, 0.5, "not decided"), (-1.0, 5.0, "confirmed"),
+        (-0.8, 1.0, "not decided"), (-1.6, 1.0, "refuted"),
     ],
 )  # fmt: skip
 def test_a_verdict_is_that_of_the_interval(figures, difference, margin, verdict):
