@@ -10,7 +10,7 @@ from contextlib import contextmanager
 # process has the processor of the thread that is waited for, the loop only delays both.
 ROUNDS = "1000"
 # Entries of a matrix below which a second thread costs more than it saves: one factorizes 540 x 540
-# in half the time of two, and in a fiftieth where other programs use the processors.
+# in about half the time of two, and waits far less where other programs use the processors.
 SMALL = 1 << 22
 
 

@@ -34,8 +34,9 @@ _UNSUPPORTED, _NO_MEMORY = 1, 2  # mirror Status in csrc/status.hpp
 _SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
 
 
-# measured by benchmarks/cells.py: forward and backward, reference against core
-_COST = "without it a training step takes 1.2 to 3 times as long"
+# forward and backward, reference against core: four layers at the four sizes of
+# benchmarks/cells.py, and KBRN as in docs/results/kbrn-speed.md
+_COST = "without it a training step takes 1.2 to 8 times as long, that of a KBRN 40 times"
 
 
 def _load() -> tuple[ctypes.CDLL | None, str]:

@@ -1,4 +1,4 @@
-"""Public data sets as a user's own data: everything at its defaults, nothing tuned per set."""
+"""Public data sets as a user's own data: everything at its defaults."""
 
 from representer.tasks.recipe import Recipe, imported
 
