@@ -1,4 +1,4 @@
-"""The networks of version 0.2.0 as they were by default, when they were the whole model.
+"""The networks of version 0.1.0 as they were by default, when they were the whole model.
 
 An option that the networks get later stands here with the value that turns it off.
 """
