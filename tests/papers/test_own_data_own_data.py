@@ -102,7 +102,7 @@ def test_a_request_names_sets_and_a_folder_without_any_is_refused(root, tmp_path
     page = RECIPE.run(request(root, tmp_path / "out", datasets=("mutag",))).read_text("utf-8")
     assert "MUTAG" in page
     assert "not run: ag-news, dbpedia" in page
-    assert "Yahoo" not in page
+    assert "| Yahoo" not in page
     with pytest.raises(DataError, match="there are no files of nci1"):
         RECIPE.run(request(root, tmp_path / "none", datasets=("nci1",)))
     with pytest.raises(ArgumentError, match="datasets is 'iris'"):
