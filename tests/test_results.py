@@ -247,3 +247,25 @@ def test_a_row_of_the_index_quotes_its_page(row: list[str]):
     missing = [number for number in numbers if not re.search(rf"(?<![\d.]){number}(?!\d)", page)]
     assert missing == []
     assert re.search(r"\d", figure)
+
+
+def gpu_ratios(layer: str, clock: str, dtype: str = "") -> list[float]:
+    """Return the time of `nn.LSTM` over that of a layer, training step by training step."""
+    times: dict[str, dict[str, float]] = {}
+    for line in (FOLDER / "gpu.md").read_text("utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if cells[0].startswith("recurrent") and cells[1:3] == ["forward and backward", clock]:
+            times.setdefault(cells[0], {})[cells[3]] = float(cells[4].split()[0])
+    return [own["nn.LSTM"] / own[layer] for case, own in times.items() if dtype in case]
+
+
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "docs/when.md", "docs/howto/gpu.md"])
+def test_speeds_on_a_gpu_are_quoted_with_their_range(page: str):
+    text = " ".join((ROOT / page).read_text("utf-8").split())
+    for clock in ("graph", "eager"):
+        found = gpu_ratios("StringKernelRNN", clock)
+        assert len(found) > 1
+        assert f"{min(found):.2g} to {max(found):.2g}" in text
+    if page.startswith("docs"):
+        found = [1 / ratio for ratio in gpu_ratios("RKMLSTM", "eager", "float32")]
+        assert f"{min(found):.2g} to {max(found):.2g} times as long" in text

@@ -2,8 +2,9 @@
 
 ``python tools/tree.py --before REVISION --out docs/results/tree.md`` counts the lines of the
 checkout's last commit beside those of an earlier one. It fits and predicts a table with a marked
-word, and lists each file in which a function takes or returns an object that holds this word, in
-the order of first appearance; and it calls a layer, and lists the files whose functions run.
+word, and lists each file of Python in which a function takes or returns an object that holds this
+word, in the order of first appearance; and it calls a layer, and lists the files whose functions
+run.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def files_of(call: Callable[[], Any], counts: Callable[[FrameType, Any], bool]) 
 
     def watch(frame: FrameType, event: str, value: Any) -> None:
         name = frame.f_code.co_filename
-        if event in ("call", "return") and name.startswith(str(HOME)) and counts(frame, value):
+        is_ours = name.startswith(str(HOME)) and name.endswith(".py")  # templates end in .html
+        if event in ("call", "return") and is_ours and counts(frame, value):
             files.setdefault(str(Path(name).relative_to(HOME)))
 
     sys.setprofile(watch)
