@@ -103,7 +103,7 @@ def own_feedback(
     """Return the feedback d of units to themselves for which their memories have all lengths.
 
     A step multiplies c by σ_f² + σ_i² o_t d. It is λ with an open output gate and never above
-    1 if σ_f² is not, so that the state is bounded whatever the gate does.
+    1 if σ_f² is not, so that with this feedback alone the state is bounded whatever the gate does.
 
     Args:
         factor: λ ``(H,)``.
