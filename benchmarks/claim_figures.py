@@ -41,7 +41,10 @@ class Finding:
         """
         low, high = self.difference - self.half, self.difference + self.half
         verdict = CONFIRMED if low > -margin else REFUTED if high < -margin else OPEN
-        return [verdict, self.figures, f"{self.difference:+.3g} ± {self.half:.2g}", self.count]
+        half = f"{self.half:.2g}"
+        if (float(half) < abs(self.difference)) != (self.half < abs(self.difference)):
+            half = f"{self.half:.4g}"  # rounded further, it would contradict the verdict
+        return [verdict, self.figures, f"{self.difference:+.3g} ± {half}", self.count]
 
 
 def rows_of(text: str, heading: str = "", first: str = "") -> list[Row]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 HEAD = ("page", "command", "hours", "machine and date")
+UNKNOWN = "not recorded"
 _MADE = re.compile(r"Made by `([^`]+)` with (.+?)\.$", re.MULTILINE)
 _SHOWN = re.compile(r"Made by\n\n```sh\n(.+?)\n```\n\nwith (.+?);", re.DOTALL)
 _TRAINING = re.compile(
@@ -18,9 +19,29 @@ _STOPPED = re.compile(r"The command was stopped in its \w+ seed")
 
 
 def runs_of(folder: Path, names: Sequence[str]) -> list[list[str]]:
-    """Return a row of `HEAD` for each page."""
-    return [[f"[{name}]({name}.md)", *run_of((folder / f"{name}.md").read_text("utf-8"))]
-            for name in names]  # fmt: skip
+    """Return a row of `HEAD` for each page.
+
+    A page whose runs kept no hours has those of one run of another page with the same recipe and
+    budget, if there is one.
+    """
+    texts = {name: (folder / f"{name}.md").read_text("utf-8") for name in names}
+    timed = {
+        _settings(text): f"; {float(found[2]) / int(found[1]):.2f} for one in [{name}]({name}.md)"
+        for name, text in texts.items()
+        if (found := _TRAINING.search(text))
+    }
+    rows = []
+    for name, text in texts.items():
+        command, hours, machine = run_of(text)
+        if hours.startswith(UNKNOWN):
+            hours += timed.get(_settings(text), "")
+        rows.append([f"[{name}]({name}.md)", command, hours, machine])
+    return rows
+
+
+def _settings(text: str) -> tuple[str, ...]:
+    """Return the recipe and the budget of the command of a page."""
+    return tuple(re.findall(r"(?:reproduce|--budget) (\S+)", run_of(text)[0]))
 
 
 def run_of(text: str) -> list[str]:
@@ -33,7 +54,7 @@ def run_of(text: str) -> list[str]:
     if made is None:
         raise ValueError(f"a page without its command: {text[:60]!r}")
     command = " ".join(made[1].replace("\\\n", " ").split())
-    hours, machine = "not recorded", made[2]
+    hours, machine = UNKNOWN, made[2]
     if training := _TRAINING.search(text):
         count, total, processor, date, resumed = training.groups()
         hours = f"{total}, {count} runs, {resumed} resumed"

@@ -179,6 +179,22 @@ def test_a_page_names_the_runs_behind_it(bench):
         run_of("# T")
 
 
+def test_hours_that_were_not_kept_are_those_of_a_run_with_the_same_recipe_and_budget(
+    bench, tmp_path
+):
+    timed = "\nTraining: 4 runs in 2.00 hours on X, the last on 2026-11-26; none of them resumed.\n"
+    commands = {"one": "x --budget 0.1", "other": "x --budget 0.1", "more": "x --budget 0.2"}
+    for name, words in commands.items():
+        text = f"Made by `representer reproduce {words} --seeds 0` with torch 2.\n"
+        (tmp_path / f"{name}.md").write_text(text + timed * (name == "other"), "utf-8")
+    rows = bench("claim_runs").runs_of(tmp_path, ["one", "other", "more"])
+    assert [row[2] for row in rows] == [
+        "not recorded; 0.50 for one in [other](other.md)",
+        "2.00, 4 runs, none resumed",
+        "not recorded",
+    ]
+
+
 @pytest.mark.parametrize(
     ("difference", "margin", "verdict"),
     [
@@ -189,6 +205,12 @@ def test_a_page_names_the_runs_behind_it(bench):
 )  # fmt: skip
 def test_a_verdict_is_that_of_the_interval(figures, difference, margin, verdict):
     assert figures.Finding(difference, 0.5, "3 seeds", "").cells(margin)[0] == verdict
+
+
+def test_rounding_does_not_hide_which_side_of_zero_an_interval_is_on(figures):
+    assert figures.Finding(13.0, 12.98, "", "").cells()[2] == "+13 ± 12.98"
+    assert figures.Finding(-3.0, 3.004, "", "").cells()[2] == "-3 ± 3"
+    assert figures.Finding(3.0, 2.0, "", "").cells()[2] == "+3 ± 2"
 
 
 def test_a_tested_question_has_the_verdict_of_its_p_value(figures):
