@@ -1,8 +1,10 @@
-"""A vocabulary that does not fit is refused before anything is made."""
+"""A vocabulary that does not fit is refused before anything is made; a long text takes no more."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -28,3 +30,28 @@ def test_this_system_says_more_than_nothing():
     free, pages = available(), os.sysconf("SC_PHYS_PAGES")
     machine = pages * os.sysconf("SC_PAGE_SIZE")
     assert free is None or machine / 500 < free <= machine
+
+
+_READ = """
+import resource, torch
+from representer.estimators.language_predictors import NetworkPredictor, log_likelihoods
+from representer.models import LanguageModel, LanguageModelConfig
+
+sizes = LanguageModelConfig(vocabulary_size=10_000, embedding_size=100, hidden_size=100)
+predictor = NetworkPredictor(LanguageModel(sizes).eval())
+
+def most(tokens):
+    log_likelihoods(predictor, torch.zeros(tokens, dtype=torch.long))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # KiB
+
+print(most(2_000), most(12_000))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peaks of memory have another unit")
+def test_a_longer_text_takes_no_more_memory():
+    """A part has 20 MB in float64; the little that was kept of each once held 70 MB of memory."""
+    ran = subprocess.run([sys.executable, "-c", _READ], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    short, long = map(int, ran.stdout.split())
+    assert long - short < 200 * 2**10  # KiB; it was 700 * 2**10

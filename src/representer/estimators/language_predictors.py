@@ -90,13 +90,15 @@ class JointPredictor:
 
 def log_likelihoods(predictor: Predictor, tokens: Tensor) -> Tensor:
     """Return the log-probability of each token of a text but the first ``(T - 1,)``, in nats."""
-    found: list[Tensor] = []
+    # One tensor for all: results of each part, kept between its large temporary tensors, would keep
+    # the next part from reusing their memory, gigabytes in a long text.
+    found = torch.empty(len(tokens) - 1, dtype=torch.float64)
     state, predictor = None, _with_graphs(predictor)
     for start, length in fixed_segments(len(tokens) - 1, SEGMENT):
         logs, state = predictor.read(tokens[start : start + length], state)
         following = tokens[start + 1 : start + length + 1, None]
-        found.append(logs.gather(1, following)[:, 0])
-    return torch.cat(found)
+        found[start : start + length] = logs.gather(1, following)[:, 0]
+    return found
 
 
 def _with_graphs(predictor: Any) -> Any:
