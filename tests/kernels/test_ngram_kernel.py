@@ -126,6 +126,10 @@ def test_tokens_that_are_left_out_are_reported():
 def test_something_else_than_a_sequence_is_refused():
     with pytest.raises(KindError, match=r"X\[1\] is int; expected a string or a sequence"):
         NgramKernel()(["ab", 3])
+    fitted = TextKernel(min_count=1, min_characters=1).fit(TEXTS)
+    for call in (NgramKernel(), NgramKernel().fit, TextKernel().fit, fitted, fitted.transform):
+        with pytest.raises(KindError, match=r"X is str; expected a list of.*Put a single string"):
+            call("a film")
 
 
 def _text(string, occurrence):

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from representer.errors import ArgumentError, KindError
 from representer.kernels.kernel import Kernel
+from representer.kernels.tokens import require_several
 from representer.numbers import is_integer
 
 BITS = 62  # of a code; an n-gram of n tokens is a number of n digits, so that no two collide
@@ -80,8 +81,8 @@ class NgramKernel(Kernel):
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> NDArray[np.float64]:
         """Return the Gram matrix of X with Y, or of X with itself."""
-        x = list(X)
-        y = [] if Y is None else list(Y)
+        x = _sequences(X)
+        y = [] if Y is None else _sequences(Y)
         model = self if hasattr(self, "weights_") else _copy(self).fit([*x, *y])
         left = model.transform(x)
         right = left if Y is None else model.transform(y)
@@ -89,7 +90,7 @@ class NgramKernel(Kernel):
 
     def diag(self, X: Iterable[Any]) -> NDArray[np.float64]:
         """Return k(x, x) of each sequence."""
-        x = list(X)
+        x = _sequences(X)
         model = self if hasattr(self, "weights_") else _copy(self).fit(x)
         return np.asarray(model.transform(x).power(2).sum(axis=1)).ravel()
 
@@ -254,6 +255,7 @@ def dense(matrix: Any) -> NDArray[np.float64]:
 
 
 def _sequences(X: Iterable[Any]) -> list[Any]:
+    require_several(X, "strings or of lists of tokens")
     sequences = list(X)
     for row, one in enumerate(sequences):
         if not isinstance(one, str | Sequence):

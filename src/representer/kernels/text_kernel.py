@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from representer.kernels.kernel import Kernel
 from representer.kernels.ngram_kernel import NgramKernel, dense
 from representer.kernels.ngram_weights import class_ratio, inverse_document_frequency, unit_rows
+from representer.kernels.tokens import require_several
 
 SPACE = " "
 SLICE = 1 << 18  # characters whose features are computed together
@@ -164,12 +165,14 @@ class TextKernel(Kernel):
 
     def _read(self, X: Iterable[str]) -> tuple[list[list[str]], list[str]]:
         """Return the words of each text, and its joined words with spaces around them."""
+        require_several(X, "texts")
         words = [self.split(text) for text in X]
         return words, [f"{SPACE}{SPACE.join(own)}{SPACE}" for own in words]
 
 
 def _slices(X: Iterable[str]) -> Iterator[list[str]]:
     """Yield the texts in slices, since a character makes up hundreds of bytes of n-grams."""
+    require_several(X, "texts")
     own, size = list[str](), 0
     for text in X:
         own.append(text)

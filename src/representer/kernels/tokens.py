@@ -37,17 +37,24 @@ def read_tokens(
             if devices are mixed.
         ShapeError: If one is an array with more than one axis.
     """
-    if isinstance(X, (str, bytes, dict)) or not isinstance(X, Iterable):
-        hint = "Put a single string into a list." if isinstance(X, str) else ""
-        raise KindError(
-            name, type(X).__name__, "a list of strings or of lists of tokens", hint=hint
-        )
+    require_several(X, "strings or of lists of tokens", name)
     raw = list(X)
     items = [_read(sequence, vocabulary, f"{name}[{i}]") for i, sequence in enumerate(raw)]
     for i, item in enumerate(items):
         first = like.items[0] if like is not None and like.items else items[0]
         check_device(item, f"{name}[{i}]", first, "the first sequence")
     return Sequences(items, bool(raw) and isinstance(raw[0], Tensor))
+
+
+def require_several(X: Any, what: str, name: str = "X") -> None:
+    """Require a list of strings or the like; a single string would be read as its characters.
+
+    Raises:
+        KindError: X is something else.
+    """
+    if isinstance(X, (str, bytes, dict)) or not isinstance(X, Iterable):
+        hint = "Put a single string into a list." if isinstance(X, str) else ""
+        raise KindError(name, type(X).__name__, f"a list of {what}", hint=hint)
 
 
 def _read(sequence: Any, vocabulary: dict[Hashable, int], name: str) -> Tensor:
