@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 from sklearn.utils import estimator_checks
@@ -19,6 +20,7 @@ from representer.kernels import (
     Nystroem,
     Polynomial,
     StringKernel,
+    TextKernel,
 )
 
 WORDS = ["abcab", "ab", "", "cabca", "bb", "acacab"] * 4
@@ -103,6 +105,19 @@ def test_invalid_kernels_and_unfitted_transformers_are_rejected():
         transformer.fit(WORDS)
     with pytest.raises(ArgumentError, match="order is 0"):
         GramTransformer(StringKernel()).set_params(kernel__order=0).fit_transform([[[1.0]]])
+
+
+@pytest.mark.parametrize("transformer", TRANSFORMERS)
+def test_a_kernel_that_must_be_fitted_learns_from_the_training_objects(transformer):
+    kernel = TextKernel(str.split, (1,), (1, 2), 1, 1)
+    texts = [" ".join(word) for word in WORDS]
+    fitted = clone(kernel).fit(texts)
+    for given in (kernel, kernel.cosine(), fitted):
+        pipeline = make_pipeline(transformer(given), SVC())
+        scores = cross_val_score(pipeline, texts, ["a" in w for w in texts], error_score="raise")
+        assert scores.min() > 0.9
+    assert not hasattr(kernel, "views_")
+    assert transformer(fitted).fit(texts[:4]).kernel_ is fitted
 
 
 @pytest.mark.parametrize("transformer", TRANSFORMERS)

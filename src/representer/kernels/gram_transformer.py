@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
@@ -19,6 +21,7 @@ class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     """Base class of the transformers: input validation, names of features, scikit-learn tags."""
 
     kernel: Kernel
+    kernel_: Kernel
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -36,6 +39,27 @@ class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         X = X.to_data_list() if hasattr(X, "to_data_list") else X  # a Batch of PyG
         return X if isinstance(X, (str, Tensor, np.ndarray)) else list(X)
 
+    def _fit_kernel(self, objects: Any) -> None:
+        """Fit a copy of the kernel if it, or a kernel in it, must be fitted and is not."""
+        self.kernel_ = self.kernel
+        if _unfitted(self.kernel):
+            self.kernel_ = copy.deepcopy(self.kernel)
+            for kernel in _unfitted(self.kernel_):
+                kernel.fit(objects)
+
+
+def _unfitted(kernel: Kernel) -> list[Any]:
+    kernels = kernel, *kernel.get_params().values()
+    return [one for one in kernels if hasattr(one, "fit") and not _is_fitted(one)]
+
+
+def _is_fitted(kernel: Kernel) -> bool:
+    try:
+        check_is_fitted(kernel)
+    except NotFittedError:
+        return False
+    return True
+
 
 class GramTransformer(KernelTransformer):
     """Transforms objects to their kernel values with the objects of ``fit``.
@@ -44,10 +68,12 @@ class GramTransformer(KernelTransformer):
     of k; in a grid search, the kernel's arguments are ``gramtransformer__kernel__order`` etc.
 
     Args:
-        kernel: The kernel.
+        kernel: The kernel. One that must be fitted, such as :class:`TextKernel`, is fitted to the
+            objects of ``fit``, unless it is fitted already; scikit-learn's clones never are.
 
     Attributes:
         X_fit_: The objects of ``fit``.
+        kernel_: The fitted kernel.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -57,17 +83,18 @@ class GramTransformer(KernelTransformer):
         """Store the objects."""
         self.X_fit_ = self._objects(X, reset=True)
         self._n_features_out = len(self.X_fit_)
+        self._fit_kernel(self.X_fit_)
         return self
 
     def transform(self, X: Iterable[Any]) -> np.ndarray:
         """Return the kernel values with the objects of ``fit`` ``(N, M)``."""
         check_is_fitted(self)
-        return as_array(self.kernel(self._objects(X, reset=False), self.X_fit_))
+        return as_array(self.kernel_(self._objects(X, reset=False), self.X_fit_))
 
     def fit_transform(self, X: Iterable[Any], y: Any = None, **options: Any) -> np.ndarray:
         """Store the objects and return their Gram matrix, of which one half is computed."""
         self.fit(X, y)
-        return as_array(self.kernel(self.X_fit_))
+        return as_array(self.kernel_(self.X_fit_))
 
 
 def as_array(values: Tensor | np.ndarray) -> np.ndarray:

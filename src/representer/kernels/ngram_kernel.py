@@ -79,6 +79,10 @@ class NgramKernel(Kernel):
         self.boundary = boundary
         self._check()
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return True, since all n-grams count before `fit`."""
+        return True
+
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> NDArray[np.float64]:
         """Return the Gram matrix of X with Y, or of X with itself."""
         x = _sequences(X)

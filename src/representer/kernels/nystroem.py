@@ -30,7 +30,7 @@ class Nystroem(KernelTransformer):
     have the same bits for any number of processes.
 
     Args:
-        kernel: The kernel.
+        kernel: The kernel; it is fitted if it must be, as by :class:`GramTransformer`.
         n_components: Number of landmarks; all objects if there are fewer.
         random_state: Seed of the draw.
         block: Number of objects in a block; None for all at once in this process.
@@ -39,6 +39,7 @@ class Nystroem(KernelTransformer):
     Attributes:
         components_: The landmarks.
         component_indices_: Their indices among the objects of ``fit``.
+        kernel_: The fitted kernel.
         normalization_: The inverse root of their Gram matrix.
 
     References:
@@ -72,7 +73,8 @@ class Nystroem(KernelTransformer):
             self.components_ = [objects[i] for i in self.component_indices_]
         else:
             self.components_ = objects[self.component_indices_]
-        values, vectors = np.linalg.eigh(as_array(self.kernel(self.components_)))
+        self._fit_kernel(objects)
+        values, vectors = np.linalg.eigh(as_array(self.kernel_(self.components_)))
         kept = values > SMALLEST * max(values[-1], np.finfo(float).tiny)
         roots = np.where(kept, values, 1.0) ** -0.5 * kept
         self.normalization_ = (vectors * roots) @ vectors.T
@@ -84,12 +86,12 @@ class Nystroem(KernelTransformer):
         check_is_fitted(self)
         objects, block = self._objects(X, reset=False), self.block
         if block is None:
-            return as_array(self.kernel(objects, self.components_)) @ self.normalization_
+            return as_array(self.kernel_(objects, self.components_)) @ self.normalization_
         if not is_integer(block, 1):
             raise ArgumentError("block", block, "a positive integer or None")
         features = np.empty((len(objects), len(self.normalization_)))
         blocks = compute_blocks(
-            self.kernel,
+            self.kernel_,
             range(0, len(objects), block),
             lambda i: (objects[i : i + block], self.components_),
             self.n_jobs,
