@@ -136,6 +136,13 @@ def test_a_semicolon_is_recognized_and_reported(path):
     assert grid.notes == ["The first line shows that ';' separates the cells."]
 
 
+@pytest.mark.parametrize("mark", ["sep=;\r\n", '"sep=;"\r\n', "SEP=;\n"])
+def test_the_separator_that_a_first_line_names_for_excel_is_obeyed(path, mark):
+    grid = grid_of(path, f"{mark}label;text\n0;a, b\n")
+    assert (grid.columns, grid.rows, grid.lines) == (["label", "text"], [["0", "a, b"]], [3])
+    assert (grid.dropped, len(grid.notes)) == ([], 1)
+
+
 def test_a_comma_inside_quotes_does_not_hide_the_semicolon(path):
     grid = grid_of(path, '"a, b";c\n"d, e";f\n', header=False)
     assert grid.rows == [["a, b", "c"], ["d, e", "f"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
@@ -18,6 +19,7 @@ from representer.numbers import parse_number
 
 SAMPLE = 1000  # rows that a header is told from
 LONGEST_NAME = 60
+MARK = re.compile(r'"?sep=([^"\r\n])"?\s*', re.IGNORECASE)  # a first line for Excel
 
 
 def read_delimited(
@@ -37,7 +39,8 @@ def read_delimited(
         wanted: Names or positions of the columns that will be used; they help to detect a header.
         header: True if the first row names the columns; None to decide from the first rows.
         delimiter: The cell separator. None means a tab for ``.tsv`` and a comma otherwise, or a
-            semicolon or tab if the first line has those and no comma.
+            semicolon or tab if the first line has those and no comma. Excel's ``sep=;`` as first
+            line is obeyed and is no row.
         quotes: True if a cell in double quotes may contain delimiters and line ends. None means
             True, except that a quoted cell of a TSV file may not contain a line end: in TSV files
             quotes are often ordinary characters, and rows would be merged.
@@ -52,7 +55,8 @@ def read_delimited(
     lines = physical_lines(path, encoding)
     head = next(lines, "")
     is_tsv = ".tsv" in (suffix.lower() for suffix in path.suffixes[-2:])
-    separator = delimiter or _separator(head, "\t" if is_tsv else ",")
+    mark = MARK.fullmatch(head)
+    separator = delimiter or (mark and mark[1]) or _separator(head, "\t" if is_tsv else ",")
     notes = []
     if delimiter is None and separator != ("\t" if is_tsv else ","):
         notes.append(f"The first line shows that {_shown(separator)} separates the cells.")
@@ -60,7 +64,7 @@ def read_delimited(
     columns: list[str] = []
     written: list[str] = []
     named, count = False, 0
-    rows = _rows(path, chain([head], lines), separator, quotes, is_tsv)
+    rows = _rows(path, chain([head], lines), separator, quotes, is_tsv, is_marked=mark is not None)
     for block in blocks(rows, size):
         kept = [(line, row) for line, row in block if isinstance(row, list)]
         dropped = [Dropped(line, row) for line, row in block if isinstance(row, str)]
@@ -92,11 +96,19 @@ def read_delimited(
 
 
 def _rows(
-    path: Path, lines: Iterator[str], separator: str, quotes: bool | None, is_tsv: bool
+    path: Path,
+    lines: Iterator[str],
+    separator: str,
+    quotes: bool | None,
+    is_tsv: bool,
+    *,
+    is_marked: bool,
 ) -> Iterator[tuple[int, list[str] | str]]:
     """Yield the line of each row and its cells, or the reason for which it is dropped."""
     quoting = csv.QUOTE_NONE if quotes is False else csv.QUOTE_MINIMAL
     reader = csv.reader(lines, delimiter=separator, strict=True, quoting=quoting)
+    if is_marked:
+        next(reader)
     width = start = 0
     blank: list[int] = []  # since the last row; those at the end of the file are not reported
     while True:
