@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from representer.errors import ArgumentError, CheckpointError, DataError
@@ -115,6 +116,8 @@ def test_labels_of_several_targets_that_training_lacked_are_scored_as_wrong():
         model.score(TEXTS[:1], [[first, "x"]])
     with pytest.raises(DataError, match="X has 2 rows and y has 1"):
         model.score(TEXTS[:2], known[:1])
+    with pytest.raises(DataError, match="y has no known value"):
+        model.score(TEXTS[:2], [[None, None]] * 2)
 
 
 def test_numbers_are_scored_and_validated_with_the_rows_and_targets_of_the_model():
@@ -128,6 +131,10 @@ def test_numbers_are_scored_and_validated_with_the_rows_and_targets_of_the_model
     model.fit(TEXTS, table)
     with pytest.raises(DataError, match=r"y has shape \(60,\); expected \(N, 2\)"):
         model.score(TEXTS, NUMBERS)
+    expected, table[:, 1] = r2_score(NUMBERS, model.predict(TEXTS)[:, 0]), np.nan
+    assert model.score(TEXTS, table) == pytest.approx(expected)
+    with pytest.raises(DataError, match="y has no known value"):
+        model.score(TEXTS, table * np.nan)
 
 
 def test_texts_without_a_common_ngram_are_regressed_to_their_mean(tmp_path):

@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
+from representer.errors import DataError
 from representer.estimators.calibration import UNCALIBRATED
 from representer.estimators.classes import Classes, ClassTable, is_table
 from representer.estimators.conformal import class_scores, number_scores
@@ -103,7 +104,7 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
         predicted = np.stack([p.argmax(axis=1) for p in self.predict_proba(X)], axis=1)
         require_same_length(predicted, values)
         weights = np.ones(len(values)) if sample_weight is None else np.asarray(sample_weight)
-        weights = weights[:, None] * ~np.isnan(values)
+        weights = weights[:, None] * _are_known(values)
         return float(np.average(predicted == values, weights=weights))
 
 
@@ -112,6 +113,14 @@ def _as_array(names: tuple[Any, ...]) -> NDArray[Any]:
     labels[:] = names
     plain = np.asarray(names) if len({*map(type, names)}) == 1 else labels
     return plain if plain.shape == labels.shape else labels
+
+
+def _are_known(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return where there are values to score with, or raise a `DataError` if nowhere."""
+    known = ~np.isnan(values)
+    if not known.any():
+        raise DataError("y has no known value", fix="Score with rows whose target is known.")
+    return known
 
 
 class Regressor(RegressorMixin, SupervisedEstimator):
@@ -172,14 +181,14 @@ class Regressor(RegressorMixin, SupervisedEstimator):
         return values[:, 0] if self.target_.is_single else values
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return R² of the known numbers, the mean over all targets."""
+        """Return R² of the known numbers, the mean over the targets that have some."""
         check_is_fitted(self)
         truth, predicted = self.target_.encode(as_sequence(y)), self.predict(X)
         require_same_length(predicted, truth)
         predicted = predicted.reshape(truth.shape)
         weights = np.ones(len(truth)) if sample_weight is None else np.asarray(sample_weight)
-        scores = []
-        for k in range(truth.shape[1]):
-            rows = ~np.isnan(truth[:, k])
+        scores, are_known = [], _are_known(truth)
+        for k in np.flatnonzero(are_known.any(axis=0)):
+            rows = are_known[:, k]
             scores.append(r2_score(truth[rows, k], predicted[rows, k], sample_weight=weights[rows]))
         return float(np.mean(scores))
