@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -87,7 +87,12 @@ class SignalClassifier(SignalParameters, Classifier):
         self._montage = Montage()
         if is_epochs(X):
             y = X.events[:, 2] if y is None else y
-            X, self._montage = read_epochs(X, self.sampling_rate)
+            epochs = X
+            X, self._montage = read_epochs(epochs, self.sampling_rate)
+            if self.warm_start:
+                start = type(self).load(str(self.warm_start))
+                X = known_channels(epochs, start.inputs_.names, start.sampling_rate_)
+                self._montage = Montage(start.inputs_.names, start.sampling_rate_)
         if not self.sampling_rate_:
             hint = "SignalClassifier(sampling_rate=250)"
             raise ArgumentError("sampling_rate", None, "the sampling rate in Hz", hint=hint)
@@ -97,7 +102,9 @@ class SignalClassifier(SignalParameters, Classifier):
         if self.warm_start:  # whose inputs do not tell the length, as `_learn_inputs` does
             X = self._objects(X)
             self._window_length = X.shape[2]
-        return super().fit(X, y, groups=groups, validation=validation)
+        super().fit(X, y, groups=groups, validation=validation)
+        self.inputs_ = replace(self.inputs_, sampling_rate=self._montage.sampling_rate)
+        return self
 
     @property
     def sampling_rate_(self) -> float:
