@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import networkx as nx
 import numpy as np
 import pytest
 import torch
+from torch_geometric.data import Data
 
 from representer.errors import ArgumentError
 from representer.kernels import WeisfeilerLehmanKernel, gram
@@ -12,6 +14,7 @@ from representer.kernels.graphs import Graph, Labels
 from representer.kernels.ngram_kernel import dense
 from representer.kernels.subtree_kernel import SubtreeKernel
 
+NO_EDGES = torch.zeros(2, 0, dtype=torch.int64)
 RNG = np.random.default_rng(0)
 
 
@@ -147,6 +150,15 @@ def test_numbers_of_nodes_are_labels():
     ones = [Data(x=torch.tensor([[0.1, 2.0], [x, 3.0]]), edge_index=ends) for x in (0.1, 0.2)]
     gram = SubtreeKernel((0,), edges=False).fit(ones)(ones)
     np.testing.assert_allclose(gram, [[1, 1 / 3], [1 / 3, 1]])
+
+
+@pytest.mark.parametrize("empty", [nx.Graph(), Data(x=torch.zeros(0, 1), edge_index=NO_EDGES)])
+def test_graphs_without_nodes_are_alike_and_unlike_others(empty):
+    one = Data(x=torch.ones(2, 1), edge_index=NO_EDGES)
+    kernel = SubtreeKernel().fit([one, empty])
+    restored = SubtreeKernel().restore(*kernel.fitted())
+    np.testing.assert_array_equal(restored([one, empty]), np.eye(2))
+    assert kernel.parts(empty, np.ones(2)) == []
 
 
 def test_arguments_out_of_their_range_are_refused():

@@ -56,7 +56,8 @@ class ColorCounts:
         for start in range(0, len(self), ROWS):
             rows = slice(start, start + ROWS)
             common = (left[rows] @ right).toarray()  # type: ignore[attr-defined]
-            result[rows] = common / (self.sizes[rows, None] + other.sizes - common)
+            every = self.sizes[rows, None] + other.sizes - common
+            result[rows] = np.where(every, common / np.maximum(every, 1), 1)  # 1 without any
         return result
 
     def parts(self, other: ColorCounts, coefficients: NDArray[np.float64]) -> dict[int, float]:
@@ -71,7 +72,7 @@ class ColorCounts:
         rows, columns = shared.coords
         common = np.minimum(shared.data, counts[columns])
         sizes = self.sizes[0] + other.sizes - np.bincount(rows, common, len(other))
-        values = np.bincount(columns, common * (coefficients / sizes)[rows], len(colors))
+        values = np.bincount(columns, common * coefficients[rows] / sizes[rows], len(colors))
         return dict(zip(colors.tolist(), values.tolist(), strict=True))
 
     def arrays(self) -> dict[str, NDArray[np.int64]]:
@@ -101,7 +102,7 @@ class ColorCounts:
             raise ValueError(f"a color is out of the range 0 to {width - 1}")
         shape = (len(sizes), width)
         known = sparse.csr_array((counts.astype(np.float64), colors, ends), shape=shape)
-        if (np.asarray(known.sum(axis=1)).ravel() > sizes).any() or (sizes < 1).any():
+        if (np.asarray(known.sum(axis=1)).ravel() > sizes).any() or (sizes < 0).any():
             raise ValueError("the counts of colors exceed the number of nodes")
         return cls(known, sizes, width)
 

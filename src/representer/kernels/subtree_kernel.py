@@ -273,7 +273,7 @@ class SubtreeKernel(Kernel):
 def _labels(values: Tensor | Labels) -> Labels:
     if not isinstance(values, Tensor):
         return values
-    return [tuple(row) for row in values.reshape(len(values), -1).tolist()]
+    return [tuple(row) for row in values.unsqueeze(-1).flatten(1).tolist()]
 
 
 def _at(counts: Sequence[ColorCounts], rows: NDArray[np.int64]) -> list[ColorCounts]:
