@@ -161,6 +161,14 @@ def test_graphs_without_nodes_are_alike_and_unlike_others(empty):
     assert kernel.parts(empty, np.ones(2)) == []
 
 
+def test_labels_of_numpy_are_those_of_python():
+    graphs = [nx.path_graph(3), nx.path_graph(3)]
+    for graph, kind in zip(graphs, (str, np.str_), strict=True):
+        nx.set_node_attributes(graph, kind("C"), "x")
+        nx.set_edge_attributes(graph, kind("-"), "edge_attr")
+    np.testing.assert_allclose(SubtreeKernel().fit(graphs[:1])(graphs), 1)
+
+
 def test_arguments_out_of_their_range_are_refused():
     with pytest.raises(ArgumentError, match=r"depths is \(-1,\); expected integers of at least 0"):
         SubtreeKernel((-1,))

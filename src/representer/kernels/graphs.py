@@ -180,7 +180,7 @@ def _read_networkx(graph: Any, name: str) -> Graph:
 
 def _numbers_or_labels(values: Sequence[Any], name: str, what: str) -> Tensor | Labels:
     if any(isinstance(value, (str, bytes)) for value in values):
-        return list(values)
+        return [value.item() if isinstance(value, np.generic) else value for value in values]
     try:
         array = np.asarray([np.asarray(value, dtype=np.float64) for value in values])
     except (TypeError, ValueError):
