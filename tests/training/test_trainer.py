@@ -246,6 +246,8 @@ def test_frozen_parameters_stay(tmp_path: Path) -> None:
     before = frozen.weight.clone()
     fit(tmp_path, network=network, weight_decay=0.1)
     assert torch.equal(frozen.weight, before)
+    with pytest.raises(ArgumentError, match="model is 'Linear'; expected a model with parameters"):
+        fit(tmp_path / "frozen", network=frozen)
 
 
 def test_frozen_parts_stay_in_evaluation_mode(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from representer.training.sharding import prepared
 from representer.training.trainer_config import TrainerConfig
 from representer.training.training_result import Reason, TrainingResult
 from representer.training.training_state import TrainingState, copy_weights, load_weights
-from representer.training.training_step import TrainingStep, set_learning_rate
+from representer.training.training_step import TrainingStep, require_trainable, set_learning_rate
 from representer.training.training_task import TrainingTask
 from representer.training.workers import accelerator_for, report_device, require_agreement, totals
 
@@ -66,6 +66,7 @@ class Trainer:
     ) -> None:
         if config.threads is not None:
             torch.set_num_threads(config.threads)
+        require_trainable(model)
         optimizer = optimizer or LazyAdam(model.parameters(), config.lr, config.weight_decay)
         self._task, self._config, self._run = task, config, run
         self._settings = plain({**(settings or {}), "trainer": config.settings()})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from representer.errors import ArgumentError
 from representer.training.captured_losses import CapturedLosses, can_capture
 from representer.training.trainer_config import TrainerConfig
 from representer.training.training_state import joined
@@ -130,6 +131,13 @@ def _dense(parameter: Tensor) -> Tensor:
     stand_in = values.detach()
     stand_in.grad = values
     return stand_in
+
+
+def require_trainable(model: nn.Module) -> None:
+    """Raise an `ArgumentError` for a model whose parameters are all frozen, or that has none."""
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        name, expected = type(model).__name__, "a model with parameters to train"
+        raise ArgumentError("model", name, expected, hint="Call requires_grad_() on some.")
 
 
 def set_learning_rate(
