@@ -142,6 +142,7 @@ def test_a_table_of_samples_may_lack_a_header(folder):
         ("C.csv,rest,C", r"line 5, column 'file': there is no file 'C\.csv'; expected a path from"),
         ("A_rest.csv,,A", r"line 5, column 'label': the cell is empty; expected the label"),
         ("A_rest.csv,rest,", r"line 5, column 'subject': the cell is empty"),
+        ("./A_rest.csv,task,B", r"line 5: \./A_rest\.csv is listed on line 2, too"),
     ],
 )
 def test_mistakes_of_the_list_are_named(folder, listed, message):

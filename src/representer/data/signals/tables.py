@@ -39,7 +39,7 @@ def read_listed(
     optional = ("fs",) if is_labeled else ("fs", "label")
     places = find_roles(grid, _ROLES, path, optional=optional)
     parts: list[tuple[Path, Recordings]] = []
-    rates, is_resampled = set[str](), False
+    rates, is_resampled, listed = set[str](), False, dict[Path, int]()
     for line, row in zip(grid.lines, grid.rows, strict=True):
         cells = {role: text_of(row[at]).strip() for role, at in places.items()}
         file, fs = path.parent / cells["file"], number_of(cells.get("fs"))
@@ -53,6 +53,9 @@ def read_listed(
                 column = grid.columns[places[role]]
                 fix = f"The form is {EXAMPLE}."
                 raise DataError(problem, file=path, line=line, column=column, fix=fix)
+        if (before := listed.setdefault(file.resolve(), line)) != line:
+            problem, fix = f"{cells['file']} is listed on line {before}, too", "Remove one of them."
+            raise DataError(problem, file=path, line=line, fix=fix)
         table = SampleTable.read(file)
         rate, unit = (fs, "") if fs else table.sampling_rate(path)
         rates.add(f"{rate:g} Hz" + (f" by the times in {unit}" if unit else ""))
