@@ -23,6 +23,7 @@ from representer.estimators import (
     TextClassifier,
     TextRegressor,
 )
+from representer.estimators.saving import save
 from representer.export import export_run, scores
 from representer.export.preprocessing import word_rules
 from representer.export.programs import TOLERANCE, onnx_run
@@ -116,17 +117,23 @@ def test_numbers_are_predicted_in_their_unit(tmp_path: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("standardize", ["window", "training", "none"])
+@pytest.mark.parametrize("standardize", ["window", "training", "none", "subject"])
 def test_windows_of_any_length_are_classified_as_by_the_network(standardize: str, tmp_path: Path):
     windows = np.random.default_rng(0).normal(3, 2, size=(20, 2, 200)).astype(np.float32)
+    is_before = standardize == "subject"  # as by `fit signal`, which standardizes them itself
+    kind = "none" if is_before else standardize
     model = SignalClassifier(
-        sampling_rate=100, standardize=standardize, epochs=1, random_state=0, verbose=0
+        sampling_rate=100, standardize=kind, epochs=1, random_state=0, verbose=0
     )
     model.fit(windows, ["a", "b"] * 10)
-    assert "the kernel machine" in export_run(model, tmp_path).left_out
+    save(model, tmp_path / "run", reading={"is_standardized_by_subject": is_before})
+    assert "the kernel machine" in export_run(tmp_path / "run", tmp_path).left_out
     for samples in (200, 197):  # no multiple of the stride
         found = program(tmp_path)["predict"](windows[:, :, :samples])
-        wanted = model.part("network").predict_proba(windows[:, :, :samples])
+        given = windows[:, :, :samples]
+        if is_before:
+            given = (given - given.mean((0, 2), keepdims=True)) / given.std((0, 2), keepdims=True)
+        wanted = model.part("network").predict_proba(given)
         np.testing.assert_allclose(found, wanted, atol=TOLERANCE)
 
 

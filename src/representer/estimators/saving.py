@@ -174,6 +174,11 @@ def read_description(files: RunFiles) -> Saved:
     return files.read(MODEL, Saved)
 
 
+def is_standardized_by_subject(folder: str | Path) -> bool:
+    """Return True if ``fit signal`` standardized the windows before the estimator took them."""
+    return read_description(RunFiles(folder)).reading.get("is_standardized_by_subject") is True
+
+
 def require_this_version(described: Any, folder: str | Path) -> None:
     """Refuse what another version of the library wrote as model.json.
 

@@ -88,6 +88,8 @@ def export_run(
         raise ArgumentError("int8", int8, "False for torch", hint="Export to ONNX.")
     estimator: Any = run if isinstance(run, Estimator) else saving.load(run)
     task, values, arrays = preprocessing(estimator)
+    if not isinstance(run, Estimator) and saving.is_standardized_by_subject(run):
+        values["standardize"] = "subject"
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     network = estimator._on_cpu().network_.eval()

@@ -47,7 +47,7 @@ class ServedModel:
         self.estimator: Any = saving.load(run, device=device)
         description = saving.read_description(RunFiles(run))
         self.task, self.version = description.task, description.version
-        self._is_by_subject = description.reading.get("is_standardized_by_subject") is True
+        self._is_by_subject = saving.is_standardized_by_subject(run)
         target = description.reading.get("target")
         self.targets = tuple(target.split(",")) if isinstance(target, str) and target else ()
 

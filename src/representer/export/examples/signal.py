@@ -18,8 +18,9 @@ def standardized(windows):
         return windows.astype(np.float32)
     if SETUP["standardize"] == "training":
         mean, deviation = (np.array(SETUP[name])[:, None] for name in ("mean", "deviation"))
-    else:
-        over = {"axis": 2, "keepdims": True, "dtype": np.float64}
+    else:  # over each window, or over all of them, which are those of one subject
+        axes = (0, 2) if SETUP["standardize"] == "subject" else 2
+        over = {"axis": axes, "keepdims": True, "dtype": np.float64}
         mean, deviation = windows.mean(**over), windows.std(**over)
     is_constant = deviation <= 1e-6 * np.abs(mean)
     scale = np.where(is_constant, 0.0, 1.0 / np.where(is_constant, 1.0, deviation))
