@@ -154,6 +154,7 @@ def test_graphs_are_predicted_as_by_the_network(labels: str, tmp_path: Path):
         graphs.append(graph)
         nodes = [own.get("x", 0) for _, own in graph.nodes(data=True)]
         edges = [[u, v, *own.values()] for u, v, own in graph.edges(data=True)]
+        edges += [[v, u, *own] for u, v, *own in edges[k % 3 :]]  # some of them in both directions
         lines.append({"nodes": nodes, "edges": edges})
     model = GraphClassifier(members=2, epochs=1, hidden_size=8, random_state=0, verbose=0)
     model.fit(graphs, ["a", "b"] * 6)

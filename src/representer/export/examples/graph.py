@@ -29,12 +29,13 @@ def degree_label(count):
 
 
 def network_scores(graphs):
-    """Return the network's scores (N, W); edges are undirected and listed once."""
+    """Return the network's scores (N, W); edges are undirected, also if they are listed twice."""
     found = {"x": [], "edge_index": [], "edge_attr": [], "batch": []}
     count = 0
     for number, graph in enumerate(graphs):
         nodes, edges = graph["nodes"], graph["edges"]
-        edges = edges + [[v, u, *rest] for u, v, *rest in edges if u != v]
+        edges = [*{tuple(sorted(edge[:2])): edge for edge in edges}.values()]
+        edges += [[v, u, *rest] for u, v, *rest in edges if u != v]
         ends = np.array([edge[:2] for edge in edges], dtype=np.int64).reshape(-1, 2).T
         if SETUP["has_degrees"]:
             nodes = map(degree_label, np.bincount(ends[1], minlength=len(nodes)).tolist())
@@ -60,7 +61,8 @@ def predict(graphs):
 
 
 if __name__ == "__main__":
-    lines = Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()
-    for row in predict([json.loads(line) for line in lines]):
+    with Path(sys.argv[1]).open(encoding="utf-8") as lines:
+        graphs = [json.loads(line) for line in lines if line.strip()]
+    for row in predict(graphs):
         best = row[0] if SETUP["classes"] is None else SETUP["classes"][row.argmax()]
         print(best, *np.round(row, 4), sep="\t")
