@@ -42,6 +42,12 @@ def test_names_can_be_numbers_and_columns(tmp_path):
     assert read.channels == ("ch0", "ch1")
 
 
+@pytest.mark.parametrize("shape", [(3, 1, 4), (1, 2, 4), (1, 1, 4)])
+def test_a_single_channel_or_window_keeps_its_axis(tmp_path, shape):
+    path = written(tmp_path / "a.mat", X=np.ones(shape), y=None, subject=[1] * shape[0])
+    assert read_mat(path, is_labeled=False).signals.shape == shape
+
+
 def test_padding_of_char_rows_is_dropped(tmp_path):
     path = written(tmp_path / "a.mat", channels=np.asarray(["Fz ", "FC1"]))
     assert read_mat(path).channels == ("Fz", "FC1")

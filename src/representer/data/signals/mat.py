@@ -43,7 +43,9 @@ def read_mat(
         try:
             names = check_layout(file, wanted)
             with warnings.catch_warnings(action="ignore"):  # about duplicate variables
-                arrays = loadmat(file, variable_names=wanted, simplify_cells=True)
+                arrays = loadmat(file, variable_names=wanted[1:], simplify_cells=True)
+                file.seek(0)  # axes of length 1 are dropped there, as of a single channel
+                arrays |= loadmat(file, variable_names=[signals])
             for name in (labels, "subject", "channels"):
                 if name in arrays:
                     arrays[name] = _names(arrays[name])
