@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from representer.errors import ArgumentError
+from representer.errors import ArgumentError, TrainingError
 from representer.estimators.explanation import NETWORK
 from representer.estimators.fitting import monitored
 from representer.printable import say
@@ -57,6 +57,7 @@ class Sweep:
         Raises:
             ArgumentError: The trials in the folder have other options or data.
             DataError: The data cannot be used.
+            TrainingError: The training of every trial diverged.
         """
         import optuna  # pyright: ignore[reportMissingImports]
         from optuna.storages.journal import (  # pyright: ignore[reportMissingImports]
@@ -87,10 +88,20 @@ class Sweep:
         for number in range(len(done) + 1, trials + 1):
             trial = study.ask()
             chosen = {option: own.suggest(trial, option) for option, own in self.space.items()}
-            values = [self._train(one, chosen, k, name, direction) for k, one in enumerate(parts)]
+            try:
+                values = [self._train(one, chosen, k, name, direction)
+                          for k, one in enumerate(parts)]  # fmt: skip
+            except TrainingError as error:
+                study.tell(trial, state=optuna.trial.TrialState.FAIL)
+                say(f"trial {number} of {trials} failed: {error}")
+                continue
             study.tell(trial, float(np.mean(values)))
             listed = ", ".join(f"{key} {value:.4g}" for key, value in chosen.items())
             say(f"trial {number} of {trials}: {name} {np.mean(values):.4f} with {listed}")
+        if not [one for one in study.trials if one.value is not None]:
+            raise TrainingError(
+                "Every trial diverged. Clip the gradients, or search other options."
+            )
         best = study.best_trial
         say(f"best of {len(_finished(study))} trials: {name} {best.value:.4f}")
         return replace(self.config, **{key: _rounded(value) for key, value in best.params.items()})
