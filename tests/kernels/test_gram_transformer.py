@@ -107,6 +107,24 @@ def test_invalid_kernels_and_unfitted_transformers_are_rejected():
         GramTransformer(StringKernel()).set_params(kernel__order=0).fit_transform([[[1.0]]])
 
 
+class Table:
+    """The part of a table of pandas or polars that counts here."""
+
+    shape, columns = (2, 1), ("text",)
+
+    def __iter__(self):
+        return iter(self.columns)
+
+
+def test_a_table_is_not_read_as_the_names_of_its_columns():
+    kernels = StringKernel(base="delta"), NgramKernel(), TextKernel().fit
+    for call in (*kernels, *(transformer(kernels[0]).fit for transformer in TRANSFORMERS)):
+        with pytest.raises(
+            KindError, match=r"X is Table; expected a list.*Pass one of its columns"
+        ):
+            call(Table())
+
+
 @pytest.mark.parametrize("transformer", TRANSFORMERS)
 def test_a_kernel_that_must_be_fitted_learns_from_the_training_objects(transformer):
     kernel = TextKernel(str.split, (1,), (1, 2), 1, 1)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from representer.errors import KindError
 from representer.kernels.kernel import Kernel
+from representer.kernels.tokens import require_several
 
 
 class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -37,7 +38,8 @@ class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         if self.kernel.objects == "vectors":
             return validate_data(self, X, reset=reset, dtype=np.float64)
         X = X.to_data_list() if hasattr(X, "to_data_list") else X  # a Batch of PyG
-        return X if isinstance(X, (str, Tensor, np.ndarray)) else list(X)
+        require_several(X, "objects")
+        return X if isinstance(X, (Tensor, np.ndarray)) else list(X)
 
     def _fit_kernel(self, objects: Any) -> None:
         """Fit a copy of the kernel if it, or a kernel in it, must be fitted and is not."""

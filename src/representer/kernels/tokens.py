@@ -49,11 +49,15 @@ def read_tokens(
 def require_several(X: Any, what: str, name: str = "X") -> None:
     """Require a list of strings or the like; a single string would be read as its characters.
 
+    A table would be read as the names of its columns.
+
     Raises:
         KindError: X is something else.
     """
-    if isinstance(X, (str, bytes, dict)) or not isinstance(X, Iterable):
+    is_table = len(getattr(X, "shape", ())) == 2 and hasattr(X, "columns")
+    if is_table or isinstance(X, (str, bytes, dict)) or not isinstance(X, Iterable):
         hint = "Put a single string into a list." if isinstance(X, str) else ""
+        hint = "Pass one of its columns." if is_table else hint
         raise KindError(name, type(X).__name__, f"a list of {what}", hint=hint)
 
 
