@@ -23,6 +23,13 @@ def test_formulas_are_guarded_and_numbers_stay_numbers():
     assert restored == [[str(cell) for cell in row] for row in rows]
 
 
+def test_cells_with_any_line_end_are_read_back():
+    rows = [["a\rb", "c"], ["a\r\nb", "c\n"], ["", "d"]]
+    text = as_csv(rows)
+    assert [*csv.reader(io.StringIO(text, newline=""))] == rows
+    assert text.endswith("\n,d\n")
+
+
 @pytest.mark.parametrize(
     ("value", "written"),
     [

@@ -103,9 +103,12 @@ def as_csv(rows: Iterable[Sequence[object]]) -> str:
     ``evaluate`` accepts a guarded label for its class; everything else is read as it is written.
     """
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv.writer(text, lineterminator="\r\n")  # of which it quotes either in a cell
     for row in rows:
         writer.writerow([guard_formula(str(cell)) for cell in row])
+        text.seek(text.tell() - 2)
+        text.truncate()
+        text.write("\n")
     return text.getvalue()
 
 
