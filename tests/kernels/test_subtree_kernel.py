@@ -161,6 +161,13 @@ def test_graphs_without_nodes_are_alike_and_unlike_others(empty):
     assert kernel.parts(empty, np.ones(2)) == []
 
 
+def test_the_colors_of_nodes_of_many_neighbors_fit_into_a_file():
+    stars = [nx.star_graph(count) for count in (35_000, 35_001)]
+    kernel = SubtreeKernel((1,)).fit(stars)
+    assert len(kernel.colors_[1]) == 3  # of two centers and of leaves
+    assert max(map(len, kernel.colors_[1])) <= 2**16
+
+
 def test_labels_of_numpy_are_those_of_python():
     graphs = [nx.path_graph(3), nx.path_graph(3)]
     for graph, kind in zip(graphs, (str, np.str_), strict=True):

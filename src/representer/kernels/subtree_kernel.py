@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -21,6 +22,7 @@ from representer.numbers import is_integer
 
 UNKNOWN = -1
 LANDMARKS = 1500  # the cost of a machine on them grows with their cube
+LONGEST_KEY = 2**16  # characters of a color, as `storage.fields` reads them
 SEARCHED = 800  # graphs by which the weights are found
 
 
@@ -258,7 +260,7 @@ class SubtreeKernel(Kernel):
             keys = [
                 ""
                 if color == UNKNOWN or any(n.startswith("-1") for n in around)
-                else f"{color}|{','.join(sorted(around))}"
+                else _short(f"{color}|{','.join(sorted(around))}")
                 for color, around in zip(colors, neighbors, strict=True)
             ]
 
@@ -268,6 +270,11 @@ class SubtreeKernel(Kernel):
             raise ArgumentError("depths", depths, "integers of at least 0")
         if not is_integer(self.most, 1):
             raise ArgumentError("most", self.most, "a positive integer")
+
+
+def _short(key: str) -> str:
+    """Return a key, or its digest: that of a node of many neighbors is too long for a file."""
+    return key if len(key) <= LONGEST_KEY else hashlib.sha256(key.encode()).hexdigest()
 
 
 def _labels(values: Tensor | Labels) -> Labels:
