@@ -87,7 +87,7 @@ class NgramKernel(Kernel):
         """Return the Gram matrix of X with Y, or of X with itself."""
         x = _sequences(X)
         y = [] if Y is None else _sequences(Y)
-        model = self if hasattr(self, "weights_") else _copy(self).fit([*x, *y])
+        model = self._fitted([*x, *y])
         left = model.transform(x)
         right = left if Y is None else model.transform(y)
         return dense(left @ right.T)
@@ -95,7 +95,7 @@ class NgramKernel(Kernel):
     def diag(self, X: Iterable[Any]) -> NDArray[np.float64]:
         """Return k(x, x) of each sequence."""
         x = _sequences(X)
-        model = self if hasattr(self, "weights_") else _copy(self).fit(x)
+        model = self._fitted(x)
         return np.asarray(model.transform(x).power(2).sum(axis=1)).ravel()
 
     def fit(self, X: Iterable[Any], min_count: int = 1) -> Self:
@@ -179,6 +179,9 @@ class NgramKernel(Kernel):
                     where = tuple(int(first) + offset for offset in offsets)
                     yield Occurrence(start + int(column), where, weight)
             start += len(known)
+
+    def _fitted(self, x: list[Any]) -> NgramKernel:
+        return self if hasattr(self, "weights_") else NgramKernel(**self.get_params(False)).fit(x)
 
     def _weighted(self, parts: list[sparse.csr_array]) -> sparse.csr_array:
         """Return the features of all orders, from counts of n-grams of each."""
@@ -295,7 +298,3 @@ def _positions(
         return np.zeros(len(codes), np.int64), np.zeros(len(codes), bool)
     columns = np.minimum(np.searchsorted(known, codes), len(known) - 1)
     return columns, known[columns] == codes
-
-
-def _copy(kernel: NgramKernel) -> NgramKernel:
-    return NgramKernel(**kernel.get_params(deep=False))
