@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from torch.nn.utils.rnn import (
     PackedSequence,
     pack_padded_sequence,
@@ -18,24 +18,29 @@ from looped import looped
 from representer import nn
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.nn.recurrent.inputs import check_input, pack_like, unpack
+from representer.nn.recurrent.sequence_layer import SequenceLayer
 
-from .layers import EVERY_LAYER, HIDDEN, INPUT, MIXED, batch, build
+from .all_layers import (
+    EVERY_KIND,
+    LENGTHS,
+    batch_of,
+    build_any,
+    build_deep,
+    options_of,
+    sequences_of,
+)
+from .layers import EVERY_LAYER, HIDDEN, INPUT, assert_states_equal, batch, build
 
-LENGTHS = (3, 6, 1, 6, 2)  # unsorted, with equals, shorter than a window
 
-
-def _sequences() -> list[Tensor]:
-    return [torch.randn(length, INPUT, dtype=torch.float64) * 0.5 for length in LENGTHS]
-
-
-@EVERY_LAYER
+@EVERY_KIND
 @looped("bidirectional", [False, True])
-@looped("options", [{}, {"num_layers": 2, "filter_length": MIXED, "dilation": 2}])
+@looped("make", [build_any, build_deep])
 def test_a_packed_batch_matches_its_sequences_one_by_one(
-    name: str, bidirectional: bool, options: dict[str, Any]
+    name: str, bidirectional: bool, make: Callable[..., SequenceLayer]
 ):
     """The reverse direction starts at true ends; states and windows are those of true ends."""
-    layer, sequences = build(name, bidirectional=bidirectional, **options), _sequences()
+    layer = make(name, bidirectional=bidirectional)
+    sequences = sequences_of(layer)
     packed = pack_sequence(sequences, enforce_sorted=False)
     output, state = layer(packed)
     assert isinstance(output, PackedSequence)
@@ -45,30 +50,25 @@ def test_a_packed_batch_matches_its_sequences_one_by_one(
     padded, lengths = pad_packed_sequence(output)
     assert lengths.tolist() == list(LENGTHS)
     for b, sequence in enumerate(sequences):
-        expected, alone = layer(sequence)
-        torch.testing.assert_close(padded[: LENGTHS[b], b], expected)
-        for field, wanted in zip(state._fields, alone, strict=True):
-            own = getattr(state, field)
-            own = tuple(w[b] for w in own) if field == "window" else own[:, b]
-            torch.testing.assert_close(own, wanted)
+        expected, alone = layer(sequence[:, None])
+        torch.testing.assert_close(padded[: LENGTHS[b], b], expected[:, 0])
+        assert_states_equal(state.reorder(torch.tensor([b])), alone)
 
 
-@EVERY_LAYER
+@EVERY_KIND
 def test_gradients_of_a_packed_batch_match_those_of_its_sequences(name: str):
-    layer, sequences = build(name, bidirectional=True, filter_length=2), _sequences()
-    leaves = [sequence.requires_grad_() for sequence in sequences]
+    layer = build_any(name, bidirectional=True, **options_of(name))
+    leaves = [sequence.requires_grad_() for sequence in sequences_of(layer)]
     output, _ = layer(pack_sequence(leaves, enforce_sorted=False))
-    wanted = torch.autograd.grad(
-        sum(layer(s)[0].square().sum() for s in sequences), [*leaves, *layer.parameters()]
-    )
-    found = torch.autograd.grad(output.data.square().sum(), [*leaves, *layer.parameters()])
-    torch.testing.assert_close(found, wanted)
+    inputs = [*leaves, *layer.parameters()]
+    wanted = torch.autograd.grad(sum(layer(s)[0].square().sum() for s in leaves), inputs)
+    torch.testing.assert_close(torch.autograd.grad(output.data.square().sum(), inputs), wanted)
 
 
 @EVERY_LAYER
 def test_padded_sequences_with_lengths_match_a_packed_batch(name: str):
     layer = build(name, bidirectional=True, filter_length=2, batch_first=True)
-    packed = pack_sequence(_sequences(), enforce_sorted=False)
+    packed = pack_sequence(sequences_of(layer), enforce_sorted=False)
     padded, lengths = pad_packed_sequence(packed, batch_first=True, padding_value=7.0)
     output, state = layer(padded, lengths=lengths)
     wanted, packed_state = layer(packed)
@@ -85,7 +85,7 @@ def test_lengths_that_do_not_fit_are_named():
     ):
         with pytest.raises(error, match=message):
             layer(x, lengths=lengths)
-    packed = pack_sequence(_sequences(), enforce_sorted=False)
+    packed = pack_sequence(sequences_of(layer), enforce_sorted=False)
     with pytest.raises(ArgumentError, match="None: a packed batch has its own lengths"):
         layer(packed, lengths=torch.tensor(LENGTHS))
 
@@ -108,17 +108,30 @@ def test_a_sorted_packed_batch_stays_without_indices(batch_first: bool):
     torch.testing.assert_close(pad_packed_sequence(output)[0][:, 0], layer(x[:, 0])[0])
 
 
-def test_a_packed_batch_continues_from_a_state_in_the_order_of_the_batch():
-    layer, sequences = build("RKM-CIFG", filter_length=3), _sequences()
-    state = layer(batch(4, len(sequences)))[1]
+@EVERY_KIND
+def test_a_packed_batch_continues_from_a_state_in_the_order_of_the_batch(name: str):
+    layer = build_deep(name)
+    sequences = sequences_of(layer)
+    state = layer(batch_of(layer, 4, len(sequences)))[1]
     padded, _ = pad_packed_sequence(layer(pack_sequence(sequences, enforce_sorted=False), state)[0])
     for b, sequence in enumerate(sequences):
-        alone = type(state)(state.h[:, b], state.c[:, b], tuple(w[b] for w in state.window))
-        torch.testing.assert_close(padded[: len(sequence), b], layer(sequence, alone)[0])
+        alone = layer(sequence[:, None], state.reorder(torch.tensor([b])))[0]
+        torch.testing.assert_close(padded[: len(sequence), b], alone[:, 0])
+
+
+@EVERY_KIND
+def test_the_state_of_a_packed_batch_continues_each_sequence_from_its_true_end(name: str):
+    layer = build_deep(name)
+    sequences, more = sequences_of(layer), batch_of(layer, 4, len(LENGTHS))
+    _, state = layer(pack_sequence(sequences, enforce_sorted=False))
+    output, _ = layer(more, state)
+    for b, sequence in enumerate(sequences):
+        whole = layer(torch.cat((sequence, more[:, b])))[0]
+        torch.testing.assert_close(output[:, b], whole[len(sequence) :])
 
 
 def test_unpacking_and_packing_restores_the_batch():
-    packed = pack_sequence(_sequences(), enforce_sorted=False)
+    packed = pack_sequence(sequences_of(build("LSTM")), enforce_sorted=False)
     again = pack_like(*unpack(packed), packed)
     assert torch.equal(again.data, packed.data)
     assert torch.equal(again.batch_sizes, packed.batch_sizes)
@@ -213,17 +226,18 @@ def test_with_batch_first_the_expected_layout_is_batch_first():
         layer(torch.zeros(2, 0, 3))
 
 
-def test_an_empty_batch_gives_an_empty_output():
-    layer = build("RKM-LSTM", filter_length=2, bidirectional=True)
-    output, state = layer(torch.zeros(5, 0, INPUT, dtype=torch.float64))
+@EVERY_KIND
+def test_an_empty_batch_gives_an_empty_output(name: str):
+    layer = build_deep(name, bidirectional=True)
+    output, state = layer(batch_of(layer, 5, 0))
     assert output.shape == (5, 0, 2 * HIDDEN)
-    assert state.h.shape == (2, 0, HIDDEN)
+    assert not any(field.numel() for field in torch.utils._pytree.tree_leaves(state))
 
 
-@EVERY_LAYER
+@EVERY_KIND
 def test_views_of_any_stride_are_supported(name: str):
-    layer = build(name, filter_length=2)
-    x = batch()
+    layer = build_any(name, **options_of(name))
+    x = batch_of(layer)
     expected = layer(x)[0]
     transposed = x.transpose(0, 1).contiguous().transpose(0, 1)
     torch.testing.assert_close(layer(transposed)[0], expected)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import io
+import pickle
 from collections.abc import Callable
 
 import pytest
@@ -14,19 +17,21 @@ from representer import nn
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.nn.recurrent.sequence_layer import Run, SequenceLayer
 
-from .layers import EVERY_LAYER, HIDDEN, INPUT, LAYERS, assert_states_equal, batch, build
+from .all_layers import ALL, EVERY_KIND, batch_of, build_any, build_deep, options_of
+from .layers import EVERY_LAYER, HIDDEN, INPUT, assert_states_equal, batch, build
 
 DEEP = {"num_layers": 2, "filter_length": 2, "dilation": 2}
+leaves = torch.utils._pytree.tree_leaves
 FLAGS = pytest.mark.parametrize("bidirectional", [False, True])
 
 
-@EVERY_LAYER
+@EVERY_KIND
 @FLAGS
 def test_a_batch_first_layer_matches_with_transposed_axes(name: str, bidirectional: bool):
-    plain = build(name, bidirectional=bidirectional, **DEEP)
-    first = build(name, bidirectional=bidirectional, batch_first=True, **DEEP)
+    plain = build_deep(name, bidirectional=bidirectional)
+    first = build_deep(name, bidirectional=bidirectional, batch_first=True)
     first.load_state_dict(plain.state_dict())
-    x = batch()
+    x = batch_of(plain)
     output, state = plain(x)
     exchanged, same_state = first(x.transpose(0, 1))
     assert output.shape == (6, 3, HIDDEN * (1 + bidirectional))
@@ -34,45 +39,36 @@ def test_a_batch_first_layer_matches_with_transposed_axes(name: str, bidirection
     assert_states_equal(same_state, state)
 
 
-@EVERY_LAYER
+@EVERY_KIND
 @FLAGS
 @looped("batch_first", [False, True])
 def test_an_unbatched_sequence_matches_a_batch_of_one(
     name: str, bidirectional: bool, batch_first: bool
 ):
-    layer = build(name, bidirectional=bidirectional, batch_first=batch_first, **DEEP)
-    x = batch(size=1)
+    layer = build_deep(name, bidirectional=bidirectional, batch_first=batch_first)
+    x = batch_of(layer, size=1)
     output, state = layer(x.transpose(0, 1) if batch_first else x)
     alone, own_state = layer(x[:, 0])
     assert alone.shape == (6, HIDDEN * (1 + bidirectional))
-    torch.testing.assert_close(alone, output[0] if batch_first else output[:, 0])
-    for field, own in zip(state[:-1], own_state[:-1], strict=True):
-        torch.testing.assert_close(own, field[:, 0])
-    for window, own in zip(state.window, own_state.window, strict=True):
-        torch.testing.assert_close(own, window[0])
+    torch.testing.assert_close(alone, output.squeeze(int(not batch_first)))
+    for field, own in zip(leaves(state), leaves(own_state), strict=True):
+        assert own.dim() == field.dim() - 1
+        torch.testing.assert_close(own.squeeze(), field.squeeze())
     again, _ = layer(x[:, 0], own_state)
     going_on, _ = layer(x.transpose(0, 1) if batch_first else x, state)
-    torch.testing.assert_close(again, going_on[0] if batch_first else going_on[:, 0])
+    torch.testing.assert_close(again, going_on.squeeze(int(not batch_first)))
 
 
-@EVERY_LAYER
-def test_a_sequence_can_have_one_step(name: str):
-    layer, x = build(name, bidirectional=True, **DEEP), batch(1)
-    assert layer(x)[0].shape == (1, 3, 2 * HIDDEN)
-
-
-@EVERY_LAYER
+@EVERY_KIND
 def test_the_reverse_direction_matches_a_layer_on_the_flipped_sequence(name: str):
-    both, x = build(name, bidirectional=True, filter_length=3), batch()
-    alone = build(name, filter_length=3)
+    both = build_any(name, bidirectional=True, **options_of(name))
+    alone, x = build_any(name, **options_of(name)), batch_of(both)
     own = {k.replace("_reverse", ""): v for k, v in both.state_dict().items() if "_reverse" in k}
     alone.load_state_dict(own)
     output, state = both(x)
     expected, expected_state = alone(x.flip(0))
     torch.testing.assert_close(output[..., HIDDEN:], expected.flip(0))
-    for field, wanted in zip(state[:-1], expected_state[:-1], strict=True):
-        torch.testing.assert_close(field[1], wanted[0])
-    torch.testing.assert_close(state.window[1], expected_state.window[0])
+    torch.testing.assert_close([f[1] for f in state], [f[0] for f in expected_state])
 
 
 @EVERY_LAYER
@@ -169,10 +165,11 @@ def test_variational_dropout_acts_before_every_layer_and_not_in_evaluation(
     assert [bool(x.any()) for x in seen] == [True, True]
 
 
-@EVERY_LAYER
+@EVERY_KIND
 @looped("batch_first", [False, True])
 def test_single_steps_match_the_whole_sequence(name: str, batch_first: bool):
-    layer, x = build(name, batch_first=batch_first, layer_norm=True, **DEEP), batch()
+    layer = build_deep(name, batch_first=batch_first)
+    x = batch_of(layer)
     whole, final = layer(x.transpose(0, 1) if batch_first else x)
     state, outputs = None, []
     for x_t in x:
@@ -181,15 +178,8 @@ def test_single_steps_match_the_whole_sequence(name: str, batch_first: bool):
         outputs.append(output)
     torch.testing.assert_close(torch.stack(outputs, dim=int(batch_first)), whole)
     assert_states_equal(state, final)
-
-
-@EVERY_LAYER
-def test_a_step_can_be_unbatched(name: str):
-    layer, x = build(name, batch_first=True, **DEEP), batch()
-    _, state = layer.step(x[0, 0])
-    output, _ = layer.step(x[1, 0], state)
-    assert output.shape == (HIDDEN,)
-    torch.testing.assert_close(output, layer(x[:2, 0])[0][1])
+    alone, _ = layer.step(x[1, 0], layer.step(x[0, 0])[1])
+    torch.testing.assert_close(alone, outputs[1][0])
 
 
 def test_step_is_rejected_for_a_bidirectional_layer():
@@ -232,40 +222,63 @@ def test_every_layer_and_direction_has_its_own_weights(bidirectional: bool):
         layer.direction(-1)
 
 
-@EVERY_LAYER
+@EVERY_KIND
 def test_reset_redraws_parameters_reproducibly_by_seed(name: str):
-    layer = build(name, num_layers=2, layer_norm=True)
-    first = [parameter.clone() for parameter in layer.parameters()]
-    torch.manual_seed(7)
-    layer.reset_parameters()
-    second = [parameter.clone() for parameter in layer.parameters()]
-    constant = ["norm", "logit"]  # and biases of output gates
-    constant += ["bias"] if layer.cell.forget_gate != "dynamic" else []
-    drawn = [k for k, _ in layer.named_parameters() if not any(name in k for name in constant)]
-    moved = [k for (k, _), a, b in zip(layer.named_parameters(), first, second, strict=True)
-             if not torch.equal(a, b)]  # fmt: skip
-    assert moved == drawn
-    torch.manual_seed(7)
-    layer.reset_parameters()
-    assert all(torch.equal(a, b) for a, b in zip(layer.parameters(), second, strict=True))
+    layer, drawn = build_deep(name), []
+    for parameter in layer.parameters():
+        torch.nn.init.constant_(parameter, 7.0)
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        layer.reset_parameters()
+        drawn.append({key: p.detach().clone() for key, p in layer.named_parameters()})
+    assert not [key for key, p in drawn[0].items() if (p == 7).any()]
+    assert all(torch.equal(p, drawn[1][key]) for key, p in drawn[0].items())
+    weights = [key for key in drawn[0] if key.startswith("weight_")]
+    assert weights
+    assert not [key for key in weights if torch.equal(drawn[0][key], drawn[2][key])]
 
 
-def test_flatten_parameters_exists_for_compatibility():
-    layer = build("RKM-LSTM")
-    before = layer.state_dict()
-    assert layer.flatten_parameters() is None
-    torch.testing.assert_close(layer.state_dict(), before)
+@EVERY_KIND
+def test_state_dict_deepcopy_and_pickle_reproduce_the_layer(name: str):
+    layer = build_deep(name, bidirectional=True)
+    x, other = batch_of(layer), build_deep(name, bidirectional=True)
+    other.reset_parameters()
+    expected = layer(x)[0]
+    assert not torch.equal(other(x)[0], expected)
+    buffer = io.BytesIO()
+    torch.save(layer.state_dict(), buffer)
+    buffer.seek(0)
+    other.load_state_dict(torch.load(buffer, weights_only=True))
+    for twin in (other, copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert torch.equal(twin(x)[0], expected)
+        assert repr(twin) == repr(layer)
 
 
-@pytest.mark.parametrize("name", [n for n in LAYERS if "CNN" not in n])
+# random activations amplify a rounding
+@pytest.mark.parametrize("name", [n for n in ALL if n not in ("KBRN, plain", "KBRN, own")])
+@looped("make", [build_any, build_deep])
+def test_autocast_keeps_the_recurrence_in_float32(name: str, make: Callable[..., SequenceLayer]):
+    layer = make(name, dtype=torch.float32)
+    x = batch_of(layer)
+    exact, _ = layer(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        output, state = layer(x)
+        again, _ = layer(x.bfloat16(), state)
+    assert output.dtype == again.dtype == torch.float32
+    assert {f.dtype for f in leaves(state)} <= {torch.float32, torch.int64}
+    torch.testing.assert_close(output, exact, rtol=0.1, atol=0.1)  # products of 8 bits
+    output.sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in layer.parameters())
+
+
+@pytest.mark.parametrize("name", [n for n in ALL if "CNN" not in n and "KBRN" not in n])
 def test_a_layer_created_on_the_meta_device_can_be_materialized(name: str):
-    layer = build(name)
-    empty = build(name, device="meta")
-    assert empty(torch.zeros(2, 1, INPUT, device="meta", dtype=torch.float64))[0].is_meta
+    layer, empty = build_any(name), build_any(name, device="meta")
+    x = batch_of(layer)
+    assert empty(x.to("meta"))[0].is_meta
     filled = empty.to_empty(device="cpu")
     filled.reset_parameters()
     filled.load_state_dict(layer.state_dict())
-    x = batch()
     torch.testing.assert_close(filled(x)[0], layer(x)[0])
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from looped import looped
 from representer import nn
 from representer.errors import KindError, ShapeError
 
+from .all_layers import EVERY_KIND, batch_of, build_deep
 from .layers import (
     EVERY_LAYER,
     HIDDEN,
@@ -62,17 +62,14 @@ def test_for_n_1_a_pair_of_h_and_c_is_accepted_as_in_torch(name: str):
     torch.testing.assert_close(alone[1].c, pair[1].c[:, 1])
 
 
-@EVERY_LAYER
-def test_the_default_state_is_zeros(name: str):
-    layer, x = build(name, **STATEFUL), batch()
-    zeros = torch.utils._pytree.tree_map(torch.zeros_like, layer(x)[1])
-    torch.testing.assert_close(layer(x)[0], layer(x, zeros)[0])
-
-
-@EVERY_LAYER
-def test_a_tuple_of_all_fields_is_accepted_as_a_state(name: str):
-    layer, x = build(name, **STATEFUL), batch()
-    state = layer(x)[1]
+@EVERY_KIND
+def test_the_default_state_is_zeros_and_a_tuple_is_accepted(name: str):
+    layer = build_deep(name, bidirectional=True)
+    x = batch_of(layer)
+    expected, state = layer(x)
+    zeros = torch.utils._pytree.tree_map(torch.zeros_like, state)
+    torch.testing.assert_close(layer(x, zeros)[0], expected)
+    torch.testing.assert_close(layer(x, tuple(zeros))[0], expected)
     torch.testing.assert_close(layer(x, tuple(state))[0], layer(x, state)[0])
 
 
@@ -186,12 +183,13 @@ def test_every_field_is_stacked_over_layers_and_directions():
     torch.testing.assert_close(state.h[:2], first(x)[1].h)
 
 
-def test_the_returned_state_shares_no_memory_with_input_or_output():
-    layer = build("RKM-LSTM", filter_length=3)
-    x = batch()
+@EVERY_KIND
+@looped("time", [1, TIME])
+def test_the_returned_state_shares_no_memory_with_input_or_output(name: str, time: int):
+    layer = build_deep(name)
+    x = batch_of(layer, time)
     output, state = layer(x)
-    tensors: list[Tensor] = [state.h, state.c, *state.window]
-    owned = {tensor.untyped_storage().data_ptr() for tensor in tensors}
+    owned = {t.untyped_storage().data_ptr() for t in torch.utils._pytree.tree_leaves(state)}
     assert not owned & {x.untyped_storage().data_ptr(), output.untyped_storage().data_ptr()}
 
 

@@ -13,34 +13,12 @@ from looped import looped
 from representer import nn, ops
 from representer.errors import ArgumentError, KindError, ShapeError
 
-from ..layers import assert_states_equal
+from ..all_layers import KBRN_LAYERS
+from ..all_layers import build_kbrn as build
+from ..layers import BATCH, HIDDEN, INPUT, TIME, assert_states_equal
 
-TIME, BATCH, INPUT, HIDDEN = 6, 5, 3, 4
-LAYERS = {
-    "plain": {"normalize": False, "init": "random", "bandwidth": 1.0},
-    "normalized": {},
-    "shared": {"shared": True, "linear_term": True},
-    "batch": {"eval_statistics": "batch", "green": "relu"},
-    "gaussian": {"green": "gaussian", "bandwidth": 0.7},
-    "long": {"start": "orthogonal"},
-    "own": {"green": torch.cos, "init": "random"},
-}
-EVERY = pytest.mark.parametrize("name", LAYERS)
-ALONE = pytest.mark.parametrize("name", [n for n in LAYERS if n != "batch"])  # sequences apart
-LENGTHS = (3, 6, 1, 6, 2)
-
-
-def build(name: str, **options) -> nn.KBRN:
-    """Return a layer in float64 and evaluation mode, after some training batches."""
-    torch.manual_seed(1)
-    layer = nn.KBRN(INPUT, HIDDEN, **{"dtype": torch.float64, **LAYERS[name], **options})
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-        for _ in range(3):
-            x = batch().to(layer.weight_hh_l0.dtype)
-            layer(x.transpose(0, 1) if layer.batch_first else x)
-    return layer.eval()
+EVERY = pytest.mark.parametrize("name", KBRN_LAYERS)
+ALONE = pytest.mark.parametrize("name", [n for n in KBRN_LAYERS if n != "batch"])
 
 
 def batch(time: int = TIME, size: int = BATCH) -> Tensor:
@@ -231,33 +209,6 @@ def test_a_step_of_a_single_sequence_uses_the_running_statistics():
     assert state.steps.tolist() == [[4, 1]]
 
 
-@ALONE
-@pytest.mark.parametrize("bidirectional", [False, True])
-def test_a_packed_batch_matches_its_sequences_one_by_one(name: str, bidirectional: bool):
-    layer = build(name, bidirectional=bidirectional, num_layers=2)
-    sequences = [batch(length, 1)[:, 0] for length in LENGTHS]
-    output, state = layer(pack_sequence(sequences, enforce_sorted=False))
-    padded, lengths = pad_packed_sequence(output)
-    assert lengths.tolist() == list(LENGTHS)
-    for b, sequence in enumerate(sequences):
-        expected, alone = layer(sequence)
-        torch.testing.assert_close(padded[: LENGTHS[b], b], expected)
-        torch.testing.assert_close(state.h[:, b], alone.h)
-        assert state.steps[:, b].tolist() == alone.steps.tolist() == [LENGTHS[b]] * len(state.h)
-
-
-@ALONE
-def test_a_packed_batch_continues_from_the_end_of_each_sequence(name: str):
-    layer = build(name, num_layers=2)
-    sequences = [batch(length, 1)[:, 0] for length in LENGTHS]
-    _, state = layer(pack_sequence(sequences, enforce_sorted=False))
-    more = batch(4)
-    output, _ = layer(more, state)
-    for b, sequence in enumerate(sequences):
-        whole = layer(torch.cat((sequence, more[:, b])))[0]
-        torch.testing.assert_close(output[:, b], whole[len(sequence) :])
-
-
 @EVERY
 @looped("split", [[1, 5], [3, 2, 1], [1] * 6])
 @looped("training", [False, True])
@@ -274,65 +225,15 @@ def test_any_split_into_chunks_matches_the_whole_sequence(
     assert_states_equal(state, final)
 
 
-@ALONE
-@pytest.mark.parametrize("batch_first", [False, True])
-def test_single_steps_match_the_whole_sequence(name: str, batch_first: bool):
-    layer, x = build(name, batch_first=batch_first, num_layers=2), batch()
-    whole, final = layer(x.transpose(0, 1) if batch_first else x)
-    state, outputs = None, []
-    for x_t in x:
-        output, state = layer.step(x_t, state)
-        outputs.append(output)
-    torch.testing.assert_close(torch.stack(outputs, dim=int(batch_first)), whole)
-    assert_states_equal(state, final)
-    alone, _ = layer.step(x[1, 0], layer.step(x[0, 0])[1])
-    torch.testing.assert_close(alone, outputs[1][0])
+def test_the_state_counts_the_steps():
+    layer, x = build("normalized"), batch()
+    assert layer(x, layer(x)[1])[1].steps.tolist() == [[2 * TIME] * BATCH]
 
 
-@ALONE
-def test_an_unbatched_sequence_matches_a_batch_of_one(name: str):
-    layer, x = build(name, bidirectional=True), batch(size=1)
-    output, state = layer(x)
-    alone, own = layer(x[:, 0])
-    torch.testing.assert_close(alone, output[:, 0])
-    torch.testing.assert_close(own.h, state.h[:, 0])
-    torch.testing.assert_close(layer(x[:, 0], own)[0], layer(x, state)[0][:, 0])
-
-
-@EVERY
-def test_the_reverse_direction_matches_a_layer_on_the_flipped_sequence(name: str):
-    both, x = build(name, bidirectional=True), batch()
-    alone = build(name)
-    own = {k.replace("_reverse", ""): v for k, v in both.state_dict().items() if "_reverse" in k}
-    alone.load_state_dict(own)
-    torch.testing.assert_close(both(x)[0][..., HIDDEN:], alone(x.flip(0))[0].flip(0))
-    torch.testing.assert_close(both.part(0, reverse=True)(x.flip(0))[0], alone(x.flip(0))[0])
-
-
-@EVERY
-def test_a_tuple_is_accepted_as_a_state_and_a_detached_state_has_no_graph(name: str):
-    layer, x = build(name), batch()
-    expected, state = layer(x, layer(x)[1])
-    for given in (tuple(layer(x)[1]), layer(x)[1].detach()):
-        torch.testing.assert_close(layer(x, given)[0], expected)
-    assert state.h.requires_grad
-    assert not state.detach().h.requires_grad
-    assert state.steps.tolist() == [[2 * TIME] * BATCH]
-
-
-@EVERY
-def test_copies_state_dicts_and_the_repr_reproduce_the_layer(name: str):
-    layer, x = build(name, num_layers=2), batch()
-    expected = layer(x)[0]
-    torch.testing.assert_close(copy.deepcopy(layer)(x)[0], expected)
-    loaded = build(name, num_layers=2)
-    loaded.reset_parameters()
-    assert not torch.equal(loaded(x)[0], expected)
-    loaded.load_state_dict(layer.state_dict())
-    torch.testing.assert_close(loaded(x)[0], expected)
-    if name != "own":  # a function is no literal
-        again = eval(repr(layer), {"KBRN": nn.KBRN})
-        assert repr(again) == repr(layer)
+@pytest.mark.parametrize("name", [n for n in KBRN_LAYERS if n != "own"])  # a function
+def test_evaluating_the_repr_creates_an_equal_layer(name: str):
+    layer = build(name, num_layers=2)
+    assert repr(eval(repr(layer), {"KBRN": nn.KBRN})) == repr(layer)
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -344,15 +245,6 @@ def test_it_compiles_to_one_graph(training: bool):
     torch.testing.assert_close(compiled(x)[0], expected)
     layer(x)
     torch.testing.assert_close(twin.state_dict(), layer.state_dict())
-
-
-def test_autocast_does_not_reduce_the_precision_of_the_recurrence():
-    layer, x = build("normalized", dtype=torch.float32), batch().float()
-    with torch.autocast("cpu", torch.bfloat16):
-        output, state = layer(x.bfloat16())
-        again, _ = layer(x, state)
-    assert output.dtype == again.dtype == state.h.dtype == torch.float32
-    torch.testing.assert_close(output, layer(x)[0], rtol=0.1, atol=0.1)  # products of 8 bits
 
 
 def test_the_whole_sequence_is_one_call_of_one_operator():
@@ -429,12 +321,10 @@ def test_centers_that_are_not_finite_are_rejected(value: float):
 
 def test_invalid_inputs_and_states_are_rejected():
     layer, x = nn.KBRN(INPUT, HIDDEN).eval(), torch.zeros(TIME, BATCH, INPUT)
-    with pytest.raises(ShapeError, match=r"\(5, 2, 7\); expected \(time, batch, 3\)"):
-        layer(torch.zeros(5, 2, 7))
     state = layer(x)[1]
-    with pytest.raises(KindError, match=r"one tensor .* KBRNState\(h \(1, 5, 4\), steps \(1, 5\)"):
+    with pytest.raises(KindError, match=r"one tensor .* KBRNState\(h \(1, 3, 4\), steps \(1, 3\)"):
         layer(x, state.h)
-    with pytest.raises(ShapeError, match=r"state.steps has shape \(1, 2\); expected \(1, 5\)"):
+    with pytest.raises(ShapeError, match=r"state.steps has shape \(1, 2\); expected \(1, 3\)"):
         layer(x, state._replace(steps=state.steps[:, :2]))
     with pytest.raises(KindError, match=r"state.steps is torch.float32"):
         layer(x, state._replace(steps=state.steps.float()))
@@ -442,7 +332,5 @@ def test_invalid_inputs_and_states_are_rejected():
         layer(x, state._replace(steps=3))
     with pytest.raises(ShapeError, match=r"state.h has shape"):
         layer(x, state._replace(h=state.h[:, :2]))
-    with pytest.raises(ArgumentError, match=r"bidirectional is True; expected False for step\(\)"):
-        nn.KBRN(INPUT, HIDDEN, bidirectional=True).step(x[0])
     with pytest.raises(ArgumentError, match="layer is 1; expected 0 to 0"):
         layer.activation(1)

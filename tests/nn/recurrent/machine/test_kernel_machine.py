@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import io
-import pickle
-
 import pytest
 import torch
 from torch import Tensor
@@ -166,22 +162,6 @@ def test_a_learned_output_module_is_trained_with_the_layer():
     assert slope.grad.abs() > 0
 
 
-@EVERY_LAYER
-def test_state_dict_deepcopy_and_pickle_reproduce_the_layer(name: str):
-    options = {"num_layers": 2, "filter_length": MIXED, "layer_norm": True, "bidirectional": True}
-    layer, x = build(name, **options), batch()
-    expected = layer(x)[0]
-    other = build(name, **options)
-    assert not torch.equal(other(x)[0], expected)
-    buffer = io.BytesIO()
-    torch.save(layer.state_dict(), buffer)
-    buffer.seek(0)
-    other.load_state_dict(torch.load(buffer, weights_only=True))
-    for twin in (other, copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
-        assert torch.equal(twin(x)[0], expected)
-        assert repr(twin) == repr(layer)
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -223,21 +203,6 @@ def test_compiles_to_fast_code_with_the_same_values(name: str):
     layer, x = build(name, filter_length=2, num_layers=2), batch()
     compiled = torch.compile(layer, fullgraph=True)
     torch.testing.assert_close(compiled(x)[0], layer(x)[0])
-
-
-@EVERY_LAYER
-@looped("options", [{}, {"layer_norm": True, "filter_length": 2, "num_layers": 2}])
-def test_autocast_runs_every_cell_and_keeps_the_recurrence_in_float32(name: str, options: dict):
-    layer = build(name, dtype=torch.float32, **options)
-    x = batch().float()
-    exact, _ = layer(x)
-    with torch.autocast("cpu", torch.bfloat16):
-        output, state = layer(x)
-        again, _ = layer(x.bfloat16(), state)
-    assert output.dtype == again.dtype == torch.float32
-    torch.testing.assert_close(output, exact, rtol=0.05, atol=0.05)
-    output.sum().backward()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in layer.parameters())
 
 
 def test_autocast_supports_an_output_function_without_a_name():

@@ -57,19 +57,6 @@ def test_any_split_into_chunks_gives_the_output_of_the_whole_sequence(
 
 
 @EVERY_LAYER
-def test_packed_chunks_of_different_lengths_continue_from_their_true_ends(name: str):
-    """The second chunk of each sequence follows the true end of the first."""
-    layer = build(name, filter_length=3, num_layers=2)
-    first, second = batch(5), batch(4)
-    lengths = torch.tensor([2, 5, 1])
-    _, state = layer(pack_padded_sequence(first, lengths, enforce_sorted=False))
-    output, _ = layer(second, state)
-    for b, length in enumerate(lengths.tolist()):
-        whole, _ = layer(torch.cat((first[:length, b], second[:, b])))
-        torch.testing.assert_close(output[:, b], whole[length:])
-
-
-@EVERY_LAYER
 def test_gradients_through_chunks_match_those_of_the_whole_sequence(name: str):
     layer, x = build(name, filter_length=2), batch().requires_grad_()
     parameters = [x, *layer.parameters()]
