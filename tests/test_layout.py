@@ -102,7 +102,7 @@ COVERED_BY = {
         "nn/activation/compaction", "nn/activation/initial", "nn/activation/piecewise_linear",
         "nn/activation/plot",
     ),
-    "tests/models/test_config.py": ("models/sequence_classifier_config",),
+    "tests/models/test_config.py": ("models/sequence_classifier_config", "requirements"),
     "tests/models/test_language_model.py": ("models/language_model_config",),
     "tests/models/test_signal_classifier.py": (
         "models/signal_classifier_config", "models/signal_pooling", "nn/recurrent/cells/syncnet",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from representer.estimators.parameters import TargetParameters, option, require_integers
+from representer.estimators.parameters import TargetParameters, option
+from representer.requirements import require_integers
 from representer.tasks.options import RunConfig, config_of, defaults
 from representer.tasks.task import Task
 

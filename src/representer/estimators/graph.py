@@ -21,6 +21,7 @@ from representer.estimators.supervised import SupervisedEstimator
 from representer.estimators.targets import columns_of
 from representer.kernels.subtree_kernel import SubtreeKernel
 from representer.models import GraphEnsemble, GraphRegressorConfig
+from representer.requirements import require
 from representer.storage.fields import from_values
 from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder
@@ -42,7 +43,7 @@ class EnsembleConfig(GraphRegressorConfig):
     def __post_init__(self) -> None:
         """Check the values, which may come from a file."""
         super().__post_init__()
-        self._require("members", 1 <= self.members <= MAX_MEMBERS, f"1 to {MAX_MEMBERS}")
+        require(self, "members", 1 <= self.members <= MAX_MEMBERS, f"1 to {MAX_MEMBERS}")
 
 
 class GraphEnsembleEstimator(GraphParameters, SupervisedEstimator):

@@ -7,15 +7,9 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
-from representer.estimators.parameters import (
-    TargetParameters,
-    option,
-    require,
-    require_choices,
-    require_integers,
-    require_numbers,
-)
+from representer.estimators.parameters import TargetParameters, option
 from representer.numbers import parse_number
+from representer.requirements import require, require_choices, require_integers, require_numbers
 
 NETWORKS = ("wl", "random-walk", "gine")
 READOUTS = ("sum", "last")

@@ -6,15 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from representer.errors import ArgumentError
 from representer.estimators.parameters import (
     ANSWERS,
     AUTO,
     TrainingParameters,
     option,
+    require_decay,
+)
+from representer.requirements import (
     require,
     require_choices,
-    require_decay,
+    require_fractions,
     require_integers,
     require_numbers,
 )
@@ -101,8 +103,7 @@ class LanguageParameters(TrainingParameters):
         require(self, "max_vocabulary", self.max_vocabulary not in (1, 2), "3 or more, or 0")
         require_numbers(self, "activation_penalty", "slowness_penalty")
         require(self, "lr_decay", 0 < self.lr_decay < math.inf, "a positive number")
-        for name in DROPOUTS:
-            require(self, name, 0 <= getattr(self, name) < 1, "a number in [0, 1)")
+        require_fractions(self, *DROPOUTS)
         require_choices(
             self, answer=ANSWERS, level=LEVELS, combine=COMBINES, optimizer=OPTIMIZERS,
             initial=INITIALS, monitor=(AUTO, "loss"),
@@ -126,20 +127,16 @@ class Adaptation:
 
     def __post_init__(self) -> None:
         for name in ("cache_share", "dynamic_decay"):
-            self._require(name, 0 <= getattr(self, name) <= 1, "a number from 0 to 1")
-        self._require("cache_theta", math.isfinite(self.cache_theta), "a finite number")
-        self._require("cache_window", self.cache_window >= 1, "1 or more")
-        self._require("dynamic_lr", 0 <= self.dynamic_lr < math.inf, "a finite number ≥ 0")
+            require(self, name, 0 <= getattr(self, name) <= 1, "a number from 0 to 1")
+        require(self, "cache_theta", math.isfinite(self.cache_theta), "a finite number")
+        require(self, "cache_window", self.cache_window >= 1, "1 or more")
+        require(self, "dynamic_lr", 0 <= self.dynamic_lr < math.inf, "a finite number ≥ 0")
         is_used = {"cache_theta": self.cache_share, "cache_window": self.cache_share}
         is_used["dynamic_decay"] = self.dynamic_lr
         for name, share in is_used.items():
             default = self.__dataclass_fields__[name].default
             is_fine = bool(share) or getattr(self, name) == default
-            self._require(name, is_fine, f"{default} without {_SWITCH[name]}")
-
-    def _require(self, name: str, is_fine: bool, expected: str) -> None:
-        if not is_fine:
-            raise ArgumentError(name, getattr(self, name), expected)
+            require(self, name, is_fine, f"{default} without {_SWITCH[name]}")
 
 
 _SWITCH = {

@@ -10,13 +10,19 @@ import importlib.util
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 from representer.devices import EXPECTED, is_device_name
 from representer.errors import ArgumentError, MissingExtraError
 from representer.limits import LIMITS
 from representer.numbers import parse_number
+from representer.requirements import (
+    require,
+    require_choices,
+    require_integers,
+    require_numbers,
+)
 
 AUTO = "auto"
 MONITORS = (AUTO, "accuracy", "loss")
@@ -140,42 +146,6 @@ def in_common(parameters: Any, configuration: type[Any]) -> dict[str, Any]:
     """Return the values of the parameters that a configuration has under the same names."""
     names = [one.name for one in fields(configuration)]
     return {name: getattr(parameters, name) for name in names if hasattr(parameters, name)}
-
-
-def require(parameters: Any, name: str, is_fine: bool, expected: str) -> None:
-    """Raise an error that states the value of a parameter and what was expected.
-
-    Raises:
-        ArgumentError: If not `is_fine`.
-    """
-    if not is_fine:
-        raise ArgumentError(name, getattr(parameters, name), expected)
-
-
-def require_integers(
-    parameters: Any, least: int, *names: str, is_none_allowed: bool = False
-) -> None:
-    """Require integers of at least `least`, or None where that is allowed."""
-    rule = "0 or more" if least == 0 else "a positive integer"
-    for name in names:
-        value: Any = getattr(parameters, name)
-        is_allowed = is_none_allowed and value is None
-        if isinstance(value, Integral) and not isinstance(value, bool):
-            is_allowed = int(value) >= least
-        require(parameters, name, is_allowed, rule)
-
-
-def require_numbers(parameters: Any, *names: str) -> None:
-    """Require finite numbers that are not negative."""
-    for name in names:
-        require(parameters, name, 0 <= getattr(parameters, name) < math.inf, "0 or more")
-
-
-def require_choices(parameters: Any, **choices: Sequence[Any]) -> None:
-    """Require one of the known values of each parameter."""
-    for name, known in choices.items():
-        listed = ", ".join(map(str, known))
-        require(parameters, name, getattr(parameters, name) in known, f"one of {listed}")
 
 
 def require_decay(parameters: Any) -> None:

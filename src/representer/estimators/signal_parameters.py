@@ -6,13 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from representer.estimators.parameters import (
-    TargetParameters,
-    option,
-    require,
-    require_choices,
-    require_integers,
-)
+from representer.estimators.parameters import TargetParameters, option
+from representer.requirements import require, require_choices, require_integers
 
 FILTERS = ("wavelet", "dense")
 POOLINGS = ("power", "mean", "last", "max", "flatten", "attention")

@@ -6,14 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from representer.estimators.parameters import (
-    TargetParameters,
-    option,
-    require,
-    require_choices,
-    require_decay,
-    require_integers,
-)
+from representer.estimators.parameters import TargetParameters, option, require_decay
+from representer.requirements import require, require_choices, require_integers
 
 TOKENIZERS = ("words", "blanks", "leam")
 POOLINGS = ("mean", "attention", "padded_mean")

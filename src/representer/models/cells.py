@@ -52,31 +52,13 @@ TITLES: dict[str, str] = {
 }
 """Names of the cells in tables and reports."""
 
-# Values that are valid for cells without the option.
-_DEFAULTS = {
-    "num_layers": 1,
-    "dropout": 0.0,
-    "bidirectional": False,
-    "filter_length": 1,
-    "dilation": 1,
-    "filters": "dense",
-    "stride": 1,
-    "free_phase": False,
-    "sampling_rate": None,
-    "layer_norm": False,
-    "forget_bias": 0.0,
-    "candidate_bias": False,
-    "learn_static_gates": False,
-    "order": 2,
-    "combine": "multiply",
-    "decay": 0.5,
-    "normalized": False,
-    "readout": "last",
-    "activation": "tanh",
-    "highway": False,
-    "variational_dropout": 0.0,
-    "hidden_dropout": 0.0,
-}
+# Values that are valid for cells without the option: the defaults of the cells that have it, of the
+# first of several; but a decay is that of the configurations.
+_DEFAULTS: dict[str, Any] = {
+    name: parameter.default
+    for cell in reversed(CELLS.values())
+    for name, parameter in inspect.signature(cell).parameters.items()
+} | {"decay": 0.5}
 # Cells without this option have a single one.
 _FREE = "initialization"
 

@@ -8,6 +8,7 @@ from dataclasses import MISSING, asdict, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from representer.errors import ArgumentError
+from representer.requirements import require
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -45,6 +46,24 @@ def from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
                 f"the keys of {kind.__name__}", sorted(map(str, values)), f"{name!r} among them"
             )
     return kind(**values)
+
+
+def require_sizes(config: Any, *names: str, least: int = 1) -> None:
+    """Require integers that JSON can hold, so none of NumPy.
+
+    Raises:
+        ArgumentError: If one is something else, or below `least`.
+    """
+    expected = "a positive integer" if least == 1 else f"an integer of at least {least}"
+    for name in names:
+        value = getattr(config, name)
+        require(config, name, type(value) is int and value >= least, expected)
+
+
+def require_token(config: Any, name: str) -> None:
+    """Require the id of a token of the vocabulary."""
+    value, size = getattr(config, name), config.vocabulary_size
+    require(config, name, type(value) is int and 0 <= value < size, f"a token id below {size}")
 
 
 def _plain(value: Any) -> Any:

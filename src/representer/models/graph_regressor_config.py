@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from representer.errors import ArgumentError
+from representer.models.config import require_sizes
+from representer.requirements import require, require_choices, require_fractions
 
 NETWORKS = ("wl", "random-walk", "gine")
 READOUTS = ("sum", "last")
@@ -54,25 +55,18 @@ class GraphRegressorConfig:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in _SIZES:
-            value = getattr(self, name)
-            self._require(name, type(value) is int and value >= 1, "a positive integer")
+        require_sizes(self, *_SIZES)
         is_size = self.edge_dim is None or (type(self.edge_dim) is int and self.edge_dim >= 1)
-        self._require("edge_dim", is_size, "a positive integer, or None")
-        for name, known in (("network", NETWORKS), ("readout", READOUTS), ("initial", INITIALS)):
-            self._require(name, getattr(self, name) in known, "one of " + ", ".join(known))
+        require(self, "edge_dim", is_size, "a positive integer, or None")
+        require_choices(self, network=NETWORKS, readout=READOUTS, initial=INITIALS)
         is_decay = self.decay in ("learned", "gated") or (
             isinstance(self.decay, int | float) and 0 <= self.decay < math.inf
         )
-        self._require("decay", is_decay, "a non-negative number, 'learned' or 'gated'")
-        self._require("share_references", type(self.share_references) is bool, "True or False")
+        require(self, "decay", is_decay, "a non-negative number, 'learned' or 'gated'")
+        require(self, "share_references", type(self.share_references) is bool, "True or False")
         can_differ = self.share_references or (self.network == "wl" and self.readout == "sum")
         expected = "True, except for network='wl' with readout='sum'"
-        self._require("share_references", can_differ, expected)
+        require(self, "share_references", can_differ, expected)
         is_scale = 0 < self.gate_scale < math.inf
-        self._require("gate_scale", is_scale, "a positive number")
-        self._require("dropout", 0 <= self.dropout < 1, "a number in [0, 1)")
-
-    def _require(self, name: str, is_valid: bool, expected: str) -> None:
-        if not is_valid:
-            raise ArgumentError(name, getattr(self, name), expected)
+        require(self, "gate_scale", is_scale, "a positive number")
+        require_fractions(self, "dropout")

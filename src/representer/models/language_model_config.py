@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from representer.errors import ArgumentError
+from representer.models.config import require_sizes
+from representer.requirements import require, require_fractions
 
 _SIZES = (
     "vocabulary_size",
@@ -78,27 +79,17 @@ class LanguageModelConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cutoffs", tuple(self.cutoffs))  # JSON has only lists
-        for name in _SIZES:
-            self._require(name, _is_positive_integer(getattr(self, name)), "a positive integer")
-        for name in _DROPOUTS:
-            self._require(name, 0 <= getattr(self, name) < 1, "a number in [0, 1)")
+        require_sizes(self, *_SIZES)
+        require_fractions(self, *_DROPOUTS)
         bounds = (0, *self.cutoffs, self.vocabulary_size)
         is_ascending = all(a < b for a, b in pairwise(bounds))
-        self._require(
-            "cutoffs", is_ascending, f"ascending, above 0 and below {self.vocabulary_size}"
+        require(
+            self, "cutoffs", is_ascending, f"ascending, above 0 and below {self.vocabulary_size}"
         )
-        self._require("initial", self.initial in ("string", "uniform"), "'string' or 'uniform'")
+        require(self, "initial", self.initial in ("string", "uniform"), "'string' or 'uniform'")
 
     @property
     def layer_sizes(self) -> list[tuple[int, int]]:
         """Return inputs and units of each layer."""
         sizes = [self.embedding_size, *[self.hidden_size] * (self.num_layers - 1)]
         return list(zip(sizes, [*sizes[1:], self.embedding_size], strict=True))
-
-    def _require(self, name: str, is_valid: bool, expected: str) -> None:
-        if not is_valid:
-            raise ArgumentError(name, getattr(self, name), expected)
-
-
-def _is_positive_integer(value: object) -> bool:
-    return type(value) is int and value >= 1

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from representer.errors import ArgumentError
 from representer.models.cells import resolve_cell
+from representer.models.config import require_sizes, require_token
+from representer.requirements import require, require_choices, require_fractions
 
 POOLINGS = ("mean", "attention", "padded_mean")
 PADDINGS = ("causal", "same")
-_SIZES = ("vocabulary_size", "embedding_size", "hidden_size", "dilation", "num_layers", "head_size")
+_SIZES = ("vocabulary_size", "embedding_size", "hidden_size", "dilation", "num_layers", "head_size",
+          "num_classes")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -86,29 +88,17 @@ class SequenceClassifierConfig:
             lengths = {int(length): units for length, units in self.filter_length.items()}
             object.__setattr__(self, "filter_length", lengths)
         resolve_cell(self.cell)
-        for name in _SIZES:
-            self._require(name, _is_integer(getattr(self, name), 1), "a positive integer")
-        self._require("num_classes", _is_integer(self.num_classes, 1), "a positive integer")
-        for name in ("dropout", "cell_dropout"):
-            self._require(name, 0 <= getattr(self, name) < 1, "a number in [0, 1)")
-        self._require("pooling", self.pooling in POOLINGS, f"one of {', '.join(POOLINGS)}")
-        known = f"one of {', '.join(PADDINGS)}"
-        self._require("filter_padding", self.filter_padding in PADDINGS, known)
+        require_sizes(self, *_SIZES)
+        require_fractions(self, "dropout", "cell_dropout")
+        require_choices(self, pooling=POOLINGS, filter_padding=PADDINGS)
         is_single = self.num_layers == 1 and not self.bidirectional
         can_center = self.filter_length == 1 or (is_single and isinstance(self.filter_length, int))
         expected = "'causal', unless there is one layer, one direction and one filter length"
-        self._require("filter_padding", can_center or self.filter_padding == "causal", expected)
-        needs_length = self.pooling == "padded_mean"
-        is_length = _is_integer(self.max_length, 1) if needs_length else self.max_length is None
-        expected = "a positive integer" if needs_length else "None without pooling='padded_mean'"
-        self._require("max_length", is_length, expected)
-        is_token = _is_integer(self.padding_index, 0) and self.padding_index < self.vocabulary_size
-        self._require("padding_index", is_token, f"a token id below {self.vocabulary_size}")
-
-    def _require(self, name: str, is_valid: bool, expected: str) -> None:
-        if not is_valid:
-            raise ArgumentError(name, getattr(self, name), expected)
-
-
-def _is_integer(value: Any, minimum: int) -> bool:
-    return type(value) is int and value >= minimum
+        require(self, "filter_padding", can_center or self.filter_padding == "causal", expected)
+        if self.pooling == "padded_mean":
+            require_sizes(self, "max_length")
+        else:
+            require(
+                self, "max_length", self.max_length is None, "None without pooling='padded_mean'"
+            )
+        require_token(self, "padding_index")

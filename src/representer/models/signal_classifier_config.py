@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from representer.errors import ArgumentError
 from representer.models.cells import SIGNAL_CELLS, resolve_cell
+from representer.models.config import require_sizes
+from representer.requirements import require, require_choices, require_fractions
 
 POOLINGS = ("power", "mean", "last", "max", "flatten", "attention")
 _SIZES = ("num_channels", "hidden_size", "filter_length", "stride", "num_layers")
@@ -62,24 +63,22 @@ class SignalClassifierConfig:
 
     def __post_init__(self) -> None:
         resolve_cell(self.cell, SIGNAL_CELLS)
-        for name in _SIZES:
-            self._require(name, _is_integer(getattr(self, name), 1), "a positive integer")
-        self._require("num_classes", _is_integer(self.num_classes, 2), "an integer of at least 2")
-        for name in ("channel_dropout", "dropout"):
-            self._require(name, 0 <= getattr(self, name) < 1, "a number in [0, 1)")
+        require_sizes(self, *_SIZES)
+        require_sizes(self, "num_classes", least=2)
+        require_fractions(self, "channel_dropout", "dropout")
         is_rate = 0 < self.sampling_rate < math.inf
-        self._require("sampling_rate", is_rate, "a positive number of Hz")
-        self._require("filters", self.filters in ("dense", "wavelet"), "'dense' or 'wavelet'")
-        self._require("pooling", self.pooling in POOLINGS, f"one of {', '.join(POOLINGS)}")
+        require(self, "sampling_rate", is_rate, "a positive number of Hz")
+        require(self, "filters", self.filters in ("dense", "wavelet"), "'dense' or 'wavelet'")
+        require_choices(self, pooling=POOLINGS)
         for name in ("pool_length", "window_length"):
             value = getattr(self, name)
-            is_length = value is None or _is_integer(value, self.stride)
-            self._require(
-                name, is_length, f"None, or an integer of at least {self.stride}, a stride"
+            is_length = value is None or (type(value) is int and value >= self.stride)
+            require(
+                self, name, is_length, f"None, or an integer of at least {self.stride}, a stride"
             )
         needs_length = self.pooling == "flatten" and self.window_length is None
         expected = "the samples of a window with pooling='flatten'"
-        self._require("window_length", not needs_length, expected)
+        require(self, "window_length", not needs_length, expected)
 
     @property
     def pool_steps(self) -> int:
@@ -95,11 +94,3 @@ class SignalClassifierConfig:
             return self.hidden_size
         assert self.window_length is not None
         return math.ceil(self.window_length // self.stride / self.pool_steps) * self.hidden_size
-
-    def _require(self, name: str, is_valid: bool, expected: str) -> None:
-        if not is_valid:
-            raise ArgumentError(name, getattr(self, name), expected)
-
-
-def _is_integer(value: Any, minimum: int) -> bool:
-    return type(value) is int and value >= minimum

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from representer.errors import ArgumentError
+from representer.models.config import require_sizes, require_token
+from representer.requirements import require_fractions
 
 _SIZES = ("vocabulary_size", "embedding_size", "hidden_size", "num_layers", "order")
 
@@ -51,18 +52,7 @@ class StackedClassifierConfig:
     padding_index: int = 0
 
     def __post_init__(self) -> None:
-        for name in _SIZES:
-            self._require(name, _is_integer(getattr(self, name), 1), "a positive integer")
-        self._require("num_classes", _is_integer(self.num_classes, 2), "an integer of at least 2")
-        for name in ("dropout", "rnn_dropout"):
-            self._require(name, 0 <= getattr(self, name) < 1, "a number in [0, 1)")
-        is_token = _is_integer(self.padding_index, 0) and self.padding_index < self.vocabulary_size
-        self._require("padding_index", is_token, f"a token id below {self.vocabulary_size}")
-
-    def _require(self, name: str, is_valid: bool, expected: str) -> None:
-        if not is_valid:
-            raise ArgumentError(name, getattr(self, name), expected)
-
-
-def _is_integer(value: object, minimum: int) -> bool:
-    return type(value) is int and value >= minimum
+        require_sizes(self, *_SIZES)
+        require_sizes(self, "num_classes", least=2)
+        require_fractions(self, "dropout", "rnn_dropout")
+        require_token(self, "padding_index")

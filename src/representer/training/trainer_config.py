@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from representer.devices import EXPECTED, is_device_name
-from representer.errors import ArgumentError
 from representer.limits import LIMITS
+from representer.requirements import require, require_choices
 
 # These change no result, except for the bits that `fingerprint` tracks.
 EXECUTION = ("device", "cuda_graph", "fsdp", "log_with")
@@ -90,39 +90,28 @@ class TrainerConfig:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "keep_checkpoints", "lr_decay_from", "save_every_epochs"):
-            _require(name, getattr(self, name) >= 1, getattr(self, name), "at least 1")
+            require(self, name, getattr(self, name) >= 1, "at least 1")
         for name in (
-            "max_steps",
-            "evaluate_every",
-            "checkpoint_every_steps",
-            "patience",
-            "nonmonotone",
+            "max_steps", "evaluate_every", "checkpoint_every_steps", "patience", "nonmonotone",
             "threads",
-        ):
+        ):  # fmt: skip
             value = getattr(self, name)
-            _require(name, value is None or value >= 1, value, "at least 1, or none")
+            require(self, name, value is None or value >= 1, "at least 1, or none")
         most = LIMITS["threads"]
-        _require("threads", (self.threads or 1) <= most, self.threads, f"at most {most}")
+        require(self, "threads", (self.threads or 1) <= most, f"at most {most}")
         for name in (
             "clip_norm", "clip_value", "checkpoint_every_seconds", "lr_decay", "max_drop",
             "time_limit",
         ):  # fmt: skip
             value = getattr(self, name)
             is_fine = value is None or 0 < value < math.inf
-            _require(name, is_fine, value, "above 0 and finite, or none")
-        _require("lr", self.lr > 0 and math.isfinite(self.lr), self.lr, "a finite number above 0")
-        _require("weight_decay", self.weight_decay >= 0, self.weight_decay, "at least 0")
-        _require("direction", self.direction in ("max", "min"), self.direction, "'max' or 'min'")
-        _require("device", is_device_name(self.device), self.device, EXPECTED)
-        precisions = ("no", "bf16", "fp16")
-        is_known = self.mixed_precision in precisions
-        _require("mixed_precision", is_known, self.mixed_precision, f"one of {precisions}")
+            require(self, name, is_fine, "above 0 and finite, or none")
+        require(self, "lr", self.lr > 0 and math.isfinite(self.lr), "a finite number above 0")
+        require(self, "weight_decay", self.weight_decay >= 0, "at least 0")
+        require(self, "direction", self.direction in ("max", "min"), "'max' or 'min'")
+        require(self, "device", is_device_name(self.device), EXPECTED)
+        require_choices(self, mixed_precision=("no", "bf16", "fp16"))
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that a resumed run must not change."""
         return {name: value for name, value in asdict(self).items() if name not in _WITHOUT_EFFECT}
-
-
-def _require(name: str, is_fine: bool, got: object, expected: str) -> None:
-    if not is_fine:
-        raise ArgumentError(name, got, expected)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from representer.errors import ArgumentError
 from representer.estimators.graph_parameters import MoleculeRegressorParameters
+from representer.requirements import require, require_choices
 from representer.tasks.options import RunConfig, config_of, defaults, option
 from representer.tasks.task import READ, Task, functions_in
 
@@ -75,13 +75,10 @@ class MoleculeConfig(_Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, known in (("task", TASKS), ("split", SPLITS)):
-            if getattr(self, name) not in known:
-                raise ArgumentError(name, getattr(self, name), "one of " + ", ".join(known))
+        require_choices(self, task=TASKS, split=SPLITS)
         for name in ("smiles", "target"):
-            if self.demo and getattr(self, name) is not None:
-                expected = "nothing with --demo, which has its own data"
-                raise ArgumentError(name, getattr(self, name), expected)
+            is_fine = not self.demo or getattr(self, name) is None
+            require(self, name, is_fine, "nothing with --demo, which has its own data")
 
     @property
     def kind(self) -> str:

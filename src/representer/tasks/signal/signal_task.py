@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from representer.errors import ArgumentError
-from representer.estimators.parameters import MONITORS, require, require_choices, require_numbers
+from representer.estimators.parameters import MONITORS
 from representer.estimators.signal_parameters import SignalParameters
+from representer.requirements import require, require_choices, require_numbers
 from representer.tasks.options import BASELINES, config_of, defaults, option, parameters_of
 from representer.tasks.task import Task
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from representer.errors import ArgumentError
 from representer.estimators.text_parameters import RANDOM, TextParameters
+from representer.requirements import require
 from representer.tasks.options import config_of, defaults, option
 from representer.tasks.task import READ, Task, functions_in
 
@@ -54,8 +54,7 @@ class TextConfig(_Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.min_length < 1:
-            raise ArgumentError("min_length", self.min_length, "a positive integer")
+        require(self, "min_length", self.min_length >= 1, "a positive integer")
 
 
 # L19 section 6, completed by the authors' code. The paper states neither batch size nor training

@@ -1,0 +1,50 @@
+"""Requirements on the values of parameters and configurations, by name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from representer.errors import ArgumentError
+from representer.numbers import is_integer
+
+
+def require(parameters: Any, name: str, is_fine: bool, expected: str) -> None:
+    """Raise an error that states the value of a parameter and what was expected.
+
+    Raises:
+        ArgumentError: If not `is_fine`.
+    """
+    if not is_fine:
+        raise ArgumentError(name, getattr(parameters, name), expected)
+
+
+def require_integers(
+    parameters: Any, least: int, *names: str, is_none_allowed: bool = False
+) -> None:
+    """Require integers of at least `least`, or None where that is allowed."""
+    rule = "0 or more" if least == 0 else "a positive integer"
+    for name in names:
+        value = getattr(parameters, name)
+        is_fine = is_integer(value, least) or (is_none_allowed and value is None)
+        require(parameters, name, is_fine, rule)
+
+
+def require_numbers(parameters: Any, *names: str) -> None:
+    """Require finite numbers that are not negative."""
+    for name in names:
+        require(parameters, name, 0 <= getattr(parameters, name) < math.inf, "0 or more")
+
+
+def require_choices(parameters: Any, **choices: Sequence[Any]) -> None:
+    """Require one of the known values of each parameter."""
+    for name, known in choices.items():
+        listed = ", ".join(map(str, known))
+        require(parameters, name, getattr(parameters, name) in known, f"one of {listed}")
+
+
+def require_fractions(parameters: Any, *names: str) -> None:
+    """Require numbers in [0, 1)."""
+    for name in names:
+        require(parameters, name, 0 <= getattr(parameters, name) < 1, "a number in [0, 1)")
