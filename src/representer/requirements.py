@@ -10,6 +10,20 @@ from representer.errors import ArgumentError
 from representer.numbers import is_integer
 
 
+def check_integer(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
+    """Return an integer of Python or NumPy from `least` to `most`.
+
+    Raises:
+        ArgumentError: If it is something else.
+    """
+    if is_integer(value, least) and (most is None or value <= most):
+        return int(value)
+    expected = "a positive integer" if least == 1 else f"an integer of at least {least}"
+    raise ArgumentError(
+        name, value, expected if most is None else f"an integer from {least} to {most}"
+    )
+
+
 def require(parameters: Any, name: str, is_fine: bool, expected: str) -> None:
     """Raise an error that states the value of a parameter and what was expected.
 

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from representer.errors import ArgumentError
-from representer.nn.checks import check_flags, check_probability, check_size
+from representer.nn.checks import check_flags, check_probability
+from representer.requirements import check_integer
 
 
 def test_valid_values_are_returned():
-    assert check_size("n", 3) == 3
+    assert check_integer("n", 3) == 3
     assert check_probability("p", 1) == 1.0
     assert check_flags(a=True, b=False) is None
 
@@ -19,8 +20,10 @@ def test_valid_values_are_returned():
 @pytest.mark.parametrize(
     ("check", "value", "message"),
     [
-        (check_size, 0, "n is 0; expected a positive integer"),
-        (check_size, True, "n is True; expected a positive integer"),
+        (check_integer, 0, "n is 0; expected a positive integer"),
+        (check_integer, True, "n is True; expected a positive integer"),
+        (lambda name, value: check_integer(name, value, 0), -1, "an integer of at least 0"),
+        (lambda name, value: check_integer(name, value, 2, 4), 5, "an integer from 2 to 4"),
         (check_probability, 1.5, "n is 1.5; expected a number from 0 to 1"),
         (check_probability, False, "n is False; expected a number from 0 to 1"),
         (lambda name, value: check_flags(n=value), "False", "n is 'False'; expected True or False"),

@@ -7,7 +7,7 @@ from typing import Any
 
 from representer.cli.parser import add_number
 from representer.cli.run_options import add_run_and_options, data_of, task_and_options
-from representer.errors import ArgumentError
+from representer.requirements import check_integer
 
 SUMMARY = (
     "Show which words, filters of a signal, or walks over atoms or nodes the predictions of a "
@@ -25,8 +25,7 @@ def add_arguments(parser: Any) -> None:
 def run(arguments: Any) -> None:
     """Print the explanations, and write them into the run's report."""
     for name in ("limit", "top"):
-        if arguments[name] < 1:
-            raise ArgumentError(name, arguments[name], "a positive integer")
+        check_integer(name, arguments[name])
     how = {name: arguments[name] for name in ("limit", "top", "device")}
     task, options = task_and_options(arguments, "explain")
     data = data_of(task, arguments)

@@ -13,6 +13,7 @@ from representer.data.language import fixed_segments, fold
 from representer.errors import ArgumentError
 from representer.estimators.carried_state import detached
 from representer.models import LanguageModel
+from representer.requirements import check_integer
 
 _SEGMENT = 64  # steps at a time; the metrics do not depend on it
 
@@ -45,9 +46,7 @@ class ContinuousCache:
             raise ArgumentError("theta", theta, "a finite number")
         if not 0 <= share <= 1:
             raise ArgumentError("share", share, "a number from 0 to 1")
-        if type(window) is not int or window < 1:
-            raise ArgumentError("window", window, "a positive integer")
-        self.theta, self.share, self.window = theta, share, window
+        self.theta, self.share, self.window = theta, share, check_integer("window", window)
         self._features: Tensor | None = None
         self._words: Tensor | None = None
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from representer.data.language import LanguageVocabulary, Level, count_tokens
-from representer.errors import ArgumentError, DataError
+from representer.errors import DataError
 from representer.estimators.division import validation_fraction
 from representer.estimators.explanation import KERNEL, NETWORK, Explanation
 from representer.estimators.fitting import seed_of
@@ -29,6 +29,7 @@ from representer.estimators.language_predictors import (
 from representer.estimators.language_report import results_of
 from representer.estimators.language_training import check_texts
 from representer.printable import say
+from representer.requirements import check_integer
 from representer.storage.run_folder import UnsavedRun
 
 
@@ -171,10 +172,9 @@ class LanguageModel(LanguageEstimator):
         Unknown tokens of the prompt are read as ``<unk>``, which is never generated.
         """
         (tokens,) = self._encoded([prompt])
-        if isinstance(length, bool) or not isinstance(length, int | np.integer) or length < 1:
-            raise ArgumentError("length", length, "a positive integer")
+        length = check_integer("length", length)
         sampled = generate(
-            self.predictor_, tokens, int(length), size=len(self.tokens_), temperature=temperature,
+            self.predictor_, tokens, length, size=len(self.tokens_), temperature=temperature,
             top_p=top_p, never=[LanguageVocabulary.UNKNOWN], seed=seed_of(random_state),
         )  # fmt: skip
         return self.inputs_.pieces(sampled, starts_line=tokens[-1] == LanguageVocabulary.END)

@@ -49,14 +49,16 @@ def check_finite(name: str, rows: Tensor) -> Tensor:
     return rows
 
 
-def check_index(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """Return the value if it is an integer from ``low`` to ``high``.
+def refuse_layer(layer: Any, reasons: dict[str, bool]) -> None:
+    """Raise the first reason that holds against a decomposition of the output of one layer.
 
     Raises:
-        ArgumentError: If it is not.
+        KindError: If one holds, or there are several layers or directions.
     """
-    is_integer = isinstance(value, int) and not isinstance(value, bool)
-    if is_integer and value >= low and (high is None or value <= high):
-        return value
-    least = "a positive integer" if low == 1 else f"an integer of at least {low}"
-    raise ArgumentError(name, value, least if high is None else f"an integer from {low} to {high}")
+    reasons |= {
+        "It has several layers: use stack_readout.": layer.num_layers > 1,
+        "It has two directions: use stack_readout.": layer.bidirectional,
+    }
+    expected = "one whose output is a sum over the steps"
+    for reason in (reason for reason, holds in reasons.items() if holds):
+        raise KindError("layer", repr(layer), expected, hint=reason)

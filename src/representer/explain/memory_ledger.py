@@ -19,7 +19,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from representer.explain.checks import check_index, check_sequence
+from representer.explain.checks import check_sequence
 from representer.explain.recurrent_parts import (
     SLOPES,
     check_decomposable,
@@ -32,6 +32,7 @@ from representer.explain.recurrent_parts import (
 from representer.explain.string_readout import check_weights
 from representer.functional.rkm_scan import EPS
 from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
+from representer.requirements import check_integer
 
 
 class LedgerRow(NamedTuple):
@@ -93,7 +94,7 @@ class MemoryLedger:
         Raises:
             ArgumentError: If k is not a positive integer.
         """
-        check_index("k", k, 1)
+        check_integer("k", k, 1)
         by_step = self.contribution.sum(1)
         stride = len(self.contribution) // len(self.written)
         chosen = by_step.abs().sort(descending=True, stable=True).indices[:k].tolist()

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import ArgumentError, ShapeError
+from representer.requirements import check_integer
 
 Classify = Callable[[Tensor], Tensor]  # (B, C, T) to logits (B, K)
 
@@ -129,8 +130,7 @@ def phase_lags(
         ArgumentError: If a rate, width or count is out of range.
     """
     _check(signals, sampling_rate, width)
-    if repeats < 1:
-        raise ArgumentError("repeats", repeats, "a positive integer")
+    check_integer("repeats", repeats)
     band = _band(signals, frequency, width, sampling_rate)
     rest = signals - band.real
     generator = torch.Generator().manual_seed(seed)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import KindError
+from representer.explain.checks import refuse_layer
 from representer.functional import Cell, ngram_product, rkm_scan
 from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
 
@@ -99,12 +100,6 @@ def check_decomposable(layer: Any, *, with_factors: bool = False) -> None:
             layer.layer_norm and not with_factors
         ),
         "The candidate has a bias.": ("candidate" in layer.biases() and not with_factors),
-        "It has several layers: use stack_readout.": layer.num_layers > 1,
-        "It has two directions: use stack_readout.": layer.bidirectional,
         "The output nonlinearity is learned.": layer.psi is not None,
     }
-    for reason, holds in reasons.items():
-        if holds:
-            raise KindError(
-                "layer", repr(layer), "one whose output is a sum over the steps", hint=reason
-            )
+    refuse_layer(layer, reasons)

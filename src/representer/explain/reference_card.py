@@ -12,9 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.explain.checks import check_finite, check_index
+from representer.explain.checks import check_finite
 from representer.explain.string_parts import check_layer, string_parts
 from representer.nn import StringKernelRNN
+from representer.requirements import check_integer
 
 
 class NearWord(NamedTuple):
@@ -96,8 +97,8 @@ def reference_card(
         Theorem 1: the reference of unit i is the sequence of its rows of W.
     """
     check_layer(layer)
-    check_index("unit", unit, 0, layer.hidden_size - 1)
-    check_index("k", k, 1)
+    check_integer("unit", unit, 0, layer.hidden_size - 1)
+    check_integer("k", k, 1)
     if not isinstance(vectors, Tensor):
         kind = f"a tensor (words, {layer.input_size})"
         raise KindError("vectors", type(vectors).__name__, kind)

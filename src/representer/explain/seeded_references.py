@@ -12,9 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.explain.checks import check_finite, check_index
+from representer.explain.checks import check_finite
 from representer.explain.string_parts import check_layer
 from representer.nn import StringKernelRNN
+from representer.requirements import check_integer
 
 Token = TypeVar("Token", bound=Hashable)
 
@@ -142,8 +143,8 @@ def frequent_ngrams(
     Raises:
         ArgumentError: If n or count is not a positive integer.
     """
-    check_index("n", n, 1)
-    check_index("count", count, 1)
+    check_integer("n", n, 1)
+    check_integer("count", count, 1)
     seen: Counter[tuple[Token, ...]] = Counter()
     for tokens in documents:
         seen.update(zip(*(tokens[j:] for j in range(n)), strict=False))

@@ -18,11 +18,12 @@ from torch import Tensor
 
 from representer.errors import ArgumentError, KindError
 from representer.explain.best_ngrams import NgramContribution
-from representer.explain.checks import check_index, check_sequence
+from representer.explain.checks import check_sequence
 from representer.explain.memory_ledger import LedgerRow, MemoryLedger, memory_ledger
 from representer.explain.string_readout import StringReadout, check_weights, string_readout
 from representer.nn import StringKernelRNN
 from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
+from representer.requirements import check_integer
 
 Layer = StringKernelRNN | RecurrentKernelMachine
 
@@ -80,7 +81,7 @@ class StackReadout:
             ArgumentError: If unit or k is out of range.
         """
         size = self.parts[0].hidden_size
-        check_index("unit", unit, 0, len(self.parts) * size - 1)
+        check_integer("unit", unit, 0, len(self.parts) * size - 1)
         readout = self.readouts[unit // size]
         if not isinstance(readout, StringReadout):
             raise KindError("layer", repr(self.parts[0]), "a StringKernelRNN", hint="Use rows.")

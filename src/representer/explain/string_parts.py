@@ -16,9 +16,10 @@ from torch import Tensor
 
 from representer.errors import KindError
 from representer.explain.chain_sums import ChainSums, before, chain_states, chain_sums
-from representer.explain.checks import check_index, check_sequence
+from representer.explain.checks import check_sequence
 from representer.functional import StringChain, string_scan
 from representer.nn import StringKernelRNN
+from representer.requirements import check_integer
 
 
 @dataclass(frozen=True)
@@ -131,4 +132,4 @@ def check_order(layer: StringKernelRNN, order: int | None) -> int:
     Raises:
         ArgumentError: If the layer has no n-grams of that length.
     """
-    return layer.order if order is None else check_index("order", order, 1, layer.order)
+    return layer.order if order is None else check_integer("order", order, 1, layer.order)

@@ -21,10 +21,11 @@ from torch import Tensor
 from representer.errors import KindError, ShapeError
 from representer.explain.best_ngrams import NgramContribution
 from representer.explain.chain_sums import tails
-from representer.explain.checks import check_finite, check_index
+from representer.explain.checks import check_finite, refuse_layer
 from representer.explain.string_parts import StringParts, string_parts
 from representer.explain.top_ngrams import best_layer_ngrams, check_multiplicative
 from representer.nn import StringKernelRNN
+from representer.requirements import check_integer
 
 MOST_TERMS = 20_000_000  # of all n-grams in all units
 
@@ -117,8 +118,8 @@ class StringReadout:
             ArgumentError: If unit or k is out of range.
         """
         check_multiplicative(self.layer)
-        check_index("unit", unit, 0, self.layer.hidden_size - 1)
-        check_index("k", k, 1)
+        check_integer("unit", unit, 0, self.layer.hidden_size - 1)
+        check_integer("k", k, 1)
         ngrams: list[NgramContribution] = []
         for order in orders_read(self.parts):
             parts = self.parts.select(order, unit)
@@ -158,7 +159,8 @@ def string_readout(layer: StringKernelRNN, input: Tensor, weights: Tensor) -> St
         (4), sections 4 and 6.1.
     """
     parts = string_parts(layer, input)
-    _check_decomposable(layer)
+    hint = "The sigmoid is not 0 at 0. Use activation='tanh', 'relu' or None, or token_slots."
+    refuse_layer(layer, {hint: layer.activation == "sigmoid"})
     v = check_weights(weights, len(input), layer.hidden_size)
     state_weights, highway_weights, highway_contribution = (
         v,
@@ -217,18 +219,3 @@ def _skipped(decay: Tensor) -> Tensor:
         products[i, i + 1] = 1
         products[i, i + 2 :] = decay[i + 1 : -1].cumprod(0)
     return products
-
-
-def _check_decomposable(layer: StringKernelRNN) -> None:
-    reasons = {
-        "The sigmoid is not 0 at 0. Use activation='tanh', 'relu' or None, or token_slots.": (
-            layer.activation == "sigmoid"
-        ),
-        "It has several layers: use stack_readout.": layer.num_layers > 1,
-        "It has two directions: use stack_readout.": layer.bidirectional,
-    }
-    for reason, holds in reasons.items():
-        if holds:
-            raise KindError(
-                "layer", repr(layer), "one whose output is a sum over the steps", hint=reason
-            )

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from representer.errors import KindError, ShapeError
-from representer.explain.checks import check_finite, check_index
+from representer.explain.checks import check_finite
 from representer.explain.string_parts import StringParts, check_order, string_parts
 from representer.nn import StringKernelRNN
+from representer.requirements import check_integer
 
 
 def substitutions(
@@ -66,10 +67,10 @@ def substitutions(
             hint="A token changes all later gates: run the layer on each changed sequence instead.",
         )
     order = check_order(layer, order)
-    unit = check_index("unit", unit, 0, layer.hidden_size - 1)
+    unit = check_integer("unit", unit, 0, layer.hidden_size - 1)
     _check_vocabulary(layer, input, vocabulary)
     rows = range(len(input)) if positions is None else positions
-    chosen = [check_index("position", t, 0, len(input) - 1) for t in rows]
+    chosen = [check_integer("position", t, 0, len(input) - 1) for t in rows]
     parts = parts.select(order, unit)
     tokens = vocabulary.detach().double() @ layer.references()[unit, :order].double().T
     decay = parts.decay[chosen]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from representer.explain.checks import check_index
 from representer.explain.string_parts import check_order, string_parts
 from representer.nn import StringKernelRNN
+from representer.requirements import check_integer
 
 
 def token_slots(
@@ -49,7 +49,7 @@ def token_slots(
     parts = string_parts(layer, input)
     order = check_order(layer, order)
     if unit is not None:
-        check_index("unit", unit, 0, layer.hidden_size - 1)
+        check_integer("unit", unit, 0, layer.hidden_size - 1)
     parts = parts.select(order, unit)
     result = parts.contributions(parts.divide_by_mass(parts.last_state_weights())).to(input.dtype)
     return result if unit is None else result[..., 0]

@@ -7,9 +7,9 @@ from torch import Tensor
 from representer.errors import KindError
 from representer.explain.best_ngrams import NgramContribution, best_ngrams
 from representer.explain.chain_sums import tails
-from representer.explain.checks import check_index
 from representer.explain.string_parts import StringParts, check_order, string_parts
 from representer.nn import StringKernelRNN
+from representer.requirements import check_integer
 
 
 def top_ngrams(
@@ -54,8 +54,8 @@ def top_ngrams(
     """
     parts = string_parts(layer, input)
     check_multiplicative(layer)
-    k = check_index("k", k, 1)
-    unit = check_index("unit", unit, 0, layer.hidden_size - 1)
+    k = check_integer("k", k, 1)
+    unit = check_integer("unit", unit, 0, layer.hidden_size - 1)
     parts = parts.select(check_order(layer, order), unit)
     return best_layer_ngrams(parts, parts.divide_by_mass(parts.last_state_weights()), k)
 

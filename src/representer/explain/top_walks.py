@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import KindError, MissingExtraError
-from representer.explain.checks import check_index
+from representer.requirements import check_integer
 
 if TYPE_CHECKING:
     from representer.nn import RandomWalkKernelNN, WLKernelNN
@@ -69,9 +69,9 @@ def top_walks(
         (6), section 4, appendix D.
     """
     chains = checked_chains(net)
-    k = check_index("k", k, 1)
-    unit = check_index("unit", unit, 0, net.hidden_channels - 1)
-    level = check_index("level", level + len(chains) * (level < 0), 0, len(chains) - 1)
+    k = check_integer("k", k, 1)
+    unit = check_integer("unit", unit, 0, net.hidden_channels - 1)
+    level = check_integer("level", level + len(chains) * (level < 0), 0, len(chains) - 1)
     walks, labels = chains[level], node_labels(net, data, level)
     edges, attributes = data.edge_index, getattr(data, "edge_attr", None)
     nodes, steps = walk_factors(walks, labels, edges, attributes, unit)

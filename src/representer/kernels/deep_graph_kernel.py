@@ -11,13 +11,13 @@ from representer.kernels.graph_batch import as_features, batches
 from representer.kernels.graph_kernel import (
     GraphKernel,
     activation_of,
-    check_size,
     check_walks,
     compare_nodes,
 )
 from representer.kernels.graphs import Graph
 from representer.kernels.local_kernels import Local, diagonal, gram
 from representer.kernels.point_kernels import Gaussian, PointKernel
+from representer.requirements import check_integer
 
 
 class DeepGraphKernel(GraphKernel):
@@ -79,8 +79,8 @@ class DeepGraphKernel(GraphKernel):
         self._check()
 
     def _check(self) -> None:
-        check_size("order", self.order)
-        check_size("num_layers", self.num_layers)
+        check_integer("order", self.order)
+        check_integer("num_layers", self.num_layers)
         check_walks(self.decay, self.combine, self.base, self.edges)
         self._local()
 

@@ -13,6 +13,7 @@ from representer.functional import string_kernel
 from representer.kernels.kernel import Kernel
 from representer.kernels.point_kernels import InversePolynomial, PointKernel
 from representer.kernels.sequence_kernel import SequenceKernel
+from representer.requirements import check_integer
 
 
 class DeepStringKernel(SequenceKernel):
@@ -76,7 +77,7 @@ class DeepStringKernel(SequenceKernel):
         if not isinstance(self.orders, (list, tuple)) or not self.orders:
             raise ArgumentError("orders", self.orders, "a list of the layers' orders")
         for layer, order in enumerate(self.orders):
-            self._check_order(f"orders[{layer}]", order)
+            check_integer(f"orders[{layer}]", order)
         if isinstance(self.decay, (list, tuple)):
             if len(self.decay) != len(self.orders):
                 expected = f"one number for each of the {len(self.orders)} layers"

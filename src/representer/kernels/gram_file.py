@@ -16,7 +16,7 @@ from representer.kernels.gram_journal import Journal, locked
 from representer.kernels.graphs import read_graphs
 from representer.kernels.kernel import Kernel
 from representer.kernels.matrix_file import Corner, MatrixFile, checksum
-from representer.numbers import is_integer
+from representer.requirements import check_integer
 
 
 def gram(
@@ -60,8 +60,7 @@ def gram(
         StorageError: If the file cannot be written, as on a full disk.
         KindError: If the kernel or an object cannot be fingerprinted, such as an open file.
     """
-    if not is_integer(block, 1):
-        raise ArgumentError("block", block, "a positive integer")
+    check_integer("block", block)
     rows = _objects(kernel, X)
     columns = rows if Y is None else _objects(kernel, Y, "Y")
     path, shape = Path(out), (len(rows), len(columns))

@@ -13,11 +13,10 @@ from torch import Tensor
 from representer.errors import ArgumentError
 from representer.functional import nonlinearity
 from representer.kernels.graphs import Graph, read_graphs
-from representer.kernels.kernel import Kernel, Objects
+from representer.kernels.kernel import Kernel, Objects, value_of
 from representer.kernels.local_kernels import Activate
 from representer.kernels.mercer import mercer_violation
 from representer.kernels.point_kernels import PointKernel
-from representer.numbers import is_integer
 
 BASES = ("linear", "delta")
 
@@ -61,27 +60,13 @@ class GraphKernel(Kernel):
         """Return k(x, x) of each graph, float64."""
 
 
-def check_size(name: str, value: Any, minimum: int = 1) -> None:
-    """Check an integer.
-
-    Raises:
-        ArgumentError: If it is not an integer, or too small.
-    """
-    if not is_integer(value, minimum):
-        expected = "a positive integer" if minimum == 1 else f"an integer of at least {minimum}"
-        raise ArgumentError(name, value, expected)
-
-
 def check_walks(decay: Any, combine: Any, base: Any, edges: Any) -> None:
     """Check the arguments common to all walk kernels.
 
     Raises:
         ArgumentError: If one of them is invalid.
     """
-    is_number = isinstance(decay, (int, float, np.floating)) and not isinstance(decay, bool)
-    is_tensor = isinstance(decay, Tensor) and decay.dim() == 0
-    value = decay.detach() if isinstance(decay, Tensor) else decay
-    if not (is_number or is_tensor) or not 0 <= value < float("inf"):
+    if not 0 <= value_of(decay) < float("inf"):
         raise ArgumentError("decay", decay, "a non-negative number")
     if combine not in ("multiply", "add"):
         raise ArgumentError("combine", combine, "'multiply' or 'add'")

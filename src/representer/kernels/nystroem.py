@@ -14,6 +14,7 @@ from representer.kernels.gram_blocks import compute_blocks
 from representer.kernels.gram_transformer import KernelTransformer, as_array
 from representer.kernels.kernel import Kernel
 from representer.numbers import is_integer
+from representer.requirements import check_integer
 
 SMALLEST = 1e-12  # eigenvalues below this fraction of the largest are rounding errors
 
@@ -62,8 +63,7 @@ class Nystroem(KernelTransformer):
 
     def fit(self, X: Iterable[Any], y: Any = None) -> Nystroem:
         """Draw the landmarks."""
-        if not is_integer(self.n_components, 1):
-            raise ArgumentError("n_components", self.n_components, "a positive integer")
+        check_integer("n_components", self.n_components)
         objects = self._objects(X, reset=True)
         if not len(objects):
             raise ArgumentError("X", [], "at least one object")

@@ -17,7 +17,7 @@ from torch import Tensor
 from representer.errors import ArgumentError
 from representer.kernels.kernel import Kernel, Objects, takes_rows
 from representer.kernels.sequences import read_vectors
-from representer.numbers import is_integer
+from representer.requirements import check_integer
 
 
 class PointKernel(Kernel):
@@ -86,8 +86,7 @@ class Polynomial(PointKernel):
         return (self.scale * inner + self.offset) ** self.degree
 
     def _check(self) -> None:
-        if not is_integer(self.degree, 1):
-            raise ArgumentError("degree", self.degree, "a positive integer")
+        check_integer("degree", self.degree)
         if not self.offset >= 0:
             raise ArgumentError("offset", self.offset, "a non-negative number")
         if not self.scale > 0:

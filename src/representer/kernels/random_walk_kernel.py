@@ -13,7 +13,6 @@ from representer.kernels.graph_batch import Batch, as_features, batches, side_by
 from representer.kernels.graph_kernel import (
     GraphKernel,
     activation_of,
-    check_size,
     check_walks,
     compare_nodes,
 )
@@ -22,6 +21,7 @@ from representer.kernels.label_walks import count_products, count_squares, walk_
 from representer.kernels.local_kernels import Local, diagonal, gram
 from representer.kernels.point_kernels import PointKernel
 from representer.kernels.walk_features import features_count, walk_features
+from representer.requirements import check_integer
 
 if TYPE_CHECKING:
     from torch import nn
@@ -108,7 +108,7 @@ class RandomWalkKernel(GraphKernel):
         return self._network(in_channels, hidden_channels, options)
 
     def _check(self) -> None:
-        check_size("order", self.order)
+        check_integer("order", self.order)
         check_walks(self.decay, self.combine, self.base, self.edges)
         self._local()
 

@@ -15,7 +15,7 @@ from representer.functional import nonlinearity
 from representer.kernels.kernel import Kernel, takes_rows
 from representer.kernels.mercer import mercer_violation
 from representer.kernels.sequences import Sequences, empty_gram, read_pair, read_sequences
-from representer.numbers import is_integer
+from representer.requirements import check_integer
 
 if TYPE_CHECKING:
     from representer.nn import RKM
@@ -130,9 +130,7 @@ class RecurrentKernel(Kernel):
 
     def _check(self) -> None:
         for name in ("filter_length", "dilation"):
-            value = getattr(self, name)
-            if not is_integer(value, 1):
-                raise ArgumentError(name, value, "a positive integer")
+            check_integer(name, getattr(self, name))
         if not isinstance(self.q, str) and not callable(self.q):
             raise ArgumentError("q", self.q, "a name of functional.NONLINEARITIES, or a callable")
         if isinstance(self.q, str):

@@ -12,10 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from representer.errors import ArgumentError
-from representer.kernels.kernel import Kernel, takes_rows
+from representer.kernels.kernel import Kernel, takes_rows, value_of
 from representer.kernels.sequences import Pair, Sequences, empty_gram, read_pair
 from representer.kernels.tokens import read_tokens
-from representer.numbers import is_integer
 
 BASES = ("linear", "delta")
 COMBINE = ("multiply", "add")
@@ -109,15 +108,8 @@ class SequenceKernel(Kernel):
         assert isinstance(values, Tensor)
         return values.reshape(len(item), B, T).movedim(0, 1)
 
-    def _check_order(self, name: str, order: Any) -> None:
-        if not is_integer(order, 1):
-            raise ArgumentError(name, order, "a positive integer")
-
     def _check_decay(self, name: str, decay: Any) -> None:
-        is_number = isinstance(decay, (int, float, np.floating)) and not isinstance(decay, bool)
-        is_tensor = isinstance(decay, Tensor) and decay.dim() == 0
-        value = decay.detach() if isinstance(decay, Tensor) else decay
-        if not (is_number or is_tensor) or not 0 <= value <= 1:
+        if not 0 <= value_of(decay) <= 1:
             raise ArgumentError(name, decay, "a number in [0, 1]")
 
     def _check_options(self, combine: Any, normalized: Any) -> None:

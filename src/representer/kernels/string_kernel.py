@@ -21,6 +21,7 @@ from representer.kernels.kernel import Kernel
 from representer.kernels.sequence_kernel import BASES, SequenceKernel
 from representer.kernels.sequences import Sequences
 from representer.ops.string_gram import missing, string_gram
+from representer.requirements import check_integer
 
 if TYPE_CHECKING:
     from torch import nn
@@ -100,7 +101,7 @@ class StringKernel(SequenceKernel):
         return self._network(input_size, hidden_size, options)
 
     def _check(self) -> None:
-        self._check_order("order", self.order)
+        check_integer("order", self.order)
         self._check_decay("decay", self.decay)
         self._check_options(self.combine, self.normalized)
         if not isinstance(self.trailing, bool):

@@ -19,6 +19,7 @@ from representer.kernels.graphs import Graph, Labels, read_graphs
 from representer.kernels.kernel import Kernel, Objects
 from representer.kernels.subtree_names import SubtreeNames
 from representer.numbers import is_integer
+from representer.requirements import check_integer
 
 UNKNOWN = -1
 LANDMARKS = 1500  # the cost of a machine on them grows with their cube
@@ -268,8 +269,7 @@ class SubtreeKernel(Kernel):
         depths = self.depths
         if not depths or any(not is_integer(depth, 0) for depth in depths):
             raise ArgumentError("depths", depths, "integers of at least 0")
-        if not is_integer(self.most, 1):
-            raise ArgumentError("most", self.most, "a positive integer")
+        check_integer("most", self.most)
 
 
 def _short(key: str) -> str:

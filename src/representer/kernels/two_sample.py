@@ -12,6 +12,7 @@ from sklearn.base import clone
 from representer.errors import ArgumentError, ShapeError
 from representer.kernels.gram_transformer import as_array
 from representer.kernels.kernel import Kernel
+from representer.requirements import check_integer
 
 _BLOCK = 2**24  # entries of a block of permutations
 _ROUNDING = 1e-12  # relative to the largest entry; equal statistics differ by as much
@@ -93,8 +94,7 @@ def permutation_test(
     if min(count, total - count) < 2:
         sizes = f"{count} and {total - count}"
         raise ArgumentError("the number of objects", sizes, "2 or more in each set")
-    if permutations < 1:
-        raise ArgumentError("permutations", permutations, "a positive integer")
+    check_integer("permutations", permutations)
     names = range(total) if groups is None else [str(group) for group in groups]
     _, group = np.unique(np.asarray(names), return_inverse=True)
     is_first = np.arange(total) < count

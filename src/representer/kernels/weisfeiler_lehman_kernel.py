@@ -14,10 +14,11 @@ from torch import Tensor, nn
 from representer.errors import ArgumentError, KindError
 from representer.kernels.color_refinement import refined
 from representer.kernels.graph_batch import Batch, as_features, batches
-from representer.kernels.graph_kernel import GraphKernel, check_size
+from representer.kernels.graph_kernel import GraphKernel
 from representer.kernels.graphs import Graph, read_graphs
 from representer.kernels.label_walks import count_products, count_squares, walk_counts
 from representer.kernels.random_walk_kernel import RandomWalkKernel
+from representer.requirements import check_integer
 
 if TYPE_CHECKING:
     from representer.nn import WLKernelNN
@@ -120,7 +121,7 @@ class WeisfeilerLehmanKernel(GraphKernel):
         if self.base is not None and not isinstance(self.base, GraphKernel):
             raise KindError("base", repr(self.base), "a kernel of graphs")
         self._base._check()
-        check_size("depth", self.depth, minimum=0)
+        check_integer("depth", self.depth, least=0)
         is_module = isinstance(self.relabel, nn.Module)
         if not is_module and self.relabel != "discrete":
             raise ArgumentError("relabel", self.relabel, "'discrete' or a module")

@@ -1,9 +1,11 @@
-"""Checks of the options of layers."""
+"""Checks of the options of layers, and those that a repr shows."""
 
 from __future__ import annotations
 
+import inspect
+from typing import Any
+
 from representer.errors import ArgumentError
-from representer.numbers import is_integer
 
 
 def check_flags(**options: bool) -> None:
@@ -17,17 +19,6 @@ def check_flags(**options: bool) -> None:
             raise ArgumentError(name, value, "True or False")
 
 
-def check_size(name: str, value: int) -> int:
-    """Return a size if it is valid.
-
-    Raises:
-        ArgumentError: If it is not a positive integer.
-    """
-    if not is_integer(value, 1):
-        raise ArgumentError(name, value, "a positive integer")
-    return int(value)
-
-
 def check_probability(name: str, value: float) -> float:
     """Return a probability if it is valid.
 
@@ -37,3 +28,20 @@ def check_probability(name: str, value: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
         raise ArgumentError(name, value, "a number from 0 to 1")
     return float(value)
+
+
+def shown_arguments(layer: Any, *sizes: str, apart: dict[str, Any]) -> str:
+    """Return the sizes of a layer and its arguments that differ from their defaults.
+
+    Args:
+        layer: The layer, whose attributes are its arguments.
+        sizes: Names of those that have no default.
+        apart: Values of arguments without an attribute, by name.
+    """
+    shown = [", ".join(str(getattr(layer, name)) for name in sizes)]
+    for name, parameter in inspect.signature(type(layer).__init__).parameters.items():
+        if name not in ("self", *sizes, "device", "dtype"):
+            value = apart[name] if name in apart else getattr(layer, name)
+            if value != parameter.default:
+                shown.append(f"{name}={value!r}")
+    return ", ".join(shown)

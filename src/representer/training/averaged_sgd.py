@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import ArgumentError
+from representer.requirements import check_integer
 from representer.training.early_stopping import is_above_older
 from representer.training.weight_average import exchanged
 
@@ -53,10 +54,8 @@ class NonMonotonicASGD(torch.optim.Optimizer):
             raise ArgumentError("lr", lr, "a finite number above 0")
         if not 0 <= weight_decay < math.inf:
             raise ArgumentError("weight_decay", weight_decay, "a finite number of at least 0")
-        if type(patience) is not int or patience < 1:
-            raise ArgumentError("patience", patience, "a positive integer")
         self._losses: list[float] = []
-        self._patience = patience
+        self._patience = check_integer("patience", patience)
         self._steps = 0
         self._since: int | None = 0 if starts_averaging else None
         super().__init__(params, {"lr": lr, "weight_decay": weight_decay})

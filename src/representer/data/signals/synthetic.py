@@ -21,6 +21,7 @@ import numpy as np
 
 from representer.data.signals.recordings import Recordings
 from representer.errors import ArgumentError
+from representer.requirements import check_integer
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,6 @@ def _check(
             expected = f"more than 0 and less than half the sampling rate, {rate / 2:g} Hz"
             raise ArgumentError(f"couplings[{k}].frequency", coupling.frequency, expected)
     for name, value in (("subjects", subjects), ("windows", windows)):
-        if type(value) is not int or value < 1:
-            raise ArgumentError(name, value, "a positive integer")
+        check_integer(name, value)
     if not seconds * rate >= 2:
         raise ArgumentError("seconds", seconds, f"at least two samples, {2 / rate:g} s")

@@ -22,7 +22,8 @@ from representer.nn.activation.compaction import (
 from representer.nn.activation.initial import INITIAL, even_centers, fitted
 from representer.nn.activation.piecewise_linear import PiecewiseLinear
 from representer.nn.activation.plot import plotted
-from representer.nn.checks import check_flags, check_size
+from representer.nn.checks import check_flags
+from representer.requirements import check_integer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -96,7 +97,7 @@ class KernelActivation(nn.Module):
     ) -> None:
         super().__init__()
         for name, count in (("num_features", num_features), ("num_centers", num_centers)):
-            check_size(name, count)
+            check_integer(name, count)
         check_flags(linear_term=linear_term, normalize=normalize)
         green_function(green, bandwidth)  # raises an error for an invalid one
         low, high = limits

@@ -9,12 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from representer.functional import NONLINEARITIES
-from representer.nn.checks import check_size
 from representer.nn.graph.graph_network import GraphNetwork, check_graph
 from representer.nn.graph.graph_options import CombineOption, DecayOption, GraphOptions, Walks
 from representer.nn.graph.walk_states import WalkStates, draw
 from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.options import shows, with_defaults
+from representer.requirements import check_integer
 
 if TYPE_CHECKING:
     from representer.kernels import Kernel  # noqa: F401 (named in a string)
@@ -78,7 +78,7 @@ class DeepGraphKernelNN(HasKernel["Kernel"], GraphNetwork):
             order, decay, edge_dim, o.gate_scale, combine=combine, nonlinear=nonlinear
         )
         super().__init__(in_channels, hidden_channels, walks, activation)
-        self.num_layers, self.nonlinear = check_size("num_layers", num_layers), nonlinear
+        self.num_layers, self.nonlinear = check_integer("num_layers", num_layers), nonlinear
         made = {"device": o.device, "dtype": o.dtype}
         self.walks = nn.ModuleList(
             WalkStates(hidden_channels if layer else in_channels, hidden_channels, walks, **made)

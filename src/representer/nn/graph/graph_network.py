@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import torch
@@ -11,11 +10,10 @@ from torch import Tensor, nn
 from representer.errors import KindError, ShapeError
 from representer.functional import NONLINEARITIES
 from representer.functional.graph_walk import edges_of
-from representer.nn.checks import check_size
+from representer.nn.checks import shown_arguments
 from representer.nn.graph.graph_options import Walks, checked_name
 from representer.ops.checks import check_like
-
-_UNSHOWN = ("self", "in_channels", "hidden_channels", "device", "dtype")
+from representer.requirements import check_integer
 
 
 class GraphNetwork(nn.Module):
@@ -25,8 +23,8 @@ class GraphNetwork(nn.Module):
         self, in_channels: int, hidden_channels: int, options: Walks, activation: str | None
     ) -> None:
         super().__init__()
-        self.in_channels = check_size("in_channels", in_channels)
-        self.hidden_channels = check_size("hidden_channels", hidden_channels)
+        self.in_channels = check_integer("in_channels", in_channels)
+        self.hidden_channels = check_integer("hidden_channels", hidden_channels)
         self.options, self.activation = options, activation
         self.order, self.decay, self.combine = options.order, options.decay, options.combine
         self.edge_dim, self.gate_scale = options.edge_dim, options.gate_scale
@@ -34,11 +32,7 @@ class GraphNetwork(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the arguments that differ from their defaults."""
-        shown = [f"{self.in_channels}, {self.hidden_channels}"]
-        for name, parameter in inspect.signature(type(self).__init__).parameters.items():
-            if name not in _UNSHOWN and getattr(self, name) != parameter.default:
-                shown.append(f"{name}={getattr(self, name)!r}")
-        return ", ".join(shown)
+        return shown_arguments(self, "in_channels", "hidden_channels", apart={})
 
     def _read_out(self, states: Tensor, batch: Tensor | None, batch_size: int | None) -> Tensor:
         """Return the sum of the nodes of each graph, after the activation."""

@@ -9,8 +9,8 @@ import torch
 
 from representer.errors import ArgumentError
 from representer.functional import nonlinearity
-from representer.nn.checks import check_size
 from representer.nn.recurrent.options import Default
+from representer.requirements import check_integer
 
 DecayOption = float | Literal["learned", "gated"]
 CombineOption = Literal["multiply", "add"]
@@ -47,13 +47,13 @@ class Walks:
         nonlinear: Any = False,
     ) -> Walks:
         """Check the options of a network; `ArgumentError` if one is invalid."""
-        edges = None if edge_dim is None else check_size("edge_dim", edge_dim)
+        edges = None if edge_dim is None else check_integer("edge_dim", edge_dim)
         if combine not in ("multiply", "add"):
             raise ArgumentError("combine", combine, "'multiply' or 'add'")
         if isinstance(nonlinear, bool):
             nonlinear = "tanh" if nonlinear else "identity"
         sigma = checked_name("nonlinear", nonlinear)
-        size = check_size("order", order)
+        size = check_integer("order", order)
         return cls(size, check_decay(decay), combine, sigma, edges, gate_scale)
 
 

@@ -7,11 +7,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from representer.functional import NONLINEARITIES
-from representer.nn.checks import check_size
 from representer.nn.graph.graph_network import check_graph
 from representer.nn.graph.graph_options import checked_name
 from representer.nn.graph.neighbor_sum import NeighborSum
 from representer.nn.graph.walk_states import draw
+from representer.requirements import check_integer
 
 
 class Relabeling(nn.Module):
@@ -53,8 +53,8 @@ class Relabeling(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.channels = check_size("channels", channels)
-        self.edge_dim = None if edge_dim is None else check_size("edge_dim", edge_dim)
+        self.channels = check_integer("channels", channels)
+        self.edge_dim = None if edge_dim is None else check_integer("edge_dim", edge_dim)
         checked_name("activation", activation)
         self.activation = activation
 

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from representer.errors import ArgumentError
 from representer.functional import NONLINEARITIES
-from representer.nn.checks import check_size
 from representer.nn.graph.graph_network import GraphNetwork, check_graph
 from representer.nn.graph.graph_options import DecayOption, GraphOptions, Walks
 from representer.nn.graph.relabeling import Relabeling
@@ -18,6 +17,7 @@ from representer.nn.graph.walk_states import WalkStates, draw
 from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.options import shows, with_defaults
 from representer.ops import walk_rounds
+from representer.requirements import check_integer
 
 if TYPE_CHECKING:
     from representer.kernels import WeisfeilerLehmanKernel  # noqa: F401 (named in a string)
@@ -92,7 +92,7 @@ class WLKernelNN(HasKernel["WeisfeilerLehmanKernel"], GraphNetwork):
         o = with_defaults(GraphOptions, options)
         walks = Walks.read(order, decay, edge_dim, o.gate_scale)
         super().__init__(in_channels, hidden_channels, walks, activation)
-        self.depth = check_size("depth", depth)
+        self.depth = check_integer("depth", depth)
         if readout not in ("sum", "last"):
             raise ArgumentError("readout", readout, "'sum' or 'last'")
         self.readout, self.sigma, self.bias = readout, sigma, bias
@@ -101,7 +101,7 @@ class WLKernelNN(HasKernel["WeisfeilerLehmanKernel"], GraphNetwork):
         channels, made = in_channels, {"device": o.device, "dtype": o.dtype}
         self.embedding = None
         if self.label_channels != 0:
-            channels = check_size("label_channels", self.label_channels)
+            channels = check_integer("label_channels", self.label_channels)
             self.embedding = nn.Parameter(torch.empty(channels, in_channels, **made))  # A
             draw(self.embedding)
         self.relabeling = Relabeling(channels, self.edge_dim, sigma, bias=bias, **made)

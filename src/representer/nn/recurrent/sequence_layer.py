@@ -5,7 +5,6 @@ It gives every cell of the library the API of ``torch.nn.LSTM``; subclasses comp
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
@@ -17,18 +16,18 @@ from torch.nn.modules.module import _has_any_global_hook
 from torch.nn.utils.rnn import PackedSequence
 
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.nn.checks import check_flags, check_probability, check_size
+from representer.nn.checks import check_flags, check_probability, shown_arguments
 from representer.nn.recurrent.core_steps import CoreSteps, fast_step
 from representer.nn.recurrent.inputs import check_input, check_lengths, pack_like, unpack
 from representer.nn.recurrent.options import warn_of_idle_dropout
 from representer.nn.recurrent.states import StateLayout
 from representer.nn.recurrent.stream import Stream, check_has_steps
+from representer.requirements import check_integer
 
 Run = Callable[
     [Tensor, tuple[Tensor, ...], Tensor, Tensor | None, bool],
     tuple[Tensor, tuple[Tensor, ...], Tensor],
 ]
-_UNSHOWN = ("self", "input_size", "hidden_size", "device", "dtype")
 
 
 class SequenceLayer(nn.Module):
@@ -57,9 +56,9 @@ class SequenceLayer(nn.Module):
     ) -> None:
         super().__init__()
         check_flags(bias=bias, batch_first=batch_first, bidirectional=bidirectional)
-        self.input_size = check_size("input_size", input_size)
-        self.hidden_size = check_size("hidden_size", hidden_size)
-        self.num_layers = check_size("num_layers", num_layers)
+        self.input_size = check_integer("input_size", input_size)
+        self.hidden_size = check_integer("hidden_size", hidden_size)
+        self.num_layers = check_integer("num_layers", num_layers)
         self.bias, self.batch_first, self.bidirectional = bias, batch_first, bidirectional
         self.dropout = check_probability("dropout", dropout)
         self.variational_dropout = check_probability("variational_dropout", variational_dropout)
@@ -217,13 +216,7 @@ class SequenceLayer(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the arguments that differ from their defaults."""
-        shown = [f"{self.input_size}, {self.hidden_size}"]
-        for name, parameter in inspect.signature(type(self).__init__).parameters.items():
-            if name not in _UNSHOWN:
-                value = self._shown[name] if name in self._shown else getattr(self, name)
-                if value != parameter.default:
-                    shown.append(f"{name}={value!r}")
-        return ", ".join(shown)
+        return shown_arguments(self, "input_size", "hidden_size", apart=self._shown)
 
     def __repr__(self) -> str:
         return f"{self._get_name()}({self.extra_repr()})"

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.nn.checks import check_size
 from representer.nn.recurrent.core_steps import SUPPORTED
 from representer.ops.packed_step import PackedStep
 from representer.ops.rkm_scan.step import is_plain
+from representer.requirements import check_integer
 
 if TYPE_CHECKING:
     from representer.nn.recurrent.sequence_layer import SequenceLayer
@@ -41,7 +41,7 @@ class Stream:
 
     def __init__(self, layer: SequenceLayer, batch_size: int = 1) -> None:
         check_has_steps(layer, "stream()")
-        self.layer, self.batch_size = layer, check_size("batch_size", batch_size)
+        self.layer, self.batch_size = layer, check_integer("batch_size", batch_size)
         self._state: Any = None  # zeros
         self.refresh()
 

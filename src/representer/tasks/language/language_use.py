@@ -23,6 +23,7 @@ from representer.estimators.language_predictors import figures
 from representer.estimators.parameters import AUTO
 from representer.printable import say
 from representer.report.results import Predictions
+from representer.requirements import check_integer
 from representer.storage.run_files import require_finite
 from representer.tasks.estimator_objects import Objects, strings_of
 from representer.tasks.estimator_use import EstimatorUse
@@ -126,8 +127,7 @@ def generate(
     device: str = AUTO,
 ) -> Iterator[str]:
     """Return the continuation of a prompt, piece by piece as it is sampled."""
-    if tokens < 1:
-        raise ArgumentError("tokens", tokens, "a positive integer")
+    check_integer("tokens", tokens)
     model = LanguageModel.load(run, device=device)
     return model.stream(prompt, tokens, temperature, top_p=top_p, random_state=seed)
 

@@ -10,12 +10,13 @@ from torch import Tensor, nn
 from representer.errors import ArgumentError
 from representer.functional.kernel_activation import Green
 from representer.nn.activation.kernel_activation import Init, KernelActivation
-from representer.nn.checks import check_flags, check_probability, check_size
+from representer.nn.checks import check_flags, check_probability
 from representer.nn.recurrent.kbrn.direction import KBRNDirection
 from representer.nn.recurrent.kbrn.step_norm import StepNorm
 from representer.nn.recurrent.sequence_layer import SequenceLayer
 from representer.nn.recurrent.states import KBRNState, StateLayout
 from representer.nn.regularization.undropped import undropped
+from representer.requirements import check_integer
 
 Statistics = Literal["running", "batch"]
 Start = Literal["normal", "orthogonal"]
@@ -118,7 +119,7 @@ class KBRN(SequenceLayer):
             raise ArgumentError("eps", eps, "a number above 0")
         self.normalize, self.shared, self.eval_statistics = normalize, shared, eval_statistics
         self.momentum, self.eps = check_probability("momentum", momentum), float(eps)
-        self.max_steps, self.start = check_size("max_steps", max_steps), start
+        self.max_steps, self.start = check_integer("max_steps", max_steps), start
         self._shown |= {
             "num_centers": num_centers, "green": green, "limits": limits, "init": init,
             "linear_term": linear_term, "bandwidth": bandwidth,

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from representer.errors import ArgumentError
 from representer.functional import ngram_product, ngram_windows
-from representer.nn.checks import check_size
+from representer.requirements import check_integer
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class FilterBank:
         is_rate = isinstance(rate, int | float) and not isinstance(rate, bool)
         if rate is not None and not (is_rate and 0 < rate < math.inf):
             raise ArgumentError("sampling_rate", rate, "a positive number of Hz")
-        check_size("dilation", o.dilation)
-        check_size("stride", o.stride)
+        check_integer("dilation", o.dilation)
+        check_integer("stride", o.stride)
         return cls(o.filters, lengths, o.dilation, o.stride, unit_norm, o.free_phase, rate)
 
     def of_layer(self, layer: int) -> FilterBank:

@@ -7,7 +7,8 @@ from typing import Any, Literal, get_args
 from representer.errors import ArgumentError
 from representer.functional import StringChain
 from representer.functional.string_chain import Combine, Normalized, Readout
-from representer.nn.checks import check_flags, check_size
+from representer.nn.checks import check_flags
+from representer.requirements import check_integer
 
 DecayOption = float | Literal["learned", "input", "state"]
 NormalizedOption = bool | Literal["exact"]
@@ -53,7 +54,7 @@ def string_chain(
     _check_choice("activation", activation, ("tanh", "relu", "sigmoid", None))
     norms: dict[NormalizedOption, Normalized] = {False: "no", True: "paper", "exact": "exact"}
     return StringChain(
-        check_size("order", order),
+        check_integer("order", order),
         combine,
         norms[normalized],
         readout,
