@@ -23,7 +23,6 @@ from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import GraphClassifier, GraphRegressor
 from representer.estimators.fitting import outputs_of
 from representer.estimators.graph_inputs import FeatureCode, GraphInputs, degrees
-from representer.estimators.graph_parameters import GraphParameters
 from representer.estimators.graph_reading import read_graphs
 
 SMALL = {"hidden_size": 8, "depth": 2, "random_state": 0, "verbose": 0}
@@ -370,8 +369,3 @@ def test_a_label_that_json_cannot_hold_is_named(tmp_path):
     model = GraphClassifier(**SMALL, epochs=1).fit(graphs, LABELS)
     with pytest.raises(DataError, match=r"the label \('a',\) cannot be saved"):
         model.save(tmp_path / "run")
-
-
-def test_every_parameter_has_a_help_text():
-    for field in GraphParameters.__dataclass_fields__.values():
-        assert field.metadata["help"], field.name

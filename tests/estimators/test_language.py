@@ -18,7 +18,6 @@ from representer.data.language import count_tokens
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import LanguageModel
 from representer.estimators.language_inputs import LanguageInputs, hold_out, lines_of
-from representer.estimators.language_parameters import LanguageParameters
 
 TEXT = made_up_text(120)
 SMALL = {
@@ -42,15 +41,6 @@ def test_it_learns_which_word_follows(model):
     following = {model.tokens_[k] for k in chances[1].argsort()[-2:]}
     assert following == {"a", "b"}
     assert model.predict(["a", "a b\nd"]).tolist()[1] in following
-
-
-def test_a_score_is_the_mean_log_probability_of_each_token_after_the_first(model):
-    text = "a b d\nc d"  # the prompts of `predict_proba` start after <eos>, as the empty line does
-    beginnings = ["", "a", "a b", "a b d", "a b d\n", "a b d\nc", "a b d\nc d"]
-    following = ["a", "b", "d", "<eos>", "c", "d", "<eos>"]
-    chances = model.predict_proba(beginnings)
-    own = [chances[k, model.tokens_.index(token)] for k, token in enumerate(following)]
-    assert model.score("\n" + text) == pytest.approx(np.log(own).mean(), rel=1e-5)
 
 
 def test_a_text_is_a_string_a_path_or_lines(tmp_path):
@@ -245,8 +235,6 @@ def test_arguments_are_checked(model):
         LanguageModel().score(TEXT)
     with pytest.raises(NotFittedError):
         LanguageModel().explain(["a b"])
-    for field in LanguageParameters.__dataclass_fields__.values():
-        assert field.metadata["help"], field.name
 
 
 def test_scikit_learn_searches_over_lines():

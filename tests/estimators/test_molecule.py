@@ -20,7 +20,6 @@ from representer.estimators import MoleculeClassifier, MoleculeRegressor, joint_
 from representer.estimators.classes import Classes, ClassTable
 from representer.estimators.division import divide
 from representer.estimators.fitting import Examples
-from representer.estimators.graph_parameters import MoleculeRegressorParameters
 from representer.estimators.kernel_machine import KernelMachine
 from representer.estimators.targets import Numbers
 from representer.kernels import SubtreeKernel
@@ -254,11 +253,6 @@ def test_the_learning_rate_decays_after_every_epoch():
     stopped = losses(1e-9)
     assert stopped[2] == pytest.approx(stopped[0], rel=1e-5)
     assert losses(1.0)[2] != pytest.approx(stopped[2], rel=1e-5)
-
-
-def test_every_parameter_has_a_help_text():
-    for field in MoleculeRegressorParameters.__dataclass_fields__.values():
-        assert field.metadata["help"], field.name
 
 
 def test_the_rate_falls_by_molecules_seen_and_draws_are_balanced():

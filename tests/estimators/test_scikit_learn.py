@@ -142,6 +142,12 @@ def test_all_estimators_keep_the_rules_of_scikit_learn(estimator, check):
     check(estimator)
 
 
+def test_every_parameter_has_a_help_text():
+    for estimator in ALL:
+        for field in type(estimator).__dataclass_fields__.values():
+            assert field.metadata["help"], field.name
+
+
 def test_tags_say_what_x_is():
     kinds = {type(each).__name__: get_tags(each).input_tags for each in ALL}
     assert not any(tags.two_d_array for tags in kinds.values())

@@ -21,7 +21,6 @@ from representer.data.text import cooccurrence_vectors
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import TextClassifier, TextRegressor
 from representer.estimators.division import divide, validation_fraction
-from representer.estimators.text_parameters import TextParameters
 
 TEXTS = [f"{a} {b} today" for a in ("good", "bad") for b in ("film", "play", "song", "book")] * 5
 LABELS = ["+" if text.startswith("good") else "-" for text in TEXTS]
@@ -227,11 +226,6 @@ def test_scikit_learn_searches_and_validates():
     assert search.best_params_["hidden_size"] in (4, 8)
     lower = FunctionTransformer(lambda texts: [text.upper() for text in texts])
     assert make_pipeline(lower, model).fit(TEXTS, LABELS).predict(TEXTS[:2]).shape == (2,)
-
-
-def test_every_parameter_has_a_help_text():
-    for field in TextParameters.__dataclass_fields__.values():
-        assert field.metadata["help"], field.name
 
 
 def test_the_package_is_lazy_and_parameters_are_free_of_torch():

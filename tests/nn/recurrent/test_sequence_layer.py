@@ -182,6 +182,23 @@ def test_single_steps_match_the_whole_sequence(name: str, batch_first: bool):
     torch.testing.assert_close(alone, outputs[1][0])
 
 
+@EVERY_KIND
+@looped("split", [[1, 5], [3, 2, 1]])
+@looped("training", [False, True])
+def test_any_split_into_chunks_matches_the_whole_sequence(
+    name: str, split: list[int], training: bool
+):
+    layer = build_deep(name).train(training)
+    x = batch_of(layer)
+    whole, final = layer(x)
+    state, outputs = None, []
+    for chunk in x.split(split):
+        output, state = layer(chunk, state)
+        outputs.append(output)
+    torch.testing.assert_close(torch.cat(outputs), whole)
+    assert_states_equal(state, final)
+
+
 def test_step_is_rejected_for_a_bidirectional_layer():
     with pytest.raises(ArgumentError, match=r"bidirectional is True; expected False for step\(\)"):
         build("RKM-LSTM", bidirectional=True).step(batch()[0])

@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 
-from looped import looped
 from representer import nn, ops
 from representer.errors import ArgumentError, KindError, ShapeError
 
 from ..all_layers import KBRN_LAYERS
 from ..all_layers import build_kbrn as build
-from ..layers import BATCH, HIDDEN, INPUT, TIME, assert_states_equal
+from ..layers import BATCH, HIDDEN, INPUT, TIME
 
 EVERY = pytest.mark.parametrize("name", KBRN_LAYERS)
 ALONE = pytest.mark.parametrize("name", [n for n in KBRN_LAYERS if n != "batch"])
@@ -207,22 +206,6 @@ def test_a_step_of_a_single_sequence_uses_the_running_statistics():
     after = layer.eval()(sequences[0][1:, None], before)[0]
     torch.testing.assert_close(padded[1:, 0], after[:, 0])
     assert state.steps.tolist() == [[4, 1]]
-
-
-@EVERY
-@looped("split", [[1, 5], [3, 2, 1], [1] * 6])
-@looped("training", [False, True])
-def test_any_split_into_chunks_matches_the_whole_sequence(
-    name: str, split: list[int], training: bool
-):
-    layer, x = build(name, num_layers=2).train(training), batch()
-    whole, final = layer(x)
-    state, outputs = None, []
-    for chunk in x.split(split):
-        output, state = layer(chunk, state)
-        outputs.append(output)
-    torch.testing.assert_close(torch.cat(outputs), whole)
-    assert_states_equal(state, final)
 
 
 def test_the_state_counts_the_steps():
