@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -48,3 +49,18 @@ def ready_string(name: str = "state gate", size: int = 2, **options: Any):
         for parameter in layer.parameters():
             parameter.normal_()  # biases too
     return layer, x[1], layer.step(x[0])[1].detach()
+
+
+def spoil(name: str, change: Callable[[Tensor], Tensor]) -> Callable[[Any], None]:
+    """Return a function that changes the data of a parameter of a layer."""
+
+    def of(layer: Any) -> None:
+        parameter = layer.get_parameter(f"{name}_l0")
+        parameter.data = change(parameter.data)
+
+    return of
+
+
+def strided(tensor: Tensor) -> Tensor:
+    """Return the values in memory that is not contiguous."""
+    return torch.stack((tensor, tensor), dim=-1)[..., 0]

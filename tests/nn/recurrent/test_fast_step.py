@@ -11,15 +11,15 @@ import torch
 from torch import Tensor
 
 from looped import looped
-from representer import ops
+from representer import nn, ops
 from representer.nn.recurrent import sequence_layer
 from representer.nn.recurrent.core_steps import fast_step
 from representer.nn.recurrent.machine import streaming_step
 from representer.nn.recurrent.string import streaming_step as string_step
 from representer.ops import core
 
-from .fast_steps import assert_fast, general, quick, ready, ready_string
-from .layers import WITH_MEMORY
+from .fast_steps import assert_fast, general, quick, ready, ready_string, spoil, strided
+from .layers import INPUT, WITH_MEMORY
 
 pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 EVERY_KIND = pytest.mark.parametrize("make", [ready, ready_string])
@@ -78,6 +78,85 @@ def test_an_unsupported_input_uses_the_general_path(make: Any, kind: str):
     assert quick(layer, INPUTS[kind](x), state) is None
 
 
+@pytest.mark.parametrize("isa", core.USABLE)
+@pytest.mark.parametrize("sizes", [(1, 1), (5, 17), (33, 70), (64, 64)])
+def test_any_size_on_any_instruction_set(isa: str, sizes: tuple[int, int]):
+    for layer in (
+        nn.RKMLSTM(*sizes, layer_norm=True, dtype=torch.float64),
+        nn.StringKernelRNN(*sizes, order=3, decay="state", dtype=torch.float64),
+    ):
+        x = torch.randn(3, sizes[0], dtype=torch.float64)
+        state = layer.step(x)[1].detach()
+        with core.instruction_set(isa):
+            assert_fast(layer, x, state)
+
+
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "strided recurrent weights": spoil("weight_hh", strided),
+    "recurrent weights of another dtype": spoil("weight_hh", Tensor.float),
+    "layer elsewhere": lambda layer: layer.to("meta"),
+    "layer in another dtype": lambda layer: layer.float(),
+}
+OF_MACHINES: dict[str, Callable[[Any], Any]] = {
+    "zoneout": lambda layer: setattr(layer, "zoneout", (0.5, 0.5)),
+    "psi": lambda layer: setattr(layer, "psi", torch.sin),
+    "weight drop": lambda layer: setattr(layer, "weight_drop", 0.5),
+}
+OF_STRINGS: dict[str, Callable[[Any], Any]] = {
+    "hidden dropout": lambda layer: setattr(layer, "hidden_dropout", 0.5),
+    "strided input weights": spoil("weight_ih", strided),
+    "strided biases": spoil("bias", strided),
+    "narrow biases": spoil("bias", lambda bias: bias[:-1].contiguous()),
+    "recurrent weights gone": lambda layer: setattr(layer, "weight_hh_l0", None),
+}
+
+
+@pytest.mark.parametrize(
+    ("make", "change"),
+    [
+        pytest.param(make, change, id=f"{make.__name__}: {name}")
+        for make, own in ((ready, OF_MACHINES), (ready_string, OF_STRINGS))
+        for name, change in (CHANGES | own).items()
+    ],
+)
+@looped("used_before", [False, True])
+def test_a_modified_layer_uses_the_general_path(make: Any, change: Any, used_before: bool):
+    layer, x, state = make()
+    if used_before:
+        assert quick(layer, x, state) is not None
+    change(layer)
+    assert quick(layer, x, state) is None
+
+
+def all_parts(change: Callable[[Tensor], Any]) -> Callable[[Any], Any]:
+    return lambda s: type(s)(*map(change, s))
+
+
+STATES: dict[str, Callable[[Any], Any]] = {
+    "none": lambda s: None,
+    "a plain tuple": tuple,
+    "narrow": all_parts(lambda part: part[..., :2].contiguous()),
+    "wide": all_parts(lambda part: torch.cat((part, part), dim=-1)),
+    "of one state less": lambda s: s._replace(c=s.c[:, 1:].contiguous()),
+    "of another batch": lambda s: s._replace(h=s.h[:, :1].contiguous()),
+    "of two layers": all_parts(lambda part: torch.cat((part, part))),
+    "strided": lambda s: s._replace(c=strided(s.c)),
+    "of another dtype": lambda s: s._replace(c=s.c.float()),
+    "elsewhere": all_parts(lambda part: part.to("meta")),
+    "a number": lambda s: s._replace(h=0.0),
+    "with a window": lambda s: nn.WindowedRecurrentState(
+        *s[:2], (torch.zeros(2, 1, INPUT).double(),)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", STATES)
+def test_an_unsupported_state_uses_the_general_path(kind: str):
+    for layer, x, state in (ready(), ready_string(), ready_string("exact")):
+        assert quick(layer, x, state) is not None
+        assert quick(layer, x, STATES[kind](state)) is None
+
+
 @EVERY_KIND
 def test_gradients_autocast_other_backends_and_transforms_use_the_general_path(make: Any):
     layer, x, state = make()
@@ -119,8 +198,7 @@ def test_dropout_between_string_kernel_layers_is_applied():
 @pytest.mark.parametrize(("make", "name"), [(ready, "RKM-LSTM"), (ready_string, "highway")])
 def test_a_strided_input_is_supported(make: Any, name: str):
     layer, x, state = make(name)
-    found = assert_fast(layer, torch.stack((x, x + 1), dim=-1)[..., 0], state)
-    torch.testing.assert_close(found[0], general(layer, x, state)[0])
+    assert_fast(layer, strided(x), state)
 
 
 @EVERY_KIND

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from looped import looped
 from representer import nn
 from representer.ops import core
 
-from ..fast_steps import assert_fast, general, quick
+from ..fast_steps import assert_fast, general, quick, spoil
 from ..fast_steps import ready_string as ready
 from ..layers import assert_states_equal
 from ..string_layers import EVERY_STRING_LAYER, INPUT
@@ -49,51 +47,6 @@ def test_gates_without_biases_are_supported(name: str):
     assert_fast(layer, x, state)
 
 
-@pytest.mark.parametrize("isa", core.USABLE)
-@pytest.mark.parametrize("sizes", [(1, 1), (5, 17), (33, 70), (64, 64)])
-def test_any_size_on_any_instruction_set(isa: str, sizes: tuple[int, int]):
-    layer = nn.StringKernelRNN(*sizes, order=3, decay="state", dtype=torch.float64)
-    x = torch.randn(3, sizes[0], dtype=torch.float64)
-    state = layer.step(x)[1].detach()
-    with core.instruction_set(isa):
-        assert_fast(layer, x, state)
-
-
-def spoil(name: str, change: Callable[[Tensor], Tensor]) -> Callable[[nn.StringKernelRNN], Any]:
-    def of(layer: nn.StringKernelRNN) -> None:
-        parameter = layer.get_parameter(f"{name}_l0")
-        parameter.data = change(parameter.data)
-
-    return of
-
-
-def strided(tensor: Tensor) -> Tensor:
-    return torch.stack((tensor, tensor), dim=-1)[..., 0]
-
-
-CHANGES: dict[str, Callable[[nn.StringKernelRNN], Any]] = {
-    "hidden dropout": lambda layer: setattr(layer, "hidden_dropout", 0.5),
-    "strided recurrent weights": spoil("weight_hh", strided),
-    "strided input weights": spoil("weight_ih", strided),
-    "strided biases": spoil("bias", strided),
-    "narrow biases": spoil("bias", lambda bias: bias[:-1].contiguous()),
-    "recurrent weights of another dtype": spoil("weight_hh", Tensor.float),
-    "recurrent weights gone": lambda layer: setattr(layer, "weight_hh_l0", None),
-    "layer elsewhere": lambda layer: layer.to("meta"),
-    "layer in another dtype": lambda layer: layer.float(),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("used_before", [False, True])
-def test_a_modified_layer_uses_the_general_path(change: str, used_before: bool):
-    layer, x, state = ready()
-    if used_before:
-        assert quick(layer, x, state) is not None
-    CHANGES[change](layer)
-    assert quick(layer, x, state) is None
-
-
 def test_a_learned_decay_of_another_shape_uses_the_general_path():
     layer, x, state = ready("learned")
     spoil("decay_logit", lambda logit: logit[:1])(layer)
@@ -105,33 +58,6 @@ def test_a_highway_for_an_input_of_another_width_uses_the_general_path():
     of_five = torch.randn(len(layer.weight_ih_l0), 5, dtype=torch.float64)
     layer.weight_ih_l0 = torch.nn.Parameter(of_five)
     assert quick(layer, torch.cat((x, x[:, :1]), dim=1), state) is None
-
-
-def all_parts(change: Callable[[Tensor], Any]) -> Callable[[Any], Any]:
-    return lambda s: type(s)(*map(change, s))
-
-
-STATES: dict[str, Callable[[Any], Any]] = {
-    "none": lambda s: None,
-    "a plain tuple": tuple,
-    "narrow": all_parts(lambda part: part[..., :2].contiguous()),
-    "wide": all_parts(lambda part: torch.cat((part, part), dim=-1)),
-    "of one state less": lambda s: s._replace(c=s.c[:, 1:].contiguous()),
-    "of another batch": lambda s: s._replace(h=s.h[:, :1].contiguous()),
-    "of two layers": all_parts(lambda part: torch.cat((part, part))),
-    "strided": lambda s: s._replace(c=strided(s.c)),
-    "of another dtype": lambda s: s._replace(c=s.c.float()),
-    "elsewhere": all_parts(lambda part: part.to("meta")),
-    "a number": lambda s: s._replace(h=0.0),
-}
-
-
-@pytest.mark.parametrize("kind", STATES)
-@pytest.mark.parametrize("name", ["state gate", "exact"])
-def test_an_unsupported_state_uses_the_general_path(kind: str, name: str):
-    layer, x, state = ready(name)
-    assert quick(layer, x, state) is not None
-    assert quick(layer, x, STATES[kind](state)) is None
 
 
 def test_a_state_with_masses_is_rejected_by_a_layer_without():
