@@ -19,11 +19,21 @@ from representer.models import (
 )
 
 
-@pytest.mark.parametrize("filter_length", [3, {1: 100, 3: 200}])
-def test_a_configuration_round_trips_through_json(filter_length: int | dict[int, int]) -> None:
-    config = SequenceClassifierConfig(50, 4, cell="lstm", filter_length=filter_length)
+@pytest.mark.parametrize(
+    "config",
+    [
+        SequenceClassifierConfig(50, 4, cell="lstm", filter_length=3),
+        SequenceClassifierConfig(50, 4, filter_length={1: 100, 3: 200}),
+        StackedClassifierConfig(50, 4, decay=0.25, readout="last"),
+        LanguageModelConfig(50, cutoffs=(10, 20), decay=0.5),
+        GraphRegressorConfig(7, decay=0.5, readout="sum"),
+        SignalClassifierConfig(3, 2, 100.0, cell="rkm-cifg", filters="dense", layer_norm=True),
+    ],
+    ids=lambda config: type(config).__name__,
+)
+def test_a_configuration_round_trips_through_json(config) -> None:
     plain = json.loads(json.dumps(to_dict(config)))
-    assert from_dict(SequenceClassifierConfig, plain) == config
+    assert from_dict(type(config), plain) == config
 
 
 def test_the_error_for_an_unknown_key_suggests_the_closest_one() -> None:

@@ -14,8 +14,6 @@ from representer.models import (
     GraphEnsemble,
     GraphRegressor,
     GraphRegressorConfig,
-    from_dict,
-    to_dict,
 )
 
 TINY = {"in_channels": 3, "hidden_size": 5, "depth": 2, "edge_dim": 2, "outputs": 2}
@@ -114,11 +112,6 @@ def test_references_of_each_level_reach_the_network():
     config = GraphRegressorConfig(**TINY, readout="sum", share_references=False)
     model, shared = GraphRegressor(config), GraphRegressor(replace(config, share_references=True))
     assert [len(one.network.walks) for one in (model, shared)] == [config.depth, 1]
-
-
-def test_a_configuration_round_trips_through_plain_values():
-    config = GraphRegressorConfig(7, decay=0.5, readout="sum")
-    assert from_dict(GraphRegressorConfig, to_dict(config)) == config
 
 
 @pytest.mark.parametrize(

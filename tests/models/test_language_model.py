@@ -7,7 +7,7 @@ import torch
 
 from looped import looped
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.models import CELLS, LanguageModel, LanguageModelConfig, from_dict, to_dict
+from representer.models import CELLS, LanguageModel, LanguageModelConfig
 
 WORDS = 11
 TOKENS = torch.randint(WORDS, (9, 3), generator=torch.Generator().manual_seed(1))
@@ -146,11 +146,6 @@ def test_layer_dropout_is_not_applied_before_the_first_layer():
 def test_layers_of_another_width_have_no_highway():
     network = model(hidden_size=8, num_layers=3, highway=True)
     assert [layer.chain.highway for layer in network.layers] == [False, True, False]
-
-
-def test_a_configuration_round_trips_through_plain_values():
-    config = LanguageModelConfig(50, cutoffs=(10, 20), decay=0.5)
-    assert from_dict(LanguageModelConfig, to_dict(config)) == config
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from representer.errors import ArgumentError, ShapeError
-from representer.models import StackedClassifier, StackedClassifierConfig, from_dict, to_dict
+from representer.models import StackedClassifier, StackedClassifierConfig
 from representer.nn import StringKernelRNN
 
 SMALL = StackedClassifierConfig(
@@ -157,11 +157,6 @@ def test_vectors_can_be_set_and_frozen() -> None:
     assert model.embedding.weight.grad is None
     with pytest.raises(ShapeError, match="vectors"):
         model.set_vectors(torch.ones(20, 6))
-
-
-def test_the_configuration_round_trips_through_plain_values() -> None:
-    config = replace(SMALL, decay=0.25, readout="last")
-    assert from_dict(StackedClassifierConfig, to_dict(config)) == config
 
 
 @pytest.mark.parametrize(
