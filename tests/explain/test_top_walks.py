@@ -8,27 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
+from drawn_graphs import F64, graph
 from representer.errors import ArgumentError, KindError
 from representer.explain import top_walks
 from representer.functional.walk_kernel import walks
 from representer.nn import DeepGraphKernelNN, RandomWalkKernelNN, WLKernelNN
 
-F64 = torch.float64
 OPTIONS = [
     {"decay": 0.5},
     {"decay": "learned", "edge_dim": 2},
     {"decay": "gated", "edge_dim": 2, "gate_scale": 10.0},
     {"decay": "gated"},
 ]
-
-
-def graph(seed: int, nodes: int = 5, edges: int = 8) -> Data:
-    g = torch.Generator().manual_seed(seed)
-    return Data(
-        x=torch.randn(nodes, 3, generator=g, dtype=F64),
-        edge_index=torch.randint(0, nodes, (2, edges), generator=g),
-        edge_attr=torch.randn(edges, 2, generator=g, dtype=F64),
-    )
 
 
 def random_network(kind, seed: int, order: int, **options):

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch_geometric.data import Data
 
+from drawn_graphs import F64, graph
 from representer.errors import KindError, ShapeError
 from representer.explain import top_walks, walk_readout
 from representer.nn import DeepGraphKernelNN, RandomWalkKernelNN, WLKernelNN
 
-F64 = torch.float64
 OPTIONS = [
     {"decay": 0.5},
     {"decay": "learned", "edge_dim": 2},
     {"decay": "gated", "edge_dim": 2, "gate_scale": 10.0},
 ]
-
-
-def graph(nodes: int = 5, edges: int = 9) -> Data:
-    g = torch.Generator().manual_seed(nodes)
-    return Data(
-        x=torch.randn(nodes, 3, generator=g, dtype=F64),
-        edge_index=torch.randint(0, nodes, (2, edges), generator=g),
-        edge_attr=torch.randn(edges, 2, generator=g, dtype=F64),
-    )
 
 
 def output_of(net, data):
@@ -39,7 +29,7 @@ def test_all_walks_sum_to_the_readout(options, order, kind):
         net = RandomWalkKernelNN(3, 4, order=order, dtype=F64, **options)
     else:
         net = WLKernelNN(3, 4, depth=3, order=order, readout=kind, dtype=F64, **options)  # type: ignore[arg-type]
-    for data in (graph(), graph(1, 0), graph(3, 0)):
+    for data in (graph(), graph(1, 1, 0), graph(3, 3, 0)):
         weights = torch.randn(4, dtype=F64)
         result = walk_readout(net, data, weights)
         total = torch.tensor([term for _, term in result], dtype=F64).sum()

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import pytest
 import torch
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch
 from torch_geometric.explain import CaptumExplainer, Explainer, GNNExplainer, PGExplainer
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 
+from drawn_graphs import F64, WALK_OPTIONS, graph
 from representer.errors import ArgumentError, KindError
 from representer.nn import DeepGraphKernelNN, RandomWalkKernelNN, WLKernelNN
 
-F64 = torch.float64
-WALK_OPTIONS = [
-    {"decay": decay, "combine": combine, "nonlinear": nonlinear, "edge_dim": edge_dim}
-    for decay, combine, nonlinear, edge_dim in product(
-        (0.5, "learned", "gated"), ("multiply", "add"), (False, True), (None, 2)
-    )
-]
 CASES = [
     *((RandomWalkKernelNN, options) for options in WALK_OPTIONS),
     (DeepGraphKernelNN, {"num_layers": 3, "decay": "learned", "combine": "add"}),
@@ -43,15 +35,6 @@ PRODUCTS = [
     if options.get("combine") != "add" and not options.get("nonlinear")
 ]
 layers_of_products = pytest.mark.parametrize(("kind", "options"), PRODUCTS)
-
-
-def graph(seed: int = 0, nodes: int = 5, edges: int = 9, dtype: torch.dtype = F64) -> Data:
-    g = torch.Generator().manual_seed(seed)
-    return Data(
-        x=torch.randn(nodes, 3, generator=g, dtype=dtype),
-        edge_index=torch.randint(0, nodes, (2, edges), generator=g),
-        edge_attr=torch.randn(edges, 2, generator=g, dtype=dtype),
-    )
 
 
 def made(kind, options, dtype: torch.dtype = F64):

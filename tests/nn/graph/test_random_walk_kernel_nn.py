@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import pytest
 import torch
-from torch_geometric.data import Data
 
+from drawn_graphs import F64, WALK_OPTIONS, graph
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import walk_states
 from representer.nn import RandomWalkKernelNN, path_graph
 
-F64 = torch.float64
-OPTIONS = [
-    {"decay": decay, "combine": combine, "nonlinear": nonlinear, "edge_dim": edge_dim}
-    for decay, combine, nonlinear, edge_dim in product(
-        (0.5, "learned", "gated"), ("multiply", "add"), (False, True), (None, 2)
-    )
-]
-NAMES = ["-".join(str(value) for value in options.values()) for options in OPTIONS]
-every_option = pytest.mark.parametrize("options", OPTIONS, ids=NAMES)
-
-
-def graph(seed: int = 0, nodes: int = 5, edges: int = 9, dtype: torch.dtype = F64) -> Data:
-    g = torch.Generator().manual_seed(seed)
-    return Data(
-        x=torch.randn(nodes, 3, generator=g, dtype=dtype),
-        edge_index=torch.randint(0, nodes, (2, edges), generator=g),
-        edge_attr=torch.randn(edges, 2, generator=g, dtype=dtype),
-    )
+NAMES = ["-".join(str(value) for value in options.values()) for options in WALK_OPTIONS]
+every_option = pytest.mark.parametrize("options", WALK_OPTIONS, ids=NAMES)
 
 
 def layer(dtype: torch.dtype = F64, **options) -> RandomWalkKernelNN:
