@@ -241,6 +241,7 @@ def data_parallel_hooks(name: str, build: Build) -> None:
         parallel = torch_nn.parallel.DistributedDataParallel(twin, find_unused_parameters=True)
         parallel.register_comm_hook(None, halved)
         output(name, parallel).sum().backward()
+        del parallel  # as the last owner of the group it would join its threads holding the GIL
     finally:
         torch.distributed.destroy_process_group()
         sys.excepthook = hook
