@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -48,6 +48,7 @@ def test_any_split_into_chunks_gives_the_output_of_the_whole_sequence(
     layer = build(name, batch_first=batch_first, **kept).eval()
     x = batch(sum(chunks))
     whole, final = layer(x.transpose(0, 1) if batch_first else x)
+    assume(bool(whole.isfinite().all()))  # a Gaussian q that is fed back may grow without bound
     state, outputs = None, []
     for chunk in x.split(chunks):
         output, state = layer(chunk.transpose(0, 1) if batch_first else chunk, state)
