@@ -217,12 +217,20 @@ def _problems(text: str, one: str, other: str) -> Iterator[list[re.Match[str]]]:
                 yield [found for found in own if found]
 
 
-def tested(text: str, heading: str, question: str) -> list[str]:
-    """Return the cells of a question that a section answers by a difference and a p-value."""
+def tested(text: str, heading: str, question: str, other: str) -> list[str]:
+    """Return the cells of a question that a section answers by a difference and a p-value.
+
+    Args:
+        text: The page.
+        heading: Beginning of the section's heading.
+        question: The question, before its answer on one line.
+        other: What it is compared with, before the difference.
+    """
     section = section_of(text, heading)
-    found = re.search(rf"{re.escape(question)} .*?\(([+-][\d.]+) (\w+), p = ([\d.]+)\)", section)
+    answer = re.escape(question) + ".* the " + re.escape(other)
+    found = re.search(rf"{answer} \(([+-][\d.]+) (\w+), p = ([\d.]+)\)", section)
     subjects = re.search(r"\d+ subjects", section)
-    assert found is not None, heading
+    assert found is not None, f"{heading}: {other}"
     assert subjects is not None, heading
     is_small = float(found[3]) < LEVEL
     verdict = OPEN if not is_small else CONFIRMED if float(found[1]) > 0 else REFUTED

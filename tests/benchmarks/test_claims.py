@@ -41,7 +41,7 @@ PAGE = """# Page
 
 12 subjects, seeds 0, 1.
 
-Does memory help? The A is behind the B (-1.8 points, p = 0.022).
+Does memory help? A is behind the B (b) (-1.8 points, p = 0.022) and as the C (+2 points, p = 1).
 
 ## Rates
 
@@ -216,11 +216,13 @@ def test_rounding_does_not_hide_which_side_of_zero_an_interval_is_on(figures):
 def test_a_tested_question_has_the_verdict_of_its_p_value(figures):
     question = "Does memory help?"
     expected = ["refuted", "–", "-1.8 points, p = 0.022", "12 subjects"]
-    assert figures.tested(PAGE, "Signals", question) == expected
-    level = PAGE.replace("p = 0.022", "p = 0.22")
-    assert figures.tested(level, "Signals", question)[0] == "not decided"
+    assert figures.tested(PAGE, "Signals", question, "B (b)") == expected
+    expected = ["not decided", "–", "+2 points, p = 1", "12 subjects"]
+    assert figures.tested(PAGE, "Signals", question, "C") == expected
     ahead = PAGE.replace("(-1.8", "(+1.8")
-    assert figures.tested(ahead, "Signals", question)[0] == "confirmed"
+    assert figures.tested(ahead, "Signals", question, "B (b)")[0] == "confirmed"
+    with pytest.raises(AssertionError, match="Signals: B"):
+        figures.tested(PAGE, "Signals", question, "B")
 
 
 def test_the_page_is_what_the_command_writes(bench):
