@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
-import subprocess
-import sys
 import tempfile
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -58,19 +56,33 @@ def test_a_second_run_is_told_which_process_holds_the_folder(tmp_path: Path) -> 
         RunFolder(tmp_path / "run")
 
 
+def refusal_of_a_fork(folder: Path, user: int | None = None) -> tuple[int, str]:
+    """Return the exit code and the message with which a process of a user is refused a folder."""
+    context = get_context("fork")  # importing takes a second
+    ours, theirs = context.Pipe()
+
+    def opened() -> None:
+        if user is not None:
+            os.setuid(user)
+        try:
+            RunFolder(folder)
+        except RunFolderError as error:
+            theirs.send((error.exit_code, str(error)))
+        else:
+            theirs.send((0, ""))
+
+    process = context.Process(target=opened)
+    process.start()
+    process.join()
+    assert ours.poll()
+    return ours.recv()
+
+
 def test_another_process_is_refused_with_exit_code_73(tmp_path: Path) -> None:
-    code = (
-        "import sys; from representer.storage.run_folder import RunFolder\n"
-        "from representer.errors import RunFolderError\n"
-        "try: RunFolder(sys.argv[1])\n"
-        "except RunFolderError as error: print(error); sys.exit(error.exit_code)"
-    )
     with RunFolder(tmp_path / "run"):
-        command = [sys.executable, "-c", code, str(tmp_path / "run")]
-        other = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert other.returncode == 73, other.stderr
-    expected = f"{tmp_path}/run is in use by process {os.getpid()}; choose another --out"
-    assert other.stdout.strip() == expected
+        code, message = refusal_of_a_fork(tmp_path / "run")
+    assert code == 73
+    assert message == f"{tmp_path}/run is in use by process {os.getpid()}; choose another --out"
 
 
 def test_a_closed_folder_can_be_opened_again(tmp_path: Path) -> None:
@@ -260,13 +272,8 @@ def test_a_place_where_nothing_can_be_made_is_named() -> None:
 def test_a_folder_of_another_user_is_refused() -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
-        code = (
-            "import os, sys; from representer.storage.run_folder import RunFolder\n"
-            "os.setuid(65534); RunFolder(sys.argv[1] + '/run')"
-        )
-        command = [sys.executable, "-c", code, folder]
-        other = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert re.search(r"RunFolderError: .*/run cannot be used: permission denied", other.stderr)
+        _, message = refusal_of_a_fork(Path(folder, "run"), user=65534)
+    assert "/run cannot be used: permission denied" in message
 
 
 def test_a_folder_deleted_while_in_use_is_an_error(tmp_path: Path) -> None:
