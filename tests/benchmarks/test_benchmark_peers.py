@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
+from looped import looped
 
 FILE = "tests/peers/test_torch_modules.py"
 MODULE = "tests.peers.test_torch_modules"
@@ -28,7 +28,7 @@ OUTCOMES = {
 }
 
 
-@pytest.mark.parametrize("child", OUTCOMES)
+@looped("child", OUTCOMES)
 def test_the_page_counts_outcomes_and_a_failure_needs_a_reason(bench, tmp_path: Path, child: str):
     peers, (counts, reasons) = bench("peers"), OUTCOMES[child]
     report = tmp_path / "report.xml"
