@@ -36,8 +36,9 @@ def prepared(
         ArgumentError: ``fsdp`` in a single process or with float16.
     """
     if not config.fsdp:
-        wrapped, prepared_optimizer = accelerator.prepare(model, optimizer)
-        return wrapped, model, prepared_optimizer
+        wrapped, scaled = accelerator.prepare(model, optimizer)
+        # Accelerate's wrapper scales in float16, and searches the path for a package at every step
+        return wrapped, model, optimizer if accelerator.scaler is None else scaled
     if accelerator.num_processes == 1:
         hint = "Start the command with torchrun --nproc-per-node."
         raise ArgumentError("fsdp", True, "several processes", hint=hint)
@@ -52,7 +53,7 @@ def prepared(
     for group in optimizer.param_groups:
         group["params"] = [parts[parameter] for parameter in group["params"]]
     wrapped = accelerator.prepare_model(trained, evaluation_mode=True)  # precision, but no DDP
-    return wrapped, trained, accelerator.prepare_optimizer(optimizer)
+    return wrapped, trained, optimizer
 
 
 @contextmanager
