@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 # Rounds in a loop before a waiting thread of OpenMP sleeps, in place of some 10 ms. Where another
 # process has the processor of the thread that is waited for, the loop only delays both.
@@ -53,12 +59,19 @@ def limited(threads: int | None) -> Iterator[None]:
         yield
         return
     import torch
-    from threadpoolctl import threadpool_limits
 
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        with threadpool_limits(threads, user_api="blas"):
+        with _libraries(len(sys.modules)).limit(limits=threads, user_api="blas"):
             yield
     finally:
         torch.set_num_threads(before)
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> ThreadpoolController:
+    """Return the libraries of this process, found again once more modules are imported."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
