@@ -17,7 +17,7 @@ from representer.cli.main import entry_point
 from representer.data.signals import Standardization, resampled, synthetic_recordings, write_npz
 from representer.tasks.signal.signal_data import prepare
 from representer.tasks.signal.signal_task import SignalConfig
-from undrawn import without_drawings
+from undrawn import undrawn, without_drawings
 
 TINY = [
     "--hidden-size", "4", "--filter-length", "20", "--stride", "15", "--epochs", "3",
@@ -50,7 +50,8 @@ def joint(data, request):
     if out.exists():  # in a random order, parameters take turns
         return out
     words = ["--folds", "2", "--answer", request.param]
-    assert entry_point(["fit", "signal", str(data), "--out", str(out), *TINY, *words]) == 0
+    with undrawn():
+        assert entry_point(["fit", "signal", str(data), "--out", str(out), *TINY, *words]) == 0
     return out
 
 
@@ -366,7 +367,7 @@ def test_a_subject_of_one_class_is_reported_with_the_file(run, tmp_path):
 
 def test_an_uninterrupted_run_has_a_report_and_predictions(run, data, tmp_path):
     out = tmp_path / "run"
-    words = ["--valid-fraction", "0", "--folds", "2", "--baselines", "all"]
+    words = ["--valid-fraction", "0", "--folds", "2", "--baselines", "all", "--epochs", "1"]
     outcome = run("fit", "signal", data, "--out", out, *TINY, *words)
     assert outcome.code == 0, outcome.err
     assert "trained on 4 subjects, no early stopping" in outcome.err
@@ -477,7 +478,8 @@ def test_explained_filters_sum_to_the_score_and_are_in_the_report(run, fitted, d
 
 
 def test_a_cell_without_exact_contributions_is_not_explained(run, data, tmp_path):
-    words = ["--epochs", "1", "--folds", "2", "--baselines", "none", "--cell", "lstm"]
+    words = ["--epochs", "1", "--test-subjects", "subject 0", "--baselines", "none"]
+    words += ["--cell", "lstm"]
     out = tmp_path / "run"
     assert run("fit", "signal", data, "--out", out, *TINY, *words).code == 0
     outcome = run("explain", out, data)
