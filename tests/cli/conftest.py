@@ -17,6 +17,7 @@ TINY = [
     "--hidden-size", "6", "--embedding-size", "6", "--epochs", "6", "--batch-size", "8",
     "--threads", "1", "--min-count", "1", "--lr", "0.05", "--dropout", "0.1",
 ]  # fmt: skip
+QUICK = [*TINY, "--answer", "network", "--baselines", "none", "--epochs", "1"]
 WORDS = {
     "sea": ["wave", "tide", "harbour", "sail", "salt"],
     "sky": ["cloud", "wing", "star", "moon", "wind"],

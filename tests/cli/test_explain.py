@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.conftest import TINY, write_table
+from cli.conftest import QUICK, TINY, write_table
 from page_checks import faults
 from representer.cli.main import entry_point
+from undrawn import undrawn
 
 ALONE = ["--answer", "network"]
 
@@ -23,7 +24,9 @@ def string_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("string")
     words = ["--cell", "string-kernel", "--decay", "input", "--baselines", "none", *ALONE]
     data = write_table(folder / "table.csv")
-    assert entry_point(["fit", "text", str(data), "--out", str(folder / "run"), *TINY, *words]) == 0
+    words = ["fit", "text", str(data), "--out", str(folder / "run"), *TINY, *words]
+    with undrawn():
+        assert entry_point(words) == 0
     return folder / "run"
 
 
@@ -33,7 +36,8 @@ def network_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("network")
     words = [*TINY, *ALONE, "--baselines", "none"]
     data = write_table(folder / "table.csv")
-    assert entry_point(["fit", "text", str(data), "--out", str(folder / "run"), *words]) == 0
+    with undrawn():
+        assert entry_point(["fit", "text", str(data), "--out", str(folder / "run"), *words]) == 0
     return folder / "run"
 
 
@@ -104,8 +108,8 @@ def test_a_cell_with_a_memory_shows_its_ledger(run, network_run, table):
 
 @pytest.mark.parametrize("cell", ["string-kernel", "rkm-cifg"])
 def test_several_layers_and_directions_are_explained_down_to_the_words(run, table, tmp_path, cell):
-    words = ["--cell", cell, "--num-layers", "2", "--bidirectional", "--baselines", "none", *ALONE]
-    assert run("fit", "text", table, "--out", tmp_path / "run", *TINY, *words).code == 0
+    words = ["--cell", cell, "--num-layers", "2", "--bidirectional"]
+    assert run("fit", "text", table, "--out", tmp_path / "run", *QUICK, *words).code == 0
     outcome = run("explain", tmp_path / "run", table, "--limit", "1", "--top", "2")
     assert outcome.code == 0, outcome.err
     assert "of layer 1 of 2, contributions propagated through the layers above" in outcome.out

@@ -13,6 +13,7 @@ import pytest
 from page_checks import faults
 from representer.cli.main import entry_point
 from representer.estimators import GraphRegressor, load
+from undrawn import undrawn
 
 TINY = ["--hidden-size", "6", "--depth", "2", "--epochs", "3", "--batch-size", "16", "--lr", "0.01",
         "--threads", "1", "--test-fraction", "0.2", "--valid-fraction", "0.2"]  # fmt: skip
@@ -67,7 +68,8 @@ def classifier(folder: Path) -> Path:
 def regressor(folder: Path) -> Path:
     out = folder / "regressor"
     words = ["fit", "graph", str(folder / "numbers.jsonl"), "--out", str(out), *TINY]
-    assert entry_point([*words, "--members", "2", "--decay", "0.5"]) == 0
+    with undrawn():
+        assert entry_point([*words, "--members", "2", "--decay", "0.5"]) == 0
     return out
 
 

@@ -25,7 +25,7 @@ from representer.storage.failpoints import VARIABLE
 from representer.tasks.molecule.molecule_flow import FLOW
 from representer.tasks.molecule.molecule_task import MoleculeConfig
 from representer.training.training_files import read_weights
-from undrawn import without_drawings
+from undrawn import undrawn, without_drawings
 
 TINY = [
     "--hidden-size", "8", "--depth", "2", "--members", "2", "--epochs", "6", "--batch-size", "8",
@@ -67,7 +67,8 @@ def numbers(molecules):
 
 @pytest.fixture(scope="session")
 def classes(molecules):
-    return fitted(molecules, "classes", "--target", "aromatic", "--task", "classification")
+    with undrawn():
+        return fitted(molecules, "classes", "--target", "aromatic", "--task", "classification")
 
 
 def last_json(outcome):
