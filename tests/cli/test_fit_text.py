@@ -16,7 +16,7 @@ import pytest
 import yaml
 from safetensors.torch import load_file
 
-from cli.conftest import TINY, write_table
+from cli.conftest import QUICK, TINY, write_table
 from representer.data.text import code_lines
 from representer.tasks.text import text_flow
 
@@ -45,8 +45,8 @@ def test_the_model_learns_what_two_words_tell(trained):
 
 def test_steps_and_epochs_are_consistent_where_the_last_batch_is_smaller(run, table, tmp_path):
     out = tmp_path / "run"
-    words = ["--batch-size", "9", "--epochs", "2", "--baselines", "none", "--valid-fraction", "0.1"]
-    assert run("fit", "text", table, "--out", out, *TINY, *words).code == 0
+    words = ["--batch-size", "9", "--epochs", "2", "--valid-fraction", "0.1"]
+    assert run("fit", "text", table, "--out", out, *QUICK, *words).code == 0
     metrics = json.loads((out / "metrics.json").read_text())
     assert metrics["steps_per_epoch"] == 6  # 48 training documents
     assert metrics["steps"] == 12
@@ -74,7 +74,7 @@ def test_the_vocabulary_is_of_the_training_part_alone(run, tmp_path):
     data = write_table(tmp_path / "a.csv", count=40)
     other = tmp_path / "b.csv"
     other.write_text("text,label\nneverseen wave,sea\nneverseen moon,sky\n")
-    outcome = run("fit", "text", data, "--test", other, "--out", tmp_path / "run", *TINY)
+    outcome = run("fit", "text", data, "--test", other, "--out", tmp_path / "run", *QUICK)
     assert outcome.code == 0, outcome.err
     words = json.loads((tmp_path / "run/vocabulary.json").read_text())["words"]
     assert "wave" in words
@@ -90,7 +90,8 @@ def test_the_configuration_that_was_written_repeats_the_run_to_the_bit(run, trai
 
 
 def test_another_seed_gives_other_weights(run, table, trained, tmp_path):
-    run("fit", "text", table, "--out", tmp_path / "run", "--seed", "1", *TINY)
+    words = ["--seed", "1", *TINY, "--answer", "network", "--baselines", "none"]
+    assert run("fit", "text", table, "--out", tmp_path / "run", *words).code == 0
     assert digest(tmp_path / "run/model.safetensors") != digest(trained / "model.safetensors")
 
 
@@ -170,30 +171,23 @@ def test_a_run_is_never_overwritten(run, table, trained):
     assert digest(trained / "model.safetensors") == before
 
 
-def test_a_finished_run_can_be_given_more_epochs(run, table, tmp_path):
+def test_a_finished_run_can_be_given_more_epochs_but_no_other_settings_and_data(
+    run, table, tmp_path
+):
     out = tmp_path / "run"
-    assert run("fit", "text", table, "--out", out, *TINY, "--patience", "0").code == 0
-    more = [*TINY, "--patience", "0", "--epochs", "7"]
-    assert run("fit", "text", table, "--out", out, "--resume", *more).code == 0
-    assert json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])["epoch"] == 7
-    assert yaml.safe_load((out / "config.yaml").read_text())["epochs"] == 7
-
-
-def test_a_run_is_not_resumed_with_other_settings(run, table, tmp_path):
-    out = tmp_path / "run"
-    run("fit", "text", table, "--out", out, *TINY)
+    words = ["fit", "text", table, "--out", out, *QUICK, "--patience", "0"]
+    assert run(*words).code == 0
     before = (out / "config.yaml").read_bytes()
-    outcome = run("fit", "text", table, "--out", out, "--resume", *TINY, "--hidden-size", "5")
+    outcome = run(*words, "--resume", "--hidden-size", "5")
     assert outcome.code == 2
     assert "--hidden-size is 5; expected 6" in outcome.error
     assert (out / "config.yaml").read_bytes() == before
-
-
-def test_a_run_is_not_resumed_with_other_data(run, table, tmp_path):
-    out = tmp_path / "run"
-    run("fit", "text", table, "--out", out, *TINY)
+    more = [*words, "--resume", "--epochs", "2"]
+    assert run(*more).code == 0
+    assert json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])["epoch"] == 2
+    assert yaml.safe_load((out / "config.yaml").read_text())["epochs"] == 2
     write_table(table, seed=1)
-    outcome = run("fit", "text", table, "--out", out, "--resume", *TINY)
+    outcome = run(*more)
     assert outcome.code == 2
     assert "sha256" in outcome.error
 
@@ -221,7 +215,7 @@ def test_vectors_give_the_size_and_their_coverage_is_printed(run, table, tmp_pat
     vectors.write_text("wave 1 0 0\nmoon 0 1 0\nunused 0 0 1\n")
     out = tmp_path / "run"
     words = ["--vectors", vectors, "--freeze-embeddings"]
-    outcome = run("fit", "text", table, "--out", out, *TINY, *words)
+    outcome = run("fit", "text", table, "--out", out, *QUICK, *words)
     assert outcome.code == 0, outcome.err
     assert "2 of 13 words (15.4%) have a vector" in outcome.err
     known = json.loads((out / "vocabulary.json").read_text())["words"]
@@ -231,8 +225,8 @@ def test_vectors_give_the_size_and_their_coverage_is_printed(run, table, tmp_pat
 
 @pytest.mark.parametrize("cell", ["lstm", "linear-kernel", "gated-cnn"])
 def test_other_cells_train_too(run, table, tmp_path, cell):
-    words = ["--cell", cell, "--filter-length", "3", "--baselines", "none", "--epochs", "1"]
-    outcome = run("fit", "text", table, "--out", tmp_path / "run", *TINY, *words)
+    words = ["--cell", cell, "--filter-length", "3"]
+    outcome = run("fit", "text", table, "--out", tmp_path / "run", *QUICK, *words)
     assert outcome.code == 0, outcome.err
 
 
@@ -285,7 +279,7 @@ def test_the_demo_trains_two_cells_explains_a_line_and_can_be_repeated(run, tmp_
 def test_rows_that_cannot_be_used_are_counted_and_told(run, table, tmp_path):
     with table.open("a", newline="") as file:
         csv.writer(file).writerows([[60, "", "sea"], [61, "wave", ""]])
-    outcome = run("fit", "text", table, "--out", tmp_path / "run", *TINY)
+    outcome = run("fit", "text", table, "--out", tmp_path / "run", *QUICK)
     assert outcome.code == 0
     assert "2 rows left out: 1 empty text (line 62), 1 empty label (line 63)" in outcome.err
     assert "empty label" in (tmp_path / "run/report.html").read_text()

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.conftest import TINY, write_table
+from cli.conftest import QUICK, write_table
 
-QUICK = [*TINY, "--baselines", "none", "--epochs", "1"]
 COMMAND = f"{sys.executable} -m representer"
 
 
