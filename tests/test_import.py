@@ -52,20 +52,30 @@ def test_layers_of_graphs_are_imported_with_the_others_where_torch_geometric_is_
     assert {"RKMCIFG", "WLKernelNN"} <= set(names)
 
 
-def test_without_torch_geometric_the_other_layers_are_imported_and_the_command_is_named():
+def test_without_packages_the_layers_work_and_the_command_that_installs_them_is_named(tmp_path):
     said = interpret(
         "from representer.nn import *\n"
         "print(RKMCIFG.__name__, 'WLKernelNN' in dir())\n"
-        "from representer import nn\n"
-        "try: nn.RandomWalkKernelNN\nexcept ImportError as error: print(error)\n"
-        "try: nn.NoLayer\nexcept AttributeError as error: print(error)",
-        without=("torch_geometric",),
+        "import os, representer, torch\n"
+        "RKM(2, 3, feedback=False)(torch.zeros(4, 2))\n"
+        "try: representer.nn.RandomWalkKernelNN\nexcept ImportError as error: print(error)\n"
+        "try: representer.nn.NoLayer\nexcept AttributeError as error: print(error)\n"
+        "try: representer.kernels\nexcept ImportError as error: print(error)\n"
+        "from representer.cli.main import entry_point\n"
+        f"os.chdir({str(tmp_path)!r}); sys.stderr = sys.stdout\n"
+        "print(entry_point(['fit', 'text', '--demo']))",
+        without=("torch_geometric", "sklearn"),
     )
-    assert said.splitlines() == [
+    *layers, refusal, code = said.splitlines()
+    assert layers == [
         "RKMCIFG False",
         'representer.nn.graph needs torch_geometric: pip install "representer[graph]"',
         "module 'representer.nn' has no attribute 'NoLayer'",
+        'representer.kernels needs scikit-learn: pip install "representer[kernels]"',
     ]
+    assert refusal.endswith('needs scikit-learn: pip install "representer[train]"')
+    assert code == "2"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_layers_functions_and_operators_load_no_optional_package():
@@ -105,31 +115,13 @@ def test_a_name_that_the_package_does_not_have_is_an_attribute_error():
     assert {"nn", "kernels", "tasks"} <= set(dir(representer))
 
 
-def test_without_scikit_learn_kernels_name_the_command_that_installs_it_and_layers_work():
-    said = interpret(
-        "import representer, torch\n"
-        "representer.nn.RKM(2, 3, feedback=False)(torch.zeros(4, 2))\n"
-        "try: representer.kernels\nexcept ImportError as error: print(error)",
-        without=("sklearn",),
-    )
-    assert said == 'representer.kernels needs scikit-learn: pip install "representer[kernels]"\n'
-
-
-@pytest.mark.parametrize(
-    ("words", "missing", "package"),
-    [
-        (["cells"], "jsonargparse", "jsonargparse"),
-        (["fit", "text", "--demo"], "sklearn", "scikit-learn"),
-    ],
-)
-def test_a_command_without_its_package_is_one_line_with_the_fix(words, missing, package, tmp_path):
-    code = f"import os; os.chdir({str(tmp_path)!r})\nfrom representer.cli.main import entry_point\n"
-    code = WITHOUT.format(names=(missing,)) + code + f"sys.exit(entry_point({words}))"
+def test_a_command_without_its_package_is_one_line_with_the_fix():
+    code = "from representer.cli.main import entry_point\nsys.exit(entry_point(['cells']))"
+    code = WITHOUT.format(names=("jsonargparse",)) + code
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.returncode == 2
     (line,) = result.stderr.splitlines()
-    assert line.endswith(f'needs {package}: pip install "representer[train]"')
-    assert list(tmp_path.iterdir()) == []
+    assert line.endswith('needs jsonargparse: pip install "representer[train]"')
 
 
 @pytest.mark.slow
