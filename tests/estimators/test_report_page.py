@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from representer.estimators.results import parameter_counts
 from representer.report.metrics import wilson_interval
 from representer.report.standing import parts_sentence
 from representer.report.wording import count, decimals_of, rounded, signed
+from undrawn import undrawn
 
 TINY: dict[str, Any] = {"epochs": 2, "random_state": 0, "verbose": 0}
 WORDS = ["sun", "rain", "wind", "snow", "fog"]
@@ -66,8 +68,11 @@ def fitted(request) -> tuple[Any, Any, Any]:
     return kind(**TINY | options).fit(*([X] if y is None else [X, y])), X, y
 
 
-def page_of(estimator: Any, folder: Path, *given: Any, **options: Any) -> str:
-    estimator.report(folder / "page.html", *given, **options)
+def page_of(
+    estimator: Any, folder: Path, *given: Any, is_drawn: bool = False, **options: Any
+) -> str:
+    with nullcontext() if is_drawn else undrawn():
+        estimator.report(folder / "page.html", *given, **options)
     return (folder / "page.html").read_text(encoding="utf-8")
 
 
@@ -81,7 +86,7 @@ def test_there_is_a_case_for_every_estimator():
 
 def test_the_page_is_one_file_that_says_what_was_fitted(fitted, tmp_path):
     estimator, X, y = fitted
-    page = page_of(estimator, tmp_path)
+    page = page_of(estimator, tmp_path, is_drawn=True)
     assert not re.search(r"<script|<link|@import|(src|href)\s*=\s*[\"'](?!#)|url\((?!#)", page)
     assert f"<h1>{type(estimator).__name__}: " in page
     train, valid = (estimator.examples_[part] for part in ("train", "valid"))
@@ -100,7 +105,7 @@ def test_the_page_is_one_file_that_says_what_was_fitted(fitted, tmp_path):
 
 def test_given_objects_and_targets_it_shows_their_scores_with_intervals(fitted, tmp_path):
     estimator, X, y = fitted
-    page = page_of(estimator, tmp_path, X, y)
+    page = page_of(estimator, tmp_path, X, y, is_drawn=True)
     if y is None:
         card = re.search(r"<b>([\d.]+)</b>\s<span>test perplexity per token; "
                          r"95\u202f% interval ([\d.]+) to ([\d.]+)<", page)  # fmt: skip
