@@ -159,13 +159,13 @@ def test_graphs_and_molecules_are_compared_alike(run, tmp_path, words, metric):
 
 def test_signals_are_compared_on_the_folds_of_fit(run, tmp_path):
     data = tmp_path / "data.npz"
-    write_npz(data, synthetic_recordings(subjects=4, windows=20))
+    write_npz(data, synthetic_recordings(subjects=4, windows=8))
     tiny = [data, "--epochs", "1", "--hidden-size", "4", "--standardize", "window",
-            "--threads", "1", "--jobs", "1"]  # fmt: skip
+            "--stride", "20", "--threads", "1", "--jobs", "1"]  # fmt: skip
     outcome = run("compare", "signal", *tiny, "--splits", "2", "--out", tmp_path / "out",
                   "--cells", "rkm-cifg")  # fmt: skip
     assert outcome.code == 0, outcome.err
-    assert "2 groups of subjects left out in turn, 80 windows of 4 subjects" in outcome.out
+    assert "2 groups of subjects left out in turn, 32 windows of 4 subjects" in outcome.out
     found = results(tmp_path / "out")
     names = PARTS | {"network, rkm-cifg", "log band power + logistic regression"}
     assert set(found) == {(split, name) for split in range(2) for name in names}
@@ -175,7 +175,7 @@ def test_signals_are_compared_on_the_folds_of_fit(run, tmp_path):
     for split, fold in enumerate(metrics["folds"]):
         assert fold["accuracy"] == pytest.approx(1 - np.mean(found[split, "both"]["losses"]))
         assert fold["windows"] == len(found[split, "both"]["losses"])
-        assert found[split, "both"]["train"] == 80 - fold["windows"]
+        assert found[split, "both"]["train"] == 32 - fold["windows"]
     outcome = run("compare", "signal", *tiny, "--splits", "5", "--out", tmp_path / "none")
     assert outcome.code == 2
     assert "--splits is 5; expected 2 to 4, the number of subjects" in outcome.error
