@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from cli.conftest import TINY, write_table
+from cli.conftest import QUICK, TINY, write_table
 from representer.data import stored
 from representer.tasks.text import large_tables
 
@@ -37,7 +37,7 @@ def test_a_model_of_a_large_table_is_that_of_the_same_rows_in_memory(run, tmp_pa
     table = write_table(tmp_path / "table.csv")
     for name, least in (("memory", large_tables.LARGE), ("file", 0)):
         monkeypatch.setattr(large_tables, "LARGE", least)
-        outcome = run("fit", "text", table, "--out", tmp_path / name, *TINY)
+        outcome = run("fit", "text", table, "--out", tmp_path / name, *TINY, "--epochs", "2")
         assert outcome.code == 0
         assert ("its texts stay in a file" in outcome.err) == (least == 0)
     one, other = tmp_path / "memory", tmp_path / "file"
@@ -58,9 +58,8 @@ def test_a_folder_is_read_as_one_table(run, tmp_path):
         with (tmp_path / "parts" / f"{number}.csv").open("w", newline="") as file:
             csv.writer(file).writerows([head, *rows[start : start + 25]])
     for name in ("table.csv", "parts"):
-        assert (
-            run("fit", "text", tmp_path / name, "--out", tmp_path / f"of {name}", *TINY).code == 0
-        )
+        words = ["--out", tmp_path / f"of {name}", *TINY, "--epochs", "2"]
+        assert run("fit", "text", tmp_path / name, *words).code == 0
     assert as_trained(tmp_path / "of table.csv") == as_trained(tmp_path / "of parts")
     parts = json.loads((tmp_path / "of parts" / "splits.json").read_text())
     numbers = [number for part in ("train", "valid", "test") for number in parts[part]["rows"]]
@@ -86,7 +85,7 @@ def test_rows_that_cannot_be_used_are_counted(run, tmp_path, large):
     with table.open("a", newline="") as file:
         csv.writer(file).writerows([[60, "", "sea"], [61, "old", ""], [62, "--", "sky"]])
     words = ("--min-length", "3")
-    outcome = run("fit", "text", table, "--out", tmp_path / "run", *TINY, *words)
+    outcome = run("fit", "text", table, "--out", tmp_path / "run", *QUICK, *words)
     assert outcome.code == 0
     left_out = (tmp_path / "run" / "skipped.csv").read_text()
     assert [line.split(",")[-1] for line in left_out.splitlines()[1:]] == [
