@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.conftest import TINY, write_table
+from cli.conftest import QUICK, TINY, write_table
 
 GOOD = "text,label\n" + "wave tide,sea\nmoon star,sky\n" * 20
 
@@ -120,13 +120,13 @@ def test_a_full_disk_is_one_line_and_no_file_is_half_written(
     from representer.storage import failpoints
 
     failpoints.reset()
-    outcome = run("fit", "text", table, "--out", out, *TINY)
+    outcome = run("fit", "text", table, "--out", out, *QUICK)
     assert outcome.code == 2
     assert "no space left on device" in outcome.error
     assert "Free some space" in outcome.error
     assert not list(out.rglob("*.tmp")) if out.exists() else True
     monkeypatch.delenv("REPRESENTER_FAILPOINT")
-    assert run("fit", "text", table, "--out", out, "--resume", *TINY).code == 0
+    assert run("fit", "text", table, "--out", out, "--resume", *QUICK).code == 0
 
 
 def test_a_run_folder_that_cannot_be_made_says_so(run, table, tmp_path):
