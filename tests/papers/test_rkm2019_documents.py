@@ -14,6 +14,7 @@ from representer_papers.rkm2019 import RECIPES, documents
 from representer_papers.rkm2019.datasets import locate
 from representer_papers.rkm2019.published import DOCUMENTS, ROWS
 from representer_papers.shared import baselines
+from undrawn import undrawn
 
 SMOKE = ["--smoke", "--threads", "1", "--cells", "rkm-cifg,cnn"]
 
@@ -55,7 +56,8 @@ def out(data, tmp_path_factory) -> Path:
     """Return the folder of a finished smoke run, which tests leave as they found it."""
     folder = tmp_path_factory.mktemp("out")
     words = ["reproduce", "rkm-documents", "--data", str(data), "--out", str(folder)]
-    assert entry_point([*words, "--datasets", "ag_news", *SMOKE]) == 0
+    with undrawn():
+        assert entry_point([*words, "--datasets", "ag_news", *SMOKE]) == 0
     return folder
 
 
