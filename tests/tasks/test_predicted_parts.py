@@ -10,19 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from cli.conftest import TINY, Outcome, write_table
+from cli.conftest import QUICK, Outcome, write_table
 from representer.cli.main import entry_point
 from representer.jobs import workers
 from representer.tasks.predicted_parts import RECORD, predict_parts
 from representer.tasks.registry import TASKS
 from representer.tasks.task import Task
+from undrawn import undrawn
 
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("parts")
     table = write_table(folder / "table.csv")
-    assert entry_point(["fit", "text", str(table), "--out", str(folder / "run"), *TINY]) == 0
+    with undrawn():
+        assert entry_point(["fit", "text", str(table), "--out", str(folder / "run"), *QUICK]) == 0
     return folder / "run"
 
 
