@@ -193,8 +193,7 @@ def _widened(values: Sequence[float]) -> tuple[float, float]:
     return 0.95 * min(values), 1.05 * max(values)
 
 
-@both_widths
-def subjects(
+def subjects_drawing(
     width: float, model: Mapping[str, float], baseline: Mapping[str, float] | None, chance: float
 ) -> Drawing:
     """Plot the accuracies of the model and of the baseline on each subject, as in L19 Fig. 4.
@@ -223,3 +222,6 @@ def subjects(
     axes.legend(frameon=False, labelcolor=INK, ncols=1 if is_narrow(width) else 3,
                 loc="lower right", bbox_to_anchor=(1, 1))  # fmt: skip
     return Drawing(figure, "Accuracy on each subject")
+
+
+subjects = both_widths(subjects_drawing)

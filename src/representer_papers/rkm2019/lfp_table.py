@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from representer.report import figures
+from representer.report.canvas import svg
 from representer.storage import atomic
 from representer.tasks.recipe import Request
 from representer.tasks.signal.signal_paired import paired_over_subjects
@@ -25,6 +26,7 @@ from representer_papers.shared.table import (
 )
 
 LEVEL = 0.05  # a larger p-value makes two results level
+WIDTH = 7.0  # of a figure, in inches
 PREDICTIONS = "predictions"  # key of a run's predictions in its metrics
 Runs = dict[str, dict[int, dict[str, Any]]]  # by row and seed
 _ABOUT = (
@@ -100,8 +102,8 @@ def _section(request: Request, signals: SignalSet, rows: Runs) -> list[str]:
         lines += ["", _against(cells[best], rows[BASELINE], best)]
         figure = f"{signals.name}.svg"
         ours, baseline = (_by_subject(runs) for runs in (cells[best], rows[BASELINE]))
-        drawn = figures.subjects(ours, baseline, 1 / some["classes"])
-        atomic.write_text(request.out / figure, drawn)
+        drawn = figures.subjects_drawing(WIDTH, ours, baseline, 1 / some["classes"])
+        atomic.write_text(request.out / figure, svg(*drawn))
         lines += ["", f"![Accuracy of {best} by subject, beside the baseline]({figure})"]
     return lines + _ensembles(rows) + _recovery(cells)
 
