@@ -24,6 +24,21 @@ def check_integer(name: str, value: Any, least: int = 1, most: int | None = None
     )
 
 
+def check_integers(name: str, values: Any, least: int = 1, most: int | None = None) -> None:
+    """Check a sequence of one or more integers from `least` to `most`.
+
+    Raises:
+        ArgumentError: If it is something else, such as one number.
+    """
+    is_several = isinstance(values, Sequence) or getattr(values, "ndim", 0) == 1
+    are_integers = is_several and len(values) and all(is_integer(one, least) for one in values)
+    if are_integers and (most is None or max(values) <= most):
+        return
+    rule = f"of at least {least}" if most is None else f"from {least} to {most}"
+    hint = f"For one of them, use ({values},)." if is_integer(values, least) else ""
+    raise ArgumentError(name, values, f"integers {rule}", hint=hint)
+
+
 def require(parameters: Any, name: str, is_fine: bool, expected: str) -> None:
     """Raise an error that states the value of a parameter and what was expected.
 

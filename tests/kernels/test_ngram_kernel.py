@@ -109,11 +109,30 @@ def test_a_fitted_kernel_is_restored_and_damaged_parts_are_refused():
 
 
 @pytest.mark.parametrize(
-    "options", [{"orders": ()}, {"orders": (0,)}, {"decay": 2.0}, {"max_gap": -1}]
+    "options",
+    [
+        {"orders": ()},
+        {"orders": (0,)},
+        {"orders": (1, 9)},
+        {"orders": "ab"},
+        {"orders": None},
+        {"decay": 2.0},
+        {"decay": "0.5"},
+        {"decay": None},
+        {"max_gap": -1},
+    ],
 )
 def test_options_out_of_their_range_are_refused(options):
     with pytest.raises(ArgumentError, match=f"{next(iter(options))} is"):
         NgramKernel(**options)
+
+
+def test_orders_are_several():
+    for kernel in (NgramKernel, lambda n: TextKernel(orders=n).fit(TEXTS)):
+        with pytest.raises(ArgumentError, match=r"orders is 2; .* 8. For one of them, use \(2,\)"):
+            kernel(2)
+    array = NgramKernel(np.array([1, 2]), np.int64(0))
+    np.testing.assert_array_equal(array(STRINGS), NgramKernel((1, 2))(STRINGS))
 
 
 def test_tokens_that_are_left_out_are_reported():
@@ -124,12 +143,38 @@ def test_tokens_that_are_left_out_are_reported():
 
 
 def test_something_else_than_a_sequence_is_refused():
-    with pytest.raises(KindError, match=r"X\[1\] is int; expected a string or a sequence"):
-        NgramKernel()(["ab", 3])
     fitted = TextKernel(min_count=1, min_characters=1).fit(TEXTS)
     for call in (NgramKernel(), NgramKernel().fit, TextKernel().fit, fitted, fitted.transform):
         with pytest.raises(KindError, match=r"X is str; expected a list of.*Put a single string"):
             call("a film")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "NoneType; expected a string. Leave it out, or pass an empty string"),
+        (float("nan"), "float; expected a string. Leave it out"),
+        (np.float64("nan"), "float64; expected a string. Leave it out"),
+        (b"b", "bytes; expected a string. Decode it"),
+        (3, r"int; expected a string\.$"),
+        (["b"], r"list; expected a string\.$"),
+        (np.array(["b"]), "ndarray; expected a string. Pass one column"),
+    ],
+)
+def test_something_else_among_texts_is_refused(text, message):
+    fitted = TextKernel(min_count=1, min_characters=1).fit(TEXTS)
+    array = np.empty(2, dtype=object)
+    array[:] = ["a", text]
+    for call in (TextKernel().fit, fitted, fitted.diag, fitted.transform):
+        for texts in (["a", text], array):
+            with pytest.raises(KindError, match=rf"X\[1\] is {message}"):
+                call(texts)
+
+
+@pytest.mark.parametrize("options", [{"split": 3}, {"min_count": "2"}, {"min_characters": -1}])
+def test_options_of_texts_are_checked_when_they_are_fitted(options):
+    with pytest.raises(ArgumentError, match=f"{next(iter(options))} is"):
+        TextKernel(**options).fit(TEXTS)
 
 
 def _text(string, occurrence):

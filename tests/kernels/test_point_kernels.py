@@ -68,7 +68,9 @@ def test_invalid_lists_of_vectors_are_rejected(X, Y, error, message):
         (Polynomial, {"degree": 0}, "degree is 0"),
         (Polynomial, {"offset": -1}, "offset is -1; expected a non-negative number"),
         (Polynomial, {"scale": 0}, "scale is 0; expected a positive number"),
+        (Polynomial, {"scale": None}, "scale is None; expected a positive number"),
         (Gaussian, {"bandwidth": 0}, "bandwidth is 0; expected a positive number"),
+        (Gaussian, {"bandwidth": "1"}, "bandwidth is '1'; expected a positive number"),
     ],
 )
 def test_invalid_arguments_are_rejected(kernel, options, message):

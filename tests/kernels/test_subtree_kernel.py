@@ -179,6 +179,8 @@ def test_labels_of_numpy_are_those_of_python():
 def test_arguments_out_of_their_range_are_refused():
     with pytest.raises(ArgumentError, match=r"depths is \(-1,\); expected integers of at least 0"):
         SubtreeKernel((-1,))
+    with pytest.raises(ArgumentError, match=r"depths is 3; .*For one of them, use \(3,\)"):
+        SubtreeKernel(3)
     with pytest.raises(ArgumentError, match="most is 0; expected a positive integer"):
         SubtreeKernel(most=0)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -184,4 +184,4 @@ def _diagonal(K: Values) -> Values:
 
 def _reusable(X: Any) -> Any:
     """Return objects that can be iterated over more than once."""
-    return X if X is None or isinstance(X, (Sequence, Tensor, np.ndarray)) else list(X)
+    return list(X) if isinstance(X, Iterator) else X

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from representer.errors import ArgumentError, ShapeError
-from representer.kernels.kernel import Kernel, Objects
+from representer.kernels.kernel import Kernel, Objects, value_of
 from representer.kernels.spectra import (
     VIEWS,
     Bands,
@@ -173,12 +173,12 @@ class CrossSpectralKernel(Kernel):
         return usual_bands(self.sampling_rate, samples) if self.bands is None else self.bands
 
     def _check(self) -> None:
-        if not 0 < self.sampling_rate < float("inf"):
+        if not 0 < value_of(self.sampling_rate) < float("inf"):
             raise ArgumentError("sampling_rate", self.sampling_rate, "a positive number of Hz")
-        if not 0 < self.shrinkage <= 1:
+        if not 0 < value_of(self.shrinkage) <= 1:
             raise ArgumentError("shrinkage", self.shrinkage, "a number in (0, 1]")
         if not self.views or len({*self.views} & {*VIEWS}) < len(self.views):
             raise ArgumentError("views", self.views, f"one or both of {', '.join(VIEWS)}")
         for band in self.bands or ():
-            if len(band) != 2 or not 0 <= band[0] < band[1]:
+            if np.shape(band) != (2,) or not 0 <= band[0] < band[1]:
                 raise ArgumentError("bands", self.bands, "pairs of a lower and a higher frequency")

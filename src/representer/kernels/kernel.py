@@ -131,5 +131,5 @@ def value_of(number: Any) -> Any:
     """Return a number or the value of a tensor without dimensions; NaN for anything else."""
     if isinstance(number, Tensor) and number.dim() == 0:
         return number.detach()
-    is_number = isinstance(number, (int, float, np.floating)) and not isinstance(number, bool)
-    return number if is_number else np.nan
+    is_number = isinstance(number, (int, float, np.integer, np.floating))
+    return number if is_number and not isinstance(number, bool) else np.nan

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from representer.errors import ArgumentError, KindError
-from representer.kernels.kernel import Kernel
-from representer.kernels.tokens import require_several
+from representer.errors import ArgumentError
+from representer.kernels.kernel import Kernel, value_of
+from representer.kernels.tokens import token_lists
 from representer.numbers import is_integer
+from representer.requirements import check_integers
 
 BITS = 62  # of a code; an n-gram of n tokens is a number of n digits, so that no two collide
 Coded = tuple[NDArray[np.int64], NDArray[np.int32]]
@@ -85,8 +86,8 @@ class NgramKernel(Kernel):
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> NDArray[np.float64]:
         """Return the Gram matrix of X with Y, or of X with itself."""
-        x = _sequences(X)
-        y = [] if Y is None else _sequences(Y)
+        x = token_lists(X)
+        y = [] if Y is None else token_lists(Y, "Y")
         model = self._fitted([*x, *y])
         left = model.transform(x)
         right = left if Y is None else model.transform(y)
@@ -94,7 +95,7 @@ class NgramKernel(Kernel):
 
     def diag(self, X: Iterable[Any]) -> NDArray[np.float64]:
         """Return k(x, x) of each sequence."""
-        x = _sequences(X)
+        x = token_lists(X)
         model = self._fitted(x)
         return np.asarray(model.transform(x).power(2).sum(axis=1)).ravel()
 
@@ -107,11 +108,11 @@ class NgramKernel(Kernel):
         """Number the n-grams of some sequences and return their features; all weights are 1.
 
         Args:
-            X: Strings, or sequences of tokens.
+            X: Strings, or lists or arrays ``(T_i,)`` of tokens: strings or integers.
             min_count: N-grams in fewer sequences are left out.
         """
         self._check()
-        sequences = _sequences(X)
+        sequences = token_lists(X)
         counts = Counter(chain.from_iterable(sequences))
         most = 2 ** (BITS // max(self.orders)) - 1
         if len(counts) > most:
@@ -156,7 +157,7 @@ class NgramKernel(Kernel):
 
     def transform(self, X: Iterable[Any]) -> sparse.csr_array:
         """Return the weighted features ``(N, F)``; n-grams that `fit` did not number are 0."""
-        sequences = _sequences(X)
+        sequences = token_lists(X)
         ids, rows = self._ids(sequences)
         parts = []
         for order, known in zip(self.orders, self.codes_, strict=True):
@@ -168,7 +169,7 @@ class NgramKernel(Kernel):
 
     def occurrences(self, x: Any) -> Iterator[Occurrence]:
         """Yield the n-grams of a sequence that `fit` has numbered."""
-        ids, rows = self._ids(_sequences([x]))
+        ids, rows = self._ids(token_lists([x]))
         start = 0
         for order, known in zip(self.orders, self.codes_, strict=True):
             for offsets in self._offsets(order, len(ids)):
@@ -247,10 +248,8 @@ class NgramKernel(Kernel):
         return float(self.decay) ** (offsets[-1] - len(offsets) + 1)
 
     def _check(self) -> None:
-        orders = self.orders
-        if not orders or any(not is_integer(n, 1) or n > 8 for n in orders):
-            raise ArgumentError("orders", orders, "integers from 1 to 8")
-        if not 0 <= self.decay <= 1:
+        check_integers("orders", self.orders, 1, 8)
+        if not 0 <= value_of(self.decay) <= 1:
             raise ArgumentError("decay", self.decay, "a number in [0, 1]")
         if self.max_gap is not None and not is_integer(self.max_gap, 0):
             raise ArgumentError("max_gap", self.max_gap, "0 or more, or None")
@@ -259,15 +258,6 @@ class NgramKernel(Kernel):
 def dense(matrix: Any) -> NDArray[np.float64]:
     """Return a sparse matrix as an array."""
     return matrix.toarray()  # scipy types a product as any of its results
-
-
-def _sequences(X: Iterable[Any]) -> list[Any]:
-    require_several(X, "strings or of lists of tokens")
-    sequences = list(X)
-    for row, one in enumerate(sequences):
-        if not isinstance(one, str | Sequence):
-            raise KindError(f"X[{row}]", type(one).__name__, "a string or a sequence of tokens")
-    return sequences
 
 
 def _matrix(

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import ArgumentError
-from representer.kernels.kernel import Kernel, Objects, takes_rows
+from representer.kernels.kernel import Kernel, Objects, takes_rows, value_of
 from representer.kernels.sequences import read_vectors
 from representer.requirements import check_integer
 
@@ -87,9 +87,9 @@ class Polynomial(PointKernel):
 
     def _check(self) -> None:
         check_integer("degree", self.degree)
-        if not self.offset >= 0:
+        if not value_of(self.offset) >= 0:
             raise ArgumentError("offset", self.offset, "a non-negative number")
-        if not self.scale > 0:
+        if not value_of(self.scale) > 0:
             raise ArgumentError("scale", self.scale, "a positive number")
 
 
@@ -110,7 +110,7 @@ class Gaussian(PointKernel):
         return torch.exp(-distance / (2 * self.bandwidth**2))
 
     def _check(self) -> None:
-        if not self.bandwidth > 0:
+        if not value_of(self.bandwidth) > 0:
             raise ArgumentError("bandwidth", self.bandwidth, "a positive number")
 
 

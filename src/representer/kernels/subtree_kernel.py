@@ -12,14 +12,12 @@ from scipy.linalg import solve_triangular
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from representer.errors import ArgumentError
 from representer.kernels.color_counts import ColorCounts
 from representer.kernels.evidence import JITTER, block_weights
 from representer.kernels.graphs import Graph, Labels, read_graphs
 from representer.kernels.kernel import Kernel, Objects
 from representer.kernels.subtree_names import SubtreeNames
-from representer.numbers import is_integer
-from representer.requirements import check_integer
+from representer.requirements import check_integer, check_integers
 
 UNKNOWN = -1
 LANDMARKS = 1500  # the cost of a machine on them grows with their cube
@@ -266,9 +264,7 @@ class SubtreeKernel(Kernel):
             ]
 
     def _check(self) -> None:
-        depths = self.depths
-        if not depths or any(not is_integer(depth, 0) for depth in depths):
-            raise ArgumentError("depths", depths, "integers of at least 0")
+        check_integers("depths", self.depths, 0)
         check_integer("most", self.most)
 
 

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from representer.errors import ArgumentError
 from representer.kernels.kernel import Kernel
 from representer.kernels.ngram_kernel import NgramKernel, dense
 from representer.kernels.ngram_weights import class_ratio, inverse_document_frequency, unit_rows
-from representer.kernels.tokens import require_several
+from representer.kernels.tokens import read_texts
+from representer.requirements import check_integer
 
 SPACE = " "
 SLICE = 1 << 18  # characters whose features are computed together
@@ -95,6 +97,10 @@ class TextKernel(Kernel):
             targets: Indicators of the class of each ``(N, C)``; a single column is not used.
         """
         least = self.min_count, self.min_characters
+        for name in ("min_count", "min_characters"):
+            check_integer(name, getattr(self, name), 0)
+        if not callable(self.split):
+            raise ArgumentError("split", self.split, "a function from a text to its words")
         self.views_, parts = self._new_views(), []
         for sequences, kernel, count in zip(self._read(X), self.views_, least, strict=True):
             features = kernel.fit_transform(sequences, count)
@@ -165,16 +171,14 @@ class TextKernel(Kernel):
 
     def _read(self, X: Iterable[str]) -> tuple[list[list[str]], list[str]]:
         """Return the words of each text, and its joined words with spaces around them."""
-        require_several(X, "texts")
-        words = [self.split(text) for text in X]
+        words = [self.split(text) for text in read_texts(X)]
         return words, [f"{SPACE}{SPACE.join(own)}{SPACE}" for own in words]
 
 
 def _slices(X: Iterable[str]) -> Iterator[list[str]]:
     """Yield the texts in slices, since a character makes up hundreds of bytes of n-grams."""
-    require_several(X, "texts")
     own, size = list[str](), 0
-    for text in X:
+    for text in read_texts(X):
         own.append(text)
         size += len(text)
         if size > SLICE:
