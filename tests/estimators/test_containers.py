@@ -8,10 +8,15 @@ import pytest
 import torch
 
 from representer.errors import DataError
-from representer.estimators import MoleculeRegressor, TextClassifier
+from representer.estimators import (
+    GraphClassifier,
+    MoleculeRegressor,
+    SignalClassifier,
+    TextClassifier,
+)
 from representer.estimators.containers import as_sequence, strings_of
 
-TEXTS = ["good film", "bad film"] * 6
+TEXTS, LABELS = ["good film", "bad film"] * 6, ["+", "-"] * 6
 
 
 class Frame:
@@ -47,8 +52,44 @@ def test_several_columns_and_other_values_are_errors():
             strings_of(table, "texts", "a string")
     with pytest.raises(DataError, match=r"X\[1\] is 3 of type int; expected a SMILES"):
         strings_of(["C", 3], "SMILES", "a SMILES")
+    for value, fix in ((None, "Leave it out"), (float("nan"), "Leave it out"), (b"C", "Decode it")):
+        with pytest.raises(DataError, match=rf"X\[1\] is {value!r} of type .* a SMILES. {fix}"):
+            strings_of(["C", value], "SMILES", "a SMILES")
     with pytest.raises(DataError, match="X is one string; expected a sequence of texts"):
         strings_of("a", "texts", "a string")
+
+
+@pytest.mark.parametrize("value", [None, 3, np.array(3)], ids=repr)
+def test_a_single_value_is_no_sequence(value):
+    options = {"answer": "kernel", "epochs": 1, "random_state": 0, "verbose": 0}
+    model = TextClassifier(**options)
+    named = rf"is .* of type {type(value).__name__}; expected a sequence"
+    graphs, signals = GraphClassifier(**options), SignalClassifier(sampling_rate=100.0, **options)
+    for other in (model, graphs, MoleculeRegressor(**options), signals):
+        with pytest.raises(DataError, match="X is"):
+            other.fit(value, LABELS)
+    with pytest.raises(DataError, match=r"validation is of type int; expected \(X, y\)"):
+        model.fit(TEXTS, LABELS, validation=3)
+    model.fit(TEXTS, LABELS)
+    with pytest.raises(DataError, match=f"X {named}"):
+        model.predict(value)
+    if value is None:
+        return
+    for call in (model.fit, model.score):
+        with pytest.raises(DataError, match=f"y {named}"):
+            call(TEXTS, value)
+    with pytest.raises(DataError, match=f"groups {named}"):
+        model.fit(TEXTS, LABELS, groups=value)
+    with pytest.raises(DataError, match=f"sample_weight {named}"):
+        model.score(TEXTS, LABELS, value)
+    with pytest.raises(DataError, match="X has 12 rows and sample_weight has 2"):
+        model.score(TEXTS, LABELS, [1, 2])
+
+
+def test_complex_numbers_are_no_targets():
+    model = MoleculeRegressor(answer="kernel", verbose=0)
+    with pytest.raises(DataError, match=r"y\[0\] is .*1j.*; expected a number"):
+        model.fit(["C", "CC", "CCC"], np.array([1.0, 2.0, 3.0]) + 1j)
 
 
 def test_targets_of_arrow_and_torch_have_plain_values():
@@ -59,7 +100,7 @@ def test_targets_of_arrow_and_torch_have_plain_values():
 
 
 def test_estimators_take_columns():
-    table = pa.table({"text": TEXTS, "label": ["+", "-"] * 6})
+    table = pa.table({"text": TEXTS, "label": LABELS})
     model = TextClassifier(answer="kernel", random_state=0, verbose=0)
     model.fit(table["text"], table["label"])
     assert model.classes_.tolist() == ["+", "-"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from representer.errors import DataError
+from representer.kernels.tokens import string_fix
 
 
 def strings_of(X: Any, several: str, one: str) -> list[str]:
@@ -23,16 +25,24 @@ def strings_of(X: Any, several: str, one: str) -> list[str]:
     """
     if isinstance(X, str):
         raise DataError(f"X is one string; expected a sequence of {several}", fix="Pass [X].")
-    values = list(as_sequence(column_of(X)))
+    values = list(as_sequence(column_of(X), "X"))
     for row, value in enumerate(values):
         if not isinstance(value, str):
-            kind = type(value).__name__
-            raise DataError(f"X[{row}] is {value!r:.40} of type {kind}; expected {one}")
+            problem = f"X[{row}] is {value!r:.40} of type {type(value).__name__}; expected {one}"
+            raise DataError(problem, fix=string_fix(value))
     return [str(value) for value in values]  # not of a subclass, such as those of NumPy
 
 
-def as_sequence(y: Any) -> Any:
-    """Return targets, or a column, with a length and rows of plain values; tables as ``(N, K)``."""
+def as_sequence(y: Any, name: str = "y") -> Any:
+    """Return targets, or a column, with a length and rows of plain values; tables as ``(N, K)``.
+
+    Raises:
+        DataError: It is a single value.
+    """
+    is_row_wise = isinstance(y, Iterable) or hasattr(y, "__getitem__")
+    if getattr(y, "shape", None) == () or not is_row_wise:
+        kind = type(y).__name__
+        raise DataError(f"{name} is {y!r:.40} of type {kind}; expected a sequence")
     if hasattr(y, "to_numpy") and hasattr(y, "convert_dtypes"):  # pandas; missing values are None
         return y.to_numpy(dtype=object, na_value=None)
     if has_columns(y):
@@ -49,6 +59,17 @@ def as_sequence(y: Any) -> Any:
     if hasattr(y, "__len__") and hasattr(y, "__getitem__"):
         return y
     return np.asarray(y) if hasattr(y, "__array__") else list(y)
+
+
+def pair_of(validation: Any) -> tuple[Any, Any]:
+    """Return objects and targets of validation data.
+
+    Raises:
+        DataError: It is something else than a pair.
+    """
+    if not isinstance(validation, (tuple, list)) or len(validation) != 2:
+        raise DataError(f"validation is of type {type(validation).__name__}; expected (X, y)")
+    return validation[0], validation[1]
 
 
 def column_of(X: Any) -> Any:
@@ -73,7 +94,7 @@ def column_of(X: Any) -> Any:
 def records_of(X: Any) -> Any:
     """Return the rows of a table as dictionaries, and anything else as a sequence."""
     if not has_columns(X):
-        return as_sequence(X)
+        return as_sequence(X, "X")
     names = _names(X)
     columns = [as_sequence(X[name]) for name in names]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]

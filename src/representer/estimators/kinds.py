@@ -99,12 +99,12 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
             y = np.asarray(y, dtype=object).ravel() if is_table(y) else y  # a column (N, 1)
             truth, chances = self.target_.numbers(y), self.predict_proba(X)
             require_same_length(chances, truth)
-            return float(np.average(chances.argmax(axis=1) == truth, weights=sample_weight))
+            weights = _weights(sample_weight, truth)
+            return float(np.average(chances.argmax(axis=1) == truth, weights=weights))
         values = self.target_.numbers(y)
         predicted = np.stack([p.argmax(axis=1) for p in self.predict_proba(X)], axis=1)
         require_same_length(predicted, values)
-        weights = np.ones(len(values)) if sample_weight is None else np.asarray(sample_weight)
-        weights = weights[:, None] * _are_known(values)
+        weights = _weights(sample_weight, values)[:, None] * _are_known(values)
         return float(np.average(predicted == values, weights=weights))
 
 
@@ -113,6 +113,15 @@ def _as_array(names: tuple[Any, ...]) -> NDArray[Any]:
     labels[:] = names
     plain = np.asarray(names) if len({*map(type, names)}) == 1 else labels
     return plain if plain.shape == labels.shape else labels
+
+
+def _weights(sample_weight: Any, truth: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the weight of each row ``(N,)``, 1 by default."""
+    if sample_weight is None:
+        return np.ones(len(truth))
+    weights = np.asarray(as_sequence(sample_weight, "sample_weight"), dtype=np.float64)
+    require_same_length(truth, weights, "sample_weight")
+    return weights
 
 
 def _are_known(values: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -186,7 +195,7 @@ class Regressor(RegressorMixin, SupervisedEstimator):
         truth, predicted = self.target_.encode(as_sequence(y)), self.predict(X)
         require_same_length(predicted, truth)
         predicted = predicted.reshape(truth.shape)
-        weights = np.ones(len(truth)) if sample_weight is None else np.asarray(sample_weight)
+        weights = _weights(sample_weight, truth)
         scores, are_known = [], _are_known(truth)
         for k in np.flatnonzero(are_known.any(axis=0)):
             rows = are_known[:, k]

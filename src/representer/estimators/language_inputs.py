@@ -94,7 +94,7 @@ def lines_of(text: Any, encoding: str) -> list[str]:
         problem = f"the text is a {type(text).__name__}; expected a string, a Path or lines"
         raise DataError(problem)
     lines: list[str] = []
-    for row, line in enumerate(as_sequence(text)):
+    for row, line in enumerate(as_sequence(text, "X")):
         if not isinstance(line, str):
             problem = f"text[{row}] is {line!r:.40} of type {type(line).__name__}; expected a line"
             raise DataError(problem)

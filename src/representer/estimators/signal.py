@@ -13,6 +13,7 @@ from torch import Tensor
 from representer import models
 from representer.data.signals import augmented
 from representer.errors import ArgumentError
+from representer.estimators.containers import pair_of
 from representer.estimators.explanation import KERNEL, Contribution, Explanation
 from representer.estimators.kernel_selection import CANDIDATES
 from representer.estimators.kinds import Classifier
@@ -96,9 +97,9 @@ class SignalClassifier(SignalParameters, Classifier):
         if not self.sampling_rate_:
             hint = "SignalClassifier(sampling_rate=250)"
             raise ArgumentError("sampling_rate", None, "the sampling rate in Hz", hint=hint)
-        if validation is not None and is_epochs(validation[0]):
-            own = known_channels(validation[0], self._montage.channels, self.sampling_rate_)
-            validation = own, validation[1]
+        if validation is not None and is_epochs((pair := pair_of(validation))[0]):
+            own = known_channels(pair[0], self._montage.channels, self.sampling_rate_)
+            validation = own, pair[1]
         if self.warm_start:  # whose inputs do not tell the length, as `_learn_inputs` does
             X = self._objects(X)
             self._window_length = X.shape[2]

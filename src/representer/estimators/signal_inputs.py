@@ -103,7 +103,7 @@ def check_windows(X: Any, stride: int) -> Windows:
     if isinstance(X, str) or not hasattr(X, "__len__"):
         raise DataError(f"X is a {type(X).__name__}; expected an array (N, C, T)")
     one_column = column_of(X) if has_columns(X) else X
-    rows = [_window(one, row) for row, one in enumerate(as_sequence(one_column))]
+    rows = [_window(one, row) for row, one in enumerate(as_sequence(one_column, "X"))]
     if not rows:
         return np.zeros((0, 1, stride), dtype=np.float32)
     for axis, what in enumerate(("channels", "samples")):

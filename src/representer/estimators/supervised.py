@@ -22,7 +22,7 @@ from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import conformal, kernel_machine
 from representer.estimators.base import Estimator
 from representer.estimators.conformal import Conformal, calibration_rows
-from representer.estimators.containers import as_sequence, column_of
+from representer.estimators.containers import as_sequence, column_of, pair_of
 from representer.estimators.division import divide, validation_fraction
 from representer.estimators.explanation import NETWORK, Explanation
 from representer.estimators.fitting import (
@@ -159,7 +159,7 @@ class SupervisedEstimator(Estimator):
         y = as_sequence(y)
         require_same_length(objects, y)
         if groups is not None:
-            groups = np.array([str(group) for group in as_sequence(column_of(groups))])
+            groups = np.array([str(group) for group in as_sequence(column_of(groups), "groups")])
             require_same_length(objects, groups, "groups")
         seed = seed_of(self.random_state)
         start = type(self).load(str(self.warm_start)) if self.warm_start else None
@@ -179,8 +179,8 @@ class SupervisedEstimator(Estimator):
         parts |= {"train": (objects, values), "valid": ([], values[:0])}
         known = {} if groups is None else {"train": groups}
         if validation is not None:
-            targets = self.target_.encode(as_sequence(validation[1]))
-            parts["valid"] = self._objects(validation[0]), targets
+            others, wanted = pair_of(validation)
+            parts["valid"] = self._objects(others), self.target_.encode(as_sequence(wanted))
             require_same_length(*parts["valid"])
         elif share := validation_fraction(self.valid_fraction, len(values)):
             rows, held_out = divide(self.target_, values, groups, share, seed)

@@ -122,6 +122,8 @@ def centered(outputs: Tensor) -> Tensor:
 
 def _as_numbers(y: Any) -> NDArray[np.float64]:
     try:
+        if np.iscomplexobj(y):
+            raise TypeError
         values = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):
         row = next((i for i, value in enumerate(y) if not _is_number(value)), 0)
@@ -135,6 +137,8 @@ def _as_numbers(y: Any) -> NDArray[np.float64]:
 
 
 def _is_number(value: Any) -> bool:
+    if np.iscomplexobj(value):  # whose imaginary part NumPy would drop
+        return False
     try:
         float(value)
     except (TypeError, ValueError):
