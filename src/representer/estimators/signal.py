@@ -18,7 +18,13 @@ from representer.estimators.explanation import KERNEL, Contribution, Explanation
 from representer.estimators.kernel_selection import CANDIDATES
 from representer.estimators.kinds import Classifier
 from representer.estimators.pool import Explained
-from representer.estimators.signal_epochs import Montage, is_epochs, known_channels, read_epochs
+from representer.estimators.signal_epochs import (
+    Montage,
+    is_epochs,
+    known_channels,
+    read_epochs,
+    rearranged,
+)
 from representer.estimators.signal_explanation import details_of, filter_sum
 from representer.estimators.signal_inputs import SignalInputs, Windows, check_windows
 from representer.estimators.signal_parameters import SignalParameters, in_samples
@@ -88,18 +94,17 @@ class SignalClassifier(SignalParameters, Classifier):
         self._montage = Montage()
         if is_epochs(X):
             y = X.events[:, 2] if y is None else y
-            epochs = X
-            X, self._montage = read_epochs(epochs, self.sampling_rate)
+            X, self._montage = read_epochs(X, self.sampling_rate)
             if self.warm_start:
                 start = type(self).load(str(self.warm_start))
-                X = known_channels(epochs, start.inputs_.names, start.sampling_rate_)
-                self._montage = Montage(start.inputs_.names, start.sampling_rate_)
+                known = Montage(start.inputs_.names, start.sampling_rate_)
+                X, self._montage = rearranged(X, self._montage, known), known
         if not self.sampling_rate_:
             hint = "SignalClassifier(sampling_rate=250)"
             raise ArgumentError("sampling_rate", None, "the sampling rate in Hz", hint=hint)
         if validation is not None and is_epochs((pair := pair_of(validation))[0]):
-            own = known_channels(pair[0], self._montage.channels, self.sampling_rate_)
-            validation = own, pair[1]
+            known = Montage(self._montage.channels, self.sampling_rate_)
+            validation = known_channels(pair[0], known), pair[1]
         if self.warm_start:  # whose inputs do not tell the length, as `_learn_inputs` does
             X = self._objects(X)
             self._window_length = X.shape[2]
@@ -114,7 +119,7 @@ class SignalClassifier(SignalParameters, Classifier):
 
     def _check_objects(self, X: Any) -> Any:
         if is_epochs(X):
-            X = known_channels(X, self.inputs_.names, self.sampling_rate_)
+            X = known_channels(X, Montage(self.inputs_.names, self.sampling_rate_))
         return check_windows(X, in_samples(self, self.sampling_rate_)["stride"])
 
     def _learn_inputs(self, objects: Sequence[Windows], seed: int) -> SignalInputs:

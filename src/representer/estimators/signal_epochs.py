@@ -63,23 +63,27 @@ def read_epochs(epochs: Any, sampling_rate: float | None) -> tuple[NDArray[Any],
     return good.get_data(copy=False), Montage(tuple(good.ch_names), rate)
 
 
-def known_channels(epochs: Any, channels: tuple[str, ...], sampling_rate: float) -> NDArray[Any]:
+def known_channels(epochs: Any, known: Montage) -> NDArray[Any]:
+    """Return the channels of the training data of MNE's ``Epochs``, see `rearranged`."""
+    return rearranged(*read_epochs(epochs, None), known)
+
+
+def rearranged(data: NDArray[Any], montage: Montage, known: Montage) -> NDArray[Any]:
     """Return the channels of the training data, in its order, of epochs ``(N, C, T)``.
 
     Args:
-        epochs: MNE's ``Epochs``.
-        channels: Names of the channels in training; if there are none, the good data channels.
-        sampling_rate: In training, in Hz.
+        data: Windows of good data channels ``(N, C, T)``.
+        montage: Their channels and sampling rate.
+        known: Those of the training; if it has no channels, all are returned.
 
     Raises:
         DataError: A channel is missing, or the sampling rate differs.
     """
-    data, montage = read_epochs(epochs, None)
-    if montage.sampling_rate != sampling_rate:
-        problem = f"X has {montage.sampling_rate:g} Hz; the model has {sampling_rate:g} Hz"
-        raise DataError(problem, fix=f"Use epochs.resample({sampling_rate:g}).")
-    if missing := [name for name in channels if name not in montage.channels]:
+    if montage.sampling_rate != known.sampling_rate:
+        problem = f"X has {montage.sampling_rate:g} Hz; the model has {known.sampling_rate:g} Hz"
+        raise DataError(problem, fix=f"Use epochs.resample({known.sampling_rate:g}).")
+    if missing := [name for name in known.channels if name not in montage.channels]:
         problem = f"X lacks the channels {', '.join(missing)} of the training data"
         raise DataError(problem, fix="Rename or interpolate them.")
-    order = [montage.channels.index(name) for name in channels]
-    return np.asarray(data)[:, order] if channels else data
+    order = [montage.channels.index(name) for name in known.channels]
+    return np.asarray(data)[:, order] if order else data
