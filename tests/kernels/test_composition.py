@@ -3,9 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.decomposition import KernelPCA
+from sklearn.exceptions import NotFittedError
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.utils.validation import check_is_fitted
 
 from representer.errors import ArgumentError, KindError
 from representer.functional import NONLINEARITIES
@@ -13,6 +16,7 @@ from representer.kernels import (
     Activated,
     Cosine,
     Gaussian,
+    GramTransformer,
     InversePolynomial,
     Linear,
     Polynomial,
@@ -20,6 +24,8 @@ from representer.kernels import (
     RecurrentKernel,
     StringKernel,
     Sum,
+    TextKernel,
+    two_sample_test,
 )
 
 X = [0.5 * np.random.default_rng(0).normal(size=(n, 2)) for n in (3, 0, 5, 1, 4)]
@@ -36,6 +42,40 @@ def test_sums_and_products_apply_to_the_gram_matrices():
         k1 + 1
     with pytest.raises(TypeError):
         k1 * 2.0
+
+
+def test_a_composition_fits_the_kernels_in_it():
+    texts = ["a good film", "a bad film", "good play"]
+    words = TextKernel(min_count=1, min_characters=1)
+    known = words.fit(texts)(texts)
+    composed = clone(words) + StringKernel(base="delta") * clone(words).cosine()
+    with pytest.raises(NotFittedError):
+        check_is_fitted(composed)
+    with pytest.raises(NotFittedError):
+        composed(texts)
+    strings = StringKernel(base="delta")(texts)
+    gram = composed.fit(iter(texts))(texts)
+    np.testing.assert_allclose(gram, known + strings * known)
+    check_is_fitted(composed)
+    fitted = GramTransformer(clone(composed)).fit(texts)
+    np.testing.assert_allclose(fitted.transform(texts), gram)
+    pair = two_sample_test(composed, texts[:2], ["another play"] * 2, permutations=9)
+    both = [*texts[:2], *["another play"] * 2]
+    own = clone(words).fit(both)(both)
+    gram = own + StringKernel(base="delta")(both) * own
+    np.testing.assert_allclose(pair.witness, gram[:, 2:].mean(1) - gram[:, :2].mean(1))
+    np.testing.assert_array_equal(composed.k1(texts), known)  # was not fitted again
+
+
+def test_something_else_than_a_kernel_is_refused():
+    for make in (lambda: Sum(k1, 3), lambda: Product(k1, None), lambda: Cosine("rbf")):
+        with pytest.raises(KindError, match="expected a kernel of representer"):
+            make()
+    with pytest.raises(KindError, match="kernel is 3; expected a kernel"):
+        two_sample_test(3, X, X)
+    for other in (None, "ab", 3):
+        with pytest.raises(KindError, match=r"Y is \w+; expected a list of objects"):
+            two_sample_test(k1, X, other)
 
 
 def test_a_gradient_of_one_kernel_passes_through_a_composition_with_another():

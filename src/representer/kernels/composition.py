@@ -4,23 +4,53 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from representer.errors import KindError
-from representer.kernels.kernel import Kernel, Objects, Values, takes_rows
+from representer.kernels.kernel import (
+    Kernel,
+    Objects,
+    Values,
+    check_kernel,
+    is_fitted,
+    takes_rows,
+)
 from representer.kernels.point_kernels import PointKernel
 
 
-class _Pair(Kernel):
-    """Two kernels of the same objects, combined entry by entry."""
+class _Composition(Kernel):
+    """A kernel of kernels of the same objects."""
+
+    def fit(self, X: Iterable[Any]) -> Self:
+        """Fit the kernels in it that learn from objects, such as a :class:`TextKernel`."""
+        X = _reusable(X)
+        for kernel in self._kernels():
+            if hasattr(kernel, "fit"):
+                kernel.fit(X)
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return True unless a kernel in it must be fitted first."""
+        return all(map(is_fitted, self._kernels()))
+
+    def _kernels(self) -> list[Any]:
+        """Return the kernels in it that compare the same objects."""
+        own = self.get_params(deep=False)
+        return [own[name] for name in ("k1", "k2", "kernel") if name in own]
+
+
+class _Pair(_Composition):
+    """Two kernels, combined entry by entry."""
 
     def __init__(self, k1: Kernel, k2: Kernel) -> None:
         self.k1 = k1
         self.k2 = k2
+        check_kernel(k1, "k1")
+        check_kernel(k2, "k2")
 
     @property
     def objects(self) -> Objects:
@@ -69,7 +99,7 @@ class Product(_Pair):
         return first * second
 
 
-class Activated(Kernel):
+class Activated(_Composition):
     r"""A point kernel in the feature space of another kernel, :math:`K_\sigma(\phi(x), \phi(y))`.
 
     Written ``k.activated(point_kernel)``. If the space of :math:`K_\sigma` contains an
@@ -87,6 +117,7 @@ class Activated(Kernel):
 
     def __init__(self, kernel: Kernel, point_kernel: PointKernel) -> None:
         self.kernel = kernel
+        check_kernel(kernel)
         self.point_kernel = point_kernel
         self._check()
 
@@ -127,7 +158,7 @@ class Activated(Kernel):
         self.point_kernel._check()
 
 
-class Cosine(Kernel):
+class Cosine(_Composition):
     r"""A kernel scaled to a unit diagonal, :math:`k(x, y) / \sqrt{k(x, x)\, k(y, y)}`.
 
     Written ``k.cosine()``. Where k(x, x) is 0, so is the result.
@@ -138,6 +169,7 @@ class Cosine(Kernel):
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
+        check_kernel(kernel)
 
     @property
     def objects(self) -> Objects:

@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from representer.errors import KindError
-from representer.kernels.kernel import Kernel
+from representer.kernels.kernel import Kernel, check_kernel, is_fitted
 from representer.kernels.tokens import require_several
 
 
@@ -33,8 +31,7 @@ class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
     def _objects(self, X: Any, *, reset: bool) -> Any:
         """Convert the objects to the input of the kernel; scikit-learn validates vectors."""
-        if not isinstance(self.kernel, Kernel):
-            raise KindError("kernel", repr(self.kernel), "a kernel of representer.kernels")
+        check_kernel(self.kernel)
         if self.kernel.objects == "vectors":
             return validate_data(self, X, reset=reset, dtype=np.float64)
         X = X.to_data_list() if hasattr(X, "to_data_list") else X  # a Batch of PyG
@@ -44,23 +41,9 @@ class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def _fit_kernel(self, objects: Any) -> None:
         """Fit a copy of the kernel if it, or a kernel in it, must be fitted and is not."""
         self.kernel_ = self.kernel
-        if _unfitted(self.kernel):
-            self.kernel_ = copy.deepcopy(self.kernel)
-            for kernel in _unfitted(self.kernel_):
-                kernel.fit(objects)
-
-
-def _unfitted(kernel: Kernel) -> list[Any]:
-    kernels = kernel, *kernel.get_params().values()
-    return [one for one in kernels if hasattr(one, "fit") and not _is_fitted(one)]
-
-
-def _is_fitted(kernel: Kernel) -> bool:
-    try:
-        check_is_fitted(kernel)
-    except NotFittedError:
-        return False
-    return True
+        if not is_fitted(self.kernel):
+            made: Any = copy.deepcopy(self.kernel)
+            self.kernel_ = made.fit(objects)
 
 
 class GramTransformer(KernelTransformer):

@@ -11,10 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from representer.errors import MissingExtraError
+from representer.errors import KindError, MissingExtraError
 
 try:
     from sklearn.base import BaseEstimator
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
 except ImportError as error:
     raise MissingExtraError("representer.kernels", "scikit-learn", "kernels") from error
 
@@ -125,6 +127,27 @@ class Kernel(BaseEstimator, ABC):
         from representer.kernels.composition import Cosine
 
         return Cosine(self)
+
+
+def is_fitted(kernel: Any) -> bool:
+    """Return True unless the kernel must be fitted first, or one in it."""
+    if not hasattr(kernel, "fit"):
+        return True
+    try:
+        check_is_fitted(kernel)
+    except NotFittedError:
+        return False
+    return True
+
+
+def check_kernel(kernel: Any, name: str = "kernel") -> None:
+    """Check that an argument is a kernel.
+
+    Raises:
+        KindError: If it is not.
+    """
+    if not isinstance(kernel, Kernel):
+        raise KindError(name, repr(kernel), "a kernel of representer.kernels")
 
 
 def value_of(number: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from representer.errors import ArgumentError, KindError
-from representer.kernels.kernel import Kernel
+from representer.kernels.kernel import Kernel, check_kernel
 
 Bounds = Mapping[str, tuple[float, float]]  # of each learned number, by the name of `get_params`
 
@@ -22,8 +22,7 @@ def check_bounds(kernel: Kernel, learn: Bounds) -> None:
         KindError: ``kernel`` is not a kernel, or a parameter is not a number.
         ArgumentError: A name is unknown, or a value is not inside its bounds.
     """
-    if not isinstance(kernel, Kernel):
-        raise KindError("kernel", repr(kernel), "a kernel of representer.kernels")
+    check_kernel(kernel)
     known = kernel.get_params()
     for name, (low, high) in learn.items():
         numbers = [key for key, value in known.items() if is_number(value)]

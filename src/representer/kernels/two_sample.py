@@ -11,7 +11,8 @@ from sklearn.base import clone
 
 from representer.errors import ArgumentError, ShapeError
 from representer.kernels.gram_transformer import as_array
-from representer.kernels.kernel import Kernel
+from representer.kernels.kernel import Kernel, check_kernel
+from representer.kernels.tokens import require_several
 from representer.requirements import check_integer
 
 _BLOCK = 2**24  # entries of a block of permutations
@@ -49,7 +50,8 @@ def two_sample_test(
     at level a is at most a, whatever the kernel and the number of objects.
 
     Args:
-        kernel: A kernel of the objects. One that is fitted learns from both sets together.
+        kernel: A kernel of the objects. One that is fitted, also in a sum or product, learns from
+            both sets together.
         X: N objects, at least 2.
         Y: M objects, at least 2.
         permutations: Number of random exchanges; the smallest p-value is 1 / (permutations + 1).
@@ -63,7 +65,13 @@ def two_sample_test(
     References:
         Gretton et al., A Kernel Two-Sample Test, JMLR 2012, (3).
     """
-    both = np.concatenate([X, Y]) if kernel.objects == "vectors" else [*X, *Y]
+    check_kernel(kernel)
+    if kernel.objects == "vectors":
+        both: Any = np.concatenate([X, Y])
+    else:
+        require_several(X, "objects", "X")
+        require_several(Y, "objects", "Y")
+        both = [*X, *Y]
     if hasattr(kernel, "fit"):
         kernel = clone(kernel).fit(both)  # type: ignore[attr-defined]
     joined = None if groups is None else [*np.asarray(groups[0]), *np.asarray(groups[1])]
