@@ -10,6 +10,7 @@ from decimal import Decimal
 
 import pytest
 
+from representer.data.tables import read_grid
 from representer.data.tables.spreadsheet import unguard_formula
 from representer.errors import DataError
 from representer.tasks.table_file import as_csv, check_output, shown_cell, write_table
@@ -23,11 +24,18 @@ def test_formulas_are_guarded_and_numbers_stay_numbers():
     assert restored == [[str(cell) for cell in row] for row in rows]
 
 
-def test_cells_with_any_line_end_are_read_back():
-    rows = [["a\rb", "c"], ["a\r\nb", "c\n"], ["", "d"]]
+CELLS = ["", " ", " a ", "b\t", "a\rb", "c\r", "\nd", "e\r\n", 'say "f"', '"', "g,", "'", "h\u2028"]
+
+
+def test_cells_with_any_characters_at_any_place_are_read_back(tmp_path):
+    rows = [[first, last] for first in CELLS for last in CELLS]
     text = as_csv(rows)
     assert [*csv.reader(io.StringIO(text, newline=""))] == rows
-    assert text.endswith("\n,d\n")
+    assert text.startswith(",\n, \n, a \n")
+    write_table(tmp_path / "a.csv", [as_csv([["x", "y"]]), text])
+    assert read_grid(tmp_path / "a.csv", []).rows == rows
+    alone = [[cell] for cell in CELLS]
+    assert [*csv.reader(io.StringIO(as_csv(alone), newline=""))] == alone
 
 
 @pytest.mark.parametrize(

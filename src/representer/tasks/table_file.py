@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import stat
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -102,14 +102,12 @@ def as_csv(rows: Iterable[Sequence[object]]) -> str:
     See :func:`guard_formula`: numbers stay numbers, and a label such as ``-ve`` becomes ``'-ve``.
     ``evaluate`` accepts a guarded label for its class; everything else is read as it is written.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\r\n")  # of which it quotes either in a cell
-    for row in rows:
-        writer.writerow([guard_formula(str(cell)) for cell in row])
-        text.seek(text.tell() - 2)
-        text.truncate()
-        text.write("\n")
-    return text.getvalue()
+    lines: list[str] = []
+    sink = SimpleNamespace(write=lines.append)  # gets each row whole
+    end = "\r\n"  # a cell with either of its characters is quoted
+    writer = csv.writer(sink, lineterminator=end)
+    writer.writerows([guard_formula(str(cell)) for cell in row] for row in rows)
+    return "".join(f"{line.removesuffix(end)}\n" for line in lines)
 
 
 def write_table(output: str | Path | None, parts: Iterable[str]) -> None:
