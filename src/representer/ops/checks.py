@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,6 +30,13 @@ def dtypes_meet(tensor: Tensor, like: Tensor) -> bool:
         return True
     is_double = torch.float64 in (tensor.dtype, like.dtype)
     return torch.is_autocast_enabled(like.device.type) and not is_double
+
+
+def without_autocast(like: Tensor) -> AbstractContextManager[Any]:
+    """Return a context in which equations in Python keep their precision, as the ops do."""
+    device = like.device.type
+    is_known = torch.amp.is_autocast_available(device)
+    return torch.autocast(device, enabled=False) if is_known else nullcontext()
 
 
 def check_like(name: str, tensor: Tensor, like: Tensor, shape: tuple[int, ...]) -> None:

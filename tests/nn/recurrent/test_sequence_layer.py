@@ -6,6 +6,7 @@ import copy
 import io
 import pickle
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -286,6 +287,28 @@ def test_autocast_keeps_the_recurrence_in_float32(name: str, make: Callable[...,
     torch.testing.assert_close(output, exact, rtol=0.1, atol=0.1)  # products of 8 bits
     output.sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in layer.parameters())
+
+
+EXACT = [(name, {}) for name in ALL if name != "RKM gaussian"]  # which divides inputs by norms
+OWN_OUTPUT = [(name, {"output_nonlinearity": torch.sin}) for name in ("LSTM", "RKM-LSTM", "CNN")]
+
+
+@pytest.mark.parametrize(("name", "options"), EXACT + OWN_OUTPUT)
+def test_under_autocast_nothing_but_products_with_the_input_is_rounded(
+    name: str, options: dict[str, Any]
+):
+    """The products of these weights and inputs have at most 8 bits, so their rounding is exact."""
+    layer = build_any(name, dtype=torch.float32, **options)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.copy_((16 * parameter).round().clamp(-16, 16) / 16)
+    x = (2 * batch_of(layer)).round().clamp(-2, 2)
+    exact, state = layer(x)
+    again, _ = layer(x, state)
+    states = getattr(layer, "cell_states", lambda x: layer(x)[0])
+    with torch.autocast("cpu", torch.bfloat16):
+        found = layer(x)[0], layer(x, state)[0], states(x)
+    torch.testing.assert_close(found, (exact, again, states(x)), rtol=1e-6, atol=1e-6)  # 24 bits
 
 
 @pytest.mark.parametrize("name", [n for n in ALL if "CNN" not in n and "KBRN" not in n])

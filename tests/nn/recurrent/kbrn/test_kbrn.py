@@ -317,3 +317,14 @@ def test_invalid_inputs_and_states_are_rejected():
         layer(x, state._replace(h=state.h[:, :2]))
     with pytest.raises(ArgumentError, match="layer is 1; expected 0 to 0"):
         layer.activation(1)
+
+
+def test_a_state_is_not_finite_in_float16_only_after_it_leaves_its_range():
+    torch.manual_seed(0)
+    x, largest = torch.randn(60, 2, 3, dtype=torch.float64), torch.finfo(torch.float16).max
+    for options in ({}, {"normalize": False}, {"normalize": False, "init": "random"}):
+        layer = nn.KBRN(3, 16, dtype=torch.float64, **options).eval()
+        exact = layer(x)[0].abs().amax(dim=(1, 2))
+        fits = int((exact < largest / 2).cumprod(0).sum())
+        assert fits == len(x) if "init" not in options else 0 < fits < len(x)
+        assert layer.half()(x.half())[0][:fits].isfinite().all()

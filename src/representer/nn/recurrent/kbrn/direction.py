@@ -12,7 +12,7 @@ from representer import functional
 from representer.errors import ArgumentError
 from representer.nn.activation.kernel_activation import KernelActivation
 from representer.nn.recurrent.kbrn.step_norm import StepNorm
-from representer.ops.checks import is_captured
+from representer.ops.checks import is_captured, without_autocast
 from representer.ops.kbrn_scan import run
 
 Scanned = tuple[Tensor, Tensor, Tensor]
@@ -73,11 +73,12 @@ class KBRNDirection(NamedTuple):
             operands = (z, self.weight, h0, *tables, line, scale, statistics, lengths)
             eps = 1.0 if norm is None else norm.eps
             return run(operands, (self.uses_batch, f.green, f.bandwidth, eps))
-        return functional.kbrn_scan(
-            z, h0, *tables, weight=self.weight, line=line, norm=scale, statistics=statistics,
-            batch_statistics=self.uses_batch, lengths=lengths, green=f.green,
-            epsilon=1.0 if norm is None else norm.eps,
-        )  # fmt: skip
+        with without_autocast(z):
+            return functional.kbrn_scan(
+                z, h0, *tables, weight=self.weight, line=line, norm=scale, statistics=statistics,
+                batch_statistics=self.uses_batch, lengths=lengths, green=f.green,
+                epsilon=1.0 if norm is None else norm.eps,
+            )  # fmt: skip
 
 
 def _reversed(x: Tensor, lengths: Tensor | None) -> Tensor:

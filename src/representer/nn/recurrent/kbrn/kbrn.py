@@ -57,7 +57,9 @@ class KBRN(SequenceLayer):
         linear_term: Add a line to each function.
         bandwidth: s of a Gaussian.
         shared: Share one function between all units of a layer.
-        normalize: Normalize over the batch.
+        normalize: Normalize over the batch. Without it, a state whose functions have steep tails,
+            such as those of ``init="random"``, may grow with every step. Beyond 65,504, the range
+            of float16, it is infinite there and then NaN.
         eval_statistics: ``"running"`` statistics in evaluation, or those of the ``"batch"``, as in
             the authors' code.
         momentum: Weight of a new batch in the running statistics.

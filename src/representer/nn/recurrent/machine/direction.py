@@ -19,6 +19,7 @@ from representer.nn.recurrent.machine.filters import FilterBank
 from representer.nn.recurrent.machine.wavelet_filters import WaveletFilters
 from representer.nn.recurrent.machine.window import extend, last_inputs
 from representer.ops import core, gated_scan, rkm_scan
+from representer.ops.checks import without_autocast
 
 Scanned = tuple[Tensor, Tensor, Tensor]
 WIDE = 8  # sequences for each core from which a step of the core keeps its registers full
@@ -103,7 +104,8 @@ class CellDirection(NamedTuple):
 
         def run(z: Tensor, **options: Any) -> Scanned:
             z = self._biased_products(z, input_weight)
-            return functional.rkm_scan(z, psi=self.psi, **operands, **options)
+            with without_autocast(z):
+                return functional.rkm_scan(z, psi=self.psi, **operands, **options)
 
         return run
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from representer.functional import StringChain, string_states
 from representer.ops import gated_scan, string_scan
+from representer.ops.checks import without_autocast
 
 Scanned = tuple[Tensor, Tensor, Tensor]
 
@@ -79,7 +80,8 @@ class StringDirection(NamedTuple):
         if self.weight is not None:
             zeros = z.new_zeros(x.shape[1], self.chain.states, z.shape[3])
             h, _, _ = self._scan(x, zeros[:, 0], zeros)
-            a = a + _before(h) @ self.weight.T
+            with without_autocast(h):
+                a = a + _before(h) @ self.weight.T
         return torch.sigmoid(a)
 
     def _scan(self, x: Tensor, h0: Tensor, c0: Tensor, **options: Any) -> Scanned:
