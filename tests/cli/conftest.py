@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+import io
+import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,6 +43,22 @@ class Outcome:
 
 
 Run = Callable[..., Outcome]
+
+
+def last_json(outcome: Outcome) -> dict[str, Any]:
+    """Return the last line of a command's output as JSON."""
+    return json.loads(outcome.out.splitlines()[-1])
+
+
+def rows_of(table: Path | str) -> list[dict[str, str]]:
+    """Return the rows of a CSV file, or of the text of one."""
+    text = table.read_bytes().decode() if isinstance(table, Path) else table
+    return [*csv.DictReader(io.StringIO(text, newline=""))]
+
+
+def metrics_of(folder: Path) -> dict[str, Any]:
+    """Return ``metrics.json`` of a run."""
+    return json.loads((folder / "metrics.json").read_text())
 
 
 @pytest.fixture

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from pathlib import Path
 
 import pytest
 
-from cli.conftest import TINY, write_table
+from cli.conftest import TINY, metrics_of, rows_of, write_table
 
 ALONE = [*TINY, "--answer", "kernel", "--baselines", "none"]
-
-
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def test_sets_of_labels_are_written_tested_and_reported(run, tmp_path):
@@ -27,7 +20,7 @@ def test_sets_of_labels_are_written_tested_and_reported(run, tmp_path):
     parts = [splits[name]["lines"] for name in ("train", "valid", "calibration", "test")]
     assert sorted(line for part in parts for line in part) == [*range(2, 122)]
     assert len(parts[2]) == json.loads((out / "conformal.json").read_text())["counts"][0] == 29
-    metrics = json.loads((out / "metrics.json").read_text())
+    metrics = metrics_of(out)
     figures = metrics["test"]["conformal"]
     evaluated = json.loads(run("evaluate", out, data).out)["conformal"]
     assert run("predict", out, data, "-o", csv_file).code == 0

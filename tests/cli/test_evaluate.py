@@ -8,7 +8,7 @@ import shutil
 import pytest
 from safetensors.torch import load_file
 
-from cli.conftest import Outcome, write_table
+from cli.conftest import Outcome, last_json, metrics_of, write_table
 from representer.cli import evaluate
 from representer.cli.parser import parse
 from representer.cli.run_options import task_and_options
@@ -20,7 +20,7 @@ from representer.tasks.text import text_flow
 
 def test_the_last_line_of_stdout_is_one_json_object(run, trained, table):
     outcome = run("evaluate", trained, table)
-    metrics = json.loads(outcome.out.splitlines()[-1])
+    metrics = last_json(outcome)
     assert outcome.code == 0
     assert metrics["count"] == 60
     assert metrics["accuracy"] > 0.9
@@ -32,8 +32,8 @@ def test_the_test_part_of_the_run_gives_the_figures_of_the_run(run, trained, tmp
     lines = json.loads((trained / "splits.json").read_text())["test"]["lines"]
     part = tmp_path / "test.csv"
     part.write_text(whole[0] + "".join(whole[line - 1] for line in lines))
-    metrics = json.loads(run("evaluate", trained, part).out.splitlines()[-1])
-    written = json.loads((trained / "metrics.json").read_text())["test"]
+    metrics = last_json(run("evaluate", trained, part))
+    written = metrics_of(trained)["test"]
     assert metrics["loss"] == pytest.approx(written["loss"], rel=1e-6)
     assert metrics["accuracy"] == written["accuracy"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from .conftest import Run
+from .conftest import Run, last_json
 
 
 @pytest.mark.slow
@@ -55,7 +55,7 @@ def test_a_run_is_written_as_a_folder_to_share(
     assert names.split(", ")[0] == "README.md"
     assert "# reviews\n" in (tmp_path / "reviews/README.md").read_text(encoding="utf-8")
     score, shared = (
-        json.loads(run("evaluate", one, table).out.splitlines()[-1]) | {"run": ""}
+        last_json(run("evaluate", one, table)) | {"run": ""}
         for one in (trained, tmp_path / "reviews")
     )
     assert shared == score

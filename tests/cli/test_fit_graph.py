@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import random
 from pathlib import Path
 
 import pytest
 
+from cli.conftest import metrics_of, rows_of
 from page_checks import faults
 from representer.cli.main import entry_point
 from representer.estimators import GraphRegressor, load
@@ -73,12 +72,8 @@ def regressor(folder: Path) -> Path:
     return out
 
 
-def rows_of(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text)))
-
-
 def test_a_classification_is_written_evaluated_and_predicted(run, folder, classifier):
-    metrics = json.loads((classifier / "metrics.json").read_text())
+    metrics = metrics_of(classifier)
     assert (metrics["task"], metrics["kind"]) == ("graph", "classification")
     assert metrics["test"]["count"] == 12
     names = [row["name"] for row in metrics["baselines"]]
@@ -96,7 +91,7 @@ def test_a_classification_is_written_evaluated_and_predicted(run, folder, classi
 
 
 def test_a_regression_is_detected_and_predicted_with_deviations(run, folder, regressor):
-    metrics = json.loads((regressor / "metrics.json").read_text())
+    metrics = metrics_of(regressor)
     assert (metrics["kind"], metrics["model"]) == ("regression", "kernel + GraphRegressor")
     out = run("predict", regressor, folder / "numbers.jsonl").out
     estimator = load(regressor)
@@ -134,7 +129,7 @@ def test_a_tu_folder_is_trained_on_and_evaluated(run, folder, tmp_path):
     words = ["fit", "graph", folder / "tu", "--out", out, *TINY, "--baselines", "none"]
     outcome = run(*words)
     assert outcome.code == 0
-    metrics = json.loads((out / "metrics.json").read_text())
+    metrics = metrics_of(out)
     assert metrics["test"]["count"] == 12
     assert metrics["baselines"] == []
     assert json.loads(run("evaluate", out, folder / "tu").out)["count"] == 60
@@ -157,7 +152,7 @@ def test_tables_are_the_graphs_of_jsonl_and_predictions_keep_their_names(
     outcome = run("fit", "graph", tables, "--out", out, *TINY)
     assert outcome.code == 0, outcome.err
     assert "columns of graphs.csv: graph 'id', label 'label'; nodes.csv: graph " in outcome.err
-    metrics = [json.loads((one / "metrics.json").read_text()) for one in (out, classifier)]
+    metrics = [metrics_of(one) for one in (out, classifier)]
     assert metrics[0]["test"] == metrics[1]["test"]
     assert json.loads(run("evaluate", out, tables).out)["count"] == 60
     of_objects = rows_of(run("predict", out, folder / "classes.jsonl").out)
@@ -181,9 +176,7 @@ def test_a_finished_run_can_be_continued_and_is_the_run_of_more_epochs(run, fold
     for out, epochs in ((tmp_path / "a", "2"), (tmp_path / "a", "4"), (tmp_path / "b", "4")):
         again = ["--resume"] if epochs == "4" and out.exists() else []
         assert run(*words, "--out", out, "--epochs", epochs, *again).code == 0
-    first, second = (
-        json.loads((tmp_path / name / "metrics.json").read_text())["test"] for name in "ab"
-    )
+    first, second = (metrics_of(tmp_path / name)["test"] for name in "ab")
     assert first == second
     refused = run(*words, "--out", tmp_path / "a", "--resume", "--hidden-size", "5")
     assert refused.code != 0

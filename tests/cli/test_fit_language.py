@@ -9,6 +9,7 @@ import re
 import numpy as np
 import pytest
 
+from cli.conftest import last_json, metrics_of
 from representer import estimators
 from representer.cli.main import entry_point
 from representer.estimators import language_training
@@ -35,10 +36,6 @@ def spoken(text):
     return out
 
 
-def last_json(outcome):
-    return json.loads(outcome.out.splitlines()[-1])
-
-
 def test_a_run_holds_everything_that_was_promised(spoken):
     names = {path.name for path in spoken.iterdir()}
     assert names >= {
@@ -48,7 +45,7 @@ def test_a_run_holds_everything_that_was_promised(spoken):
 
 
 def test_what_always_follows_is_learned(spoken):
-    test = json.loads((spoken / "metrics.json").read_text())["test"]
+    test = metrics_of(spoken)["test"]
     assert test["tokens"] == 6 * 8 - 1
     assert test["perplexity"] < 1.5
     assert test["perplexity"] == pytest.approx(math.exp(test["loss"]))
@@ -64,7 +61,7 @@ def test_the_closing_lines_have_tokens_beside_perplexities(run, text, tmp_path):
         "kernel + string-kernel", "kernel alone", "network alone", "1-gram", "3-gram, Kneser-Ney",
     ]  # fmt: skip
     assert "384 tokens to train on" in outcome.err
-    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    metrics = metrics_of(tmp_path / "run")
     assert metrics["verdict"] in outcome.out
     assert "of the spread of the scores comes from the kernel" in outcome.out
     page = (tmp_path / "run" / "report.html").read_text()
@@ -82,7 +79,7 @@ def test_each_half_can_be_fitted_and_used_alone(run, text, tmp_path, answer):
     out = tmp_path / "run"
     words = [*TINY, "--epochs", "1", "--answer", answer, "--input-dropout", "0.1"]
     assert run("fit", "language", text, "--out", out, *words).code == 0
-    metrics = json.loads((out / "metrics.json").read_text())
+    metrics = metrics_of(out)
     assert metrics["model"] == {"kernel": "kernel", "network": "string-kernel"}[answer]
     assert metrics["parts"].keys() == {answer}
     page = (out / "report.html").read_text()
@@ -94,7 +91,7 @@ def test_each_half_can_be_fitted_and_used_alone(run, text, tmp_path, answer):
     assert run("generate", out, "-n", "7", "--temperature", "0").code == 0
     again = run("fit", "language", text, "--out", out, *words, "--resume")
     assert again.code == 0, again.err
-    assert json.loads((out / "metrics.json").read_text())["test"] == metrics["test"]
+    assert metrics_of(out)["test"] == metrics["test"]
     if answer == "kernel":
         refused = run("evaluate", out, text, "--dynamic-lr", "0.1")
         assert "--dynamic-lr is 0.1; expected 0, since the run has no network" in refused.error
@@ -147,7 +144,7 @@ def test_characters_have_bits(run, text, tmp_path):
     out = tmp_path / "run"
     outcome = run("fit", "language", text, "--out", out, "--level", "char", *TINY, "--epochs", "2")
     assert outcome.code == 0, outcome.err
-    test = json.loads((out / "metrics.json").read_text())["test"]
+    test = metrics_of(out)["test"]
     assert test["bits_per_character"] == pytest.approx(test["loss"] / math.log(2))
     assert test["tokens"] == 6 * (len(LINE) + 1) - 1
     assert "bits per character" in outcome.out
@@ -286,7 +283,7 @@ def test_the_command_of_the_run_makes_it_again(spoken):
 def test_the_demo_beats_counting(run, tmp_path):
     out = tmp_path / "run"
     assert run("fit", "language", "--demo", "--out", out).code == 0
-    metrics = json.loads((out / "metrics.json").read_text())
+    metrics = metrics_of(out)
     baselines = [row["perplexity"] for row in metrics["baselines"]]
     assert metrics["test"]["perplexity"] < min(baselines)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from cli.conftest import QUICK, TINY, write_table
+from cli.conftest import QUICK, TINY, metrics_of, write_table
 from representer.data import stored
 from representer.tasks.text import large_tables
 
@@ -21,7 +21,7 @@ def large(monkeypatch):
 
 
 def metrics(folder: Path) -> dict:
-    known = json.loads((folder / "metrics.json").read_text())
+    known = metrics_of(folder)
     return {name: known[name] for name in ("test", "best_epoch", "steps", "baselines")}
 
 

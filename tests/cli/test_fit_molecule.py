@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import math
 import os
@@ -16,6 +15,7 @@ import threading
 import pytest
 from rdkit import Chem
 
+from cli.conftest import last_json, metrics_of, rows_of
 from representer import estimators
 from representer.cli.main import entry_point
 from representer.data.molecules import assembled_molecules, scaffold
@@ -71,14 +71,6 @@ def classes(molecules):
         return fitted(molecules, "classes", "--target", "aromatic", "--task", "classification")
 
 
-def last_json(outcome):
-    return json.loads(outcome.out.splitlines()[-1])
-
-
-def rows_of(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text)))
-
-
 def test_a_run_holds_everything_that_was_promised(numbers):
     names = {path.name for path in numbers.iterdir()}
     assert names >= {
@@ -86,7 +78,7 @@ def test_a_run_holds_everything_that_was_promised(numbers):
         "details.json", "splits.json", "report.html", "gine", "pool.json",
         "kernel.json", "kernel.safetensors",
     }  # fmt: skip
-    metrics = json.loads((numbers / "metrics.json").read_text())
+    metrics = metrics_of(numbers)
     assert list(metrics["test"]) == ["atoms", "rings"]
     assert metrics["test"]["rings"]["count"] < metrics["test"]["atoms"]["count"] == 12
     (gine,) = metrics["comparisons"]
@@ -98,7 +90,7 @@ def test_a_run_holds_everything_that_was_promised(numbers):
 
 
 def test_counting_atoms_is_learned_better_than_the_mean(numbers):
-    metrics = json.loads((numbers / "metrics.json").read_text())
+    metrics = metrics_of(numbers)
     difference = metrics["baselines"][-1]["difference"]["atoms"]
     assert difference[0] < 0
     ridge = metrics["baselines"][0]["test"]["atoms"]["rmse"]
@@ -138,7 +130,7 @@ def test_evaluate_on_the_test_rows_gives_the_test_figures(run, numbers, molecule
     part = tmp_path / "part.csv"
     part.write_text("\n".join([lines[0], *(lines[i - 1] for i in test)]) + "\n")
     found = last_json(run("evaluate", numbers, part))["targets"]
-    wanted = json.loads((numbers / "metrics.json").read_text())["test"]
+    wanted = metrics_of(numbers)["test"]
     for name in ("atoms", "rings"):
         assert found[name]["rmse"] == pytest.approx(wanted[name]["rmse"], rel=1e-6)
         assert found[name]["coverage"] == wanted[name]["coverage"]
@@ -147,7 +139,7 @@ def test_evaluate_on_the_test_rows_gives_the_test_figures(run, numbers, molecule
 def test_predict_keeps_every_row_and_says_how_sure_it_is(run, numbers, molecules, tmp_path):
     out = tmp_path / "out.csv"
     assert run("predict", numbers, molecules, "-o", out).code == 0
-    found, given = rows_of(out.read_text()), rows_of(molecules.read_text())
+    found, given = rows_of(out), rows_of(molecules)
     assert [row["name"] for row in found] == [row["name"] for row in given]
     for row in found:
         assert math.isfinite(float(row["prediction_atoms"]))
@@ -172,7 +164,7 @@ def test_a_prediction_belongs_to_its_row(run, numbers, molecules, tmp_path):
 
 
 def test_the_mean_is_that_of_the_training_rows(numbers, molecules):
-    given = rows_of(molecules.read_text())
+    given = rows_of(molecules)
     splits = json.loads((numbers / "splits.json").read_text())
     values = {
         name: [float(given[line - 2]["atoms"]) for line in splits[name]["lines"]]
@@ -180,7 +172,7 @@ def test_the_mean_is_that_of_the_training_rows(numbers, molecules):
     }
     mean = sum(values["train"]) / len(values["train"])
     squares = [(value - mean) ** 2 for value in values["test"]]
-    metrics = json.loads((numbers / "metrics.json").read_text())
+    metrics = metrics_of(numbers)
     wanted = (sum(squares) / len(squares)) ** 0.5
     assert metrics["baselines"][-1]["test"]["atoms"]["rmse"] == pytest.approx(wanted)
 
@@ -339,9 +331,9 @@ def test_skipped_rows_are_listed_in_the_run(run, molecules, tmp_path):
     assert outcome.code == 0
     assert "1 row left out: 1 invalid SMILES 'C(C'" in outcome.err
     assert "(line 62)" in outcome.err
-    (row,) = rows_of((out / "skipped.csv").read_text())
+    (row,) = rows_of(out / "skipped.csv")
     assert row["line"] == "62"
-    assert json.loads((out / "metrics.json").read_text())["baselines"] == []
+    assert metrics_of(out)["baselines"] == []
 
 
 @pytest.mark.slow
@@ -432,7 +424,7 @@ def test_python_reads_the_run_and_the_command_line_reads_what_python_saved(
 ):
     model = estimators.load(numbers)
     assert isinstance(model, MoleculeRegressor)
-    given = rows_of(molecules.read_text())
+    given = rows_of(molecules)
     mean, std = model.predict([row["smiles"] for row in given], return_std=True)
     found = rows_of(run("predict", numbers, molecules).out)
     assert [float(row["prediction_rings"]) for row in found] == pytest.approx(mean[:, 1], rel=1e-6)
@@ -459,7 +451,7 @@ def test_the_command_of_the_run_makes_it_again(numbers):
 
 
 def test_weights_of_the_best_epoch_are_kept(numbers):
-    metrics = json.loads((numbers / "metrics.json").read_text())
+    metrics = metrics_of(numbers)
     rows = [json.loads(line) for line in (numbers / "metrics.jsonl").read_text().splitlines()]
     assert metrics["valid"]["valid_loss"] == min(row["valid_loss"] for row in rows)
     assert read_weights(numbers / "model.safetensors")[1] == metrics["valid"]
@@ -469,7 +461,7 @@ def test_weights_of_the_best_epoch_are_kept(numbers):
 def test_the_demo_beats_its_baselines_of_no_structure(run, tmp_path):
     out = tmp_path / "run"
     assert run("fit", "molecule", "--demo", "--out", out).code == 0
-    metrics = json.loads((out / "metrics.json").read_text())
+    metrics = metrics_of(out)
     assert metrics["baselines"][-1]["difference"]["QED"][2] < 0
 
 

@@ -11,15 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from cli.conftest import TINY
+from cli.conftest import TINY, rows_of
 from representer import estimators
 from representer.estimators import TextClassifier
 from representer.storage.manifest import MANIFEST
-
-
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def test_every_row_is_written_in_order_with_its_columns_and_a_prediction(
