@@ -11,6 +11,8 @@ from torch import Tensor
 from representer.errors import DataError
 from representer.kernels.tokens import string_fix
 
+_ROWS = "__getitem__", "__array__"  # of a sequence that is not iterable
+
 
 def strings_of(X: Any, several: str, one: str) -> list[str]:
     """Return the strings of a list, an array, a column, or a table with a single column.
@@ -39,8 +41,8 @@ def as_sequence(y: Any, name: str = "y") -> Any:
     Raises:
         DataError: It is a single value.
     """
-    is_row_wise = isinstance(y, Iterable) or hasattr(y, "__getitem__")
-    if getattr(y, "shape", None) == () or not is_row_wise:
+    has_rows = isinstance(y, Iterable) or any(hasattr(y, name) for name in _ROWS)
+    if getattr(y, "shape", None) == () or not has_rows:
         kind = type(y).__name__
         raise DataError(f"{name} is {y!r:.40} of type {kind}; expected a sequence")
     if hasattr(y, "to_numpy") and hasattr(y, "convert_dtypes"):  # pandas; missing values are None
