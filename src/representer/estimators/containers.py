@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from torch import Tensor
 from representer.errors import DataError
 from representer.kernels.tokens import string_fix
 
-_ROWS = "__getitem__", "__array__"  # of a sequence that is not iterable
+_ROWS = "__iter__", "__getitem__", "__array__"  # a sequence has at least one
 
 
 def strings_of(X: Any, several: str, one: str) -> list[str]:
@@ -41,7 +40,7 @@ def as_sequence(y: Any, name: str = "y") -> Any:
     Raises:
         DataError: It is a single value.
     """
-    has_rows = isinstance(y, Iterable) or any(hasattr(y, name) for name in _ROWS)
+    has_rows = any(hasattr(y, name) for name in _ROWS)
     if getattr(y, "shape", None) == () or not has_rows:
         kind = type(y).__name__
         raise DataError(f"{name} is {y!r:.40} of type {kind}; expected a sequence")

@@ -8,7 +8,6 @@ import stat
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 
@@ -96,16 +95,22 @@ def shown_cell(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str) if is_json else str(value)
 
 
+class _Lines(list[str]):
+    """What is written to it, row by row."""
+
+    def write(self, line: str) -> None:
+        self.append(line)
+
+
 def as_csv(rows: Iterable[Sequence[object]]) -> str:
     """Return rows as CSV; text that a spreadsheet program would run as a formula is guarded.
 
     See :func:`guard_formula`: numbers stay numbers, and a label such as ``-ve`` becomes ``'-ve``.
     ``evaluate`` accepts a guarded label for its class; everything else is read as it is written.
     """
-    lines: list[str] = []
-    sink = SimpleNamespace(write=lines.append)  # gets each row whole
+    lines = _Lines()
     end = "\r\n"  # a cell with either of its characters is quoted
-    writer = csv.writer(sink, lineterminator=end)
+    writer = csv.writer(lines, lineterminator=end)
     writer.writerows([guard_formula(str(cell)) for cell in row] for row in rows)
     return "".join(f"{line.removesuffix(end)}\n" for line in lines)
 
