@@ -96,7 +96,7 @@ def shown_cell(value: object) -> str:
 
 
 class _Lines(list[str]):
-    """What is written to it, row by row."""
+    """Rows that a writer of CSV has written."""
 
     def write(self, line: str) -> None:
         self.append(line)
