@@ -11,7 +11,7 @@ from typing import Any
 
 from representer.data.tables import Grid
 from representer.data.tables.columns import LABEL_NAMES, plain
-from representer.data.tables.grid import number_of, text_of
+from representer.data.tables.grid import name_of, number_of, text_of
 from representer.data.tables.roles import data_columns
 from representer.errors import DataError
 
@@ -36,7 +36,7 @@ class FeatureTable:
     def cells(self, role: str) -> list[str]:
         """Return the cells of a role as text, empty if it has no column."""
         at = self.places.get(role)
-        return ["" if at is None else text_of(row[at]).strip() for row in self.grid.rows]
+        return ["" if at is None else name_of(row[at]) for row in self.grid.rows]
 
     def error(self, row: int, role: str | int, problem: str, fix: str) -> DataError:
         """Return the error of a cell in the column of a role or at a position."""
@@ -65,7 +65,7 @@ class FeatureTable:
         labels, numbers, _ = self._features
         rows = self.grid.rows
         if labels:
-            return [",".join(text_of(row[at]).strip() for at in labels) for row in rows]
+            return [",".join(name_of(row[at]) for at in labels) for row in rows]
         return [[self._number(row, at) for at in numbers] for row in range(len(rows)) if numbers]
 
     @cached_property

@@ -20,7 +20,7 @@ from representer.data.graphs.records import (
     undirected,
 )
 from representer.data.tables.blocks import WHOLE
-from representer.data.tables.grid import MISSING
+from representer.data.tables.grid import MISSING, name_of
 from representer.data.tables.jsonl import read_jsonl
 from representer.errors import DataError
 from representer.limits import LARGEST_INTEGER
@@ -143,9 +143,9 @@ def _label(value: Any) -> str | None:
     if value is MISSING or value is None:
         return None
     if isinstance(value, str):
-        if not value.strip():
+        if not (name := name_of(value)):
             raise InvalidGraphError("the label is empty")
-        return value.strip()
+        return name
     if isinstance(value, list | dict):
         raise InvalidGraphError("the label is neither a text nor a number")
     return json.dumps(value)  # true and false for Booleans

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from representer.data.tables import Grid
 from representer.data.tables.columns import LABEL_NAMES, ambiguous, is_other, plain, resolve
-from representer.data.tables.grid import text_of
+from representer.data.tables.grid import name_of
 from representer.errors import ArgumentError
 from representer.numbers import is_missing, parse_number, written_number
 
@@ -81,7 +81,7 @@ def are_numbers(cells: list[str]) -> bool:
 
 def value(cell: object) -> str:
     """Return a cell as text without surrounding whitespace, ``""`` for a missing value."""
-    text = text_of(cell).strip()
+    text = name_of(cell)
     return "" if is_missing(text) else text
 
 

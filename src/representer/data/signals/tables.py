@@ -10,7 +10,7 @@ from representer.data.signals.recordings import Recordings, recordings
 from representer.data.signals.sample_table import SampleTable
 from representer.data.tables import read_grid
 from representer.data.tables.columns import LABEL_NAMES
-from representer.data.tables.grid import number_of, text_of
+from representer.data.tables.grid import name_of, number_of, text_of
 from representer.data.tables.roles import find_roles
 from representer.data.tables.suggest import listing
 from representer.errors import DataError
@@ -41,7 +41,8 @@ def read_listed(
     parts: list[tuple[Path, Recordings]] = []
     rates, is_resampled, listed = set[str](), False, dict[Path, int]()
     for line, row in zip(grid.lines, grid.rows, strict=True):
-        cells = {role: text_of(row[at]).strip() for role, at in places.items()}
+        cells = {role: name_of(row[at]) for role, at in places.items()}
+        cells["file"] = text_of(row[places["file"]]).strip()  # as the system spells it
         file, fs = path.parent / cells["file"], number_of(cells.get("fs"))
         for role, cell in cells.items():
             problem = "" if cell or role in optional else f"the cell is empty; expected the {role}"

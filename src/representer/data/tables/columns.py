@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from representer.data.tables.grid import MISSING, Grid
+from representer.data.tables.grid import MISSING, Grid, name_of
 from representer.data.tables.suggest import did_you_mean, listing
 from representer.errors import DataError
 
@@ -51,8 +51,8 @@ def resolve(grid: Grid, option: str, argument: str, source: str) -> list[int]:
     Raises:
         DataError: If a column is missing; the message lists the existing ones.
     """
-    if option in grid.columns:
-        return [grid.columns.index(option)]
+    if (place := _named(grid, option)) is not None:
+        return [place]
     return [_position(grid, name, argument, source) for name in requested(option)]
 
 
@@ -137,9 +137,13 @@ def guess_label(grid: Grid, texts: list[int], source: str, *, required: bool) ->
     raise ambiguous(grid, found, "label", source, problem)
 
 
+def _named(grid: Grid, name: str) -> int | None:
+    return {name_of(column): i for i, column in enumerate(grid.columns)}.get(name_of(name))
+
+
 def _position(grid: Grid, name: str, argument: str, source: str) -> int:
-    if name in grid.columns:
-        return grid.columns.index(name)
+    if (place := _named(grid, name)) is not None:
+        return place
     if grid.numbered and name.isascii() and name.isdecimal():
         if 1 <= int(name[:9]) <= len(grid.columns):
             return int(name) - 1

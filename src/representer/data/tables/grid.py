@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,15 @@ def text_of(cell: object) -> str:
     if cell is None or cell is MISSING:
         return ""
     return cell if isinstance(cell, str) else str(cell)
+
+
+def name_of(cell: object) -> str:
+    """Return a cell as a name: without whitespace around it, its accents composed.
+
+    Names that look alike are equal then, however they were typed; Unicode writes an accented
+    letter as one character or as two, and most systems show no difference.
+    """
+    return unicodedata.normalize("NFC", text_of(cell).strip())
 
 
 def number_of(cell: object) -> float | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from representer.data.tables.blocks import BlockSize
 from representer.data.tables.columns import guess_label, guess_text, requested, resolve
-from representer.data.tables.grid import MISSING, Dropped, Grid, LeftOut
+from representer.data.tables.grid import MISSING, Dropped, Grid, LeftOut, name_of
 from representer.data.tables.reading import read_blocks, read_grid, table_files
 from representer.data.tables.suggest import listing
 from representer.errors import ArgumentError, DataError
@@ -200,7 +200,7 @@ class Selection:
 
     def _label(self, cell: object, source: str, line: int, column: str) -> str:
         try:
-            return _cell(cell, source, line, column).strip()
+            return name_of(_cell(cell, source, line, column))
         except DataError:
             if self.require_label:
                 raise
