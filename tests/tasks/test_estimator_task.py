@@ -161,6 +161,8 @@ def test_a_part_of_its_own_is_used_whole_and_must_have_known_labels():
 def test_unusable_labels_are_refused():
     with pytest.raises(DataError, match="all 9 labels are 'a'"):
         divided({"all": objects(["a"] * 9)}, FRACTIONS, 0, is_regression=False)
+    with pytest.raises(DataError, match=r"all labels differ: '\$0', '\$1', '\$2' and 6 more"):
+        divided({"all": objects([f"${k}" for k in range(9)])}, FRACTIONS, 0, is_regression=False)
     with pytest.raises(DataError, match="the training part has the one value 2"):
         divided({"all": objects(["2"] * 9)}, FRACTIONS, 0, is_regression=True)
     with pytest.raises(DataError, match="cannot be divided"):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from representer.data.stored import Stored, most
 from representer.data.tables import split
+from representer.data.tables.suggest import listing
 from representer.errors import DataError
 from representer.estimators.conformal import calibration_fraction, calibration_rows
 from representer.estimators.joint_fitting import CALIBRATION
@@ -195,6 +196,17 @@ def _names(values: NDArray[Any]) -> list[str]:
     return [names[value] for value in values.tolist()]
 
 
+def _require_examples(main: Objects) -> None:
+    column, labels = main.columns[0]
+    if len(main.columns) == 1 and len(set(labels)) == len(labels):
+        shown = listing([label or "" for label in labels], 3)
+        problem = f"all labels differ: {shown}; expected classes of several examples"
+        fix = (
+            "Is this the column of the labels? Numbers to predict are like 1250.5, without a unit."
+        )
+        raise DataError(problem, file=main.labels_file, column=column, fix=fix)
+
+
 def _positions(
     main: Objects,
     values: NDArray[Any],
@@ -207,6 +219,7 @@ def _positions(
     if not fractions:
         return [range(len(main))]
     if not is_regression:
+        _require_examples(main)
         try:
             return list(split(_names(values), shares, seed))
         except DataError as error:

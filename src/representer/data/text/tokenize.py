@@ -16,12 +16,14 @@ _MOST_MARKS, GRAPHEME_JOINER = 30, "\u034f"
 def tokenize(text: str, scheme: Scheme = "words") -> list[str]:
     """Return the tokens of a document.
 
-    ``words`` is for any language that separates words by spaces. It converts to lower case and
-    splits into words, numbers and single punctuation marks; runs of periods or hyphens stay
-    together; English clitics are separate tokens as in the vocabulary of GloVe (``don't`` becomes
-    ``do n't``, ``cat's`` becomes ``cat 's``).
+    ``words`` is for any language. It converts to lower case and splits into words, numbers and
+    single punctuation marks; runs of periods or hyphens stay together; English clitics are separate
+    tokens as in the vocabulary of GloVe (``don't`` becomes ``do n't``, ``cat's`` becomes
+    ``cat 's``). In scripts without spaces between words (Chinese, Japanese, Thai, Lao, Khmer,
+    Burmese) every character is a token, and n-grams of tokens stand for words.
 
-    ``blanks`` splits at whitespace, for text that is already tokenized.
+    ``blanks`` splits at whitespace, for text that is already tokenized, such as Chinese text after
+    word segmentation.
 
     ``leam`` reproduces the preprocessing in the experiments of Liang et al. (2019), including its
     peculiarities: everything but ASCII letters, digits and ``( ) , . ! ?`` becomes a space, the
@@ -85,7 +87,14 @@ def _stream_safe(text: str) -> str:
     return long_run().sub(lambda run: run[0] + GRAPHEME_JOINER, text)
 
 
-_LETTER = rf"(?:[^\W\d_]|[{_marks(0xFFFF)}\u200c\u200d])"  # with the joiners of Persian and Hindi
+_UNSPACED = (  # scripts without spaces between words
+    "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ece\u0edc-\u0edf"  # Thai, Lao
+    "\u1000-\u103f\u1050-\u108f\u1780-\u17d3\u17dc\u17dd"  # Burmese, Khmer
+    "\u3005-\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # Japanese
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003347f"  # Chinese
+)
+_MARKS = rf"{_marks(0xFFFF)}\u200c\u200d"  # with the joiners of Persian and Hindi
+_LETTER = rf"(?:[^\W\d_{_UNSPACED}]|[{_MARKS}])"
 _CLITIC = r"(?:s|re|ve|ll|d|m)\b"
 WORDS = re.compile(
     rf"""
@@ -93,6 +102,7 @@ WORDS = re.compile(
     | n't\b
     | '{_CLITIC}
     | \d+(?:[.,]\d+)*                                      # 3.14 and 1,000
+    | [{_UNSPACED}][{_MARKS}]*
     | {_LETTER}(?:{_LETTER}|\d)*(?:'(?!{_CLITIC}){_LETTER}+)*  # b2b and o'clock
     | \.{{2,}} | -{{2,}}
     | \S
