@@ -146,6 +146,21 @@ def test_predict_keeps_every_row_and_says_how_sure_it_is(run, numbers, molecules
         assert float(row["uncertainty_rings"]) > 0
 
 
+def test_an_sdf_file_is_predicted_as_the_table_of_its_molecules(run, numbers, molecules, tmp_path):
+    path, cells = tmp_path / "made.sdf", rows_of(molecules)[:5]
+    with Chem.SDWriter(str(path)) as writer:
+        for row in cells:
+            molecule = Chem.MolFromSmiles(row["smiles"])
+            molecule.SetProp("_Name", row["name"])
+            writer.write(molecule)
+    rows = rows_of(run("predict", numbers, path).out)
+    expected = rows_of(run("predict", numbers, molecules).out)[:5]
+    assert list(rows[0]) == ["smiles", "name", *(name for name in expected[0] if "_" in name)]
+    for row, own in zip(rows, expected, strict=True):
+        assert row["name"] == own["name"]
+        assert float(row["prediction_atoms"]) == pytest.approx(float(own["prediction_atoms"]))
+
+
 def test_smiles_of_the_command_line_are_predicted_without_a_file(run, numbers):
     (row,) = rows_of(run("predict", numbers, "--input", "CCO").out)
     assert row["molecule"] == "CCO"

@@ -265,7 +265,7 @@ def test_predict_needs_no_classes_and_evaluate_knows_its_own(run, fitted, data, 
     path = tmp_path / "bare.npz"
     np.savez(path, X=drawn.signals, subject=drawn.subjects, fs=100)
     assert run("predict", fitted, path).out == run("predict", fitted, data).out
-    assert "bare.npz: the keys y are missing" in run("evaluate", fitted, path).error
+    assert "bare.npz: there is no array y;" in run("evaluate", fitted, path).error
     write_npz(path, replace(drawn, classes=("apart", "together")))
     error = run("evaluate", fitted, path).error
     assert "bare.npz: the label 'together' is not one of the 2 classes: 'apart', 'in step'" in error
@@ -324,7 +324,7 @@ def test_named_subjects_are_tested_once_without_a_baseline(run, data, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words", "message"),
     [
-        ({"y": None, "fs": None}, [], "bad.npz: the keys y, fs are missing"),
+        ({"y": None, "fs": None}, [], "bad.npz: there is no array y and no fs"),
         ({"X": np.full((12, 2, 60), np.nan)}, [],
          "bad.npz: window 0 of subject 0 has samples that are not finite, in channel ch0"),
         ({}, ["--window-seconds", "2"],
@@ -492,7 +492,7 @@ def test_arrays_of_other_names_are_read_as_in_training(run, tmp_path):
     names = {"X": None, "y": None, "eeg": x, "state": y, "trial": np.arange(12)}
     path, out = written(tmp_path, **names), tmp_path / "run"
     error = run("fit", "signal", path, "--out", out, *TINY).error
-    assert "bad.npz: the keys X, y are missing; the file has " in error
+    assert "bad.npz: there is no array X and no y; the file has " in error
     assert "eeg float64 (12, 2, 60), state int64 (12,), trial int64 (12,)" in error
     assert "--signals NAME, --labels NAME" in error
     words = ["--signals", "eeg", "--labels", "state"]
@@ -512,11 +512,11 @@ def test_arrays_of_other_names_are_read_as_in_training(run, tmp_path):
     found = run("predict", out, path)
     assert len(rows_of(found.out)) == 12
     usual = written(tmp_path, X=x, y=y)
-    assert "the keys eeg are missing" in run("predict", out, usual).error
+    assert "there is no array eeg;" in run("predict", out, usual).error
     again = run("predict", out, usual, "--signals", "X", "--labels", "y")
     assert again.out == found.out
     missing = run("fit", "signal", usual, "--out", tmp_path / "b", "--labels", "stage").error
-    assert "the keys stage are missing" in missing
+    assert "there is no array stage;" in missing
     other = run("fit", "signal", tmp_path / "a.edf", "--labels", "stage").error
     assert "--labels is 'stage'; expected nothing, since only .npz and .mat files" in other
 

@@ -11,6 +11,8 @@ FILES = {
     "reviews.csv": ("text,label\n", "text"),
     "solubility.csv": ("SMILES,logS\n", "molecule"),
     "solubility.tsv": ("id\tsmiles\n", "molecule"),
+    "drugs.sdf": ("", "molecule"),
+    "drugs.smi": ("C methane\n", "molecule"),
     "graphs.jsonl": ('{"nodes": [], "edges": []}\n', "graph"),
     "reviews.jsonl": ('{"text": "a", "label": 1}\n', "text"),
     "molecules.jsonl": ('{"smiles": "C", "y": 1}\n', "molecule"),

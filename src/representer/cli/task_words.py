@@ -13,6 +13,8 @@ from representer.tasks.registry import TASKS
 
 _SUFFIXES = {
     ".npz": "signal", ".mat": "signal", ".fif": "signal", ".edf": "signal", ".txt": "language",
+    ".sdf": "molecule", ".sd": "molecule", ".mol": "molecule", ".smi": "molecule",
+    ".smiles": "molecule",
 }  # fmt: skip
 _OWN = {
     "compare": {"splits", "cells", "jobs", "out", "config"},

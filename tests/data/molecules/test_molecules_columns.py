@@ -73,3 +73,13 @@ def test_a_common_name_decides_and_several_columns_are_listed():
 )
 def test_texts_and_zero_and_one_are_classes(cells, expected):
     assert are_numbers(cells) == expected
+
+
+def test_the_column_of_molecules_is_found_by_its_cells():
+    cells = (("CCO"[: 1 + k % 3], "C" * (k + 1) + "N") for k in range(9))
+    rows = [(f"id{k}", *own, "[C][O]", str(k)) for k, own in enumerate(cells)]
+    table = grid("Drug_ID", "kind", "Drug", "selfies", "Y", rows=rows)
+    at, notes = smiles_column(table, None, "f.csv")
+    assert (at, notes) == (2, ["The molecules are taken from column 'Drug'."])
+    with pytest.raises(DataError, match="no column is named smiles"):
+        smiles_column(grid("Drug", "Y", rows=[("C1CCO", "1"), ("CCCCN", "2")]), None, "f.csv")

@@ -56,7 +56,7 @@ def test_padding_of_char_rows_is_dropped(tmp_path):
 def test_missing_arrays_are_reported(tmp_path):
     path = written(tmp_path / "a.mat", y=None, fs=None)
     with pytest.raises(
-        DataError, match=r"a\.mat: the keys y, fs are missing; the file has X, subje"
+        DataError, match=r"a\.mat: there is no array y and no fs; the file has X, subje"
     ):
         read_mat(path)
 

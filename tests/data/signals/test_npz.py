@@ -28,8 +28,8 @@ def test_channels_are_optional(tmp_path):
 def test_missing_keys_are_reported(tmp_path):
     np.savez(tmp_path / "a.npz", X=np.ones((2, 3, 4)), label=[0, 1])
     expected = (
-        r"a\.npz: the keys y, subject, fs are missing; the file has X float64 \(2, 3, 4\), "
-        r"label int64 \(2,\)\. X, y.*--signals NAME, --labels NAME"
+        r"a\.npz: there is no array y and no subject and no fs; the file has "
+        r"X float64 \(2, 3, 4\), label int64 \(2,\)\. X, y.*--signals NAME, --labels NAME"
     )
     with pytest.raises(DataError, match=expected):
         read_npz(tmp_path / "a.npz")
@@ -40,7 +40,7 @@ def test_windows_and_classes_may_have_other_names(tmp_path):
     np.savez(tmp_path / "a.npz", **arrays, subject=["a", "b"], fs=250)
     read = read_npz(tmp_path / "a.npz", signals="eeg", labels="state")
     assert (read.classes, read.labels.tolist()) == (("a", "b"), [1, 0])
-    with pytest.raises(DataError, match=r"the keys stage are missing; the file has eeg float64"):
+    with pytest.raises(DataError, match=r"there is no array stage; the file has eeg float64"):
         read_npz(tmp_path / "a.npz", signals="eeg", labels="stage")
 
 

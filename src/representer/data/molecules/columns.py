@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from representer.data.molecules.smiles import parse_smiles
 from representer.data.tables import Grid
 from representer.data.tables.columns import LABEL_NAMES, ambiguous, is_other, plain, resolve
 from representer.data.tables.grid import name_of
 from representer.errors import ArgumentError
 from representer.numbers import is_missing, parse_number, written_number
 
+_SAMPLE, _LONG = 30, 4  # cells, characters
 SMILES_NAMES = ("smiles", "canonical_smiles", "smi", "structure")
 
 
@@ -37,7 +39,9 @@ def smiles_column(grid: Grid, smiles: str | None, source: str) -> tuple[int, lis
     for name in SMILES_NAMES:
         if names.count(name) == 1:
             return names.index(name), []
-    found = [i for i, name in enumerate(names) if "smiles" in name]
+    found = [i for i, name in enumerate(names) if "smiles" in name] or [
+        i for i, name in enumerate(names) if "selfies" not in name and _has_molecules(grid, i)
+    ]
     if len(found) == 1:
         return found[0], [f"The molecules are taken from column {grid.columns[found[0]]!r}."]
     why = "several columns could be it" if found else "no column is named smiles"
@@ -83,6 +87,17 @@ def value(cell: object) -> str:
     """Return a cell as text without surrounding whitespace, ``""`` for a missing value."""
     text = name_of(cell)
     return "" if is_missing(text) else text
+
+
+def _has_molecules(grid: Grid, column: int) -> bool:
+    """Return True if the first cells are SMILES, some of them too long for a class or number."""
+    cells = [text for row in grid.rows[:_SAMPLE] if (text := value(row[column]))]
+    if not any(len(cell) >= _LONG and parse_number(cell) is None for cell in cells):
+        return False
+    try:
+        return all(parse_smiles(cell).GetNumAtoms() for cell in cells)
+    except ArgumentError:
+        return False
 
 
 def _has_values(grid: Grid, column: int) -> bool:

@@ -17,8 +17,9 @@ from representer.data.molecules.columns import (
     smiles_column,
     value,
 )
+from representer.data.molecules.files import SMILES, has_smiles_column, read_molecule_grid
 from representer.data.molecules.smiles import parse_smiles
-from representer.data.tables import Dropped, Grid, read_grid
+from representer.data.tables import Dropped, Grid
 from representer.data.tables.columns import resolve
 from representer.data.tables.grid import text_of
 from representer.errors import ArgumentError, DataError
@@ -84,10 +85,10 @@ def read_molecules(
     delimiter: str | None = None,
     encoding: str = "utf-8",
 ) -> MoleculeTable:
-    """Read molecules from a CSV, TSV, JSON Lines or Parquet file, which may be compressed.
+    """Read molecules from CSV, TSV, JSON Lines, Parquet, SDF or a file of SMILES (``.smi``).
 
     Args:
-        path: The file; its first row names the columns.
+        path: The file, which may be compressed; the first row of a table names its columns.
         smiles: The column of the molecules; by default one with a usual name, such as ``smiles``.
         target: The column of the target, or several separated by commas; None for no target. Rows
             without any target value are skipped, with a note.
@@ -102,7 +103,8 @@ def read_molecules(
         MissingExtraError: If RDKit is not installed.
     """
     wanted = [smiles or SMILES_NAMES[0], *([target] if target else [])]
-    grid = read_grid(path, wanted, header=True, delimiter=delimiter, encoding=encoding)
+    grid = read_molecule_grid(path, wanted, delimiter=delimiter, encoding=encoding)
+    smiles = SMILES if has_smiles_column(path) else smiles
     return molecules_of(grid, str(Path(path)), smiles, target, skip_invalid=skip_invalid)
 
 

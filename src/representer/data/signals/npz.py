@@ -65,7 +65,7 @@ def arrays_to_recordings(
     missing = [key for key in keys if key not in arrays and (is_labeled or key != keys[1])]
     if missing:
         found = ", ".join(described()) or "none"
-        problem = f"the keys {', '.join(missing)} are missing; the file has {found}"
+        problem = f"there is no array {' and no '.join(missing)}; the file has {found}"
         raise DataError(problem, file=path, fix=_FIX)
     x, y, subject, rate = (arrays.get(key) for key in keys)
     channels = arrays.get("channels")

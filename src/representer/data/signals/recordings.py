@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from representer.data.tables.suggest import listing
 from representer.errors import DataError
 
 
@@ -131,6 +132,10 @@ def recordings(
     classes, numbers = np.unique(labels.astype(str), return_inverse=True)
     if is_labeled and len(classes) < 2:
         raise error(f"all labels are {str(classes[0])!r}; expected at least two classes")
+    if 2 < len(classes) == len(labels):
+        shown = listing([str(name) for name in classes], 3)
+        problem = f"all labels differ: {shown}; expected classes of several windows"
+        raise error(problem, "Models of signals predict classes; divide numbers into ranges.")
     return Recordings(
         signals,
         numbers.astype(np.int64),

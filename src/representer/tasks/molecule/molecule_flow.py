@@ -16,7 +16,7 @@ from representer.data.molecules import (
     split_molecules,
 )
 from representer.data.molecules.columns import SMILES_NAMES, are_numbers
-from representer.data.tables import read_grid
+from representer.data.molecules.files import SMILES, has_smiles_column, read_molecule_grid
 from representer.estimators import MoleculeClassifier, MoleculeRegressor
 from representer.estimators.explanation import NETWORK
 from representer.estimators.graph_parameters import MoleculeRegressorParameters
@@ -43,7 +43,8 @@ def read(
     """Read the molecules and targets of a table; see `read_molecules`."""
     wanted = target if require_labels else None
     columns = [smiles or SMILES_NAMES[0], *([wanted] if wanted else [])]
-    grid = read_grid(path, columns, header=True, **layout)
+    grid = read_molecule_grid(path, columns, **layout)
+    smiles = SMILES if has_smiles_column(path) else smiles
     table = molecules_of(
         grid, str(Path(path)), smiles, wanted,
         skip_invalid=skip_invalid, require_target=require_labels,

@@ -162,7 +162,8 @@ def _fold(
             f"there are {len(others)} subjects besides the test subjects; expected at least "
             f"{needed}",
             file=file,
-            fix=f"One is needed for training{to_stop}.",
+            fix=f"One is needed for training{to_stop}. Sessions of one subject can stand for "
+            "subjects.",
         )
     valid = set[str]()
     if valid_fraction:
