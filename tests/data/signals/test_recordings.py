@@ -56,6 +56,9 @@ def test_subjects_of_one_class_are_listed():
     ("changes", "message"),
     [
         ({"signals": X[0]}, r"X is int16 of shape \(2, 3\); expected numbers \(windows"),
+        ({"signals": X[:, 0]}, r".*of one channel are X\[:, None\]"),
+        ({"signals": X.swapaxes(1, 2)}, r"X has 3 channels of 2 samples; .*Swap the axes of X"),
+        ({"labels": [4, 2, 7, 9]}, "all labels differ: .* and 1 more; expected"),
         ({"signals": X.astype(str)}, "X is <U.* expected numbers"),
         ({"signals": X[:0]}, r"X is int16 of shape \(0, 2, 3\); expected numbers"),
         ({"labels": Y[:3]}, r"y has shape \(3,\); expected one entry per window, \(4,\)"),

@@ -110,7 +110,12 @@ def recordings(
 
     if signals.dtype.kind not in "fiu" or signals.ndim != 3 or not signals.size:
         found = f"{signals.dtype} of shape {signals.shape}"
-        raise error(f"X is {found}; expected numbers (windows, channels, samples)")
+        fix = "Windows of one channel are X[:, None]." if signals.ndim == 2 else ""
+        raise error(f"X is {found}; expected numbers (windows, channels, samples)", fix)
+    if channels is None and signals.shape[1] > signals.shape[2]:
+        found = "{1} channels of {2} samples".format(*signals.shape)
+        fix = "Swap the axes of X, or give the names of the channels if there are so many."
+        raise error(f"X has {found}; expected (windows, channels, samples)", fix)
     for name, array in (("y", labels), ("subject", subjects)):
         if array.shape != (len(signals),):
             raise error(
