@@ -37,7 +37,7 @@ CASES = {
     ),
     "a quote left open": ("a.csv", GOOD.encode() + b'"a,sea\n', [], ["a.csv", "line 42", "quote"]),
     "no file": ("nowhere.csv", None, [], ["nowhere.csv"]),
-    "an unknown suffix": ("a.xlsx", b"PK", [], ["a.xlsx", ".csv"]),
+    "an unknown suffix": ("a.docx", b"PK", [], ["a.docx", ".csv"]),
     "a broken archive": ("a.csv.gz", b"\x1f\x8b\x08broken", [], ["a.csv.gz"]),
     "broken JSON": (
         "a.jsonl", b'{"text": "wave", "label": "sea"}\n{"text"\n', [], ["a.jsonl", "line 2"],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import openpyxl
+import pyarrow.parquet
 import pytest
 
 from representer.cli.errors import UsageError
@@ -40,6 +42,18 @@ def test_the_task_follows_from_the_data(tmp_path, name):
     assert with_task("compare", ["text", *words]) == ["text", *words]
     assert with_task("compare", [*words, "--kind", "graph"]) == ["graph", *words]
     assert with_task("compare", ["--kind=graph", *words]) == ["graph", *words]
+
+
+def test_the_task_follows_from_the_columns_of_binary_tables(tmp_path):
+    book, path = openpyxl.Workbook(), tmp_path / "table.xlsx"
+    book.active.append(["SMILES", "logS"])
+    book.active.append(["C", 1])
+    book.save(path)
+    assert with_task("compare", [str(path)])[0] == "molecule"
+    pyarrow.parquet.write_table(pyarrow.table({"smiles": ["C"]}), tmp_path / "a.parquet")
+    assert with_task("compare", [str(tmp_path / "a.parquet")])[0] == "molecule"
+    path.write_text("SMILES\n")
+    assert with_task("compare", [str(path)])[0] == "text"
 
 
 def test_options_that_only_one_task_has_name_it(tmp_path):

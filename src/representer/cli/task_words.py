@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from representer.cli.errors import UsageError
-from representer.errors import DataError
+from representer.errors import DataError, RepresenterError
 from representer.tasks.registry import TASKS
 
 _SUFFIXES = {
@@ -68,7 +68,7 @@ def _options(command: str) -> dict[str, set[str]]:
 
 def task_of_data(path: Path) -> str:
     """Return the task of a file or folder, by its name and its first line; "text" if in doubt."""
-    from representer.data.tables.reading import named_table
+    from representer.data.tables.reading import kind_of, named_table, read_blocks
     from representer.data.tables.source import COMPRESSIONS, physical_lines
 
     if path.is_dir():
@@ -79,10 +79,16 @@ def task_of_data(path: Path) -> str:
     plain = path.with_suffix("") if path.suffix in COMPRESSIONS else path
     if plain.suffix in _SUFFIXES:
         return _SUFFIXES[plain.suffix]
+    if kind_of(path) in ("parquet", "workbook"):
+        try:
+            columns = next(iter(read_blocks(path, [], header=True))).columns
+        except (RepresenterError, OSError):
+            return "text"  # its reader says what is wrong
+        return _of_columns({name.lower() for name in columns})
     try:
         first = next(physical_lines(path), "")
     except (DataError, OSError):
-        return "text"  # its reader says what is wrong, or reads Parquet
+        return "text"
     if plain.suffix == ".jsonl":
         try:
             keys = {key.lower() for key in json.loads(first)}

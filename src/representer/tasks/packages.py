@@ -38,6 +38,7 @@ PACKAGES = (
     Package("jinja2", "jinja2", "train", 2, "reports"),
     Package("tqdm", "tqdm", "train", 1, "the progress bar"),
     Package("pyarrow", "pyarrow", "train", 170, "reading Parquet"),
+    Package("python-calamine", "python_calamine", "train", 2, "reading workbooks"),
     Package("joblib", "joblib", "kernels", 2, "Gram matrices in parallel"),
     Package("torch_geometric", "torch_geometric", "graph", 30, "graph layers and kernels"),
     Package("rdkit", "rdkit", "graph", 110, "reading molecules"),

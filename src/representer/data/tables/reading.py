@@ -1,4 +1,4 @@
-"""The cells of a CSV, TSV, JSON Lines or Parquet file."""
+"""The cells of a CSV, TSV, JSON Lines or Parquet file, or of a workbook."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from representer.data.tables.grid import Grid
 from representer.data.tables.jsonl import read_jsonl
 from representer.data.tables.parquet import read_parquet
 from representer.data.tables.source import COMPRESSIONS, regular_file
+from representer.data.tables.workbook import read_workbook
 from representer.errors import DataError
 
 FORMATS = {
@@ -23,6 +24,9 @@ FORMATS = {
     ".json": "jsonl",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".xlsx": "workbook",
+    ".xls": "workbook",
+    ".ods": "workbook",
 }
 
 
@@ -45,13 +49,14 @@ def read_blocks(
     """Yield all cells of a file in blocks of rows; no row is ever shifted or lost silently.
 
     The suffix determines the format: ``.csv``, ``.tsv``, ``.jsonl`` (also ``.ndjson``, ``.json``),
-    each optionally followed by ``.gz``, ``.bz2`` or ``.xz``, and ``.parquet``.
+    each optionally followed by ``.gz``, ``.bz2`` or ``.xz``, ``.parquet``, and the workbooks
+    ``.xlsx``, ``.xls`` and ``.ods``.
 
     Args:
         path: The file.
         wanted: The columns that will be used, which help to detect a header.
         header: True if the first row of a CSV or TSV file names the columns; None decides by the
-            rows of the first block.
+            rows of the first block; so it is for workbooks.
         delimiter: The cell separator of a CSV or TSV file; None decides by the suffix and the first
             line.
         quotes: True if double quotes enclose cells of a CSV or TSV file. None means True, except
@@ -63,12 +68,15 @@ def read_blocks(
         ArgumentError: If an option is invalid.
         DataError: If the file cannot be used. The message names the file, the line, the column and
             the fix.
-        MissingExtraError: If the file is Parquet and pyarrow is not installed.
+        MissingExtraError: If the file is Parquet and pyarrow is not installed, or a workbook and
+            python-calamine is not.
     """
     path = Path(path)
     kind = _format(path)
     if kind == "parquet":
         return read_parquet(path, size=size)
+    if kind == "workbook":
+        return read_workbook(path, wanted=wanted, header=header, size=size)
     if kind == "jsonl":
         return read_jsonl(path, encoding=encoding, size=size)
     return read_delimited(
@@ -139,9 +147,9 @@ def kind_of(path: Path) -> str | None:
 
 def _format(path: Path) -> str:
     kind = kind_of(path)
-    if kind == "parquet" and path.suffix.lower() in COMPRESSIONS:
-        fix = "Decompress the file first; Parquet is compressed inside."
-        raise DataError("a compressed Parquet file", file=path, fix=fix)
+    if kind in ("parquet", "workbook") and path.suffix.lower() in COMPRESSIONS:
+        fix = f"Decompress the file first; a {kind} is compressed inside."
+        raise DataError(f"a compressed {kind}", file=path, fix=fix)
     if kind is None:
         regular_file(path)  # the message for a missing file or a folder is more useful
         known = f"{', '.join(FORMATS)}; text formats also with {', '.join(COMPRESSIONS)}"

@@ -1,4 +1,4 @@
-"""Labeled documents in CSV, TSV, JSON Lines or Parquet files."""
+"""Labeled documents in CSV, TSV, JSON Lines or Parquet files, or workbooks."""
 
 from __future__ import annotations
 

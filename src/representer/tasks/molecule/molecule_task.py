@@ -38,9 +38,7 @@ class MoleculeReading:
 class MoleculeOptions:
     """Options of the task, and its defaults where they are not those of the estimator."""
 
-    data: str | None = option(
-        None, "CSV, TSV, JSONL, Parquet, SDF or SMI file, also .xz, .gz or .bz2"
-    )
+    data: str | None = option(None, "CSV, TSV, JSONL, Parquet, .xlsx, SDF or .smi file")
     task: str = option(
         "auto", "what targets are (auto: classes if texts or 0 and 1, else numbers)", choices=TASKS
     )

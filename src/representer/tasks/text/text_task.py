@@ -31,7 +31,7 @@ class TextReading:
 class TextOptions:
     """Options of the task, and its defaults where they are not those of the estimator."""
 
-    data: str | None = option(None, "CSV, TSV, JSONL or Parquet file, also .xz, .gz or .bz2")
+    data: str | None = option(None, "CSV, TSV, JSONL, Parquet or .xlsx file")
     demo: bool = option(False, "no DATA: find lines of Python code with two tokens swapped")
     preset: str | None = option(
         None,

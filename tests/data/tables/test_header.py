@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from representer.data.tables.delimited import has_header
+from representer.data.tables.header import has_header
 
 REVIEWS = [[f"review number {i} of many", "pos" if i % 2 else "neg"] for i in range(20)]
 CLASSES = [[str(i % 4 + 1), f"title {i}", f"a longer description {i}"] for i in range(20)]

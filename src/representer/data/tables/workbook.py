@@ -1,0 +1,83 @@
+"""Reading of workbooks of Excel and LibreOffice with calamine, as if they were saved as CSV."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from representer.data.tables.blocks import SMALL, BlockSize
+from representer.data.tables.grid import BLANK, Grid
+from representer.data.tables.header import grids
+from representer.data.tables.source import MAX_EXPANSION, open_regular
+from representer.errors import DataError, MissingExtraError
+from representer.printable import reason
+
+_ALWAYS_READ = 16 << 20
+
+
+def read_workbook(
+    path: Path, *, wanted: list[str], header: bool | None = None, size: BlockSize = SMALL
+) -> Iterator[Grid]:
+    """Return the first sheet with cells in blocks; a note names it if there are several.
+
+    All cells are texts as in a CSV file: 3 rather than 3.0, dates in ISO 8601, formulas as their
+    values, and errors such as ``#N/A`` empty. The lines are the numbers of the rows.
+
+    Args:
+        path: The file.
+        wanted: Names or positions of the columns that will be used; they help to detect a header.
+        header: True if the first row names the columns; None to decide from the first rows.
+        size: Limits of a block.
+
+    Raises:
+        MissingExtraError: If python-calamine is not installed.
+        DataError: If the file is missing, damaged, protected by a password, or has no cells.
+    """
+    try:
+        from python_calamine import CalamineError, CalamineWorkbook
+    except ImportError:
+        raise MissingExtraError("reading workbooks", "python-calamine", "train") from None
+    with open_regular(path) as content:
+        _require_plausible(path, content)
+        try:
+            with CalamineWorkbook.from_filelike(content) as book:
+                for name in book.sheet_names:
+                    rows = book.get_sheet_by_name(name).to_python(skip_empty_area=False)
+                    if rows:
+                        break
+                else:
+                    raise DataError("has no cells", file=path)
+                count = len(book.sheet_names)
+        except CalamineError as error:
+            fix = "Save it again, without a password, or as CSV."
+            problem = f"cannot be read as a workbook: {reason(error)}"
+            raise DataError(problem, file=path, fix=fix) from None
+    notes = [f"The sheet {name!r} is read, of {count}."] if count > 1 else []
+    return grids(path, _rows(rows), wanted, header, size, notes)
+
+
+def _rows(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[int, list[str] | str]]:
+    for line, row in enumerate(rows, 1):
+        cells = [_text(cell) for cell in row]
+        yield line, cells if any(map(str.strip, cells)) else BLANK
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, float) and cell.is_integer() and abs(cell) < 1e15:
+        return str(int(cell))
+    return cell if isinstance(cell, str) else str(cell)
+
+
+def _require_plausible(path: Path, content: Any) -> None:
+    """Refuse a zip archive that declares far more than compression of text makes possible."""
+    if not zipfile.is_zipfile(content):
+        return
+    with zipfile.ZipFile(content) as archive:
+        held = sum(one.file_size for one in archive.infolist())
+    packed = path.stat().st_size
+    if held > _ALWAYS_READ + MAX_EXPANSION * packed:
+        problem = f"declares {held:,} bytes in {packed:,} bytes"
+        raise DataError(problem, file=path, fix="Save it again, or as CSV.")
+    content.seek(0)
