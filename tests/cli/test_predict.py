@@ -86,7 +86,7 @@ def test_json_lines_keep_what_is_no_text(run, trained, tmp_path):
     assert [(row["n"], row["t"]) for row in rows_of(out)] == [("1.5", '["ä", null]'), ("", "[]")]
 
 
-@pytest.mark.parametrize("output", ["nowhere/out.csv", "."])
+@pytest.mark.parametrize("output", ["nowhere/out.csv", ".", "out.xlsx", "out.jsonl", "out.csv.gz"])
 def test_an_impossible_output_is_refused_before_any_work(run, trained, table, tmp_path, output):
     outcome = run("predict", trained, table, "-o", tmp_path / output)
     assert outcome.code == 2

@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from representer.data.tables import MISSING
+from representer.data.tables.reading import kind_of
+from representer.data.tables.source import COMPRESSIONS
 from representer.data.tables.spreadsheet import guard_formula
 from representer.errors import DataError, StorageError
 from representer.printable import printable
@@ -24,12 +26,16 @@ def check_output(output: Path, data: Path | None) -> None:
     """Refuse an output that could not be written, before any work is done.
 
     Raises:
-        DataError: If the output is a directory, its directory is missing, or it is the input.
+        DataError: If the output is a directory, its directory is missing, it is the input, or its
+            suffix is that of another format than CSV.
     """
     if output.is_dir():
         raise DataError("is a directory", file=output, fix="Give -o the name of a file.")
     if not output.parent.is_dir():
         raise DataError("there is no such folder", file=output.parent, fix="Make it first.")
+    if kind_of(output) not in (None, "csv") or output.suffix.lower() in COMPRESSIONS:
+        problem = "the suffix is that of another format; what is written is CSV"
+        raise DataError(problem, file=output, fix="Give -o a name that ends in .csv.")
     if data is not None and data.exists() and output.exists() and output.samefile(data):
         raise DataError("is the input", file=output, fix="Give -o another name.")
 
