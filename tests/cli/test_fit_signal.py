@@ -424,7 +424,7 @@ def test_options_of_files_with_events_are_refused_for_arrays(run, data, tmp_path
         outcome = run("fit", "signal", data, "--out", tmp_path / "run", f"{name}={value}")
         assert outcome.code == 2
         assert f"{name} is" in outcome.error
-        assert "since only .fif and .edf files have events" in outcome.error
+        assert "since only recordings such as .edf files have events" in outcome.error
 
 
 def test_runs_and_folds_are_saved_estimators(run, fitted, data, drawn):
@@ -549,7 +549,7 @@ def test_recordings_of_tables_are_trained_on_and_used(run, tmp_path):
     assert evaluated["accuracy"] == pytest.approx(1 - sum(wrong) / 18)
     assert run("explain", out, data, "--limit", "1").out.startswith("window 0: ")
     refused = run("fit", "signal", data, "--events", "go").error
-    assert "--events is 'go'; expected nothing, since only .fif and .edf files" in refused
+    assert "--events is 'go'; expected nothing, since only recordings such as .edf files" in refused
 
 
 def test_a_run_of_another_version_is_refused(run, fitted, data, tmp_path):

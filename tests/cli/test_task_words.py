@@ -14,6 +14,7 @@ FILES = {
     "solubility.csv": ("SMILES,logS\n", "molecule"),
     "solubility.tsv": ("id\tsmiles\n", "molecule"),
     "drugs.sdf": ("", "molecule"),
+    "eeg.vhdr": ("", "signal"),
     "drugs.smi": ("C methane\n", "molecule"),
     "graphs.jsonl": ('{"nodes": [], "edges": []}\n', "graph"),
     "reviews.jsonl": ('{"text": "a", "label": 1}\n', "text"),

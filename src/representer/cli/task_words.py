@@ -12,7 +12,8 @@ from representer.errors import DataError, RepresenterError
 from representer.tasks.registry import TASKS
 
 _SUFFIXES = {
-    ".npz": "signal", ".mat": "signal", ".fif": "signal", ".edf": "signal", ".txt": "language",
+    ".npz": "signal", ".mat": "signal", ".fif": "signal", ".edf": "signal", ".bdf": "signal",
+    ".vhdr": "signal", ".set": "signal", ".txt": "language",
     ".sdf": "molecule", ".sd": "molecule", ".mol": "molecule", ".smi": "molecule",
     ".smiles": "molecule",
 }  # fmt: skip

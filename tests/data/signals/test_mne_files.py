@@ -100,7 +100,7 @@ def test_edf_files_are_read(tmp_path):
             {"events": ["tsak"]},
             r"the events tsak are not marked in it; the file has rest, task",
         ),
-        ([(1.0, 0.0, "rest")], {}, r"no duration, .*--window-seconds"),
+        ([(1.0, 0.0, "rest")], {}, r"no duration, .*--event-seconds"),
         (MARKS, {"seconds": 60.0}, r"no window lies within the recording"),
     ],
 )

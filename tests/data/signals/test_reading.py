@@ -68,8 +68,8 @@ def test_inconsistent_files_are_rejected(tmp_path, changed, said):
 
 def test_unsupported_folders_and_files_are_rejected(tmp_path):
     with pytest.raises(
-        DataError, match=r"no \.fif or \.edf file, and no recordings\.csv.*fs in Hz"
+        DataError, match=r"no \.fif, .* or \.set file, and no recordings\.csv.*fs in Hz"
     ):
         read_recordings(tmp_path)
-    with pytest.raises(DataError, match=r"the suffix is '\.vhdr'; expected \.npz.*X \(windows"):
-        read_recordings(tmp_path / "a.vhdr")
+    with pytest.raises(DataError, match=r"the suffix is '\.gdf'; expected \.csv.*X \(windows"):
+        read_recordings(tmp_path / "a.gdf")

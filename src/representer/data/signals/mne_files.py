@@ -1,4 +1,4 @@
-"""Reading of windows around events from FIF (MNE) and EDF files."""
+"""Reading of windows around events with MNE, from FIF, EDF, BDF, BrainVision and EEGLAB files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from representer.data.tables.source import regular_file
 from representer.errors import DataError, MissingExtraError
 from representer.printable import reason
 
-SUFFIXES = (".fif", ".edf", ".fif.gz")
+SUFFIXES = (".fif", ".edf", ".fif.gz", ".bdf", ".vhdr", ".set")
+LISTED = ".fif, .edf, .bdf, .vhdr or .set"
 
 
 def read_mne(
@@ -24,7 +25,7 @@ def read_mne(
     start: float = 0.0,
     seconds: float | None = None,
 ) -> Recordings:
-    """Read the windows of one ``.fif`` or ``.edf`` file.
+    """Read the windows of one ``.fif``, ``.edf``, ``.bdf``, ``.vhdr`` or ``.set`` file.
 
     Epochs are used unchanged. A continuous recording is cut at its annotations: each gives one
     window that starts ``start`` seconds after its onset. Annotations that begin with BAD or EDGE
@@ -48,7 +49,7 @@ def read_mne(
     try:
         import mne
     except ImportError as error:
-        raise MissingExtraError("reading .fif and .edf files", "mne", "signals") from error
+        raise MissingExtraError(f"reading {LISTED} files", "mne", "signals") from error
     path = Path(path)
     regular_file(path)
     try:
@@ -65,7 +66,7 @@ def read_mne(
         raise DataError(
             "no window lies within the recording and outside of its bad segments",
             file=path,
-            fix="Shorten the windows with --window-seconds.",
+            fix="Shorten the windows with --event-seconds.",
         )
     signals, subjects = epochs.get_data(copy=False), [_subject(epochs.info, path)] * len(labels)
     return recordings(
@@ -77,18 +78,20 @@ def read_mne(
 def _epochs(
     mne: Any, path: Path, events: Sequence[str], start: float, seconds: float | None
 ) -> Any:
-    is_edf = path.name.endswith(".edf")
-    (check_edf if is_edf else check_fif)(path)
-    size = path.stat().st_size
-    if _is_epochs(path):
-        epochs = mne.read_epochs(path, preload=False)
+    if path.suffix in (".edf", ".bdf"):
+        check_edf(path)
+    elif path.suffix not in (".vhdr", ".set"):
+        check_fif(path)
+    stem = path.with_suffix("")  # the samples may lie in a file beside
+    size = sum(one.stat().st_size for one in path.parent.iterdir() if one.with_suffix("") == stem)
+    raw = _opened(mne, path)
+    if isinstance(raw, mne.BaseEpochs):
+        epochs = raw
         require_plausible(len(epochs.events) * len(epochs.ch_names) * len(epochs.times), size)
         epochs.load_data()
         _require_events(events, list(epochs.event_id), path)
         picked = epochs[list(events)] if events else epochs
         return picked.pick("data", exclude="bads")
-    read = mne.io.read_raw_edf if is_edf else mne.io.read_raw_fif
-    raw = read(path, preload=False)
     require_plausible(raw.n_times * len(raw.ch_names), size)
     raw = raw.load_data(verbose="error").pick("data", exclude="bads")
     marks = [a for a in raw.annotations if not re.match(r"(?i)bad|edge", a["description"])]
@@ -99,7 +102,7 @@ def _epochs(
         seconds = min(a["duration"] for a in marks if str(a["description"]) in taken)
         if not seconds:
             problem = "its events have no duration, so the length of a window is unknown"
-            raise DataError(problem, file=path, fix="Set it with --window-seconds.")
+            raise DataError(problem, file=path, fix="Set it with --event-seconds.")
     numbers = {name: k for k, name in enumerate(sorted(taken), 1)}
     at, numbers = mne.events_from_annotations(raw, event_id=numbers)
     last = start + seconds - 1 / raw.info["sfreq"]
@@ -108,8 +111,16 @@ def _epochs(
     return mne.Epochs(raw, at, numbers, **options, event_repeated="drop")
 
 
-def _is_epochs(path: Path) -> bool:
-    return bool(re.search(r"[-_]epo(-\d+)?\.fif(\.gz)?$", path.name))
+def _opened(mne: Any, path: Path) -> Any:
+    """Return the epochs or the continuous recording of a file, without its samples."""
+    if re.search(r"[-_]epo(-\d+)?\.fif(\.gz)?$", path.name):
+        return mne.read_epochs(path, preload=False)
+    try:
+        return mne.io.read_raw(path, preload=False)
+    except TypeError:  # of a .set file of several trials
+        if path.suffix != ".set":
+            raise
+        return mne.read_epochs_eeglab(path)
 
 
 def _require_events(wanted: Sequence[str], marked: list[str], path: Path) -> None:

@@ -1,7 +1,7 @@
 """Checks of the sizes and links that a FIF or EDF file declares.
 
 The readers of MNE allocate declared sizes, follow cyclic links, and open referenced files. So the
-tags of a FIF file and the header of an EDF file are checked first.
+tags of a FIF file and the header of an EDF or BDF file are checked first.
 """
 
 from __future__ import annotations
@@ -54,12 +54,13 @@ def check_fif(path: Path) -> None:
 
 
 def check_edf(path: Path) -> None:
-    """Check the sizes in the header of an EDF file against the size of the file.
+    """Check the sizes in the header of an EDF or BDF file against the size of the file.
 
     Raises:
         ValueError: If they are too large.
         DataError: If the file is missing or not a regular file.
     """
+    width = 3 if path.suffix == ".bdf" else 2  # bytes of a sample
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         head = file.read(256)
@@ -71,7 +72,7 @@ def check_edf(path: Path) -> None:
             raise ValueError(f"the header declares {signals} signals and ends too early")
     fields = columns[216 * signals : 224 * signals]
     samples = [_count(fields[8 * k : 8 * k + 8], "samples") for k in range(signals)]
-    records, _ = divmod(size - 256 - len(columns), 2 * sum(samples) or 1)
+    records, _ = divmod(size - 256 - len(columns), width * sum(samples) or 1)
     if records < 1:
         raise ValueError("it holds no complete data record")
     # all signals are resampled to the highest rate

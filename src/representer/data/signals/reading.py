@@ -39,10 +39,10 @@ def read_recordings(
     """Read recordings.
 
     Args:
-        path: An ``.npz`` or ``.mat`` file of arrays, see :func:`read_npz`; a ``.fif`` or ``.edf``
-            file; a folder of ``.fif`` and ``.edf`` files, of all subjects; or a table such as
+        path: An ``.npz`` or ``.mat`` file of arrays, see :func:`read_npz`; a file that
+            :func:`read_mne` reads, or a folder of them, of all subjects; or a table such as
             ``recordings.csv``, see below, or its folder.
-        events: For ``.fif`` and ``.edf``: names of the events, which become the classes.
+        events: For files of MNE: names of the events, which become the classes.
         start: For continuous recordings: seconds from an event to the start of its window.
         seconds: For continuous recordings: length of a window.
         is_labeled: Require the classes; if False, they may be missing or all the same.
@@ -72,14 +72,14 @@ def read_recordings(
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.name.endswith(mne_files.SUFFIXES))
         if not files:
-            problem = "the folder has no .fif or .edf file, and no recordings.csv"
+            problem = f"the folder has no {mne_files.LISTED} file, and no recordings.csv"
             raise DataError(problem, file=path, fix=_FORMS)
     elif path.suffix in _ARRAYS:
         return _ARRAYS[path.suffix](path, is_labeled=is_labeled, signals=signals, labels=labels)
     elif path.name.endswith(mne_files.SUFFIXES):
         files = [path]
     else:
-        problem = f"the suffix is {path.suffix!r}; expected .npz, .mat, .fif, .edf or .csv"
+        problem = f"the suffix is {path.suffix!r}; expected .csv, .npz, .mat, {mne_files.LISTED}"
         raise DataError(problem, file=path, fix=_FORMS)
     read = [mne_files.read_mne(f, events=events, start=start, seconds=seconds) for f in files]
     return _joined(list(zip(files, read, strict=True)), path, is_labeled)

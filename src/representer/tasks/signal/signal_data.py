@@ -86,7 +86,9 @@ def prepare(config: Any) -> SignalData:
     source = DEMO_SOURCE if config.demo else str(config.data)
     has_arrays, is_table = Path(source).suffix in (".npz", ".mat"), kind_of(Path(source))
     has_events = not (has_arrays or is_table)
-    unused = {name: ".fif and .edf files have events" for name in _OF_EVENTS if not has_events}
+    unused = {
+        name: "recordings such as .edf files have events" for name in _OF_EVENTS if not has_events
+    }
     unused |= {name: ".npz and .mat files have arrays" for name in _OF_ARRAYS if not has_arrays}
     for name, files in unused.items():
         if (value := getattr(config, name)) is not None:

@@ -29,11 +29,11 @@ class SignalReading:
         None, "array of the classes in .npz and .mat files (default: y)", metavar="NAME"
     )
     events: str | None = option(
-        None, "events of .fif and .edf files to use as classes: A,B", metavar="NAMES"
+        None, "events of recordings, such as .edf files, to use as classes: A,B", metavar="NAMES"
     )
     event_start: float | None = option(
         None,
-        "seconds from an event of .fif and .edf files to its window (default: 0)",
+        "seconds from an event of a recording to its window (default: 0)",
         metavar="SECONDS",
     )
     event_seconds: float | None = option(
@@ -60,8 +60,9 @@ class CrossValidation:
 
     data: str | None = option(
         None,
-        ".npz or .mat file with X, y, subject and fs; .fif or .edf file, or folder of them; or "
-        "table (file, label, subject) of tables of samples, a file for each recording",
+        ".npz or .mat file with X, y, subject and fs; .fif, .edf, .bdf, .vhdr or .set file, or "
+        "folder of them; or table (file, label, subject) of tables of samples, a file for each "
+        "recording",
     )
     out: str | None = option(None, "run folder (default: runs/NAME-OF-DATA)", metavar="RUN")
     resample: float = option(0.0, "resample to this rate; 0: no resampling", metavar="HZ")

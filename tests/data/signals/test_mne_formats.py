@@ -1,0 +1,101 @@
+"""The same recording in the formats that MNE reads gives the same windows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from representer.data.signals import read_mne, read_recordings
+from representer.errors import DataError
+
+mne = pytest.importorskip("mne")
+edfio = pytest.importorskip("edfio")
+scipy_io = pytest.importorskip("scipy.io")
+
+RATE, CHANNELS, MARKS = 100.0, ("Fz", "Cz"), ((0.5, 1.0, "rest"), (2.0, 1.2, "task"))
+SIGNALS = np.stack([np.arange(600.0), 600 - np.arange(600.0)])  # in microvolts
+
+
+def write_fif(path):
+    raw = mne.io.RawArray(SIGNALS * 1e-6, mne.create_info(list(CHANNELS), RATE, "eeg"))
+    raw.set_annotations(mne.Annotations(*zip(*MARKS, strict=True))).save(path)
+
+
+def write_bdf(path):
+    channels = [
+        edfio.BdfSignal(one, RATE, label=name, physical_dimension="uV")
+        for one, name in zip(SIGNALS, CHANNELS, strict=True)
+    ]
+    marks = [edfio.EdfAnnotation(*one) for one in MARKS]
+    edfio.Bdf(channels, annotations=marks).write(path)
+
+
+def write_vhdr(path):
+    listed = "".join(f"Ch{k}={name},,1,µV\n" for k, name in enumerate(CHANNELS, 1))
+    path.write_text(
+        "Brain Vision Data Exchange Header File Version 1.0\n[Common Infos]\nCodepage=UTF-8\n"
+        f"DataFile={path.stem}.eeg\nMarkerFile={path.stem}.vmrk\nDataFormat=BINARY\n"
+        "DataOrientation=MULTIPLEXED\nNumberOfChannels=2\nSamplingInterval=10000\n"
+        f"[Binary Infos]\nBinaryFormat=IEEE_FLOAT_32\n[Channel Infos]\n{listed}",
+        encoding="utf-8",
+    )
+    SIGNALS.T.astype("<f4").tofile(path.with_suffix(".eeg"))
+    marks = "".join(
+        f"Mk{k}=Comment,{name},{round(at * RATE) + 1},{round(lasts * RATE)},0\n"
+        for k, (at, lasts, name) in enumerate(MARKS, 1)
+    )
+    path.with_suffix(".vmrk").write_text(
+        f"Brain Vision Data Exchange Marker File, Version 1.0\n[Common Infos]\nCodepage=UTF-8\n"
+        f"DataFile={path.stem}.eeg\n[Marker Infos]\n{marks}"
+    )
+
+
+def eeglab(signals, trials, events, **fields):
+    kinds = [("latency", float), ("type", object), ("duration", float), ("epoch", float)]
+    return {
+        "trials": trials, "nbchan": 2, "pnts": signals.shape[1], "srate": RATE, "xmin": 0.0,
+        "xmax": (signals.shape[1] - 1) / RATE, "data": signals, "epoch": [], "setname": "",
+        "event": np.array(events, kinds), "icawinv": [], "icaweights": [], "icasphere": [],
+        "chanlocs": np.array([(name,) for name in CHANNELS], [("labels", object)]), **fields,
+    }  # fmt: skip
+
+
+def write_set(path):
+    events = [(at * RATE + 1, name, lasts * RATE, 1) for at, lasts, name in MARKS]
+    scipy_io.savemat(path, {"EEG": eeglab(SIGNALS, 1, events)}, appendmat=False)
+
+
+def write_trials(path):
+    """Write the windows as trials of a file of EEGLAB."""
+    starts = [round(at * RATE) for at, _, _ in MARKS]
+    trials = np.stack([SIGNALS[:, at : at + 100] for at in starts], axis=2)
+    names = [name for _, _, name in MARKS]
+    events = [(100 * k + 1, name, 0, k + 1) for k, name in enumerate(names)]
+    epochs = np.array(
+        [(name, 0.0) for name in names], [("eventtype", object), ("eventlatency", float)]
+    )
+    scipy_io.savemat(path, {"EEG": eeglab(trials, 2, events, epoch=epochs)}, appendmat=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("s1_raw.fif", write_fif), ("s1.bdf", write_bdf), ("s1.vhdr", write_vhdr),
+        ("s1.set", write_set), ("s1.set", write_trials),
+    ],
+)  # fmt: skip
+def test_windows_are_those_of_the_recording(tmp_path, name, write):
+    with mne.use_log_level("error"):
+        write(tmp_path / name)
+    for read in (read_mne(tmp_path / name), read_recordings(tmp_path)):
+        assert (read.sampling_rate, read.channels, set(read.subjects)) == (RATE, CHANNELS, {"s1"})
+        assert [read.classes[label].split("/")[-1] for label in read.labels] == ["rest", "task"]
+        expected = np.stack([SIGNALS[:, round(at * RATE) :][:, :100] for at, _, _ in MARKS])
+        np.testing.assert_allclose(read.signals * 1e6, expected, atol=1e-3)  # 24 bits of 600
+
+
+@pytest.mark.parametrize("name", ["a.bdf", "a.vhdr", "a.set"])
+def test_a_damaged_file_is_refused(tmp_path, name):
+    (tmp_path / name).write_bytes(b"Brain" * 100)
+    with pytest.raises(DataError, match=f"{name}: cannot be read"):
+        read_mne(tmp_path / name)
