@@ -51,7 +51,7 @@ def test_the_first_sheet_with_cells_is_read_and_named(path):
     assert read_grid(path, []).head == ["", "text", "label"]
 
 
-def test_what_is_no_workbook_is_refused(path, monkeypatch):
+def test_invalid_workbooks_are_rejected(path, monkeypatch):
     write(path)
     with pytest.raises(DataError, match=r"a\.xlsx: has no cells"):
         read_grid(path, [])
