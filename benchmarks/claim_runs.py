@@ -19,29 +19,9 @@ _STOPPED = re.compile(r"The command was stopped in its \w+ seed")
 
 
 def runs_of(folder: Path, names: Sequence[str]) -> list[list[str]]:
-    """Return a row of `HEAD` for each page.
-
-    A page whose runs kept no hours has those of one run of another page with the same recipe and
-    budget, if there is one.
-    """
+    """Return a row of `HEAD` for each page."""
     texts = {name: (folder / f"{name}.md").read_text("utf-8") for name in names}
-    timed = {
-        _settings(text): f"; {float(found[2]) / int(found[1]):.2f} for one in [{name}]({name}.md)"
-        for name, text in texts.items()
-        if (found := _TRAINING.search(text))
-    }
-    rows = []
-    for name, text in texts.items():
-        command, hours, machine = run_of(text)
-        if hours.startswith(UNKNOWN):
-            hours += timed.get(_settings(text), "")
-        rows.append([f"[{name}]({name}.md)", command, hours, machine])
-    return rows
-
-
-def _settings(text: str) -> tuple[str, ...]:
-    """Return the recipe and the budget of the command of a page."""
-    return tuple(re.findall(r"(?:reproduce|--budget) (\S+)", run_of(text)[0]))
+    return [[f"[{name}]({name}.md)", *run_of(text)] for name, text in texts.items()]
 
 
 def run_of(text: str) -> list[str]:

@@ -44,8 +44,7 @@ another has a margin of one point of accuracy: it is confirmed if the interval i
 if it is below -1, and not decided if it contains -1, even where it excludes 0. That a training
 stays finite is refuted if every seed diverges, and not decided otherwise. *Not testable* means that
 what was run cannot decide it. A verdict holds for the part of the paper's training in the last
-column. The second table has what each page says of its runs; earlier pages did not record their
-hours, and show those of a run with the same recipe and budget."""
+column. The second table has what each page says of its runs."""
 POINT = 1.0  # margin of accuracies
 TABLE_2, TABLE_4 = "L19 Table 2", "L19 Table 4"
 
@@ -159,7 +158,7 @@ CLAIMS = (
           TABLE_2, "rkm-documents-sets", more_documents("RKM-LSTM", "LSTM"), SETS, POINT),
     Claim("The RKM-LSTM is ahead of the LSTM on Penn Treebank", "L19 Table 3", "rkm-language",
           languages("RKM-LSTM, small", "LSTM, small"),
-          "0.6 % of the epochs, models of 1.7m parameters", more=("rkm-language-seeds",)),
+          "0.6 % of the epochs, models of 1.7m parameters"),
     Claim("The RKM-LSTM can be trained as the LSTM is: AWD-LSTM's settings, no layer norm",
           "L19 Table 3", "rkm-divergence",
           partial(finite, cell="RKM-LSTM", settings="1150 units, SGD at 30"),
