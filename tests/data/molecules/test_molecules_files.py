@@ -66,12 +66,12 @@ def test_a_property_has_lines_and_the_last_structure_needs_no_end(tmp_path):
 def test_a_wrong_structure_is_named_with_its_line_and_reason(tmp_path):
     valid = Chem.MolToMolBlock(Chem.MolFromSmiles("CO")) + "$$$$\n"
     path = tmp_path / "a.sdf"
-    path.write_text(valid + CHLORINE + "$$$$\n" + "\n\n\nnothing\n$$$$\n")
+    path.write_text(valid + CHLORINE + "$$$$\n" + "\n\n\nnothing\n$$$$\n$$$$\n")
     line = valid.count("\n") + 1
     with pytest.raises(DataError, match=rf"line {line}, .*invalid SMILES 'CClC': Explicit valence"):
         read_molecules(path)
     table = read_molecules(path, skip_invalid=True)
-    assert (table.smiles, len(table.dropped)) == (["CO"], 2)
+    assert (table.smiles, len(table.dropped)) == (["CO"], 3)
     path.write_text("\n \n")
     with pytest.raises(DataError, match="contains no molecules"):
         read_molecules(path)

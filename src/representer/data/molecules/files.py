@@ -94,7 +94,7 @@ def _records(path: Path, encoding: str) -> Iterator[tuple[int, dict[str, str]]]:
 def _record(block: list[str]) -> dict[str, str]:
     end = next((k for k, line in enumerate(block) if line.startswith("M  END")), -1) + 1
     own = {SMILES: _smiles("\n".join(block[:end]))}
-    if name := block[0].strip():
+    if name := "".join(block[:1]).strip():
         own[NAME] = name
     lines = iter(block[end:])
     for line in lines:

@@ -148,8 +148,9 @@ def kind_of(path: Path) -> str | None:
 def _format(path: Path) -> str:
     kind = kind_of(path)
     if kind in ("parquet", "workbook") and path.suffix.lower() in COMPRESSIONS:
-        fix = f"Decompress the file first; a {kind} is compressed inside."
-        raise DataError(f"a compressed {kind}", file=path, fix=fix)
+        what = "Parquet file" if kind == "parquet" else kind
+        fix = f"Decompress the file first; a {what} is compressed inside."
+        raise DataError(f"a compressed {what}", file=path, fix=fix)
     if kind is None:
         regular_file(path)  # the message for a missing file or a folder is more useful
         known = f"{', '.join(FORMATS)}; text formats also with {', '.join(COMPRESSIONS)}"
