@@ -140,6 +140,18 @@ def test_how_to_draw_is_checked_before_anything_is_written(run, spoken, words, m
     assert outcome.out == ""
 
 
+def test_words_of_a_script_without_spaces_are_found_to_be_unknown(run, tmp_path):
+    lines = [chr(0x4E00 + k % 7) + chr(0x4E00 + k % 5) + chr(0x4E00 + k) for k in range(60)]
+    (tmp_path / "a.txt").write_text("\n".join(lines), encoding="utf-8")
+    words = "fit", "language", tmp_path / "a.txt", *TINY, "--answer", "kernel", "--out"
+    outcome = run(*words, tmp_path / "words")
+    assert "100% of the words to test are unknown, so perplexity tells little; --level char" in (
+        outcome.err + outcome.out
+    )
+    outcome = run(*words, tmp_path / "characters", "--level", "char")
+    assert "are unknown" not in outcome.err + outcome.out
+
+
 def test_characters_have_bits(run, text, tmp_path):
     out = tmp_path / "run"
     outcome = run("fit", "language", text, "--out", out, "--level", "char", *TINY, "--epochs", "2")

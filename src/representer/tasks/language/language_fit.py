@@ -20,6 +20,7 @@ from representer.estimators.language_report import (
     sample,
     surprisals,
     text_figures,
+    token_counts,
 )
 from representer.estimators.results import model_name, parameter_counts
 from representer.kernels.kneser_ney import KneserNey
@@ -76,6 +77,13 @@ def _train_and_report(
         f"{data.source}: {len(train):,} tokens to train on, {len(valid):,} to validate, "
         f"{len(test):,} to test; a vocabulary of {len(data.inputs.vocabulary):,}"
     )
+    counts = token_counts(data.inputs, test)
+    words = counts["tokens"] - counts["lines"]
+    if 3 * counts["unknown"] > words and data.inputs.level == "word":
+        say(
+            f"{counts['unknown'] / words:.0%} of the words to test are unknown, so perplexity "
+            "tells little; --level char reads characters"
+        )
     is_trained = run.resume and bool(checkpoint.steps(run.checkpoints))
     network = None
     if estimator.has_network:
