@@ -70,16 +70,16 @@ def _options(command: str) -> dict[str, set[str]]:
 def task_of_data(path: Path) -> str:
     """Return the task of a file or folder, by its name and its first line; "text" if in doubt."""
     from representer.data.tables.reading import kind_of, named_table, read_blocks
-    from representer.data.tables.source import COMPRESSIONS, physical_lines
+    from representer.data.tables.source import physical_lines, uncompressed
 
     if path.is_dir():
         if any(path.glob("*_graph_indicator.txt*")) or named_table(path, "nodes"):
             return "graph"
         is_signal = any(_SUFFIXES.get(one.suffix) == "signal" for one in path.iterdir())
         return "signal" if is_signal or named_table(path, "recordings") else "language"
-    plain = path.with_suffix("") if path.suffix in COMPRESSIONS else path
-    if plain.suffix in _SUFFIXES:
-        return _SUFFIXES[plain.suffix]
+    suffix = uncompressed(path).suffix
+    if suffix in _SUFFIXES:
+        return _SUFFIXES[suffix]
     if kind_of(path) in ("parquet", "workbook"):
         try:
             columns = next(iter(read_blocks(path, [], header=True))).columns
@@ -90,7 +90,7 @@ def task_of_data(path: Path) -> str:
         first = next(physical_lines(path), "")
     except (DataError, OSError):
         return "text"
-    if plain.suffix == ".jsonl":
+    if suffix == ".jsonl":
         try:
             keys = {key.lower() for key in json.loads(first)}
         except (ValueError, TypeError, AttributeError):

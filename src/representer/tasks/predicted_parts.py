@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from representer.data.tables.reading import table_files
-from representer.data.tables.source import COMPRESSIONS
+from representer.data.tables.source import uncompressed
 from representer.errors import DataError
 from representer.jobs import completed
 from representer.printable import say
@@ -115,8 +115,7 @@ def _outputs(files: Iterable[Path], folder: Path) -> dict[str, Path]:
         raise DataError("is a file", file=folder, fix="With --jobs, give -o the name of a folder.")
     found: dict[str, Path] = {}
     for path in files:
-        inner = path.with_suffix("") if path.suffix in COMPRESSIONS else path
-        name = f"{inner.stem}.csv"
+        name = f"{uncompressed(path).stem}.csv"
         if name in found:
             fix = "Predict them into folders of their own."
             raise DataError(f"has the same name as {found[name]}", file=path, fix=fix)

@@ -104,10 +104,14 @@ def test_invalid_edf_headers_are_rejected(tmp_path, content, problem):
         check_edf(path)
 
 
-def test_a_valid_edf_header_passes(tmp_path):
-    path = tmp_path / "a.edf"
-    path.write_bytes(edf("2", ["4", "4"], 16))
-    check_edf(path)
+@pytest.mark.parametrize(("name", "size"), [("a.edf", 16), ("a.bdf", 24)])
+def test_a_header_needs_the_bytes_of_one_record(tmp_path, name, size):
+    path = tmp_path / name
+    path.write_bytes(edf("2", ["4", "4"], size))
+    check_edf(path)  # raises nothing
+    path.write_bytes(edf("2", ["4", "4"], size - 1))
+    with pytest.raises(ValueError, match="no complete data record"):
+        check_edf(path)
 
 
 def test_all_signals_are_counted_at_the_highest_rate():

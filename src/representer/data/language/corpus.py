@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from representer.data.language.lines import text_lines
-from representer.data.tables.source import COMPRESSIONS
+from representer.data.tables.source import uncompressed
 from representer.errors import ArgumentError, DataError
 
 PARTS = ("train", "valid", "test")
@@ -39,8 +39,7 @@ def find_parts(folder: Path) -> dict[str, Path]:
 
 
 def _is_text(path: Path) -> bool:
-    stem = path.name.removesuffix(path.suffix) if path.suffix in COMPRESSIONS else path.name
-    return Path(stem).suffix in _SUFFIXES
+    return uncompressed(path).suffix in _SUFFIXES
 
 
 def _names_part(path: Path, part: str) -> bool:

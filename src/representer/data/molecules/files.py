@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from representer.data.molecules.columns import SMILES_NAMES
 from representer.data.tables import Grid, read_grid
 from representer.data.tables.grid import BLANK, Dropped
-from representer.data.tables.source import COMPRESSIONS, physical_lines
+from representer.data.tables.source import physical_lines, uncompressed
 from representer.errors import DataError, MissingExtraError
 
 SMILES, NAME = "smiles", "name"
 _PROPERTY = re.compile(r">.*<(.+)>")
 
 
-def read_molecule_grid(path: str | PathLike[str], wanted: list[str], **layout: Any) -> Grid:
-    """Return the cells of a table, of an SDF file or of a file of SMILES.
+def read_molecule_grid(
+    path: str | PathLike[str], smiles: str | None, target: str | None, **layout: Any
+) -> tuple[Grid, str | None]:
+    """Return the cells of a table, of an SDF file or of a file of SMILES, and the column to use.
 
     An SDF file has the columns ``smiles``, ``name``, if it gives names, and its properties; the
     SMILES of a structure that cannot be read is empty. A file of SMILES has ``smiles`` and
@@ -27,27 +30,22 @@ def read_molecule_grid(path: str | PathLike[str], wanted: list[str], **layout: A
     Args:
         path: The file; ``.sdf``, ``.sd``, ``.mol``, ``.smi`` and ``.smiles``, which may be
             compressed, or a suffix of a table.
-        wanted: As in :func:`read_grid`.
+        smiles: The requested column of the molecules, which only a table can have, or None.
+        target: That of the target, or None.
         layout: As in :func:`read_grid`; of the formats of chemistry, only the encoding is used.
+
+    Returns:
+        The cells, and the column of the molecules; None if it is to be guessed.
 
     Raises:
         DataError: If the file cannot be used.
         MissingExtraError: If RDKit is needed and not installed.
     """
     path = Path(path)
-    if reader := _reader(path):
-        return reader(path, layout.get("encoding") or "utf-8")
-    return read_grid(path, wanted, header=True, **layout)
-
-
-def has_smiles_column(path: str | PathLike[str]) -> bool:
-    """Return True for a file of chemistry, whose molecules are in the column ``smiles``."""
-    return _reader(Path(path)) is not None
-
-
-def _reader(path: Path) -> Callable[[Path, str], Grid] | None:
-    plain = path.with_suffix("") if path.suffix.lower() in COMPRESSIONS else path
-    return _READERS.get(plain.suffix.lower())
+    if reader := _READERS.get(uncompressed(path).suffix.lower()):
+        return reader(path, layout.get("encoding") or "utf-8"), SMILES
+    wanted = [smiles or SMILES_NAMES[0], *([target] if target else [])]
+    return read_grid(path, wanted, header=True, **layout), smiles
 
 
 def _smiles_grid(path: Path, encoding: str) -> Grid:

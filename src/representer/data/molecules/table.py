@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from representer.data.molecules.columns import (
-    SMILES_NAMES,
     guess_target,
     smiles_column,
     value,
 )
-from representer.data.molecules.files import SMILES, has_smiles_column, read_molecule_grid
+from representer.data.molecules.files import read_molecule_grid
 from representer.data.molecules.smiles import parse_smiles
 from representer.data.tables import Dropped, Grid
 from representer.data.tables.columns import resolve
@@ -102,9 +101,8 @@ def read_molecules(
             and reason.
         MissingExtraError: If RDKit is not installed.
     """
-    wanted = [smiles or SMILES_NAMES[0], *([target] if target else [])]
-    grid = read_molecule_grid(path, wanted, delimiter=delimiter, encoding=encoding)
-    smiles = SMILES if has_smiles_column(path) else smiles
+    layout = {"delimiter": delimiter, "encoding": encoding}
+    grid, smiles = read_molecule_grid(path, smiles, target, **layout)
     return molecules_of(grid, str(Path(path)), smiles, target, skip_invalid=skip_invalid)
 
 

@@ -12,7 +12,7 @@ from representer.data.tables.delimited import read_delimited
 from representer.data.tables.grid import Grid
 from representer.data.tables.jsonl import read_jsonl
 from representer.data.tables.parquet import read_parquet
-from representer.data.tables.source import COMPRESSIONS, regular_file
+from representer.data.tables.source import COMPRESSIONS, regular_file, uncompressed
 from representer.data.tables.workbook import read_workbook
 from representer.errors import DataError
 
@@ -140,9 +140,7 @@ def named_table(folder: Path, name: str) -> Path | None:
 
 def kind_of(path: Path) -> str | None:
     """Return the format of a table by its suffix; None if it is none."""
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    compressed = bool(suffixes) and suffixes[-1] in COMPRESSIONS
-    return FORMATS.get(suffixes[-1 - compressed]) if len(suffixes) > compressed else None
+    return FORMATS.get(uncompressed(path).suffix.lower())
 
 
 def _format(path: Path) -> str:

@@ -40,6 +40,11 @@ _CONTAINERS = {
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 
 
+def uncompressed(path: Path) -> Path:
+    """Return a path without the suffix of a compression, such as ``a.csv`` for ``a.csv.gz``."""
+    return path.with_suffix("") if path.suffix.lower() in COMPRESSIONS else path
+
+
 def physical_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
     r"""Yield the lines of a text file with their ends, which may be ``\n``, ``\r\n`` or ``\r``.
 

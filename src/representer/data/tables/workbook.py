@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from representer.data.tables.blocks import SMALL, BlockSize
-from representer.data.tables.grid import BLANK, Grid
+from representer.data.tables.grid import BLANK, Grid, text_of
 from representer.data.tables.header import grids
 from representer.data.tables.source import MAX_EXPANSION, open_regular
 from representer.errors import DataError, MissingExtraError
@@ -67,7 +67,7 @@ def _rows(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[int, list[str] | str]
 def _text(cell: Any) -> str:
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < 1e15:
         return str(int(cell))
-    return cell if isinstance(cell, str) else str(cell)
+    return text_of(cell)
 
 
 def _require_plausible(path: Path, content: Any) -> None:

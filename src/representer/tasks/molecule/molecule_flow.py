@@ -15,8 +15,8 @@ from representer.data.molecules import (
     molecules_of,
     split_molecules,
 )
-from representer.data.molecules.columns import SMILES_NAMES, are_numbers
-from representer.data.molecules.files import SMILES, has_smiles_column, read_molecule_grid
+from representer.data.molecules.columns import are_numbers
+from representer.data.molecules.files import read_molecule_grid
 from representer.estimators import MoleculeClassifier, MoleculeRegressor
 from representer.estimators.explanation import NETWORK
 from representer.estimators.graph_parameters import MoleculeRegressorParameters
@@ -42,9 +42,7 @@ def read(
 ) -> Objects:  # fmt: skip
     """Read the molecules and targets of a table; see `read_molecules`."""
     wanted = target if require_labels else None
-    columns = [smiles or SMILES_NAMES[0], *([wanted] if wanted else [])]
-    grid = read_molecule_grid(path, columns, **layout)
-    smiles = SMILES if has_smiles_column(path) else smiles
+    grid, smiles = read_molecule_grid(path, smiles, wanted, **layout)
     table = molecules_of(
         grid, str(Path(path)), smiles, wanted,
         skip_invalid=skip_invalid, require_target=require_labels,
