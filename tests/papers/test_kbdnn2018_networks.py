@@ -45,16 +45,17 @@ def test_networks_for_long_sequences_have_orthogonal_recurrent_weights(cell: str
     assert part.weight_ih_l0.abs().max() <= 0.6
 
 
-@pytest.mark.parametrize(("preset", "green"), [("paper", "relu"), ("authors_code", "abs")])
-def test_the_presets_use_the_green_functions_of_paper_and_code(preset: str, green: str):
-    for network in (long_term_network("kbrn", preset), charging_network("kbrn", preset)):
+@pytest.mark.parametrize("preset", ["paper", "authors_code"])
+def test_the_green_function_is_the_rectifier_without_its_linear_term(preset: str):
+    # M18 section 3: g(x) = -(|x| + x) / 2, "neglect the linear terms"; the code has |x|, too
+    for network in (long_term_network("kbrn", preset), charging_network("kbrn")):
         f = network.layer.activation()
-        assert f.green == green
+        assert f.green == "abs"
         assert not f.coefficients.any()
 
 
 def test_the_charging_unit_has_unit_weights_and_a_state_without_sigmoid():
-    network = charging_network("kbrn", "authors_code")
+    network = charging_network("kbrn")
     part = network.layer
     assert part.weight_ih_l0.item() == part.weight_hh_l0.item() == 1.0
     with torch.no_grad():
@@ -66,7 +67,7 @@ def test_the_charging_unit_has_unit_weights_and_a_state_without_sigmoid():
 
 @pytest.mark.parametrize("cell", ["rnn", "lstm", "lstm-sigmoid"])
 def test_other_cells_predict_their_output(cell: str):
-    network = charging_network(cell, "paper")
+    network = charging_network(cell)
     torch.testing.assert_close(network(BITS), network.layer(BITS)[0][..., 0])
 
 

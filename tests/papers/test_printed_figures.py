@@ -118,7 +118,7 @@ def test_the_settings_of_m18_match_the_paper():
     assert xor.BITS == (2, 4)
     assert CHARGES["paper"] == (0, 9)
     assert (charging.UPDATES, charging.BATCH, charging.TEST) == (10_000, 500, 25_000)
-    assert networks.charging_network("kbrn", "paper").layer.activation().centers.shape == (1, 20)
+    assert networks.charging_network("kbrn").layer.activation().centers.shape == (1, 20)
     assert networks.long_term_network("kbrn", "paper").layer.activation().centers.shape == (20, 100)
     assert (long_term.UPDATES, long_term.BATCH) == (100_000, 500)
     assert long_term.LONG == (60, 80, 100, 150, 200)  # Fig. 6

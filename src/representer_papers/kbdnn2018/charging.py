@@ -70,7 +70,7 @@ def train(setting: Setting) -> dict[str, Any]:
         activation on a grid, where there is one; ``updates`` and ``stopped_by``.
     """
     with generators.initializing(setting.seed):
-        network = charging_network(setting.cell, setting.preset)
+        network = charging_network(setting.cell)
     # every seed is tested on the same sequences
     tests = problems.charging(
         setting.test, setting.preset, generators.generator(0, "charging test")

@@ -23,8 +23,6 @@ TITLES = {
     "lstm-sigmoid": "the authors' LSTM, with sigmoids instead of tanh",
     "rnn": "sigmoid units",
 }
-GREENS = {"paper": "relu", "authors_code": "abs"}
-"""The Green function of ``kbrn``: the text's and the code's."""
 RANGE = 3.0  # normalized sums lie within it, so tanh is fitted there
 
 
@@ -91,24 +89,25 @@ def long_term_network(cell: str, preset: str, units: int = 20, centers: int = 10
     sigmoid.
     """
     is_lstm = cell.startswith("lstm")
-    layer = _lstm(cell, units) if is_lstm else _normalized(cell, preset, units, centers)
+    layer = _lstm(cell, units) if is_lstm else _normalized(cell, units, centers)
     readout = nn.Linear(units, 1)
     nn.init.trunc_normal_(readout.weight)
     nn.init.zeros_(readout.bias)
     return Network(layer, readout, squashes=not (is_lstm and preset == "authors_code"))
 
 
-def charging_network(cell: str, preset: str, centers: int = 20) -> Network:
+def charging_network(cell: str, centers: int = 20) -> Network:
     """Return a network of one unit for the charging problem.
 
     With a learned activation, predictions are the sigmoid of the output, while the recurrent state
     is the output itself; other cells predict their output. Nothing is normalized. All weights of a
-    learned unit are initialized to 1.
+    learned unit are initialized to 1. g(u) = |u|: section 3 takes -(|u| + u) / 2 without its linear
+    term.
     """
     if not cell.startswith("kbrn"):
         layer = _lstm(cell, 1) if cell.startswith("lstm") else SigmoidRNN(1, 1)
         return Network(layer, None, squashes=False)
-    options: dict[str, Any] = {"init": "zeros", "green": GREENS[preset]}
+    options: dict[str, Any] = {"init": "zeros"}
     if cell == "kbrn-fitted":
         options = {"init": "tanh", "limits": (-RANGE, RANGE)}
     layer = KBRN(1, 1, num_centers=centers, normalize=False, **options)
@@ -117,10 +116,10 @@ def charging_network(cell: str, preset: str, centers: int = 20) -> Network:
     return Network(layer, None, squashes=True)
 
 
-def _normalized(cell: str, preset: str, units: int, centers: int) -> KBRN:
+def _normalized(cell: str, units: int, centers: int) -> KBRN:
     common: dict[str, Any] = {"num_centers": centers, "eval_statistics": "batch"}
     if cell == "kbrn":
-        return KBRN(1, units, init="zeros", green=GREENS[preset], **common)
+        return KBRN(1, units, init="zeros", **common)
     start = "orthogonal" if "-long" in cell else "normal"
     layer = KBRN(1, units, init="tanh", limits=(-RANGE, RANGE), start=start, **common)
     if cell.startswith("tanh"):  # a hundred linear pieces equal tanh to four digits

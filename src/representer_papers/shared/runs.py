@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -153,12 +154,27 @@ def _timed(folder: RunFolder) -> Iterator[None]:
         yield
     finally:
         seconds = earlier + time.monotonic() - started
-        folder.write_json(MACHINE, {"chip": chip(), "seconds": seconds})
+        folder.write_json(MACHINE, {"chip": chip(), "seconds": seconds, "commit": commit()})
 
 
 def chip() -> str:
     """Return the name of the GPU or processor that trains on this machine by default."""
     return torch.cuda.get_device_name() if torch.cuda.is_available() else processor()
+
+
+@cache
+def commit() -> str | None:
+    """Return the commit of the checkout that this module is part of; None if there is none."""
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(Path(__file__).parent), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", Path(__file__).name)  # not a copy inside a repository
+        return git("describe", "--always", "--abbrev=12", "--dirty", "--exclude=*")
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
 @contextmanager
