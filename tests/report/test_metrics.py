@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binomtest
 from sklearn.metrics import accuracy_score, f1_score, log_loss
 
 from representer.report.metrics import (
@@ -54,6 +55,13 @@ def test_rows_of_the_confusion_matrix_are_the_true_classes():
     assert metrics["confusion"] == [[1, 1], [0, 1]]
 
 
+def test_macro_f1_counts_classes_that_are_predicted_alone_as_scikit_learn_does():
+    truth, predicted = np.array([0, 0, 1, 1]), np.array([0, 2, 1, 1])
+    metrics = classification_metrics(truth, np.eye(4)[predicted], ["a", "b", "c", "d"])
+    assert metrics["macro_f1"] == pytest.approx(f1_score(truth, predicted, average="macro"))
+    assert metrics["macro_f1"] == pytest.approx((2 / 3 + 1) / 3)
+
+
 def test_a_class_without_documents_does_not_count_in_macro_f1():
     metrics = classification_metrics(np.array([0, 0]), np.eye(2)[[0, 0]], ["a", "b"])
     assert metrics["macro_f1"] == 1.0
@@ -67,14 +75,41 @@ def test_a_certain_mistake_has_a_finite_loss():
     assert np.isfinite(metrics["loss"])
 
 
-def test_only_documents_where_one_is_right_decide_the_difference():
-    better = np.array([True] * 60 + [False] * 40)
-    worse = np.array([True] * 50 + [False] * 50)
-    difference, low, high = paired_difference(better, worse)
-    assert difference == pytest.approx(0.1)
-    # ten gains, no losses: the variance of the mean of {0, 1} with p = 0.1
-    assert high - difference == pytest.approx(1.96 * np.sqrt(0.1 * 0.9 / 100), abs=1e-4)
-    assert difference - low == pytest.approx(high - difference)
+def pair(n: int, gains: int, losses: int) -> tuple[np.ndarray, np.ndarray]:
+    places = np.arange(n)
+    return places < gains, (places >= gains) & (places < gains + losses)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 600), st.integers(0, 40), st.integers(0, 40))
+def test_the_interval_of_a_difference_excludes_0_exactly_if_mcnemars_exact_test_rejects(n, b, c):
+    gains, losses = min(b, n), min(c, n - min(b, n))
+    difference, low, high = paired_difference(*pair(n, gains, losses))
+    assert difference == (gains - losses) / n
+    assert -1 <= low <= difference <= high <= 1
+    p = binomtest(gains, gains + losses).pvalue if gains + losses else 1.0
+    assert (low > 0 or high < 0) == (p <= 0.05)
+    back = paired_difference(*pair(n, losses, gains))
+    np.testing.assert_allclose((-back[2], -back[1]), (low, high), atol=1e-8)
+
+
+@pytest.mark.parametrize(("n", "gains", "losses"), [(100, 10, 0), (44, 7, 21), (12, 9, 1)])
+def test_the_bounds_of_a_difference_are_tangos(n, gains, losses):
+    """Where a difference deviates by 1.96 standard deviations of the most likely such model."""
+    _, low, high = paired_difference(*pair(n, gains, losses))
+    for delta, sign in ((low, 1), (high, -1)):
+        lost = np.linspace(max(0, -delta), (1 - delta) / 2, 200_001)[1:-1]
+        with np.errstate(divide="ignore"):
+            log = gains * np.log(lost + delta) + losses * np.log(lost)
+            log += (n - gains - losses) * np.log1p(-2 * lost - delta)
+        best = lost[log.argmax()]
+        deviation = (gains - losses - n * delta) / np.sqrt(n * (2 * best + delta - delta**2))
+        assert deviation == pytest.approx(1.96 * sign, abs=1e-3)
+
+
+def test_a_model_that_differs_on_no_document_may_still_differ_on_others():
+    _, low, high = paired_difference(*pair(50, 0, 0))
+    assert (low, high) == pytest.approx((-3.8415 / 53.8415, 3.8415 / 53.8415), abs=1e-6)
 
 
 def test_the_calibration_error_is_the_mean_gap_of_the_bins():

@@ -43,6 +43,27 @@ def test_the_sentence_is_about_the_best_baseline_and_says_what_to_use_instead():
     assert standing("M", {}, RMSE, ON) == {}
 
 
+def test_of_equally_good_baselines_the_constant_guess_counts_and_all_are_named():
+    even, worse = (0.0, -0.02, 0.02), (0.1, 0.05, 0.15)
+    found = standing("M", {"A": even, "B": worse, "C": even, "majority class": even}, ACCURACY, ON)
+    assert found["baseline"] == "majority class"
+    assert found["sentence"] == (
+        "On 300 test documents, M is level with the best baselines, A, C and majority class (+0.0 "
+        "points, 95 % interval -2.0 to +2.0)."
+    )
+
+
+@pytest.mark.parametrize(("count", "relation"), [(1, "too few to tell"), (5, "too few to tell"),
+                                                 (6, "behind")])  # fmt: skip
+def test_fewer_than_six_objects_are_too_few_to_tell(count, relation):
+    found = standing("M", {"B": (-0.5, -0.9, -0.1)}, ACCURACY, f"{count} test graphs", count)
+    assert found["relation"] == relation
+    if count == 5:
+        assert found["sentence"] == (
+            "5 test graphs are too few to tell M from B (-50.0 points); it takes 6."
+        )
+
+
 def test_the_shares_and_times_of_parts_are_named_and_so_is_a_dropped_one():
     kernel, network = {"share": 0.375, "seconds": 2.04}, {"share": 0.625, "seconds": 50.0}
     assert parts_sentence({"kernel": kernel, "network": network}) == (

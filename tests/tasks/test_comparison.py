@@ -189,23 +189,25 @@ def test_the_table_names_metric_reference_and_every_row():
     assert {line.count("|") for line in lines[:6]} == {6}
 
 
-# Both splits have the same difference, so the interval has no width and excludes 0.
-AHEAD = {"both": [[0, 0, 0, 0]] * 2, "counts": [[1, 0, 0, 0]] * 2}
+ALL, NONE = [0] * 20, [1] * 20  # wrong answers of a split
+AHEAD = {"both": [ALL, ALL, ALL], "counts": [NONE, NONE, [*NONE[1:], 0]]}
 
 
 @pytest.mark.parametrize(
     ("losses", "seconds", "expected"),
     [
         (AHEAD, {}, "Use both (accuracy 100.00 %), which is ahead of counts "
-                    "(+25.00, +25.00 to +25.00)."),
-        ({**AHEAD, "network": [[0, 0, 0, 0]] * 2}, {"network": 0.2},
-         "Use both (accuracy 100.00 %), which is ahead of counts (+25.00, +25.00 to +25.00); "
+                    "(+98.33, +82.70 to +113.96)."),
+        ({**AHEAD, "network": [ALL] * 3}, {"network": 0.2},
+         "Use both (accuracy 100.00 %), which is ahead of counts (+98.33, +82.70 to +113.96); "
          "network is level with it (+0.00, +0.00 to +0.00) and takes 0.2 s instead of 1.0 s."),
-        ({"both": [[1, 0, 0, 0]] * 2, "counts": [[0, 0, 0, 0]] * 2}, {},
-         "Use counts (accuracy 100.00 %), which is ahead of both (+25.00, +25.00 to +25.00)."),
-        ({"both": [[0, 0, 0, 0]] * 2, "counts": [[0, 0, 0, 0]] * 2}, {"counts": 5.0, "both": 2.0},
+        ({"both": AHEAD["counts"], "counts": [ALL] * 3}, {},
+         "Use counts (accuracy 100.00 %), which is ahead of both (+98.33, +82.70 to +113.96)."),
+        ({"both": [ALL] * 3, "counts": [ALL] * 3}, {"counts": 5.0, "both": 2.0},
          "Use counts (accuracy 100.00 %), which is level with both (+0.00, +0.00 to +0.00); "
          "both takes 2.0 s instead of 5.0 s."),
+        ({"both": [ALL], "counts": [NONE]}, {},
+         "Use both (accuracy 100.00 %), on too few splits to tell it from counts (+100.00)."),
     ],
 )  # fmt: skip
 def test_the_recommendation_names_the_best_row_and_a_faster_one_that_is_level(
@@ -223,7 +225,8 @@ def test_the_recommendation_names_the_best_row_and_a_faster_one_that_is_level(
 
 @pytest.mark.parametrize(
     ("areas", "sentence"),
-    [([0.9, 0.8], "0.850): ahead of counts (+0.450, +0.450 to +0.450)."),
+    [([0.9, 0.75], "0.825): ahead of counts (+0.425, +0.036 to +0.814)."),
+     ([0.9, 0.8], ""),  # equal differences do not tell how much they vary
      ([0.8, 0.3], "0.550): level with counts (+0.150, -2.962 to +3.262)."),
      ([0.5, 0.2], "")],
 )  # fmt: skip
@@ -252,18 +255,32 @@ def test_rows_without_a_common_split_are_shown_without_a_difference():
     }
     made = Table.of(MadeUp(), results)
     assert [row[3] for row in made.cells()[1:]] == ["no common split", ""]
-    assert made.recommendation().endswith("which is level with counts (no common split).")
+    assert made.recommendation().endswith(
+        "on too few splits to tell it from counts (no common split)."
+    )
 
 
 def test_of_losses_a_smaller_one_is_ahead():
     results = {
-        name: {split: Result(name, losses, 1.0, 16, name == "counts") for split in range(2)}
-        for name, losses in (("counts", [4.0, 4.0]), ("both", [1.0, 1.0]))
-    }
+        name: {split: Result(name, [loss] * 4, 1.0, 16, name == "counts")
+               for split, loss in enumerate(losses)}
+        for name, losses in (("counts", [4.0, 4.0]), ("both", [1.0, 1.0201]))
+    }  # fmt: skip
     got = Table.of(MadeUp(metric="rmse"), results).recommendation()
     assert got == (
-        "Use both (RMSE 1.0000), which is ahead of counts (-1.0000, -1.0000 to -1.0000)."
+        "Use both (RMSE 1.0050), which is ahead of counts (-0.9950, -1.0728 to -0.9172)."
     )
+
+
+def test_equal_differences_of_two_splits_are_as_wide_as_their_examples_allow():
+    """Two gains of 20 have a variance of 0.09 / 19; 12.71 √((1/2 + 1/4) · 0.0047) is 0.757."""
+    losses = {"both": [ALL, ALL], "counts": [[1, 1, *ALL[2:]]] * 2}
+    results = {
+        name: {k: Result(name, own[k], 1.0, 80, name == "counts") for k in (0, 1)}
+        for name, own in losses.items()
+    }
+    made = Table.of(MadeUp(), results)
+    assert "which is level with counts (+10.00, -65.73 to +85.73)." in made.recommendation()
 
 
 def test_the_page_has_title_command_table_and_recommendation(tmp_path: Path, capsys):

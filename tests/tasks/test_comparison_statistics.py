@@ -34,15 +34,27 @@ def test_one_test_part_adds_the_variance_of_its_examples():
     first, second = row([[0, 0, 0, 1]] * 3), row([[1, 0, 1, 1]] * 3)
     found = paired_interval(first, second, ACCURACY, has_fixed_test=True)
     differences = np.array([100, 0, 100, 0])  # of each example
-    half = 1.959963984540054 * math.sqrt(differences.var(ddof=1) / 4)
+    quantile = 3.182446305284263  # of Student's t with 3 degrees of freedom, of four examples
+    half = quantile * math.sqrt(differences.var(ddof=1) / 4)
     assert found == pytest.approx((50.0, 50 - half, 50 + half))
     other = row([[1, 0, 1, 1], [0, 0, 1, 1], [1, 0, 0, 1]])
     found = paired_interval(first, other, ACCURACY, has_fixed_test=True)
     means = np.array([100, 0, 100, 0]) * [2 / 3, 1, 2 / 3, 1]  # over the splits
     spread = np.array([50, 25, 25]).var(ddof=1)
     rows = means.var(ddof=1) / 4
-    half = math.sqrt(QUANTILE**2 * spread / 3 + 1.959963984540054**2 * rows)
+    half = math.sqrt(QUANTILE**2 * spread / 3 + quantile**2 * rows)
     assert found == pytest.approx((100 / 3, 100 / 3 - half, 100 / 3 + half))
+
+
+@pytest.mark.parametrize(("gains", "is_told"), [(4, False), (5, False), (6, True)])
+def test_on_one_test_part_a_difference_is_told_where_the_exact_test_tells_it(gains, is_told):
+    """Of 40 examples; as of a single split, since the splits agree."""
+    first, second = row([[0] * 40] * 5), row([[1] * gains + [0] * (40 - gains)] * 5)
+    found = paired_interval(first, second, ACCURACY, has_fixed_test=True)
+    assert found.mean == pytest.approx(2.5 * gains)
+    assert (found.low > 0) == is_told
+    errors = row([[4.0, 5.0, 6.0]] * 5), row([[1.0, 1.0, 1.0]] * 5)
+    assert paired_interval(*errors, RMSE, has_fixed_test=True).low == 0  # of three examples
 
 
 def test_the_influences_of_examples_are_those_of_the_score():

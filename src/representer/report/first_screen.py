@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from representer.report.cards import Card
-from representer.report.standing import AHEAD, BEHIND, parts_sentence
+from representer.report.standing import AHEAD, BEHIND, TOO_FEW, parts_sentence
 from representer.report.trust import (
     ON_AVERAGE,
     OVER,
@@ -162,6 +162,7 @@ def _screen(
     ending = {
         AHEAD: f"better than {than}, by more than chance explains",
         BEHIND: f"worse than {than}",
+        TOO_FEW: f"so few tests do not tell whether it is better than {than}",
     }.get(beside.relation, f"{level} {than}; the difference is within chance")
     steps = _steps(run, beside.relation, beside.row["name"], trust)
     return Screen(f"{claim}: {ending}.", cards, steps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from representer.errors import MissingExtraError
 BINS = 15  # of the expected calibration error, as in the literature
 DRAWS = 2000  # of test sets; the quantile is then known to a few hundredths of itself
 Z95 = 1.959963984540054  # the normal distribution's 97.5 % point
+FEWEST = 6  # objects with which an exact paired test can reject at 5 %: 2 / 2**6 is 0.03
 
 
 def wilson_interval(successes: int, trials: int, z: float = Z95) -> tuple[float, float]:
@@ -31,16 +32,47 @@ def paired_difference(
 ) -> tuple[float, float, float]:
     """Return the difference of two models' accuracies, with a 95 % interval.
 
-    Both classified the same documents, so only those count that just one got right.
+    Both classified the same documents, so only those count that just one got right. The interval
+    is Tango's score interval. It is extended to 0 unless McNemar's exact test rejects that the
+    models are equally good, so that it excludes 0 exactly if the test does.
 
     Returns:
         The difference of the accuracies, its lower and its upper bound.
+
+    References:
+        Tango, Equivalence test and confidence interval for the difference in proportions for the
+        paired-sample design, Statistics in Medicine 17, 1998.
     """
+    from scipy.optimize import brentq
+
     n = len(better)
     gains, losses = int((better & ~worse).sum()), int((worse & ~better).sum())
     difference = (gains - losses) / n
-    half = Z95 * math.sqrt(gains + losses - (gains - losses) ** 2 / n) / n
-    return difference, difference - half, difference + half
+
+    def excess(delta: float) -> float:
+        """Return the squared deviation from a difference minus what is within its interval."""
+        b = (2 * n - gains + losses) * delta - gains - losses
+        root = math.sqrt(max(0.0, b * b + 8 * n * losses * delta * (1 - delta)))
+        variance = n * ((root - b) / (2 * n) + delta * (1 - delta))
+        return (gains - losses - n * delta) ** 2 - Z95**2 * variance
+
+    inside = difference * (1 - 1e-9)  # at 1, and at 0 without gains and losses, the variance is 0
+    low, high = (
+        cast("float", brentq(excess, inside + 1e-10 * bound, bound)) for bound in (-1.0, 1.0)
+    )
+    return difference, *extended(low, high, exact_p(gains, losses))
+
+
+def exact_p(gains: int, losses: int) -> float:
+    """Return the two-sided p of McNemar's exact test, of objects that one model alone got right."""
+    from scipy.stats import binom
+
+    return min(1.0, 2 * float(binom.cdf(min(gains, losses), gains + losses, 0.5)))
+
+
+def extended(low: float, high: float, p: float) -> tuple[float, float]:
+    """Return an interval, extended to 0 if a test of no difference does not reject at 5 %."""
+    return (low, high) if p <= 0.05 else (min(low, 0.0), max(high, 0.0))
 
 
 def perplexity_difference(
@@ -83,7 +115,15 @@ def mean_over_lines(
     units = lines if len(np.unique(lines)) > 1 else np.arange(n)
     rests = np.bincount(units, weights=losses - mean)[np.bincount(units) > 0]
     spread = math.sqrt(float(rests @ rests) * len(rests) / max(1, len(rests) - 1)) / n
-    return mean, mean - Z95 * spread, mean + Z95 * spread
+    half = t_quantile(len(rests)) * spread
+    return mean, mean - half, mean + half
+
+
+def t_quantile(count: int) -> float:
+    """Return the 97.5 % point of Student's t for the mean of so many independent numbers."""
+    from scipy.stats import t
+
+    return float(t.ppf(0.975, max(1, count - 1)))
 
 
 def calibration(right: NDArray[np.bool_], confidences: NDArray[np.floating]) -> dict[str, Any]:
@@ -145,8 +185,9 @@ def classification_metrics(
 
     Returns:
         ``count``, ``accuracy``, ``accuracy_interval`` (95 %, Wilson), ``loss`` (mean negative log
-        probability of the true class, in nats), ``calibration`` (see above), ``macro_f1``,
-        ``per_class`` (precision, recall, f1, support) and ``confusion`` (rows are true classes).
+        probability of the true class, in nats), ``calibration`` (see above), ``macro_f1`` (mean
+        over the classes that are true or predicted somewhere, as in scikit-learn), ``per_class``
+        (precision, recall, f1, support) and ``confusion`` (rows are true classes).
     """
     try:
         from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
@@ -162,7 +203,7 @@ def classification_metrics(
         {"label": n, "precision": float(p), "recall": float(r), "f1": float(f), "support": int(s)}
         for n, p, r, f, s in zip(names, *scores, strict=True)
     ]
-    present = [c["f1"] for c in per_class if c["support"]]
+    present = [c["f1"] for k, c in enumerate(per_class) if c["support"] or k in predicted]
     return {
         "count": len(truth),
         "accuracy": right / len(truth),
@@ -175,10 +216,8 @@ def classification_metrics(
     }
 
 
-RESAMPLES = 2000
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 Z = {0.5: 0.67449, 0.8: 1.28155, 0.9: 1.64485, 0.95: 1.95996}  # two-sided normal quantiles
-_CHUNK = 4_000_000  # numbers drawn at once
 
 
 def regression_metrics(
@@ -191,17 +230,24 @@ def regression_metrics(
         predictions: ``(N,)``.
 
     Returns:
-        ``count``, ``rmse``, ``rmse_interval`` (95 %, from resampled examples), ``mae`` and ``r2``
-        (None if all true values are equal).
+        ``count``, ``rmse``, ``rmse_interval`` (95 %), ``mae`` and ``r2`` (None if all true values
+        are equal).
+
+    The interval is that of the mean square of normal errors, a chi-squared variable, with fewer
+    degrees of freedom where the squares vary more than those of normal errors do.
     """
+    from scipy.stats import chi2
+
     squares = (predictions - truth) ** 2
     spread = float(((truth - truth.mean()) ** 2).sum())
-    means = _resampled(squares[:, None])[:, 0]
-    low, high = np.quantile(np.sqrt(means), (0.025, 0.975))
+    mean, count = float(squares.mean()), len(truth)
+    varied = float(squares.var(ddof=1)) if count > 1 else 0.0
+    freedom = min(count, 2 * count * mean**2 / varied) if varied else count
+    bounds = (math.sqrt(freedom * mean / chi2.ppf(q, freedom)) for q in (0.975, 0.025))
     return {
-        "count": len(truth),
-        "rmse": float(squares.mean() ** 0.5),
-        "rmse_interval": [float(low), float(high)],
+        "count": count,
+        "rmse": mean**0.5,
+        "rmse_interval": [float(bound) for bound in bounds],
         "mae": float(np.abs(predictions - truth).mean()),
         "r2": 1 - float(squares.sum()) / spread if spread > 0 else None,
     }
@@ -212,18 +258,25 @@ def rmse_difference(
 ) -> tuple[float, float, float]:
     """Return the RMSE of a model minus that of a baseline, with a 95 % interval.
 
-    Both predicted the same examples, which are resampled in pairs. Below 0 the model is better.
+    Both predicted the same examples. The interval is Student's t of the paired differences of the
+    squared errors, over the sum of both RMSE; it contains 0 for fewer than `FEWEST` examples. Below
+    0 the model is better. Its limits: if the errors of the two have different distributions, one
+    with rare large errors, it takes hundreds of examples until it errs as rarely as it says.
 
     Args:
         truth: True values ``(N,)``.
         model: Predictions ``(N,)``.
         baseline: Predictions ``(N,)``.
     """
-    squares = np.stack([(model - truth) ** 2, (baseline - truth) ** 2], axis=1)
-    first, second = squares.mean(0) ** 0.5
-    roots = np.sqrt(_resampled(squares))
-    low, high = np.quantile(roots[:, 0] - roots[:, 1], (0.025, 0.975))
-    return float(first - second), float(low), float(high)
+    squares = np.stack([(model - truth) ** 2, (baseline - truth) ** 2])
+    first, second = np.sqrt(squares.mean(axis=1)).tolist()
+    total, count = first + second, len(truth)
+    half = total  # of a single example
+    if count > 1 and total:
+        spread = float((squares[0] - squares[1]).std(ddof=1))
+        half = t_quantile(count) * spread / math.sqrt(count) / total
+    low, high = first - second - half, first - second + half
+    return first - second, *extended(low, high, float(count < FEWEST))
 
 
 def likelihood(
@@ -240,14 +293,3 @@ def coverage(
     """Return the fraction of true values in the central intervals of each of LEVELS."""
     sizes = np.abs(predictions - truth) / deviations
     return {str(level): float((sizes <= Z[level]).mean()) for level in LEVELS}
-
-
-def _resampled(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the means ``(RESAMPLES, C)`` of examples drawn with replacement."""
-    rng, count = np.random.default_rng(0), len(values)
-    size = max(1, _CHUNK // count)
-    means = [
-        values[rng.integers(count, size=(min(size, RESAMPLES - start), count))].mean(1)
-        for start in range(0, RESAMPLES, size)
-    ]
-    return np.concatenate(means)

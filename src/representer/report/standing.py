@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-AHEAD, LEVEL, BEHIND = "ahead of", "level with", "behind"
+from representer.report.metrics import FEWEST
+
+AHEAD, LEVEL, BEHIND, TOO_FEW = "ahead of", "level with", "behind", "too few to tell"
 
 
 class Measure(NamedTuple):
@@ -33,19 +35,22 @@ PERPLEXITY = Measure("perplexity {:+.2f}", "{:+.2f}")
 
 
 def standing(
-    model: str, differences: Mapping[str, Sequence[float]], measure: Measure, tested_on: str
-) -> dict[str, Any]:
+    model: str, differences: Mapping[str, Sequence[float]], measure: Measure, tested_on: str,
+    count: int = FEWEST,
+) -> dict[str, Any]:  # fmt: skip
     """Compare a model with the best of its baselines.
 
     The model is "ahead of" or "behind" it where the 95 % interval of the paired difference excludes
-    0, and "level with" it otherwise.
+    0, and "level with" it otherwise. Fewer than `FEWEST` independent objects are "too few to tell".
 
     Args:
         model: Its name.
         differences: By baseline, the model's result minus that of the baseline, and the lower and
-            the upper bound of the 95 % interval, all from pairs of results on the same data.
+            the upper bound of the 95 % interval, all from pairs of results on the same data. Of
+            equally good baselines the last one counts, so the constant guess comes last.
         measure: What the differences are of.
         tested_on: The data, for the sentence: "760 test documents".
+        count: Number of independent test objects.
 
     Returns:
         ``relation``, ``baseline``, ``difference`` and ``sentence``, as in metrics.json; nothing
@@ -54,19 +59,26 @@ def standing(
     if not differences:
         return {}
     sign = 1 if measure.is_error else -1
-    best = max(differences, key=lambda name: sign * differences[name][0])
+    largest = max(sign * own[0] for own in differences.values())
+    tied = [name for name, own in differences.items() if sign * own[0] == largest]
+    best = tied[-1]
     difference, low, high = (float(number) for number in differences[best])
     is_ahead, is_behind = (high < 0, low > 0) if measure.is_error else (low > 0, high < 0)
     relation = AHEAD if is_ahead else BEHIND if is_behind else LEVEL
     bounds = " to ".join(measure.number.format(measure.factor * bound) for bound in (low, high))
-    found = f"{measure.form.format(measure.factor * difference)}, 95 % interval {bounds}"
-    which = f"the best baseline, {best}" if len(differences) > 1 else best
+    found = measure.form.format(measure.factor * difference)
+    names = " and ".join(filter(None, (", ".join(tied[:-1]), best)))
+    which = f"the best baseline{'s' * (len(tied) > 1)}, {names}" if len(differences) > 1 else best
     advice = f": use {best} instead" if is_behind else ""
+    sentence = f"On {tested_on}, {model} is {relation} {which} ({found}, 95 % interval {bounds})"
+    if count < FEWEST:
+        relation, advice = TOO_FEW, f"; it takes {FEWEST}"
+        sentence = f"{tested_on} are too few to tell {model} from {which} ({found})"
     return {
         "relation": relation,
         "baseline": best,
         "difference": [difference, low, high],
-        "sentence": f"On {tested_on}, {model} is {relation} {which} ({found}){advice}.",
+        "sentence": f"{sentence}{advice}.",
     }
 
 

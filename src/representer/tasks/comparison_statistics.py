@@ -8,11 +8,13 @@ correction takes
 
 and Student's t with J − 1 degrees of freedom. Examples are not resampled: those of one subject
 depend on each other, and the differences of the splits contain both the choice of the test examples
-and that of the training examples.
+and that of the training examples. Of equal splits, which few test examples give by chance, s² is
+the variance that the choice of the test examples explains.
 
 One test part for all splits. The splits differ in seed and validation part only, so s²/J lacks the
 choice of the test examples. Their variance is added: that of the mean over the splits of each
-example's influence on the score, over the number of examples.
+example's influence on the score, over the number of examples. An interval of a difference is
+extended to 0 unless the test of a single split rejects, on the mean losses over all splits.
 
 References:
     Nadeau and Bengio, Inference for the generalization error, Machine Learning 52, 2003.
@@ -21,17 +23,15 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from representer.report.metrics import Z95
+from representer.report.metrics import FEWEST, exact_p, extended, t_quantile
 from representer.tasks.comparison import Result
-
-LEVEL = 0.975
 
 
 @dataclass(frozen=True)
@@ -93,15 +93,15 @@ def area_interval(first: Mapping[int, Result], second: Mapping[int, Result]) -> 
     if not shared:
         return Interval(math.nan, math.nan, math.nan)
     differences = np.array([one[split] - other[split] for split in shared])
-    return _interval(differences, _ratio({split: first[split] for split in shared}), None)
+    return _interval(differences, _ratio({split: first[split] for split in shared}), [])
 
 
 def score_interval(
     results: Mapping[int, Result], metric: Metric, *, has_fixed_test: bool
 ) -> Interval:
     """Return the mean score of a row over its splits."""
-    influences = _influences(results, metric) if has_fixed_test else None
-    found = _interval(scores(results, metric), _ratio(results), influences)
+    influences = _influences(results, metric)
+    found = _interval(scores(results, metric), _ratio(results), influences, has_fixed_test)
     return Interval(found.mean, *np.clip(found[1:], *metric.range).tolist())
 
 
@@ -117,35 +117,52 @@ def paired_interval(
     if not shared:
         return Interval(math.nan, math.nan, math.nan)
     one, other = ({split: rows[split] for split in shared} for rows in (first, second))
-    influences = None
-    if has_fixed_test:
-        influences = _influences(one, metric) - _influences(other, metric)
-    return _interval(scores(one, metric) - scores(other, metric), _ratio(one), influences)
+    pairs = zip(_influences(one, metric), _influences(other, metric), strict=True)
+    influences = [own - beside for own, beside in pairs]
+    values = scores(one, metric) - scores(other, metric)
+    found = _interval(values, _ratio(one), influences, has_fixed_test)
+    if not has_fixed_test or len(influences[0]) < 2 or math.isnan(found.low):
+        return found
+    losses = (np.mean([own.losses for own in rows.values()], axis=0) for rows in (one, other))
+    d = np.subtract(*losses)
+    if metric.is_loss:  # as of `rmse_difference`
+        half = t_quantile(len(d)) * math.sqrt(_variance(d))
+        p = float(len(d) < FEWEST or abs(d.mean()) <= half)
+    else:
+        p = exact_p(int((d > 0).sum()), int((d < 0).sum()))
+    return Interval(found.mean, *extended(found.low, found.high, p))
 
 
 def _interval(
-    values: NDArray[np.float64], ratio: float, influences: NDArray[np.float64] | None
-) -> Interval:
-    """Return the mean of some splits.
+    values: NDArray[np.float64], ratio: float, influences: Sequence[NDArray[np.float64]],
+    has_fixed_test: bool = False,
+) -> Interval:  # fmt: skip
+    """Return the mean of some splits; NaN bounds if nothing tells how much they vary.
 
     Args:
         values: Of the splits ``(J,)``.
         ratio: Number of test examples over that of training examples.
-        influences: Of the test examples that all splits share ``(N,)``, or None.
+        influences: Of the test examples of each split ``(N,)``; none if they are unknown.
+        has_fixed_test: The test examples are those of every split.
     """
-    from scipy.stats import t
-
     mean, count = float(values.mean()), len(values)
     if count < 2:
         return Interval(mean, math.nan, math.nan)
-    quantile = float(t.ppf(LEVEL, count - 1))
-    spread = float(values.var(ddof=1))
-    if influences is None:
-        half = quantile * math.sqrt((1 / count + ratio) * spread)
+    spread = float(values.var(ddof=1)) if np.ptp(values) > 1e-9 * abs(mean) else 0.0
+    if has_fixed_test:
+        shared = np.mean(influences, axis=0)
+        of_examples = t_quantile(len(shared)) ** 2 * _variance(shared)
+        half = math.sqrt(t_quantile(count) ** 2 * spread / count + of_examples)
     else:
-        of_examples = float(influences.var(ddof=1)) / len(influences) if len(influences) > 1 else 0
-        half = math.sqrt(quantile**2 * spread / count + Z95**2 * of_examples)
+        spread = spread or float(np.mean([_variance(own) for own in influences or [[]]]))
+        half = t_quantile(count) * math.sqrt((1 / count + ratio) * spread)
+    half = half or (math.nan if mean else 0.0)
     return Interval(mean, mean - half, mean + half)
+
+
+def _variance(values: Any) -> float:
+    """Return the variance of a mean; 0 of fewer than two values."""
+    return float(np.var(values, ddof=1)) / len(values) if len(values) > 1 else 0.0
 
 
 def _ratio(results: Mapping[int, Result]) -> float:
@@ -153,9 +170,7 @@ def _ratio(results: Mapping[int, Result]) -> float:
     return float(np.mean([test / train for test, train in sizes]))
 
 
-def _influences(results: Mapping[int, Result], metric: Metric) -> NDArray[np.float64]:
-    """Return each test example's influence on the score, the mean over all splits ``(N,)``."""
-    losses = np.array([one.losses for one in results.values()])
-    means = losses.mean(axis=1, keepdims=True)
-    slopes = np.array([metric.slope(float(mean)) for mean in means[:, 0]])
-    return (slopes[:, None] * (losses - means)).mean(axis=0)
+def _influences(results: Mapping[int, Result], metric: Metric) -> list[NDArray[np.float64]]:
+    """Return each test example's influence on the score of each split ``(N,)``."""
+    losses = [np.asarray(one.losses, dtype=np.float64) for one in results.values()]
+    return [metric.slope(float(own.mean())) * (own - own.mean()) for own in losses]

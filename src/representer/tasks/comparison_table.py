@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from representer.printable import aligned, show
-from representer.report.standing import AHEAD, BEHIND, LEVEL
+from representer.report.standing import AHEAD, BEHIND, LEVEL, TOO_FEW
 from representer.storage import atomic
 from representer.tasks.comparison import Comparison, Rows, run_missing
 from representer.tasks.comparison_statistics import (
@@ -101,7 +101,12 @@ class Table:
         return paired_interval(one, other, self.metric, has_fixed_test=self.has_fixed_test)
 
     def relation(self, difference: Interval) -> str:
-        """Return "ahead of", "behind" or "level with", by the interval of a difference."""
+        """Return "ahead of", "behind" or "level with", by the interval of a difference.
+
+        Without an interval, as of a single split, it is "too few to tell".
+        """
+        if math.isnan(difference.low):
+            return TOO_FEW
         if self.is_level(difference):
             return LEVEL
         return BEHIND if (difference.mean > 0) == self.metric.is_loss else AHEAD
@@ -125,8 +130,10 @@ class Table:
         sentence += f"{self.metric.unit})"
         if others:
             difference = differences[others[0].name]
-            relation = f"{self.relation(difference)} {others[0].name}"
-            sentence += f", which is {relation} ({self.signed(difference)})"
+            relation, beside = self.relation(difference), others[0].name
+            about = f"which is {relation}"
+            about = "on too few splits to tell it from" if relation == TOO_FEW else about
+            sentence += f", {about} {beside} ({self.signed(difference)})"
         if is_faster and fastest in others[:1]:
             sentence += f"; {fastest.name} {times}"
         elif is_faster:
@@ -156,7 +163,7 @@ class Table:
 
     def is_level(self, difference: Interval) -> bool:
         """Return True if the interval of a difference contains 0."""
-        return not (difference.low > 0 or difference.high < 0)
+        return difference.low <= 0 <= difference.high
 
     def signed(self, difference: Interval) -> str:
         """Return a difference with its interval as text."""

@@ -172,8 +172,9 @@ def verdicts(metrics: dict[str, Any], nouns: str) -> dict[str, Any]:
     for name, own in by_target(metrics).items():
         others = (*own["comparisons"], *own["baselines"])
         differences = {other["name"]: other["difference"] for other in others}
-        on = f"{own['test']['count']} test {nouns}"
-        found[name] = standing(metrics["model"], differences, measure, on)
+        count = own["test"]["count"]
+        on = f"{count} test {nouns}"
+        found[name] = standing(metrics["model"], differences, measure, on, count)
     sentences = [
         (f"{name}: " if name else "") + own["sentence"] for name, own in found.items() if own
     ]

@@ -52,9 +52,10 @@ def test_a_single_subject_has_no_deviation():
 @pytest.mark.parametrize(
     ("gains", "relation", "advice"),
     [
-        ((0.1, 0.12, 0.08, 0.11), "ahead of", ""),
-        ((0.1, -0.1, 0.05, -0.02), "level with", ""),
-        ((-0.1, -0.12, -0.08, -0.11), "behind", ": use band power instead"),
+        ((0.1, 0.12, 0.08, 0.11, 0.1, 0.09), "ahead of", ""),
+        ((0.1, -0.1, 0.05, -0.02, 0.1, -0.1), "level with", ""),
+        ((-0.1, -0.12, -0.08, -0.11, -0.1, -0.1), "behind", ": use band power instead"),
+        ((0.1, 0.12, 0.08, 0.11, 0.1), "too few to tell", "; it takes 6"),
     ],
 )
 def test_the_verdict_is_by_the_interval_of_the_difference_over_subjects(gains, relation, advice):
@@ -62,12 +63,15 @@ def test_the_verdict_is_by_the_interval_of_the_difference_over_subjects(gains, r
     baseline = {
         "name": "band power", "difference": paired_over_subjects(ours, dict.fromkeys(ours, 0.5))
     }  # fmt: skip
-    found = _standing("kernel", [baseline], 4)
+    found = _standing("kernel", [baseline], len(gains))
     assert found["standing"]["relation"] == relation
-    assert found["verdict"].startswith(f"On 4 test subjects, kernel is {relation} band power (")
+    start = f"On 6 test subjects, kernel is {relation} band power ("
+    if len(gains) < 6:
+        start = "5 test subjects are too few to tell kernel from band power (+10.2 points)"
+    assert found["verdict"].startswith(start)
     better = sum(gain > 0 for gain in gains)
     assert (
-        f"{advice}. It is ahead on {better} subjects, behind on {4 - better}, level on 0"
+        f"{advice}. It is ahead on {better} subjects, behind on {len(gains) - better}, level on 0"
         in (found["verdict"])
     )
     assert _standing("kernel", [], 4) == {"standing": {}, "verdict": ""}

@@ -120,7 +120,9 @@ def metrics_of(
     model = model_name(parts, estimator._network_name)
     baselines = [] if config.baselines == "none" else baselines_of(data, estimator)
     differences = {row["name"]: row["difference"] for row in baselines}
-    found = standing(model, differences, PERPLEXITY, f"{count} test tokens")
+    lines = len(set(lines_of_tokens(test).tolist()))
+    units = lines if lines > 1 else count
+    found = standing(model, differences, PERPLEXITY, f"{count} test tokens", units)
     return {
         "task": "language",
         "model": model,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from representer.errors import ArgumentError
+from representer.report.metrics import extended, t_quantile
 
 _DIGITS = 9  # differences by rounding errors are ties
 _EXACT = 15  # up to so many subjects, all signs are enumerated, which is exact with ties
@@ -26,9 +27,10 @@ def paired_over_subjects(
         baseline: Accuracy of the baseline by subject, for the same subjects.
 
     Returns:
-        ``mean`` difference, its 95 % ``interval`` by Student's t, numbers of subjects ``better``,
-        ``worse`` and ``equal``, and ``p`` of the two-sided test; 1 if no subject differs. The
-        interval of a single subject is all that accuracies allow.
+        ``mean`` difference, its 95 % ``interval`` by Student's t, extended to 0 unless the test
+        rejects, numbers of subjects ``better``, ``worse`` and ``equal``, and ``p`` of the two-sided
+        test; 1 if no subject differs. The interval of a single subject is all that accuracies
+        allow.
 
     Raises:
         ArgumentError: If the subjects are not the same.
@@ -38,23 +40,22 @@ def paired_over_subjects(
             "baseline", sorted(baseline), f"the subjects {', '.join(sorted(model))}"
         )
     d = np.asarray([round(model[subject] - baseline[subject], _DIGITS) for subject in model])
+    p = _p_value(d[d != 0])
     return {
         "mean": float(d.mean()),
-        "interval": _interval(d),
+        "interval": list(extended(*_interval(d), p)),
         "better": int((d > 0).sum()),
         "worse": int((d < 0).sum()),
         "equal": int((d == 0).sum()),
-        "p": _p_value(d[d != 0]),
+        "p": p,
     }
 
 
-def _interval(d: np.ndarray) -> list[float]:
-    from scipy.stats import t
-
+def _interval(d: np.ndarray) -> tuple[float, float]:
     if len(d) < 2:
-        return [-1.0, 1.0]
-    half = float(t.ppf(0.975, len(d) - 1)) * float(d.std(ddof=1)) / len(d) ** 0.5
-    return [float(d.mean()) - half, float(d.mean()) + half]
+        return -1.0, 1.0
+    half = t_quantile(len(d)) * float(d.std(ddof=1)) / len(d) ** 0.5
+    return float(d.mean()) - half, float(d.mean()) + half
 
 
 def _p_value(d: np.ndarray) -> float:

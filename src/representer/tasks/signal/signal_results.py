@@ -96,7 +96,8 @@ def _standing(name: str, baselines: Sequence[dict[str, Any]], subjects: int) -> 
     """Return how the model compares with the best baseline over subjects, as in metrics.json."""
     differences = {own["name"]: own["difference"] for own in baselines}
     intervals = {which: (d["mean"], *d["interval"]) for which, d in differences.items()}
-    found = standing(name, intervals, ACCURACY, f"{subjects} test subject{'s' * (subjects > 1)}")
+    on = f"{subjects} test subject{'s' * (subjects > 1)}"
+    found = standing(name, intervals, ACCURACY, on, subjects)
     if not found:
         return {"standing": {}, "verdict": ""}
     d = differences[found["baseline"]]
