@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from representer.errors import ArgumentError
 from representer.numbers import is_integer
+
+
+class SuggestsArguments:
+    """Base of classes whose constructors suggest a name for an unknown keyword argument.
+
+    Python's own message names the class that defines ``__init__``, which may be a private base.
+    """
+
+    def __new__(cls, *_: Any, **options: Any) -> Self:
+        """Check the names of the keyword arguments.
+
+        Raises:
+            TypeError: If one is unknown, as for any function.
+        """
+        taken = inspect.signature(cls.__init__).parameters if options else {}
+        takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in taken.values())
+        for name in () if takes_any else options:
+            if name not in taken:
+                close = difflib.get_close_matches(name, [*taken], 1)
+                hint = f"; did you mean {close[0]!r}?" if close else ""
+                problem = f"{cls.__name__}() got an unexpected keyword argument {name!r}"
+                raise TypeError(problem + hint)
+        return super().__new__(cls)
 
 
 def check_integer(name: str, value: Any, least: int = 1, most: int | None = None) -> int:

@@ -201,7 +201,6 @@ def test_errors_name_the_row(smiles, message):
         ([["a", "x"], ["b"]], r"y\[1\] has 1 labels; expected 2"),
         ([["a", "x"], ["a", None]], "y has one class, 'a' in column 0"),
         ([["a", None], ["a", None], ["b", None], ["b", None]], "y has no label in column 1"),
-        ([["a", 1], ["a", 1], ["b", 2], ["b", 2], ["c", 2]], r"y\[4, 0\] is the only example"),
         ([["a", []], ["a", 1], ["b", 1], ["b", 1]], r"y\[0, 1\] is a list; expected a label"),
     ],
 )

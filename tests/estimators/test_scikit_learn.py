@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import is_classifier
 from sklearn.exceptions import SkipTestWarning
 from sklearn.utils import get_tags
-from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import validate_data
 
 pytest.importorskip("torch_geometric")
@@ -119,25 +118,17 @@ FITTED_SLOWLY = [
     NumbersAsMolecules(**TINY, depth=1, members=1, answer="network"),
     NumberFromMolecules(**TINY, depth=1, members=1),
 ]
-EXPECTED = {
-    "check_supervised_y_2d": "labels (N, 1) are a table of one target, in which labels may be "
-    "missing; its rows are divided without regard to the classes, so another network is trained",
-}
-
-
-def expected(estimator: Any) -> dict[str, str]:
-    return EXPECTED if is_classifier(estimator) else {}
 
 
 @pytest.mark.suite
-@parametrize_with_checks(FITTED, expected_failed_checks=expected)
+@parametrize_with_checks(FITTED)
 def test_estimators_keep_the_rules_of_scikit_learn(estimator, check):
     check(estimator)
 
 
 @pytest.mark.suite
 @pytest.mark.slow
-@parametrize_with_checks(FITTED_SLOWLY, expected_failed_checks=expected)
+@parametrize_with_checks(FITTED_SLOWLY)
 def test_all_estimators_keep_the_rules_of_scikit_learn(estimator, check):
     check(estimator)
 
@@ -157,9 +148,3 @@ def test_tags_say_what_x_is():
         "TextRegressor",
     ]  # fmt: skip
     assert kinds["SignalClassifier"].three_d_array
-
-
-def test_the_expected_failures_are_checks_that_exist():
-    known = {check.func.__name__ for each in FITTED for _, check in
-             estimator_checks_generator(each)}  # fmt: skip
-    assert set(EXPECTED) <= known

@@ -48,6 +48,43 @@ def test_it_learns_what_can_be_learned(classifier, regressor):
     assert (std > 0).all()
 
 
+def test_an_empty_text_is_predicted_by_the_constants_alone(classifier):
+    (explanation,) = classifier.explain([""])
+    assert explanation.contributions == ()
+    assert explanation.score == explanation.baseline
+    chances = classifier.predict_proba(["", " ", "good film today"])
+    np.testing.assert_array_equal(chances[0], chances[1])
+    assert explanation.prediction == classifier.classes_[chances[0].argmax()]
+    network = classifier.part("network")
+    (explanation,) = network.explain([""])
+    logs = np.log(network.predict_proba([""])[0])
+    assert explanation.score == pytest.approx(logs.max() - logs.mean(), abs=1e-6)
+    TextClassifier(**SMALL, epochs=1).fit(["", *TEXTS], ["-", *LABELS])
+
+
+@pytest.mark.parametrize("answer", ["kernel", "both"])
+def test_labels_in_a_column_are_those_of_a_list(answer):
+    options = SMALL | {"answer": answer, "epochs": 1}
+    plain = TextClassifier(**options).fit(TEXTS, LABELS)
+    column = np.array(LABELS)[:, None]
+    for y in (column, column.tolist()):
+        model = TextClassifier(**options).fit(TEXTS, y)
+        np.testing.assert_array_equal(model.predict_proba(TEXTS), plain.predict_proba(TEXTS))
+        assert model.predict(TEXTS[:2]).shape == (2,)
+        assert model.score(TEXTS, y) == plain.score(TEXTS, LABELS)
+
+
+@pytest.mark.parametrize("answer", ["kernel", "both"])
+def test_a_class_with_one_example_is_trained_on(answer):
+    model = TextClassifier(**SMALL, epochs=1, answer=answer).fit(
+        [*TEXTS, "strange tale yesterday"], [*LABELS, "rare"]
+    )
+    assert model.classes_.tolist() == ["+", "-", "rare"]
+    assert model.predict_proba(TEXTS).shape == (40, 3)
+    if answer == "kernel":
+        assert model.predict(["strange tale yesterday"]) == ["rare"]
+
+
 def test_constructing_stores_and_checks_nothing():
     model = TextClassifier(hidden_size=-1)
     assert model.get_params()["hidden_size"] == -1
@@ -168,12 +205,11 @@ def test_a_warm_start_takes_weights_and_words_of_a_run(classifier, tmp_path):
     [
         (TEXTS[:3], LABELS[:2], "X has 3 rows and y has 2"),
         ([*TEXTS[:4], 7], LABELS[:5], r"X\[4\] is 7 of type int; expected a string"),
-        ([*TEXTS[:4], " "], LABELS[:5], r"X\[4\] is an empty text"),
+        ([*TEXTS[:4], None], LABELS[:5], r"X\[4\] is None .*Leave it out, or pass an empty string"),
         ("a text", LABELS, "X is one string"),
         ([], [], "X has 0 sample"),
         (TEXTS, ["+"] * 40, "one class, '\\+'"),
         (TEXTS, [*LABELS[:39], float("nan")], r"y\[39\] is nan: a missing label"),
-        (TEXTS, [*LABELS[:39], "once"], r"y\[39\] is the only example of the class 'once'"),
         (TEXTS, [*LABELS[:39], []], r"y\[39\] is a list; expected a label"),
     ],
 )

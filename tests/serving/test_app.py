@@ -49,7 +49,7 @@ def test_model_health_and_metrics_describe_the_server(serve: Serve, text_run: Pa
     ("body", "message"),
     [
         ({"inputs": ["a", 3]}, "inputs[1] is of type int"),
-        ({"inputs": ["a", ""]}, "inputs[1] is an empty text"),
+        ({"inputs": ["a", None]}, "inputs[1] is of type NoneType"),
         ({"inputs": []}, "inputs: "),
         ({"inputs": "text"}, "inputs: "),
         ({"inputs": ["a"] * 9}, "at most 8"),

@@ -27,6 +27,7 @@ from representer.estimators.parameters import TrainingParameters
 from representer.estimators.pool import Pool
 from representer.estimators.targets import Numbers, columns_of
 from representer.report.page import Results, render
+from representer.requirements import SuggestsArguments
 from representer.storage import atomic
 from representer.storage.fields import from_values
 from representer.storage.run_folder import RunFolder
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from representer.storage.run_files import RunFiles
 
 
-class Estimator(TrainingParameters, BaseEstimator, ABC):
+class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
     """An estimator of any kind, whose parameter `answer` chooses kernel, network or both.
 
     Attributes:

@@ -34,7 +34,7 @@ class Classes:
             DataError: A label is missing or not hashable, occurs once, or there is only one class;
                 the message names the row.
         """
-        return _classes(dict(enumerate(y)))
+        return _classes(dict(enumerate(_label_column(y))))
 
     @property
     def width(self) -> int:
@@ -49,7 +49,8 @@ class Classes:
         Raises:
             DataError: A label is not one of the classes.
         """
-        return np.array([self.number(label, str(row)) for row, label in enumerate(y)], np.int64)
+        labels = enumerate(_label_column(y))
+        return np.array([self.number(label, str(row)) for row, label in labels], np.int64)
 
     def numbers(self, y: Any) -> NDArray[np.int64]:
         """Return the number of each label ``(N,)``, -1 for one that training did not have.
@@ -57,7 +58,8 @@ class Classes:
         Raises:
             DataError: A label is of another type than the classes.
         """
-        return np.array([self.known_number(label, str(row)) for row, label in enumerate(y)], int)
+        labels = enumerate(_label_column(y))
+        return np.array([self.known_number(label, str(row)) for row, label in labels], int)
 
     def known_number(self, label: Any, place: str) -> int:
         """Return the number of a label, -1 for one that training did not have; see `number`."""
@@ -209,9 +211,6 @@ def _classes(labels: dict[int, Any], column: str = "", where: str = "") -> Class
             place = f"y[{own[0]}{column}]"
             problem = f"Unknown label type: {place} is {label!r}, a continuous number"
             raise DataError(problem, fix="Use a regressor.")
-        if len(own) == 1:
-            problem = f"y[{own[0]}{column}] is the only example of the class {label!r}"
-            raise DataError(problem, fix="Add another example of it, or leave this one out.")
     try:
         return Classes(tuple(sorted(rows)))
     except TypeError:  # labels of several types
@@ -221,8 +220,17 @@ def _classes(labels: dict[int, Any], column: str = "", where: str = "") -> Class
 def is_table(y: Any) -> bool:
     """Return True if there are several labels per object: an array (N, K), or lists."""
     if hasattr(y, "ndim"):
-        return y.ndim == 2
-    return len(y) > 0 and all(isinstance(labels, list) for labels in y)
+        return y.ndim == 2 and y.shape[1] != 1
+    is_listed = len(y) > 0 and all(isinstance(labels, list) for labels in y)
+    return is_listed and any(len(labels) != 1 for labels in y)
+
+
+def _label_column(y: Any) -> Any:
+    """Return labels ``(N,)``, also of a column ``(N, 1)`` as ``df[["label"]]`` is one."""
+    if getattr(y, "ndim", 1) == 2:
+        return np.asarray(y, dtype=object)[:, 0] if y.shape[1] == 1 else y
+    is_column = len(y) > 0 and all(isinstance(label, list) and len(label) == 1 for label in y)
+    return [label for (label,) in y] if is_column else y
 
 
 def _label_table(y: Any) -> NDArray[Any]:

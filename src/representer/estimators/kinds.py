@@ -96,7 +96,6 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
         check_is_fitted(self)
         y = as_sequence(y)
         if isinstance(self.target_, Classes):
-            y = np.asarray(y, dtype=object).ravel() if is_table(y) else y  # a column (N, 1)
             truth, chances = self.target_.numbers(y), self.predict_proba(X)
             require_same_length(chances, truth)
             weights = _weights(sample_weight, truth)

@@ -121,11 +121,7 @@ class TextNetwork(TextParameters, SupervisedEstimator):
     network_: TextModel
 
     def _check_objects(self, X: Any) -> list[str]:
-        texts = strings_of(X, "texts", "a string")
-        for row, text in enumerate(texts):
-            if not text.strip():
-                raise DataError(f"X[{row}] is an empty text", fix="Leave this row out.")
-        return texts
+        return strings_of(X, "texts", "a string")
 
     def _learn_inputs(self, objects: Sequence[str], seed: int) -> TextInputs:
         words = TextInputs(Vocabulary(Vocabulary.MARKS), self.tokenizer, self.max_length)

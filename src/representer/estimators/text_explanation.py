@@ -70,7 +70,7 @@ def ngram_sum(
 
     Args:
         model: The network.
-        ids: Numbers of the words, at least one.
+        ids: Numbers of the words; without any, the score is the constant.
         output: The class whose score is explained; the predicted one if left out.
         width: Number of outputs of the first target, which is explained; all if left out.
 
@@ -79,6 +79,12 @@ def ngram_sum(
     """
     layers, tokens = layers_of(model), torch.tensor(ids)
     exact = copy.deepcopy(model).double()
+    if not len(ids):
+        with torch.no_grad():  # one step of padding, which is not read
+            outputs = exact(torch.zeros(1, 1, dtype=torch.int64), torch.tensor([0]))[0, :width]
+        label = int(outputs.argmax()) if output is None else output
+        score = centered(outputs)[label].item()
+        return NgramSum(label, outputs.softmax(0)[label].item(), [], score, score)
     with torch.no_grad():
         evidence = evidence_of(exact, tokens, output, width)
         x = model.embedding(tokens)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import KindError, MissingExtraError
+from representer.requirements import SuggestsArguments
 
 try:
     from sklearn.base import BaseEstimator
@@ -51,7 +52,7 @@ def _is_row(x: Any) -> bool:
     return isinstance(x, np.ndarray) and x.ndim == 1 and x.dtype.kind in "biuf"
 
 
-class Kernel(BaseEstimator, ABC):
+class Kernel(SuggestsArguments, BaseEstimator, ABC):
     """A function of two objects, called as ``k(X, Y)``, with the parameters of an estimator.
 
     A subclass stores its constructor's arguments as attributes of the same names, as required by

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import inspect
+from numbers import Integral, Real
 from typing import Any
+
+import numpy as np
 
 from representer.errors import ArgumentError
 
 
-def check_flags(**options: bool) -> None:
-    """Check options that are either True or False.
+def check_flag(name: str, value: Any) -> bool:
+    """Return an option that is True or False; 1 and 0 are taken, too, as torch does.
 
     Raises:
-        ArgumentError: If one is something else, such as 0, 2 or ``"False"``, which is true.
+        ArgumentError: If it is something else, such as 2 or ``"False"``, which is true.
     """
-    for name, value in options.items():
-        if type(value) is not bool:
-            raise ArgumentError(name, value, "True or False")
+    if not isinstance(value, (np.bool_, Integral)) or value not in (0, 1):
+        raise ArgumentError(name, value, "True or False")
+    return bool(value)
 
 
 def check_probability(name: str, value: float) -> float:
@@ -25,7 +28,7 @@ def check_probability(name: str, value: float) -> float:
     Raises:
         ArgumentError: If it is not a number in [0, 1].
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= 1:
         raise ArgumentError(name, value, "a number from 0 to 1")
     return float(value)
 

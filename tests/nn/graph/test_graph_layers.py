@@ -214,3 +214,12 @@ def test_edges_may_be_int32_or_a_sparse_adjacency(kind, options):
     else:
         with pytest.raises(KindError, match=r"edge_index is a sparse adjacency; .* edge_dim=2"):
             net(x, adjacency, features)
+
+
+@pytest.mark.parametrize("layer", [RandomWalkKernelNN, WLKernelNN])
+def test_the_graphs_in_the_place_of_edge_features_are_refused(layer):
+    x, edges, batch = torch.randn(4, 3), torch.tensor([[0, 2], [1, 3]]), torch.tensor([0, 0, 1, 1])
+    net = layer(3, 2)
+    with pytest.raises(KindError, match=r"edge_attr is integers \(4,\).*Pass .*batch=batch"):
+        net(x, edges, batch)
+    assert net(x, edges, torch.randn(2, 5), batch).shape == (2, 2)  # of a data set with features

@@ -7,6 +7,7 @@ import pydoc
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -143,8 +144,9 @@ def test_filter_options_are_shown_by_every_machine():
 
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_an_unknown_option_is_a_type_error(name: str):
-    with pytest.raises(TypeError, match="got an unexpected keyword argument 'filter_lenght'"):
-        SIGNATURES[name](3, 4, filter_lenght=2)
+    problem = "got an unexpected keyword argument 'hiden_size'; did you mean 'hidden_size'"
+    with pytest.raises(TypeError, match=problem):
+        SIGNATURES[name](3, 4, hiden_size=2)
 
 
 def test_options_that_rkm_does_not_have_are_rejected_by_name():
@@ -166,6 +168,18 @@ def test_a_flag_that_is_not_a_bool_is_rejected(name: str):
     flags = [option for option, p in parameters if isinstance(p.default, bool)]
     assert {"batch_first", "bidirectional"} <= set(flags)
     for option in flags:
-        for value in ("False", 0, 2, None):
+        for value in ("False", 2, None):
             with pytest.raises(ArgumentError, match=f"{option} is {value!r}; expected"):
                 build(3, 4, **{option: value})
+
+
+def test_a_flag_may_be_1_and_a_dropout_of_numpy_as_in_torch():
+    flags = {"bidirectional": 1, "batch_first": np.bool_(True)}
+    layer = nn.RKMLSTM(3, 4, 2, dropout=np.float32(0.5), **flags)
+    assert layer.bidirectional is True
+    assert layer.batch_first is True
+    assert layer.dropout == 0.5
+    x = torch.randn(2, 5, 3)
+    assert layer(x)[0].shape == (2, 5, 8)
+    assert "bidirectional=True" in repr(layer)
+    assert nn.StringKernelRNN(3, 4, decay=np.float32(0.25)).decay == 0.25

@@ -87,7 +87,6 @@ BAD: dict[str, tuple[Callable[[Any], Any], type[Exception], list[str]]] = {
          "expected WindowedRecurrentState(h (2, 3, 4), c (2, 3, 4), window)",
          "Pass the complete state that an earlier call returned"],
     ),
-    "a list": (list, KindError, ["state is list", "expected WindowedRecurrentState("]),
     "a dict": (lambda state: state._asdict(), KindError, ["state is dict"]),
     "h and c alone": (
         lambda state: state[:2],
@@ -149,6 +148,12 @@ def test_errors_for_invalid_states_name_the_expected_state(case: str):
         layer(x, spoil(layer(x)[1]))
     assert not [part for part in parts if part not in str(error.value)], str(error.value)
     assert isinstance(error.value, ValueError if kind is ShapeError else TypeError)
+
+
+def test_a_list_is_a_state_as_for_lstms():
+    layer, x = build("RKM-LSTM"), batch()
+    state = layer(x)[1]
+    torch.testing.assert_close(layer(x, list(state))[0], layer(x, state)[0], rtol=0, atol=0)
 
 
 def test_a_batched_state_for_an_unbatched_input_shows_both_shapes():

@@ -22,8 +22,8 @@ from representer.nn.activation.compaction import (
 from representer.nn.activation.initial import INITIAL, even_centers, fitted
 from representer.nn.activation.piecewise_linear import PiecewiseLinear
 from representer.nn.activation.plot import plotted
-from representer.nn.checks import check_flags
-from representer.requirements import check_integer
+from representer.nn.checks import check_flag
+from representer.requirements import SuggestsArguments, check_integer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Init = Literal["random", "zeros", "relu", "tanh", "identity"] | Callable[[Tensor], Tensor]
 
 
-class KernelActivation(nn.Module):
+class KernelActivation(SuggestsArguments, nn.Module):
     r"""A learned activation for each neuron, as a kernel expansion.
 
     .. math::
@@ -98,7 +98,8 @@ class KernelActivation(nn.Module):
         super().__init__()
         for name, count in (("num_features", num_features), ("num_centers", num_centers)):
             check_integer(name, count)
-        check_flags(linear_term=linear_term, normalize=normalize)
+        linear_term = check_flag("linear_term", linear_term)
+        normalize = check_flag("normalize", normalize)
         green_function(green, bandwidth)  # raises an error for an invalid one
         low, high = limits
         if not -float("inf") < low < high < float("inf"):

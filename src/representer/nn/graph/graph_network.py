@@ -13,10 +13,10 @@ from representer.functional.graph_walk import edges_of
 from representer.nn.checks import shown_arguments
 from representer.nn.graph.graph_options import Walks, checked_name
 from representer.ops.checks import check_like
-from representer.requirements import check_integer
+from representer.requirements import SuggestsArguments, check_integer
 
 
-class GraphNetwork(nn.Module):
+class GraphNetwork(SuggestsArguments, nn.Module):
     """Base class of graph-kernel networks: sizes, options, and the sum over each graph."""
 
     def __init__(
@@ -71,6 +71,10 @@ def check_graph(
         edge_index = edge_index.long()
     _check_edge_index(edge_index, x)
     if edge_dim is None:
+        if edge_attr is not None and not edge_attr.is_floating_point():
+            got = f"integers {tuple(edge_attr.shape)}, as the graph of each node is"
+            expected = "features of the edges, which a layer without edge_dim does not read"
+            raise KindError("edge_attr", got, expected, hint="Pass the graphs as batch=batch.")
         return edge_index, None
     if edge_attr is None:
         expected = f"a tensor (edges, {edge_dim}), as the layer has edge_dim={edge_dim}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Annotated, Any, Literal, TypedDict
 
 import torch
@@ -63,7 +64,7 @@ def check_decay(decay: Any) -> DecayOption:
     Raises:
         ArgumentError: If it is neither a non-negative number nor one of the names.
     """
-    is_number = isinstance(decay, (int, float)) and not isinstance(decay, bool)
+    is_number = isinstance(decay, Real) and not isinstance(decay, bool)
     if is_number and 0 <= decay < float("inf"):
         return float(decay)
     if isinstance(decay, str) and decay in ("learned", "gated"):

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import ArgumentError
-from representer.nn.checks import check_flags, check_probability
+from representer.nn.checks import check_flag, check_probability
 from representer.nn.recurrent.initial import Initialization
 
 OutputNonlinearity = str | Callable[[Tensor], Tensor] | None
@@ -76,8 +76,8 @@ def with_defaults(options: type, given: Any) -> Any:
     for name in given:
         if name not in defaults:
             raise TypeError(f"__init__() got an unexpected keyword argument {name!r}")
-    check_flags(**{name: x for name, x in given.items() if isinstance(defaults[name], bool)})
-    return SimpleNamespace(**defaults | given)
+    flags = [name for name in given if isinstance(defaults[name], bool)]
+    return SimpleNamespace(**defaults | given | {n: check_flag(n, given[n]) for n in flags})
 
 
 def shows(options: type) -> Callable[[_Function], _Function]:

@@ -16,13 +16,13 @@ from torch.nn.modules.module import _has_any_global_hook
 from torch.nn.utils.rnn import PackedSequence
 
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.nn.checks import check_flags, check_probability, shown_arguments
+from representer.nn.checks import check_flag, check_probability, shown_arguments
 from representer.nn.recurrent.core_steps import CoreSteps, fast_step
 from representer.nn.recurrent.inputs import check_input, check_lengths, pack_like, unpack
 from representer.nn.recurrent.options import warn_of_idle_dropout
 from representer.nn.recurrent.states import StateLayout
 from representer.nn.recurrent.stream import Stream, check_has_steps
-from representer.requirements import check_integer
+from representer.requirements import SuggestsArguments, check_integer
 
 Run = Callable[
     [Tensor, tuple[Tensor, ...], Tensor, Tensor | None, bool],
@@ -30,7 +30,7 @@ Run = Callable[
 ]
 
 
-class SequenceLayer(nn.Module):
+class SequenceLayer(SuggestsArguments, nn.Module):
     """Base class of sequence layers.
 
     Parameters are named as in ``torch.nn.LSTM``, with a suffix such as ``_l0_reverse`` for the
@@ -55,11 +55,12 @@ class SequenceLayer(nn.Module):
         variational_dropout: float,
     ) -> None:
         super().__init__()
-        check_flags(bias=bias, batch_first=batch_first, bidirectional=bidirectional)
         self.input_size = check_integer("input_size", input_size)
         self.hidden_size = check_integer("hidden_size", hidden_size)
         self.num_layers = check_integer("num_layers", num_layers)
-        self.bias, self.batch_first, self.bidirectional = bias, batch_first, bidirectional
+        self.bias = check_flag("bias", bias)
+        self.batch_first = check_flag("batch_first", batch_first)
+        self.bidirectional = check_flag("bidirectional", bidirectional)
         self.dropout = check_probability("dropout", dropout)
         self.variational_dropout = check_probability("variational_dropout", variational_dropout)
         warn_of_idle_dropout(self)

@@ -229,12 +229,12 @@ class StateLayout:
     def _checked_tuple(self, state: Any, batch: int, is_batched: bool) -> tuple[Any, ...]:
         if isinstance(state, Tensor):
             received = f"one tensor {tuple(state.shape)}"
-        elif not isinstance(state, tuple):
+        elif not isinstance(state, (tuple, list)):
             received = type(state).__name__
         elif len(state) != len(self.type._fields):
             received = f"a tuple of {len(state)}"
         else:
-            return state
+            return tuple(state)
         raise KindError("state", received, self._expected(batch, is_batched), hint=_STATE_HINT)
 
     def _checked_windows(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Unpack
 
 from representer.functional import cell as cells
-from representer.nn.checks import check_flags
+from representer.nn.checks import check_flag
 from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
 from representer.nn.recurrent.options import CellOptions, shows
 
@@ -53,9 +53,9 @@ class LinearKernelRNN(RecurrentKernelMachine):
         feedback: bool = True,
         **options: Unpack[CellOptions],
     ) -> None:
-        check_flags(
-            output_gate=output_gate, learn_static_gates=learn_static_gates, feedback=feedback
-        )
+        output_gate = check_flag("output_gate", output_gate)
+        feedback = check_flag("feedback", feedback)
+        learn_static_gates = check_flag("learn_static_gates", learn_static_gates)
         row = cells.LINEAR_KERNEL_GATED if output_gate else cells.LINEAR_KERNEL
         self.cell = row if feedback else replace(row, feedback="none")
         self.output_gate, self.feedback = output_gate, feedback

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from representer.errors import ArgumentError
 from representer.functional import NONLINEARITIES, Cell
-from representer.nn.checks import check_flags
+from representer.nn.checks import check_flag
 from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine, name_of
 from representer.nn.recurrent.options import MachineOptions, shows, with_defaults
 
@@ -57,8 +57,8 @@ class RKM(RecurrentKernelMachine):
         if not callable(q) and q not in NONLINEARITIES:
             raise ArgumentError("q", q, f"a callable or one of {', '.join(NONLINEARITIES)}")
         with_defaults(MachineOptions, options)
-        check_flags(feedback=feedback)
-        if bias is not False:
+        feedback = check_flag("feedback", feedback)
+        if check_flag("bias", bias):
             hint = "Positional arguments are in the order of torch.nn.LSTM."
             raise ArgumentError("bias", bias, "False: its equations have no bias", hint=hint)
         self.feedback = feedback

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from representer.errors import ArgumentError
 from representer.functional.kernel_activation import Green
 from representer.nn.activation.kernel_activation import Init, KernelActivation
-from representer.nn.checks import check_flags, check_probability
+from representer.nn.checks import check_flag, check_probability
 from representer.nn.recurrent.kbrn.direction import KBRNDirection
 from representer.nn.recurrent.kbrn.step_norm import StepNorm
 from representer.nn.recurrent.sequence_layer import SequenceLayer
@@ -112,7 +112,7 @@ class KBRN(SequenceLayer):
     ) -> None:
         layout = num_layers, bias, batch_first, dropout, bidirectional, variational_dropout
         super().__init__(input_size, hidden_size, *layout)
-        check_flags(shared=shared, normalize=normalize)
+        shared, normalize = check_flag("shared", shared), check_flag("normalize", normalize)
         if eval_statistics not in ("running", "batch"):
             raise ArgumentError("eval_statistics", eval_statistics, "'running' or 'batch'")
         if start not in ("normal", "orthogonal"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import torch
@@ -60,7 +61,7 @@ class FilterBank:
             name = "free_phase" if o.free_phase else "sampling_rate"
             value = o.free_phase or rate
             raise ArgumentError(name, value, "its default without filters='wavelet'")
-        is_rate = isinstance(rate, int | float) and not isinstance(rate, bool)
+        is_rate = isinstance(rate, Real) and not isinstance(rate, bool)
         if rate is not None and not (is_rate and 0 < rate < math.inf):
             raise ArgumentError("sampling_rate", rate, "a positive number of Hz")
         check_integer("dilation", o.dilation)

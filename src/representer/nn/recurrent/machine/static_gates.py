@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 
 import torch
 from torch import Tensor, nn
@@ -36,7 +37,7 @@ class StaticGates(nn.Module):
     ) -> None:
         super().__init__()
         are_numbers = isinstance(values, (tuple, list)) and all(
-            isinstance(v, (int, float)) and math.isfinite(v) for v in values
+            isinstance(v, Real) and math.isfinite(v) for v in values
         )
         if not are_numbers or len(values) != 2 or min(values) < 0:
             raise ArgumentError("static_gates", values, "two finite, non-negative numbers")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, Literal, get_args
 
 from representer.errors import ArgumentError
 from representer.functional import StringChain
 from representer.functional.string_chain import Combine, Normalized, Readout
-from representer.nn.checks import check_flags
+from representer.nn.checks import check_flag
 from representer.requirements import check_integer
 
 DecayOption = float | Literal["learned", "input", "state"]
@@ -21,7 +22,7 @@ def check_decay(decay: Any) -> DecayOption:
     Raises:
         ArgumentError: If it is neither a number in [0, 1] nor a name.
     """
-    is_number = isinstance(decay, (int, float)) and not isinstance(decay, bool)
+    is_number = isinstance(decay, Real) and not isinstance(decay, bool)
     if is_number and 0 <= decay <= 1:
         return float(decay)
     if isinstance(decay, str) and decay in ("learned", "input", "state"):
@@ -47,7 +48,7 @@ def string_chain(
     Raises:
         ArgumentError: If one of them is invalid.
     """
-    check_flags(highway=highway)
+    highway = check_flag("highway", highway)
     _check_choice("combine", combine, get_args(Combine))
     _check_choice("normalized", normalized, (False, True, "exact"))
     _check_choice("readout", readout, get_args(Readout))
