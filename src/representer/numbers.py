@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from numbers import Integral
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, TypeGuard
 
 _PLAIN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _MISSING = ("", "na", "n/a", "nan", "none", "null", "?")
@@ -43,6 +43,11 @@ def written_number(text: str) -> float | None:
 def is_missing(cell: str | None) -> bool:
     """Return True for an empty cell or a word that tables have for a missing value."""
     return cell is not None and cell.strip().lower() in _MISSING
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Return True for a real number of Python or NumPy; True and False are none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def is_integer(value: Any, least: int) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from representer.errors import ArgumentError
+from representer.numbers import is_number
 
 
 def check_flag(name: str, value: Any) -> bool:
@@ -28,7 +29,7 @@ def check_probability(name: str, value: float) -> float:
     Raises:
         ArgumentError: If it is not a number in [0, 1].
     """
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= 1:
+    if not is_number(value) or not 0 <= value <= 1:
         raise ArgumentError(name, value, "a number from 0 to 1")
     return float(value)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Annotated, Any, Literal, TypedDict
 
 import torch
@@ -11,6 +10,7 @@ import torch
 from representer.errors import ArgumentError
 from representer.functional import nonlinearity
 from representer.nn.recurrent.options import Default
+from representer.numbers import is_number
 from representer.requirements import check_integer
 
 DecayOption = float | Literal["learned", "gated"]
@@ -64,8 +64,7 @@ def check_decay(decay: Any) -> DecayOption:
     Raises:
         ArgumentError: If it is neither a non-negative number nor one of the names.
     """
-    is_number = isinstance(decay, Real) and not isinstance(decay, bool)
-    if is_number and 0 <= decay < float("inf"):
+    if is_number(decay) and 0 <= decay < float("inf"):
         return float(decay)
     if isinstance(decay, str) and decay in ("learned", "gated"):
         return decay

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any
 
 import torch
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 
 from representer.errors import ArgumentError
 from representer.functional import ngram_product, ngram_windows
+from representer.numbers import is_number
 from representer.requirements import check_integer
 
 
@@ -61,8 +61,7 @@ class FilterBank:
             name = "free_phase" if o.free_phase else "sampling_rate"
             value = o.free_phase or rate
             raise ArgumentError(name, value, "its default without filters='wavelet'")
-        is_rate = isinstance(rate, Real) and not isinstance(rate, bool)
-        if rate is not None and not (is_rate and 0 < rate < math.inf):
+        if rate is not None and not (is_number(rate) and 0 < rate < math.inf):
             raise ArgumentError("sampling_rate", rate, "a positive number of Hz")
         check_integer("dilation", o.dilation)
         check_integer("stride", o.stride)

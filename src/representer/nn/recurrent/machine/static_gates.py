@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
 
 import torch
 from torch import Tensor, nn
 
 from representer.errors import ArgumentError
+from representer.numbers import is_number
 
 
 class StaticGates(nn.Module):
@@ -37,7 +37,7 @@ class StaticGates(nn.Module):
     ) -> None:
         super().__init__()
         are_numbers = isinstance(values, (tuple, list)) and all(
-            isinstance(v, Real) and math.isfinite(v) for v in values
+            is_number(v) and math.isfinite(v) for v in values
         )
         if not are_numbers or len(values) != 2 or min(values) < 0:
             raise ArgumentError("static_gates", values, "two finite, non-negative numbers")

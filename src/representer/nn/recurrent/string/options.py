@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, Literal, get_args
 
 from representer.errors import ArgumentError
 from representer.functional import StringChain
 from representer.functional.string_chain import Combine, Normalized, Readout
 from representer.nn.checks import check_flag
+from representer.numbers import is_number
 from representer.requirements import check_integer
 
 DecayOption = float | Literal["learned", "input", "state"]
@@ -22,12 +22,15 @@ def check_decay(decay: Any) -> DecayOption:
     Raises:
         ArgumentError: If it is neither a number in [0, 1] nor a name.
     """
-    is_number = isinstance(decay, Real) and not isinstance(decay, bool)
-    if is_number and 0 <= decay <= 1:
+    if is_number(decay) and 0 <= decay <= 1:
         return float(decay)
     if isinstance(decay, str) and decay in ("learned", "input", "state"):
         return decay
-    hint = "Outside of [0, 1], weights of n-grams would grow or change sign." if is_number else ""
+    hint = (
+        "Outside of [0, 1], weights of n-grams would grow or change sign."
+        if is_number(decay)
+        else ""
+    )
     raise ArgumentError(
         "decay", decay, "a number in [0, 1], 'learned', 'input' or 'state'", hint=hint
     )
