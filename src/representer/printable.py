@@ -12,6 +12,9 @@ from typing import TextIO
 # C0 and C1 controls, line and paragraph separators, directional overrides, and lone surrogates,
 # which represent the bytes of a name that is not UTF-8
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_MARKDOWN = re.compile(
+    r"[\\`*_\[\]~|$#]|(?<=\])\(|^[-+=>]|^\d+(?=[.)](?:\s|$))|(?<=www)\.|:(?=//)", re.IGNORECASE
+)
 _LINE_END = re.compile(r"\s*[\r\n]+\s*")
 
 
@@ -32,6 +35,32 @@ def printable(text: str, *, keep: str = "") -> str:
 def one_line(text: str) -> str:
     """Return a text on one line, with line breaks as spaces and control characters escaped."""
     return printable(_LINE_END.sub(" ", text.strip()))
+
+
+def markdown(value: object) -> str:
+    r"""Return a value on one line of Markdown, without the meaning of its characters.
+
+    Neither Markdown nor HTML in a name, such as that of a class or file, has an effect, also within
+    a table, and addresses do not become links.
+
+    Examples:
+        >>> markdown("[a|b](http://c) <i>")
+        '\\[a\\|b\\]\\(http&#58;//c) &lt;i>'
+    """
+    text = one_line(str(value)).replace("&", "&amp;").replace("<", "&lt;")
+    return _MARKDOWN.sub(_without_meaning, text)
+
+
+def markdown_code(text: str) -> str:
+    """Return a text as code within a line of Markdown, also one that contains backticks."""
+    text = one_line(text)
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence} {text} {fence}" if "`" in text else f"`{text}`"
+
+
+def _without_meaning(match: re.Match[str]) -> str:
+    text = match[0]
+    return f"\\{text}" if text in "\\`*_[]~|$#-+>(" else "".join(f"&#{ord(c)};" for c in text)
 
 
 def reason(error: Exception, max_length: int = 200) -> str:

@@ -44,6 +44,13 @@ def test_a_model_is_the_same_after_saving_and_loading(kind, tmp_path):
     assert f"{sum(p.numel() for p in model.parameters()):,} parameters" in card
 
 
+def test_the_name_of_a_model_is_text_in_the_readme(tmp_path):
+    MODELS["text"]().save_pretrained(tmp_path, name='a"b <i> `c`\n# d')
+    lines = (tmp_path / "README.md").read_text().splitlines()
+    assert '# a"b &lt;i> \\`c\\` \\# d' in lines
+    assert 'model = SequenceClassifier.from_pretrained("a\\"b <i> `c` # d")' in lines
+
+
 def test_saving_again_replaces_the_weights_and_keeps_the_readme(tmp_path):
     model = MODELS["text"]()
     model.save_pretrained(tmp_path)

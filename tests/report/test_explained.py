@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from typing import Any
 
+import numpy as np
 import pytest
 
 from made_up_run import change, write_made_up_run
@@ -13,8 +15,9 @@ from page_checks import faults, unequal_sums
 from representer.estimators.explanation import Contribution, Explanation
 from representer.report import page as page_module
 from representer.report import write_report
-from representer.report.explained import shown_entry
-from representer.report.graph_drawing import draw_graph
+from representer.report.explained import DRAWN, shown_entries, shown_entry
+from representer.report.graph_drawing import draw_graph, positions
+from representer.report.molecule_drawing import MOST_ATOMS, draw_shares
 
 WORDS = ["not", "a", "<good>", "film"]
 
@@ -86,6 +89,57 @@ def test_a_graph_is_drawn_with_its_numbers_and_each_edge_once():
     assert re.findall(r'url\(#(\w+)\)" opacity="(.*?)"', drawn) == [
         ("favor", "1.00"), ("against", "1.00")
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("count", "edges", "sentence"),
+    [
+        (151, [[v, v + 1] for v in range(150)], "Not drawn, since it has 151 nodes"),
+        (2000, [[v, v + 1] for v in range(1999)], "Not drawn, since it has 2,000 nodes"),
+        (100, [[u, v] for u in range(100) for v in range(u)], "Not drawn, since it has 4,950 edg"),
+    ],
+)
+def test_a_large_graph_is_not_drawn_and_a_sentence_says_so(count, edges, sentence):
+    assert draw_graph([""] * count, edges, [0.1] * count).startswith(sentence)
+
+
+def test_a_path_a_star_and_components_are_drawn_in_time_and_no_nodes_coincide():
+    start = time.process_time()
+    for edges in (
+        [(v, v + 1) for v in range(149)],
+        [(0, v) for v in range(1, 150)],
+        [(v, v + 1) for v in range(149) if v % 10],
+        [],
+    ):
+        spots = positions(150, edges)
+        assert spots.min() >= 0
+        assert spots.max() <= 1
+        apart = np.linalg.norm(spots[:, None] - spots, axis=2) + np.eye(150)
+        assert apart.min() > 1e-3
+    assert time.process_time() - start < 4  # Kamada-Kawai takes over 10 s for the path alone
+
+
+def test_a_path_is_drawn_as_a_line_of_equal_steps_and_one_node_in_the_middle():
+    spots = positions(20, [(v, v + 1) for v in range(19)])
+    assert np.abs(np.diff(spots[:, 0])) == pytest.approx(np.full(19, 1 / 19), rel=0.05)
+    assert positions(1, []).tolist() == [[0.5, 0.5]]
+
+
+def test_a_large_molecule_is_not_drawn_and_a_sentence_says_so():
+    pytest.importorskip("rdkit")
+    from representer.data.molecules import parse_smiles
+
+    for atoms in (MOST_ATOMS, MOST_ATOMS + 1):
+        drawn = draw_shares(parse_smiles("C" * atoms), {"atoms": [0.1] * atoms})
+        assert drawn.startswith("<svg" if atoms == MOST_ATOMS else "Not drawn, since it has 301")
+
+
+def test_the_first_objects_of_a_page_are_drawn():
+    graph = entry(nodes=["a", "b"], edges=[[0, 1]], by_node=[0.1, 0.2])
+    pictures = [str(one["picture"]) for one in shown_entries([graph] * (DRAWN + 1))]
+    assert all(picture.startswith("<svg") for picture in pictures[:DRAWN])
+    assert pictures[DRAWN].startswith("Not drawn, since the page has 50 drawings")
+    assert shown_entries([entry()] * (DRAWN + 1))[DRAWN]["picture"] == ""
 
 
 def test_the_training_loss_of_an_ensemble_is_that_of_one_member():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -52,6 +53,38 @@ def test_names_from_the_data_are_text_in_tables_and_html(run):
     card = model_card("x`\n# y", DESCRIBED, *run)
     assert "2 classes: World, Sp\\|orts&lt;b>." in card
     assert "\n# y" not in card
+
+
+def test_markdown_in_names_has_no_effect(run):
+    metrics, details = run
+    hostile = "**a** [b](http://c) `d` <img src=x onerror=e> www.f.org | g"
+    names = {"names": [hostile, "# h", "- i", "1. j"]}
+    source = {
+        "file": f"/x/{hostile}\n# k",
+        "role": hostile,
+        "rows": 1,
+        "kept": 1,
+        "sha256": "0" * 64,
+    }
+    details |= {"title": hostile, "data": {"sources": [source]}}
+    card = model_card(
+        hostile, DESCRIBED | {"target": names}, {**metrics, "model": hostile}, details
+    )
+    shown = card[: card.index("```python")]
+    for meaning in (
+        r"\*\*a",
+        r"\[b",
+        r"\]\(",
+        "http:",
+        "`d",
+        "<img",
+        r"www\.",
+        r"\| g",
+        "# k",
+        "# h",
+    ):
+        assert not re.search(rf"(?<!\\){meaning}", shown), meaning
+    assert "\\[b\\]\\(http&#58;//c)" in shown
 
 
 def test_each_target_and_the_differences_over_subjects_have_their_row():

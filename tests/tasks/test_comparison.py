@@ -260,6 +260,19 @@ def test_rows_without_a_common_split_are_shown_without_a_difference():
     )
 
 
+def test_names_of_files_and_models_are_text_in_the_page(tmp_path: Path):
+    name, link = "<img src=x>", "[a](http://b)"
+    results = {f"{name} | {link}": {0: Result("a", [0.0], 1.0, 16)}}
+    lines = as_markdown(Table.of(MadeUp(), results))
+    assert lines[2].startswith("| &lt;img src=x> \\| \\[a\\]\\(http&#58;//b) | ")
+    assert "<" not in lines[-1]
+    comparison = MadeUp(title=f"{name} {link}\n# c: 2 splits")
+    run_and_report(comparison, tmp_path, jobs=1, command=f"compare 'a`b' {link}")
+    page = (tmp_path / "table.md").read_text(encoding="utf-8").splitlines()
+    assert page[0] == "# &lt;img src=x> \\[a\\]\\(http&#58;//b) \\# c: 2 splits"
+    assert page[2].startswith("Made by `` compare 'a`b' [a](http://b) `` with torch ")
+
+
 def test_of_losses_a_smaller_one_is_ahead():
     results = {
         name: {split: Result(name, [loss] * 4, 1.0, 16, name == "counts")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from torch import nn
 
 from representer.errors import DataError, MissingExtraError
 from representer.models.config import to_dict
-from representer.printable import reason
+from representer.printable import markdown, one_line, reason
 from representer.storage import atomic
 from representer.storage.manifest import MANIFEST, Entry, manifest_text
 from representer.storage.run_files import WEIGHTS, RunFiles
@@ -31,7 +32,7 @@ A `representer.models.{model}` with {parameters:,} parameters.
 ```python
 from representer.models import {model}
 
-model = {model}.from_pretrained("{name}")
+model = {model}.from_pretrained({quoted})
 ```
 
 `config.json` holds its configuration and `model.safetensors` its weights. Loading runs no code from
@@ -73,8 +74,10 @@ class HubModel(nn.Module):
         atomic.write_text(folder / MANIFEST, manifest_text(entries))
         if not (folder / CARD).exists():
             size = sum(p.numel() for p in self.parameters())
-            words = {"name": name or folder.name, "model": type(self).__name__, "parameters": size}
-            atomic.write_text(folder / CARD, _CARD.format(**words))
+            name = one_line(name or folder.name)
+            words = {"name": markdown(name), "quoted": json.dumps(name, ensure_ascii=False)}
+            text = _CARD.format(**words, model=type(self).__name__, parameters=size)
+            atomic.write_text(folder / CARD, text)
 
     @classmethod
     def from_pretrained(

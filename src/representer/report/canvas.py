@@ -159,6 +159,11 @@ def svg(figure: Figure, title: str) -> Markup:
     )
 
 
+def not_drawn(count: int, most: int, what: str) -> str:
+    """Return the sentence that an object of so many nodes is not drawn; empty if it is."""
+    return f"Not drawn, since it has {count:,} {what}, more than {most:,}." if count > most else ""
+
+
 def glow(spots: Sequence[tuple[float, float, float]], reach: float) -> Markup:
     """Return a soft spot of color for each contribution, to draw below atoms or nodes.
 

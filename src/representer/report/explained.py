@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from representer.report.wording import decimals_of
 
 LISTED = 8  # atoms of a line
+DRAWN = 50  # objects of a list that are drawn
 WEAK = 0.04  # of the strongest word; below, a word is not marked
 
 
-def shown_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+def shown_entries(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return entries as in `shown_entry`; the objects of the first `DRAWN` are drawn."""
+    return [shown_entry(entry, is_drawn=k < DRAWN) for k, entry in enumerate(entries)]
+
+
+def shown_entry(entry: Mapping[str, Any], *, is_drawn: bool = True) -> dict[str, Any]:
     """Return an entry with what the page shows of it.
+
+    Args:
+        entry: The entry.
+        is_drawn: False to say in place of the drawing that there is none.
 
     Returns:
         The entry with ``favor`` and ``against``, the lines of each sign; ``decimals`` of their
@@ -29,7 +39,7 @@ def shown_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
         "against": [line for line in lines if line["contribution"] < 0],
         "columns": entry["parts"] if len(entry["parts"]) > 1 else [],
         "decimals": decimals_of(numbers),
-        "picture": _picture(entry),
+        "picture": _picture(entry, is_drawn),
     }
     if "words" in entry:
         shown["marks"] = _marks(entry)
@@ -60,7 +70,9 @@ def _marks(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _picture(entry: Mapping[str, Any]) -> Any:
+def _picture(entry: Mapping[str, Any], is_drawn: bool) -> Any:
+    if not is_drawn and not entry.keys().isdisjoint({"smiles", "edges", "moments"}):
+        return f"Not drawn, since the page has {DRAWN} drawings of these already."
     if "smiles" in entry:
         from representer.data.molecules import parse_smiles
         from representer.report.molecule_drawing import draw_shares

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from representer.printable import one_line
+from representer.printable import markdown, one_line
 from representer.report.results import by_target
 from representer.report.standing import parts_sentence
 
@@ -42,7 +42,8 @@ def model_card(
     model = metrics.get("model") or described["estimator"]
     parts = [
         _metadata(described, metrics),
-        f"# {_text(name)}\n\nA `representer.estimators.{described['estimator']}`: {_text(model)}.",
+        f"# {markdown(name)}\n\n"
+        f"A `representer.estimators.{described['estimator']}`: {markdown(model)}.",
         "## Data\n\n" + "\n".join(f"- {line}" for line in _data(described, details)),
         "## Scores\n\n" + "\n\n".join(_scores(metrics)),
         "## Kernel and network\n\n" + "\n".join(f"- {line}" for line in _parts(metrics, details)),
@@ -56,27 +57,28 @@ def _metadata(described: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
     task = described["task"]
     kinds = (task, metrics.get("kind", "")), (task, "")
     pipeline = [f"pipeline_tag: {_PIPELINES[kind]}" for kind in kinds if kind in _PIPELINES][:1]
-    tags = f"tags: [representer, kernel-methods{', ' + task if task else ''}]"
+    tags = f"tags: [representer, kernel-methods{', ' + task if task.isidentifier() else ''}]"
     return "\n".join(["---", "library_name: representer", *pipeline, tags, "---"])
 
 
 def _data(described: Mapping[str, Any], details: Mapping[str, Any]) -> Iterator[str]:
     if title := details.get("title"):
-        yield f"{_text(title)}."
+        yield f"{markdown(title)}."
     data = details.get("data", {})
     for source in data.get("sources", ()):
         file = PurePath(source["file"]).name  # without the folder, which is of one machine
         rows = f"{source['kept']:,} of {source['rows']:,} rows"
-        yield f"{_text(file)} ({_text(source['role'])}): {rows}; SHA-256 {source['sha256']}."
+        named, digest = f"{markdown(file)} ({markdown(source['role'])})", markdown(source["sha256"])
+        yield f"{named}: {rows}; SHA-256 {digest}."
     counts = dict(described["examples"])
     if isinstance(data.get("test"), int):
         counts["test"] = data["test"]
-    nouns = _text(details.get("nouns", "examples")).capitalize()
+    nouns = markdown(details.get("nouns", "examples")).capitalize()
     yield f"{nouns}: {', '.join(f'{count:,} {part}' for part, count in counts.items())}."
     target = described["target"]
     for column in target.get("columns") or [target]:
         if names := column.get("names"):
-            listed = [_text(name) for name in names[:_MOST_CLASSES]]
+            listed = [markdown(name) for name in names[:_MOST_CLASSES]]
             listed += ["…"] * (len(names) > _MOST_CLASSES)
             yield f"{len(names)} classes: {', '.join(listed)}."
 
@@ -91,20 +93,20 @@ def _scores(metrics: Mapping[str, Any]) -> Iterator[str]:
         rows = [{"name": own["model"], **own["test"]}]
         rows += [{**row, **row.get("test", {})} for kind in ("comparisons", "baselines")
                  for row in own.get(kind, ())]  # fmt: skip
-        yield "\n".join([f"**{_text(target)}**\n"] * bool(target) + _table(rows))
+        yield "\n".join([f"**{markdown(target)}**\n"] * bool(target) + _table(rows))
     if folds := metrics.get("folds"):
         yield (
             f"{len(folds)} models without the test subjects gave these predictions. The model "
             "of this folder was trained on all subjects."
         )
     if verdict := metrics.get("verdict"):
-        yield _text(verdict)
+        yield markdown(verdict)
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     measures = [name for name in _MEASURES if isinstance(rows[0].get(name), float)]
     head = ["model", *(_MEASURES[name] for name in measures)]
-    body = [[_text(row["name"]), *(_number(row, name) for name in measures)] for row in rows]
+    body = [[markdown(row["name"]), *(_number(row, name) for name in measures)] for row in rows]
     if len(rows) > 1:
         head.append("difference of the model")
         body = [[*cells, _difference(row)] for cells, row in zip(body, rows, strict=True)]
@@ -134,10 +136,10 @@ def _parts(metrics: Mapping[str, Any], details: Mapping[str, Any]) -> Iterator[s
     if sentence := parts_sentence(metrics.get("parts", {})):
         yield sentence
     for what, value in details.get("model", {}).get("values", {}).items():
-        yield f"{_text(what)}: {_text(value)}"
+        yield f"{markdown(what)}: {markdown(value)}"
     if sizes := metrics.get("parameters"):
         sizes = {"all": sizes} if isinstance(sizes, int) else sizes
-        yield "parameters: " + ", ".join(f"{_text(part)} {n:,}" for part, n in sizes.items())
+        yield "parameters: " + ", ".join(f"{markdown(part)} {n:,}" for part, n in sizes.items())
     if not metrics:
         yield "`model.json` describes both."
 
@@ -160,11 +162,6 @@ def _limits(described: Mapping[str, Any]) -> Iterator[str]:
         "what the kernel compares with, such as n-grams or graphs."
     )
     yield (
-        f"They are read by version {_text(described['version'])} of the library. Loading runs no "
-        "code from them: weights are safetensors, everything else is JSON."
+        f"They are read by version {markdown(described['version'])} of the library. Loading runs "
+        "no code from them: weights are safetensors, everything else is JSON."
     )
-
-
-def _text(value: Any) -> str:
-    """Return a value on one line, without characters that have a meaning in tables and HTML."""
-    return one_line(str(value)).replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")

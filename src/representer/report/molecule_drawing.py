@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from representer.report.canvas import glow
+from representer.report.canvas import glow, not_drawn
 
 if TYPE_CHECKING:
     from markupsafe import Markup
     from rdkit.Chem import Mol
 
 SCALE = 30  # pixels per unit of length; a bond has 1.5
+MOST_ATOMS = 300  # of a molecule that is drawn; RDKit takes 6 s for a chain of 1,000
 REACH = 0.95  # of a glow, in bond lengths
 
 
-def draw_shares(molecule: Mol, shares: Mapping[str, Any]) -> Markup:
+def draw_shares(molecule: Mol, shares: Mapping[str, Any]) -> Markup | str:
     """Draw a molecule as SVG: blue atoms raise the prediction, red atoms lower it.
 
     The most saturated color is that of the largest contribution. Lines and letters have the text
@@ -25,6 +26,9 @@ def draw_shares(molecule: Mol, shares: Mapping[str, Any]) -> Markup:
         molecule: The molecule.
         shares: ``atoms``, the contribution of each.
 
+    Returns:
+        The drawing; of a large molecule a sentence instead.
+
     Raises:
         ValueError: If they belong to another molecule.
     """
@@ -33,6 +37,8 @@ def draw_shares(molecule: Mol, shares: Mapping[str, Any]) -> Markup:
 
     if len(shares["atoms"]) != molecule.GetNumAtoms():
         raise ValueError("the contributions belong to another molecule")
+    if sentence := not_drawn(molecule.GetNumAtoms(), MOST_ATOMS, "atoms"):
+        return sentence
     drawing = rdMolDraw2D.MolDraw2DSVG(-1, -1)  # as large as the molecule needs
     options: Any = drawing.drawOptions()
     options.useBWAtomPalette()

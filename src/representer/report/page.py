@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from representer.errors import DataError, MissingExtraError
 from representer.report import figures, first_screen, signal_figures
-from representer.report.explained import shown_entry
+from representer.report.explained import shown_entries
 from representer.report.results import by_target
 from representer.report.wording import FILTERS
 from representer.storage import atomic
@@ -87,14 +87,15 @@ def render(results: Results) -> str:
     """Return the page of a run: self-contained HTML without scripts and links."""
     page = PAGES.get(results.metrics["task"], ESTIMATOR)
     details = results.details
+    mistakes = details.get("mistakes", [])
+    errors = iter(shown_entries(one["explained"] for one in mistakes if one.get("explained")))
     shown = results._asdict() | {
         "test": results.metrics["test"],
         "is_regression": results.metrics.get("kind") == "regression",
-        "explained": [shown_entry(entry) for entry in results.explained],
-        "examples": [shown_entry(entry) for entry in details.get("examples", [])],
+        "explained": shown_entries(results.explained),
+        "examples": shown_entries(details.get("examples", [])),
         "mistakes": [
-            one | {"entry": shown_entry(one["explained"]) if one.get("explained") else None}
-            for one in details.get("mistakes", [])
+            one | {"entry": next(errors) if one.get("explained") else None} for one in mistakes
         ],
     }
     return _environment().get_template(page.template).render(shown | page.context(results))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from representer.printable import aligned, show
+from representer.printable import aligned, markdown, markdown_code, show
 from representer.report.standing import AHEAD, BEHIND, LEVEL, TOO_FEW
 from representer.storage import atomic
 from representer.tasks.comparison import Comparison, Rows, run_missing
@@ -201,16 +201,18 @@ def as_text(table: Table) -> str:
 def as_markdown(table: Table) -> list[str]:
     """Return the table as lines of Markdown, with the recommendation."""
     cells = table.cells()
-    head, *body = (f"| {' | '.join(row)} |" for row in cells)
-    return [head, f"|---|{'---:|' * (len(cells[0]) - 1)}", *body, "", table.recommendation()]
+    head, *body = (f"| {' | '.join([markdown(row[0]), *row[1:]])} |" for row in cells)
+    sentence = markdown(table.recommendation())
+    return [head, f"|---|{'---:|' * (len(cells[0]) - 1)}", *body, "", sentence]
 
 
 def run_and_report(comparison: Comparison, folder: Path, *, jobs: int, command: str) -> Table:
     """Run what is missing, write ``table.md`` into the folder, and print the table."""
     table = Table.of(comparison, run_missing(comparison, folder, jobs=jobs))
     machine = fingerprint()
-    about = f"Made by `{command}` with torch {machine['torch']}, {machine['cpu capability']}."
-    lines = [f"# {comparison.title}", "", about, "", *as_markdown(table)]
+    software = f"torch {machine['torch']}, {machine['cpu capability']}"
+    about = f"Made by {markdown_code(command)} with {software}."
+    lines = [f"# {markdown(comparison.title)}", "", about, "", *as_markdown(table)]
     atomic.write_text(folder / PAGE, "\n".join(lines) + "\n")
     show(f"{comparison.title}\n\n{as_text(table)}\n\n{folder / PAGE}")
     return table

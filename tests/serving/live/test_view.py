@@ -177,6 +177,9 @@ def test_a_drawing_has_no_style_attribute(tmp_path: Path) -> None:
     drawing = view.explain("CC(=O)Nc1ccc(O)cc1")["drawing"]
     assert "style=" not in drawing
     assert 'stroke-width="' in drawing
+    large = view.explain("C" * 301)
+    assert "drawing" not in large
+    assert "Not drawn, since it has 301 atoms, more than 300." in large["notes"]
 
 
 def test_a_graph_is_typed_as_it_is_read(tmp_path: Path) -> None:
@@ -193,6 +196,10 @@ def test_a_graph_is_typed_as_it_is_read(tmp_path: Path) -> None:
     points = np.array(explained["points"])
     assert points.min() == 0
     assert points.max() == 1
+    chain = {"nodes": ["a"] * 151, "edges": [[v, v + 1] for v in range(150)]}
+    large = view.explain(view.find(json.dumps(chain), None))
+    assert "points" not in large
+    assert "Not drawn, since it has 151 nodes, more than 150." in large["notes"]
     for wrong in (
         "[",
         "[1]",

@@ -12,9 +12,10 @@ import numpy as np
 from representer.errors import DataError
 from representer.estimators.explanation import Explanation
 from representer.estimators.graph_reading import PlainGraph
+from representer.report.graph_drawing import distinct_edges, positions, too_large
 from representer.serving.live.kind import Change, Json, Kind
 
-DRAWN, MOST = 150, 10_000  # nodes of a graph that is drawn, and that is typed
+MOST = 10_000  # nodes of a graph that is typed
 
 
 class Graphs(Kind):
@@ -57,18 +58,10 @@ class Graphs(Kind):
 
     def picture(self, one: PlainGraph, explanation: Explanation) -> Json:
         """Return the places of the nodes in a square of side 1, and the edges."""
-        if one.count > DRAWN:
-            return {}
-        import networkx as nx
-
-        graph = nx.Graph()
-        graph.add_nodes_from(range(one.count))
-        graph.add_edges_from(one.edge_index.T.tolist())
-        at = nx.spring_layout(graph, seed=0, iterations=100)
-        points = np.array([at[v] for v in range(one.count)])
-        low, high = points.min(0), points.max(0)
-        points = (points - low) / np.where(high > low, high - low, 1.0)
-        return {"points": points.tolist(), "edges": [list(edge) for edge in graph.edges]}
+        edges = distinct_edges(one.edge_index.T.tolist())
+        if sentence := too_large(one.count, len(edges)):
+            return {"notes": [sentence]}
+        return {"points": positions(one.count, edges).tolist(), "edges": [*map(list, edges)]}
 
     def changes(self, one: PlainGraph, place: int) -> Iterable[Change]:
         """Return graphs with each other label of the training at a node."""

@@ -38,7 +38,10 @@ class Molecules(Kind):
         """Return a drawing as SVG without style attributes, which the page's policy forbids."""
         atoms = [sum(own) for own in by_place(explanation, len(self.places(one)))]
         shares: Json = {"atoms": atoms, "bonds": []}
-        return {"drawing": _STYLE.sub(_as_attributes, draw_shares(parse_smiles(one), shares))}
+        drawn = draw_shares(parse_smiles(one), shares)
+        if not drawn.startswith("<svg"):
+            return {"notes": [drawn]}
+        return {"drawing": _STYLE.sub(_as_attributes, drawn)}
 
     def changes(self, one: str, place: int) -> Iterable[Change]:
         """Return molecules with another element, one more atom, or without the atom."""

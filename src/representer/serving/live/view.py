@@ -90,10 +90,12 @@ class LiveView:
             warnings.simplefilter("always", UserWarning)
             prediction = self.kind.predict(one)
             (explanation,) = self.model.estimator.explain([one])
+        picture = self.kind.picture(one, explanation)
+        notes = [*(str(each.message) for each in raised), *picture.pop("notes", ())]
         names, lines = self.kind.places(one), explanation.lines
         return {
             "prediction": prediction,
-            "notes": list(dict.fromkeys(str(each.message) for each in raised)),
+            "notes": list(dict.fromkeys(notes)),
             "score": float(explanation.score),
             "constant": float(explanation.baseline),
             "parts": sorted({each.part for each in explanation.contributions}),
@@ -106,7 +108,7 @@ class LiveView:
             if names
             else [],
             "elsewhere": sum(c.contribution for c in explanation.contributions if not c.where),
-            **self.kind.picture(one, explanation),
+            **picture,
         }
 
     def change(self, one: Any, place: int) -> Json:
