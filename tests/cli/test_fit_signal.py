@@ -552,6 +552,46 @@ def test_recordings_of_tables_are_trained_on_and_used(run, tmp_path):
     assert "--events is 'go'; expected nothing, since only recordings such as .edf files" in refused
 
 
+def test_recordings_without_events_have_one_label_a_file(run, tmp_path):
+    """The classes differ in power; the recordings in length, in rate, and in what is marked."""
+    mne = pytest.importorskip("mne")
+    rng, listed = np.random.default_rng(0), ["file,label,subject"]
+    for k, subject in enumerate("ABC"):
+        for gain, state in ((1, "rest"), (3, "task")):
+            name, rate = f"{subject}-{state}_raw.fif", (50.0, 25.0)[k % 2]
+            signals = 1e-5 * gain * rng.normal(size=(2, round((7 + k / 5) * rate)))
+            raw = mne.io.RawArray(
+                signals, mne.create_info(["Fz", "Cz"], rate, "eeg"), verbose="error"
+            )
+            marked = mne.Annotations([0.5], [1.0], ["go"])
+            raw.set_annotations(marked if subject == "C" else None)
+            raw.save(tmp_path / name, verbose="error")
+            listed.append(f"{name},{state},{subject}")
+    data, out = tmp_path / "recordings.csv", tmp_path / "run"
+    data.write_text("\n".join(listed))
+    refused = run("fit", "signal", data, "--window-seconds", "2", "--out", out).error
+    assert "Resample them to one rate with --resample HZ." in refused
+    words = ["--window-seconds", "2", "--resample", "25", "--answer", "kernel"]
+    outcome = run("fit", "signal", data, "--out", out, *TINY, *words, "--baselines", "none")
+    assert outcome.code == 0, outcome.err
+    assert "resampled to 25 Hz; 6 recordings, 18 windows of 2 s" in outcome.err
+    evaluated = json.loads(run("evaluate", out, tmp_path).out)
+    assert (evaluated["count"], evaluated["accuracy"] > 0.8) == (18, True)
+    (tmp_path / "new").mkdir()
+    for name in ("A-task_raw.fif", "C-task_raw.fif"):  # without and with an event
+        shutil.copy(tmp_path / name, tmp_path / "new" / name)
+        alone = run("predict", out, tmp_path / name)
+        assert len(rows_of(alone.out)) == 3, alone.err
+    assert len(rows_of(run("predict", out, tmp_path / "new").out)) == 6
+    data.write_text("file\nA-task_raw.fif\n")
+    assert len(rows_of(run("predict", out, data).out)) == 3
+    refused = run("evaluate", out, tmp_path / "A-task_raw.fif").error
+    assert "no event is marked in it" in refused
+    assert "For one label a file, list the files in recordings.csv" in refused
+    data.write_text("file,label,subject,fs\nA-task_raw.fif,task,A,30\n")
+    assert "fs is 30 Hz; the file has 50 Hz" in run("evaluate", out, data).error
+
+
 def test_a_run_of_another_version_is_refused(run, fitted, data, tmp_path):
     out = tmp_path / "run"
     shutil.copytree(fitted, out)

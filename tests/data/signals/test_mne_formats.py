@@ -99,3 +99,26 @@ def test_a_damaged_file_is_refused(tmp_path, name):
     (tmp_path / name).write_bytes(b"Brain" * 100)
     with pytest.raises(DataError, match=f"{name}: cannot be read"):
         read_mne(tmp_path / name)
+
+
+def test_files_of_several_rates_are_resampled_to_the_one_that_is_named(tmp_path):
+    for name, rate in (("s1", 100.0), ("s2", 50.0)):
+        raw = mne.io.RawArray(np.ones((1, 600)), mne.create_info(["Fz"], rate, "eeg"))
+        raw.set_annotations(mne.Annotations([1.0, 3.0], [2.0, 2.0], ["rest", "task"]))
+        raw.save(tmp_path / f"{name}_raw.fif", verbose="error")
+    with pytest.raises(DataError, match="Resample them to one rate with --resample HZ"):
+        read_recordings(tmp_path)
+    read = read_recordings(tmp_path, sampling_rate=50.0)
+    assert (read.sampling_rate, read.signals.shape, read.seconds) == (50.0, (4, 1, 100), 2.0)
+
+
+def test_a_recording_without_events_is_whole_but_for_its_bad_segments(tmp_path):
+    raw = mne.io.RawArray(SIGNALS[:1], mne.create_info(["Fz"], RATE, "eeg"))
+    path = tmp_path / "s1_raw.fif"
+    raw.set_annotations(mne.Annotations([1.0], [0.5], ["BAD_move"])).save(path, verbose="error")
+    with pytest.raises(DataError, match="list the files in recordings.csv"):
+        read_recordings(path)
+    read = read_recordings(path, is_labeled=False)
+    np.testing.assert_array_equal(read.signals[0, 0], [*range(100), *range(150, 600)])
+    read = read_recordings(path, is_labeled=False, sampling_rate=50.0, window_seconds=1.0)
+    assert (read.signals.shape, read.subjects.tolist()) == ((5, 1, 50), ["s1"] * 5)

@@ -9,10 +9,9 @@ from representer.data.graphs.records import GraphFile
 from representer.data.graphs.tables import EXAMPLE as TABLES
 from representer.data.graphs.tables import read_graph_tables
 from representer.data.graphs.tu import read_tu
+from representer.data.tables.formats import format_of
 from representer.data.tables.reading import named_table
 from representer.errors import DataError
-
-_OTHER = (".csv", ".tsv", ".parquet", ".xlsx", ".graphml", ".gexf", ".gml", ".edgelist")
 
 
 def read_graph_file(
@@ -41,7 +40,7 @@ def read_graph_file(
         return read_tu(
             path, features=features, is_regression=is_regression, require_labels=require_labels
         )
-    if path.suffix in _OTHER:
+    if format_of(path) not in ("jsonl", "lines"):
         expected = ".jsonl with one graph a line, or a folder"
         problem = f"the suffix is {path.suffix!r}; expected {expected}"
         fix = f"Pass the folder of {TABLES}, or write each graph as an object: {EXAMPLE}."

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from representer.data.language.lines import text_lines
-from representer.data.tables.source import uncompressed
+from representer.data.tables.formats import format_of
 from representer.errors import ArgumentError, DataError
 
 PARTS = ("train", "valid", "test")
 _NAMES = {"train": ("train",), "valid": ("valid", "val", "dev"), "test": ("test",)}
-_SUFFIXES = ("", ".txt", ".tokens", ".raw", ".text")
 Lines = Callable[[], Iterable[str]]
 
 
@@ -25,7 +24,9 @@ def find_parts(folder: Path) -> dict[str, Path]:
         DataError: If a part has no file, or several.
     """
     found: dict[str, Path] = {}
-    files = sorted(path for path in folder.iterdir() if path.is_file() and _is_text(path))
+    files = sorted(
+        path for path in folder.iterdir() if path.is_file() and format_of(path) == "lines"
+    )
     for part in PARTS:
         matching = [path for path in files if _names_part(path, part)]
         if len(matching) != 1:
@@ -36,10 +37,6 @@ def find_parts(folder: Path) -> dict[str, Path]:
             )
         found[part] = matching[0]
     return found
-
-
-def _is_text(path: Path) -> bool:
-    return uncompressed(path).suffix in _SUFFIXES
 
 
 def _names_part(path: Path, part: str) -> bool:

@@ -10,8 +10,9 @@ from typing import Any
 
 from representer.data.molecules.columns import SMILES_NAMES
 from representer.data.tables import Grid, read_grid
+from representer.data.tables.formats import format_of
 from representer.data.tables.grid import BLANK, Dropped
-from representer.data.tables.source import physical_lines, uncompressed
+from representer.data.tables.source import physical_lines
 from representer.errors import DataError, MissingExtraError
 
 SMILES, NAME = "smiles", "name"
@@ -42,7 +43,7 @@ def read_molecule_grid(
         MissingExtraError: If RDKit is needed and not installed.
     """
     path = Path(path)
-    if reader := _READERS.get(uncompressed(path).suffix.lower()):
+    if reader := _READERS.get(format_of(path) or ""):
         return reader(path, layout.get("encoding") or "utf-8"), SMILES
     wanted = [smiles or SMILES_NAMES[0], *([target] if target else [])]
     return read_grid(path, wanted, header=True, **layout), smiles
@@ -117,7 +118,4 @@ def _smiles(molfile: str) -> str:
         return "" if molecule is None else Chem.MolToSmiles(molecule)
 
 
-_READERS = {
-    ".sdf": _sdf_grid, ".sd": _sdf_grid, ".mol": _sdf_grid,
-    ".smi": _smiles_grid, ".smiles": _smiles_grid,
-}  # fmt: skip
+_READERS = {"sdf": _sdf_grid, "smiles": _smiles_grid}

@@ -14,7 +14,6 @@ from representer.data.tables.source import regular_file
 from representer.errors import DataError, MissingExtraError
 from representer.printable import reason
 
-SUFFIXES = (".fif", ".edf", ".fif.gz", ".bdf", ".vhdr", ".set")
 LISTED = ".fif, .edf, .bdf, .vhdr or .set"
 
 
@@ -24,6 +23,7 @@ def read_mne(
     events: Sequence[str] = (),
     start: float = 0.0,
     seconds: float | None = None,
+    is_whole: bool | None = False,
 ) -> Recordings:
     """Read the windows of one ``.fif``, ``.edf``, ``.bdf``, ``.vhdr`` or ``.set`` file.
 
@@ -37,6 +37,8 @@ def read_mne(
         events: Names of the events to use; all by default.
         start: Seconds from the onset of an event to the start of its window.
         seconds: Length of a window; by default the shortest duration of the selected annotations.
+        is_whole: Read a continuous recording as one window, without its bad segments and whatever
+            its events; None does so only if there are no events.
 
     Returns:
         The recordings of one subject, in volts; the classes are the names of the events.
@@ -55,20 +57,25 @@ def read_mne(
     try:
         # warnings are about file names, dates and damaged parts
         with warnings.catch_warnings(action="ignore"), mne.use_log_level("error"):
-            epochs = _epochs(mne, path, events, start, seconds)
+            epochs = _epochs(mne, path, events, start, seconds, is_whole)
+            if isinstance(epochs, mne.io.BaseRaw):
+                data: Any = epochs.get_data(reject_by_annotation="omit")
+                signals, labels = data[None], ["unknown"]
+            else:
+                names = {number: name for name, number in epochs.event_id.items()}
+                labels = [names[number] for number in epochs.events[:, 2]]
+                signals = epochs.get_data(copy=False)
     except DataError:
         raise
     except Exception as error:  # the readers of MNE raise many types on damaged files
         raise DataError(f"cannot be read: {reason(error)}", file=path) from error
-    names = {number: name for name, number in epochs.event_id.items()}
-    labels = [names[number] for number in epochs.events[:, 2]]
     if not labels:
         raise DataError(
             "no window lies within the recording and outside of its bad segments",
             file=path,
             fix="Shorten the windows with --event-seconds.",
         )
-    signals, subjects = epochs.get_data(copy=False), [_subject(epochs.info, path)] * len(labels)
+    subjects = [_subject(epochs.info, path)] * len(labels)
     return recordings(
         signals, labels, subjects, epochs.info["sfreq"], epochs.ch_names, file=path,
         is_labeled=False,
@@ -76,11 +83,13 @@ def read_mne(
 
 
 def _epochs(
-    mne: Any, path: Path, events: Sequence[str], start: float, seconds: float | None
-) -> Any:
-    if path.suffix in (".edf", ".bdf"):
+    mne: Any, path: Path, events: Sequence[str], start: float, seconds: float | None,
+    is_whole: bool | None,
+) -> Any:  # fmt: skip
+    suffix = path.suffix.lower()
+    if suffix in (".edf", ".bdf"):
         check_edf(path)
-    elif path.suffix not in (".vhdr", ".set"):
+    elif suffix not in (".vhdr", ".set"):
         check_fif(path)
     stem = path.with_suffix("")  # the samples may lie in a file beside
     size = sum(one.stat().st_size for one in path.parent.iterdir() if one.with_suffix("") == stem)
@@ -96,6 +105,8 @@ def _epochs(
     raw = raw.load_data(verbose="error").pick("data", exclude="bads")
     marks = [a for a in raw.annotations if not re.match(r"(?i)bad|edge", a["description"])]
     named = sorted({str(a["description"]) for a in marks})
+    if is_whole or (is_whole is None and not named and not events):
+        return raw
     _require_events(events, named, path)
     taken = set(events or named)
     if seconds is None:
@@ -118,7 +129,7 @@ def _opened(mne: Any, path: Path) -> Any:
     try:
         return mne.io.read_raw(path, preload=False)
     except TypeError:  # of a .set file of several trials
-        if path.suffix != ".set":
+        if path.suffix.lower() != ".set":
             raise
         return mne.read_epochs_eeglab(path)
 
@@ -131,7 +142,8 @@ def _require_events(wanted: Sequence[str], marked: list[str], path: Path) -> Non
             what += f" not marked in it; the file has {', '.join(marked) or 'none'}"
         else:
             what += " marked in it"
-        fix = "In a continuous recording, events are annotations."
+        fix = "In a continuous recording, events are annotations. For one label a file, list the "
+        fix += "files in recordings.csv (file, label, subject)."
         raise DataError(what, file=path, fix=fix)
 
 

@@ -60,7 +60,7 @@ def check_edf(path: Path) -> None:
         ValueError: If they are too large.
         DataError: If the file is missing or not a regular file.
     """
-    width = 3 if path.suffix == ".bdf" else 2  # bytes of a sample
+    width = 3 if path.suffix.lower() == ".bdf" else 2  # bytes of a sample
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         head = file.read(256)

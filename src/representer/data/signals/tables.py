@@ -1,15 +1,17 @@
-"""Recordings that a table lists with their classes and subjects, each a table of samples."""
+"""Recordings that a table lists with their classes and subjects, one label a file."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
 
+from representer.data.signals.mne_files import LISTED, read_mne
 from representer.data.signals.preparation import cut, resampled
 from representer.data.signals.recordings import Recordings, recordings
 from representer.data.signals.sample_table import SampleTable
 from representer.data.tables import read_grid
 from representer.data.tables.columns import LABEL_NAMES
+from representer.data.tables.formats import format_of
 from representer.data.tables.grid import name_of, number_of, text_of
 from representer.data.tables.roles import find_roles
 from representer.data.tables.suggest import listing
@@ -21,7 +23,9 @@ _ROLES = {
     "subject": {"subject", "subject_id", "participant", "participant_id", "person", "patient"},
     "fs": {"fs", "sampling_rate", "sfreq"},
 }
-EXAMPLE = "recordings.csv (file, label, subject), where each file is a table of samples"
+EXAMPLE = (
+    f"recordings.csv (file, label, subject), where each file is a table of samples or {LISTED}"
+)
 
 
 def read_listed(
@@ -36,7 +40,7 @@ def read_listed(
         DataError: If a table is invalid, or a sampling rate is not clear.
     """
     grid = read_grid(path, [], header=True)
-    optional = ("fs",) if is_labeled else ("fs", "label")
+    optional = ("fs",) if is_labeled else ("fs", "label", "subject")
     places = find_roles(grid, _ROLES, path, optional=optional)
     parts: list[tuple[Path, Recordings]] = []
     rates, is_resampled, listed = set[str](), False, dict[Path, int]()
@@ -57,14 +61,23 @@ def read_listed(
         if (before := listed.setdefault(file.resolve(), line)) != line:
             problem, fix = f"{cells['file']} is listed on line {before}, too", "Remove one of them."
             raise DataError(problem, file=path, line=line, fix=fix)
-        table = SampleTable.read(file)
-        rate, unit = (fs, "") if fs else table.sampling_rate(path)
+        if format_of(file) == "mne":
+            raw = read_mne(file, is_whole=True)
+            signals, channels, rate, unit = raw.signals, [*raw.channels], raw.sampling_rate, ""
+            if fs not in (None, rate):
+                problem, fix = (
+                    f"fs is {fs:g} Hz; the file has {rate:g} Hz",
+                    "Leave this cell empty.",
+                )
+                raise DataError(problem, file=path, line=line, fix=fix)
+        else:
+            table = SampleTable.read(file)
+            signals, channels = table.signals[None], table.channels
+            rate, unit = (fs, "") if fs else table.sampling_rate(path)
         rates.add(f"{rate:g} Hz" + (f" by the times in {unit}" if unit else ""))
-        labels = [cells["label"]] if "label" in cells else None
-        whole = recordings(
-            table.signals[None], labels, [cells["subject"]], rate, table.channels, file=file,
-            is_labeled=False,
-        )  # fmt: skip
+        labels = [cells["label"]] * len(signals) if "label" in cells else None
+        subjects = [cells.get("subject") or file.stem] * len(signals)
+        whole = recordings(signals, labels, subjects, rate, channels, file=file, is_labeled=False)
         is_resampled |= sampling_rate not in (0, rate)
         part = resampled(whole, sampling_rate or rate)
         parts.append((file, cut(part, window_seconds, file=file) if window_seconds else part))

@@ -17,7 +17,8 @@ from representer.data.signals import (
     resampled,
     synthetic_recordings,
 )
-from representer.data.tables.reading import kind_of
+from representer.data.tables.formats import format_of
+from representer.data.tables.reading import kind_of, named_table
 from representer.errors import ArgumentError, DataError
 from representer.estimators.signal_parameters import in_samples
 from representer.printable import say
@@ -54,6 +55,7 @@ class SignalForm:
         samples: Samples of a window; 0 for any.
         is_standardized_by_subject: Whether windows are standardized by subject.
         subjects: Subjects used for training or early stopping.
+        is_whole: Whether a table gave one label to each recording, whatever its events.
 
     Raises:
         ArgumentError: A channel occurs twice, or a number is negative.
@@ -63,6 +65,7 @@ class SignalForm:
     samples: int = 0
     is_standardized_by_subject: bool = False
     subjects: tuple[str, ...] = ()
+    is_whole: bool = False
 
     def __post_init__(self) -> None:
         if len(set(self.channels)) < len(self.channels):
@@ -84,8 +87,8 @@ def prepare(config: Any) -> SignalData:
     if not config.demo and config.data is None:
         raise ArgumentError("data", None, "a file of recordings, or --demo")
     source = DEMO_SOURCE if config.demo else str(config.data)
-    has_arrays, is_table = Path(source).suffix in (".npz", ".mat"), kind_of(Path(source))
-    has_events = not (has_arrays or is_table)
+    has_arrays = format_of(Path(source)) in ("npz", "mat")
+    has_events = not (has_arrays or is_listed(source))
     unused = {
         name: "recordings such as .edf files have events" for name in _OF_EVENTS if not has_events
     }
@@ -131,6 +134,12 @@ def prepare(config: Any) -> SignalData:
     return SignalData(made, digest_of(made), source, report)
 
 
+def is_listed(source: str | None) -> bool:
+    """Return True for a table of recordings, or the folder of one."""
+    path = Path(source or "-")
+    return bool(named_table(path, "recordings") if path.is_dir() else kind_of(path))
+
+
 def demo(seed: int) -> Recordings:
     """Return the recordings of the demo, whose classes differ in phase, not in power."""
     return synthetic_recordings(subjects=6, windows=60, seconds=2.0, seed=seed)
@@ -159,12 +168,12 @@ def read_given(
     require_labels: bool = True,
     sampling_rate: float = 0.0,
     window_seconds: float = 0.0,
+    is_whole: bool = False,
 ) -> Recordings:
     """Read recordings, and print the remarks of their reader on stderr.
 
-    The options are those of `SignalReading`. The sampling rate and the length of the windows are
-    those to which the recordings of tables, which may differ in length, are converted; other
-    recordings are read as they are.
+    The options are those of `SignalReading` and, for recordings that may differ in rate or length,
+    of `read_recordings`.
 
     Raises:
         DataError: If the file cannot be used.
@@ -179,6 +188,7 @@ def read_given(
         is_labeled=require_labels,
         sampling_rate=sampling_rate,
         window_seconds=window_seconds,
+        is_whole=is_whole,
     )
     for note in found.notes:
         say(f"{path}: {note}")

@@ -19,7 +19,7 @@ from representer.storage.files import parse_json, read_bytes
 from representer.storage.run_files import MODEL, RunFiles
 from representer.storage.run_folder import RunFolder, refuse_links
 from representer.tasks.options import determining
-from representer.tasks.signal.signal_data import SignalData, SignalForm, reading_of
+from representer.tasks.signal.signal_data import SignalData, SignalForm, is_listed, reading_of
 from representer.tasks.signal.signal_folds import Fold
 from representer.tasks.signal.signal_task import estimator_parameters
 from representer.training import generators
@@ -161,7 +161,7 @@ def train_fold(run: RunFolder, job: FoldJob, data: SignalData, *, verbose: int =
     estimator = new_estimator(job.config, train, job.seed, verbose=verbose)
     form = SignalForm(
         train.channels, train.signals.shape[2], job.config.standardize == "subject",
-        (*job.fold.train, *job.fold.valid),
+        (*job.fold.train, *job.fold.valid), is_listed(job.config.data),
     )  # fmt: skip
     settings = _settings(job, data)
     del settings["trainer"]  # which checks them itself

@@ -70,10 +70,11 @@ def read_windows(path: str | Path, *, is_regression: bool, **reading: Any) -> Wi
     return windows_of(read_given(path, **reading), path)
 
 
-def as_trained(estimator: SignalClassifier, form: SignalForm) -> dict[str, float]:
-    """Return the sampling rate and the length of the windows of training, for `read_given`."""
+def as_trained(estimator: SignalClassifier, form: SignalForm) -> dict[str, Any]:
+    """Return how the recordings of training became windows, for `read_given`."""
     rate = estimator.sampling_rate_
-    return {"sampling_rate": rate, "window_seconds": form.samples / rate}
+    seconds = form.samples / rate
+    return {"sampling_rate": rate, "window_seconds": seconds, "is_whole": form.is_whole}
 
 
 def adapted(estimator: SignalClassifier, form: SignalForm, objects: Windows) -> Windows:
