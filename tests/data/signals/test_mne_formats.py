@@ -116,7 +116,7 @@ def test_a_recording_without_events_is_whole_but_for_its_bad_segments(tmp_path):
     raw = mne.io.RawArray(SIGNALS[:1], mne.create_info(["Fz"], RATE, "eeg"))
     path = tmp_path / "s1_raw.fif"
     raw.set_annotations(mne.Annotations([1.0], [0.5], ["BAD_move"])).save(path, verbose="error")
-    with pytest.raises(DataError, match="list the files in recordings.csv"):
+    with pytest.raises(DataError, match="list the files in recordings"):
         read_recordings(path)
     read = read_recordings(path, is_labeled=False)
     np.testing.assert_array_equal(read.signals[0, 0], [*range(100), *range(150, 600)])
