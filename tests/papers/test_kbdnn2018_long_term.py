@@ -25,7 +25,7 @@ def run_of(out, setting):
 
 
 def run_one(out, setting):
-    runs.run_one(run_of(out, setting), (), long_term.train)
+    runs.run_one(run_of(out, setting), (), long_term.train, lambda *_: None)
 
 
 @pytest.fixture(scope="session")

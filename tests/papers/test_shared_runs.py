@@ -11,14 +11,18 @@ from representer.devices import processor
 from representer.errors import ArgumentError, TrainingError
 from representer.storage.run_folder import RunFolder
 from representer.tasks.recipe import Request
+from representer_papers.shared.lines import Measure
 from representer_papers.shared.runs import Run, run_missing, stored
 from representer_papers.shared.table import write_page
+
+MEASURE = Measure("recipe", "figure", lambda _: None, "steps")
 
 
 @dataclass(frozen=True)
 class Config:
     name: str
     steps: int = 2
+    seed: int = 0
     threads: int = 1
 
 
@@ -46,7 +50,8 @@ def runs_of(out, *configs: Config, length: str = "steps") -> list[Run[Config]]:
 
 def go(out, *configs: Config, **options) -> Trainer:
     trainer = Trainer()
-    run_missing(runs_of(out, *configs), trainer.load, trainer.train, **options)
+    request = Request(out, out)
+    run_missing(request, MEASURE, runs_of(out, *configs), trainer.load, trainer.train, **options)
     return trainer
 
 
@@ -68,7 +73,7 @@ def test_a_larger_length_resumes_runs_that_it_stopped(tmp_path):
 
 def test_an_unfinished_continuation_is_run_again(tmp_path):
     go(tmp_path, Config("a"))
-    (tmp_path / "a/recipe.json").write_text(json.dumps({"name": "a", "steps": 3}))
+    (tmp_path / "a/recipe.json").write_text(json.dumps({"name": "a", "seed": 0, "steps": 3}))
     assert go(tmp_path, Config("a", 3)).trained == [("a", 3, "data")]
 
 
@@ -97,7 +102,7 @@ def test_the_error_for_other_settings_names_one(tmp_path):
     go(tmp_path, Config("a"))
     other = [Run(tmp_path / "a", Config("a", 3))]  # no field may differ
     with pytest.raises(ArgumentError, match="Its steps is 2; choose another --out"):
-        run_missing(other, Trainer().load, Trainer().train)
+        run_missing(Request(tmp_path, tmp_path), MEASURE, other, Trainer().load, Trainer().train)
 
 
 def test_a_run_that_diverges_or_is_in_use_does_not_stop_the_others(tmp_path, capsys):

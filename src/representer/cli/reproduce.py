@@ -29,6 +29,8 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--smoke", action="store_true", help="a tiny run that checks the setup")
     help_text = "run nothing; write the table of the finished runs"
     parser.add_argument("--table-only", action="store_true", help=help_text)
+    help_text = "folder for the results, a JSON line a run; default: results.jsonl in --out"
+    parser.add_argument("--record", type=str | None, help=help_text, metavar="DIR")
     for option, chosen in (
         ("--seeds", "random seeds (default: those of the recipe)"), ("--datasets", "subset"),
         ("--cells", "subset"), ("--filter-lengths", "subset"),
@@ -77,6 +79,7 @@ def run(arguments: Any) -> None:
         vectors=arguments.vectors,
         threads=arguments.threads,
         table_only=arguments.table_only,
+        record=Path(arguments.record) if arguments.record else None,
         command=shlex.join(["representer", *sys.argv[1:]]),
     )
     table = recipes[arguments.name].run(request)

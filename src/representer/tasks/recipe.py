@@ -44,6 +44,7 @@ class Request:
         vectors: File of pretrained word vectors.
         threads: CPU threads; 0 selects the default of torch.
         table_only: Run nothing; write the table of the finished runs.
+        record: Folder for the results as JSON lines; None for ``out``.
         command: The command line, printed below the table.
     """
 
@@ -60,6 +61,7 @@ class Request:
     vectors: str | None = None
     threads: int = 0
     table_only: bool = False
+    record: Path | None = None
     command: str = ""
 
     def __post_init__(self) -> None:

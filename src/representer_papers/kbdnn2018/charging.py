@@ -15,11 +15,15 @@ from representer.training import generators
 from representer_papers.kbdnn2018 import CHARGING_CELLS, problems
 from representer_papers.kbdnn2018.networks import TITLES, charging_network
 from representer_papers.kbdnn2018.pictures import panels
+from representer_papers.shared.lines import Measure
 from representer_papers.shared.runs import Run, one_thread, run_missing, stored
 from representer_papers.shared.table import table_head, table_row, write_page
 
 UPDATES, BATCH, TEST = 10_000, 500, 25_000
 AT = (100, 1000, 10_000)
+MEASURE = Measure(
+    "kbrn-charging", "accuracy over all steps", lambda m: m["curve"][-1][1], "updates", UPDATES
+)
 _ABOUT = (
     "of which are charged; networks of one unit, 20 centers; Adam at 0.001 on the squared",
     "error, a new batch of 500 sequences for each update (the paper: 10,000 updates). Figures",
@@ -55,7 +59,7 @@ def reproduce(request: Request) -> Path:
     ]
     runs = [Run(request.out / setting.name, setting, "updates") for setting in settings]
     with one_thread():
-        run_missing(() if request.table_only else runs, tuple, lambda _, s, __: train(s))
+        run_missing(request, MEASURE, runs, tuple, lambda _, s, __: train(s))
     return write_report(request)
 
 

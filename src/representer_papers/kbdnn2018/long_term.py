@@ -24,6 +24,7 @@ from representer_papers.kbdnn2018 import FUNCTIONS, LONG_TERM_CELLS
 from representer_papers.kbdnn2018.long_term_report import SPAN, write_report
 from representer_papers.kbdnn2018.networks import Network, long_term_network
 from representer_papers.kbdnn2018.problems import two_bits
+from representer_papers.shared.lines import Measure
 from representer_papers.shared.runs import Run, one_thread, run_missing
 
 SHORT, LONG = tuple(range(5, 51, 5)), (60, 80, 100, 150, 200)
@@ -34,6 +35,11 @@ ENOUGH, SOLVED = 0.99, 0.995  # accuracies of an epoch, and on new sequences
 CHECK = 25_000  # sequences that decide; with 5,000, networks at 99.2 % passed by chance
 SURE = SOLVED + 3 * math.sqrt(SOLVED * (1 - SOLVED) / CHECK)  # three standard errors
 POINTS = 161
+MEASURE = Measure(
+    "kbrn-long-term", "updates until it is solved",
+    lambda metrics: metrics["updates"] if metrics["stopped_by"] == "solved" else None,
+    "updates", UPDATES,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -74,9 +80,10 @@ def reproduce(request: Request) -> Path:
 
     ``threads`` is the number of parallel runs, with one thread each; 0 starts one per processor.
     """
-    chosen = () if request.table_only else settings(request)
-    runs = [Run(request.out / setting.name, setting, "updates") for setting in chosen]
-    run_missing(runs, tuple, train, workers=request.threads or os.cpu_count() or 1)
+    runs = [Run(request.out / setting.name, setting, "updates") for setting in settings(request)]
+    run_missing(
+        request, MEASURE, runs, tuple, train, workers=request.threads or os.cpu_count() or 1
+    )
     return write_report(request)
 
 

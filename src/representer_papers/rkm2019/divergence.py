@@ -24,6 +24,7 @@ from representer.training.trainer_config import TrainerConfig
 from representer.training.training_task import TrainingTask
 from representer_papers.rkm2019.published import LANGUAGE_CELLS, LANGUAGE_ROWS, ROWS
 from representer_papers.shared.language import locate
+from representer_papers.shared.lines import Measure
 from representer_papers.shared.runs import Run, Stored, run_missing, stored
 from representer_papers.shared.table import table_head, table_row, write_page
 
@@ -41,6 +42,11 @@ _KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 _TITLES = {cell: title for title, cell in ROWS.items()}
 _DEFAULT = ("lstm", "rkm-lstm", "rkm-cifg")
+MEASURE = Measure(
+    "rkm-divergence", "step at which the loss or its gradient is not finite",
+    lambda metrics: metrics["step"] if "fault" in metrics else None,
+    "steps", 250 * STEPS, planned=lambda settings: settings["epochs"] * BLOCK,
+)  # fmt: skip
 _SMOKE = {"hidden_size": 8, "embedding_size": 8, "batch_size": 2}
 _ABOUT = (
     "",
@@ -57,15 +63,14 @@ _ABOUT = (
 
 def reproduce(request: Request) -> Path:
     """Run what is missing in ``OUT/CELL-seedK``, and write the table."""
-    if not request.table_only:
-        folder = locate(request, (TEXT,))[TEXT]
-        blocks = 2 if request.smoke else max(1, round(request.budget * STEPS / BLOCK))
-        runs = [
-            Run(request.out / f"{row}-seed{seed}", _settings(row, seed, blocks, request), "epochs")
-            for seed in request.seeds
-            for row in request.cells or _DEFAULT
-        ]
-        run_missing(runs, lambda: folder, partial(train, request.threads or None))
+    blocks = 2 if request.smoke else max(1, round(request.budget * STEPS / BLOCK))
+    runs = [
+        Run(request.out / f"{row}-seed{seed}", _settings(row, seed, blocks, request), "epochs")
+        for seed in request.seeds
+        for row in request.cells or _DEFAULT
+    ]
+    folder = request.data / TEXT if request.table_only else locate(request, (TEXT,))[TEXT]
+    run_missing(request, MEASURE, runs, lambda: folder, partial(train, request.threads or None))
     return write_table(request)
 
 

@@ -15,10 +15,15 @@ from representer_papers.rkm2019.datasets import Located, locate
 from representer_papers.rkm2019.documents_table import write_table
 from representer_papers.rkm2019.published import ROWS
 from representer_papers.shared.baselines import read_baselines, write_baselines
+from representer_papers.shared.lines import Measure, accuracy
 from representer_papers.shared.runs import Run, run_missing
 
 FILTER_LENGTHS = (1, 3)
 VALID_FRACTION = 0.05  # neither the paper nor the code says how validation data were chosen
+MEASURE = Measure(
+    "rkm-documents", "test accuracy", accuracy, "steps", 40_001,
+    planned=lambda settings: settings["max_steps"],
+)  # fmt: skip
 
 # Tiny sizes that check the setup.
 _SMOKE = {
@@ -30,7 +35,7 @@ _SMOKE = {
 def reproduce(request: Request) -> Path:
     """Run the missing combinations in ``OUT/DATASET/CELL-Ngram-seedK``, and write the table."""
     places = locate(request.data, request.datasets)
-    for place in () if request.table_only else places:
+    for place in places:
         folder = request.out / place.dataset.name
         for seed in request.seeds:  # the cells of a seed share one split, which is read once
             configs = [
@@ -40,6 +45,8 @@ def reproduce(request: Request) -> Path:
             ]
             baselines = folder / f"baselines-seed{seed}.json"
             run_missing(
+                request,
+                MEASURE,
                 [Run(Path(config.out or ""), config) for config in configs],
                 partial(FLOW.prepare, configs[0]),
                 partial(_train, baselines),

@@ -87,7 +87,7 @@ def reproduce(request: Request) -> Path:
     """
     page = "L19 Table 3: language models, perplexity", _ABOUT
     orders = (_ORDER, tuple(f"{name}-small" for name in _ORDER))
-    return language.reproduce(request, page, VARIANTS, _PRINTED, orders)
+    return language.reproduce(request, LANGUAGE.name, page, VARIANTS, _PRINTED, orders)
 
 
 LANGUAGE = Recipe(

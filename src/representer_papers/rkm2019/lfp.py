@@ -26,10 +26,16 @@ from representer_papers.rkm2019.lfp_sets import SIGNAL_SETS, SignalSet
 from representer_papers.rkm2019.lfp_table import PREDICTIONS, write_table
 from representer_papers.rkm2019.published import AVERAGED, BASELINE, CELLS
 from representer_papers.shared.datasets import wanted
+from representer_papers.shared.lines import Measure
 from representer_papers.shared.runs import Run, run_missing
 
 ROWS = (*CELLS, AVERAGED, BASELINE)
 LEAST_FOLDS = 8
+MEASURE = Measure(
+    "rkm-lfp", "mean test accuracy over subjects",
+    lambda metrics: float(np.mean([*metrics["by_subject"].values()])),
+    "folds", planned=lambda _: None,
+)  # fmt: skip
 
 
 def reproduce(request: Request) -> Path:
@@ -40,7 +46,7 @@ def reproduce(request: Request) -> Path:
     """
     root = request.data if request.data.is_dir() else Path()
     sets = wanted(root, request.datasets, SIGNAL_SETS)
-    for signals in () if request.table_only else sets:
+    for signals in sets:
         settings = {"baseline": signals.baseline, "options": dict(signals.options)}
         settings |= {"budget": request.budget, "smoke": request.smoke}
         runs = [
@@ -52,7 +58,7 @@ def reproduce(request: Request) -> Path:
             for row in request.cells or ROWS
         ]
         load = partial(signals.recordings, request.data, smoke=request.smoke)
-        run_missing(runs, load, partial(_run, request, signals))
+        run_missing(request, MEASURE, runs, load, partial(_run, request, signals))
     return write_table(request, sets)
 
 

@@ -71,6 +71,7 @@ def shortened(options: Mapping[str, Any], budget: float) -> dict[str, Any]:
 
 def reproduce(
     request: Request,
+    recipe: str,
     page: tuple[str, Sequence[str]],
     variants: Mapping[str, Sequence[Variant]],
     default: Collection[str],
@@ -80,23 +81,30 @@ def reproduce(
 
     Args:
         request: The request.
+        recipe: Name of the recipe.
         page: Title of the page and lines below it.
         variants: The rows with the settings for each text.
         default: Names of the rows that run by default.
         orders: Names of rows in the order in which the paper ranks them, best first.
     """
     from representer_papers.shared.language_table import write_language_table
+    from representer_papers.shared.lines import Measure
     from representer_papers.shared.runs import Run, run_missing
 
+    measure = Measure(
+        recipe, "test perplexity", lambda metrics: metrics["test"]["perplexity"], "epochs",
+        planned=lambda settings: settings["options"]["epochs"],
+    )  # fmt: skip
     folders = locate(request, tuple(variants))
-    for name, folder in () if request.table_only else folders.items():
+    for name, folder in folders.items():
         rows = [v for v in variants[name] if v.name in (request.cells or default)]
         runs = [
             Run(request.out / name / f"{row.name}-seed{seed}", _settings(request, row, seed))
             for seed in request.seeds
             for row in rows
         ]
-        run_missing(runs, lambda folder=folder: folder, partial(_train, request.threads))
+        train = partial(_train, request.threads)
+        run_missing(request, measure, runs, lambda folder=folder: folder, train)
     shown = {name: variants[name] for name in folders}
     return write_language_table(request, page, shown, orders)
 

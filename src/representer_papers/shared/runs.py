@@ -19,12 +19,21 @@ import torch
 from representer.devices import processor
 from representer.errors import ArgumentError, RunFolderError, TrainingError
 from representer.storage.run_folder import RunFolder
+from representer.tasks.recipe import Request
+from representer_papers.shared.lines import (
+    MACHINE,
+    METRICS,
+    SETTINGS,
+    Measure,
+    append_line,
+    read,
+)
 
 C = TypeVar("C")
 D = TypeVar("D")
 Train = Callable[[RunFolder, C, D], Mapping[str, Any] | None]
-SETTINGS, METRICS, RESUMED = "recipe.json", "metrics.json", "resumed.json"
-MACHINE = "machine.json"  # the chip that trained, and the seconds of all tries
+Record = Callable[[Path, str], None]
+RESUMED = "resumed.json"
 _WITHOUT_EFFECT = ("threads", "out", "resume")
 
 
@@ -57,13 +66,13 @@ class Run(Generic[C]):
         Raises:
             ArgumentError: If the folder has a run with other settings; the error names one.
         """
-        written = _read(self.folder / SETTINGS)
+        written = read(self.folder / SETTINGS)
         for name, value in self.settings.items():
             if written is not None and written.get(name) != value and name != self.length:
                 hint = f"Its {name} is {written.get(name)!r}; choose another --out."
                 expected = "a run with these settings"
                 raise ArgumentError("out", str(self.folder), expected, hint=hint)
-        metrics = _read(self.folder / METRICS)
+        metrics = read(self.folder / METRICS)
         if metrics is None or not self.length or metrics["stopped_by"] != self.length:
             return metrics is not None
         return metrics[self.length] >= self.settings[self.length]
@@ -80,10 +89,12 @@ class Stored(NamedTuple):
 def stored(out: Path, pattern: str = "*") -> list[Stored]:
     """Return the runs in the folders that match a pattern, ordered by name."""
     paths = sorted(out.glob(f"{pattern}/{SETTINGS}"))
-    return [Stored(p.parent, _read(p) or {}, _read(p.parent / METRICS)) for p in paths]
+    return [Stored(p.parent, read(p) or {}, read(p.parent / METRICS)) for p in paths]
 
 
 def run_missing(
+    request: Request,
+    measure: Measure,
     runs: Sequence[Run[C]],
     load: Callable[[], D],
     train: Train[C, D],
@@ -91,12 +102,14 @@ def run_missing(
     *,
     workers: int = 1,
 ) -> None:
-    """Run what is missing, in order.
+    """Run what is missing, in order; with ``table_only``, only append their lines.
 
-    A run that another process is working on is skipped. If a run diverges, the error is printed and
-    the next one starts.
+    Each run appends its line to the results when it ends, pauses or diverges; after a divergence
+    the next one starts. A run that another process is working on is skipped.
 
     Args:
+        request: The request.
+        measure: The content of the lines.
         runs: All runs.
         load: Reads the data; called once, and only if something is missing.
         train: Trains in a run folder or resumes there, and returns the metrics, or writes them.
@@ -108,11 +121,18 @@ def run_missing(
         ArgumentError: If a folder has a run with other settings.
         Interrupted: If a signal arrives; the same command resumes.
     """
+    record = partial(append_line, request, measure)
+    if request.table_only:
+        for run in runs:
+            if (run.folder / SETTINGS).exists():
+                record(run.folder, "finished" if (run.folder / METRICS).exists() else "paused")
+        return
     waiting = [run for run in runs if not run.is_done()]
     missing = {path: write for path, write in (beside or {}).items() if not path.exists()}
     if workers > 1 and len(waiting) > 1:
         with ProcessPoolExecutor(min(workers, len(waiting)), get_context("spawn")) as pool:
-            jobs = [pool.submit(partial(_load_and_run, load=load, train=train), r) for r in waiting]
+            work = partial(_load_and_run, load=load, train=train, record=record)
+            jobs = [pool.submit(work, run) for run in waiting]
             for done in as_completed(jobs):
                 done.result()
     elif waiting or missing:
@@ -121,12 +141,13 @@ def run_missing(
             path.parent.mkdir(parents=True, exist_ok=True)
             write(path, data)
         for run in waiting:
-            run_one(run, data, train)
+            run_one(run, data, train, record)
 
 
-def run_one(run: Run[C], data: D, train: Train[C, D]) -> None:
+def run_one(run: Run[C], data: D, train: Train[C, D], record: Record) -> None:
     """Run or resume one run; see :func:`run_missing`."""
     print(f"{run.folder}:", flush=True)
+    status = "paused"
     try:
         is_resumed = (run.folder / SETTINGS).exists()
         with RunFolder(run.folder, resume=run.folder.exists()) as folder:
@@ -135,12 +156,17 @@ def run_one(run: Run[C], data: D, train: Train[C, D]) -> None:
             if is_resumed:
                 folder.write_json(RESUMED, True)
             folder.write_json(SETTINGS, run.settings)
-            with _timed(folder):
-                metrics = train(folder, run.config, data)
-            if metrics is not None:
-                folder.write_json(METRICS, metrics)
-    except TrainingError as error:  # divergence of one run must not stop the others
-        print(f"{run.folder}: {error}", flush=True)
+            try:
+                with _timed(folder):
+                    metrics = train(folder, run.config, data)
+                if metrics is not None:
+                    folder.write_json(METRICS, metrics)
+                status = "finished"
+            except TrainingError as error:  # divergence of one run must not stop the others
+                print(f"{run.folder}: {error}", flush=True)
+                status = "diverged"
+            finally:
+                record(run.folder, status)
     except RunFolderError as error:  # another process is working on it
         print(f"skipped: {error}", flush=True)
 
@@ -148,7 +174,7 @@ def run_one(run: Run[C], data: D, train: Train[C, D]) -> None:
 @contextmanager
 def _timed(folder: RunFolder) -> Iterator[None]:
     """Write which chip trains in a folder, and add the seconds of the block."""
-    earlier = (_read(folder.path / MACHINE) or {}).get("seconds", 0.0)
+    earlier = (read(folder.path / MACHINE) or {}).get("seconds", 0.0)
     started = time.monotonic()
     try:
         yield
@@ -190,9 +216,7 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _load_and_run(run: Run[Any], load: Callable[[], Any], train: Callable[..., Any]) -> None:
-    run_one(run, load(), train)
-
-
-def _read(path: Path) -> Any:
-    return json.loads(path.read_text("utf-8")) if path.exists() else None
+def _load_and_run(
+    run: Run[Any], load: Callable[[], Any], train: Callable[..., Any], record: Record
+) -> None:
+    run_one(run, load(), train, record)

@@ -13,7 +13,8 @@ from typing import Any
 from representer.storage import atomic
 from representer.tasks.recipe import Request
 from representer.training.fingerprint import fingerprint
-from representer_papers.shared.runs import MACHINE, METRICS, RESUMED, Stored, chip, stored
+from representer_papers.shared.lines import MACHINE, METRICS
+from representer_papers.shared.runs import RESUMED, Stored, chip, stored
 
 
 def by_seed(out: Path, *fields: str) -> dict[Any, dict[int, Stored]]:

@@ -87,7 +87,7 @@ def reproduce(request: Request) -> Path:
     # The order in section 6.1 and Fig. 3, best first.
     order = tuple(reversed(_SIZES))
     orders = (order, tuple(f"{name}-small" for name in order), tuple(reversed(_LARGE)))
-    return language.reproduce(request, page, {"ptb": VARIANTS}, _SIZES, orders)
+    return language.reproduce(request, LANGUAGE.name, page, {"ptb": VARIANTS}, _SIZES, orders)
 
 
 LANGUAGE = Recipe(

@@ -27,6 +27,7 @@ from representer.training.trainer import Trainer
 from representer.training.trainer_config import TrainerConfig
 from representer.training.training_task import TrainingTask
 from representer_papers.shared.graph_store import GraphBatch, GraphStore, outputs_in_batches
+from representer_papers.shared.lines import Measure
 from representer_papers.shared.runs import Run, run_missing
 from representer_papers.string_graph2017.molecule_networks import MoleculeNetwork
 from representer_papers.string_graph2017.molecule_sets import (
@@ -46,12 +47,16 @@ from representer_papers.string_graph2017.published import (
 BATCH, WIDTH, BONDS = 20, 0.05, 6
 LR, LR_DECAY = 1e-3, 0.9
 _EVALUATION_BATCH = 100
+MEASURE = Measure(
+    "graph-molecules", "test RMSE", lambda metrics: metrics["test"]["rmse"], "steps",
+    planned=lambda settings: settings["epochs"] * settings["samples"] // BATCH,
+)  # fmt: skip
 
 
 def reproduce(request: Request) -> Path:
     """Run the missing networks in ``OUT/SET/NETWORK-seedK``, and write the table."""
-    for name in () if request.table_only else request.datasets or (WHOLE,):
-        path, home = locate(request.data), request.out / name
+    for name in request.datasets or (WHOLE,):
+        home = request.out / name
         # one seed of all networks before the next, so that the table is useful early
         runs = [
             Run(home / f"{row}-seed{seed}", settings(row, seed, request.budget, request.smoke))
@@ -60,7 +65,11 @@ def reproduce(request: Request) -> Path:
         ]
         train = partial(run, request.threads or None)
         beside = {home / "baselines.json": write_baselines}
-        run_missing(runs, partial(read, path, request, MOLECULE_SETS[name]), train, beside)
+
+        def load(part: int = MOLECULE_SETS[name]) -> MoleculeSet:
+            return read(locate(request.data), request, part)
+
+        run_missing(request, MEASURE, runs, load, train, beside)
     return write_table(request)
 
 

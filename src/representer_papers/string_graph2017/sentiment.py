@@ -11,6 +11,7 @@ from representer.errors import ArgumentError
 from representer.tasks.estimator_data import Data
 from representer.tasks.recipe import Request
 from representer_papers.shared.baselines import write_baselines
+from representer_papers.shared.lines import Measure, accuracy
 from representer_papers.shared.runs import Run, run_missing
 from representer_papers.string_graph2017 import sentiment_run
 from representer_papers.string_graph2017.published import SENTIMENT_CELLS as CELLS
@@ -19,6 +20,7 @@ from representer_papers.string_graph2017.sentiment_table import write_table
 from representer_papers.string_graph2017.treebank import Located, locate, read
 
 EPOCHS = 200  # maximum; early stopping ends most runs long before
+MEASURE = Measure("string-sentiment", "test accuracy", accuracy, "epochs", EPOCHS)
 # Tiny sizes that check the setup.
 _SMOKE = {"epochs": 2, "hidden_size": 8, "embedding_size": 8, "batch_size": 4}
 
@@ -33,7 +35,7 @@ def reproduce(request: Request) -> Path:
     """
     cells = _cells(request)
     places = locate(request.data, request.datasets)
-    for place in () if request.table_only else places:
+    for place in places:
         home = request.out / place.dataset.name
         configs = [_config(request, place, cell, s) for s in request.seeds for cell in cells]
         runs = [Run(home / config.name, config, "epochs") for config in configs]
@@ -45,7 +47,8 @@ def reproduce(request: Request) -> Path:
             return data, read_vectors(request.vectors, data.inputs.vocabulary)
 
         beside = {home / "baselines.json": lambda path, read: write_baselines(path, read[0])}
-        run_missing(runs, load, partial(sentiment_run.run, request.threads or None), beside)
+        train = partial(sentiment_run.run, request.threads or None)
+        run_missing(request, MEASURE, runs, load, train, beside)
     return write_table(request, [place.dataset for place in places])
 
 

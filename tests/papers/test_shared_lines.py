@@ -1,0 +1,129 @@
+"""The lines of results: what a run appends, and which line counts."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from representer.errors import DataError, Interrupted, TrainingError
+from representer.storage.run_folder import RunFolder
+from representer.tasks.recipe import Request
+from representer_papers.kbdnn2018 import RECIPES
+from representer_papers.shared.lines import Measure, accuracy, read_lines
+from representer_papers.shared.runs import Run, run_missing
+
+TEST = {"accuracy": 0.75, "accuracy_interval": [0.65, 0.85]}
+MEASURE = Measure(
+    "a-recipe",
+    "test accuracy",
+    accuracy,
+    "epochs",
+    200,
+)
+
+
+@dataclass(frozen=True)
+class Config:
+    seed: int
+    epochs: int = 4
+
+
+def train(error: Exception | None, folder: RunFolder, config: Config, _: object) -> dict:
+    folder.write_text("metrics.jsonl", '{"step": 30, "epoch": 3}\n')
+    if error is not None:
+        raise error
+    return {"epochs": config.epochs, "stopped_by": "epochs", "test": TEST}
+
+
+def go(out: Path, *seeds: int, error: Exception | None = None, **options) -> None:
+    request = Request(Path("/data/sets"), out, command="representer --data /data/sets", **options)
+    runs = [Run(out / "fine" / f"gated-seed{seed}", Config(seed), "epochs") for seed in seeds]
+    run_missing(request, MEASURE, runs, tuple, partial(train, error))
+
+
+def test_a_finished_run_appends_one_line_with_all_that_a_page_needs(tmp_path: Path):
+    go(tmp_path, 0)
+    (line,) = read_lines(tmp_path / "results.jsonl").values()
+    hours, date, digest = (line.pop(name) for name in ("hours", "date", "settings"))
+    machine = json.loads((tmp_path / "fine/gated-seed0/machine.json").read_text())
+    assert line == {
+        "recipe": "a-recipe", "variant": "fine/gated", "seed": 0, "status": "finished",
+        "unit": "epochs", "steps": 4, "planned": 4, "paper": 200, "metric": "test accuracy",
+        "value": 0.75, "interval": [0.65, 0.85], "machine": machine["chip"],
+        "commit": machine["commit"], "smoke": False, "command": "representer --data DIR",
+    }  # fmt: skip
+    assert hours is None or 0 < hours < 0.1
+    assert len(date) == len("2026-01-01")
+    assert len(digest) == 12
+
+
+def test_a_repeated_command_appends_nothing_and_seeds_share_the_digest(tmp_path: Path):
+    go(tmp_path, 0, 1)
+    go(tmp_path, 0, 1)
+    go(tmp_path, 0, 1, table_only=True)
+    lines = (tmp_path / "results.jsonl").read_text("utf-8").splitlines()
+    assert len(lines) == 2
+    assert len({json.loads(line)["settings"] for line in lines}) == 1
+
+
+def test_a_paused_run_says_how_far_it_came_and_its_last_line_counts(tmp_path: Path):
+    with pytest.raises(Interrupted):
+        go(tmp_path, 0, error=Interrupted("stopped", 130))
+    (line,) = read_lines(tmp_path / "results.jsonl").values()
+    assert [line[name] for name in ("status", "steps", "planned", "value", "interval")] == [
+        "paused", 3, 4, None, None,
+    ]  # fmt: skip
+    go(tmp_path, 0)
+    assert len((tmp_path / "results.jsonl").read_text("utf-8").splitlines()) == 2
+    (line,) = read_lines(tmp_path / "results.jsonl").values()
+    assert (line["status"], line["value"]) == ("finished", 0.75)
+
+
+def test_a_run_that_diverges_has_a_line_without_a_value(tmp_path: Path):
+    go(tmp_path, 0, error=TrainingError("the loss is not finite"))
+    (line,) = read_lines(tmp_path / "results.jsonl").values()
+    assert (line["status"], line["value"]) == ("diverged", None)
+
+
+def test_lines_go_to_the_file_of_the_recipe_in_the_requested_folder(tmp_path: Path):
+    go(tmp_path / "out", 0)
+    record = tmp_path / "docs" / "runs"
+    go(tmp_path / "out", 0, record=record, table_only=True)
+    assert [path.name for path in record.iterdir()] == ["a-recipe.jsonl"]
+    assert read_lines(record) == read_lines(tmp_path / "out/results.jsonl")
+
+
+def test_a_broken_line_is_named(tmp_path: Path):
+    go(tmp_path, 0)
+    with (tmp_path / "results.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"recipe": "a-rec\n')
+    with pytest.raises(DataError, match=r"results\.jsonl, line 2: this is not the line of a run"):
+        read_lines(tmp_path / "results.jsonl")
+
+
+def test_the_page_is_made_from_the_lines_alone(tmp_path: Path):
+    tool = runpy.run_path(str(Path(__file__).parents[2] / "tools" / "runs_page.py"))
+    go(tmp_path / "out", 0, 1, record=tmp_path / "runs")
+    go(tmp_path / "smoke", 2, record=tmp_path / "runs", smoke=True)
+    tool["main"](str(tmp_path / "runs"), str(tmp_path / "page.md"))
+    text = (tmp_path / "page.md").read_text("utf-8")
+    assert "## a-recipe: test accuracy\n\n| variant | seed 0 | seed 1 | mean | share |" in text
+    assert "| `fine/gated` | 0.75 | 0.75 | 0.7500 ± 0.0000 | 2.0 % | " in text
+    assert "smoke" not in tool["page_of"](read_lines(tmp_path / "runs").values(), "")
+
+
+def test_a_recipe_writes_its_lines(tmp_path: Path):
+    request = Request(tmp_path, tmp_path / "out", budget=3e-6, record=tmp_path / "runs")
+    RECIPES["kbrn-xor"].run(request)
+    lines = read_lines(tmp_path / "runs" / "kbrn-xor.jsonl")
+    assert len(lines) == 12  # two numbers of bits, with and without a penalty, three sizes
+    assert {(line["unit"], line["steps"], line["planned"]) for line in lines.values()} == {
+        ("updates", 3, 3)
+    }
+    assert all(line["value"] > 0 for line in lines.values())
+    assert "2bit-50-l1" in {line["variant"] for line in lines.values()}
