@@ -84,22 +84,34 @@ class Classes:
     def _kinds(self) -> set[type[Any]]:
         return {*map(type, self.names)}
 
-    def loss(self, outputs: Tensor, values: Tensor) -> Tensor:
-        """Return the mean cross-entropy, summed over members."""
+    def loss(self, outputs: Tensor, values: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Return the mean cross-entropy, weighted ``(N, 1)`` and summed over members."""
         members = outputs if outputs.dim() == 3 else outputs[None]
-        return sum((F.cross_entropy(own, values) for own in members), members.new_zeros(()))
+        if weights is None:
+            return sum((F.cross_entropy(own, values) for own in members), members.new_zeros(()))
+        losses = [F.cross_entropy(own, values, reduction="none") for own in members]
+        return (torch.stack(losses) * weights[:, 0].to(members)).mean(1).sum()
 
     def probabilities(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probability of each class, averaged over members ``(N, C)``."""
         chances = torch.from_numpy(outputs).softmax(-1).numpy()
         return chances.mean(0) if chances.ndim == 3 else chances
 
-    def metrics(self, outputs: NDArray[np.float64], values: NDArray[Any]) -> dict[str, float]:
-        """Return ``valid_loss``, the mean negative log probability, and ``valid_accuracy``."""
+    def metrics(
+        self,
+        outputs: NDArray[np.float64],
+        values: NDArray[Any],
+        weights: NDArray[np.float64] | None = None,
+    ) -> dict[str, float]:
+        """Return ``valid_loss``, the mean negative log probability, and ``valid_accuracy``.
+
+        Both are means with weights ``(N, 1)``, if there are any.
+        """
         chances = self.probabilities(outputs)
-        own = np.clip(chances[np.arange(len(values)), values], 1e-12, None)
+        logs = np.log(np.clip(chances[np.arange(len(values)), values], 1e-12, None))
         right = chances.argmax(axis=1) == values
-        return {"valid_loss": -float(np.log(own).mean()), "valid_accuracy": float(right.mean())}
+        loss, accuracy = -mean_of(logs, weights), mean_of(right, weights)
+        return {"valid_loss": loss, "valid_accuracy": accuracy}
 
 
 @dataclass(frozen=True)
@@ -167,15 +179,21 @@ class ClassTable:
                 result[row, k] = one(self.columns[k], label, f"{row}, {k}")
         return result
 
-    def loss(self, outputs: Tensor, values: Tensor) -> Tensor:
-        """Return the mean cross-entropy of all known labels, summed over members."""
+    def loss(self, outputs: Tensor, values: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Return the mean cross-entropy of all known labels, summed over members.
+
+        The labels may have weights ``(N, K)``.
+        """
         members = outputs if outputs.dim() == 3 else outputs[None]
         total, count = members.new_zeros(()), 0
         for k, logits in enumerate(members.split(self.widths, dim=-1)):
             is_known = ~values[:, k].isnan()
             wanted = values[is_known, k].long()
             for own in logits[:, is_known]:
-                total = total + F.cross_entropy(own, wanted, reduction="sum")
+                losses = F.cross_entropy(own, wanted, reduction="none")
+                if weights is not None:
+                    losses = losses * weights[is_known, k].to(losses)
+                total = total + losses.sum()
             count += len(wanted)
         return total / max(count, 1)
 
@@ -184,17 +202,24 @@ class ClassTable:
         parts = np.split(outputs, np.cumsum(self.widths)[:-1], axis=-1)
         return [own.probabilities(part) for own, part in zip(self.columns, parts, strict=True)]
 
-    def metrics(self, outputs: NDArray[np.float64], values: NDArray[Any]) -> dict[str, float]:
-        """Return ``valid_loss`` and ``valid_accuracy`` over all known labels."""
-        logs, right = [], []
+    def metrics(
+        self,
+        outputs: NDArray[np.float64],
+        values: NDArray[Any],
+        weights: NDArray[np.float64] | None = None,
+    ) -> dict[str, float]:
+        """Return ``valid_loss`` and ``valid_accuracy`` over all known labels, see `Classes`."""
+        logs, right, all_weights = [], [], []
         for k, chances in enumerate(self.probabilities(outputs)):
             rows = np.flatnonzero(~np.isnan(values[:, k]))
             truth = values[rows, k].astype(int)
             logs += np.log(np.clip(chances[rows, truth], 1e-12, None)).tolist()
             right += (chances[rows].argmax(1) == truth).tolist()
+            all_weights += [] if weights is None else weights[rows, k].tolist()
         if not right:
             return {"valid_loss": float("nan"), "valid_accuracy": float("nan")}
-        return {"valid_loss": -float(np.mean(logs)), "valid_accuracy": float(np.mean(right))}
+        of_rows = np.array(all_weights)[:, None] if all_weights else None
+        return {"valid_loss": -mean_of(logs, of_rows), "valid_accuracy": mean_of(right, of_rows)}
 
 
 def _classes(labels: dict[int, Any], column: str = "", where: str = "") -> Classes:
@@ -215,6 +240,13 @@ def _classes(labels: dict[int, Any], column: str = "", where: str = "") -> Class
         return Classes(tuple(sorted(rows)))
     except TypeError:  # labels of several types
         return Classes(tuple(sorted(rows, key=lambda label: (type(label).__name__, str(label)))))
+
+
+def mean_of(values: Any, weights: NDArray[np.float64] | None) -> float:
+    """Return the mean of values ``(N,)`` with weights ``(N, 1)``; without weight, the plain one."""
+    if weights is None or not weights.any():
+        return float(np.mean(values))
+    return float(np.average(values, weights=weights[:, 0]))
 
 
 def is_table(y: Any) -> bool:

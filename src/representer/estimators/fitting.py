@@ -50,10 +50,11 @@ class Inputs(Protocol):
 
 
 class Examples(NamedTuple):
-    """Encoded objects and encoded targets, of one length."""
+    """Encoded objects and encoded targets, of one length, and the weights of the targets."""
 
     objects: Sequence[Any]
     values: NDArray[Any]
+    weights: NDArray[np.float64] | None = None  # (N, K)
 
 
 def shuffled(
@@ -83,19 +84,22 @@ def training_task(
     batch_size = batch_size_for(parameters, len(train.objects))
     multiple = PADDED if parameters.cuda_graph else 1
 
-    def load(positions: Sequence[int]) -> tuple[Any, Tensor]:
-        values = torch.from_numpy(train.values[list(positions)])
-        return inputs.collate([train.objects[i] for i in positions], multiple), values
+    def load(positions: Sequence[int]) -> tuple[Any, list[Tensor]]:
+        targets = [torch.from_numpy(train.values[list(positions)])]
+        if train.weights is not None:
+            targets.append(torch.from_numpy(train.weights[list(positions)]))
+        return inputs.collate([train.objects[i] for i in positions], multiple), targets
 
     def loss(model: nn.Module, batch: Any) -> tuple[Tensor, int]:
-        arguments, values = batch
+        arguments, targets = batch
         arguments = augment(*arguments) if augment else arguments
-        return target.loss(model(*arguments), values), len(values)
+        return target.loss(model(*arguments), *targets), len(targets[0])
 
     def evaluate(model: nn.Module, check: Callable[[], None]) -> dict[str, float]:
         if not len(valid.objects):
             return {"valid_loss": math.nan, "valid_accuracy": math.nan}
-        return target.metrics(outputs_of(model, inputs, valid.objects, check), valid.values)
+        outputs = outputs_of(model, inputs, valid.objects, check)
+        return target.metrics(outputs, valid.values, valid.weights)
 
     return TrainingTask(inputs.batches(train.objects, batch_size, order), load, loss, evaluate)
 

@@ -20,7 +20,7 @@ from representer.estimators.joint_target import JointTarget
 from representer.estimators.kernel_machine import KernelMachine
 from representer.estimators.kernel_selection import fit_machine
 from representer.estimators.pool import Moments, Pool
-from representer.estimators.targets import Column, columns_of, known_values
+from representer.estimators.targets import Column, columns_of, example_weights, known_values
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
 from representer.threads import limited
@@ -51,6 +51,7 @@ def fit_parts(
     seed: int,
     *,
     groups: Mapping[str, NDArray[Any]] = MappingProxyType({}),
+    sample_weights: Mapping[str, NDArray[np.float64]] = MappingProxyType({}),
     encoded: Mapping[str, Sequence[Any]] | None = None,
     settings: Callable[[TrainerConfig], dict[str, Any]] = no_settings,
     reading: dict[str, Any] | None = None,
@@ -65,6 +66,7 @@ def fit_parts(
             ``"calibration"`` with conformal prediction.
         seed: Of the order of the examples and of dropout.
         groups: The group of each object of a part, where there are groups.
+        sample_weights: The weight of each object of a part, where there are weights.
         encoded: Objects of the parts as inputs of the network, if they are known already.
         settings: What else determines a run that is resumed, from the trainer's configuration.
         reading: How the command line read the training data.
@@ -74,16 +76,25 @@ def fit_parts(
     """
     estimator.examples_ = {name: len(values) for name, (_, values) in parts.items()}
     estimator.conformal_ = None
+    weights = {
+        name: example_weights(
+            estimator.target_, parts[name][1], estimator.class_weight, sample_weights.get(name)
+        )
+        for name in ("train", "valid")
+    }
     with limited(estimator.n_jobs):
         encode, examples = estimator.inputs_.encode, []
         for name in ("train", "valid") if network is not None else ():
             objects, values = parts[name]
             own = encoded[name] if encoded else encode(objects) if len(objects) else []
-            examples.append(Examples(own, values))
+            examples.append(Examples(own, values, weights[name]))
         result = train(estimator, run, network, examples, seed, settings, reading)
         estimator.targets_ = ()
+        of_train = [] if weights["train"] is None else [weights["train"]]
+        objects, values, *of_train = sampled(*parts["train"], *of_train)
+        weights["train"] = of_train[0] if of_train else None
         estimator.targets_ = fit_targets(
-            estimator, sampled(*parts["train"]), parts["valid"], groups
+            estimator, (objects, values), parts["valid"], groups, weights
         )
         if CALIBRATION in parts and estimator.conformal is not None:
             scores = estimator._conformal_scores(*sampled(*parts[CALIBRATION]))
@@ -129,6 +140,7 @@ def fit_targets(
     train: LabeledObjects,
     valid: LabeledObjects,
     groups: Mapping[str, NDArray[Any]],
+    weights: Mapping[str, NDArray[np.float64] | None],
 ) -> tuple[JointTarget, ...]:
     """Return the kernel machine and the weights of both parts, of each target by itself.
 
@@ -143,12 +155,16 @@ def fit_targets(
         rows, held_out = (known_values(estimator.target_, part[1], k) for part in (train, valid))
         is_held_out = len(held_out[1]) > 0
         objects, (places, values) = (valid[0], held_out) if is_held_out else (train[0], rows)
+        of_rows = [
+            None if own is None else own[at, k : k + 1]
+            for own, (at, _) in ((weights["train"], rows), (weights["valid"], held_out))
+        ]
         machine = kernel = beside = None
         if estimator.answer != NETWORK:
             parts = [([own[0][row] for row in at], known)
                      for own, (at, known) in ((train, rows), (valid, held_out))]  # fmt: skip
             own = groups["train"][rows[0]] if "train" in groups else None
-            machine, kernel = _fit_machine(estimator, column, parts[0], parts[1], own)
+            machine, kernel = _fit_machine(estimator, column, parts[0], parts[1], own, of_rows)
         if estimator.has_network:
             if is_held_out not in network:
                 encoded = estimator.inputs_.encode(objects)
@@ -180,16 +196,19 @@ def _fit_machine(
     train: LabeledObjects,
     valid: LabeledObjects,
     groups: Any,
+    weights: Sequence[NDArray[np.float64] | None],
 ) -> tuple[KernelMachine, Moments]:
     """Return a kernel machine, and moments of objects held out; see `fit_machine`."""
     started = time.perf_counter()
     if not len(train[1]):
-        train, groups = valid, None
+        train, groups, weights = valid, None, (weights[1], weights[1])
+    every = [own for own in weights if own is not None]
     objects = estimator._for_kernel([*train[0], *valid[0]])
     machine, moments = fit_machine(
         estimator._kernels(objects), target, objects, np.concatenate([train[1], valid[1]]),
         len(train[1]), groups, estimator._penalties,
         is_supervised=not estimator._is_kernel_unsupervised,
+        weights=np.concatenate(every) if every else None,
     )  # fmt: skip
     machine.seconds = time.perf_counter() - started
     return machine, moments

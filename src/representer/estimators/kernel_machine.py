@@ -128,25 +128,36 @@ class KernelMachine:
         objects: Sequence[Any],
         values: NDArray[Any],
         penalty: float,
+        weights: NDArray[np.float64] | None = None,
     ) -> Self:
-        """Return the machine of some objects; the noise of a Gaussian process replaces C."""
+        """Return the machine of some objects; the noise of a Gaussian process replaces C.
+
+        The objects may have weights ``(N, 1)``, by which a process divides the noise of each.
+        """
         rows = fitted_rows(kernel, target, objects, values)
-        return cls.of_rows(kernel, target, rows, values, penalty)
+        return cls.of_rows(kernel, target, rows, values, penalty, weights)
 
     @classmethod
     def of_rows(
-        cls, kernel: Any, target: Column, rows: Rows, values: NDArray[Any], penalty: float
+        cls,
+        kernel: Any,
+        target: Column,
+        rows: Rows,
+        values: NDArray[Any],
+        penalty: float,
+        weights: NDArray[np.float64] | None = None,
     ) -> Self:
         """Return the machine of the objects that a kernel was fitted to, see `fit`."""
         noise: float | None = kernel.noise_ if is_process(kernel, target) else None
         penalty = penalty if noise is None else 1 / (2 * noise)
         features, basis = rows
-        coefficients, intercepts = solver(target, features, values)(penalty)
+        coefficients, intercepts = solver(target, features, values, weights)(penalty)
         if basis is not None:
             coefficients = coefficients @ basis
         machine = cls(kernel, coefficients, intercepts, penalty)
         if noise is not None and basis is not None:
-            machine._add_variance(features, basis, noise, as_columns(target, values))
+            scaled = features if weights is None else features * weights**0.5
+            machine._add_variance(scaled, basis, noise, as_columns(target, values))
         return machine
 
     def _add_variance(self, z: Any, basis: Any, noise: float, numbers: Any) -> None:

@@ -66,6 +66,7 @@ def fit_machine(
     penalties: Sequence[float] = CANDIDATES,
     *,
     is_supervised: bool = False,
+    weights: NDArray[np.float64] | None = None,
 ) -> tuple[KernelMachine, Moments]:
     """Return the machine of all objects, and moments of some by a machine without them.
 
@@ -82,12 +83,14 @@ def fit_machine(
         groups: The group of each training object, or None.
         penalties: The candidates for C, in ascending order.
         is_supervised: The kernels learn from targets.
+        weights: Of all objects ``(N, 1)``, or None.
 
     Returns:
         The machine, and the moments of the validation objects or, without any, of the training
         objects.
     """
     train, valid = (objects[:count], values[:count]), (objects[count:], values[count:])
+    of_train = None if weights is None else weights[:count]
     held_out = len(valid[1])
     process = is_process(kernels[0], target)  # which has nothing to choose
     splits: list[Split] = []
@@ -98,18 +101,22 @@ def fit_machine(
         if not splits and not held_out:
             splits = splits_of(target, train[1], None)
     if not held_out and not splits:  # too few objects to choose anything
-        machine = KernelMachine.fit(kernels[0], target, objects, values, penalties[0])
+        machine = KernelMachine.fit(kernels[0], target, objects, values, penalties[0], weights)
         return machine, machine.moments(objects)
-    chosen = select(kernels, target, train, valid, splits, penalties, is_supervised=is_supervised)
+    chosen = select(
+        kernels, target, train, valid, splits, penalties, is_supervised=is_supervised,
+        weights=weights,
+    )  # fmt: skip
     kernel: Any = chosen.kernel
     moments: Moments = chosen.scores, np.zeros_like(chosen.scores)
     if held_out and (splits or process):
-        machine = KernelMachine.of_rows(kernel, target, chosen.rows, train[1], chosen.penalty)
+        penalty = chosen.penalty
+        machine = KernelMachine.of_rows(kernel, target, chosen.rows, train[1], penalty, of_train)
         moments = machine.moments(valid[0])
     again: Any = clone(kernel)
     penalty = chosen.penalty
     del chosen, kernel  # and the features of the training objects
-    return KernelMachine.fit(again, target, objects, values, penalty), moments
+    return KernelMachine.fit(again, target, objects, values, penalty, weights), moments
 
 
 def select(
@@ -121,6 +128,7 @@ def select(
     penalties: Sequence[float] = CANDIDATES,
     *,
     is_supervised: bool = False,
+    weights: NDArray[np.float64] | None = None,
 ) -> Selected:
     """Return the kernel and the C with the smallest loss.
 
@@ -129,25 +137,31 @@ def select(
     each part of a cross-validation, because they learn from targets.
     """
     best: Selected | None = None
+    count = len(train[1])
+    of_train, of_truth = (
+        None if weights is None else weights[part]
+        for part in (slice(count), slice(count) if splits else slice(count, None))
+    )
     for kernel in kernels:
         rows = fitted_rows(kernel, target, *train)
         truth = train[1] if splits else valid[1]
         if not splits:
-            trials = [_held_out(kernel, target, rows, train[1], valid[0])]
+            trials = [_held_out(kernel, target, rows, train[1], valid[0], of_train)]
         elif is_supervised:
-            trials = [_refitted(kernel, target, train, split) for split in splits]
+            trials = [_refitted(kernel, target, train, split, of_train) for split in splits]
         else:
-            trials = [
-                _Trial(solver(target, rows[0][own], truth[own]), rows[0][tested], tested)
-                for own, tested in splits
-            ]
+            trials = []
+            for own, tested in splits:
+                of_own = None if of_train is None else of_train[own]
+                solve = solver(target, rows[0][own], truth[own], of_own)
+                trials.append(_Trial(solve, rows[0][tested], tested))
         process: Any = kernel if is_process(kernel, target) else None
         last = np.inf
         for penalty in penalties if process is None else [1 / (2 * process.noise_)]:
             scores = np.empty((len(truth), target.width))
             for trial in trials:
                 scores[trial.places] = scores_of(trial.tested, *trial.solve(penalty))
-            loss = target.metrics(scores, truth)["valid_loss"]
+            loss = target.metrics(scores, truth, of_truth)["valid_loss"]
             if loss > last:
                 break  # the loss has one minimum along the path of C
             last = loss
@@ -187,20 +201,32 @@ def splits_of(target: Column, values: NDArray[Any], groups: NDArray[Any] | None)
 
 
 def _held_out(
-    kernel: FeatureKernel, target: Column, rows: Rows, values: NDArray[Any], objects: Any
+    kernel: FeatureKernel,
+    target: Column,
+    rows: Rows,
+    values: NDArray[Any],
+    objects: Any,
+    weights: NDArray[np.float64] | None,
 ) -> _Trial:
     """Return the trial with validation objects."""
     features, basis = rows
     tested: Any = kernel.transform(objects)
     tested = tested if basis is None else tested @ basis.T
-    return _Trial(solver(target, features, values), tested, slice(None))
+    return _Trial(solver(target, features, values, weights), tested, slice(None))
 
 
-def _refitted(kernel: FeatureKernel, target: Column, train: Labeled, split: Split) -> _Trial:
+def _refitted(
+    kernel: FeatureKernel,
+    target: Column,
+    train: Labeled,
+    split: Split,
+    weights: NDArray[np.float64] | None,
+) -> _Trial:
     """Return the trial with one part of the training objects and a kernel fitted to the others."""
     rows, tested = split
     own: Any = clone(kernel)
     some, others = ([train[0][row] for row in part] for part in split)
     values = train[1][rows]
     fitted = fitted_rows(own, target, some, values)
-    return _held_out(own, target, fitted, values, others)._replace(places=tested)
+    of_rows = None if weights is None else weights[rows]
+    return _held_out(own, target, fitted, values, others, of_rows)._replace(places=tested)

@@ -17,7 +17,7 @@ from representer.estimators.classes import Classes, ClassTable, is_table
 from representer.estimators.conformal import class_scores, number_scores
 from representer.estimators.containers import as_sequence
 from representer.estimators.supervised import SupervisedEstimator
-from representer.estimators.targets import Numbers, require_same_length
+from representer.estimators.targets import Numbers, checked_weights, require_same_length
 
 
 class Classifier(ClassifierMixin, SupervisedEstimator):
@@ -98,12 +98,12 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
         if isinstance(self.target_, Classes):
             truth, chances = self.target_.numbers(y), self.predict_proba(X)
             require_same_length(chances, truth)
-            weights = _weights(sample_weight, truth)
+            weights = _score_weights(sample_weight, truth)
             return float(np.average(chances.argmax(axis=1) == truth, weights=weights))
         values = self.target_.numbers(y)
         predicted = np.stack([p.argmax(axis=1) for p in self.predict_proba(X)], axis=1)
         require_same_length(predicted, values)
-        weights = _weights(sample_weight, values)[:, None] * _are_known(values)
+        weights = _score_weights(sample_weight, values)[:, None] * _are_known(values)
         return float(np.average(predicted == values, weights=weights))
 
 
@@ -114,13 +114,9 @@ def _as_array(names: tuple[Any, ...]) -> NDArray[Any]:
     return plain if plain.shape == labels.shape else labels
 
 
-def _weights(sample_weight: Any, truth: NDArray[Any]) -> NDArray[np.float64]:
+def _score_weights(sample_weight: Any, truth: NDArray[Any]) -> NDArray[np.float64]:
     """Return the weight of each row ``(N,)``, 1 by default."""
-    if sample_weight is None:
-        return np.ones(len(truth))
-    weights = np.asarray(as_sequence(sample_weight, "sample_weight"), dtype=np.float64)
-    require_same_length(truth, weights, "sample_weight")
-    return weights
+    return np.ones(len(truth)) if sample_weight is None else checked_weights(sample_weight, truth)
 
 
 def _are_known(values: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -194,7 +190,7 @@ class Regressor(RegressorMixin, SupervisedEstimator):
         truth, predicted = self.target_.encode(as_sequence(y)), self.predict(X)
         require_same_length(predicted, truth)
         predicted = predicted.reshape(truth.shape)
-        weights = _weights(sample_weight, truth)
+        weights = _score_weights(sample_weight, truth)
         scores, are_known = [], _are_known(truth)
         for k in np.flatnonzero(are_known.any(axis=0)):
             rows = are_known[:, k]

@@ -34,23 +34,30 @@ def scores_of(
     return np.asarray(features @ coefficients.T) + intercepts
 
 
-def solver(target: Column, features: Features, values: NDArray[Any]) -> Callable[[float], Solution]:
+def solver(
+    target: Column,
+    features: Features,
+    values: NDArray[Any],
+    weights: NDArray[np.float64] | None = None,
+) -> Callable[[float], Solution]:
     """Return the function from C to the coefficients and intercepts of the smallest penalized loss.
 
-    Its calls start from the solution of the call before, so that ascending C take less time.
+    Its calls start from the solution of the call before, so that ascending C take less time. The
+    losses of the values may have weights ``(N, 1)``.
     """
     if isinstance(target, Classes):
         seen, labels = np.unique(values, return_inverse=True)
-        fit = _softmax(features, labels, len(seen))
+        fit = _softmax(features, labels, len(seen), weights)
         return lambda penalty: _one_per_class(target.width, seen, *fit(penalty))
     standardized = as_columns(target, values)
     shape: Any = features.shape
     if not shape[1]:  # which Ridge refuses
-        mean = standardized.mean(0)
+        mean = np.average(standardized, axis=0, weights=weights)
         return lambda penalty: (np.zeros((len(mean), 0)), mean)
 
     def ridge(penalty: float) -> Solution:
-        model = Ridge(alpha=1 / (2 * penalty), tol=1e-6).fit(features, standardized)
+        of_rows = None if weights is None else weights[:, 0]
+        model = Ridge(alpha=1 / (2 * penalty), tol=1e-6).fit(features, standardized, of_rows)
         coefficients = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
         return coefficients, np.atleast_1d(np.asarray(model.intercept_, dtype=np.float64))
 
@@ -58,13 +65,16 @@ def solver(target: Column, features: Features, values: NDArray[Any]) -> Callable
 
 
 def _softmax(
-    features: Features, labels: NDArray[np.int64], count: int
+    features: Features,
+    labels: NDArray[np.int64],
+    count: int,
+    weights: NDArray[np.float64] | None,
 ) -> Callable[[float], Solution]:
     """Return the function from C to a row per class, which sum to 0 for two classes."""
     if count == 1:
         shape: Any = features.shape
         return lambda penalty: (np.zeros((1, shape[1])), np.zeros(1))
-    model = SoftmaxRegression(features, labels)
+    model = SoftmaxRegression(features, labels, weights)
     # C is that of logistic regression, which penalizes the difference of two classes
     return lambda penalty: model.fit(penalty / 2 if count == 2 else penalty)
 

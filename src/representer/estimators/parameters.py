@@ -16,7 +16,7 @@ from typing import Any
 from representer.devices import EXPECTED, is_device_name
 from representer.errors import ArgumentError, MissingExtraError
 from representer.limits import LIMITS
-from representer.numbers import parse_number
+from representer.numbers import is_number, parse_number
 from representer.requirements import (
     require,
     require_choices,
@@ -130,6 +130,11 @@ class TargetParameters(TrainingParameters):
         "such as 0.9",
         metavar="LEVEL",
     )
+    class_weight: str | dict[Any, float] | None = option(
+        None,
+        "weight classes in inverse proportion to their number of examples",
+        metavar="balanced",
+    )
     answer: str = option(
         "both", "predict with the exact kernel, the network, or both", choices=ANSWERS
     )
@@ -140,6 +145,12 @@ class TargetParameters(TrainingParameters):
         require_choices(self, answer=ANSWERS)
         is_level = self.conformal is None or 0 < self.conformal < 1
         require(self, "conformal", is_level, "a number between 0 and 1, or None")
+        weights = self.class_weight
+        is_fine = weights in (None, "balanced")
+        if isinstance(weights, dict):
+            is_fine = all(is_number(w) and 0 <= w < math.inf for w in weights.values())
+        expected = "'balanced', non-negative numbers by class, or None"
+        require(self, "class_weight", is_fine, expected)
 
 
 def in_common(parameters: Any, configuration: type[Any]) -> dict[str, Any]:

@@ -80,7 +80,15 @@ class SignalClassifier(SignalParameters, Classifier):
     inputs_: SignalInputs
     network_: models.SignalClassifier
 
-    def fit(self, X: Any, y: Any = None, *, groups: Any = None, validation: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        groups: Any = None,
+        validation: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
         """Train on windows and their classes; see `SupervisedEstimator.fit`.
 
         Args:
@@ -89,6 +97,7 @@ class SignalClassifier(SignalParameters, Classifier):
             y: The classes ``(N,)``; by default the event codes of epochs, ``epochs.events[:, 2]``.
             groups: The subject of each window ``(N,)``.
             validation: A pair ``(X, y)``.
+            sample_weight: Weight of each window ``(N,)``.
         """
         self._check_parameters()
         self._montage = Montage()
@@ -108,7 +117,7 @@ class SignalClassifier(SignalParameters, Classifier):
         if self.warm_start:  # whose inputs do not tell the length, as `_learn_inputs` does
             X = self._objects(X)
             self._window_length = X.shape[2]
-        super().fit(X, y, groups=groups, validation=validation)
+        super().fit(X, y, groups=groups, validation=validation, sample_weight=sample_weight)
         self.inputs_ = replace(self.inputs_, sampling_rate=self._montage.sampling_rate)
         return self
 

@@ -54,13 +54,16 @@ class SoftmaxRegression:
     Args:
         features: ``(N, F)``, dense in the precision of the computation, or sparse.
         labels: The class of each example ``(N,)``, each from 0 to K - 1.
+        weights: Of the losses of the examples ``(N, 1)``; 1 by default.
 
     References:
         Lin, Weng and Keerthi, Trust Region Newton Method for Large-Scale Logistic Regression,
         JMLR 2008.
     """
 
-    def __init__(self, features: Any, labels: NDArray[np.int64]) -> None:
+    def __init__(
+        self, features: Any, labels: NDArray[np.int64], weights: NDArray[np.float64] | None = None
+    ) -> None:
         if isinstance(features, np.ndarray):
             self._x = torch.from_numpy(features)
             self._x_transposed, entries, precision = self._x.T, self._x, DENSE_PRECISION
@@ -69,6 +72,7 @@ class SoftmaxRegression:
             entries, precision = self._x.values(), PRECISION
         self._threads = threads_for(entries.numel())
         self._targets = one_hot(torch.from_numpy(labels)).to(self._x.dtype)
+        self._rows = None if weights is None else torch.from_numpy(weights).to(self._x.dtype)
         count = self._targets.shape[1]
         coefficients, offsets, scores = (
             self._x.new_zeros(size, layout=torch.strided)
@@ -135,11 +139,13 @@ class SoftmaxRegression:
     def _loss(self, weights: Weights, penalty: float) -> float:
         """Return the objective, divided by C."""
         scores = weights.scores.double()
-        own = (scores.logsumexp(1) - (scores * self._targets).sum(1)).sum()
-        return float(own + weights.coefficients.double().square().sum() / (2 * penalty))
+        losses = scores.logsumexp(1) - (scores * self._targets).sum(1)
+        losses = losses if self._rows is None else losses * self._rows[:, 0]
+        return float(losses.sum() + weights.coefficients.double().square().sum() / (2 * penalty))
 
     def _slopes(self, residuals: Tensor) -> Gradient:
         """Return the gradients of coefficients and intercepts for residuals ``(N, K)``."""
+        residuals = residuals if self._rows is None else residuals * self._rows
         return self._x_transposed @ residuals, residuals.sum(0)
 
 

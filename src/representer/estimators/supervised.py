@@ -46,6 +46,7 @@ from representer.estimators.report_page import results_of
 from representer.estimators.targets import (
     Numbers,
     Target,
+    checked_weights,
     columns_of,
     require_same_length,
 )
@@ -132,7 +133,15 @@ class SupervisedEstimator(Estimator):
 
     # ---- what a user calls
 
-    def fit(self, X: Any, y: Any, *, groups: Any = None, validation: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        groups: Any = None,
+        validation: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
         """Train on objects and targets.
 
         Args:
@@ -141,6 +150,8 @@ class SupervisedEstimator(Estimator):
             groups: The group of each object ``(N,)``; validation holds out whole groups.
             validation: A pair ``(X, y)`` that selects the best epoch; by default a part of the
                 training data, `valid_fraction`, is held out for this.
+            sample_weight: Non-negative weight of the loss of each object ``(N,)``, relative to
+                the others.
 
         Returns:
             The fitted estimator.
@@ -162,6 +173,7 @@ class SupervisedEstimator(Estimator):
             groups = np.array([str(group) for group in as_sequence(column_of(groups), "groups")])
             require_same_length(objects, groups, "groups")
         seed = seed_of(self.random_state)
+        weights = None if sample_weight is None else checked_weights(sample_weight, objects)
         start = type(self).load(str(self.warm_start)) if self.warm_start else None
         self.target_ = start.target_ if start else self._find_target(y)
         values = self.target_.encode(y)
@@ -174,10 +186,12 @@ class SupervisedEstimator(Estimator):
             rows, held_out = calibration_rows(self.target_, values, groups, seed)
             (objects, values), parts[CALIBRATION] = divided(rows, held_out)
             groups = None if groups is None else groups[rows]
+            weights = None if weights is None else weights[rows]
             if isinstance(self.target_, Numbers) and not start:  # its means are learned
                 self.target_ = self._find_target(values[:, 0] if self.target_.is_single else values)
         parts |= {"train": (objects, values), "valid": ([], values[:0])}
         known = {} if groups is None else {"train": groups}
+        weighted = {} if weights is None else {"train": weights}
         if validation is not None:
             others, wanted = pair_of(validation)
             parts["valid"] = self._objects(others), self.target_.encode(as_sequence(wanted))
@@ -187,10 +201,12 @@ class SupervisedEstimator(Estimator):
             parts["train"], parts["valid"] = divided(rows, held_out)
             if groups is not None:
                 known = {"train": groups[rows], "valid": groups[held_out]}
+            if weights is not None:
+                weighted = {"train": weights[rows], "valid": weights[held_out]}
         self.inputs_ = start.inputs_ if start else self._learn_inputs(parts["train"][0], seed)
         network = self.new_network(seed) if self.has_network else None
         start_from(start, network, str(self.warm_start))
-        fit_parts(self, UnsavedRun(), network, parts, seed, groups=known)
+        fit_parts(self, UnsavedRun(), network, parts, seed, groups=known, sample_weights=weighted)
         self.n_features_in_ = 1
         return self
 

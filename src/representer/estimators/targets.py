@@ -13,8 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from representer.errors import DataError
+from representer.errors import ArgumentError, DataError
 from representer.estimators.classes import Classes, ClassTable
+from representer.estimators.containers import as_sequence, column_of
 
 
 @dataclass(frozen=True)
@@ -70,24 +71,36 @@ class Numbers:
             raise DataError(f"y has shape {np.shape(y)}; expected {expected}")
         return values
 
-    def loss(self, outputs: Tensor, values: Tensor) -> Tensor:
-        """Return the mean squared error in standardized units, summed over members."""
+    def loss(self, outputs: Tensor, values: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Return the mean squared error in standardized units, summed over members.
+
+        The numbers may have weights ``(N, K)``.
+        """
         members = outputs if outputs.dim() == 3 else outputs[None]
         is_known = ~values.isnan()
         means, scales = (values.new_tensor(part) for part in (self.means, self.scales))
         # in float64, since a mean may be large beside the scale, as of dates in seconds
         wanted = torch.where(is_known, (values - means) / scales, 0.0).to(members)
-        return ((members - wanted).square() * is_known).sum() / is_known.sum().clamp(min=1)
+        errors = (members - wanted).square() * is_known
+        errors = errors if weights is None else errors * weights.to(errors)
+        return errors.sum() / is_known.sum().clamp(min=1)
 
     def in_unit(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return outputs in the unit of the targets."""
         return outputs * np.asarray(self.scales) + np.asarray(self.means)
 
-    def metrics(self, outputs: NDArray[np.float64], values: NDArray[Any]) -> dict[str, float]:
+    def metrics(
+        self,
+        outputs: NDArray[np.float64],
+        values: NDArray[Any],
+        weights: NDArray[np.float64] | None = None,
+    ) -> dict[str, float]:
         """Return ``valid_loss`` in standardized units and, for one target, ``valid_rmse``."""
         members = outputs if outputs.ndim == 3 else outputs[None]
         errors = (self.in_unit(members).mean(0) - values) / np.asarray(self.scales)
         loss = float(np.nanmean(errors**2))
+        if weights is not None and (of_known := weights[~np.isnan(errors)]).any():
+            loss = float(np.average(errors[~np.isnan(errors)] ** 2, weights=of_known))
         rmse = {"valid_rmse": loss**0.5 * self.scales[0]} if self.width == 1 else {}
         return {"valid_loss": loss, **rmse}
 
@@ -113,6 +126,53 @@ def known_values(target: Target, values: NDArray[Any], k: int) -> tuple[NDArray[
     rows = np.flatnonzero(~np.isnan(values[:, k]))
     known = values[rows, k]
     return rows, known[:, None] if isinstance(target, Numbers) else known.astype(np.int64)
+
+
+def example_weights(
+    target: Target, values: NDArray[Any], class_weight: Any, sample_weight: Any
+) -> NDArray[np.float64] | None:
+    """Return the weight of each value ``(N, K)``, with the mean 1 in each target.
+
+    Args:
+        target: What is predicted.
+        values: Its encoded values.
+        class_weight: ``"balanced"``, a weight for each class by its label, or None, as in
+            scikit-learn.
+        sample_weight: The weight of each row ``(N,)``, or None.
+
+    Returns:
+        The weights; None if all are equal because neither was given.
+
+    Raises:
+        ArgumentError: Numbers have no classes, or a class is unknown.
+    """
+    if class_weight is None and sample_weight is None:
+        return None
+    if isinstance(target, Numbers) and class_weight is not None:
+        raise ArgumentError("class_weight", class_weight, "None: numbers have no classes")
+    columns = columns_of(target)
+    weights = np.ones((len(values), len(columns)))
+    if sample_weight is not None:
+        weights *= np.asarray(sample_weight, dtype=np.float64)[:, None]
+    for k, column in enumerate(columns):
+        rows, truth = known_values(target, values, k)
+        if class_weight is not None:
+            assert isinstance(column, Classes)
+            weights[rows, k] *= _class_weights(column, truth, class_weight)
+        total = weights[rows, k].sum()
+        weights[:, k] *= len(rows) / total if total else 1.0
+    return weights
+
+
+def _class_weights(column: Classes, truth: NDArray[np.int64], given: Any) -> NDArray[np.float64]:
+    """Return the weight of the class of each row ``(N,)``."""
+    if given == "balanced":
+        counts = np.bincount(truth, minlength=column.width)
+        return (len(truth) / np.maximum(counts, 1))[truth]
+    by_number = np.ones(column.width)
+    for label, weight in given.items():
+        by_number[column.number(label, "class_weight")] = weight
+    return by_number[truth]
 
 
 def centered(outputs: Tensor) -> Tensor:
@@ -144,6 +204,22 @@ def _is_number(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+def checked_weights(sample_weight: Any, objects: Any) -> NDArray[np.float64]:
+    """Return the weights of objects ``(N,)``.
+
+    Raises:
+        DataError: One is negative or no finite number, all are 0, or there are more or fewer.
+    """
+    given = as_sequence(column_of(sample_weight), "sample_weight")
+    require_same_length(objects, given, "sample_weight")
+    weights = _as_numbers(given)[:, 0]
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        row = int(np.argmin(np.where(np.isfinite(weights), weights, -np.inf)))
+        problem = f"sample_weight[{row}] is {weights[row]:g}"
+        raise DataError(problem, fix="Pass non-negative numbers that are not all 0.")
+    return weights
 
 
 def require_same_length(X: Any, y: Any, name: str = "y") -> None:
