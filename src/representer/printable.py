@@ -15,7 +15,7 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u20
 _MARKDOWN = re.compile(
     r"[\\`*_\[\]~|$#]|(?<=\])\(|^[-+=>]|^\d+(?=[.)](?:\s|$))|(?<=www)\.|:(?=//)", re.IGNORECASE
 )
-_LINE_END = re.compile(r"\s*[\r\n]+\s*")
+_LINE_END = re.compile(r"(?<!\s)\s*[\r\n]\s*")  # begins once in a run of blanks
 
 
 def printable(text: str, *, keep: str = "") -> str:

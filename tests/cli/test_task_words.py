@@ -7,7 +7,7 @@ import pyarrow.parquet
 import pytest
 
 from representer.cli.errors import UsageError
-from representer.cli.task_words import with_task
+from representer.cli.task_words import task_of_data, with_task
 
 FILES = {
     "reviews.csv": ("text,label\n", "text"),
@@ -74,3 +74,9 @@ def test_drift_takes_its_own_options_and_no_running_text(tmp_path):
     assert with_task("drift", words) == ["text", *words]
     with pytest.raises(UsageError, match="representer drift TASK FIRST SECOND"):
         with_task("drift", [*words, "--splits", "3"])
+
+
+def test_json_that_is_nested_too_deeply_is_left_to_its_reader(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text("[" * 100_000)
+    assert task_of_data(path) == "text"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
+import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from representer.storage.files import check_yaml, parse_json, read_bytes
+from representer.errors import DataError
+from representer.storage.files import MAX_YAML, parse_json, parse_yaml, read_bytes, require_shallow
 
 
 def test_a_regular_file_is_read(tmp_path: Path) -> None:
@@ -76,9 +80,77 @@ def test_what_is_not_json_is_refused(data: bytes) -> None:
         parse_json(data)
 
 
-def test_yaml_is_bounded_and_has_no_aliases() -> None:
-    check_yaml("a: [1, {b: 2}]\n")
-    with pytest.raises(ValueError, match="nested more than 64 levels"):
-        check_yaml("[" * 100_000)
-    with pytest.raises(ValueError, match="it has an alias"):
-        check_yaml("a: &a [1]\nb: [*a, *a]\n")
+@pytest.mark.parametrize(
+    ("text", "depth"),
+    [
+        ('[["[[[", "\\\\"], "]]]"]', 2),
+        ('["\\"[[[", [1]]', 2),
+        ('["a\\\\\\"[[[\\\\", [[1]]]', 3),
+        ('{"[": {"{": ["}"]}}', 3),
+        ('["never closed [[[[', 1),
+    ],
+)
+def test_brackets_in_strings_do_not_count_as_nesting(text: str, depth: int) -> None:
+    text += " " + "[]" * 64  # of few brackets the depth is not computed
+    for data in (text, text.encode()):
+        require_shallow(data, max(1, depth))
+        with pytest.raises(ValueError, match=f"nested more than {depth - 1} levels"):
+            require_shallow(data, depth - 1)
+
+
+def test_depth_is_computed_across_the_pieces_of_a_long_text(monkeypatch) -> None:
+    monkeypatch.setattr("representer.storage.files._CHUNK", 3)
+    text = '["[[[[", [[1, "]]"], {"a": [1]}]]' + "[]" * 64
+    require_shallow(text, 4)
+    with pytest.raises(ValueError, match="nested more than 3 levels"):
+        require_shallow(text, 3)
+
+
+@pytest.mark.parametrize("unit", [b'\\"', b'"', b"\\", b"a", b'"",', b"[]"])
+def test_the_depth_of_any_text_is_computed_in_linear_time_and_memory(unit: bytes) -> None:
+    """An unfinished string of 40 kB took 27 seconds, and any string 118 bytes a character."""
+    data = b"[" * 64 + b'"' + unit * (2**22 // len(unit))
+    tracemalloc.start()
+    try:
+        start = time.process_time()
+        with contextlib.suppress(ValueError):
+            require_shallow(data)
+        seconds = time.process_time() - start
+        assert tracemalloc.get_traced_memory()[1] < 8 * len(data)
+    finally:
+        tracemalloc.stop()
+    assert seconds < 3
+
+
+def test_yaml_is_parsed_with_the_texts_of_its_values() -> None:
+    value, written = parse_yaml("a: 1_0\nb: [1, {c: '<<'}]\n")
+    assert value == {"a": 10, "b": [1, {"c": "<<"}]}
+    assert written["a"] == "1_0"
+    assert parse_yaml("") == (None, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[" * 100_000, "nested more than 64 levels"),
+        ("a: " + "[" * 3000 + "]" * 3000, "nested more than 64 levels"),
+        ("a: &a [1]\nb: [*a, *a]\n", "it has an alias"),
+        ("a: {<<: {b: 1}}", "it has a merge key"),
+        ("a: {!!merge b: {c: 1}}", "it has a merge key"),
+        ("a: [", "line 1: expected the node content"),
+        ("a: 1\nb: @", "line 2: found character '@'"),
+        ("a: 1\n---\nb: 2", "line 2: but found another document"),
+        ("a: !!python/object/apply:os.system ['true']", "could not determine a constructor"),
+        ("a: \x80", "not YAML"),
+        ("a: !!float 1" + ":30" * 400, "a value is not of its type"),
+        ("a: !!bool maybe", "a value is not of its type"),
+        ("a: !!timestamp now", "a value is not of its type"),
+        ("a: 2001-13-45", "month"),
+        ("a: 0" + "7" * 9000, "integer"),
+        ("a: " + "b" * MAX_YAML, "131,075 characters; at most 131,072 are read"),
+    ],
+    ids=lambda value: value[:20],
+)
+def test_yaml_that_exhausts_or_confuses_its_parser_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(DataError, match=problem):
+        parse_yaml(text)

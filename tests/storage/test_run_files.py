@@ -48,6 +48,19 @@ def test_a_sound_run_is_read(folder: Path) -> None:
     assert torch.equal(model.weight, saved["weight"])
 
 
+@pytest.mark.parametrize(
+    "text", ["a: [", "a: &a [1]\nb: *a", "a: {<<: {b: 1}}", "[" * 3000, "a: !!bool x", "- a", "1"]
+)
+def test_the_configuration_of_a_run_is_checked_as_that_of_a_user(folder: Path, text: str) -> None:
+    with RunFolder(folder, resume=True) as run:
+        run.write_text("config.yaml", "demo: true\nepochs: 3\n")
+    assert RunFiles(folder).yaml("config.yaml") == {"demo": True, "epochs": 3}
+    with RunFolder(folder, resume=True) as run:
+        run.write_text("config.yaml", text)
+    with pytest.raises(DataError, match=r"config\.yaml: cannot be used: "):
+        RunFiles(folder).yaml("config.yaml")
+
+
 @pytest.mark.parametrize("name", [MODEL, WEIGHTS, "labels.json"])
 def test_a_flip_of_any_bit_is_seen(folder: Path, name: str) -> None:
     data = bytearray((folder / name).read_bytes())

@@ -10,9 +10,9 @@ from typing import Any
 from representer.cli.errors import did_you_mean
 from representer.errors import DataError
 from representer.numbers import parse_number
-from representer.storage.files import check_yaml, read_bytes
+from representer.storage.files import parse_yaml, read_bytes
 
-_MOST = 2**20
+_MOST = 2**16  # bytes; what `fit` writes of it into its run may be longer
 
 
 def read_config_files(
@@ -33,26 +33,15 @@ def read_config_files(
 
 
 def _read(path: Path, names: Collection[str], numeric: Collection[str]) -> dict[str, Any]:
-    import yaml
-
     try:
         text = read_bytes(path, _MOST, follow_links=True).decode("utf-8")
-        check_yaml(text)
-        content = yaml.safe_load(text)
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
     except FileNotFoundError:
         raise DataError("there is no such file", file=path, fix="Check the path.") from None
     except UnicodeDecodeError:
         raise DataError("is not UTF-8", file=path, fix="Save it as UTF-8.") from None
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark else None
-        problem = getattr(error, "problem", None) or "it is not YAML"
-        raise DataError(problem, file=path, line=line, fix="Write it as KEY: VALUE.") from None
-    except ValueError as error:
-        raise DataError(str(error), file=path, fix="Write it as KEY: VALUE.") from None
+    content, written = parse_yaml(text, file=path)
     if not isinstance(content, dict):
         fix = "Write each option as a line KEY: VALUE."
         raise DataError("holds no options", file=path, fix=fix)
@@ -60,7 +49,6 @@ def _read(path: Path, names: Collection[str], numeric: Collection[str]) -> dict[
         if str(key) not in names:
             fix = f"{did_you_mean(str(key), sorted(names))}Known keys: {', '.join(sorted(names))}."
             raise DataError(f"{key!r} is not an option", file=path, fix=fix)
-    written = {node.value: value.value for node, value in root.value}
     for key in numeric & content.keys():  # to YAML 1_0 is 10 and 1:30 is 90
         if type(content[key]) in (int, float) and parse_number(written[key]) is None:
             fix = "Write it as 90, 0.5 or 1e-3."

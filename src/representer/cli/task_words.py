@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -71,6 +70,7 @@ def task_of_data(path: Path) -> str:
     """Return the task of a file or folder, by its name and its first line; "text" if in doubt."""
     from representer.data.tables.reading import kind_of, named_table, read_blocks
     from representer.data.tables.source import physical_lines, uncompressed
+    from representer.storage.files import parse_json
 
     if path.is_dir():
         if any(path.glob("*_graph_indicator.txt*")) or named_table(path, "nodes"):
@@ -92,7 +92,7 @@ def task_of_data(path: Path) -> str:
         return "text"
     if suffix == ".jsonl":
         try:
-            keys = {key.lower() for key in json.loads(first)}
+            keys = {key.lower() for key in parse_json(first)}
         except (ValueError, TypeError, AttributeError):
             return "text"
         return "graph" if {"nodes", "edges"} & keys else _of_columns(keys)

@@ -11,17 +11,21 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
+
+from representer.errors import DataError
+
 MAX_DEPTH = 64  # of JSON and YAML; files of this library have fewer than 12 levels
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_NO_BRACKET = re.compile(rb"[^\[\]{}]+")
+MAX_YAML = 2**17  # characters; PyYAML is written in Python and reads 100,000 in a second
+_CHUNK = 2**20  # bytes whose depth is computed at once
+_STEPS = np.zeros(256, np.int8)  # of the depth at a byte
+_STEPS[list(b"[{")], _STEPS[list(b"]}")] = 1, -1
 
 
 @contextmanager
@@ -87,59 +91,107 @@ def physical_memory() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def parse_json(data: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
-    """Return the value of a JSON text in UTF-8.
+def parse_json(data: bytes | str, *, max_depth: int = MAX_DEPTH, **hooks: Any) -> Any:
+    """Return the value of a JSON text.
 
     Args:
-        data: The text.
+        data: The text, as bytes in UTF-8.
         max_depth: The deepest nesting of arrays and objects.
+        hooks: Of ``json.loads``.
 
     Raises:
         ValueError: The text is not UTF-8, not JSON, nested too deeply, or holds NaN or an infinity.
     """
     try:
-        text = data.decode("utf-8")
+        text = data if isinstance(data, str) else data.decode("utf-8")
     except UnicodeDecodeError:
         raise ValueError("it is not UTF-8") from None
     require_shallow(data, max_depth)
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, parse_constant=_refuse_constant, **hooks)
     except RecursionError:  # the caller's own stack is nearly full
         raise ValueError("it is nested too deeply") from None
 
 
-def require_shallow(data: bytes, max_depth: int = MAX_DEPTH) -> None:
-    """Refuse a JSON text that is nested too deeply, without parsing it.
+def require_shallow(data: bytes | str, max_depth: int = MAX_DEPTH) -> None:
+    """Refuse a JSON text that is nested too deeply, in linear time and without parsing it.
 
     Raises:
         ValueError: It has more than `max_depth` levels.
     """
-    # few brackets cannot nest deeply, so files with long flat lists skip the second pass
-    if data.count(b"[") + data.count(b"{") > max_depth:
-        brackets = _NO_BRACKET.sub(b"", _STRING.sub(b"", data))
-        steps = (1 if bracket in b"[{" else -1 for bracket in brackets)
-        if max(accumulate(steps), default=0) > max_depth:
+    opening = ("[", "{") if isinstance(data, str) else (b"[", b"{")
+    if sum(map(data.count, opening)) <= max_depth:  # type: ignore[arg-type]
+        return
+    data = data.encode("utf-8", "replace") if isinstance(data, str) else data
+    # without the escaped characters, every quote begins or ends a string
+    codes = np.frombuffer(data.replace(b"\\\\", b"").replace(b'\\"', b""), np.uint8)
+    depth, is_inside = np.int64(0), np.uint8(0)
+    for start in range(0, len(codes), _CHUNK):
+        chunk = codes[start : start + _CHUNK]
+        inside = np.bitwise_xor.accumulate((chunk == ord('"')).view(np.uint8)) ^ is_inside
+        depths = depth + np.cumsum(np.where(inside, 0, _STEPS[chunk]), dtype=np.int64)
+        if depths.max() > max_depth:
             raise ValueError(f"it is nested more than {max_depth} levels deep")
+        depth, is_inside = depths[-1], inside[-1]
 
 
-def check_yaml(text: str, *, max_depth: int = MAX_DEPTH) -> None:
-    """Refuse a YAML text that is nested too deeply or repeats parts of itself by aliases.
+def parse_yaml(text: str, *, file: str | Path | None = None) -> tuple[Any, dict[str, str]]:
+    """Return the value of a YAML text, and the entries of its mapping as they are written.
+
+    Args:
+        text: The text.
+        file: The file, for messages.
 
     Raises:
-        ValueError: The text is nested too deeply or has an alias.
+        DataError: The text is too long, not YAML, nested too deeply, or repeats parts of itself.
+    """
+    import yaml
+
+    line = None
+    try:
+        _require_plain_yaml(text)
+        loader = yaml.SafeLoader(text)
+        root = loader.get_single_node()
+        value = None if root is None else loader.construct_document(root)
+        repr(value)  # raises for an integer of thousands of digits
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark else None
+        problem = getattr(error, "problem", None) or "it is not YAML"
+    except ValueError as error:
+        problem = str(error)
+    except (ArithmeticError, AttributeError, LookupError, TypeError):  # of PyYAML's constructors
+        problem = "a value is not of its type"
+    else:
+        entries = root.value if isinstance(root, yaml.MappingNode) else []
+        return value, {key.value: entry.value for key, entry in entries}
+    raise DataError(problem, file=file, line=line, fix="Write it as KEY: VALUE.")
+
+
+def _require_plain_yaml(text: str) -> None:
+    """Refuse a YAML text that is too long or deep, or has an alias or a merge key.
+
+    Raises:
+        ValueError: It is one of these.
         yaml.YAMLError: It is not YAML.
     """
     import yaml
 
+    if len(text) > MAX_YAML:
+        raise ValueError(f"it has {len(text):,} characters; at most {MAX_YAML:,} are read")
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):  # iterative, unlike yaml.load
         if isinstance(event, yaml.AliasEvent):
             raise ValueError("it has an alias; write the value out")
+        if isinstance(event, yaml.ScalarEvent) and (
+            (event.value == "<<" and event.implicit[0]) or str(event.tag).endswith(":merge")
+        ):
+            raise ValueError("it has a merge key; write the values out")
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
-        if depth > max_depth:
-            raise ValueError(f"it is nested more than {max_depth} levels deep")
+        if depth > MAX_DEPTH:
+            raise ValueError(f"it is nested more than {MAX_DEPTH} levels deep")
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number in JSON")
+    raise ValueError(f"{name} is not a JSON value")

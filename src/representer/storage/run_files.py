@@ -19,7 +19,7 @@ from representer.errors import CheckpointError, DataError, RepresenterError
 from representer.nn import convert_state_dict
 from representer.printable import say
 from representer.storage.fields import from_values
-from representer.storage.files import parse_json, read_bytes, require_shallow
+from representer.storage.files import parse_json, parse_yaml, read_bytes, require_shallow
 from representer.storage.manifest import MANIFEST, Entry, read_manifest
 from representer.storage.tensor_file import (
     Forms,
@@ -118,6 +118,11 @@ class RunFiles:
         data = self.bytes(name)
         return self.parsed(name, lambda: parse_json(data))
 
+    def yaml(self, name: str) -> dict[str, Any]:
+        """Return the options of a YAML file, with the checks of a file of ``--config``."""
+        text = self.text(name)
+        return self.parsed(name, lambda: dict(parse_yaml(text)[0]))
+
     def read(self, name: str, kind: type[Kind]) -> Kind:
         """Return a JSON file as a dataclass, checking every name, type and size."""
         values = self.json(name)
@@ -131,7 +136,7 @@ class RunFiles:
         """
         try:
             return parse()
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise self._damaged(name, error) from None
 
     def tensors(

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-import yaml
-
 from representer.estimators.explanation import Example
 from representer.storage.run_files import RunFiles
 from representer.tasks.registry import task_of_run
@@ -30,7 +26,5 @@ def examples_of(run: str, data: str | None) -> list[Example]:
 
 
 def _is_demo(files: RunFiles) -> bool:
-    if not files.has("config.yaml"):  # saved from Python
-        return False
-    read = partial(yaml.safe_load, files.text("config.yaml"))
-    return files.parsed("config.yaml", lambda: dict(read()).get("demo")) is True
+    # a run that was saved from Python has no configuration
+    return files.has("config.yaml") and files.yaml("config.yaml").get("demo") is True

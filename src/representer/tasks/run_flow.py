@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from representer.estimators.base import Estimator
 from representer.estimators.report_page import environment_of
 from representer.printable import show
@@ -47,7 +45,7 @@ def require_same_options(run: Path, config: Any, splits: Mapping[str, Any]) -> N
     files = RunFiles(run)
     if not (files.has("config.yaml") and files.has("splits.json")):
         return  # it was interrupted before anything was trained
-    saved = files.parsed("config.yaml", lambda: dict(yaml.safe_load(files.text("config.yaml"))))
+    saved = files.yaml("config.yaml")
     digests = files.parsed("splits.json", lambda: files.json("splits.json")["sha256"].values())
     now = determining(config, TrainerConfig(), WITHOUT_EFFECT_ON_TRAINING)
     before = {name: saved.get(name) for name in now} | {"sha256": sorted(digests)}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ def test_the_keys_of_the_first_object_are_the_columns(path):
         ('{"text": "a"} {"text": "b"}', "not JSON: Extra data at character 15"),
         ('{"text": "a", "text": "b"}', "the key 'text' occurs twice"),
         ('{"text": NaN}', "NaN is not a JSON value"),
-        ("[" * 100_000, "nested too deep"),
+        ("[" * 100_000, "nested more than 64 levels"),
         ('{"n": ' + "1" * 5000 + "}", "not JSON"),
     ],
 )
@@ -51,3 +52,18 @@ def test_a_file_without_keys_is_rejected(path, content):
     path.write_text(content)
     with pytest.raises(DataError, match="no objects with keys"):
         next(read_jsonl(path))
+
+
+def test_repeated_keys_are_found_in_linear_time(path):
+    """The first of 40,000 keys, of which the last occurs twice, took 10 seconds."""
+    keys = [*range(40_000), 39_999]
+    path.write_text("{" + ", ".join(f'"{key}": 1' for key in keys) + "}\n")
+    start = time.process_time()
+    with pytest.raises(DataError, match="the key '39999' occurs twice"):
+        next(read_jsonl(path))
+    assert time.process_time() - start < 1
+
+
+def test_many_lists_beside_each_other_are_not_nested(path):
+    path.write_text('{"nodes": ' + str([[1.5]] * 1000) + "}\n")
+    assert next(read_jsonl(path)).rows == [[[[1.5]] * 1000]]

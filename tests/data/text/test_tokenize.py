@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 import unicodedata
 
 import pytest
@@ -106,3 +107,22 @@ def test_tokenized_text_is_split_only_at_whitespace():
 def test_an_unknown_scheme_is_rejected():
     with pytest.raises(ArgumentError, match="one of words, blanks, leam"):
         tokenize("a", "bytes")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("unit", ["a", "a1", "1,", "a'b", "é\u0301"])
+def test_a_long_word_takes_no_memory_for_backtracking(unit):
+    """It took 160 bytes a character."""
+    text = unit * (2**16 // len(unit))
+    tokenize(text)  # compiles the pattern
+    tracemalloc.start()
+    try:
+        assert len(tokenize(text)) <= 2
+        assert tracemalloc.get_traced_memory()[1] < 20 * len(text)
+    finally:
+        tracemalloc.stop()
+
+
+def test_contractions_are_divided_before_their_n():
+    assert tokenize("don't cann't n't ann'to isn't'a") == [
+        "do", "n't", "can", "n't", "n't", "ann'to", "is", "n't", "'", "a",
+    ]  # fmt: skip

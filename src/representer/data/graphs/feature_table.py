@@ -13,6 +13,7 @@ from representer.data.tables import Grid
 from representer.data.tables.columns import LABEL_NAMES, plain
 from representer.data.tables.grid import name_of, number_of, text_of
 from representer.data.tables.roles import data_columns
+from representer.data.tables.suggest import listing
 from representer.errors import DataError
 
 
@@ -50,7 +51,7 @@ class FeatureTable:
         labels, numbers, unused = self._features
         named += [("labels", labels), ("numbers", numbers), ("unused, see --features,", unused)]
         words = [
-            f"{what} {', '.join(repr(self.grid.columns[at]) for at in columns)}"
+            f"{what} {listing([self.grid.columns[at] for at in columns])}"
             for what, columns in named
             if columns
         ]
@@ -73,7 +74,7 @@ class FeatureTable:
         """The columns of the labels or those of the numbers that are used, and the others."""
         free = [at for at in data_columns(self.grid) if at not in self.places.values()]
         numbers = [at for at in free if self._has_numbers(at)]
-        labels = [at for at in free if at not in numbers]
+        labels = sorted({*free} - {*numbers})
         if not self.features:
             return [], [], []
         if self.features == "labels" or (self.features == "auto" and labels):

@@ -16,7 +16,7 @@ from representer.data.tables.source import physical_lines
 from representer.errors import DataError, MissingExtraError
 
 SMILES, NAME = "smiles", "name"
-_PROPERTY = re.compile(r">.*<(.+)>")
+_PROPERTY = re.compile(r">.*<([^<]+)>")
 
 
 def read_molecule_grid(

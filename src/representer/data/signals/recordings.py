@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -157,7 +158,7 @@ def _channel_names(channels: Any, count: int, error: Any) -> tuple[str, ...]:
     names = tuple(str(name) for name in np.asarray(channels).reshape(-1))
     if len(names) != count:
         raise error(f"there are {len(names)} channel names for {count} channels")
-    duplicates = sorted({name for name in names if names.count(name) > 1})
-    if duplicates:
-        raise error(f"the channel {duplicates[0]} occurs {names.count(duplicates[0])} times")
+    for name, occurrences in Counter(sorted(names)).items():
+        if occurrences > 1:
+            raise error(f"the channel {name} occurs {occurrences} times")
     return names

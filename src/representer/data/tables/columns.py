@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from representer.data.tables.grid import MISSING, Grid, name_of
 from representer.data.tables.suggest import did_you_mean, listing
@@ -51,9 +51,10 @@ def resolve(grid: Grid, option: str, argument: str, source: str) -> list[int]:
     Raises:
         DataError: If a column is missing; the message lists the existing ones.
     """
-    if (place := _named(grid, option)) is not None:
+    places = {name_of(column): i for i, column in enumerate(grid.columns)}
+    if (place := places.get(name_of(option))) is not None:
         return [place]
-    return [_position(grid, name, argument, source) for name in requested(option)]
+    return [_position(grid, places, name, argument, source) for name in requested(option)]
 
 
 def plain(name: str) -> str:
@@ -137,12 +138,8 @@ def guess_label(grid: Grid, texts: list[int], source: str, *, required: bool) ->
     raise ambiguous(grid, found, "label", source, problem)
 
 
-def _named(grid: Grid, name: str) -> int | None:
-    return {name_of(column): i for i, column in enumerate(grid.columns)}.get(name_of(name))
-
-
-def _position(grid: Grid, name: str, argument: str, source: str) -> int:
-    if (place := _named(grid, name)) is not None:
+def _position(grid: Grid, places: Mapping[str, int], name: str, argument: str, source: str) -> int:
+    if (place := places.get(name_of(name))) is not None:
         return place
     if grid.numbered and name.isascii() and name.isdecimal():
         if 1 <= int(name[:9]) <= len(grid.columns):

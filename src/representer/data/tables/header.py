@@ -133,10 +133,11 @@ def _names(path: Path, first: list[str], line: int, wanted: list[str]) -> list[s
         DataError: Several columns have one name, and it is wanted, or may be.
     """
     names = [cell.strip() or str(number) for number, cell in enumerate(first, 1)]
-    by_name = [name for name in wanted if not name.isdecimal()]
+    by_name = {name for name in wanted if not name.isdecimal()}
     for name, count in Counter(names).items():
         if count > 1 and (name in by_name or not by_name):
             fix = "Rename one, or pass header=False if the first row is a document."
             problem = f"{count} columns have this name in the header"
             raise DataError(problem, file=path, line=line, column=name, fix=fix)
-    return [str(i) if name in names[: i - 1] else name for i, name in enumerate(names, 1)]
+    first_of = {name: i for i, name in reversed([*enumerate(names, 1)])}
+    return [name if first_of[name] == i else str(i) for i, name in enumerate(names, 1)]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
 
 from representer.data.tables.blocks import SMALL, BlockSize, blocks
 from representer.data.tables.grid import BLANK, MISSING, Dropped, Grid
 from representer.data.tables.source import physical_lines
 from representer.errors import DataError
+from representer.storage.files import parse_json
 
 _FIX = 'Every line is an object, such as {"text": "...", "label": "..."}.'
 
@@ -48,10 +49,7 @@ def read_jsonl(path: Path, *, encoding: str = "utf-8", size: BlockSize = SMALL) 
 
 def _object(path: Path, number: int, line: str) -> dict[str, object]:
     try:
-        record = json.loads(line, object_pairs_hook=_unique, parse_constant=_refuse_constant)
-    except RecursionError:
-        problem = "JSON nested too deeply"
-        raise DataError(problem, file=path, line=number, fix=_FIX) from None
+        record = parse_json(line, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
         problem = f"not JSON: {error.msg} at character {error.pos + 1}"
         raise DataError(problem, file=path, line=number, fix=_FIX) from None
@@ -66,14 +64,9 @@ def _object(path: Path, number: int, line: str) -> dict[str, object]:
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     record = dict(pairs)
     if len(record) < len(pairs):
-        names = [name for name, _ in pairs]
-        duplicate = next(name for name in names if names.count(name) > 1)
+        ((duplicate, _),) = Counter(name for name, _ in pairs).most_common(1)
         raise ValueError(f"the key {duplicate!r} occurs twice")
     return record
-
-
-def _refuse_constant(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not a JSON value")
 
 
 _KINDS = {list: "array", str: "string", int: "number", float: "number", bool: "truth value"}

@@ -96,14 +96,15 @@ _UNSPACED = (  # scripts without spaces between words
 _MARKS = rf"{_marks(0xFFFF)}\u200c\u200d"  # with the joiners of Persian and Hindi
 _LETTER = rf"(?:[^\W\d_{_UNSPACED}]|[{_MARKS}])"
 _CLITIC = r"(?:s|re|ve|ll|d|m)\b"
+# possessive (++, *+), so that a word of millions of letters takes no memory for backtracking
 WORDS = re.compile(
     rf"""
-    {_LETTER}+(?=n't\b)                                    # do|n't
+    (?:(?!n't\b){_LETTER})++(?=n't\b)                       # do|n't
     | n't\b
     | '{_CLITIC}
-    | \d+(?:[.,]\d+)*                                      # 3.14 and 1,000
+    | \d+(?:[.,]\d+)*+                                     # 3.14 and 1,000
     | [{_UNSPACED}][{_MARKS}]*
-    | {_LETTER}(?:{_LETTER}|\d)*(?:'(?!{_CLITIC}){_LETTER}+)*  # b2b and o'clock
+    | {_LETTER}(?:{_LETTER}|\d)*+(?:'(?!{_CLITIC}){_LETTER}++)*+  # b2b and o'clock
     | \.{{2,}} | -{{2,}}
     | \S
     """,
