@@ -124,7 +124,15 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
         """Return what a picture shows: the molecule, and the contribution of each atom."""
         return {"smiles": one, "atoms": explanation.by_place(parse_smiles(one).GetNumAtoms())}
 
-    def fit(self, X: Any, y: Any, *, groups: Any = None, validation: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        groups: Any = None,
+        validation: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
         """Train on molecules and targets, see `SupervisedEstimator.fit`.
 
         Args:
@@ -135,13 +143,14 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
                 from training molecules.
             validation: A pair ``(X, y)`` that selects the best epoch and calibrates uncertainties;
                 by default a part of the training data.
+            sample_weight: Weight of each molecule ``(N,)``.
         """
         if isinstance(groups, str):
             if groups != SCAFFOLD:
                 raise ArgumentError("groups", groups, f"a group of each molecule, or {SCAFFOLD!r}")
             X = self._objects(X)
             groups = [scaffold(smiles) for smiles in X]
-        return super().fit(X, y, groups=groups, validation=validation)
+        return super().fit(X, y, groups=groups, validation=validation, sample_weight=sample_weight)
 
     def _plan(
         self, train: Examples, valid: Examples, network: nn.Module, seed: int

@@ -71,6 +71,7 @@ class SupervisedEstimator(Estimator):
     _is_kernel_unsupervised: ClassVar[bool] = False  # it learns nothing from classes
     _penalties: ClassVar[Sequence[float]] = CANDIDATES
     conformal: float | None
+    class_weight: Any
     conformal_: Conformal | None = None
 
     # ---- what a subclass gives
