@@ -272,7 +272,7 @@ def test_the_rate_falls_by_molecules_seen_and_draws_are_balanced():
     drawn = [row for batch in batches for row, _ in batch]
     assert seen == len(drawn) == 40 * 20
     assert 0.25 < drawn.count(18) / len(drawn) < 0.42  # one of three bins
-    _, loaded = task.load(batches[0])
+    _, (loaded,) = task.load(batches[0])
     assert loaded[:, 0].tolist() == [values[row] for row, _ in batches[0]]
     values[3] = np.nan  # unknown
     model.fit(MOLECULES, values, validation=(MOLECULES, values))
@@ -294,9 +294,9 @@ def test_whole_scaffolds_are_held_out_for_validation(monkeypatch):
     y = np.arange(20.0)
     seen = []
 
-    def watched(estimator, train, valid, groups):
+    def watched(estimator, train, valid, groups, weights):
         seen.append(set(valid[1][:, 0].tolist()))
-        return fit_targets(estimator, train, valid, groups)
+        return fit_targets(estimator, train, valid, groups, weights)
 
     fit_targets = joint_fitting.fit_targets
     monkeypatch.setattr(joint_fitting, "fit_targets", watched)

@@ -84,10 +84,10 @@ def training_task(
     batch_size = batch_size_for(parameters, len(train.objects))
     multiple = PADDED if parameters.cuda_graph else 1
 
-    def load(positions: Sequence[int]) -> tuple[Any, list[Tensor]]:
-        targets = [torch.from_numpy(train.values[list(positions)])]
+    def load(positions: Sequence[int]) -> tuple[Any, tuple[Tensor, ...]]:
+        targets = (torch.from_numpy(train.values[list(positions)]),)
         if train.weights is not None:
-            targets.append(torch.from_numpy(train.weights[list(positions)]))
+            targets += (torch.from_numpy(train.weights[list(positions)]),)
         return inputs.collate([train.objects[i] for i in positions], multiple), targets
 
     def loss(model: nn.Module, batch: Any) -> tuple[Tensor, int]:
