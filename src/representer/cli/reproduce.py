@@ -65,11 +65,12 @@ def run(arguments: Any) -> None:
             f"{arguments.name!r} is not a recipe. {hint}All of them: representer reproduce list"
         )
     keep_freed_memory()
+    seeds = recipes[arguments.name].seeds[: 1 if arguments.smoke else None]
     request = Request(
         data=Path(arguments.data),
         out=Path(arguments.out or f"runs/{arguments.name}"),
         budget=arguments.budget,
-        seeds=_numbers("seeds", arguments.seeds) or recipes[arguments.name].seeds,
+        seeds=_numbers("seeds", arguments.seeds) or seeds,
         smoke=arguments.smoke,
         datasets=_words(arguments.datasets),
         cells=_words(arguments.cells),

@@ -38,6 +38,7 @@ RECIPES = {
             datasets=FUNCTIONS,
             presets=_PRESETS,
             options=("lengths",),
+            seeds=(0, 1, 2, 3, 4),  # "5 different runs, with different initialization seeds"
         ),
     )
 }
