@@ -79,7 +79,7 @@ COVERED_BY = {
     "tests/tasks/test_estimator_task.py": (
         "tasks/estimator_data", "tasks/estimator_examples", "tasks/estimator_results",
     ),
-    "tests/cli/test_small_commands.py": ("cli/bench", "cli/cells", "cli/doctor", "cli/report"),
+    "tests/cli/test_small_commands.py": ("cli/cells", "cli/doctor", "cli/report"),
     "tests/data/text/test_table.py": ("data/tables/reading",),
     "tests/explain/test_influence.py": (
         "explain/recurrent_contributions", "explain/recurrent_parts",

@@ -61,7 +61,7 @@ def cases(seed: int, share: float) -> Iterator[Case]:
     """Yield wrong words for every option and argument of every command."""
     for name in COMMANDS:
         wrong = [("an unknown option", ["--no-such-option"])]
-        if name not in ("doctor", "cells", "bench"):  # which need no argument
+        if name not in ("doctor", "cells"):  # which need no argument
             wrong.append(("no argument", []))
         for action in build(name, load(name))._actions:
             if not set(action.option_strings) & set(UNCHECKED):
@@ -131,7 +131,7 @@ def _line(name: str, words: Sequence[str]) -> list[str]:
     if is_argument:
         given[words[0].strip("<>")] = words[1]
     parser = build(name, load(name))
-    known = option_strings(parser) if command in ("fit", "compare", "sweep", "reproduce") else []
+    known = option_strings(parser) if command in ("fit", "compare", "reproduce") else []
     usual = [f"{option}={value}" for option, value in SHORT.items() if option in known]
     usual += ["--smoke"] if command == "reproduce" else []
     arguments = [given.get(a.dest, "") for a in parser._actions if not a.option_strings]

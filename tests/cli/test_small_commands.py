@@ -1,4 +1,4 @@
-"""``cells``, ``doctor``, ``bench``, ``generate`` and ``report``."""
+"""``cells``, ``doctor``, ``generate`` and ``report``."""
 
 from __future__ import annotations
 
@@ -77,13 +77,6 @@ def test_generate_shows_every_token_as_soon_as_it_is_sampled(monkeypatch):
     monkeypatch.setattr(sys, "stdout", Recorder())
     assert entry_point(["generate", "run", "--prompt", "a"]) == 0
     assert [event for event in events if event != "flush"] == ["a", "b", "c", "\n"]
-
-
-def test_bench_prints_a_table(run):
-    sizes = ["--length", "2", "--batch-size", "2", "--input-size", "2", "--hidden-size", "2"]
-    outcome = run("bench", *sizes, "--repeats", "1", "--forward-only")
-    assert outcome.code == 0
-    assert "| RKM-LSTM |" in outcome.out
 
 
 def test_the_report_is_rewritten_identically(run, trained):

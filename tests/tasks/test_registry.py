@@ -28,7 +28,7 @@ ARGUMENTS = {"evaluate": ["run", "data"], "predict": ["run", "data", "output"],
 
 @every_task
 def test_every_function_exists_and_takes_what_the_commands_pass(task: Task):
-    others = {"fit", "comparison", "as_text", "opened", "sweep", "examples"}
+    others = {"fit", "comparison", "as_text", "opened", "examples"}
     assert set(task.functions) - others == set(task.options)
     for name, kinds in task.options.items():
         parameters = inspect.signature(task.function(name)).parameters
@@ -40,8 +40,6 @@ def test_every_function_exists_and_takes_what_the_commands_pass(task: Task):
     if "comparison" in task.functions:
         comparison = inspect.signature(task.function("comparison"))
         assert comparison.bind("config", splits=range(2), variants={})
-    if "sweep" in task.functions:
-        assert inspect.signature(task.function("sweep")).bind("config", {}, 1)
     assert ("explain" in task.functions) == ("as_text" in task.functions)
 
 

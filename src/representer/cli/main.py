@@ -32,11 +32,6 @@ COMMANDS = {
         for name, task in TASKS.items()
         if "drift" in task.options
     },
-    **{
-        f"sweep {name}": "representer.cli.sweep"
-        for name, task in TASKS.items()
-        if "sweep" in task.functions
-    },
     "evaluate": "representer.cli.evaluate",
     "predict": "representer.cli.predict",
     "generate": "representer.cli.generate",
@@ -48,7 +43,6 @@ COMMANDS = {
     "cells": "representer.cli.cells",
     "doctor": "representer.cli.doctor",
     "reproduce": "representer.cli.reproduce",
-    "bench": "representer.cli.bench",
 }
 WITHOUT_TASK = ("compare", "drift")  # their task may be that of the data
 

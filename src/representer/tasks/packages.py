@@ -45,7 +45,6 @@ PACKAGES = (
     Package("mne", "mne", "signals", 60, "reading recordings of the brain"),
     Package("tensorboard", "tensorboard", "track", 55, "logging metrics to TensorBoard"),
     Package("mlflow-skinny", "mlflow", "track", 40, "logging metrics to MLflow"),
-    Package("optuna", "optuna", "sweep", 40, "searching options"),
     Package("fastapi", "fastapi", "serve", 10, "serving predictions over HTTP"),
     Package("uvicorn", "uvicorn", "serve", 1, "serving predictions over HTTP"),
     Package("prometheus-client", "prometheus_client", "serve", 1, "figures of a server"),

@@ -40,8 +40,7 @@ class Task:
             ``as_text(entry, styled)`` of an explained row, ``opened(run, data, options, device,
             require_labels)`` where `export` compares predictions, and, where models can be
             compared, ``comparison(config, splits, variants)``, see `tasks.comparison`, and
-            ``drift(first, second, *options, permutations, limit, seed)`` of two files; and
-            ``sweep(config, space, seeds)``, see `tasks.sweep`.
+            ``drift(first, second, *options, permutations, limit, seed)`` of two files.
         packages: Optional packages that they need.
         takes_strings: True if ``predict`` and ``explain`` take a list of strings as ``data``.
         is_shared: True if several processes can train one model; otherwise `fit` has its own.

@@ -31,7 +31,6 @@ from representer.tasks.estimator_results import Facts
 from representer.tasks.estimator_task import EstimatorTask
 from representer.tasks.graph.graph_task import GraphReading, defaults_of
 from representer.tasks.live_examples import tested
-from representer.tasks.sweep import Sweep
 
 DEMO_GRAPHS = 300
 
@@ -119,7 +118,6 @@ FLOW = EstimatorTask(
 )
 fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain
 comparison, drift = partial(EstimatorComparison.read, FLOW), FLOW.drift
-sweep = partial(Sweep, FLOW)
 examples = partial(tested, FLOW, FLOW.demo)
 
 

@@ -59,7 +59,6 @@ GRAPH = Task(
     functions=functions_in("representer.tasks.graph.graph_flow")
     | {
         "as_text": "representer.tasks.estimator_explain:as_text",
-        "sweep": "representer.tasks.graph.graph_flow:sweep",
         "examples": "representer.tasks.graph.graph_flow:examples",
     },
     packages=("accelerate", "safetensors", "scikit-learn", "torch_geometric", "jinja2"),

@@ -30,7 +30,6 @@ from representer.tasks.estimator_task import EstimatorTask
 from representer.tasks.live_examples import tested
 from representer.tasks.molecule.molecule_baselines import train_baselines
 from representer.tasks.molecule.molecule_task import MoleculeConfig, MoleculeReading, defaults_of
-from representer.tasks.sweep import Sweep
 
 GINE = "gine"
 OTHER_ELEMENT = {62: 43, 82: 62}  # places of "other" in the lists of atom features
@@ -168,5 +167,4 @@ FLOW = EstimatorTask(
 )
 fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain
 comparison, drift = partial(EstimatorComparison.read, FLOW), FLOW.drift
-sweep = partial(Sweep, FLOW)
 examples = partial(tested, FLOW, FLOW.demo)

@@ -130,7 +130,7 @@ MOLECULE = Task(
     defaults=defaults_of,
     options=dict.fromkeys((*READ, "drift"), (MoleculeReading,)),
     functions=functions_in(_HOME)
-    | {name: f"{_HOME}:{name}" for name in ("as_text", "sweep", "examples")},
+    | {name: f"{_HOME}:{name}" for name in ("as_text", "examples")},
     packages=(
         "accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2", "torch_geometric",
         "rdkit",

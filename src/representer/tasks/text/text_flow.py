@@ -41,7 +41,6 @@ from representer.tasks.estimator_objects import Objects
 from representer.tasks.estimator_results import Facts, Model, Trained
 from representer.tasks.estimator_task import EstimatorTask
 from representer.tasks.live_examples import tested
-from representer.tasks.sweep import Sweep
 from representer.tasks.text.large_tables import is_large, stored
 from representer.tasks.text.text_task import TextConfig, TextReading, defaults_of
 
@@ -265,6 +264,5 @@ FLOW = EstimatorTask(
 )
 fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain
 comparison, drift = partial(EstimatorComparison.read, FLOW), FLOW.drift
-sweep = partial(Sweep, FLOW)
 examples = partial(tested, FLOW, FLOW.demo)
 opened = FLOW.opened

@@ -115,7 +115,6 @@ TEXT = Task(
     | {
         "as_text": f"{_HOME}.text_marks:as_text",
         "opened": f"{_HOME}.text_flow:opened",
-        "sweep": f"{_HOME}.text_flow:sweep",
         "examples": f"{_HOME}.text_flow:examples",
     },
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
