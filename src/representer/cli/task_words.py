@@ -7,15 +7,9 @@ from dataclasses import fields
 from pathlib import Path
 
 from representer.cli.errors import UsageError
-from representer.errors import DataError, RepresenterError
+from representer.errors import RepresenterError
 from representer.tasks.registry import TASKS
 
-_SUFFIXES = {
-    ".npz": "signal", ".mat": "signal", ".fif": "signal", ".edf": "signal", ".bdf": "signal",
-    ".vhdr": "signal", ".set": "signal", ".txt": "language",
-    ".sdf": "molecule", ".sd": "molecule", ".mol": "molecule", ".smi": "molecule",
-    ".smiles": "molecule",
-}  # fmt: skip
 _OWN = {
     "compare": {"splits", "cells", "jobs", "out", "config"},
     "drift": {"permutations", "limit", "seed"},
@@ -67,43 +61,34 @@ def _options(command: str) -> dict[str, set[str]]:
 
 
 def task_of_data(path: Path) -> str:
-    """Return the task of a file or folder, by its name and its first line; "text" if in doubt."""
-    from representer.data.tables.reading import kind_of, named_table, read_blocks
-    from representer.data.tables.source import physical_lines, uncompressed
-    from representer.storage.files import parse_json
+    """Return the task of a file or folder, by its name and its first rows; "text" if in doubt."""
+    from representer.data.graphs.tu import tu_folders
+    from representer.data.tables import formats
+    from representer.data.tables.reading import named_table, read_blocks, table_format
 
     if path.is_dir():
-        if any(path.glob("*_graph_indicator.txt*")) or named_table(path, "nodes"):
+        if tu_folders(path) or named_table(path, "nodes"):
             return "graph"
-        is_signal = any(_SUFFIXES.get(one.suffix) == "signal" for one in path.iterdir())
-        return "signal" if is_signal or named_table(path, "recordings") else "language"
-    suffix = uncompressed(path).suffix
-    if suffix in _SUFFIXES:
-        return _SUFFIXES[suffix]
-    if kind_of(path) in ("parquet", "workbook"):
-        try:
-            columns = next(iter(read_blocks(path, [], header=True))).columns
-        except (RepresenterError, OSError):
-            return "text"  # its reader says what is wrong
-        return _of_columns({name.lower() for name in columns})
+        suffixes = {formats.TASKS.get(formats.format_of(one) or "") for one in path.iterdir()}
+        is_signal = "signal" in suffixes or named_table(path, "recordings")
+        return "signal" if is_signal else "language"
+    if task := formats.TASKS.get(formats.format_of(path) or ""):
+        return task
     try:
-        first = next(physical_lines(path), "")
-    except (DataError, OSError):
-        return "text"
-    if suffix == ".jsonl":
-        try:
-            keys = {key.lower() for key in parse_json(first)}
-        except (ValueError, TypeError, AttributeError):
-            return "text"
-        return "graph" if {"nodes", "edges"} & keys else _of_columns(keys)
-    cells = first.replace("\t", ",").split(",")
-    return _of_columns({cell.strip(' "\r\n').lower() for cell in cells})
+        if table_format(path) == "lines":
+            return "language"
+        columns = next(iter(read_blocks(path, ["smiles"], header=True))).columns
+    except (RepresenterError, OSError):
+        return "text"  # its reader says what is wrong
+    return _of_columns({name.lower() for name in columns})
 
 
 def _of_columns(names: set[str]) -> str:
     from representer.data.molecules.columns import is_smiles_name
     from representer.data.tables.columns import TEXT_NAMES
 
+    if {"nodes", "edge_index"} & names:
+        return "graph"
     if {"file", "subject"} <= names and not names & TEXT_NAMES:
         return "signal"
     return "molecule" if any(map(is_smiles_name, names)) else "text"

@@ -4,8 +4,11 @@ import time
 
 import pytest
 
+from representer.data.tables.blocks import WHOLE
+from representer.data.tables.delimited import read_delimited
 from representer.data.tables.header import has_header
 from representer.data.tables.reading import read_grid
+from representer.errors import DataError
 
 REVIEWS = [[f"review number {i} of many", "pos" if i % 2 else "neg"] for i in range(20)]
 CLASSES = [[str(i % 4 + 1), f"title {i}", f"a longer description {i}"] for i in range(20)]
@@ -46,3 +49,37 @@ def test_a_header_of_thousands_of_columns_is_read_in_linear_time(tmp_path):
     columns = read_grid(tmp_path / "a.csv", ["text"]).columns
     assert time.process_time() - start < 2
     assert columns == [*names[:-2], "64002", "64003"]  # a later one of a name has its number
+
+
+BODY = [("good soup", "x"), ("bad fish", "y"), ("fine bread", "x"), ("old wine", "y")]
+
+
+@pytest.mark.parametrize(
+    ("above", "mark", "names"),
+    [
+        ("Reviews of 2024\n\n", ",", "text,label"), ("Reviews of 2024,\n,\n", ",", "text,label"),
+        ("Reviews, 2024\n", ";", "text;label"), ("# by me\n# and you\n", ",", "Text,Label"),
+        ("Reviews of 2024\n", "\t", "review\tstars"), ("Stand 2024;\n", ";", "Kommentar;Note"),
+        ("Text\n", ",", "text,label"),
+    ],
+)  # fmt: skip
+def test_a_title_above_the_header_is_left_out(tmp_path, above, mark, names):
+    path = tmp_path / ("a.tsv" if mark == "\t" else "a.csv")
+    path.write_text(above + names + "".join(f"\n{text}{mark}{label}" for text, label in BODY))
+    for header in (None, True):
+        (grid,) = read_delimited(path, wanted=[], header=header, size=WHOLE)
+        assert (grid.columns, [tuple(row) for row in grid.rows]) == (names.split(mark), BODY)
+        assert {row.reason for row in grid.dropped} <= {"above the header", "blank line"}
+
+
+def test_what_is_no_title_is_kept_or_refused(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("text\nhello, world\n")
+    with pytest.raises(DataError, match="too many cells: 2 instead of 1 as on line 1"):
+        list(read_delimited(path, wanted=[]))
+    path.write_text(",text\n0,a\n1,b\n")  # with an index
+    (grid,) = read_delimited(path, wanted=[])
+    assert (grid.columns, grid.rows) == (["1", "text"], [["0", "a"], ["1", "b"]])
+    path.write_text("no label,\na b,x\nc d,y\ne f,x\ng h,y\n")  # of a file without a header
+    (grid,) = read_delimited(path, wanted=["1"])
+    assert (grid.header, len(grid.rows)) == (False, 5)

@@ -71,3 +71,16 @@ def test_invalid_workbooks_are_rejected(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "python_calamine", None)
     with pytest.raises(MissingExtraError, match=r"python-calamine.*representer\[train\]"):
         read_grid(path, [])
+
+
+def test_the_sheet_with_a_table_is_read_wherever_it_is(path):
+    book = openpyxl.Workbook()
+    book.active.append(["made by", "me"])
+    for name, rows in (("Notes", [["Read me"]] * 9), ("Data", [["Of 2024"], [], ["text", "label"],
+                       ["good", "yes"], ["bad", "no"]]), ("Text", [["text"]])):  # fmt: skip
+        for row in (sheet := book.create_sheet(name), *rows)[1:]:
+            sheet.append(row)
+    book.save(path)
+    table = read_table(path)
+    assert (table.texts, table.labels) == (["good", "bad"], ["yes", "no"])
+    assert table.notes[0] == "The sheet 'Data' is read, of 4."

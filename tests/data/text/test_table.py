@@ -153,7 +153,7 @@ def test_nan_is_an_empty_label(tmp_path):
     assert [(row.line, row.reason) for row in table.dropped] == [(2, "empty label")]
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a", ".xz", "a.docx", "a.gz"])
+@pytest.mark.parametrize("name", ["a.docx", "a.docx.gz"])
 def test_an_unknown_suffix_is_rejected_with_the_known_ones(tmp_path, name):
     (tmp_path / name).write_text(REVIEWS)
     with pytest.raises(DataError, match=r"suffix.*\.csv.*\.parquet.*\.xz"):

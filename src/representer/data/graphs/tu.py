@@ -38,7 +38,15 @@ def read_tu(
     Raises:
         DataError: If the graphs are invalid; the message names the file and line.
     """
-    return _Folder(Path(folder), features).read(is_regression, require_labels)
+    return _Folder((tu_folders(Path(folder)) or [Path(folder)])[0], features).read(
+        is_regression, require_labels
+    )
+
+
+def tu_folders(folder: Path) -> list[Path]:
+    """Return the folders of data sets: itself, or the ``raw`` in it that PyG downloads to."""
+    places = [folder, folder / "raw", *sorted(folder.glob("*/raw"))]
+    return [one for one in places if any(one.glob("*_graph_indicator.txt*"))]
 
 
 class _Folder:

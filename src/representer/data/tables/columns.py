@@ -24,13 +24,19 @@ OTHER_NAMES = {
     "id", "ids", "idx", "index", "guid", "uuid", "url", "link", "date", "time", "timestamp",
     "split", "source", "author", "user", "user_id", "unnamed:_0",
 }  # fmt: skip
+_KNOWN = TEXT_NAMES | SECOND_TEXT_NAMES | LABEL_NAMES | OTHER_NAMES | {"smiles"}
 _CLOSE = 0.75
 
 
 def is_known_name(cell: str) -> bool:
     """Return True if a cell is a common column name."""
-    known = (TEXT_NAMES, SECOND_TEXT_NAMES, LABEL_NAMES, OTHER_NAMES)
-    return any(plain(cell) in names for names in known)
+    return plain(cell) in _KNOWN
+
+
+def count_names(row: Iterable[str], wanted: Iterable[str] = ()) -> int:
+    """Return the number of cells of a row that are common or wanted names of columns."""
+    names = {plain(name) for name in wanted}
+    return sum(is_known_name(cell) or plain(cell) in names for cell in row)
 
 
 def requested(option: str | None) -> list[str]:
@@ -82,7 +88,9 @@ def ambiguous(grid: Grid, found: list[int], argument: str, source: str, why: str
         f"cannot tell which column holds the {argument}: {why}{candidates}; "
         f"the columns are {listing(grid.columns)}",
         file=source,
-        fix=f'Name it, for example {argument}="{example}".',
+        fix=f'Name it, for example {argument}="{example}".'
+        if len(grid.columns) > 1
+        else "Pass a table with a header, or lines such as __label__good a fine film.",
     )
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 from representer.data.tables.blocks import SMALL, BlockSize
+from representer.data.tables.columns import count_names
 from representer.data.tables.grid import BLANK, Grid
-from representer.data.tables.header import grids
+from representer.data.tables.header import ABOVE, grids
 from representer.data.tables.source import physical_lines
 from representer.errors import ArgumentError, DataError
 
@@ -26,6 +27,7 @@ def read_delimited(
     quotes: bool | None = None,
     encoding: str = "utf-8",
     size: BlockSize = SMALL,
+    is_tsv: bool = False,
 ) -> Iterator[Grid]:
     """Return the blocks of a CSV or TSV file.
 
@@ -34,13 +36,15 @@ def read_delimited(
         wanted: Names or positions of the columns that will be used; they help to detect a header.
         header: True if the first row names the columns; None to decide from the first rows.
         delimiter: The cell separator. None means a tab for ``.tsv`` and a comma otherwise, or a
-            semicolon or tab if the first line has those and no comma. Excel's ``sep=;`` as first
+            semicolon or tab if the first line has those and no comma, or separates names of columns
+            with it on one of the first lines. Excel's ``sep=;`` as first
             line is obeyed and is no row.
         quotes: True if a cell in double quotes may contain delimiters and line ends. None means
             True, except that a quoted cell of a TSV file may not contain a line end: in TSV files
             quotes are often ordinary characters, and rows would be merged.
         encoding: Name of the encoding.
         size: Limits of a block.
+        is_tsv: Separate cells by a tab, as in a file whose suffix is ``.tsv``.
 
     Raises:
         DataError: If the file is not a valid table.
@@ -48,14 +52,17 @@ def read_delimited(
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
         raise ArgumentError("delimiter", delimiter, "one character other than a quote or line end")
     lines = physical_lines(path, encoding)
-    head = next(lines, "")
-    is_tsv = ".tsv" in (suffix.lower() for suffix in path.suffixes[-2:])
-    mark = MARK.fullmatch(head)
-    separator = delimiter or (mark and mark[1]) or _separator(head, "\t" if is_tsv else ",")
+    head = list(islice(lines, ABOVE))
+    is_tsv = is_tsv or ".tsv" in (suffix.lower() for suffix in path.suffixes[-2:])
+    mark = MARK.fullmatch(head[0])
+    separator = delimiter or (mark and mark[1])
+    separator = separator or separator_of(head, "\t" if is_tsv else ",", wanted)
     notes = []
     if delimiter is None and separator != ("\t" if is_tsv else ","):
         notes.append(f"The first line shows that {_shown(separator)} separates the cells.")
-    rows = _rows(path, chain([head], lines), separator, quotes, is_tsv, is_marked=mark is not None)
+    rows = _rows(
+        path, chain(head, lines), separator, quotes, is_tsv, wanted, is_marked=mark is not None
+    )
     return grids(path, rows, wanted, header, size, notes)
 
 
@@ -65,6 +72,7 @@ def _rows(
     separator: str,
     quotes: bool | None,
     is_tsv: bool,
+    wanted: list[str],
     *,
     is_marked: bool,
 ) -> Iterator[tuple[int, list[str] | str]]:
@@ -73,7 +81,7 @@ def _rows(
     reader = csv.reader(lines, delimiter=separator, strict=True, quoting=quoting)
     if is_marked:
         next(reader)
-    width = start = 0
+    width = start = names = 0
     blank: list[int] = []  # since the last row; those at the end of the file are not reported
     while True:
         line = reader.line_num + 1
@@ -83,9 +91,13 @@ def _rows(
             return
         except csv.Error as error:
             raise _syntax(path, line, reader.line_num, str(error), separator) from None
-        if not row or (len(row) == 1 and width > 1 and not row[0].strip()):
+        is_blank = len(row) != width and not any(map(str.strip, row))
+        if not row or (width > 1 and is_blank):
             blank.append(line)
             continue
+        above, names = names, max(names, count_names(row, wanted)) if line <= ABOVE else 0
+        if len(row) > width and names > max(1, above):
+            width = 0  # what came before is a title
         if width and len(row) != width:
             raise _width(path, line, len(row), width, start, separator)
         if is_tsv and quotes is None and reader.line_num > line:
@@ -102,14 +114,19 @@ def _rows(
         yield line, row
 
 
-def _separator(line: str, usual: str) -> str:
-    """Return the usual separator, unless the first line of a CSV file clearly has another."""
+def separator_of(lines: list[str], usual: str, wanted: list[str]) -> str:
+    """Return the usual separator, unless the first lines of a CSV file clearly have another."""
     if usual == "\t":
         return usual
     try:
-        cells = {mark: len(next(csv.reader([line], delimiter=mark), [])) for mark in ",;\t"}
+        rows = [(mark, next(csv.reader([line], delimiter=mark), []))
+                for line in lines for mark in ",;\t"]  # fmt: skip
     except csv.Error:
         return usual
+    best, row = max(rows, key=lambda one: count_names(one[1], wanted))
+    if count_names(row, wanted) > 1:
+        return best
+    cells = {mark: len(row) for mark, row in rows[:3]}
     return usual if cells[usual] > 1 else max(cells, key=lambda mark: cells[mark])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from representer.data.tables.blocks import BlockSize, blocks
-from representer.data.tables.columns import is_known_name
+from representer.data.tables.columns import count_names, is_known_name
 from representer.data.tables.grid import Dropped, Grid
 from representer.data.tables.suggest import listing
 from representer.errors import DataError
@@ -15,6 +15,7 @@ from representer.numbers import parse_number
 
 SAMPLE = 1000  # rows that a header is told from
 LONGEST_NAME = 60
+ABOVE = 20  # rows that may stand above a header
 
 
 def grids(
@@ -29,8 +30,8 @@ def grids(
 
     Args:
         path: The file, for messages.
-        rows: The line of each row and its cells, all of equal width, or the reason for which it is
-            dropped.
+        rows: The line of each row and its cells, all of equal width but for a title above the
+            header, or the reason for which it is dropped.
         wanted: Names or positions of the columns that will be used; they help to detect a header.
         header: True if the first row names the columns; None to decide from the first rows.
         size: Limits of a block.
@@ -47,8 +48,11 @@ def grids(
         kept = [(line, row) for line, row in block if isinstance(row, list)]
         dropped = [Dropped(line, row) for line, row in block if isinstance(row, str)]
         if first is None and kept:
+            above = 0 if header is False else rows_above([row for _, row in kept], wanted)
+            dropped += [Dropped(line, "above the header") for line, _ in kept[:above]]
+            kept = kept[above:]
             start, first = kept[0]
-            named, note = _decide_header([row for _, row in kept], header, wanted)
+            named, note = _decide_header([row for _, row in kept], above > 0 or header, wanted)
             notes += [note] if note else []
             columns = [str(number + 1) for number in range(len(first))]
             if named:
@@ -71,6 +75,26 @@ def grids(
     if not count:
         fix = "If the first row is a document, pass header=False."
         raise DataError("has a header and no documents", file=path, fix=fix)
+
+
+def rows_above(rows: list[list[str]], wanted: Iterable[str] = ()) -> int:
+    """Return the number of rows above the header, such as a title; 0 if it is not clear.
+
+    The header is the first row with cells in most columns, if it has more names of columns than
+    each row above it. If none has any, it is one that may be a header.
+
+    Args:
+        rows: The first rows; those of a title may be shorter.
+        wanted: Names of the columns that will be used.
+    """
+    width = max(len(row) for row in rows[: ABOVE + 1])
+    filled = [sum(bool(cell.strip()) for cell in row) for row in rows[:ABOVE]]
+    least = max(min(2, width), width / 2)
+    at = next((k for k, n in enumerate(filled) if len(rows[k]) == width and n >= least), 0)
+    most = max((count_names(above, wanted) for above in rows[:at]), default=0)
+    if count_names(rows[at], wanted) > most:
+        return at
+    return 0 if most or has_header(rows[at:]) is not None else at
 
 
 def _decide_header(

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from representer.data.tables.blocks import SMALL, WHOLE, BlockSize
 from representer.data.tables.delimited import read_delimited
+from representer.data.tables.formats import TABLES, format_of
 from representer.data.tables.grid import Grid
 from representer.data.tables.jsonl import read_jsonl
+from representer.data.tables.lines import content_of, read_lines
 from representer.data.tables.parquet import read_parquet
 from representer.data.tables.source import COMPRESSIONS, regular_file, uncompressed
 from representer.data.tables.workbook import read_workbook
 from representer.errors import DataError
-
-FORMATS = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".xlsx": "workbook",
-    ".xls": "workbook",
-    ".ods": "workbook",
-}
 
 
 def read_grid(path: str | PathLike[str], wanted: list[str], **layout: Any) -> Grid:
@@ -50,7 +39,8 @@ def read_blocks(
 
     The suffix determines the format: ``.csv``, ``.tsv``, ``.jsonl`` (also ``.ndjson``, ``.json``),
     each optionally followed by ``.gz``, ``.bz2`` or ``.xz``, ``.parquet``, and the workbooks
-    ``.xlsx``, ``.xls`` and ``.ods``.
+    ``.xlsx``, ``.xls`` and ``.ods``. Of ``.txt`` and without a suffix, the content does; it may be
+    one text a line, or lines of fastText, as in ``.csv`` and ``.tsv``.
 
     Args:
         path: The file.
@@ -72,7 +62,10 @@ def read_blocks(
             python-calamine is not.
     """
     path = Path(path)
-    kind = _format(path)
+    kind = table_format(path, wanted, encoding)
+    if kind in ("lines", "labeled"):
+        is_labeled = kind == "labeled"
+        return read_lines(path, wanted=wanted, encoding=encoding, size=size, is_labeled=is_labeled)
     if kind == "parquet":
         return read_parquet(path, size=size)
     if kind == "workbook":
@@ -87,6 +80,7 @@ def read_blocks(
         quotes=quotes,
         encoding=encoding,
         size=size,
+        is_tsv=kind == "tsv",
     )
 
 
@@ -108,7 +102,7 @@ def table_files(path: str | PathLike[str]) -> list[Path]:
         found = [one for one in path.iterdir() if one.is_file() and not one.name.startswith(".")]
         found = [one for one in found if kind_of(one) is not None]
         if not found:
-            fix = f"The suffix of a table is one of {', '.join(FORMATS)}."
+            fix = f"The suffix of a table is one of {', '.join(TABLES)}."
             raise DataError("the folder holds no tables", file=path, fix=fix)
         if len(kinds := {str(kind_of(one)) for one in found}) > 1:
             fix = 'Pass a pattern, such as "FOLDER/*.csv".'
@@ -140,18 +134,26 @@ def named_table(folder: Path, name: str) -> Path | None:
 
 def kind_of(path: Path) -> str | None:
     """Return the format of a table by its suffix; None if it is none."""
-    return FORMATS.get(uncompressed(path).suffix.lower())
+    return format_of(path) if uncompressed(path).suffix.lower() in TABLES else None
 
 
-def _format(path: Path) -> str:
-    kind = kind_of(path)
+def table_format(path: Path, wanted: Sequence[str] = (), encoding: str = "utf-8") -> str:
+    """Return the format of a table by its suffix or, of a text, by its first lines.
+
+    Raises:
+        DataError: If it is none, or cannot be read.
+    """
+    kind = format_of(path) if format_of(path) == "lines" else kind_of(path)
+    if kind in ("csv", "tsv", "lines"):
+        shown = content_of(path, encoding, list(wanted))
+        return shown if kind == "lines" or shown == "labeled" else kind
     if kind in ("parquet", "workbook") and path.suffix.lower() in COMPRESSIONS:
         what = "Parquet file" if kind == "parquet" else kind
         fix = f"Decompress the file first; a {what} is compressed inside."
         raise DataError(f"a compressed {what}", file=path, fix=fix)
     if kind is None:
         regular_file(path)  # the message for a missing file or a folder is more useful
-        known = f"{', '.join(FORMATS)}; text formats also with {', '.join(COMPRESSIONS)}"
+        known = f"{', '.join(TABLES)}; text formats also with {', '.join(COMPRESSIONS)}"
         fix = f"Rename the file to the suffix of its format: {known}."
         raise DataError("the suffix is not that of a supported format", file=path, fix=fix)
     return kind

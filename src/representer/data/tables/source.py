@@ -45,7 +45,9 @@ def uncompressed(path: Path) -> Path:
     return path.with_suffix("") if path.suffix.lower() in COMPRESSIONS else path
 
 
-def physical_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
+def physical_lines(
+    path: Path, encoding: str = "utf-8", *, longest: int | None = None
+) -> Iterator[str]:
     r"""Yield the lines of a text file with their ends, which may be ``\n``, ``\r\n`` or ``\r``.
 
     A UTF-8 byte order mark is removed.
@@ -54,13 +56,14 @@ def physical_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
         path: The file; ``.gz``, ``.bz2`` and ``.xz`` are decompressed, to at most
             ``MAX_EXPANSION`` times their size.
         encoding: The name of its encoding.
+        longest: Maximum number of characters in a line; None is ``MAX_LINE``.
 
     Raises:
         ArgumentError: If Python has no such encoding.
         DataError: If the file is missing, empty, not a regular file, unreadable, damaged, not text
             in this encoding, expands too far, or contains a NUL.
     """
-    codec = _codec(encoding)
+    codec, longest = _codec(encoding), longest or MAX_LINE
     with _refusals(path), _open(path) as binary:
         _refuse_binary(path, binary, codec)
         text = io.TextIOWrapper(
@@ -68,14 +71,21 @@ def physical_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
         )
         number = 0
         try:
-            while line := text.readline(MAX_LINE):
+            while line := text.readline(longest):
                 number += 1
-                _check_line(path, number, line)
+                _check_line(path, number, line, longest)
                 yield line
         except UnicodeError:
             raise _undecodable(path, codec) from None
         if not number:  # a byte order mark, or the first bytes of one
             raise DataError("holds no text", file=path, fix="Pass a file with documents.")
+
+
+def first_lines(path: Path, encoding: str, count: int) -> list[str]:
+    """Return the first lines of a file, without their ends; they may be damaged, or cut."""
+    with _refusals(path), _open(path) as binary:
+        text = binary.read(1 << 16).decode(_codec(encoding), "replace")
+    return text.removeprefix("\ufeff").splitlines()[:count]
 
 
 def open_regular(path: Path) -> io.BufferedReader:
@@ -212,7 +222,7 @@ def _refuse_binary(path: Path, binary: io.BufferedReader, codec: str) -> None:
         raise DataError("is in UTF-16 or UTF-32, not UTF-8", file=path, fix=fix)
 
 
-def _check_line(path: Path, number: int, line: str) -> None:
+def _check_line(path: Path, number: int, line: str, longest: int) -> None:
     if "\0" in line:
         raise DataError(
             f"a NUL byte at character {line.index(chr(0)) + 1}",
@@ -220,9 +230,9 @@ def _check_line(path: Path, number: int, line: str) -> None:
             line=number,
             fix='This is not plain text; if it is UTF-16, pass encoding="utf-16".',
         )
-    if len(line) == MAX_LINE and line[-1] not in "\r\n":
+    if len(line) == longest and line[-1] not in "\r\n":
         raise DataError(
-            f"longer than {MAX_LINE:,} characters",
+            f"longer than {longest:,} characters",
             file=path,
             line=number,
             fix="Is this the right file? Each line is one document.",

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from representer.data.tables.blocks import SMALL, BlockSize
+from representer.data.tables.columns import count_names
 from representer.data.tables.grid import BLANK, Grid, text_of
-from representer.data.tables.header import grids
+from representer.data.tables.header import ABOVE, grids, rows_above
 from representer.data.tables.source import MAX_EXPANSION, open_regular
 from representer.errors import DataError, MissingExtraError
 from representer.printable import reason
@@ -20,7 +21,7 @@ _ALWAYS_READ = 16 << 20
 def read_workbook(
     path: Path, *, wanted: list[str], header: bool | None = None, size: BlockSize = SMALL
 ) -> Iterator[Grid]:
-    """Return the first sheet with cells in blocks; a note names it if there are several.
+    """Return a sheet in blocks: the first whose header has the usual names, or the largest.
 
     All cells are texts as in a CSV file: 3 rather than 3.0, dates in ISO 8601, formulas as their
     values, and errors such as ``#N/A`` empty. The lines are the numbers of the rows.
@@ -43,13 +44,20 @@ def read_workbook(
         _require_plausible(path, content)
         try:
             with CalamineWorkbook.from_filelike(content) as book:
-                for name in book.sheet_names:
-                    rows = book.get_sheet_by_name(name).to_python(skip_empty_area=False)
-                    if rows:
+                count, best, name, rows = len(book.sheet_names), (False, 0), "", []
+                for other in book.sheet_names:
+                    cells = book.get_sheet_by_name(other).to_python(skip_empty_area=False)
+                    if not cells:
+                        continue
+                    first = [[_text(cell) for cell in row] for row in cells[: ABOVE + 1]]
+                    names = count_names(first[rows_above(first, wanted)], wanted)
+                    rank = names > 0 and len(cells) > 1, len(cells) * len(cells[0])
+                    if not rows or rank > best:
+                        best, name, rows = rank, other, cells
+                    if names > 1 and len(cells) > 1:
                         break
-                else:
+                if not rows:
                     raise DataError("has no cells", file=path)
-                count = len(book.sheet_names)
         except CalamineError as error:
             fix = "Save it again, without a password, or as CSV."
             problem = f"cannot be read as a workbook: {reason(error)}"
