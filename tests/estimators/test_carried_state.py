@@ -28,15 +28,6 @@ def test_a_saved_state_continues_bit_for_bit(cell):
     assert torch.equal(model(tokens[5:], again.value).features, model(tokens[5:], first).features)
 
 
-def test_a_state_saved_by_version_0_1_0_loads_without_its_empty_windows():
-    model = small_model(filter_length=1).eval()
-    carried, again = (CarriedState(lambda rows: example_state(model, rows)) for _ in range(2))
-    carried.value = model(torch.arange(20).reshape(10, 2) % 11).state
-    saved = [t for tensor in carried.state_dict() for t in (tensor, torch.zeros(2, 0, 5))]
-    again.load_state_dict(saved)
-    assert all(map(torch.equal, flat(again.value), flat(carried.value)))
-
-
 def test_a_detached_state_has_no_past_and_the_same_values():
     state = small_model()(torch.zeros(3, 2, dtype=torch.int64)).state
     cut = detached(state)

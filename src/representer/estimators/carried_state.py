@@ -37,7 +37,6 @@ class CarriedState:
         if saved is None:
             self.value = None
             return
-        saved = [tensor for tensor in saved if tensor.numel()]  # 0.1.0 saved empty windows, too
         tensors = iter(saved)
         example = self._example(_rows(saved))
         self.value = _like(example, lambda old: next(tensors).to(old))

@@ -16,7 +16,6 @@ from representer.nn.activation.replace import (
     activation_penalty,
     replace_activations,
 )
-from representer.nn.convert import convert_state_dict
 from representer.nn.recurrent.cells.cnn import CNN
 from representer.nn.recurrent.cells.gated_cnn import GatedCNN
 from representer.nn.recurrent.cells.linear_kernel_rnn import LinearKernelRNN
@@ -88,7 +87,6 @@ __all__ = [
     "WindowedRecurrentState",
     "activation_groups",
     "activation_penalty",
-    "convert_state_dict",
     "drop_connect",
     "path_graph",
     "replace_activations",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,7 +15,6 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from representer.errors import CheckpointError, DataError, RepresenterError
-from representer.nn import convert_state_dict
 from representer.printable import say
 from representer.storage.fields import from_values
 from representer.storage.files import parse_json, parse_yaml, read_bytes, require_shallow
@@ -190,21 +188,10 @@ class RunFiles:
         return model.eval()
 
     def _weights(self, model: nn.Module) -> dict[str, Tensor]:
-        """Return the weights of the run for a model; those of version 0.1.0 are converted."""
+        """Return the weights of the run for a model."""
         expected = forms_of(model.state_dict())
-
-        def check(forms: Forms) -> None:
-            if forms != expected:
-                with suppress(RuntimeError):  # sizes too large for a tensor
-                    empty = {
-                        n: torch.empty(form.shape, dtype=form.dtype, device="meta")
-                        for n, form in forms.items()
-                    }
-                    forms = forms_of(convert_state_dict(empty, model))
-            require_same_forms(forms, expected)
-
-        weights, _ = self.tensors(WEIGHTS, check)
-        return convert_state_dict(weights, model)
+        weights, _ = self.tensors(WEIGHTS, lambda forms: require_same_forms(forms, expected))
+        return weights
 
     def _verify(self, name: str, data: bytes) -> None:
         if self._entries is None:
