@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ import uvicorn
 
 from representer.estimators import LanguageModel, TextClassifier
 from representer.serving import Limits, ServedModel, create_app
+from representer.serving.connections import limited_protocol
 from representer.serving.live import LiveView, create_live_app
 from undrawn import figures_are_not_drawn  # noqa: F401 (used by all tests of the folder)
 
@@ -78,18 +80,20 @@ def language_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """Return a function from a run or a live view, limits and a token to a client of its server."""
+    """Return a function from a model or a live view, limits and a token to a client."""
     running: list[tuple[uvicorn.Server, threading.Thread]] = []
 
-    def start(
-        run: Path | ServedModel | LiveView, token: str | None = None, **limits: Any
-    ) -> Client:
-        if isinstance(run, LiveView):
-            app = create_live_app(run, Limits(**limits))
+    def start(model: Any, token: str | None = None, **options: Any) -> Client:
+        limits = Limits(**options)
+        if isinstance(model, LiveView):
+            app = create_live_app(model, limits)
         else:
-            model = run if isinstance(run, ServedModel) else ServedModel(run, device="cpu")
-            app = create_app(model, Limits(**limits), token)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="on"))
+            model = partial(ServedModel, model, device="cpu") if isinstance(model, Path) else model
+            app = create_app(model, limits, token)
+        app.state.process.start()
+        http = limited_protocol(limits)
+        config = uvicorn.Config(app, log_level="critical", lifespan="on", http=http)
+        server = uvicorn.Server(config)
         listening = socket.create_server(("127.0.0.1", 0))
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()

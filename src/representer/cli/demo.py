@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from representer.cli.parser import parse
 from representer.errors import ArgumentError, DataError
 from representer.printable import say
 from representer.tasks.packages import require
+
+if TYPE_CHECKING:
+    from representer.serving.live import LiveView
 
 SUMMARY = "Train the demo, or explain live, in the browser, what is typed into a trained model."
 DEMO = "runs/demo"
@@ -59,11 +63,22 @@ def _train(folder: str) -> None:
 
 
 def _serve(folder: str, data: str | None, port: int) -> None:
+    from representer.cli.serve import listen
+    from representer.serving import Limits
+    from representer.serving.live import create_live_app
+
+    listen(
+        create_live_app(partial(_view, folder, data)), Limits(), "127.0.0.1", port,
+        lambda address: f"{folder} is explained live at {address} (Ctrl-C stops it)",
+    )  # fmt: skip
+
+
+def _view(folder: str, data: str | None) -> LiveView:
+    """Return the live view of a run, in the process of the model."""
     import torch
 
-    from representer.cli.serve import listen
-    from representer.serving import Limits, ServedModel
-    from representer.serving.live import LiveView, create_live_app
+    from representer.serving import ServedModel
+    from representer.serving.live import LiveView
     from representer.tasks.examples_of_run import examples_of
 
     torch.set_num_threads(1)  # more make a single object slower
@@ -72,7 +87,4 @@ def _serve(folder: str, data: str | None, port: int) -> None:
     if not examples and not view.kind.prompt:
         problem = "windows of a signal are chosen, and there are none"
         raise DataError(problem, file=folder, fix="Name a file of recordings after the run.")
-    listen(
-        create_live_app(view), Limits(), "127.0.0.1", port,
-        lambda address: f"{folder} is explained live at {address} (Ctrl-C stops it)",
-    )  # fmt: skip
+    return view

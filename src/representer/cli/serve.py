@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from representer.tasks.packages import require
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from representer.serving import Limits
+    from representer.serving import Limits, ServedModel
 
 SUMMARY = "Serve the predictions of a trained model over HTTP, on this machine by default."
 _TOKEN, _SHORTEST = "REPRESENTER_TOKEN", 16  # a variable; characters
@@ -53,9 +54,7 @@ def add_arguments(parser: Any) -> None:
 def run(arguments: Any) -> None:
     """Load the model and answer until the process is stopped; requests in progress are finished."""
     require("serve", "fastapi", "uvicorn", "prometheus-client")
-    import torch
-
-    from representer.serving import Limits, ServedModel, create_app
+    from representer.serving import Limits, create_app
 
     token = _token(arguments.token_file)
     if token is None and not _is_loopback(arguments.host):
@@ -67,13 +66,22 @@ def run(arguments: Any) -> None:
     limits = Limits(**{field.name: arguments[field.name] for field in fields(Limits)})
     if arguments.threads < 1:
         raise ArgumentError("threads", arguments.threads, "a positive number")
-    torch.set_num_threads(arguments.threads)
-    model = ServedModel(arguments.run, device=arguments.device)
+    load = partial(_loaded, arguments.run, arguments.device, arguments.threads)
     listen(
-        create_app(model, limits, token), limits, arguments.host, arguments.port,
+        create_app(load, limits, token), limits, arguments.host, arguments.port,
         lambda address: f"{arguments.run} is served at {address}: POST /predict, /explain, "
         "/streams; GET /model, /health, /metrics, /openapi.json",
     )  # fmt: skip
+
+
+def _loaded(run: str, device: str, threads: int) -> ServedModel:
+    """Return the model of a run, in the process of the model."""
+    import torch
+
+    from representer.serving import ServedModel
+
+    torch.set_num_threads(threads)
+    return ServedModel(run, device=device)
 
 
 def listen(
@@ -90,11 +98,15 @@ def listen(
 
     Raises:
         ArgumentError: The port is not free, or out of range.
+        DataError: The model cannot be loaded.
     """
     import uvicorn
 
+    from representer.serving.connections import limited_protocol
+
+    app.state.process.start()
     config = uvicorn.Config(
-        app, log_level="warning", server_header=False, limit_concurrency=4 * limits.max_waiting,
+        app, log_level="warning", server_header=False, http=limited_protocol(limits),
         timeout_graceful_shutdown=int(limits.max_seconds) + 1,
     )  # fmt: skip
     is_ip6 = ":" in host

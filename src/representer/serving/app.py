@@ -3,53 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from representer import __version__
-from representer.errors import DataError, RepresenterError
+from representer.errors import RepresenterError
+from representer.serving.answers import Answers, Objects, StreamPart, encoded, refusal
 from representer.serving.guard import Guard
 from representer.serving.limits import Limits
 from representer.serving.metrics import Metrics
-from representer.serving.served_model import ServedModel
-from representer.serving.streams import NoStreamError, Streams
-from representer.serving.worker import BusyError, Worker
+from representer.serving.model_process import ModelProcess
+from representer.serving.worker import Worker
 
-_STATUS = ((BusyError, 503), (NoStreamError, 404))  # of other errors of ours: 422
-
-
-class _Answer(JSONResponse):
-    """JSON in ASCII: half of a surrogate pair, which a request may hold, has no UTF-8."""
-
-    def render(self, content: Any) -> bytes:
-        """Return the bytes of an answer."""
-        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
-
-
-class Objects(BaseModel):
-    """Objects to predict."""
-
-    inputs: Annotated[list[Any], Field(min_length=1)]
-    top: Annotated[int, Field(ge=1, le=1000)] = 10
-
-
-class StreamPart(BaseModel):
-    """The next part of a sequence."""
-
-    input: Any
+if TYPE_CHECKING:
+    from representer.serving.served_model import ServedModel
 
 
 def create_app(
-    model: ServedModel, limits: Limits | None = None, token: str | None = None
+    model: ServedModel | Callable[[], ServedModel],
+    limits: Limits | None = None,
+    token: str | None = None,
+    *,
+    answers: Callable[..., Answers] = Answers,
 ) -> FastAPI:
     """Return an application that answers with the predictions of a model.
 
@@ -57,92 +39,97 @@ def create_app(
     stream, ``POST /streams/NAME`` with ``{"input": ...}`` reads its next part, ``DELETE
     /streams/NAME`` closes it. ``GET /model``, ``/health`` and ``/metrics`` describe the server.
 
+    The model runs in a process of its own, ``app.state.process``, which starts with the server.
+
     Args:
-        model: What predicts.
+        model: What predicts, or a function of a module that loads it; it is loaded in its process.
         limits: Of requests; the defaults if left out.
         token: What clients must send; None answers this machine alone.
+        answers: From the model and the limits to what answers.
     """
-    limits = limits or Limits()
-    metrics, streams = Metrics(), Streams(limits.max_streams, limits.stream_seconds)
-    metrics.count_streams(lambda: len(streams))
-    worker: Worker
+    limits, metrics = limits or Limits(), Metrics()
+    process = ModelProcess(partial(answers, model, limits))
+    metrics.count_streams(lambda: process.streams)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        nonlocal worker
-        worker = Worker(
-            model.predict, max_batch=limits.max_batch, max_waiting=limits.max_waiting,
-            observe=metrics.objects.observe,
-        )  # fmt: skip
-        app.state.worker = worker
-        running = asyncio.create_task(worker.run())
+        await asyncio.to_thread(process.start)
+        app.state.worker = Worker(
+            process, limits, observe=metrics.objects.observe, ended=metrics.ended.inc
+        )
+        running = asyncio.create_task(app.state.worker.run())
         yield
+        process.stop()
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
 
     app = FastAPI(
-        title=f"A {model.task} model", version=__version__, lifespan=lifespan, docs_url=None,
-        redoc_url=None, default_response_class=_Answer,
+        title="A trained model", version=__version__, lifespan=lifespan, docs_url=None,
+        redoc_url=None,
     )  # fmt: skip
+    app.state.process = process
     app.add_middleware(Guard, limits=limits, metrics=metrics, token=token)
 
     @app.exception_handler(RepresenterError)
-    async def refuse(request: Request, error: RepresenterError) -> JSONResponse:
-        status = next((code for kind, code in _STATUS if isinstance(error, kind)), 422)
-        problem = str(error)  # of an estimator, whose argument X the inputs are
-        shown = "inputs" + problem[1:] if problem.startswith("X[") else problem
-        return _Answer({"error": shown}, status)
-
-    @app.exception_handler(RequestValidationError)
-    async def explain_request(request: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"][1:])) or "the body"
-        return _Answer({"error": f"{where}: {first['msg']}"}, 422)
+    async def refuse(request: Request, error: RepresenterError) -> Response:
+        reply = refusal(error)
+        return Response(reply.body, reply.status, media_type="application/json")
 
     @app.exception_handler(HTTPException)
     async def explain_status(request: Request, error: HTTPException) -> JSONResponse:
-        return _Answer({"error": error.detail}, error.status_code, error.headers)
-
-    async def objects_of(body: Objects) -> list[Any]:
-        if len(body.inputs) > limits.max_objects:
-            problem = f"the request has {len(body.inputs)} inputs; at most {limits.max_objects}"
-            raise DataError(problem, fix="Send several requests.")
-        return await asyncio.to_thread(model.read, body.inputs)
+        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
     @app.get("/health")
     async def health() -> dict[str, str]:
         return {"status": "ok"}
 
     @app.get("/model")
-    async def describe() -> dict[str, Any]:
-        return model.describe()
+    async def describe() -> Response:
+        return Response(encoded(process.about["model"]), media_type="application/json")
 
     @app.get("/metrics")
     async def figures() -> Response:
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
-    @app.post("/predict")
-    async def predict(body: Objects) -> dict[str, Any]:
-        return {"predictions": await worker.predict(await objects_of(body))}
+    @app.post("/predict", openapi_extra=body_of(Objects))
+    async def predict(request: Request) -> Response:
+        return await answered(request, "predict", within=b'{"predictions":[%b]}')
 
-    @app.post("/explain")
-    async def explain(body: Objects) -> dict[str, Any]:
-        objects = await objects_of(body)
-        return {"explanations": await worker.call(partial(model.explain, objects, body.top))}
+    @app.post("/explain", openapi_extra=body_of(Objects))
+    async def explain(request: Request) -> Response:
+        return await answered(request, "explain", within=b'{"explanations":[%b]}')
 
     @app.post("/streams", status_code=201)
-    async def open_stream() -> dict[str, str]:
-        return {"stream": streams.open(model.stream())}
+    async def open_stream(request: Request) -> Response:
+        return await answered(request, "open")
 
-    @app.post("/streams/{name}")
-    async def read_part(name: str, body: StreamPart) -> dict[str, Any]:
-        stream = streams.get(name)
-        async with stream.lock:
-            return await worker.call(partial(stream.step, body.input))
+    @app.post("/streams/{name}", openapi_extra=body_of(StreamPart))
+    async def read_part(request: Request, name: str) -> Response:
+        return await answered(request, "part", name)
 
     @app.delete("/streams/{name}", status_code=204)
-    async def close_stream(name: str) -> None:
-        streams.close(name)
+    async def close_stream(request: Request, name: str) -> Response:
+        return await answered(request, "close", name)
 
     return app
+
+
+async def answered(request: Request, kind: str, name: str = "", within: bytes = b"%b") -> Response:
+    """Return what the model answers to a request.
+
+    Args:
+        request: The request, whose body is parsed in the process of the model.
+        kind: What is requested, see `Answers.kinds`.
+        name: Of a stream.
+        within: What stands around the answer.
+    """
+    status, body = await request.app.state.worker.ask(kind, await request.body(), name)
+    body = within % body if status == 200 else body
+    return Response(body, status, media_type="application/json" if body else None)
+
+
+def body_of(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the description of the body of a request in ``/openapi.json``."""
+    content = {"application/json": {"schema": model.model_json_schema()}}
+    return {"requestBody": {"required": True, "content": content}}

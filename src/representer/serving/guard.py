@@ -14,6 +14,7 @@ from representer.serving.limits import Limits
 from representer.serving.metrics import Metrics
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
+_BODIES = 10  # times the size of one are held at a time
 PUBLIC = ("/health",)  # for load balancers, without a token
 
 
@@ -32,12 +33,13 @@ class Guard:
 
     def __init__(self, app: ASGIApp, limits: Limits, metrics: Metrics, token: str | None) -> None:
         self._app, self._limits, self._metrics, self._token = app, limits, metrics, token
+        self._held = 0  # bytes of the bodies of all requests in progress
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        status, started = 0, time.perf_counter()
+        status, started, sizes = 0, time.perf_counter(), list[int]()
 
         async def observed(message: Message) -> None:
             nonlocal status
@@ -49,16 +51,18 @@ class Guard:
             async with asyncio.timeout(self._limits.max_seconds):
                 if refusal := self._refusal(scope):
                     await _answer(observed, *refusal)
-                elif (body := await self._body(receive)) is None:
-                    most = self._limits.max_bytes
-                    await _answer(observed, 413, f"the body has more than {most:,} bytes")
                 else:
-                    await self._app(scope, _replayed(body, receive), observed)
+                    body = await self._body(receive, sizes)
+                    if isinstance(body, bytes):
+                        await self._app(scope, _replayed(body, receive), observed)
+                    else:
+                        await _answer(observed, *body)
         except TimeoutError:
             if not status:
                 problem = f"no answer within {self._limits.max_seconds:g} s"
                 await _answer(observed, 504, problem)
         finally:
+            self._held -= sum(sizes)
             route = scope.get("route")  # not the path: a stranger could fill the memory with names
             path = getattr(route, "path", "other")
             self._metrics.requests.labels(path, status).inc()
@@ -82,16 +86,23 @@ class Guard:
             return 415, f"content-type is {kind[:80]!r}; expected 'application/json'"
         return None
 
-    async def _body(self, receive: Receive) -> bytes | None:
-        """Return the body of a request, None if it is too large."""
-        parts, size, is_open = [], 0, True
-        while is_open:
-            message = await receive()
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > self._limits.max_bytes:
-                return None
-            is_open = message.get("more_body", False)
+    async def _body(self, receive: Receive, sizes: list[int]) -> bytes | tuple[int, str]:
+        """Return the body of a request, or the status and the reason not to read it."""
+        limits, parts, is_open = self._limits, list[bytes](), True
+        try:
+            async with asyncio.timeout(limits.max_read_seconds):
+                while is_open:
+                    message = await receive()
+                    parts.append(message.get("body", b""))
+                    sizes.append(len(parts[-1]))
+                    self._held += sizes[-1]
+                    if sum(sizes) > limits.max_bytes:
+                        return 413, f"the body has more than {limits.max_bytes:,} bytes"
+                    if self._held > _BODIES * limits.max_bytes:
+                        return 503, "the bodies of all requests are too large together"
+                    is_open = message.get("more_body", False)
+        except TimeoutError:
+            return 408, f"the body did not arrive within {limits.max_read_seconds:g} s"
         return b"".join(parts)
 
 

@@ -11,12 +11,22 @@ from representer.errors import ArgumentError
 class Limits:
     """Limits of a server; a request beyond one of them is answered with an error.
 
+    The model runs in a process that ends when one call of it takes too long, and starts again.
+
     Args:
         max_batch: Objects of one call of the model; requests that wait are joined.
         max_objects: Objects of one request.
+        max_characters: Characters of a text or of a SMILES.
+        max_atoms: Atoms of a molecule.
+        max_nodes: Nodes of a graph.
+        max_edges: Edges of a graph.
+        max_samples: Samples of a window of a signal, over all channels.
         max_waiting: Requests that wait for the model.
-        max_bytes: Size of the body of a request.
+        max_bytes: Size of the body of a request; ten times as many of all bodies.
+        max_read_seconds: From the connection to the last byte of a request.
+        max_call_seconds: One call of the model.
         max_seconds: From the first byte of a request to the last byte of its answer.
+        max_connections: Open connections; the oldest that sends no request is closed for a new one.
         max_streams: Open streams.
         stream_seconds: Time without a request after which a stream is closed.
 
@@ -26,9 +36,17 @@ class Limits:
 
     max_batch: int = 64
     max_objects: int = 1000
+    max_characters: int = 10_000
+    max_atoms: int = 1000
+    max_nodes: int = 2000
+    max_edges: int = 20_000
+    max_samples: int = 1_000_000
     max_waiting: int = 256
     max_bytes: int = 10_000_000
+    max_read_seconds: float = 10.0
+    max_call_seconds: float = 5.0
     max_seconds: float = 30.0
+    max_connections: int = 500
     max_streams: int = 100
     stream_seconds: float = 300.0
 

@@ -26,6 +26,9 @@ class Metrics:
             "representer_batch_objects", "Objects in one call of the model.", buckets=_SIZES,
             registry=registry,
         )  # fmt: skip
+        self.ended = Counter(
+            "representer_model_ends", "Ends of the process of the model.", registry=registry
+        )
         self._streams = Gauge("representer_open_streams", "Open streams.", registry=registry)
 
     def count_streams(self, count: Callable[[], float]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from representer.estimators.signal import SignalClassifier
 from representer.estimators.signal_inputs import SignalInputs, check_windows
 from representer.models.signal_stream import SignalStream
 from representer.report.results import Predictions
+from representer.serving.limits import Limits
 from representer.storage.run_files import RunFiles
 
 NEXT = 10  # most probable next tokens in an answer
@@ -44,12 +46,17 @@ class ServedModel:
     """
 
     def __init__(self, run: str | Path, *, device: str = AUTO) -> None:
+        self._loaded_from, self.limits = (run, device), Limits()
         self.estimator: Any = saving.load(run, device=device)
         description = saving.read_description(RunFiles(run))
         self.task, self.version = description.task, description.version
         self._is_by_subject = saving.is_standardized_by_subject(run)
         target = description.reading.get("target")
         self.targets = tuple(target.split(",")) if isinstance(target, str) and target else ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how another process loads the model."""
+        return partial(ServedModel, device=self._loaded_from[1]), self._loaded_from[:1]
 
     def describe(self) -> Json:
         """Return the task, the classes and the parts of the model."""
@@ -62,11 +69,13 @@ class ServedModel:
         """Return objects of JSON as the estimator takes them.
 
         Raises:
-            DataError: One of them is of another kind; the message names its row.
+            DataError: One of them is of another kind, or larger than the limits; the message names
+                its row.
         """
         if self.task != "signal":
             return [self._read(one, row) for row, one in enumerate(inputs)]
         windows = check_windows(inputs, 1)
+        self.check_size("inputs[0]", windows[0])
         if self._is_by_subject:
             by_subject = Standardization("subject")
             return SignalInputs(by_subject, windows.shape[1]).encode(windows)
@@ -92,8 +101,13 @@ class ServedModel:
         rows = zip(*columns, strict=True)
         return [{"targets": dict(zip(keys, row, strict=True))} for row in rows]
 
-    def explain(self, objects: Sequence[Any], top: int) -> list[Json]:
+    def explain(self, objects: Sequence[Any], top: int, start: int = 0) -> list[Json]:
         """Return the explanation of each prediction, as in ``explanations.json``.
+
+        Args:
+            objects: What is predicted.
+            top: Number of the contributions that are listed.
+            start: Number of the objects before them, for their rows.
 
         Raises:
             DataError: An object cannot be used.
@@ -102,9 +116,12 @@ class ServedModel:
         if isinstance(self.estimator, LanguageModel):
             found = self.estimator.explain(objects, top)
             return [
-                one.entry("text", row, one.prediction) for row, one in enumerate(found, start=1)
+                one.entry("text", row, one.prediction) for row, one in enumerate(found, start + 1)
             ]
-        predictions, numbers = predictions_of(self.estimator, objects), range(1, len(objects) + 1)
+        predictions, numbers = (
+            predictions_of(self.estimator, objects),
+            range(start + 1, start + len(objects) + 1),
+        )
         noun = self.estimator._noun
         return explanations_of(
             self.estimator, objects, predictions, numbers, noun, top, self.targets
@@ -139,16 +156,53 @@ class ServedModel:
         is_language = isinstance(self.estimator, LanguageModel)
         return [] if is_language else classes_of(self.estimator.target_)
 
+    def check_size(self, name: str, one: Any) -> None:
+        """Check that an object is no larger than the limits allow.
+
+        Raises:
+            DataError: It is larger.
+        """
+        for what, size in self._sizes(one).items():
+            if size > (most := getattr(self.limits, f"max_{what}")):
+                raise DataError(f"{name} has {size:,} {what}; at most {most:,}")
+
+    def share(self, one: Any) -> float:
+        """Return the size of an object, of which 1 is the largest that the limits allow."""
+        sizes = self._sizes(one).items()
+        return max(size / getattr(self.limits, f"max_{what}") for what, size in sizes)
+
+    def _sizes(self, one: Any) -> dict[str, int]:
+        """Return the sizes of an object by what the limits count."""
+        if isinstance(one, PlainGraph):
+            return {"nodes": one.count, "edges": one.edge_index.shape[1] // 2}
+        if not isinstance(one, str):
+            return {"samples": int(np.size(one))}
+        sizes = {"characters": len(one)}
+        if self.task == "molecule" and len(one) <= self.limits.max_characters:
+            is_short = len(one) <= self.limits.max_atoms  # an atom has one character at least
+            sizes["atoms"] = len(one) if is_short else _count_atoms(one)
+        return sizes
+
     def _read(self, one: Any, row: int) -> Any:
         if self.task == "graph":
             try:
                 graph = parse_graph(one)
             except DataError as error:
                 raise DataError(f"inputs[{row}]: {error}") from None
-            return PlainGraph(row, graph.count, graph.edge_index, graph.nodes, graph.edges)
-        if not isinstance(one, str):
+            one = PlainGraph(row, graph.count, graph.edge_index, graph.nodes, graph.edges)
+        elif not isinstance(one, str):
             raise DataError(f"inputs[{row}] is of type {type(one).__name__}; expected a string")
+        self.check_size(f"inputs[{row}]", one)
         return one
+
+
+def _count_atoms(smiles: str) -> int:
+    """Return the number of atoms without looking for rings, which takes long; 0 if invalid."""
+    from rdkit import Chem, rdBase
+
+    with rdBase.BlockLogs():
+        molecule = Chem.MolFromSmiles(smiles, sanitize=False)
+    return 0 if molecule is None else molecule.GetNumAtoms()
 
 
 class _TextStream:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from representer.errors import RepresenterError
-from representer.serving.worker import BusyError
 
 Step = Callable[[Any], dict[str, Any]]
+
+
+class BusyError(RepresenterError):
+    """Too many requests wait for the model, or too many streams are open."""
 
 
 class NoStreamError(RepresenterError):
@@ -23,7 +25,6 @@ class NoStreamError(RepresenterError):
 class _Stream:
     step: Step
     used: float
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # its parts are read in order
 
 
 class Streams:

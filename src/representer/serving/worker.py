@@ -1,126 +1,132 @@
-"""One thread that runs a model; requests that wait together are predicted in one call."""
+"""The queue of a model; requests that wait together are predicted in one call."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
-from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass, field
+from typing import Any
 
 from representer.errors import RepresenterError
+from representer.serving.answers import EndedError, Job, Reply
+from representer.serving.limits import Limits
+from representer.serving.model_process import ModelProcess
+from representer.serving.streams import BusyError
 
-Result = TypeVar("Result")
+_JOINED = 2**14  # bytes of the bodies of requests that are joined
 
 
-class BusyError(RepresenterError):
-    """Too many requests wait for the model."""
-
-
-class _Job(NamedTuple):
-    objects: Sequence[Any] | None  # to predict; None for a call of its own
-    call: Callable[[], Any]
-    future: asyncio.Future[Any]
+@dataclass
+class _Waiting:
+    job: Job
+    future: asyncio.Future[tuple[int, bytes]]
+    is_alone: bool  # in its calls of the model
+    entries: list[bytes] = field(default_factory=list)
 
 
 class Worker:
-    """Runs a model in one thread, so that each call has all threads of the library for itself.
+    """Lets a model answer requests, one call after the other.
 
     Nothing waits for a batch to fill: a batch holds the requests that came during the one before.
+    A request that takes several calls goes to the end of the queue after each of them.
 
     Args:
-        predict: From objects to one result each.
-        max_batch: Objects of one call.
-        max_waiting: Jobs that may wait.
-        observe: Called with the number of objects of each call.
+        process: What answers.
+        limits: Of requests.
+        observe: Called with the number of objects of each call that predicts.
+        ended: Called when the process has ended.
     """
 
     def __init__(
         self,
-        predict: Callable[[Sequence[Any]], Sequence[Any]],
+        process: ModelProcess,
+        limits: Limits,
         *,
-        max_batch: int,
-        max_waiting: int,
         observe: Callable[[int], object] = lambda size: None,
+        ended: Callable[[], object] = lambda: None,
     ) -> None:
-        self._predict, self._observe, self._max_batch = predict, observe, max_batch
-        self._jobs: asyncio.Queue[_Job] = asyncio.Queue(max_waiting)
+        self._process, self._limits, self._observe, self._ended = process, limits, observe, ended
+        self._waiting: deque[_Waiting] = deque()
+        self._arrived = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
 
-    async def predict(self, objects: Sequence[Any]) -> Sequence[Any]:
-        """Return one result per object.
+    async def ask(self, kind: str, body: bytes = b"", name: str = "") -> tuple[int, bytes]:
+        """Return the status and the body of the answer to a request.
 
         Raises:
             BusyError: Too many requests wait.
+            EndedError: The process of the model ended in this request.
         """
-        return await self._submit(objects, partial(self._observed, objects))
-
-    async def call(self, function: Callable[[], Result]) -> Result:
-        """Return the result of a function, which runs alone in the thread of the model.
-
-        Raises:
-            BusyError: Too many requests wait.
-        """
-        return await self._submit(None, function)
-
-    async def _submit(self, objects: Sequence[Any] | None, call: Callable[[], Any]) -> Any:
-        job = _Job(objects, call, asyncio.get_running_loop().create_future())
-        try:
-            self._jobs.put_nowait(job)
-        except asyncio.QueueFull:
-            raise BusyError(f"{self._jobs.maxsize} requests wait for the model") from None
-        return await job.future
+        if len(self._waiting) >= self._limits.max_waiting:
+            raise BusyError(f"{self._limits.max_waiting} requests wait for the model")
+        future = asyncio.get_running_loop().create_future()
+        is_alone = kind != "predict" or len(body) > _JOINED
+        self._put(_Waiting(Job(kind, body, name), future, is_alone))
+        return await future
 
     async def run(self) -> None:
         """Work until it is stopped."""
         try:
-            after: _Job | None = None
             while True:
-                batch = [after or await self._jobs.get()]
-                after = self._join(batch)
-                await self._work([job for job in batch if not job.future.done()])
+                await self._arrived.wait()
+                batch = self._batch()
+                if not self._waiting:
+                    self._arrived.clear()
+                if batch:
+                    await self._work(batch)
         finally:
+            self._process.stop()
             self._thread.shutdown(wait=True, cancel_futures=True)
 
-    def _join(self, batch: list[_Job]) -> _Job | None:
-        """Add waiting predictions to a batch; return the first job that does not fit."""
-        if batch[0].objects is None:
-            return None
-        count = len(batch[0].objects)
-        while not self._jobs.empty():
-            job = self._jobs.get_nowait()
-            if job.objects is None or count + len(job.objects) > self._max_batch:
-                return job
-            batch.append(job)
-            count += len(job.objects)
-        return None
+    def _put(self, one: _Waiting) -> None:
+        self._waiting.append(one)
+        self._arrived.set()
 
-    async def _work(self, jobs: Sequence[_Job]) -> None:
-        """Run jobs together or, if that fails, each alone: a wrong object fails one request."""
-        if len(jobs) > 1:
-            joined = [one for job in jobs for one in job.objects or ()]
-            with suppress(Exception):
-                results = iter(await self._in_thread(partial(self._observed, joined)))
-                for job in jobs:
-                    _finish(job, [*islice(results, len(job.objects or ()))])
-                return
-        for job in jobs:
-            try:
-                _finish(job, await self._in_thread(job.call))
-            except Exception as error:  # raised where it is awaited
-                if not job.future.done():
-                    job.future.set_exception(error)
+    def _batch(self) -> list[_Waiting]:
+        """Return the next requests that can be joined, without those of clients that left."""
+        batch, size = list[_Waiting](), 0
+        while self._waiting:
+            one = self._waiting[0]
+            size += len(one.job.body)
+            if batch and (batch[0].is_alone or one.is_alone or size > _JOINED):
+                break
+            self._waiting.popleft()
+            batch += [] if one.future.done() else [one]
+        return batch
 
-    def _observed(self, objects: Sequence[Any]) -> Sequence[Any]:
-        self._observe(len(objects))
-        return self._predict(objects)
+    async def _work(self, batch: Sequence[_Waiting]) -> None:
+        limits, jobs = self._limits, [one.job for one in batch]
+        seconds = min(limits.max_call_seconds, limits.max_seconds)
+        try:
+            replies = await self._in_thread(self._process.ask, jobs, seconds)
+        except EndedError as error:
+            self._ended()
+            for one in batch:
+                if len(batch) > 1:  # one of them did it: each again, alone
+                    one.is_alone = True
+                    self._put(one)
+                elif not one.future.done():
+                    one.future.set_exception(error)
+            with suppress(RepresenterError):
+                await self._in_thread(self._process.start)
+            return
+        for one, reply in zip(batch, replies, strict=True):
+            self._take(one, reply)
+        if count := sum(reply.predicted for reply in replies):
+            self._observe(count)
 
-    async def _in_thread(self, call: Callable[[], Any]) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+    def _take(self, one: _Waiting, reply: Reply) -> None:
+        if reply.status != 200:
+            one.entries.clear()
+        one.entries += [reply.body] if reply.stop != 0 else []
+        if reply.stop is not None:
+            one.job, one.is_alone = one.job._replace(start=reply.stop), True
+            self._put(one)
+        elif not one.future.done():  # its client may have left
+            one.future.set_result((reply.status, b",".join(one.entries)))
 
-
-def _finish(job: _Job, result: Any) -> None:
-    if not job.future.done():  # its client may have left
-        job.future.set_result(result)
+    async def _in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)

@@ -15,8 +15,6 @@ from representer.estimators.graph_reading import PlainGraph
 from representer.report.graph_drawing import distinct_edges, positions, too_large
 from representer.serving.live.kind import Change, Json, Kind
 
-MOST = 10_000  # nodes of a graph that is typed
-
 
 class Graphs(Kind):
     """Graphs as JSON."""
@@ -33,8 +31,9 @@ class Graphs(Kind):
         count = graph.get("nodes") if isinstance(graph, dict) else None
         if type(count) is not int:
             return super().read(graph)
-        if not 0 < count <= MOST:
-            raise DataError(f"the graph has {count} nodes; expected 1 to {MOST:,}")
+        most = self.model.limits.max_nodes
+        if not 0 < count <= most:
+            raise DataError(f"the graph has {count} nodes; expected 1 to {most:,}")
         return replace(super().read(graph | {"nodes": [0] * count}), nodes=None)
 
     def typed(self, one: PlainGraph) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-from functools import cache, partial
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +12,8 @@ from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel, Field
 
 from representer.errors import MissingExtraError
-from representer.serving.app import create_app
+from representer.serving.answers import Answers, Job, Reply, encoded, parsed
+from representer.serving.app import answered, body_of, create_app
 from representer.serving.limits import Limits
 from representer.serving.live.view import LiveView
 
@@ -46,7 +47,37 @@ class Place(Chosen):
     place: int
 
 
-def create_live_app(view: LiveView, limits: Limits | None = None) -> FastAPI:
+class LiveAnswers(Answers):
+    """Answers with the live view, too.
+
+    Args:
+        view: The view, or a function that loads it.
+        limits: Of requests.
+    """
+
+    def __init__(self, view: LiveView | Callable[[], LiveView], limits: Limits) -> None:
+        self._view = view() if callable(view) else view
+        super().__init__(self._view.model, limits)
+        self.kinds |= {"live": self._live, "changes": self._changes}
+
+    def describe(self) -> dict[str, Any]:
+        """Return the answers to requests that describe the model, by their path."""
+        return super().describe() | {"live": self._view.describe()}
+
+    def _live(self, job: Job) -> Reply:
+        body = parsed(Chosen, job.body)
+        one = self._view.find(body.input, body.example)
+        return Reply(200, encoded(self._view.explain(one)))
+
+    def _changes(self, job: Job) -> Reply:
+        body = parsed(Place, job.body)
+        one = self._view.find(body.input, body.example)
+        return Reply(200, encoded(self._view.change(one, body.place)))
+
+
+def create_live_app(
+    view: LiveView | Callable[[], LiveView], limits: Limits | None = None
+) -> FastAPI:
     """Return the application of the live view, which answers this machine alone.
 
     ``GET /`` is the page. ``GET /live`` describes the model and the examples, ``POST /live`` with
@@ -54,28 +85,28 @@ def create_live_app(view: LiveView, limits: Limits | None = None) -> FastAPI:
     ``"place"`` besides tries other words, atoms or labels there. The requests of `create_app` are
     answered, too.
     """
-    app = create_app(view.model, limits, token=None)
+    model: Any = view
+    app = create_app(model, limits, token=None, answers=LiveAnswers)
+    about = app.state.process.about
 
     @app.get("/")
     async def page() -> Response:
         nonce = secrets.token_urlsafe(16)
         headers = _HEADERS | {"Content-Security-Policy": _POLICY.format(nonce=nonce)}
-        text = _template().render(nonce=nonce, task=view.model.task)
+        text = _template().render(nonce=nonce, task=about["model"]["task"])
         return Response(text, headers=headers, media_type="text/html; charset=utf-8")
 
     @app.get("/live")
-    async def describe() -> dict[str, Any]:
-        return view.describe()
+    async def describe() -> Response:
+        return Response(encoded(about["live"]), media_type="application/json")
 
-    @app.post("/live")
-    async def explain(request: Request, body: Chosen) -> dict[str, Any]:
-        one = await asyncio.to_thread(view.find, body.input, body.example)
-        return await request.app.state.worker.call(partial(view.explain, one))
+    @app.post("/live", openapi_extra=body_of(Chosen))
+    async def explain(request: Request) -> Response:
+        return await answered(request, "live")
 
-    @app.post("/live/changes")
-    async def change(request: Request, body: Place) -> dict[str, Any]:
-        one = await asyncio.to_thread(view.find, body.input, body.example)
-        return await request.app.state.worker.call(partial(view.change, one, body.place))
+    @app.post("/live/changes", openapi_extra=body_of(Place))
+    async def change(request: Request) -> Response:
+        return await answered(request, "changes")
 
     return app
 

@@ -10,6 +10,7 @@ from representer.data.text import tokenize
 from representer.serving.live.kind import Change, Json, Kind
 
 TRIED = 2000  # words that are tried at a place, the most frequent ones of the training
+READ = 200_000  # words of all texts that are tried
 NEXT = 10  # next words that are shown
 
 
@@ -35,7 +36,8 @@ class Texts(Kind):
         before, after = words[:place], words[place + 1 :]
         if before or after:
             yield Change("(no word)", " ".join([*before, *after]))
-        for word in vocabulary.words[first : first + TRIED]:
+        tried = min(TRIED, READ // max(1, len(words)))
+        for word in vocabulary.words[first : first + tried]:
             if word != words[place]:
                 yield Change(word, " ".join([*before, word, *after]))
 

@@ -46,6 +46,10 @@ class LiveView:
         if isinstance(model.estimator, LanguageModel):
             model.estimator.set_params(verbose=0)  # unknown words are marked, not printed
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how another process loads the view."""
+        return LiveView, (self.model, self.examples)
+
     def describe(self) -> Json:
         """Return what the page needs before something is chosen."""
         kind = self.kind

@@ -1,0 +1,67 @@
+"""Connections that a client cannot hold without a request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from representer.serving.limits import Limits
+
+_ANSWERED = 1.0  # seconds, to send what answers a request that took too long
+
+
+def limited_protocol(limits: Limits) -> type[asyncio.Protocol]:
+    """Return a protocol for ``uvicorn.Config(http=...)`` with limits of time and number.
+
+    `uvicorn` limits the time between two requests alone: not that of a header, of a body, or of a
+    client that does not read its answer. Where there are too many connections, the oldest one that
+    waits for its client is closed.
+
+    Args:
+        limits: Of connections.
+    """
+    base: Any = AutoHTTPProtocol
+    reading = min(limits.max_read_seconds, limits.max_seconds) + _ANSWERED
+    answering = limits.max_seconds + _ANSWERED
+    order: dict[Any, None] = {}  # connections, the oldest first
+
+    class LimitedProtocol(base):
+        _cancel: Callable[[], object] = staticmethod(lambda: None)  # the end of the time limit
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            order[self] = None
+            self._limit(reading)
+            if len(order) > limits.max_connections:  # this one itself reads
+                oldest = next(one for one in order if one.is_reading)
+                del order[oldest]
+                oldest.transport.abort()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            order.pop(self, None)
+            self._cancel()
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            was_reading = self.is_reading
+            super().data_received(data)
+            if was_reading and not self.is_reading:
+                self._limit(answering)
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._limit(reading if self.is_reading else answering)
+
+        @property
+        def is_reading(self) -> bool:
+            """True if the client has to send something."""
+            return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
+
+        def _limit(self, seconds: float) -> None:
+            self._cancel()
+            self._cancel = self.loop.call_later(seconds, self.transport.abort).cancel
+
+    return LimitedProtocol

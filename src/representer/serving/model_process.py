@@ -1,0 +1,113 @@
+"""The process of a model, which can be ended and started again."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any
+
+from representer.errors import RepresenterError
+from representer.serving.answers import Answers, EndedError, Job, Reply, SlowError
+
+# A server of forks has imported what a model needs, and runs no threads: a new process is ready
+# soon, and a model on a GPU is loaded where it is used.
+_METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+_PRELOADED = ["representer.serving.served_model"]
+_LOADING = 300.0  # seconds
+
+
+class ModelProcess:
+    """A process that answers jobs.
+
+    Args:
+        make: Loads the model; the process calls it, so it is a function of a module or a
+            `functools.partial` of one.
+
+    Attributes:
+        about: Answers to requests that describe the model, see `Answers.describe`.
+        streams: Number of open streams.
+    """
+
+    def __init__(self, make: Callable[[], Answers]) -> None:
+        self._make = make
+        self._running: tuple[Any, Any] | None = None  # the process, and the connection to it
+        self.about: dict[str, Any] = {}
+        self.streams = 0
+
+    def start(self) -> None:
+        """Start the process and wait until it has loaded the model, unless it runs.
+
+        Raises:
+            RepresenterError: The model cannot be loaded.
+        """
+        if self._running is not None:
+            return
+        context: Any = multiprocessing.get_context(_METHOD)
+        if _METHOD == "forkserver":
+            context.set_forkserver_preload(_PRELOADED)
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_answer, args=(self._make, theirs), daemon=True)
+        process.start()
+        theirs.close()
+        self._running = process, ours
+        loaded: Any = EndedError("the process of the model ended while it loaded the model")
+        with suppress(EOFError, OSError):
+            loaded = ours.recv() if ours.poll(_LOADING) else loaded
+        if isinstance(loaded, RepresenterError):
+            self.stop()
+            raise loaded
+        self.about.update(loaded)
+        self.streams = 0
+
+    def ask(self, jobs: Sequence[Job], seconds: float) -> list[Reply]:
+        """Return the replies to jobs.
+
+        Raises:
+            SlowError: There were none after so many seconds; the process is ended.
+            EndedError: The process ended, or cannot be started.
+        """
+        try:
+            self.start()
+        except RepresenterError as problem:
+            raise EndedError(f"the model cannot be loaded: {problem}") from None
+        assert self._running is not None
+        process, connection = self._running
+        error: EndedError = SlowError(f"the model took more than {seconds:g} s and was ended")
+        try:
+            connection.send(jobs)
+            if connection.poll(seconds):
+                replies, self.streams = connection.recv()
+                return replies
+        except (EOFError, OSError):
+            process.join()
+            code = process.exitcode
+            error = EndedError(f"the process of the model ended with exit code {code}")
+        self.stop()
+        raise error
+
+    def stop(self) -> None:
+        """End the process, whatever it does."""
+        running, self._running = self._running, None
+        if running is not None:
+            process, connection = running
+            process.kill()
+            process.join()
+            connection.close()
+
+
+def _answer(make: Callable[[], Answers], connection: Connection) -> None:
+    """Answer jobs until the server has ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the server finishes, then stops
+    try:
+        answers = make()
+    except RepresenterError as error:
+        return connection.send(error)
+    connection.send(answers.describe())
+    with suppress(EOFError, OSError):
+        while True:
+            replies = answers(connection.recv())
+            connection.send((replies, len(answers.streams)))
+    return None
