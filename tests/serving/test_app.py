@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from representer.estimators import load
-from representer.serving import ServedModel
+from served_toys import Toy
 
 Serve = Any
 
@@ -68,60 +68,39 @@ def test_wrong_requests_are_refused_with_one_line(
     assert client.post("/predict", {"inputs": ["good"]})[0] == 200
 
 
-def test_requests_that_wait_together_are_one_batch(serve: Serve, text_run: Path) -> None:
-    model = ServedModel(text_run)
-    entered, release = threading.Event(), threading.Event()
-    predict, sizes = model.predict, []
-
-    def slow(objects: Any) -> Any:
-        sizes.append(len(objects))
-        entered.set()
-        assert release.wait(20)
-        return predict(objects)
-
-    model.predict = slow  # type: ignore[method-assign]
-    client, found = serve(model), {}
-
-    def ask(text: str) -> None:
-        found[text] = client.post("/predict", {"inputs": [text]})[1]["predictions"][0]["prediction"]
-
-    threads = [threading.Thread(target=ask, args=(text,)) for text in ("good", "bad", "very good")]
-    threads[0].start()
-    assert entered.wait(20)
-    for thread in threads[1:]:
-        thread.start()
-    while client.request("GET", "/health")[0] != 200:
-        pass
-    threading.Timer(0.3, release.set).start()  # the others have arrived by then
-    for thread in threads:
-        thread.join(20)
-    assert found == {"good": "yes", "bad": "no", "very good": "yes"}
-    assert sizes[0] == 1
-    assert sum(sizes) == 3
-
-
-def test_a_full_queue_and_a_slow_model_are_said(serve: Serve, text_run: Path) -> None:
-    model, release = ServedModel(text_run), threading.Event()
-    predict = model.predict
-    model.predict = lambda objects: (release.wait(20), predict(objects))[1]  # type: ignore[method-assign]
-    client = serve(model, max_seconds=0.5, max_waiting=1)
+def test_health_and_others_are_answered_while_a_request_ends_the_model(serve: Serve) -> None:
+    client = serve(Toy, max_call_seconds=0.3)
     answers: list[tuple[int, Any]] = []
     threads = [
         threading.Thread(
-            target=lambda: answers.append(client.post("/predict", {"inputs": ["good"] * 40}))
+            target=lambda w=word: answers.append(client.post("/predict", {"inputs": w}))
         )
-        for _ in range(6)
+        for word in (["hang"], ["end"], [1], [2])
     ]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join(20)
-    release.set()
-    statuses = {status for status, _ in answers}
-    assert statuses == {503, 504}
-    assert {answer["error"] for status, answer in answers if status == 504} == {
-        "no answer within 0.5 s"
+    while len(answers) < len(threads):
+        assert client.request("GET", "/health") == (200, {"status": "ok"})
+        assert client.request("GET", "/model")[0] == 200
+    assert sorted(status for status, _ in answers) == [200, 200, 503, 504]
+    assert {answer["error"] for status, answer in answers if status > 200} == {
+        "the model took more than 0.3 s and was ended",
+        "the process of the model ended with exit code 7",
     }
+    _, figures = client.request("GET", "/metrics")
+    assert "representer_model_ends_total 0.0" not in figures
+
+
+def test_a_request_that_waits_too_long_is_answered(serve: Serve) -> None:
+    client = serve(Toy, max_seconds=0.3, max_call_seconds=20)
+    status, answer = client.post("/predict", {"inputs": ["hang"]})
+    assert (status, "0.3 s" in answer["error"]) == (504, True)
+
+
+def test_what_a_request_takes_is_in_the_interface(serve: Serve) -> None:
+    _, about = serve(Toy).request("GET", "/openapi.json")
+    content = about["paths"]["/predict"]["post"]["requestBody"]["content"]
+    assert content["application/json"]["schema"]["required"] == ["inputs"]
 
 
 def test_a_stream_of_words_equals_the_whole_text(serve: Serve, language_run: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from representer.estimators import (
     SignalClassifier,
     saving,
 )
-from representer.serving import ServedModel
+from representer.serving import Limits, ServedModel
 
 QUIET: dict[str, Any] = {
     "answer": "network", "epochs": 1, "hidden_size": 4, "random_state": 0, "verbose": 0,
@@ -127,3 +128,37 @@ def test_explanations_of_every_kind_are_plain_json(tmp_path: Path, language_run:
         assert json.loads(json.dumps(entry)) == entry
         total = entry["constant"] + sum(one["contribution"] for one in entry["contributions"])
         assert total + entry["others"]["contribution"] == pytest.approx(entry["score"], abs=1e-5)
+
+
+def test_an_object_beyond_a_limit_is_refused_before_it_costs_time(tmp_path: Path) -> None:
+    smiles = ["C" * k + "O" * (k % 3) for k in range(1, 31)]
+    molecules = MoleculeRegressor(members=1, **QUIET).fit(smiles, [float(k) for k in range(30)])
+    model = served(molecules, tmp_path / "molecules")
+    for wrong, problem in (("c1" + "c" * 9000 + "1", "9,001 atoms; at most 1,000"),
+                           ("C" * 10_001, "10,001 characters; at most 10,000")):  # fmt: skip
+        with pytest.raises(DataError, match=rf"inputs\[1\] has {problem}"):
+            model.read(["CCO", wrong])
+    assert model.read(["[CH3]" + "[CH2]" * 900]) != []  # 4,505 characters, 901 atoms
+    graphs = [nx.cycle_graph(n) if n % 2 else nx.path_graph(n) for n in range(4, 34)]
+    for graph in graphs:
+        nx.set_node_attributes(graph, dict.fromkeys(graph, "a"), "label")
+    of_graphs = GraphClassifier(**QUIET).fit(graphs, ["ring", "chain"] * 15)
+    model = served(of_graphs, tmp_path / "graphs")
+    model.limits = Limits(max_nodes=20, max_edges=30)
+    with pytest.raises(DataError, match=r"inputs\[0\] has 21 nodes; at most 20"):
+        model.read([{"nodes": ["a"] * 21, "edges": [[0, 1]]}])
+    edges = [[u, v] for u in range(10) for v in range(u)]
+    with pytest.raises(DataError, match="has 45 edges; at most 30"):
+        model.read([{"nodes": ["a"] * 10, "edges": edges}])
+    signals = SignalClassifier(sampling_rate=100, **QUIET).fit(windows(), ["slow", "fast"] * 10)
+    model = served(signals, tmp_path / "signals")
+    model.limits = Limits(max_samples=199)
+    with pytest.raises(DataError, match="200 samples; at most 199"):
+        model.read(windows(2).tolist())
+
+
+def test_a_model_is_loaded_again_by_another_process(text_run: Path) -> None:
+    model = ServedModel(text_run, device="cpu")
+    again = pickle.loads(pickle.dumps(model))
+    assert again.describe() == model.describe()
+    assert again.predict(["good"]) == model.predict(["good"])

@@ -1,79 +1,120 @@
-"""Tests of the thread that runs a model."""
+"""Tests of the queue of a model."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
-import pytest
-
+from representer.serving.answers import Answers, Job, Reply, SlowError
+from representer.serving.limits import Limits
+from representer.serving.streams import BusyError
 from representer.serving.worker import Worker
+from served_toys import Toy
 
 
-def doubled(objects: Sequence[Any]) -> list[Any]:
-    """Return twice each number; a text fails as a whole batch."""
-    return [2 * one + 0 for one in objects]
+class Process:
+    """Answers in the thread of the worker, once it is released."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._answers = Answers(Toy, limits)  # type: ignore[arg-type]
+        self.released, self.calls, self.starts = threading.Event(), list[list[str]](), 0
+
+    def ask(self, jobs: Sequence[Job], seconds: float) -> list[Reply]:
+        assert self.released.wait(20)
+        self.calls.append([json.dumps(json.loads(job.body or "{}").get("inputs")) for job in jobs])
+        if any(b"hang" in job.body for job in jobs):
+            raise SlowError("too slow")
+        return self._answers(jobs)
+
+    def start(self) -> None:
+        self.starts += 1
+
+    def stop(self) -> None:
+        self.released.set()
 
 
-def test_one_wrong_object_fails_its_own_request_alone() -> None:
+def answers(
+    requests: Sequence[Any], leave: Sequence[int] = (), **limits: Any
+) -> tuple[Process, list[Any]]:
+    """Return a process and the answers to requests that wait together; some clients leave."""
+    process = Process(Limits(**limits))
+
     async def main() -> list[Any]:
-        started = threading.Event()
-        sizes: list[int] = []
-        worker = Worker(doubled, max_batch=10, max_waiting=10, observe=sizes.append)
+        worker: Any = Worker(process, Limits(**limits))  # type: ignore[arg-type]
         running = asyncio.create_task(worker.run())
-        first = asyncio.create_task(worker.call(lambda: started.wait(20)))
+        first = asyncio.create_task(asked(worker.ask("open")))
         await asyncio.sleep(0)  # it runs; the next ones wait for it together
-        others = [asyncio.create_task(worker.predict(own)) for own in ([1, 2], ["a"], [3])]
         await asyncio.sleep(0)
-        started.set()
-        results = await asyncio.gather(first, *others, return_exceptions=True)
+        tasks = [
+            asyncio.create_task(asked(worker.ask(kind, json.dumps({"inputs": inputs}).encode())))
+            for kind, inputs in requests
+        ]
+        await asyncio.sleep(0)
+        for k in leave:
+            tasks[k].cancel()
+        process.released.set()
+        found = await asyncio.gather(first, *tasks, return_exceptions=True)
         running.cancel()
-        return [*results, sizes]
+        return found[1:]
 
-    _, good, bad, other, sizes = asyncio.run(main())
-    assert (good, other) == ([2, 4], [6])
-    assert isinstance(bad, TypeError)
-    assert sizes == [4, 2, 1, 1]  # together, then alone
+    return process, asyncio.run(main())
 
 
-def test_a_batch_is_no_larger_than_allowed() -> None:
-    async def main() -> tuple[list[Any], list[int]]:
-        release, sizes = threading.Event(), []
-        worker = Worker(doubled, max_batch=4, max_waiting=10, observe=sizes.append)
-        running = asyncio.create_task(worker.run())
-        waits = asyncio.create_task(worker.call(lambda: release.wait(20)))
-        await asyncio.sleep(0)
-        tasks = [asyncio.create_task(worker.predict([k, k])) for k in range(5)]
-        await asyncio.sleep(0)
-        release.set()
-        found = await asyncio.gather(*tasks)
-        await waits
-        running.cancel()
-        return found, sizes
+async def asked(answer: Coroutine[Any, Any, tuple[int, bytes]]) -> Any:
+    status, body = await answer
+    return json.loads(b"[%b]" % body) if status == 200 else (status, json.loads(body)["error"])
 
-    found, sizes = asyncio.run(main())
-    assert found == [[2 * k, 2 * k] for k in range(5)]
-    assert sizes == [4, 4, 2]
+
+def test_requests_that_wait_together_are_one_call_and_a_wrong_one_fails_alone() -> None:
+    requests = [("predict", [1, 2]), ("predict", ["wrong"]), ("predict", [3])]
+    process, found = answers(requests)
+    assert found == [[2, 4], (422, "inputs[0] is wrong."), [6]]
+    assert len(process.calls) == 2  # the first one opened a stream
+
+
+def test_an_explanation_is_a_call_of_its_own() -> None:
+    requests = [("predict", [1]), ("explain", [1, 2]), ("predict", [3])]
+    process, found = answers(requests)
+    assert found == [[2], [{"row": 1}, {"row": 2}], [6]]
+    assert len(process.calls) == 4
+
+
+def test_a_request_of_many_objects_lets_others_pass_between_its_calls() -> None:
+    requests = [("predict", [*range(10)]), ("predict", [20]), ("explain", [*range(20)])]
+    process, found = answers(requests, max_batch=4)
+    assert found == [
+        [2 * k for k in range(10)], [40], [{"row": row} for row in range(1, 21)],
+    ]  # fmt: skip
+    sizes = [[len(json.loads(inputs)) for inputs in call] for call in process.calls[1:]]
+    assert sizes == [[10, 1], [20], [10], [20], [10], [20], [10]]
+
+
+def test_a_request_that_ended_the_process_is_the_only_one_that_fails() -> None:
+    requests = [("predict", [1]), ("predict", ["hang"]), ("predict", [3])]
+    process, found = answers(requests)
+    assert found[::2] == [[2], [6]]
+    assert isinstance(found[1], SlowError)
+    assert process.starts == 2  # after the call of all, and after that of the one
 
 
 def test_a_client_that_left_costs_nothing() -> None:
-    async def main() -> list[int]:
-        release, sizes = threading.Event(), []
-        worker = Worker(doubled, max_batch=4, max_waiting=10, observe=sizes.append)
-        running = asyncio.create_task(worker.run())
-        waits = asyncio.create_task(worker.call(lambda: release.wait(20)))
-        await asyncio.sleep(0)
-        left, stays = (asyncio.create_task(worker.predict([k])) for k in range(2))
-        await asyncio.sleep(0)
-        left.cancel()
-        release.set()
-        assert await stays == [2]
-        await waits
-        running.cancel()
-        return sizes
+    process, found = answers([("predict", [1]), ("predict", [2])], leave=[0])
+    assert isinstance(found[0], asyncio.CancelledError)
+    assert found[1] == [4]
+    assert process.calls[1:] == [["[2]"]]
 
-    assert asyncio.run(main()) == [1]
-    with pytest.raises(TypeError):
-        doubled(["a"])
+
+def test_more_requests_than_may_wait_are_refused() -> None:
+    _, found = answers([("predict", [k]) for k in range(4)], max_waiting=3)
+    assert found[:3] == [[0], [2], [4]]
+    assert isinstance(found[3], BusyError)
+
+
+def test_a_large_body_is_a_call_of_its_own() -> None:
+    requests = [("predict", [1]), ("predict", [1.0] * 4000), ("predict", [2])]
+    process, found = answers(requests, max_objects=4000, max_batch=4000)
+    assert [len(one) for one in found] == [1, 4000, 1]
+    assert [len(call) for call in process.calls[1:]] == [1, 1, 1]

@@ -1,0 +1,83 @@
+"""Tests of the answers in the process of a model."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from representer.errors import DataError, RepresenterError
+from representer.serving.answers import Answers, EndedError, Job, SlowError, refusal
+from representer.serving.limits import Limits
+from representer.serving.streams import BusyError, NoStreamError
+from served_toys import Toy
+
+toys: Any = Toy
+
+
+def predictions(inputs: Any, start: int = 0) -> Job:
+    """Return a job that predicts."""
+    return Job("predict", json.dumps({"inputs": inputs}).encode(), start=start)
+
+
+def test_a_call_holds_no_more_than_one_object_of_the_largest_size() -> None:
+    answer = Answers(toys, Limits())
+    (reply,) = answer([predictions([0.5] * 5)])
+    assert (reply.status, reply.body, reply.stop, reply.predicted) == (200, b"1.0,1.0", 2, 2)
+    (reply,) = answer([predictions([0.5] * 5, start=4)])
+    assert (reply.body, reply.stop) == (b"1.0", None)
+
+
+def test_the_place_of_a_wrong_object_counts_from_the_first_call() -> None:
+    (reply,) = Answers(toys, Limits())([predictions([1, 2, 3, "wrong"], start=2)])
+    assert (reply.status, json.loads(reply.body)) == (422, {"error": "inputs[3] is wrong."})
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "problem"),
+    [
+        (b"{", 422, "the body is not JSON"),
+        (b'{"inputs": [' + b"[" * 100_000, 400, "cannot be parsed"),
+        (b'{"inputs": [' + b"9" * 5000 + b"]}", 400, "cannot be parsed"),
+        (b"\xff", 422, "the body is not JSON"),
+        (b"[]", 422, "the body: "),
+        (b'{"inputs": []}', 422, "inputs: "),
+        (b'{"inputs": [1], "top": 0}', 422, "top: "),
+        (b'{"inputs": [1, 1, 1, 1]}', 422, "has 4 inputs; at most 3"),
+    ],
+)
+def test_a_body_that_is_no_request_is_refused(body: bytes, status: int, problem: str) -> None:
+    (reply,) = Answers(toys, Limits(max_objects=3))([Job("predict", body)])
+    assert reply.status == status
+    assert problem in json.loads(reply.body)["error"]
+
+
+def test_a_bug_of_a_model_is_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    (reply,) = Answers(toys, Limits())([predictions([None])])  # 2 * None
+    assert (reply.status, json.loads(reply.body)) == (500, {"error": "internal: TypeError"})
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_streams_are_opened_read_and_closed() -> None:
+    answer = Answers(toys, Limits(max_streams=1))
+    (opened,), (busy,) = answer([Job("open")]), answer([Job("open")])
+    assert (opened.status, busy.status) == (201, 503)
+    name = json.loads(opened.body)["stream"]
+    sums = [answer([Job("part", b'{"input": %d}' % part, name)])[0].body for part in (2, 3)]
+    assert sums == [b'{"sum":2}', b'{"sum":5}']
+    assert [answer([Job("close", b"", name)])[0].status for _ in range(2)] == [204, 404]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (SlowError("slow"), 504),
+        (EndedError("ended"), 503),
+        (BusyError("busy"), 503),
+        (NoStreamError("none"), 404),
+        (DataError("bad"), 422),
+    ],
+)
+def test_errors_have_a_status(error: RepresenterError, status: int) -> None:
+    assert refusal(error).status == status
