@@ -89,7 +89,7 @@ def test_a_request_of_many_objects_lets_others_pass_between_its_calls() -> None:
         [2 * k for k in range(10)], [40], [{"row": row} for row in range(1, 21)],
     ]  # fmt: skip
     sizes = [[len(json.loads(inputs)) for inputs in call] for call in process.calls[1:]]
-    assert sizes == [[10, 1], [20], [10], [20], [10], [20], [10]]
+    assert sizes == [[10, 1], [20], [10], [20], [10], [20], [10], [20], [20]]
 
 
 def test_a_request_that_ended_the_process_is_the_only_one_that_fails() -> None:

@@ -1,4 +1,4 @@
-"""What a model answers to the requests of a server, in the process of the model."""
+"""Replies to the requests of a server, in the process of its model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from representer.serving.streams import BusyError, NoStreamError, Streams
 if TYPE_CHECKING:
     from representer.serving.served_model import ServedModel
 
-EXPLAINED = 8  # objects of one call that explains
+EXPLAINED = 4  # objects of one call that explains
 KEPT = 4  # requests of several calls, whose objects are read once
 _Body = TypeVar("_Body", bound=BaseModel)
 

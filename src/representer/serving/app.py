@@ -116,7 +116,7 @@ def create_app(
 
 
 async def answered(request: Request, kind: str, name: str = "", within: bytes = b"%b") -> Response:
-    """Return what the model answers to a request.
+    """Return the reply of the model to a request.
 
     Args:
         request: The request, whose body is parsed in the process of the model.

@@ -28,7 +28,7 @@ class _Waiting:
 
 
 class Worker:
-    """Lets a model answer requests, one call after the other.
+    """Sends requests to the process of a model, one call after the other.
 
     Nothing waits for a batch to fill: a batch holds the requests that came during the one before.
     A request that takes several calls goes to the end of the queue after each of them.
