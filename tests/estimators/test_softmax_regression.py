@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
@@ -106,3 +107,42 @@ def test_without_features_the_chances_are_the_frequencies():
     assert coefficients.shape == (3, 0)
     chances = np.exp(intercepts) / np.exp(intercepts).sum()
     np.testing.assert_allclose(chances, [0.25, 0.5, 0.25], atol=0.01)  # of the precision
+
+
+def test_the_loss_falls_with_each_step_where_most_examples_have_no_features():
+    """Chances of 0 and 1 leave a Hessian of next to nothing, and with it huge Newton steps."""
+    rng = np.random.default_rng(7)
+    rng.choice(3), rng.choice(2), rng.choice(2)  # the first draws of this seed give another case
+    rare = np.where(rng.random(250) < 0.9, rng.integers(0, 2, 250), rng.integers(0, 20, 250))
+    labels = np.unique(rare, return_inverse=True)[1]
+    x = 10.0 ** rng.integers(0, 6) * rng.standard_normal((250, 30))
+    x *= rng.random((250, 30)) < rng.choice([0.01, 0.02, 0.05])
+    x = x[rng.integers(0, 83, 250)]
+    model, losses = SoftmaxRegression(sparse.csr_array(x), labels), []
+    newton_step = model._newton_step
+
+    def recorded(*arguments):
+        losses.append(model._loss(model._weights, 1.0))
+        return newton_step(*arguments)
+
+    model._newton_step = recorded
+    w, b = model.fit(1.0)
+    losses.append(model._loss(model._weights, 1.0))
+    assert np.isfinite([w.sum(), b.sum()]).all()
+    assert (np.diff(losses) <= 0).all()
+    assert losses[-1] < losses[0] / 2  # with steps that are not halved enough, 0.85 of it
+
+
+@pytest.mark.parametrize("answer", [np.nan, -1.0, 0.0])
+def test_a_step_that_rounding_spoils_is_not_taken(answer, monkeypatch):
+    """Then float64 goes on from the best weights, and ends there if it finds no better ones."""
+    x, labels = problem(3)
+    model, before = SoftmaxRegression(x, labels), softmax_regression._dot
+    monkeypatch.setattr(
+        softmax_regression, "_dot",
+        lambda a, b: before(a, b) if a is b or b[0].dtype == torch.float64 else answer,
+    )  # fmt: skip
+    w, b = model.fit(1.0)
+    assert gradient(x, labels, 1.0, w, b) < 1.01 * softmax_regression.PRECISION * np.linalg.norm(
+        x.T @ (1 / 3 - np.eye(3)[labels])
+    )

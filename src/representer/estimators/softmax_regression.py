@@ -17,7 +17,7 @@ from representer.threads import limited, threads_for
 # largest gradient at the solution, relative to that at 0: of sparse and of dense features
 PRECISION, DENSE_PRECISION = 3e-3, 1e-5
 INNER = 0.3  # residual of a Newton step, relative to the gradient
-_MOST_STEPS, _MOST_PRODUCTS = 100, 250
+_MOST_STEPS, _MOST_PRODUCTS, _MOST_HALVINGS = 100, 250, 50
 _SUFFICIENT = 1e-4  # decrease of the loss, relative to its slope
 _ROUNDING = 10  # units of rounding in a gradient
 
@@ -104,7 +104,14 @@ class SoftmaxRegression:
             if _dot(gradient, gradient) <= self._tolerance**2:
                 break
             step = self._newton_step(gradient, chances, penalty)
-            self._weights = self._descend(step, _dot(gradient, step), penalty)
+            moved = self._descend(step, _dot(gradient, step), penalty)
+            if moved is None and self._x.dtype == torch.float64:
+                break  # rounding errors are all that is left
+            if moved is None:  # what float32 rounds away, float64 may tell
+                self._x, self._x_transposed = self._x.double(), self._x_transposed.double()
+                self._targets = self._targets.double()
+                moved = Weights(*(part.double() for part in self._weights))
+            self._weights = moved
 
     def _newton_step(self, gradient: Gradient, chances: Tensor, penalty: float) -> Weights:
         """Solve H s = -g approximately by conjugate gradients."""
@@ -118,7 +125,9 @@ class SoftmaxRegression:
             weighted = chances * scores
             slopes, offsets = self._slopes(weighted - chances * weighted.sum(1, keepdim=True))
             product = slopes + direction[0] / penalty, offsets
-            scale = square / _dot(direction, product)
+            if not (curvature := _dot(direction, product)) > 0:
+                break
+            scale = square / curvature
             step = step.plus(Weights(*direction, scores), scale)
             residual = _sum(residual, product, -scale)
             before, square = square, _dot(residual, residual)
@@ -127,14 +136,17 @@ class SoftmaxRegression:
             direction = _sum(residual, direction, square / before)
         return step
 
-    def _descend(self, step: Weights, slope: float, penalty: float) -> Weights:
-        """Return the weights after a step, halved until the loss decreases enough."""
-        loss, scale = self._loss(self._weights, penalty), 1.0
-        while True:
-            moved = self._weights.plus(step, scale)
-            if self._loss(moved, penalty) <= loss + _SUFFICIENT * scale * slope or scale < 1e-6:
+    def _descend(self, step: Weights, slope: float, penalty: float) -> Weights | None:
+        """Return the weights after a step, halved until the loss decreases enough; None if never.
+
+        A step may be huge: chances of 0 and 1 leave nothing of the Hessian but that of the penalty.
+        """
+        loss = self._loss(self._weights, penalty)
+        for halvings in range(_MOST_HALVINGS if slope < 0 else 0):
+            moved = self._weights.plus(step, scale := 0.5**halvings)
+            if self._loss(moved, penalty) - loss <= _SUFFICIENT * scale * slope:
                 return moved
-            scale /= 2
+        return None
 
     def _loss(self, weights: Weights, penalty: float) -> float:
         """Return the objective, divided by C."""
