@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
@@ -17,7 +19,9 @@ Explained = tuple[float, float, list[Contribution]]  # score, constant part, con
 FILE = "pool.json"
 Moments = tuple[NDArray[np.float64], NDArray[np.float64]]  # scores and their variances (N, W)
 
-PRIOR = 4.0  # examples that the prior of equal weights is worth
+# examples that the prior of equal weights is worth: fewer where the better part alone has a smaller
+# loss than both with this prior, and without a prior, no part has
+PRIORS = (4.0, 1.0, 0.1, 0.0)
 NEGLIGIBLE = 0.02  # share of the scores below which a part is dropped
 
 
@@ -58,7 +62,7 @@ class Pool:
     ) -> Self:
         """Return the weights with the smallest loss on objects that neither part was trained on.
 
-        A part that adds less than 2 % is dropped, and the weight of the other one found again.
+        This loss is never above that of the better part. A part that adds less than 2 % is dropped.
 
         Args:
             target: What is predicted.
@@ -68,23 +72,27 @@ class Pool:
             groups: Number of groups whose objects resemble each other, such as the windows of a
                 subject; the prior then counts groups, not objects.
         """
-        alone = [
+        losses = [
             None if scores is None else target.metrics(scores, values)["valid_loss"]
             for scores in (kernel, network)
         ]
         if kernel is None or network is None:
-            return cls._alone(*alone)
-        parts = np.stack([kernel, network])
-        count = groups or len(values)
-        weights = _weights(target, parts, values, np.array([0.5, 0.5]), count)
-        spread = weights * np.array([_spread(part) for part in parts])
-        share = float(spread[0] / spread.sum()) if spread.sum() > 0 else 0.5
-        if min(share, 1 - share) < NEGLIGIBLE:
-            kept = np.array([1.0, 0.0]) if share > 0.5 else np.array([0.0, 1.0])
-            weights = _weights(target, parts, values, kept, count) * kept
-            share = float(kept[0])
-        loss = target.metrics(np.tensordot(weights, parts, 1), values)["valid_loss"]
-        return cls(float(weights[0]), float(weights[1]), share, loss, *alone)
+            return cls._alone(*losses)
+        parts, count = np.stack([kernel, network]), groups or len(values)
+        data = target, parts, values
+        # each weight is measured in that of its part alone, which of a diverged one is minute
+        alone = np.array([_weight_alone(target, part, values, count) for part in parts])
+        halves = [cls._of(*data, own) for own in (*np.diag(alone), *np.eye(2)) if own.any()]
+        better = min(halves, key=lambda pool: pool.loss)
+        for prior, start in product(PRIORS, np.eye(2)):
+            found = _weights(
+                target, alone[:, None, None] * parts, values, 0.5, start, prior / count
+            )
+            both = cls._of(*data, alone * found)
+            if both.loss <= min(losses):
+                is_kept = NEGLIGIBLE <= both.share <= 1 - NEGLIGIBLE
+                return both if is_kept else better
+        return better
 
     @classmethod
     def unvalidated(
@@ -98,7 +106,8 @@ class Pool:
 
         s has the spread of the kernel machine's scores at the temperature with the smallest loss.
         The network makes up half of it, or as much as half of its scores: one that was trained too
-        briefly less. How confident it is on its training objects has no influence otherwise.
+        briefly less, one with which the loss is above that of the machine none. How confident it is
+        on its training objects has no influence otherwise.
 
         Args:
             target: What is predicted.
@@ -109,16 +118,31 @@ class Pool:
         """
         if kernel is None or network is None:
             return cls.fit(target, kernel, network, values)
-        losses = [target.metrics(scores, values)["valid_loss"] for scores in (kernel, network)]
         parts = np.stack([kernel, network])
-        scale = float(_weights(target, parts, values, np.array([1.0, 0.0]), len(values))[0])
+        scale = _weight_alone(target, kernel, values, len(values))
         spreads = scale * _spread(kernel), _spread(network)
-        if not spreads[0]:  # the kernel machine learned nothing
-            return cls(0.0, 1.0, 0.0, losses[1], *losses)
-        second = min(1.0, spreads[0] / spreads[1]) / 2 if spreads[1] else 0.0
-        share = 1 - second * spreads[1] / spreads[0]
-        loss = target.metrics(scale * share * kernel + second * network, values)["valid_loss"]
-        return cls(scale * share, second, share, loss, *losses)
+        weights = np.array([0.0, 1.0])  # where the kernel machine learned nothing
+        if spreads[0]:
+            weights[1] = min(1.0, spreads[0] / spreads[1]) / 2 if spreads[1] else 0.0
+            weights[0] = scale * (1 - weights[1] * spreads[1] / spreads[0])
+        both, machine = (cls._of(target, parts, values, own) for own in (weights, np.eye(2)[0]))
+        return both if both.loss <= machine.loss else machine
+
+    @classmethod
+    def _of(
+        cls,
+        target: Column,
+        parts: NDArray[np.float64],
+        values: NDArray[Any],
+        weights: NDArray[np.float64],
+    ) -> Self:
+        """Return the pool with these weights ``(2,)``."""
+        spreads = weights * np.array([_spread(part) for part in parts])
+        kernel, network = (spreads if spreads.any() else weights).tolist()
+        share = kernel / (kernel + network) if weights.any() else 0.0
+        losses = [target.metrics(scores, values)["valid_loss"]
+                  for scores in (np.tensordot(weights, parts, 1), *parts)]  # fmt: skip
+        return cls(*weights.tolist(), share, *losses)
 
     @classmethod
     def _alone(cls, kernel_loss: float | None, network_loss: float | None) -> Self:
@@ -187,24 +211,41 @@ class Pool:
             raise ValueError("the weights are out of their range")
 
 
+def _centered(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    return scores - scores.mean(axis=1, keepdims=True) if scores.shape[1] > 1 else scores
+
+
 def _spread(scores: NDArray[np.float64]) -> float:
-    centered = scores - scores.mean(axis=1, keepdims=True) if scores.shape[1] > 1 else scores
-    return float(centered.std())
+    return float(_centered(scores).std())
+
+
+def _weight_alone(
+    target: Column, scores: NDArray[np.float64], values: NDArray[Any], count: int
+) -> float:
+    """Return the weight of one part without the other; the prior is 1."""
+    unit = max(1.0, float(np.square(_centered(scores)).mean()) ** 0.5)
+    start, prior = np.ones(1), PRIORS[0] / unit**2 / count
+    return float(_weights(target, scores[None] / unit, values, unit, start, prior)[0]) / unit
 
 
 def _weights(
     target: Column,
     parts: NDArray[np.float64],
     values: NDArray[Any],
-    prior: NDArray[np.float64],
-    count: int,
+    center: float,
+    start: NDArray[np.float64],
+    prior: float,
 ) -> NDArray[np.float64]:
-    """Return the weights ``(2,)`` that minimize the penalized loss; 0 where the prior is 0."""
+    """Return the weights ``(P,)`` that minimize the penalized loss, which is convex."""
+    scores, truth = torch.from_numpy(parts), torch.from_numpy(values)
 
-    def loss(weights: NDArray[np.float64]) -> float:
-        scores = np.tensordot(weights, parts, 1)
-        penalty = PRIOR * float(np.sum((weights - prior) ** 2)) / count
-        return target.metrics(scores, values)["valid_loss"] + penalty
+    def loss(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        leaf = torch.tensor(weights, requires_grad=True)
+        # not that of `metrics`, which bounds the chances: far from the minimum, it is flat
+        total = target.loss(torch.tensordot(leaf, scores, 1), truth)
+        total = total + prior * (leaf - center).square().sum()
+        (slopes,) = torch.autograd.grad(total, leaf)
+        return total.item(), slopes.numpy()
 
-    bounds = [(0.0, None) if one > 0 else (0.0, 0.0) for one in prior]
-    return minimize(loss, prior, bounds=bounds, method="L-BFGS-B").x
+    bounds = [(0.0, None)] * len(start)
+    return minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B").x
