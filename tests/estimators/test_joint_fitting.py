@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -67,6 +68,8 @@ def test_steps_of_the_network_are_of_the_class_that_both_parts_predict():
     if model.part("network").predict(TEXTS[:1]) == model.predict(TEXTS[:1]):
         for parameter in model.network_.head[-1].parameters():
             parameter.data.neg_()  # now the network alone predicts the other class
+    both = replace(model.pool_, kernel=1.0, network=0.1, share=0.9)  # of which one adds nothing
+    model.targets_ = (replace(model.targets_[0], pool=both),)
     (one,) = model.explain(TEXTS[:1], k=20)
     steps = model._explanation_details(TEXTS[0], one)["steps"]
     expected = sum(c.contribution for c in one.contributions if c.part == "network")
@@ -333,7 +336,7 @@ def test_weights_follow_the_better_part_and_drop_one_that_adds_nothing():
 
 def test_objects_of_a_group_count_once_in_the_prior():
     values, target, rng = np.array([0, 1, 1]), Classes((0, 1)), np.random.default_rng(0)
-    kernel, network = rng.normal(size=(2, 3, 2))
+    kernel, network = np.eye(2)[values] + rng.normal(size=(2, 3, 2)) / 4
     repeated = [np.repeat(part, 40, axis=0) for part in (kernel, network, values)]
     single, grouped = Pool.fit(target, kernel, network, values), Pool.fit(target, *repeated, 3)
     assert [grouped.kernel, grouped.network] == pytest.approx([single.kernel, single.network])

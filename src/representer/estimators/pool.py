@@ -223,9 +223,9 @@ def _weight_alone(
     target: Column, scores: NDArray[np.float64], values: NDArray[Any], count: int
 ) -> float:
     """Return the weight of one part without the other; the prior is 1."""
-    unit = max(1.0, float(np.square(_centered(scores)).mean()) ** 0.5)
-    start, prior = np.ones(1), PRIORS[0] / unit**2 / count
-    return float(_weights(target, scores[None] / unit, values, unit, start, prior)[0]) / unit
+    size = float(np.square(_centered(scores)).mean()) ** 0.5 or 1.0
+    start, prior = np.array([min(1.0, size)]), PRIORS[0] / max(1.0, size) ** 2 / count
+    return float(_weights(target, scores[None] / size, values, size, start, prior)[0]) / size
 
 
 def _weights(

@@ -1,0 +1,84 @@
+"""The weights of kernel and network: the better half is never dropped for a worse one."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from representer.estimators.classes import Classes
+from representer.estimators.pool import Pool
+from representer.estimators.targets import Numbers
+
+HALVES = {
+    "perfect": lambda right, rng: right + 0.1 * rng.standard_normal(right.shape),
+    "noisy": lambda right, rng: right + 2 * rng.standard_normal(right.shape),
+    "constant": lambda right, rng: np.full(right.shape, 0.5),
+    "reversed": lambda right, rng: -right,
+    "minute": lambda right, rng: 1e-9 * right,
+    "diverged": lambda right, rng: 1e8 * rng.standard_normal(right.shape),
+    "one outlier": lambda right, rng: (
+        np.where(np.arange(len(right))[:, None] == 3, -1e9, 1) * right
+    ),
+}
+
+
+def planted(kind: str, count: int, seed: int = 0):
+    """Return a target, its values, and the scores that are right."""
+    rng = np.random.default_rng(seed)
+    if kind == "numbers":
+        values = rng.normal(7, 3, (count, 1))
+        return Numbers((7.0,), (3.0,)), values, (values - 7) / 3
+    classes = 2 if kind == "two classes" else 5
+    values = np.arange(count) % classes
+    return Classes(tuple(range(classes))), values, 5 * np.eye(classes)[values]
+
+
+@pytest.mark.parametrize("kind", ["two classes", "five classes", "numbers"])
+@pytest.mark.parametrize("count", [7, 60])
+@pytest.mark.parametrize("find", [Pool.fit, Pool.unvalidated])
+def test_the_stack_is_never_worse_than_its_better_half(kind, count, find):
+    """Of halves that no object trained; without held-out objects, the kernel alone is such a one"""
+    target, values, right = planted(kind, count)
+    rng = np.random.default_rng(1)
+    halves = {name: make(right, rng) for name, make in HALVES.items()}
+    for first, second in permutations(halves, 2):
+        kernel, network = halves[first], halves[second]
+        pool = find(target, kernel, network, values)
+        pool.check()
+        alone = [pool.kernel_loss, pool.network_loss][: 2 if find == Pool.fit else 1]
+        assert pool.loss <= min(alone), (first, second)
+        stacked = target.metrics(pool.scores(kernel, network), values)["valid_loss"]
+        assert stacked == pytest.approx(pool.loss), (first, second)
+
+
+@pytest.mark.parametrize("kind", ["two classes", "five classes", "numbers"])
+@pytest.mark.parametrize("other", ["diverged", "constant", "reversed"])
+def test_a_half_that_is_right_carries_the_prediction_beside_one_that_tells_nothing(kind, other):
+    target, values, right = planted(kind, 40)
+    good = HALVES["perfect"](right, np.random.default_rng(1))
+    bad = HALVES[other](right, np.random.default_rng(2))
+    assert Pool.fit(target, good, bad, values).share > 0.95
+    assert Pool.fit(target, bad, good, values).share < 0.05
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3, 1e6])
+def test_two_halves_are_both_kept_whatever_the_scale_of_one(size):
+    target, values, right = planted("five classes", 400)
+    rng = np.random.default_rng(0)
+    kernel, network = (right + 3 * rng.standard_normal(right.shape) for _ in range(2))
+    expected = Pool.fit(target, kernel, network, values)
+    pool = Pool.fit(target, kernel, size * network, values)
+    assert pool.share == pytest.approx(expected.share, abs=0.15)
+    assert pool.loss == pytest.approx(expected.loss, rel=0.1)
+    assert 0.3 < expected.share < 0.7
+
+
+def test_the_prior_of_equal_weights_yields_to_the_better_half():
+    """With 4 examples' worth of it, the loss of both would be above that of the kernel."""
+    target, values, right = planted("two classes", 10)
+    kernel = right + 0.1 * np.random.default_rng(0).standard_normal(right.shape)
+    weak = right / 20 + np.random.default_rng(1).standard_normal(right.shape)
+    pool = Pool.fit(target, kernel, weak, values)
+    assert pool.loss <= pool.kernel_loss < pool.network_loss
