@@ -267,7 +267,7 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
         """Write what is fitted besides the network."""
         write_targets(run, self.targets_)
         if self._machines:
-            self._write_machines(run, self._machines)
+            self._write_machines(run, [one.machine for one in self.targets_])
 
     def _load_fitted(self, files: RunFiles) -> None:
         """Restore what `_save_fitted` wrote; the network is there already."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +13,17 @@ from numpy.typing import NDArray
 from torch import nn
 
 from representer.data.stored import sampled
+from representer.errors import RepresenterError, TrainingError
 from representer.estimators import saving
 from representer.estimators.conformal import Conformal
-from representer.estimators.explanation import NETWORK
+from representer.estimators.explanation import BOTH, NETWORK
 from representer.estimators.fitting import Examples, outputs_of
 from representer.estimators.joint_target import JointTarget
 from representer.estimators.kernel_machine import KernelMachine
 from representer.estimators.kernel_selection import fit_machine
 from representer.estimators.pool import Moments, Pool
 from representer.estimators.targets import Column, columns_of, example_weights, known_values
+from representer.printable import say
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
 from representer.threads import limited
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from representer.estimators.supervised import SupervisedEstimator
 
 CALIBRATION = "calibration"  # the name of a part, beside "train" and "valid"
+LARGEST = 1e100  # of a score: the squares of larger ones are not finite
 LabeledObjects = tuple[Sequence[Any], NDArray[Any]]
 
 
@@ -126,7 +130,7 @@ def train(
     with limited(estimator.n_jobs), generators.preserved():
         trainer = Trainer(
             network, task, config, run, optimizer=optimizer, settings=settings(config),
-            callbacks=tuple(estimator.callbacks or ()),
+            callbacks=tuple(estimator.callbacks or ()), keeps_diverged=estimator.answer == BOTH,
         )  # fmt: skip
         result = trainer.fit()
         trainer.restore_best()
@@ -164,13 +168,15 @@ def fit_targets(
             parts = [([own[0][row] for row in at], known)
                      for own, (at, known) in ((train, rows), (valid, held_out))]  # fmt: skip
             own = groups["train"][rows[0]] if "train" in groups else None
-            machine, kernel = _fit_machine(estimator, column, parts[0], parts[1], own, of_rows)
+            fit = partial(_fit_machine, estimator, column, parts[0], parts[1], own, of_rows)
+            machine, kernel = attempted(estimator.answer, "kernel machine", fit)
         if estimator.has_network:
             if is_held_out not in network:
                 encoded = estimator.inputs_.encode(objects)
                 network[is_held_out] = network_moments(estimator, encoded)
             mean, variance = network[is_held_out][k]
-            beside = mean[places], variance[places]
+            fitted = None, (mean[places], variance[places])
+            _, beside = attempted(estimator.answer, NETWORK, lambda fitted=fitted: fitted)
         scores = kernel and kernel[0], beside and beside[0]
         if is_held_out:
             of_valid = len(set(groups["valid"][places])) if "valid" in groups else None
@@ -179,6 +185,29 @@ def fit_targets(
             pool = Pool.unvalidated(column, *scores, values)
         found.append(JointTarget.of(column, pool, machine, (kernel, beside), values))
     return tuple(found)
+
+
+def attempted(
+    answer: str, half: str, fit: Callable[[], tuple[Any, Moments]]
+) -> tuple[Any, Moments | None]:
+    """Return what one half fits and its moments; None of a half that fails beside another one.
+
+    Raises:
+        TrainingError: It fails, and there is no other half.
+    """
+    try:
+        machine, moments = fit()
+        if all((np.abs(own) < LARGEST).all() for own in moments):
+            return machine, moments
+        problem = "its scores are not finite"
+    except RepresenterError:
+        raise
+    except (ArithmeticError, MemoryError, RuntimeError, ValueError) as error:
+        problem = str(error) or type(error).__name__
+    if answer != BOTH:
+        raise TrainingError(f"The {half} failed: {problem}. Train with --answer {BOTH}.")
+    say(f"the {half} failed and predicts nothing; the other half is left: {problem}")
+    return None, None
 
 
 def network_moments(estimator: SupervisedEstimator, encoded: Sequence[Any]) -> list[Moments]:

@@ -87,7 +87,7 @@ class _Saved:
 class _SavedMachines:
     """kernel.json."""
 
-    machines: tuple[_Saved, ...]
+    machines: tuple[_Saved | None, ...]  # None where a machine failed
 
 
 @dataclass
@@ -207,10 +207,13 @@ class KernelMachine:
         return own, float(self.intercepts[output] - self.intercepts.mean())
 
 
-def write_machines(run: RunFolder, machines: Sequence[KernelMachine]) -> None:
+def write_machines(run: RunFolder, machines: Sequence[KernelMachine | None]) -> None:
     """Write what `read_machines` reads into a run folder."""
     described, tensors = [], {}
     for k, machine in enumerate(machines):
+        if machine is None:
+            described.append(None)
+            continue
         tokens, arrays = machine.kernel.fitted()
         arrays |= {"coefficients": machine.coefficients, "intercepts": machine.intercepts}
         if machine.precision is not None:
@@ -225,7 +228,7 @@ def write_machines(run: RunFolder, machines: Sequence[KernelMachine]) -> None:
 
 def read_machines(
     files: RunFiles, new_kernel: Callable[[], Any], widths: Sequence[int]
-) -> tuple[KernelMachine, ...]:
+) -> tuple[KernelMachine | None, ...]:
     """Return what `write_machines` wrote.
 
     Raises:
@@ -235,8 +238,10 @@ def read_machines(
     described = files.read(DESCRIPTION, _SavedMachines).machines
     tensors, _ = files.tensors(ARRAYS, lambda forms: None)
 
-    def restored(k: int, width: int) -> KernelMachine:
+    def restored(k: int, width: int) -> KernelMachine | None:
         start, saved = f"{k}/", described[k]
+        if saved is None:
+            return None
         arrays = {n[len(start) :]: t.numpy() for n, t in tensors.items() if n.startswith(start)}
         kernel = new_kernel().restore(saved.tokens, arrays)
         coefficients, intercepts = arrays["coefficients"], arrays["intercepts"]
@@ -248,7 +253,7 @@ def read_machines(
         parts = coefficients, intercepts, saved.penalty, saved.seconds, saved.ceiling, precision
         return KernelMachine(kernel, *parts)
 
-    def every() -> tuple[KernelMachine, ...]:
+    def every() -> tuple[KernelMachine | None, ...]:
         if len(described) != len(widths):
             raise ValueError(f"{len(described)} machines for {len(widths)} targets")
         return tuple(restored(k, width) for k, width in enumerate(widths))

@@ -154,7 +154,10 @@ class Regressor(RegressorMixin, SupervisedEstimator):
         found, means, deviations = self._checked_moments(X), [], []
         units = zip(self.target_.means, self.target_.scales, strict=True)
         for moments, (mean, scale), own in zip(found, units, self.targets_, strict=True):
-            calibration = own.calibrations.get(self.answer, UNCALIBRATED)
+            left = next(
+                iter(own.calibrations.values()), UNCALIBRATED
+            )  # of a half without the other
+            calibration = own.calibrations.get(self.answer, left)
             means.append(mean + scale * moments[0])
             deviations.append(calibration.deviations(scale**2 * moments[1]))
         mean = self._shaped(np.concatenate(means, axis=1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +22,7 @@ from representer.estimators.base import Estimator
 from representer.estimators.classes import Classes
 from representer.estimators.explanation import NETWORK
 from representer.estimators.fitting import start_from
-from representer.estimators.joint_fitting import no_settings, train
+from representer.estimators.joint_fitting import attempted, no_settings, train
 from representer.estimators.joint_target import NETWORK_ALONE, JointTarget
 from representer.estimators.language_inputs import LanguageInputs
 from representer.estimators.language_kernel import LanguageKernel
@@ -38,7 +39,7 @@ from representer.estimators.language_training import (
     trainer_config,
     training_task,
 )
-from representer.estimators.pool import Pool
+from representer.estimators.pool import Moments, Pool
 from representer.models import LanguageModelConfig
 from representer.storage.fields import from_values
 from representer.storage.run_files import RunFiles
@@ -143,13 +144,23 @@ class LanguageEstimator(LanguageParameters, Estimator):
         if self.answer == NETWORK:
             return
         size, level = len(self.inputs_.vocabulary), self.inputs_.level
-        machine = LanguageKernel.select(level, size, train, valid)
-        halves: list[Predictor] = [machine]
-        halves += [NetworkPredictor(self.network_)] if self.has_network else []
-        scores = [_at_some_places(half, torch.from_numpy(valid), size) for half in halves]
-        network = scores[1][0] if self.has_network else None
-        pool = Pool.fit(self.target_, scores[0][0], network, scores[0][1])
-        self.targets_ = (JointTarget(pool, machine.refit(np.concatenate([train, valid]))),)
+        following: list[Numbers] = []
+
+        def scored(find: Callable[[], Any]) -> tuple[Any, Moments]:
+            logs, tokens = _at_some_places(half := find(), torch.from_numpy(valid), size)
+            following.append(tokens)
+            return half, (logs, logs[:0])
+
+        select = partial(LanguageKernel.select, level, size, train, valid)
+        machine, logs = attempted(self.answer, "kernel", partial(scored, select))
+        network = None
+        if self.has_network:
+            find = partial(NetworkPredictor, self.network_)
+            _, network = attempted(self.answer, NETWORK, partial(scored, find))
+        tokens = following[0] if following else valid[:0]
+        pool = Pool.fit(self.target_, logs and logs[0], network and network[0], tokens)
+        machine = machine and machine.refit(np.concatenate([train, valid]))
+        self.targets_ = (JointTarget(pool, machine),)
 
     @property
     def predictor_(self) -> JointPredictor:

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from representer.errors import TrainingError
 from representer.estimators.explanation import Contribution
 from representer.estimators.targets import Column
 
@@ -76,8 +77,11 @@ class Pool:
             None if scores is None else target.metrics(scores, values)["valid_loss"]
             for scores in (kernel, network)
         ]
+        if kernel is None and network is None:
+            raise TrainingError("Neither the kernel machine nor the network has finite scores.")
         if kernel is None or network is None:
             return cls._alone(*losses)
+        most = min(loss for loss in losses if loss is not None)
         parts, count = np.stack([kernel, network]), groups or len(values)
         data = target, parts, values
         # each weight is measured in that of its part alone, which of a diverged one is minute
@@ -89,7 +93,7 @@ class Pool:
                 target, alone[:, None, None] * parts, values, 0.5, start, prior / count
             )
             both = cls._of(*data, alone * found)
-            if both.loss <= min(losses):
+            if both.loss <= most:
                 is_kept = NEGLIGIBLE <= both.share <= 1 - NEGLIGIBLE
                 return both if is_kept else better
         return better
@@ -140,9 +144,12 @@ class Pool:
         spreads = weights * np.array([_spread(part) for part in parts])
         kernel, network = (spreads if spreads.any() else weights).tolist()
         share = kernel / (kernel + network) if weights.any() else 0.0
-        losses = [target.metrics(scores, values)["valid_loss"]
-                  for scores in (np.tensordot(weights, parts, 1), *parts)]  # fmt: skip
-        return cls(*weights.tolist(), share, *losses)
+        first, second = weights.tolist()
+        loss, *alone = (
+            target.metrics(scores, values)["valid_loss"]
+            for scores in (np.tensordot(weights, parts, 1), *parts)
+        )
+        return cls(first, second, share, loss, alone[0], alone[1])
 
     @classmethod
     def _alone(cls, kernel_loss: float | None, network_loss: float | None) -> Self:

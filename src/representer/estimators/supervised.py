@@ -307,9 +307,9 @@ class SupervisedEstimator(Estimator):
         super()._load_fitted(files)
         self.conformal_ = Conformal.read(files) if files.has(conformal.FILE) else None
 
-    def _write_machines(self, run: RunFolder, machines: Sequence[KernelMachine]) -> None:
+    def _write_machines(self, run: RunFolder, machines: Sequence[KernelMachine | None]) -> None:
         kernel_machine.write_machines(run, machines)
 
-    def _read_machines(self, files: RunFiles) -> tuple[KernelMachine, ...]:
+    def _read_machines(self, files: RunFiles) -> tuple[KernelMachine | None, ...]:
         widths = [column.width for column in columns_of(self.target_)]
         return kernel_machine.read_machines(files, self._new_kernel, widths)

@@ -51,6 +51,8 @@ class Trainer:
         settings: Further settings that determine the run (model, data, ...), as plain values.
             Resuming with different settings is refused.
         callbacks: Called with the metrics of each evaluation; training ends when one returns True.
+        keeps_diverged: A loss or gradient that is not finite ends the training with a line; the
+            weights are those before.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Trainer:
         optimizer: torch.optim.Optimizer | None = None,
         settings: Mapping[str, Any] | None = None,
         callbacks: Sequence[Callable[[Row], Any]] = (),
+        keeps_diverged: bool = False,
     ) -> None:
         if config.threads is not None:
             torch.set_num_threads(config.threads)
@@ -83,7 +86,7 @@ class Trainer:
         self._report = run.report if is_main else lambda line: None
         report_device(accelerator.device, self._report)
         self._progress = Progress(config.log_with, run.path, config.show_progress and is_main)
-        self._callbacks = callbacks
+        self._callbacks, self._keeps_diverged = callbacks, keeps_diverged
         self._saved_position: tuple[int, ...] | None = None
         self._saved_at = self._ticked_at = time.monotonic()
 
@@ -108,8 +111,7 @@ class Trainer:
         ):
             try:
                 self._begin()
-                while (reason := self._reason()) is None:
-                    self._train_epoch(self._batches())
+                reason = self._train()
                 self._save()
                 with self._averages():
                     final = copy_weights(self._model)
@@ -158,6 +160,18 @@ class Trainer:
         if not batches:
             raise ArgumentError("batches(epoch)", batches, "at least one batch in every epoch")
         return batches
+
+    def _train(self) -> Reason:
+        """Train until the end of the run, and return why it ended."""
+        try:
+            while (reason := self._reason()) is None:
+                self._train_epoch(self._batches())
+        except TrainingError as error:
+            if not self._keeps_diverged:
+                raise
+            self._report(f"the training of the network ended, with the weights before: {error}")
+            return "diverged"
+        return reason
 
     def _train_epoch(self, batches: Sequence[Sequence[Any]]) -> None:
         """Train until the end of the epoch or of the run."""

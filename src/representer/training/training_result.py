@@ -8,7 +8,14 @@ from typing import Literal
 from representer.training.metrics_log import Row
 
 Reason = Literal[
-    "epochs", "max_steps", "patience", "nonmonotone", "max_drop", "time_limit", "callback"
+    "epochs",
+    "max_steps",
+    "patience",
+    "nonmonotone",
+    "max_drop",
+    "time_limit",
+    "callback",
+    "diverged",
 ]
 
 
