@@ -60,7 +60,7 @@ COVERED_BY = {
     "tests/report/test_trust.py": ("report/cards",),
     "tests/estimators/test_joint_fitting.py": (
         "estimators/joint_target",
-        "estimators/kernel_machine", "estimators/linear_solution", "estimators/pool",
+        "estimators/kernel_machine", "estimators/linear_solution",
     ),
     "tests/cli/test_main.py": ("cli/errors",),
     "tests/cli/test_parser.py": ("cli/config_file",),
