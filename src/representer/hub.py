@@ -15,7 +15,7 @@ from representer.report.model_card import model_card
 from representer.storage import atomic
 from representer.storage.manifest import MANIFEST
 from representer.storage.run_files import MODEL, OF_PREDICTIONS, RunFiles
-from representer.storage.run_folder import RunFolder
+from representer.storage.run_folder import RunFolder, refuse_links
 
 __all__ = ["from_pretrained", "push_to_hub", "save_pretrained"]
 METRICS, DETAILS = "metrics.json", "details.json"
@@ -36,9 +36,11 @@ def save_pretrained(run: str | Path | Estimator, folder: str | Path, *, name: st
     Raises:
         ArgumentError: The folder holds a run or files of the same names.
         DataError: The run is damaged, or not finished.
+        RunFolderError: The folder is a link or a file.
         StorageError: A file cannot be written.
     """
     folder = Path(folder)
+    refuse_links(folder)
     if (folder / CARD).exists():
         raise ArgumentError("folder", str(folder), f"a folder without {CARD}")
     name = name or folder.name

@@ -15,7 +15,7 @@ import torch
 from torch import nn as torch_nn
 
 from representer import nn
-from representer.errors import KindError, MissingExtraError
+from representer.errors import KindError, MissingExtraError, StorageError
 from representer.export import ExportError, programs, to_onnx, to_torch
 from representer.export.interface import interface
 from representer.export.programs import TOLERANCE, onnx_run
@@ -25,6 +25,7 @@ from representer.models import (
     SignalClassifier,
     SignalClassifierConfig,
 )
+from representer.storage import failpoints
 
 INPUT, HIDDEN = 3, 4
 LAYERS: dict[str, Callable[[], torch_nn.Module]] = {
@@ -162,10 +163,31 @@ def test_a_file_that_differs_from_the_model_is_an_error(tmp_path: Path):
         return [output + 2e-5, *rest]
 
     path = tmp_path / "layer.onnx"
-    path.touch()
+    path.write_text("older")
     with pytest.raises(ExportError, match=r"differs from the model by 2\.\de-05 at 2 steps"):
-        programs.checked(described, run, path)
-    assert not path.exists()
+        programs._written(described, lambda content: run, b"newer", path, TOLERANCE)
+    assert path.read_text() == "older"
+
+
+@pytest.mark.parametrize("write", [to_torch, pytest.param(to_onnx, marks=pytest.mark.slow)])
+def test_an_export_follows_no_link_and_leaves_the_old_file_on_a_full_disk(
+    write: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The writer of torch ends the process where the disk is full."""
+    layer, path = nn.RKMLSTM(INPUT, HIDDEN).eval(), tmp_path / "layer.pt2"
+    (tmp_path / "outside").write_text("precious")
+    path.symlink_to(tmp_path / "outside")
+    with pytest.raises(StorageError, match=r"layer\.pt2 cannot be written: it is a symbolic link"):
+        write(layer, path)
+    path.unlink()
+    path.write_text("older")
+    monkeypatch.setenv("REPRESENTER_FAILPOINT", "pt2.begun:enospc")
+    failpoints.reset()
+    with pytest.raises(StorageError, match="no space left on device"):
+        write(layer, path)
+    assert path.read_text() == "older"
+    assert (tmp_path / "outside").read_text() == "precious"
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_a_model_that_cannot_be_exported_is_named(tmp_path: Path):

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from representer import hub
 from representer.data.text import tokenize
-from representer.errors import ArgumentError, KindError
+from representer.errors import ArgumentError, KindError, RunFolderError
 from representer.estimators import (
     GraphClassifier,
     LanguageModel,
@@ -105,6 +106,25 @@ def test_runs_that_cannot_be_exported_are_refused(exported: Exported, tmp_path: 
     with pytest.raises(ArgumentError, match="int8 is True; expected False for torch"):
         export_run(exported.estimator, tmp_path, "torch", int8=True)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["folder", "file", "missing"])
+def test_links_in_a_run_of_someone_else_are_not_followed(
+    exported: Exported, tmp_path: Path, kind: str
+):
+    """Without --out the folder is RUN/onnx, RUN/torch or RUN/hub."""
+    outside = tmp_path / "outside"
+    if kind == "folder":
+        outside.mkdir()
+        (outside / "predict.py").write_text("precious")
+    elif kind == "file":
+        outside.write_text("precious")
+    before = sorted(tmp_path.rglob("*"))
+    (tmp_path / "onnx").symlink_to(outside)
+    for write in (export_run, hub.save_pretrained):
+        with pytest.raises(RunFolderError, match="onnx is not a folder but a link or a file"):
+            write(exported.estimator, tmp_path / "onnx")
+    assert sorted(tmp_path.rglob("*")) == sorted([*before, tmp_path / "onnx"])
 
 
 @pytest.mark.slow

@@ -215,9 +215,9 @@ def test_folders_that_lead_out_of_the_run_are_refused(tmp_path: Path, name: str)
         run.write_text("config.yaml", "x")
         (inside / name).symlink_to(outside)
         if name == "checkpoints":
-            with pytest.raises(RunFolderError, match="checkpoints is not a folder of the run"):
+            with pytest.raises(RunFolderError, match="checkpoints is not a folder but a link"):
                 run.checkpoints  # noqa: B018
-    with pytest.raises(RunFolderError, match=f"{name} is not a folder of the run"):
+    with pytest.raises(RunFolderError, match=f"{name} is not a folder but a link"):
         RunFolder(inside, resume=True)
     assert (outside / "step-000000001.ckpt").read_text() == "precious"
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from representer.storage import atomic
+
 LEAST = 1024  # entries of a weight; smaller ones save nothing
 
 
@@ -42,7 +44,7 @@ def to_int8(source: str | Path, path: str | Path) -> None:
             made = ir.node("DequantizeLinear", [q, s], {"axis": axis})
             graph.insert_before(graph[0], made)
             weight.replace_all_uses_with(made.outputs[0])
-    ir.save(model, path)
+    atomic.write_bytes(path, ir.to_proto(model).SerializeToString())
 
 
 def quantize(

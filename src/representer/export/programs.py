@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +21,7 @@ from torch.export import Dim, ExportedProgram
 from representer.errors import KindError, MissingExtraError, RepresenterError
 from representer.export.interface import Interface, interface
 from representer.export.scans import decompositions
+from representer.storage import atomic
 
 OPSET = 20
 TOLERANCE = 1e-5  # of float32, relative to the largest output if that is above 1
@@ -60,9 +63,9 @@ def to_torch(model: nn.Module, path: str | Path, *, tolerance: float = TOLERANCE
         KindError: The model is of a kind that cannot be exported.
         ExportError: The program does not compute what the model does.
     """
-    described = interface(model)
-    torch.export.save(exported(described), path)
-    return checked(described, torch_run(path), path, tolerance)
+    described, content = interface(model), io.BytesIO()
+    torch.export.save(exported(described), content)  # its writer of files aborts on a full disk
+    return _written(described, torch_run, content.getvalue(), path, tolerance)
 
 
 def to_aotinductor(
@@ -84,10 +87,13 @@ def to_aotinductor(
         ExportError: The compiled model does not compute what the model does.
     """
     described = interface(model)
-    with _quiet():
-        torch._inductor.aoti_compile_and_package(exported(described), package_path=str(path))
-        loaded = torch._inductor.aoti_load_package(str(path))
-    return checked(described, lambda *x: [y.numpy() for y in loaded(*x)], path, tolerance)
+    with _quiet(), TemporaryDirectory() as folder:
+        compiled = str(Path(folder) / "model.pt2")
+        torch._inductor.aoti_compile_and_package(exported(described), package_path=compiled)
+        loaded = torch._inductor.aoti_load_package(compiled)
+        parity = checked(described, lambda *x: [y.numpy() for y in loaded(*x)], path, tolerance)
+        atomic.write_bytes(path, Path(compiled).read_bytes())
+    return parity
 
 
 def to_onnx(model: nn.Module, path: str | Path, *, tolerance: float = TOLERANCE) -> list[Parity]:
@@ -119,8 +125,21 @@ def to_onnx(model: nn.Module, path: str | Path, *, tolerance: float = TOLERANCE)
         )
     assert written is not None
     _tidy(written.model, described)
-    written.save(path, external_data=False)
-    return checked(described, onnx_run(path), path, tolerance)
+    content = written.model_proto.SerializeToString()
+    return _written(described, onnx_run, content, path, tolerance)
+
+
+def _written(
+    described: Interface,
+    load: Callable[[bytes], Run],
+    content: bytes,
+    path: str | Path,
+    tolerance: float,
+) -> list[Parity]:
+    """Write a program that computes what the model does, and return its parity."""
+    parity = checked(described, load(content), path, tolerance)
+    atomic.write_bytes(path, content)
+    return parity
 
 
 def exported(described: Interface) -> ExportedProgram:
@@ -140,9 +159,10 @@ def exported(described: Interface) -> ExportedProgram:
         raise KindError("model", "one with fixed sizes", expected, hint=hint) from None
 
 
-def torch_run(path: str | Path) -> Run:
+def torch_run(program: str | Path | bytes) -> Run:
     """Return a program of ``torch.export`` as a function from tensors to arrays."""
-    loaded = torch.export.load(path).module()
+    file = io.BytesIO(program) if isinstance(program, bytes) else program
+    loaded = torch.export.load(file).module()
 
     def run(*inputs: Tensor) -> list[np.ndarray]:
         with torch.no_grad():
@@ -151,13 +171,18 @@ def torch_run(path: str | Path) -> Run:
     return run
 
 
-def onnx_run(path: str | Path, threads: int = 0) -> Run:
-    """Return an ONNX file as a function from tensors or arrays to arrays; 0 is all threads."""
+def onnx_run(program: str | Path | bytes, threads: int = 0) -> Run:
+    """Return an ONNX file as a function from tensors or arrays to arrays.
+
+    Args:
+        program: The file, or its content.
+        threads: Number of threads; 0 is all.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(program, options, providers=["CPUExecutionProvider"])
     names = [each.name for each in session.get_inputs()]
     return lambda *x: session.run(None, dict(zip(names, map(np.asarray, x), strict=True)))
 
@@ -179,12 +204,11 @@ def checked(
     """Return the parity of an exported model.
 
     Raises:
-        ExportError: A difference is above the tolerance; the file is deleted.
+        ExportError: A difference is above the tolerance.
     """
     found = parity(described, run)
     for time, batch, difference in found:
         if not difference <= tolerance:  # NaN too
-            Path(path).unlink()
             raise ExportError(
                 f"{path} differs from the model by {difference:.1e} at {time} steps and a batch "
                 f"of {batch}; expected at most {tolerance:g}. Check that its weights are finite; "

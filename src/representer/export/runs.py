@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 import time
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from representer.export.int8 import to_int8
 from representer.export.interface import Interface, interface
 from representer.export.preprocessing import left_out, preprocessing
 from representer.storage import atomic
+from representer.storage.run_folder import make_folder
 
 EXAMPLES = Path(__file__).parent / "examples"
 KINDS = ("onnx", "torch")
@@ -81,6 +83,8 @@ def export_run(
         KindError: The run holds no network, or one that cannot be exported.
         MissingExtraError: ONNX or its runtime are not installed.
         DataError: The run is damaged.
+        RunFolderError: The folder is a link or a file, or cannot be made.
+        StorageError: A file cannot be written; it is as it was.
     """
     if to not in KINDS:
         raise ArgumentError("to", to, " or ".join(map(repr, KINDS)))
@@ -91,7 +95,7 @@ def export_run(
     if not isinstance(run, Estimator) and saving.is_standardized_by_subject(run):
         values["standardize"] = "subject"
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     network = estimator._on_cpu().network_.eval()
     described = interface(network)
     weights = sum(x.nbytes for x in network.state_dict().values())
@@ -113,7 +117,9 @@ def export_run(
     atomic.write_text(folder / others[0], text + "\n")
     if arrays:
         others.append("kernel.npz")
-        np.savez(folder / others[-1], **arrays)  # type: ignore[arg-type]
+        content = io.BytesIO()
+        np.savez(content, **arrays)  # type: ignore[arg-type]
+        atomic.write_bytes(folder / others[-1], content.getvalue())
     example = EXAMPLES / f"{task}.py"
     if to == "onnx" and example.exists():  # the features of molecules need RDKit
         others.append("predict.py")

@@ -18,6 +18,7 @@ from representer.printable import markdown, one_line, reason
 from representer.storage import atomic
 from representer.storage.manifest import MANIFEST, Entry, manifest_text
 from representer.storage.run_files import WEIGHTS, RunFiles
+from representer.storage.run_folder import make_folder
 
 CARD, CONFIG = "README.md", "config.json"
 _CARD = """---
@@ -63,7 +64,7 @@ class HubModel(nn.Module):
             StorageError: A file cannot be written.
         """
         folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         files = {
             CONFIG: atomic.as_json(to_dict(self.config)).encode(),
             WEIGHTS: atomic.as_safetensors(self.state_dict()),

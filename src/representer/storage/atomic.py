@@ -33,19 +33,22 @@ def write_bytes(path: str | Path, *chunks: bytes) -> None:
 
 
 def write_chunks(path: str | Path, chunks: Iterable[bytes]) -> None:
-    """Write a file, or leave it as it was.
+    """Write a file, or leave it as it was; every file that the library writes is written here.
 
     Args:
         path: The file, in an existing folder.
         chunks: Its content, in consecutive pieces, which may be computed while it is written.
 
     Raises:
-        StorageError: The system refuses to write; an existing file is unchanged.
+        StorageError: The system refuses to write, or the path is a symbolic link, which may lead
+            anywhere in a folder of someone else; an existing file is unchanged.
     """
     path = Path(path)
     temporary = path.with_name(f".representer-{secrets.token_hex(8)}.tmp")
     stage = path.suffix.removeprefix(".")
     try:
+        if path.is_symlink():
+            raise OSError(errno.ELOOP, "it is a symbolic link")
         try:
             _write_and_sync(temporary, chunks, stage)
             failpoint(f"{stage}.synced")
@@ -64,6 +67,28 @@ def write_chunks(path: str | Path, chunks: Iterable[bytes]) -> None:
 def write_text(path: str | Path, text: str) -> None:
     """Write a UTF-8 text file atomically, see `write_bytes`."""
     write_bytes(path, text.encode("utf-8"))
+
+
+def append(path: str | Path, data: bytes) -> None:
+    """Append to a file, or leave it as it was unless the process is killed.
+
+    Raises:
+        StorageError: The system refuses to write, or the path is a symbolic link.
+    """
+    try:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        with open(os.open(path, flags, 0o666), "ab", buffering=0) as file:  # noqa: PTH123
+            size = os.fstat(file.fileno()).st_size
+            try:
+                left = memoryview(data)
+                while left:
+                    left = left[file.write(left) :]
+                os.fsync(file.fileno())
+            except OSError:
+                file.truncate(size)
+                raise
+    except OSError as error:
+        raise StorageError(path, error) from error
 
 
 def write_json(path: str | Path, value: Any) -> None:

@@ -98,10 +98,7 @@ class RunFolder:
         refuse_links(folder)
         if self.is_writer:
             self._mark()
-            try:
-                folder.mkdir(exist_ok=True)
-            except OSError as error:
-                raise RunFolderError(f"{folder} cannot be made: {reason_of(error)}.") from error
+            make_folder(folder)
         return folder
 
     def write_bytes(self, name: str, *chunks: bytes) -> Path:
@@ -238,8 +235,22 @@ class UnsavedRun(RunFolder):
         self._lock = None
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder, with its parents, if it is missing.
+
+    Raises:
+        RunFolderError: It is a symbolic link or a file, or cannot be made.
+    """
+    refuse_links(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = reason_of(error)
+        raise RunFolderError(f"{folder} cannot be made: {reason}. Choose another --out.") from error
+
+
 def refuse_links(*folders: Path) -> None:
-    """Refuse folders of a run that are links or files.
+    """Refuse folders that are links or files.
 
     Raises:
         RunFolderError: One is a symbolic link or not a folder.
@@ -247,5 +258,5 @@ def refuse_links(*folders: Path) -> None:
     for folder in folders:
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
             raise RunFolderError(
-                f"{folder} is not a folder of the run but a link or a file. Choose another --out."
+                f"{folder} is not a folder but a link or a file. Choose another --out."
             )

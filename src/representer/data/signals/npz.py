@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from representer.data.array_files import described_arrays, read_arrays
 from representer.data.signals.recordings import Recordings, recordings
 from representer.errors import DataError
+from representer.storage import atomic
 
 KEYS = ("X", "y", "subject", "fs")
 _FIX = (
@@ -74,11 +76,13 @@ def arrays_to_recordings(
 
 def write_npz(path: str | Path, data: Recordings) -> None:
     """Write recordings to an ``.npz`` file that :func:`read_npz` reads."""
+    content = io.BytesIO()
     np.savez_compressed(
-        path,
+        content,
         X=data.signals,
         y=np.asarray(data.classes)[data.labels],
         subject=data.subjects,
         fs=data.sampling_rate,
         channels=np.asarray(data.channels),
     )
+    atomic.write_bytes(path, content.getvalue())
