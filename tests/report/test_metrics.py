@@ -17,6 +17,7 @@ from representer.report.metrics import (
     perplexity_difference,
     wilson_interval,
 )
+from representer.storage.atomic import as_json
 
 
 def test_the_wilson_interval_is_the_textbook_one():
@@ -53,6 +54,25 @@ def test_rows_of_the_confusion_matrix_are_the_true_classes():
     probabilities = np.eye(2)[[1, 1, 0]]
     metrics = classification_metrics(np.array([0, 1, 0]), probabilities, ["a", "b"])
     assert metrics["confusion"] == [[1, 1], [0, 1]]
+
+
+def test_a_confusion_names_the_true_class_first_and_the_most_frequent_come_first():
+    truth, predicted = np.array([0] * 8 + [1] * 8), np.array([0] * 5 + [1] * 3 + [0] + [1] * 7)
+    metrics = classification_metrics(truth, np.eye(2)[predicted], ["a", "b"])
+    assert metrics["confusions"] == [
+        {"truth": "a", "predicted": "b", "count": 3, "support": 8},
+        {"truth": "b", "predicted": "a", "count": 1, "support": 8},
+    ]
+
+
+def test_the_metrics_of_thousands_of_classes_can_be_read_again():
+    """A matrix of 2,600 classes has more bytes than are read of metrics.json."""
+    classes, shift = np.arange(2600), np.eye(2600, dtype=np.float32)
+    metrics = classification_metrics(classes, np.roll(shift, 1, axis=1), [f"c{k}" for k in classes])
+    assert "confusion" not in metrics
+    assert len(metrics["confusions"]) == 12
+    assert metrics["confusions"][0] == {"truth": "c0", "predicted": "c1", "count": 1, "support": 1}
+    assert len(as_json(metrics)) < 2**20
 
 
 def test_macro_f1_counts_classes_that_are_predicted_alone_as_scikit_learn_does():

@@ -163,14 +163,6 @@ def test_the_best_accuracy_is_on_top_of_the_comparison(tmp_path):
     assert [result.is_model for result in results].count(True) == 1
 
 
-def test_a_confusion_names_the_true_class_first():
-    test = {"per_class": [{"label": "a"}, {"label": "b"}], "confusion": [[5, 3], [1, 7]]}
-    assert page_module._largest_confusions(test) == [
-        {"truth": "a", "predicted": "b", "count": 3, "support": 8},
-        {"truth": "b", "predicted": "a", "count": 1, "support": 8},
-    ]
-
-
 def test_losses_are_shown_under_their_names():
     history = [{"epoch": 1, "train_loss": 2.0, "valid_loss": 3.0}]
     assert page_module._losses(history) == {"training": [(1, 2.0)], "validation": [(1, 3.0)]}

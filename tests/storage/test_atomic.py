@@ -176,8 +176,8 @@ WRITERS = {
     "tasks/table_file.py open": "a device or a pipe, named by the user",
 }
 CALLS = {
-    "aoti_compile_and_package", "copy2", "copyfile", "copytree", "open_memmap", "save", "savefig",
-    "savez", "savez_compressed", "tofile",
+    "aoti_compile_and_package", "copy2", "copyfile", "copytree", "save", "savefig", "savez",
+    "savez_compressed", "tofile",
 }  # fmt: skip
 OF_THIS_LIBRARY = {"saving", "safetensors.torch", ""}  # they write through `atomic`, or to memory
 
@@ -198,7 +198,7 @@ def _writer(call: ast.Call) -> str:
     """Return the name of a call that writes to a path."""
     through, _, name = ast.unparse(call.func).rpartition(".")
     words = [ast.unparse(value) for value in (*call.args, *(one.value for one in call.keywords))]
-    if name == "open":
+    if name in ("open", "open_memmap"):
         is_writer = any(re.fullmatch(r"'(r?b?[+]|[wxa]b?[+]?)b?'", word) for word in words)
     else:
         is_in_memory = bool({"content", "drawn", "buffer"} & set(words))

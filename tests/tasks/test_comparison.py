@@ -16,8 +16,10 @@ from representer.errors import (
     Interrupted,
     RepresenterError,
     RunFolderError,
+    StorageError,
     TrainingError,
 )
+from representer.storage import failpoints
 from representer.storage.lock import lock
 from representer.tasks.comparison import (
     BASELINES,
@@ -105,6 +107,59 @@ def test_a_line_cut_off_by_a_kill_is_run_again(tmp_path: Path):
         assert run_missing(again, tmp_path) == expected
         assert again.ran == [(1, MODEL)]
         assert path.read_bytes() == whole
+
+
+def test_a_restart_that_fails_or_is_killed_keeps_every_finished_unit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It deleted the file and appended line after line: a kill kept 1 of 80 units."""
+    run_missing(MadeUp(), tmp_path)
+    path = tmp_path / RESULTS
+    before = path.read_bytes()
+    for action, expected in (("enospc", StorageError), ("raise", RuntimeError)):
+        monkeypatch.setenv("REPRESENTER_FAILPOINT", f"jsonl.begun:2:{action}")
+        failpoints.reset()
+        with pytest.raises(expected):
+            run_missing(MadeUp(), tmp_path)
+        assert path.read_bytes() == before
+    assert {one.name for one in tmp_path.iterdir()} == {RESULTS, "comparison.json", ".lock"}
+    (tmp_path / ".representer-0123456789abcdef.tmp").write_bytes(before[:50])  # of a kill
+    monkeypatch.delenv("REPRESENTER_FAILPOINT")
+    again = MadeUp()
+    run_missing(again, tmp_path)
+    assert again.ran == []
+    assert {one.name for one in tmp_path.iterdir()} == {RESULTS, "comparison.json", ".lock"}
+
+
+def test_a_damaged_line_costs_its_own_unit_only(tmp_path: Path):
+    run_missing(MadeUp(), tmp_path)
+    first, second, *others = (tmp_path / RESULTS).read_bytes().splitlines(keepends=True)
+    (tmp_path / RESULTS).write_bytes(b"".join([first, b"[" * 100_000 + b"\n", *others]))
+    again = MadeUp()
+    run_missing(again, tmp_path)
+    assert len(again.ran) == 1
+    lines = (tmp_path / RESULTS).read_bytes().splitlines(keepends=True)
+    assert sorted(lines) == sorted([first, second, *others])
+
+
+@pytest.mark.parametrize("name", [RESULTS, "comparison.json"])
+def test_files_of_a_comparison_are_no_links(tmp_path: Path, name: str):
+    folder, outside = tmp_path / "out", tmp_path / "outside"
+    run_missing(MadeUp(), folder)
+    (folder / name).rename(outside)
+    (folder / name).symlink_to(outside)
+    before = outside.read_bytes()
+    with pytest.raises((DataError, StorageError), match="symbolic link"):
+        run_missing(MadeUp(splits=range(3)), folder)
+    assert outside.read_bytes() == before
+
+
+@pytest.mark.parametrize("text", ["[" * 3000, "{", "3", "[1]"])
+def test_damaged_settings_of_a_comparison_are_named(tmp_path: Path, text: str):
+    run_missing(MadeUp(), tmp_path)
+    (tmp_path / "comparison.json").write_text(text)
+    with pytest.raises(DataError, match=r"comparison\.json: cannot be used: "):
+        run_missing(MadeUp(), tmp_path)
 
 
 def test_an_interruption_keeps_what_is_finished_and_names_the_way_to_continue(tmp_path: Path):

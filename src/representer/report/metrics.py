@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 
 from representer.errors import MissingExtraError
 
+LARGEST_MATRIX = 100  # classes whose confusion matrix is written
+LISTED = 12  # confusions
 BINS = 15  # of the expected calibration error, as in the literature
 DRAWS = 2000  # of test sets; the quantile is then known to a few hundredths of itself
 Z95 = 1.959963984540054  # the normal distribution's 97.5 % point
@@ -187,7 +190,8 @@ def classification_metrics(
         ``count``, ``accuracy``, ``accuracy_interval`` (95 %, Wilson), ``loss`` (mean negative log
         probability of the true class, in nats), ``calibration`` (see above), ``macro_f1`` (mean
         over the classes that are true or predicted somewhere, as in scikit-learn), ``per_class``
-        (precision, recall, f1, support) and ``confusion`` (rows are true classes).
+        (precision, recall, f1, support), ``confusions`` (the most frequent ones) and, up to
+        `LARGEST_MATRIX` classes, ``confusion``, the matrix (rows are true classes).
     """
     try:
         from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
@@ -203,7 +207,13 @@ def classification_metrics(
         {"label": n, "precision": float(p), "recall": float(r), "f1": float(f), "support": int(s)}
         for n, p, r, f, s in zip(names, *scores, strict=True)
     ]
-    present = [c["f1"] for k, c in enumerate(per_class) if c["support"] or k in predicted]
+    seen = {*predicted.tolist()}
+    present = [c["f1"] for k, c in enumerate(per_class) if c["support"] or k in seen]
+    wrong = predicted != truth
+    confusions = Counter(zip(truth[wrong].tolist(), predicted[wrong].tolist(), strict=True))
+    matrix = {}
+    if len(names) <= LARGEST_MATRIX:  # 2,600 classes would have seven million cells
+        matrix["confusion"] = confusion_matrix(truth, predicted, labels=classes).tolist()
     return {
         "count": len(truth),
         "accuracy": right / len(truth),
@@ -212,8 +222,24 @@ def classification_metrics(
         "calibration": calibration(predicted == truth, probabilities.max(axis=1)),
         "macro_f1": float(np.mean(present)),
         "per_class": per_class,
-        "confusion": confusion_matrix(truth, predicted, labels=classes).tolist(),
+        "confusions": _most_frequent(confusions, per_class),
+        **matrix,
     }
+
+
+def _most_frequent(
+    confusions: Counter[tuple[int, int]], per_class: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the most frequent pairs of a true and another predicted class, with their counts."""
+    return [
+        {
+            "truth": per_class[i]["label"],
+            "predicted": per_class[j]["label"],
+            "count": count,
+            "support": per_class[i]["support"],
+        }
+        for (i, j), count in sorted(confusions.items(), key=lambda one: (-one[1], one[0]))[:LISTED]
+    ]
 
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)

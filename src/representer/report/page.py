@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 EXPLAINED = "explanations.json"  # written by `representer explain`, optional
-MATRIX_LIMIT = 20  # classes; beyond that, the largest entries are listed instead
 
 
 def write_report(run: Path) -> Path:
@@ -155,8 +154,6 @@ def _of_target(run: Results, name: str, metrics: dict[str, Any]) -> dict[str, An
     return shown | {
         "comparison": comparison,
         "reliability": figures.reliability(test["calibration"]["bins"]),
-        "confusions": _largest_confusions(test),
-        "is_matrix_shown": len(test["per_class"]) <= MATRIX_LIMIT,
     }
 
 
@@ -239,14 +236,3 @@ def _curves(history: Sequence[dict[str, Any]], metrics: dict[str, Any], noun: st
         metrics["best_epoch"],
         noun,
     )
-
-
-def _largest_confusions(test: dict[str, Any], count: int = 12) -> list[dict[str, Any]]:
-    names = [c["label"] for c in test["per_class"]]
-    cells = [
-        {"truth": names[i], "predicted": names[j], "count": n, "support": sum(row)}
-        for i, row in enumerate(test["confusion"])
-        for j, n in enumerate(row)
-        if i != j and n
-    ]
-    return sorted(cells, key=lambda c: -c["count"])[:count]

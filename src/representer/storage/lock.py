@@ -69,7 +69,7 @@ def is_own_lock(path: Path) -> bool:
         os.close(descriptor)
 
 
-def reason_of(error: OSError | ValueError) -> str:
+def reason_of(error: Exception) -> str:
     """Return the system's error message in lower case."""
     return (getattr(error, "strerror", None) or str(error)).lower()
 

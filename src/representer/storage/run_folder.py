@@ -98,7 +98,7 @@ class RunFolder:
         refuse_links(folder)
         if self.is_writer:
             self._mark()
-            make_folder(folder)
+            make_folder(folder, parents=False)
         return folder
 
     def write_bytes(self, name: str, *chunks: bytes) -> Path:
@@ -235,15 +235,15 @@ class UnsavedRun(RunFolder):
         self._lock = None
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder, with its parents, if it is missing.
+def make_folder(folder: Path, *, parents: bool = True) -> None:
+    """Make a folder if it is missing, with its parents unless `parents` is False.
 
     Raises:
         RunFolderError: It is a symbolic link or a file, or cannot be made.
     """
     refuse_links(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=parents, exist_ok=True)
     except OSError as error:
         reason = reason_of(error)
         raise RunFolderError(f"{folder} cannot be made: {reason}. Choose another --out.") from error

@@ -8,15 +8,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from representer.errors import ArgumentError, Interrupted, RepresenterError, TrainingError
+from representer.errors import (
+    ArgumentError,
+    DataError,
+    Interrupted,
+    RepresenterError,
+    TrainingError,
+)
 from representer.estimators.explanation import BOTH
 from representer.printable import say
 from representer.storage import atomic
-from representer.storage.lock import LOCK, lock
+from representer.storage.files import parse_json, physical_memory, read_bytes
+from representer.storage.lock import lock, reason_of
 from representer.threads import limited
 from representer.training.settings import plain, require_same
 from representer.training.trainer_config import EXECUTION
@@ -27,6 +33,7 @@ WITHOUT_EFFECT = (
 )  # fmt: skip
 SETTINGS, RESULTS = "comparison.json", "results.jsonl"
 MODEL, BASELINES = "model", "baselines"
+_MOST_SETTINGS = 2**26  # bytes
 
 
 @dataclass(frozen=True)
@@ -151,21 +158,24 @@ class Results:
 
     @classmethod
     def read(cls, folder: Path) -> Results:
-        """Read the results of a folder, up to the first damaged line."""
+        """Read the results of a folder without damaged lines, which a kill may leave."""
         path = folder / RESULTS
-        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-        return cls(path, dict(takewhile(bool, map(_entry, lines))))  # type: ignore[arg-type]
+        try:
+            lines = read_bytes(path, physical_memory()).split(b"\n")[:-1]
+        except FileNotFoundError:
+            lines = []
+        except OSError as error:
+            raise DataError(f"cannot be read: {error.strerror}", file=path) from None
+        return cls(path, dict(filter(None, map(_entry, lines))))
 
     def add(self, unit: Unit, results: Sequence[Result]) -> None:
         """Append the results of a unit."""
         self.by_unit[unit] = list(results)
-        self._append(unit)
+        atomic.append(self.path, self._line(unit))
 
     def rewrite(self) -> None:
-        """Write the file without the damaged lines that a kill may leave."""
-        self.path.unlink(missing_ok=True)
-        for unit in self.by_unit:
-            self._append(unit)
+        """Write the file without the damaged lines, or leave it as it was."""
+        atomic.write_chunks(self.path, map(self._line, self.by_unit))
 
     def rows(self, comparison: Comparison) -> Rows:
         """Return the results of a comparison by row and split."""
@@ -175,12 +185,9 @@ class Results:
                 rows.setdefault(one.name, {})[unit.split] = one
         return rows
 
-    def _append(self, unit: Unit) -> None:
+    def _line(self, unit: Unit) -> bytes:
         line = {**unit._asdict(), "results": [asdict(one) for one in self.by_unit[unit]]}
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, allow_nan=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        return (json.dumps(line, allow_nan=False) + "\n").encode()
 
 
 def run_missing(
@@ -196,6 +203,7 @@ def run_missing(
 
     Raises:
         ArgumentError: The folder holds another comparison, or other files.
+        DataError: A file of the comparison is damaged.
         RunFolderError: Another process writes into the folder.
     """
     from joblib import Parallel, delayed
@@ -249,7 +257,7 @@ def _run(comparison: Comparison, unit: Unit) -> tuple[Unit, list[Result] | Repre
 def _entry(line: bytes) -> tuple[Unit, list[Result]] | None:
     """Parse a line; return None if it is damaged."""
     try:
-        entry = json.loads(line)
+        entry = parse_json(line)
         results = [Result(**one) for one in entry.pop("results")]
         return Unit(**entry), results
     except (ValueError, TypeError, KeyError, AttributeError):
@@ -260,13 +268,20 @@ def _entry(line: bytes) -> tuple[Unit, list[Result]] | None:
 def _opened(folder: Path, comparison: Comparison) -> Iterator[Results]:
     """Lock a folder, check or write its settings, and read its results."""
     path, settings = folder / SETTINGS, plain(comparison.settings)
-    if folder.is_dir() and not path.exists() and {one.name for one in folder.iterdir()} - {LOCK}:
+    others = {one.name for one in folder.iterdir() if one.name[0] != "."} if folder.is_dir() else ()
+    if others and not path.exists():
         expected = "a new folder, or that of a comparison"
         raise ArgumentError("out", str(folder), expected, hint="Choose another --out.")
     descriptor = lock(folder)
     try:
+        atomic.remove_leftovers(folder, say)
         if path.exists():
-            require_same(json.loads(path.read_text("utf-8")), settings, folder)
+            try:
+                before = dict(parse_json(read_bytes(path, _MOST_SETTINGS)))
+            except (OSError, TypeError, ValueError) as error:
+                problem, fix = f"cannot be used: {reason_of(error)}", "Choose another --out."
+                raise DataError(problem, file=path, fix=fix) from None
+            require_same(before, settings, folder)
         else:
             atomic.write_json(path, settings)
         results = Results.read(folder)
