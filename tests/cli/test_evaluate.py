@@ -144,3 +144,16 @@ def test_a_folder_has_the_metrics_of_its_rows_whatever_the_blocks(
     for name in ("count", "accuracy", "macro_f1"):
         assert found[name] == whole[name], name
     assert found["loss"] == pytest.approx(whole["loss"], rel=1e-4)  # float32 in other batches
+
+
+def test_objects_that_were_trained_on_are_counted(run, trained, tmp_path):
+    whole = (trained.parent / "table.csv").read_text().splitlines(keepends=True)
+    parts = json.loads((trained / "splits.json").read_text())
+    lines = [*parts["train"]["lines"], *parts["valid"]["lines"]]
+    part = tmp_path / "part.csv"
+    chosen = [whole[line - 1].replace(" ", "  ") for line in lines[:3]]
+    part.write_text(whole[0] + "".join(chosen) + "9,quite new words,sea\n")
+    outcome = run("evaluate", trained, part)
+    assert last_json(outcome)["trained_on"] == 3
+    shown = f"{part}: 3 of 4 documents are those that the model was trained on; only others"
+    assert shown in outcome.err

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from representer.estimators.division import validation_fraction
+from representer.estimators import (
+    GraphRegressor,
+    MoleculeRegressor,
+    SignalClassifier,
+    TextClassifier,
+)
+from representer.estimators.classes import Classes
+from representer.estimators.division import divide, random_parts, validation_fraction
+from representer.estimators.targets import Numbers
 
 
 @pytest.mark.parametrize(
@@ -24,3 +33,41 @@ def test_a_tenth_is_held_out_and_of_small_data_as_much_as_weighs_kernel_and_netw
     given: float | None, count: int, test: float, expected: float
 ) -> None:
     assert validation_fraction(given, count, test) == pytest.approx(expected)
+
+
+TWICE = np.tile(np.arange(60), 2)
+
+
+@pytest.mark.parametrize("target", [Classes((0, 1)), Numbers.find(np.arange(120.0))])
+def test_validation_shares_no_object_with_training(target) -> None:
+    values = np.arange(120) % 2 if isinstance(target, Classes) else np.arange(120.0)[:, None]
+    train, valid = divide(target, values, None, 0.25, 0, TWICE)
+    assert len(valid) == 30
+    assert not set(TWICE[train]) & set(TWICE[valid])
+    assert sorted([*train, *valid]) == list(range(120))
+    different = np.arange(120) * 3
+    assert divide(target, values, None, 0.25, 0, different) == divide(target, values, None, 0.25, 0)
+
+
+def test_too_few_different_objects_are_divided_as_ever_and_stderr_says_so(capsys) -> None:
+    labels = ["a", "b"] * 20
+    parts = random_parts(labels, 40, (0.7, 0.3), 0, np.arange(40) % 2)
+    assert parts == random_parts(labels, 40, (0.7, 0.3), 0, ())
+    assert "equal ones are in several parts" in capsys.readouterr().err
+
+
+def test_equal_objects_have_one_digest_whatever_they_are() -> None:
+    """Of a graph in any order of its nodes, and of a molecule in any spelling."""
+    import networkx as nx
+
+    path, moved = nx.path_graph(4), nx.relabel_nodes(nx.path_graph(4), {0: 1, 1: 0})
+    for estimator, objects in (
+        (TextClassifier(), ["Good film", "good  film", "bad film"]),
+        (MoleculeRegressor(), ["CCO", "OCC", "CCN"]),
+        (GraphRegressor(), [path, moved, nx.cycle_graph(4)]),
+        (SignalClassifier(sampling_rate=1.0), np.stack([np.eye(3), np.eye(3), np.ones((3, 3))])),
+    ):
+        if isinstance(objects, list):
+            objects = estimator._check_objects(objects)
+        first, again, other = estimator.digests(objects)
+        assert first == again != other

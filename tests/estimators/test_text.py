@@ -112,7 +112,8 @@ def test_word_vectors_start_from_the_words_that_stand_together_in_the_training_t
     assert model.inputs_.documents is None  # not kept
     documents = model.inputs_.encode(TEXTS)
     share = validation_fraction(None, len(LABELS))
-    rows, _ = divide(model.target_, model.target_.encode(LABELS), None, share, 0)
+    values = model.target_.encode(LABELS)
+    rows, _ = divide(model.target_, values, None, share, 0, model.digests(TEXTS))
     train = [documents[row] for row in rows]
     weight = model.network_.embedding.weight.detach().numpy()
     found = cooccurrence_vectors(train, *weight.shape, seed=0)
@@ -329,7 +330,7 @@ def test_filter_lengths_that_cannot_share_the_units_are_refused(options):
 
 def test_filters_that_look_ahead_predict_but_have_no_contributions(tmp_path):
     options = {"filter_padding": "same", "candidate_bias": True, "filter_length": 3}
-    model = TextClassifier(**SMALL, epochs=1, **options).fit(TEXTS, LABELS)
+    model = TextClassifier(**SMALL, epochs=1, answer="network", **options).fit(TEXTS, LABELS)
     assert model.network_.lookahead == 1
     model.save(tmp_path / "run")
     again = TextClassifier.load(tmp_path / "run")

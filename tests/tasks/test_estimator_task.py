@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import importlib
+from dataclasses import dataclass, fields, replace
 from typing import get_type_hints
 
 import numpy as np
@@ -14,8 +15,10 @@ from representer.errors import ArgumentError, DataError
 from representer.estimators import GraphClassifier, MoleculeClassifier
 from representer.estimators.classes import Classes
 from representer.estimators.graph_parameters import GraphParameters, MoleculeRegressorParameters
+from representer.estimators.graph_reading import PlainGraph
 from representer.report.results import Column, Predictions, compared, figures_of, mistakes
 from representer.tasks.baselines import Baseline
+from representer.tasks.estimator_comparison import EstimatorComparison
 from representer.tasks.estimator_data import (
     Data,
     are_fractions,
@@ -23,11 +26,13 @@ from representer.tasks.estimator_data import (
 )
 from representer.tasks.estimator_objects import Objects, encode_labels
 from representer.tasks.estimator_results import (
+    Facts,
     kept_sentence,
     predictions_of_baseline,
     summary,
     verdicts,
 )
+from representer.tasks.estimator_task import EstimatorTask
 from representer.tasks.graph.graph_task import GraphConfig
 from representer.tasks.molecule.molecule_task import MoleculeConfig
 from representer.tasks.options import (
@@ -252,3 +257,62 @@ def test_weights_of_an_earlier_epoch_are_named():
     )
     assert kept_sentence({"best_epoch": 28.0, "epochs": 28.0}) == ""
     assert kept_sentence({"valid": None}) == ""  # a kernel alone
+
+
+@pytest.mark.parametrize("kind", ["text", "graph", "molecule"])
+def test_copies_stay_in_one_part_and_are_counted(kind, capsys):
+    """Of 40 objects, each twice: the second in other cases, spelling or order of the nodes."""
+    flow, made = copied(kind)
+    classes = {"parameters": flow.parameters, "classifier": flow.classifier}
+    task = replace(
+        flow, read=lambda path, **how: made, describe=lambda *about: Facts({}), **classes
+    )
+    config = config_class(kind)(data="toy", test_fraction=0.2)
+    data = task.prepare(config)
+    assert "toy: 40 of 80 " in capsys.readouterr().err
+    assert "equal others, and stay with them in a split" in data.facts["copies"]
+    rows = {name: {(row - 1) % 40 for row in part.rows} for name, part in data.parts.items()}
+    assert sum(map(len, rows.values())) == 40
+    assert len(data.distinct("test")) == len(rows["test"]) == len(data.parts["test"]) / 2
+    trained = np.frombuffer(bytes.fromhex(data.splits()["trained_on"]), np.int64)
+    inside = np.isin(flow.classifier.digests(made.objects), trained)
+    assert inside.sum() == 80 - len(data.parts["test"])
+    folds = EstimatorComparison(flow=task, config=config, sources=dict(data.sources),
+                                folds=[row % 4 for row in range(40)] * 2)  # fmt: skip
+    train, valid, test = folds._positions(1, dict(data.sources)["all"], ())
+    assert not {row % 40 for row in train} & {row % 40 for row in valid}
+    assert [row % 4 for row in test] == [1] * 20
+
+
+def test_a_test_file_with_training_objects_is_named(capsys):
+    flow, made = copied("text")
+    others = Objects("other", "other", ["GOOD 3 3", "new", "newer"], ["a"] * 3, [1, 2, 3])
+    task = replace(flow, read=lambda path, **how: made if path == "toy" else others)
+    task.sources(config_class("text")(data="toy", test="other", min_length=1))
+    shown = capsys.readouterr().err
+    assert "toy: 1 documents of the test file are training documents, too" in shown
+
+
+def copied(kind: str) -> tuple[EstimatorTask, Objects]:
+    flow = importlib.import_module(f"representer.tasks.{kind}.{kind}_flow").FLOW
+    rng, labels = np.random.default_rng(0), ["ab"[k % 2] for k in range(40)]
+    if kind == "text":
+        first = [f"good {k} {k}" for k in range(40)]
+        second = [f" GOOD  {k} {k}" for k in range(40)]
+    elif kind == "molecule":
+        first = ["C" * k + "CO" for k in range(40)]
+        second = ["OC" + "C" * k for k in range(40)]
+    else:
+        ends = [np.array([[v, v + 1] for v in range(k + 1)]).T for k in range(40)]
+        moved = [rng.permutation(k + 2)[own] for k, own in enumerate(ends)]
+        first, second = ([PlainGraph(k, k + 2, own, None, None) for k, own in enumerate(many)]
+                         for many in (ends, moved))  # fmt: skip
+    made = Objects("toy", "toy", [*first, *second], labels * 2, range(1, 81))
+    if kind == "molecule":
+        made = replace(made, labels=[(label,) for label in made.labels], targets=("y",))
+    return flow, made
+
+
+def config_class(kind: str):
+    module = importlib.import_module(f"representer.tasks.{kind}.{kind}_task")
+    return getattr(module, f"{kind.capitalize()}Config")

@@ -12,6 +12,7 @@ from representer.data.tables import split
 from representer.errors import DataError
 from representer.estimators.classes import Classes
 from representer.estimators.targets import Target, require_same_length
+from representer.printable import say
 from representer.training import generators
 
 FINAL = "final"
@@ -34,13 +35,40 @@ def validation_fraction(given: float | None, count: int, test: float = 0.0) -> f
     return min(enough, (1 - test) / 2)
 
 
+def random_parts(
+    labels: Sequence[str] | None, count: int, fractions: Sequence[float], seed: int, digests: Any
+) -> list[list[int]]:
+    """Return the rows of each part, the first one for training.
+
+    Classes keep their proportions. Rows with equal digests stay together, unless there are so few
+    different ones that a part would be empty, with a notice.
+
+    Raises:
+        DataError: There are too few rows.
+    """
+    if len(np.unique(digests)) < len(digests):
+        try:
+            return list(split(labels or [""] * count, fractions, seed, digests))
+        except DataError:
+            say("so few objects differ that equal ones are in several parts: figures are too good")
+    if labels is not None:
+        return list(split(labels, fractions, seed))
+    order = np.random.default_rng(generators.derive(seed, "split")).permutation(count)
+    counts = [max(1, round(share * count)) for share in fractions[1:]]
+    if sum(counts) > count - 2:
+        problem = f"{count} rows cannot be divided into {len(fractions)} parts"
+        raise DataError(problem, fix="Add data.")
+    parts = np.split(order, np.cumsum(counts))
+    return [sorted(part.tolist()) for part in (parts[-1], *parts[:-1])]
+
+
 def divide(
-    target: Target, values: NDArray[Any], groups: Any, fraction: float, seed: int
+    target: Target, values: NDArray[Any], groups: Any, fraction: float, seed: int, digests: Any = ()
 ) -> tuple[list[int], list[int]]:
     """Return the rows to train on and to validate on.
 
     Classes keep their proportions in both parts. With `groups`, whole groups are held out, so that
-    no group, such as a subject or a document, is in both.
+    no group, such as a subject or a document, is in both; else equal objects stay together.
 
     Raises:
         DataError: There are too few rows or groups.
@@ -48,15 +76,17 @@ def divide(
     if groups is not None:
         return _by_groups(target, values, groups, fraction, seed)
     if isinstance(target, Classes):
-        train, valid = split([str(value) for value in values], (1 - fraction, fraction), seed)
+        labels = [str(value) for value in values]
+        train, valid = random_parts(labels, len(labels), (1 - fraction, fraction), seed, digests)
         return train, valid
     missing = np.isnan(values.reshape(len(values), -1)).all(1)
     known = np.flatnonzero(~missing)  # a row without any target has nothing to learn from
     if len(known) < 3:
         raise DataError(f"X has {len(known)} rows with a target; at least 3 are needed")
-    order = np.random.default_rng(generators.derive(seed, "split")).permutation(known)
-    held_out = max(1, round(fraction * len(known)))
-    return sorted(order[held_out:].tolist()), sorted(order[:held_out].tolist())
+    own = digests[known] if len(digests) else ()
+    parts = random_parts(None, len(known), (1 - fraction, fraction), seed, own)
+    train, valid = (known[part].tolist() for part in parts)
+    return train, valid
 
 
 def _by_groups(

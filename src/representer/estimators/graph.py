@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from representer.data.copies import digest_of_graph
 from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Explanation
 from representer.estimators.graph_explanation import one_direction, walk_sum
 from representer.estimators.graph_inputs import GraphInputs
@@ -114,6 +115,10 @@ class GraphNetwork(GraphEnsembleEstimator):
     _noun: ClassVar[str] = "graph"
     _task: ClassVar[str] = "graph"
     inputs_: GraphInputs
+
+    @staticmethod
+    def _digest(one: PlainGraph) -> int:
+        return digest_of_graph(one.count, one.edge_index, one.nodes, one.edges)
 
     def _check_objects(self, X: Any) -> list[PlainGraph]:
         return read_graphs(X)

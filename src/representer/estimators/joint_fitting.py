@@ -20,7 +20,7 @@ from representer.estimators.explanation import BOTH, NETWORK
 from representer.estimators.fitting import Examples, outputs_of
 from representer.estimators.joint_target import JointTarget
 from representer.estimators.kernel_machine import KernelMachine
-from representer.estimators.kernel_selection import fit_machine
+from representer.estimators.kernel_selection import ENOUGH, fit_machine
 from representer.estimators.pool import Moments, Pool
 from representer.estimators.targets import Column, columns_of, example_weights, known_values
 from representer.printable import say
@@ -231,6 +231,9 @@ def _fit_machine(
     started = time.perf_counter()
     if not len(train[1]):
         train, groups, weights = valid, None, (weights[1], weights[1])
+    if groups is None and len(valid[1]) < ENOUGH:
+        digests = estimator.digests(train[0])
+        groups = digests if len(np.unique(digests)) < len(digests) else None
     every = [own for own in weights if own is not None]
     objects = estimator._for_kernel([*train[0], *valid[0]])
     machine, moments = fit_machine(

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.optim import Optimizer
 
+from representer.data.copies import digest_of
 from representer.data.molecules import (
     ATOM_FEATURES,
     BOND_FEATURES,
     BalancedDraws,
+    canonical,
     invalid_reason,
     labeled_graphs,
     molecule_graph,
@@ -165,6 +167,10 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
     def _resampled(self, task: TrainingTask, train: Examples, seed: int) -> TrainingTask:
         """Return the task with the examples of an epoch drawn as the parameters say."""
         return task
+
+    @staticmethod
+    def _digest(one: str) -> int:
+        return digest_of(canonical(one))
 
     def _check_objects(self, X: Any) -> list[str]:
         molecules = strings_of(X, "SMILES", "a SMILES")

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 from torch.optim import Optimizer
 
+from representer.data.copies import digest_of
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import conformal, kernel_machine
 from representer.estimators.base import Estimator
@@ -68,6 +69,7 @@ class SupervisedEstimator(Estimator):
 
     _noun: ClassVar[str]  # of one object, for messages
     _results_of = staticmethod(results_of)
+    _digest: ClassVar[Callable[[Any], int]] = staticmethod(digest_of)
     _is_kernel_unsupervised: ClassVar[bool] = False  # it learns nothing from classes
     _penalties: ClassVar[Sequence[float]] = CANDIDATES
     conformal: float | None
@@ -79,6 +81,11 @@ class SupervisedEstimator(Estimator):
     @abstractmethod
     def _check_objects(self, X: Any) -> Sequence[Any]:
         """Return the objects as a sequence, or raise a `DataError` that names a row."""
+
+    @classmethod
+    def digests(cls, objects: Sequence[Any]) -> NDArray[np.int64]:
+        """Return numbers by which objects are equal ``(N,)``."""
+        return np.fromiter(map(cls._digest, objects), np.int64, len(objects))
 
     @abstractmethod
     def _learn_inputs(self, objects: Sequence[Any], seed: int) -> Inputs:
@@ -173,7 +180,7 @@ class SupervisedEstimator(Estimator):
         if groups is not None:
             groups = np.array([str(group) for group in as_sequence(column_of(groups), "groups")])
             require_same_length(objects, groups, "groups")
-        seed = seed_of(self.random_state)
+        seed, digests = seed_of(self.random_state), self.digests(objects)
         weights = None if sample_weight is None else checked_weights(sample_weight, objects)
         start = type(self).load(str(self.warm_start)) if self.warm_start else None
         self.target_ = start.target_ if start else self._find_target(y)
@@ -186,6 +193,7 @@ class SupervisedEstimator(Estimator):
         if self.conformal is not None:
             rows, held_out = calibration_rows(self.target_, values, groups, seed)
             (objects, values), parts[CALIBRATION] = divided(rows, held_out)
+            digests = digests[rows]
             groups = None if groups is None else groups[rows]
             weights = None if weights is None else weights[rows]
             if isinstance(self.target_, Numbers) and not start:  # its means are learned
@@ -198,7 +206,7 @@ class SupervisedEstimator(Estimator):
             parts["valid"] = self._objects(others), self.target_.encode(as_sequence(wanted))
             require_same_length(*parts["valid"])
         elif share := validation_fraction(self.valid_fraction, len(values)):
-            rows, held_out = divide(self.target_, values, groups, share, seed)
+            rows, held_out = divide(self.target_, values, groups, share, seed, digests)
             parts["train"], parts["valid"] = divided(rows, held_out)
             if groups is not None:
                 known = {"train": groups[rows], "valid": groups[held_out]}

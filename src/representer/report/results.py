@@ -127,16 +127,22 @@ def area_under_curve(truth: NDArray[np.int64], chances: NDArray[np.float64]) -> 
 
 
 def compared(
-    columns: Sequence[Column], predictions: Sequence[Predictions], others: Sequence[Predictions]
-) -> dict[str, Any]:
-    """Return the test metrics of another model and the paired difference, of each target."""
+    columns: Sequence[Column], predictions: Sequence[Predictions], others: Sequence[Predictions],
+    distinct: Any = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Return the test metrics of another model and the paired difference, of each target.
+
+    Of the objects at the positions `distinct`, if they are given, which are the ``pairs``; copies
+    of them would make the difference look more certain than it is.
+    """
     figures, differences = {}, {}
     for column, own, other in zip(columns, predictions, others, strict=True):
         rows = column.known()
         if not len(rows):
             continue
+        listed = figures_of(column.at(rows), other.at(rows))
+        rows = rows if distinct is None else np.intersect1d(rows, distinct)
         known, model, beside = column.at(rows), own.at(rows), other.at(rows)
-        listed = figures_of(known, beside)
         if model.probabilities is not None:
             kept = ("count", "accuracy", "accuracy_interval", "macro_f1", "auc")
             listed = {name: listed[name] for name in kept}
@@ -144,7 +150,8 @@ def compared(
             difference = paired_difference(*pair)
         else:
             difference = rmse_difference(known.truth, model.values, beside.values)
-        figures[column.name], differences[column.name] = listed, list(difference)
+        figures[column.name] = listed | {"pairs": len(rows)}
+        differences[column.name] = list(difference)
     if columns[0].name:
         return {"test": figures, "difference": differences}
     return {**figures[""], "difference": differences[""]}

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from representer.data.tables import split
 from representer.errors import ArgumentError
-from representer.estimators.division import validation_fraction
+from representer.estimators.division import random_parts, validation_fraction
 from representer.estimators.explanation import BOTH, NETWORK
 from representer.estimators.results import predictions_of
 from representer.report.results import Predictions, area_under_curve
@@ -110,7 +109,9 @@ class EstimatorComparison(Comparison):
         )
         share = validation_fraction(self.config.valid_fraction, len(rest))
         labels = [str(objects.labels[i]) if self.metric == "accuracy" else "" for i in rest]
-        train, valid = split(labels, (1 - share, share), self.config.seed + number)
+        digests = objects.subset(rest).digests
+        seed = self.config.seed + number
+        train, valid = random_parts(labels, len(rest), (1 - share, share), seed, digests)
         return [rest[i] for i in train], [rest[i] for i in valid], test
 
     def _train(self, config: Any, data: Data) -> list[Result]:

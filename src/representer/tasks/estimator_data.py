@@ -12,19 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from representer.data.stored import Stored, most
-from representer.data.tables import split
 from representer.data.tables.suggest import listing
 from representer.errors import DataError
 from representer.estimators.conformal import calibration_fraction, calibration_rows
+from representer.estimators.division import random_parts
 from representer.estimators.joint_fitting import CALIBRATION
 from representer.estimators.results import result_columns
 from representer.estimators.targets import Numbers, Target
 from representer.numbers import is_missing, written_number
 from representer.report.results import Column
 from representer.tasks.estimator_objects import Objects, encode_labels, find_classes, find_target
-from representer.training import generators
 
 PARTS = ("train", "valid", "test")
+TRAINED = "trained_on"  # digests in splits.json
 
 # From objects and the fractions of all parts to the positions in each part.
 Split = Callable[[Objects, Sequence[float]], Sequence[Sequence[int]]]
@@ -74,13 +74,27 @@ class Data:
         """Return each target of a part."""
         return result_columns(self.targets, self.values[part], self.target)
 
+    def distinct(self, part: str) -> NDArray[np.intp]:
+        """Return the positions of the objects of a part without the copies of others in it."""
+        objects = self.parts[part]
+        if not len(objects.digests):
+            return np.arange(len(objects))
+        return np.sort(np.unique(objects.digests, return_index=True)[1])
+
     def splits(self) -> dict[str, Any]:
-        """Return the rows or lines of each part, counted from 1, as in splits.json."""
+        """Return the rows or lines of each part, counted from 1, as in splits.json.
+
+        With them are the digests of the objects that were trained on, unless they are large.
+        """
         parts = {
             name: {"source": part.source, f"{part.place}s": _numbers(part)}
             for name, part in self.parts.items()
         }
-        return {"sha256": {one.source: one.digest for _, one in self.sources}, **parts}
+        used = [part.digests for name, part in self.parts.items() if name != "test"]
+        is_listed = not isinstance(self.parts["train"].objects, Stored)
+        trained = np.concatenate(used).tobytes().hex() if is_listed else ""
+        digests = {one.source: one.digest for _, one in self.sources}
+        return {"sha256": digests, **parts, TRAINED: trained}
 
     def skipped(self) -> list[tuple[str, str, str]]:
         """Return skipped.csv: the rows that were left out, below a header if there are any."""
@@ -169,6 +183,20 @@ def divided(
     return Data(target, parts, values, list(sources.items()))
 
 
+def equal_objects(sources: Mapping[str, Objects], nouns: str) -> dict[str, str]:
+    """Return how many objects are copies, and how many of other files are in the main one, too."""
+    main, found = sources["all"], {}
+    if count := len(main.digests) - len(np.unique(main.digests)):
+        about = f"{count:,} of {len(main):,} {nouns} equal others, and stay with them in a split"
+        found["copies"] = about
+    for name in ("valid", "test"):
+        one = sources.get(name)
+        if one and (count := int(np.isin(one.digests, main.digests).sum())):
+            about = f"{count:,} {nouns} of the {name} file are training {nouns}, too"
+            found[f"{name} {nouns} that are training {nouns}"] = about
+    return found
+
+
 def with_calibration(data: Data, seed: int, split_by: Split | None = None) -> Data:
     """Return the data with a part of the training objects as the part ``"calibration"``."""
     objects, values = data.parts["train"], data.values["train"]
@@ -220,14 +248,8 @@ def _positions(
         return [range(len(main))]
     if not is_regression:
         _require_examples(main)
-        try:
-            return list(split(_names(values), shares, seed))
-        except DataError as error:
-            raise DataError(str(error), file=main.labels_file) from None
-    order = np.random.default_rng(generators.derive(seed, "split")).permutation(len(main))
-    counts = [max(1, round(share * len(main))) for share in fractions.values()]
-    if sum(counts) > len(main) - 2:
-        problem = f"{len(main)} rows cannot be divided into training, validation and test parts"
-        raise DataError(problem, file=main.labels_file, fix="Add data.")
-    parts = np.split(order, np.cumsum(counts))
-    return [sorted(part.tolist()) for part in (parts[-1], *parts[:-1])]
+    labels = None if is_regression else _names(values)
+    try:
+        return random_parts(labels, len(main), shares, seed, main.digests)
+    except DataError as error:
+        raise DataError(str(error), file=main.labels_file) from None

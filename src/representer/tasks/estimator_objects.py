@@ -45,6 +45,7 @@ class Objects:
         is_numbered_by_line: True if users find an object by its line, not by its row.
         rows: Row of each object in its file, from 1.
         names: The name of each object, if they have names.
+        digests: Numbers by which objects are equal, once they are known.
     """
 
     source: str
@@ -64,6 +65,7 @@ class Objects:
     is_numbered_by_line: bool = False
     rows: Sequence[int] = ()
     names: Sequence[str] = ()
+    digests: Any = ()
 
     def __post_init__(self) -> None:
         if not len(self.rows):
@@ -91,9 +93,10 @@ class Objects:
 
     def subset(self, positions: Sequence[int]) -> Objects:
         """Return the objects at these positions."""
+        optional = [name for name in ("names", "digests") if len(getattr(self, name))]
         chosen = {
             name: take(getattr(self, name), positions)
-            for name in ("objects", "labels", "lines", "rows", *(["names"] if self.names else []))
+            for name in ("objects", "labels", "lines", "rows", *optional)
         }
         return replace(self, **chosen)
 

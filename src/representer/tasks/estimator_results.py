@@ -96,6 +96,7 @@ def metrics_of(
 ) -> dict[str, Any]:
     """Return metrics.json: the test metrics of the model, of other networks and of baselines."""
     columns, predictions, training = data.columns("test"), outcome.predictions, outcome.training
+    distinct = data.distinct("test")
     about = "Trained with the same settings."
     return {
         "task": task,
@@ -109,12 +110,12 @@ def metrics_of(
         "parameters": outcome.parameters,
         "comparisons": [
             {"name": one.name, "description": about, "seconds": one.seconds}
-            | compared(columns, predictions, one.predictions)
+            | compared(columns, predictions, one.predictions, distinct)
             for one in others
         ],
         "baselines": [
             {"name": one.name, "description": one.description, "seconds": one.seconds}
-            | compared(columns, predictions, predictions_of_baseline(one, columns))
+            | compared(columns, predictions, predictions_of_baseline(one, columns), distinct)
             for one in baselines
         ],
     }
@@ -173,8 +174,9 @@ def verdicts(metrics: dict[str, Any], nouns: str) -> dict[str, Any]:
         others = (*own["comparisons"], *own["baselines"])
         differences = {other["name"]: other["difference"] for other in others}
         count = own["test"]["count"]
-        on = f"{count} test {nouns}"
-        found[name] = standing(metrics["model"], differences, measure, on, count)
+        pairs = min((other.get("pairs", count) for other in others), default=count)
+        on = f"{count} test {nouns}" + f" ({pairs} different ones)" * (pairs < count)
+        found[name] = standing(metrics["model"], differences, measure, on, pairs)
     sentences = [
         (f"{name}: " if name else "") + own["sentence"] for name, own in found.items() if own
     ]

@@ -25,7 +25,14 @@ from representer.report.standing import parts_sentence
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
 from representer.tasks.baselines import Baseline
-from representer.tasks.estimator_data import Data, Split, are_fractions, divided, with_calibration
+from representer.tasks.estimator_data import (
+    Data,
+    Split,
+    are_fractions,
+    divided,
+    equal_objects,
+    with_calibration,
+)
 from representer.tasks.estimator_drift import drift
 from representer.tasks.estimator_examples import explained_tests
 from representer.tasks.estimator_objects import Objects
@@ -158,8 +165,13 @@ class EstimatorTask(EstimatorUse):
         for name, one in sources.items():
             one = one.with_numbers() if kind is self.regressor else one
             reason = partial(self.reason, estimator, config)
-            sources[name] = one.usable(reason, self.noun, self.remedy)
+            one = one.usable(reason, self.noun, self.remedy)
+            if not config.demo:  # whose objects are drawn, not copied
+                one = replace(one, digests=kind.digests(one.objects))
+            sources[name] = one
             sources[name].say_notes()
+        for note in equal_objects(sources, self.nouns).values():
+            say(f"{main.source}: {note}")
         return sources
 
     def kind(self, config: Any, sources: dict[str, Objects]) -> type[SupervisedEstimator]:
@@ -201,7 +213,7 @@ class EstimatorTask(EstimatorUse):
         facts = self.describe(config, data)
         for note in () if is_silent else facts.notes:
             say(note)
-        return replace(data, facts=facts.values)
+        return replace(data, facts=facts.values | equal_objects(sources, self.nouns))
 
     def train(self, run: RunFolder, config: Any, data: Data, *, is_silent: bool = False) -> Trained:
         """Train a model in a folder, or continue its training, and predict the test objects."""

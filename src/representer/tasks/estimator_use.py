@@ -27,6 +27,7 @@ from representer.printable import say
 from representer.report.results import Predictions, figures_by_target
 from representer.storage.fields import from_values
 from representer.storage.run_files import MODEL, RunFiles, require_finite
+from representer.tasks.estimator_data import TRAINED
 from representer.tasks.estimator_explain import write_explanations
 from representer.tasks.estimator_objects import Objects, encode_labels, strings_of, with_notes
 from representer.tasks.predicted_table import predicted_table
@@ -36,6 +37,7 @@ from representer.tasks.table_file import (
 )
 
 Inputs = str | Path | Sequence[str]
+SPLITS = "splits.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +92,8 @@ class EstimatorUse:
         target = estimator.target_
         values: list[NDArray[Any]] = []
         predictions: list[list[Predictions]] = []
-        dropped, names, more = 0, [], {}
+        dropped, known, names, more = 0, 0, [], {}
+        trained = _trained_on(RunFiles(run))
         for objects in with_notes(blocks):
             dropped += len(objects.dropped)
             if len(objects.columns) != (count := len(columns_of(target))):
@@ -103,12 +106,16 @@ class EstimatorUse:
             values.append(encode_labels(objects, classes_of(target)))
             predictions.append(self._checked(run, estimator, objects))
             names = objects.targets
+            known += int(np.isin(estimator.digests(objects.objects), trained).sum())
             if not self.blocks:
                 more = self.figures(form, objects, values[-1], predictions[-1])
         joined = [Predictions.joined(parts) for parts in zip(*predictions, strict=True)]
         columns = result_columns(names, np.concatenate(values), target)
         figures = figures_by_target(columns, joined)
-        about = {"run": str(run), "data": str(data), "left_out": dropped}
+        if known:
+            say(f"{data}: {known} of {len(joined[0].values)} {self.noun}s are those that the model "
+                "was trained on; only others measure generalization")  # fmt: skip
+        about = {"run": str(run), "data": str(data), "left_out": dropped, TRAINED: known}
         return about | ({"targets": figures} if names else figures) | more
 
     def predict(
@@ -274,3 +281,9 @@ class EstimatorUse:
         self, run: str | Path, estimator: Any, objects: Sequence[Any]
     ) -> list[Predictions]:
         return predictions_of(estimator, objects)
+
+
+def _trained_on(files: RunFiles) -> NDArray[np.int64]:
+    """Return the digests of the objects that a run was trained on, as far as it lists them."""
+    listed = files.json(SPLITS).get(TRAINED, "") if files.has(SPLITS) else ""
+    return files.parsed(SPLITS, lambda: np.frombuffer(bytes.fromhex(listed), np.int64))

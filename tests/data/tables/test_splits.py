@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -87,3 +88,30 @@ def test_invalid_fractions_are_rejected(fractions):
 def test_too_few_documents_are_rejected():
     with pytest.raises(DataError, match=r"2 documents cannot be divided .*: 2 \+ 0"):
         split(["a", "a"], (0.9, 0.1), 0)
+
+
+@given(
+    labels=st.lists(st.sampled_from("abc"), min_size=30, max_size=80),
+    different=st.integers(15, 200),
+    seed=st.integers(0, 100),
+)
+def test_equal_documents_are_in_one_part_and_without_any_the_split_is_as_ever(
+    labels, different, seed
+):
+    digests = np.random.default_rng(seed).integers(different, size=len(labels))
+    parts = split(labels, (0.6, 0.2, 0.2), seed, digests).parts
+    assert sorted(chain.from_iterable(parts)) == list(range(len(labels)))
+    kinds = [set(digests[part].tolist()) for part in parts]
+    assert sum(map(len, kinds)) == len(set(digests.tolist()))
+    alone = split(labels, (0.6, 0.2, 0.2), seed)
+    assert split(labels, (0.6, 0.2, 0.2), seed, np.arange(len(labels)) * 7).parts == alone.parts
+
+
+def test_copies_keep_the_fractions_and_the_classes_in_proportion():
+    """Of 200 texts, each twice and every fifth of class b, those of both classes count as b."""
+    labels = ["ab"[k % 5 == 0] for k in range(200)] + ["a"] * 200
+    digests = np.tile(np.arange(200), 2)
+    train, test = split(labels, (0.8, 0.2), 0, digests)
+    assert abs(len(test) - 80) <= 2
+    assert abs(sum(labels[i] == "b" for i in test) - 8) <= 1
+    assert {labels[i] for i in train} == {"a", "b"}

@@ -7,7 +7,9 @@ import random
 from collections.abc import Sequence
 from typing import Literal
 
+from representer.data.copies import digest_of
 from representer.data.molecules.smiles import parse_smiles
+from representer.data.tables import split
 from representer.errors import ArgumentError, DataError, MissingExtraError
 
 SPLITS = ("random", "scaffold")
@@ -18,6 +20,7 @@ def split_molecules(
     fractions: Sequence[float],
     seed: int = 0,
     kind: Literal["random", "scaffold"] = "random",
+    labels: Sequence[str] | None = None,
 ) -> tuple[list[int], ...]:
     """Divide molecules into parts.
 
@@ -31,6 +34,7 @@ def split_molecules(
         fractions: The fraction of each part, for example ``(0.8, 0.1, 0.1)``; they sum to 1.
         seed: Determines a random split.
         kind: ``"random"`` or ``"scaffold"``.
+        labels: The class of each molecule, which a random split keeps in proportion.
 
     Returns:
         The positions in each part, ascending.
@@ -46,6 +50,9 @@ def split_molecules(
         raise ArgumentError("fractions", tuple(fractions), "positive numbers that sum to 1")
     if kind not in SPLITS:
         raise ArgumentError("kind", kind, " or ".join(map(repr, SPLITS)))
+    if labels is not None and kind == "random":
+        digests = [digest_of(canonical(molecule)) for molecule in smiles]
+        return split(labels, fractions, seed, digests).parts
     name = scaffold if kind == "scaffold" else canonical
     groups: dict[str, list[int]] = {}
     for position, molecule in enumerate(smiles):

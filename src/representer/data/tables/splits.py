@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from representer.errors import ArgumentError, DataError
 
@@ -26,18 +30,19 @@ class Split:
         return len(self.parts)
 
 
-def split(labels: Sequence[str], fractions: Sequence[float], seed: int) -> Split:
+def split(labels: Sequence[str], fractions: Sequence[float], seed: int, digests: Any = ()) -> Split:
     """Split documents into parts; the first is for training and has all classes.
 
     The documents are assigned class by class, each to the part with the largest deficit so far. So
     each part has its fraction of all documents and of each class to within two documents, and no
     part is empty because all classes are small. The first part gets at least one document of each
-    class.
+    class. Equal documents stay together, with the rarest of their classes.
 
     Args:
         labels: The class of each document.
         fractions: The fraction of each part, for example ``(0.8, 0.1, 0.1)``; they sum to 1.
         seed: Determines the assignment.
+        digests: Numbers by which documents are equal ``(N,)``; none if all of them differ.
 
     Raises:
         ArgumentError: If the fractions are not positive or do not sum to 1.
@@ -46,16 +51,25 @@ def split(labels: Sequence[str], fractions: Sequence[float], seed: int) -> Split
     if not fractions or min(fractions) <= 0 or not math.isclose(sum(fractions), 1, abs_tol=1e-9):
         raise ArgumentError("fractions", tuple(fractions), "positive numbers that sum to 1")
     rng = random.Random(f"split/{seed}")
+    copies: dict[int, list[int]] = {}
+    _, firsts, inverse = np.unique(digests, return_index=True, return_inverse=True)
+    for position in np.flatnonzero(firsts[inverse] != np.arange(len(inverse))).tolist():
+        first = int(firsts[inverse[position]])
+        copies.setdefault(first, [first]).append(position)
+    together, sizes = {i for own in copies.values() for i in own}, Counter(labels)
     members: dict[str, list[int]] = {}
     for position, label in enumerate(labels):
-        members.setdefault(label, []).append(position)
+        if position in copies:
+            label = min((labels[i] for i in copies[position]), key=lambda name: (sizes[name], name))
+        if position in copies or position not in together:
+            members.setdefault(label, []).append(position)
     parts: tuple[list[int], ...] = tuple([] for _ in fractions)
     notes = []
     counts = [0] * len(fractions)
     for label in sorted(members):
         positions = members[label]
         rng.shuffle(positions)
-        shares = _deal(positions, fractions, counts)
+        shares = _deal(positions, fractions, counts, copies)
         for part, share in zip(parts, shares, strict=True):
             part.extend(share)
         if not all(shares):
@@ -71,20 +85,23 @@ def split(labels: Sequence[str], fractions: Sequence[float], seed: int) -> Split
     return Split(parts, tuple(notes))
 
 
-def _deal(positions: list[int], fractions: Sequence[float], counts: list[int]) -> list[list[int]]:
+def _deal(
+    positions: list[int], fractions: Sequence[float], counts: list[int],
+    copies: Mapping[int, list[int]],
+) -> list[list[int]]:  # fmt: skip
     """Split one class; ``counts`` are the documents of all classes in each part so far."""
     shares: list[list[int]] = [[] for _ in fractions]
     if len(positions) == 1:  # not counted, since many such classes would bias the split
         shares[0] = positions
-        return shares
-    for position in positions:
-        total = sum(counts) + 1
+    for position in positions if len(positions) > 1 else ():
+        size = len(copies.get(position, [position]))
+        total = sum(counts) + size
         neediest = max(range(len(counts)), key=lambda i: fractions[i] * total - counts[i])
-        counts[neediest] += 1
+        counts[neediest] += size
         shares[neediest].append(position)
     if not shares[0]:
         shares[0].append(max(shares, key=len).pop())
-    return shares
+    return [[i for first in own for i in copies.get(first, [first])] for own in shares]
 
 
 def _note(label: str, shares: list[list[int]]) -> str:

@@ -11,7 +11,6 @@ from typing import Any
 from representer.data.molecules import (
     MoleculeTable,
     assembled_molecules,
-    canonical,
     molecules_of,
     split_molecules,
 )
@@ -87,7 +86,10 @@ def split_by(
     config: MoleculeConfig, objects: Objects, fractions: Sequence[float]
 ) -> Sequence[Sequence[int]]:
     """Return the positions in each part; all copies of a molecule are in one part."""
-    return split_molecules(objects.objects, fractions, config.seed, config.split)
+    labels = None
+    if FLOW.kind(config, {"all": objects}) is MoleculeClassifier and len(objects.targets) == 1:
+        labels = [label for (label,) in objects.labels]
+    return split_molecules(objects.objects, fractions, config.seed, config.split, labels)
 
 
 def describe(config: MoleculeConfig, data: Data) -> Facts:
@@ -96,11 +98,6 @@ def describe(config: MoleculeConfig, data: Data) -> Facts:
     graphs = [graph for part in data.encoded.values() for graph in part]
     atoms = sorted(len(graph.x) for graph in graphs)
     other = OTHER_ELEMENT[config.features]
-    train, test = data.parts["train"], data.parts["test"]
-    shared = 0  # a split is disjoint
-    if test.source != train.source:
-        known = {canonical(smiles) for smiles in train.objects}
-        shared = sum(canonical(smiles) in known for smiles in test.objects)
     values = {
         "SMILES column": data.sources[0][1].reading["smiles"],
         "split": config.split,
@@ -111,10 +108,7 @@ def describe(config: MoleculeConfig, data: Data) -> Facts:
             f"{sum(bool(graph.x[:, other].any()) for graph in graphs):,}"
         ),
     }
-    if not shared:
-        return Facts(values)
-    note = f"{shared} molecules of the test file are training molecules, too"
-    return Facts(values | {"test molecules that are training molecules": f"{shared:,}"}, [note])
+    return Facts(values)
 
 
 def describe_model(config: MoleculeConfig, data: Data, estimator: Any, network: Any) -> Model:
