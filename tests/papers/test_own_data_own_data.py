@@ -122,7 +122,7 @@ def test_old_defaults_that_differ_get_a_network_of_their_own(root, tmp_path, mon
 # Options of data, splits and runs, which are those of the other columns.
 OF_THE_RUN = {
     "data", "out", "valid", "test", "test_fraction", "valid_fraction", "seed", "threads",
-    "baselines", "resume", "demo", "preset", "time_limit", "device", "cuda_graph", "fsdp", "answer",
+    "baselines", "resume", "demo", "preset", "time_limit", "device", "cuda_graph", "answer",
     "conformal", "warm_start", "kind", "task", "split", "folds", "test_subjects", "jobs", "level",
     "min_length", "log_with",
 }  # fmt: skip

@@ -21,7 +21,6 @@ import accelerate.utils
 import safetensors.torch
 import torch
 import torch._dynamo  # imported by the first optimizer otherwise, in every child
-from torch.distributed.tensor import DTensor
 
 from representer.errors import RepresenterError
 from representer.models import SequenceClassifier, SequenceClassifierConfig
@@ -66,15 +65,6 @@ def train(job: dict[str, Any]) -> None:
     with RunFolder(job["out"], resume=job.get("resume", False)) as run:
         trainer = Trainer(model, task(job), config, run, settings={"model": "tiny"})
         trainer.fit()
-    path = Path(job["out"]).with_name(f"moments-{os.environ.get('RANK', '0')}")
-    path.write_text(str(_entries(trainer)), encoding="ascii")
-
-
-def _entries(trainer: Trainer) -> int:
-    """Return the number of entries of the moments that this process has."""
-    states = trainer._optimizer.state.values()
-    moments = [state[name] for state in states for name in ("exp_avg", "exp_avg_sq")]
-    return sum(x.to_local().numel() if isinstance(x, DTensor) else x.numel() for x in moments)
 
 
 def task(job: dict[str, Any]) -> TrainingTask:

@@ -79,9 +79,6 @@ class TrainingParameters:
         choices=PRECISIONS,
     )
     cuda_graph: bool = option(False, "replay training steps from CUDA graphs, on one CUDA device")
-    fsdp: bool = option(
-        False, "divide weights, gradients and moments among the processes that torchrun started"
-    )
     log_with: str | None = option(
         None, "log the metrics of the network with tensorboard or mlflow, too", metavar="NAME"
     )

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 FORMAT = "representer estimator 1"
 _NOT_SAVED = (
-    "callbacks", "warm_start", "verbose", "n_jobs", "device", "cuda_graph", "fsdp", "log_with",
+    "callbacks", "warm_start", "verbose", "n_jobs", "device", "cuda_graph", "log_with",
 )  # fmt: skip
 PLAIN = (str, int, float, bool)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,7 +11,6 @@ from torch import nn
 
 from representer.training.averaged_sgd import NonMonotonicASGD
 from representer.training.lazy_adam import LazyAdam, large_embeddings
-from representer.training.sharding import gathered_weights, release
 from representer.training.trainer_config import TrainerConfig
 from representer.training.weight_average import EVERY, WeightAverage
 
@@ -24,27 +22,21 @@ class EvaluationWeights:
     """Averages of the weights, and all steps of an optimizer that delays those of some rows.
 
     Args:
-        model: The model that is evaluated and saved.
-        trained: The module with the trained parameters: the model, or a sharded copy.
+        model: The model that is trained.
         optimizer: The optimizer; one that averages weights itself, or that delays steps.
         config: Settings of the training loop.
-        device: The device of training.
     """
 
     def __init__(
         self,
         model: nn.Module,
-        trained: nn.Module,
         optimizer: torch.optim.Optimizer,
         config: TrainerConfig,
-        device: torch.device,
     ) -> None:
-        self._gathered = partial(gathered_weights, model, trained, device)
-        self.release = partial(release, model, trained)
         self._averaging = optimizer if isinstance(optimizer, NonMonotonicASGD) else None
         self._lazy = optimizer if isinstance(optimizer, LazyAdam) else None
         self._sign = 1 if config.direction == "min" else -1
-        weights = [weight for weight in trained.parameters() if weight.requires_grad]
+        weights = [weight for weight in model.parameters() if weight.requires_grad]
         is_averaged = config.average_weights and self._averaging is None
         self._average = WeightAverage(weights) if is_averaged else None
 
@@ -64,7 +56,7 @@ class EvaluationWeights:
         if self._lazy is not None:
             self._lazy.catch_up()
         average = self._averaging or self._average
-        with nullcontext() if average is None else average.averaged(), self._gathered():
+        with nullcontext() if average is None else average.averaged():
             yield
 
     def count_step(self, step: int) -> None:

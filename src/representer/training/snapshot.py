@@ -11,7 +11,6 @@ from torch import nn
 from representer.errors import CheckpointError
 from representer.training import generators
 from representer.training.evaluation_weights import EvaluationWeights
-from representer.training.sharding import load_optimizer_state, optimizer_state
 from representer.training.training_state import TrainingState, copy_weights, load_weights
 from representer.training.training_task import Carried
 from representer.training.workers import gathered
@@ -33,7 +32,7 @@ def take(
     return {
         "progress": state.to_dict(),
         "model": copy_weights(model),
-        "optimizer": optimizer_state(optimizer),
+        "optimizer": optimizer.state_dict(),
         "averages": averages.state_dict(),
         "scaler": None if accelerator.scaler is None else accelerator.scaler.state_dict(),
         "random": gathered(accelerator, generators.states()),
@@ -56,7 +55,7 @@ def put_back(
             from a different number of processes.
     """
     load_weights(model, snapshot["model"])
-    load_optimizer_state(optimizer, snapshot["optimizer"])
+    optimizer.load_state_dict(snapshot["optimizer"])
     averages.load_state_dict(snapshot.get("averages"))
     if accelerator.scaler is not None and snapshot["scaler"] is not None:
         accelerator.scaler.load_state_dict(snapshot["scaler"])

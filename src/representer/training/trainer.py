@@ -22,7 +22,6 @@ from representer.training.lazy_adam import LazyAdam
 from representer.training.metrics_log import Row
 from representer.training.progress import Progress
 from representer.training.settings import plain, require_same
-from representer.training.sharding import prepared
 from representer.training.trainer_config import TrainerConfig
 from representer.training.training_result import Reason, TrainingResult
 from representer.training.training_state import TrainingState, copy_weights, load_weights
@@ -74,11 +73,13 @@ class Trainer:
         self._task, self._config, self._run = task, config, run
         self._settings = plain({**(settings or {}), "trainer": config.settings()})
         accelerator = self._accelerator = accelerator_for(config)
-        wrapped, trained, self._optimizer = prepared(accelerator, config, model, optimizer)
-        self._averages = EvaluationWeights(model, trained, optimizer, config, accelerator.device)
+        wrapped, scaled = accelerator.prepare(model, optimizer)
+        # Accelerate's wrapper scales in float16, and searches the path for a package at every step
+        self._optimizer = optimizer if accelerator.scaler is None else scaled
+        self._averages = EvaluationWeights(model, optimizer, config)
         self._step = TrainingStep(accelerator, wrapped, self._optimizer, task, config, run.report)
         self._wrapped, self._model, self._state = wrapped, model, TrainingState()
-        self._parts = (accelerator, trained, self._optimizer, self._averages)
+        self._parts = (accelerator, model, self._optimizer, self._averages)
         self._environment = fingerprint(accelerator.device, accelerator.num_processes)
         is_main = accelerator.is_main_process
         if run.is_saved:
@@ -150,7 +151,6 @@ class Trainer:
                 self._report(f"not bit-identical from here on: {', '.join(changes)}")
             self._state = snapshot.put_back(found.state, *self._parts, self._task.carried)
             self._saved_position = self._state.position
-        self._averages.release()
         self._save()  # at the start, too: fail early if something cannot be saved
         # the files may be ahead of the checkpoint if the process was killed between the two writes
         training_files.write_state(self._run, self._state)

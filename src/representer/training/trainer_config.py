@@ -11,7 +11,7 @@ from representer.limits import LIMITS
 from representer.requirements import require, require_choices
 
 # These change no result, except for the bits that `fingerprint` tracks.
-EXECUTION = ("device", "cuda_graph", "fsdp", "log_with")
+EXECUTION = ("device", "cuda_graph", "log_with")
 _WITHOUT_EFFECT = (
     *EXECUTION, "checkpoint_every_steps", "checkpoint_every_seconds", "keep_checkpoints", "threads",
     "show_progress", "save_every_epochs", "time_limit",
@@ -51,7 +51,6 @@ class TrainerConfig:
         mixed_precision: As in Accelerate.
         cuda_graph: Replay loss and gradients from CUDA graphs, see `CapturedLosses`; without effect
             on a CPU, in several processes and in float16.
-        fsdp: Divide weights, gradients and moments among the processes, see `sharding`.
         log_with: Experiment tracker that gets the metrics, too, see `Tracker`.
         show_progress: Show the progress bar and the metrics.
 
@@ -84,7 +83,6 @@ class TrainerConfig:
     device: str = "auto"
     mixed_precision: Literal["no", "bf16", "fp16"] = "no"
     cuda_graph: bool = False
-    fsdp: bool = False
     log_with: str | None = None
     show_progress: bool = True
 

@@ -82,9 +82,8 @@ class TrainingState:
 
 
 def copy_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Return a copy of a model's whole weights and buffers on the CPU."""
-    weights = model.state_dict().items()
-    return {name: joined(value.detach()).cpu().clone() for name, value in weights}
+    """Return a copy of a model's weights and buffers on the CPU."""
+    return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
@@ -100,24 +99,7 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
             raise CheckpointError(
                 f"the weights do not fit the model: {name} is {got}; expected {expected}"
             )
-    model.load_state_dict({name: shard_like(own[name], value) for name, value in weights.items()})
-
-
-def joined(value: Tensor) -> Tensor:
-    """Return a tensor as a whole if its parts are in several processes (an all-gather)."""
-    gather = getattr(value, "full_tensor", None)
-    return value if gather is None else gather()
-
-
-def shard_like(other: Tensor, value: Tensor) -> Tensor:
-    """Return this process's part of a tensor that all have, divided as another tensor is."""
-    if not hasattr(other, "full_tensor"):
-        return value
-    from torch.distributed.tensor import DTensor, distribute_tensor
-
-    assert isinstance(other, DTensor)
-    mesh, placements = other.device_mesh, other.placements
-    return distribute_tensor(value.to(other.device), mesh, placements, src_data_rank=None)
+    model.load_state_dict(dict(weights))
 
 
 def _describe(tensor: Tensor | None) -> str:

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from representer.errors import ArgumentError
 from representer.training.captured_losses import CapturedLosses, can_capture
 from representer.training.trainer_config import TrainerConfig
-from representer.training.training_state import joined
 from representer.training.training_task import Loss, TrainingTask
 from representer.training.workers import share, totals
 
@@ -118,7 +117,7 @@ class TrainingStep:
             self._accelerator.clip_grad_value_(parameters, self._config.clip_value)
         if self._config.clip_norm is not None:
             self._accelerator.clip_grad_norm_(parameters, self._config.clip_norm)
-        return joined(norm).item()
+        return norm.item()
 
 
 def _dense(parameter: Tensor) -> Tensor:

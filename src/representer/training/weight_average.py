@@ -9,8 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from representer.training.training_state import joined, shard_like
-
 EVERY = 10  # steps between updates, so that an embedding of many words costs little
 _ETA = 8  # an average of the last ninth of the updates
 
@@ -70,13 +68,13 @@ class WeightAverage:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the averages and the number of updates."""
-        return {"means": [joined(mean).clone() for mean in self._means], "count": self._count}
+        return {"means": [mean.clone() for mean in self._means], "count": self._count}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the result of `state_dict`."""
         self._count = state["count"]
         for mean, value in zip(self._means, state["means"], strict=True):
-            mean.copy_(shard_like(mean, value))
+            mean.copy_(value)
 
     @property
     def _rate(self) -> float:

@@ -14,9 +14,10 @@ _TRAINING = {
     "max_steps": 0, "evaluate_every": 0, "lr_decay": 1.0, "weight_decay": 0.0, "clip_norm": 0.0,
     "clip_value": 0.0, "average_weights": False, "mixed_precision": "no",
 }  # fmt: skip
+_CLASSES = _TRAINING | {"class_weight": None}
 
 OPTIONS: Mapping[str, dict[str, Any]] = {
-    "text": _TRAINING | {
+    "text": _CLASSES | {
         "epochs": 10, "batch_size": 32, "patience": 3, "monitor": "accuracy", "lr": 1e-3,
         "cell": "rkm-cifg", "hidden_size": 128,
         "filter_length": 1, "num_layers": 1, "bidirectional": False, "layer_norm": None,
@@ -27,13 +28,13 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
         "initialization": "paper", "filter_lengths": "", "filter_padding": "causal",
         "candidate_bias": False,
     },
-    "graph": _TRAINING | {
+    "graph": _CLASSES | {
         "epochs": None, "batch_size": None, "patience": None, "monitor": "auto", "lr": 2e-3,
         "network": "wl", "hidden_size": 64, "depth": 4,
         "order": 2, "decay": "gated", "readout": "sum", "gate_scale": 1.0, "initial": "fan-in",
         "share_references": True, "dropout": 0.0, "members": 1,
     },
-    "molecule": _TRAINING | {
+    "molecule": _CLASSES | {
         "epochs": 40, "batch_size": 32, "patience": 0, "monitor": "loss", "lr": 2e-3,
         "lr_decay": 0.93, "network": "wl", "hidden_size": 64, "depth": 4,
         "order": 2, "decay": "gated", "readout": "last", "gate_scale": 10.0,
@@ -41,7 +42,7 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
         "features": 82,
         "lr_decay_every": 0, "standardize": True, "balance": 0.0,
     },
-    "signal": _TRAINING | {
+    "signal": _CLASSES | {
         "valid_fraction": 0.2, "epochs": 60, "batch_size": 32, "patience": 10, "monitor": "loss",
         "lr": 2e-3, "clip_norm": 1.0, "cell": "rkm-lstm",
         "filters": "wavelet", "filter_length": 40, "stride": 20, "hidden_size": 30,
