@@ -14,11 +14,14 @@ import zlib
 from collections.abc import Collection
 from typing import IO, NamedTuple
 
+from representer.data.tables.source import most_bytes
+
 _WIDTHS = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 4, 9: 8, 12: 8, 13: 8, 16: 1, 17: 2, 18: 4}
 _WIDTHS_4 = (8, 4, 4, 2, 2, 1)
 _INT8, _INT32, _UINT32, _MATRIX, _DEFLATED = 1, 5, 6, 14, 15
-_CELL, _CHAR, _NUMERIC = 1, 4, range(6, 16)
-_DEEPEST = 8
+_CELL, _STRUCTURES, _CHAR, _NUMERIC = 1, (2, 3), 4, range(6, 16)
+_BOUNDED = (5, 16, 17)  # sparse arrays, functions and opaque objects, which declare no sizes
+_DEEPEST, _DEEPEST_STRUCTURE = 8, 40
 _HEADER = 1 << 12  # decompressed bytes that contain the name of a variable
 
 Bytes = bytes | mmap.mmap
@@ -33,16 +36,17 @@ class _Element(NamedTuple):
     following: int
 
 
-def check_layout(file: IO[bytes], wanted: Collection[str]) -> list[str]:
+def check_layout(file: IO[bytes], wanted: Collection[str] | None = None) -> list[str]:
     """Return the names of the variables of a MATLAB file.
 
     Args:
         file: The file.
-        wanted: The variables that will be read, whose sizes are checked, too.
+        wanted: The variables that will be read, whose sizes are checked, too; None for all, which
+            may be structures, too.
 
     Raises:
-        ValueError: If a size is too large, or a wanted variable is not an array of numbers, text
-            or cells.
+        ValueError: If a size is too large, or a wanted variable is not an array of numbers, text,
+            cells, or one of these.
         NotImplementedError: If the file has version 7.3.
     """
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -59,8 +63,8 @@ def check_layout(file: IO[bytes], wanted: Collection[str]) -> list[str]:
         return _names_5(data, order, wanted)
 
 
-def _names_5(data: Bytes, order: str, wanted: Collection[str]) -> list[str]:
-    names, at = [], 128
+def _names_5(data: Bytes, order: str, wanted: Collection[str] | None) -> list[str]:
+    names, at, left = [], 128, most_bytes(len(data))
     while at < len(data):
         element = _element(data, at, len(data), order)
         at = element.stop if element.kind == _DEFLATED else element.following
@@ -69,15 +73,18 @@ def _names_5(data: Bytes, order: str, wanted: Collection[str]) -> list[str]:
             deflated = data[element.start : element.stop]
             inside = zlib.decompressobj().decompress(deflated, _HEADER)
             name = _name(inside, order)
-            if name in wanted:
-                inside = zlib.decompress(deflated)
-            element = _element(inside, 0, len(inside), order, is_whole=name in wanted)
+            if is_read := wanted is None or name in wanted:
+                inside = zlib.decompressobj().decompress(deflated, left + 1)
+                left -= len(inside)
+                if left < 0:
+                    raise ValueError("its variables are compressed too far; save it with '-v6'")
+            element = _element(inside, 0, len(inside), order, is_whole=is_read)
         else:
             name = _name(data[element.start - 8 : element.start + _HEADER], order)
         if element.kind != _MATRIX:
             raise ValueError(f"an element of type {element.kind} is not a variable")
-        if name in wanted:
-            _check_matrix(inside, element, order, depth=0)
+        if wanted is None or name in wanted:
+            _check_matrix(inside, element, order, 0, is_any=wanted is None)
         names.append(name)
     return names
 
@@ -102,9 +109,11 @@ def _element(data: Bytes, at: int, end: int, order: str, *, is_whole: bool = Tru
     return _Element(kind, start, start + length, following)
 
 
-def _check_matrix(data: Bytes, matrix: _Element, order: str, depth: int) -> None:
+def _check_matrix(data: Bytes, matrix: _Element, order: str, depth: int, *, is_any: bool) -> None:
     end = matrix.stop
     flags = _element(data, matrix.start, end, order)
+    if is_any and data[flags.start : flags.start + 4][0 if order == "<" else -1] in _BOUNDED:
+        return
     dims = _element(data, flags.following, end, order)
     name = _element(data, dims.following, end, order)
     is_valid = (flags.kind, dims.kind, name.kind) == (_UINT32, _INT32, _INT8)
@@ -116,7 +125,15 @@ def _check_matrix(data: Bytes, matrix: _Element, order: str, depth: int) -> None
         raise ValueError(f"an array has shape {shape}")
     count, at = math.prod(shape), name.following
     kind, is_complex = bits & 0xFF, bits >> 11 & 1
-    if kind == _CELL and depth < _DEEPEST:
+    is_structure = is_any and kind in _STRUCTURES
+    if (kind == _CELL or is_structure) and depth < (_DEEPEST_STRUCTURE if is_any else _DEEPEST):
+        if is_structure:  # the length of a name, the names, and a value for each of them
+            if kind == _STRUCTURES[1]:  # the name of its class
+                at = _element(data, at, end, order).following
+            length = _element(data, at, end, order)
+            fields = _element(data, length.following, end, order)
+            (size,) = struct.unpack(f"{order}i", data[length.start : length.start + 4])
+            count, at = count * ((fields.stop - fields.start) // max(size, 1)), fields.following
         if 8 * count > end - at:
             raise ValueError(f"{count:,} cells are declared in {end - at:,} bytes")
         for _ in range(count):
@@ -124,7 +141,7 @@ def _check_matrix(data: Bytes, matrix: _Element, order: str, depth: int) -> None
             if cell.kind != _MATRIX:
                 raise ValueError("a cell is not an array")
             if cell.stop > cell.start:
-                _check_matrix(data, cell, order, depth + 1)
+                _check_matrix(data, cell, order, depth + 1, is_any=is_any)
             at = cell.following
         return
     if kind != _CHAR and kind not in _NUMERIC:

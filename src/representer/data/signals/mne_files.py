@@ -8,12 +8,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from representer.data.signals.mne_layout import check_edf, check_fif, require_plausible
+from representer.data.signals.mne_layout import (
+    check_brainvision,
+    check_edf,
+    check_eeglab,
+    check_fif,
+    require_plausible,
+)
 from representer.data.signals.recordings import Recordings, recordings
-from representer.data.tables.source import regular_file
+from representer.data.tables.source import beside, regular_file
 from representer.errors import DataError, MissingExtraError
 from representer.printable import reason
 
+_CHECKS = {
+    ".edf": check_edf, ".bdf": check_edf, ".vhdr": check_brainvision, ".set": check_eeglab,
+}  # fmt: skip
 LISTED = ".fif, .edf, .bdf, .vhdr or .set"
 
 
@@ -86,14 +95,12 @@ def _epochs(
     mne: Any, path: Path, events: Sequence[str], start: float, seconds: float | None,
     is_whole: bool | None,
 ) -> Any:  # fmt: skip
-    suffix = path.suffix.lower()
-    if suffix in (".edf", ".bdf"):
-        check_edf(path)
-    elif suffix not in (".vhdr", ".set"):
-        check_fif(path)
-    stem = path.with_suffix("")  # the samples may lie in a file beside
-    size = sum(one.stat().st_size for one in path.parent.iterdir() if one.with_suffix("") == stem)
+    _CHECKS.get(path.suffix.lower(), check_fif)(path)
     raw = _opened(mne, path)
+    stem = path.with_suffix("")  # the samples may be in a file beside
+    files = {one for one in path.parent.iterdir() if one.with_suffix("") == stem and one.is_file()}
+    files |= {beside(path, str(one)) for one in getattr(raw, "filenames", ()) if one}
+    size = sum(one.stat().st_size for one in files)
     if isinstance(raw, mne.BaseEpochs):
         epochs = raw
         require_plausible(len(epochs.events) * len(epochs.ch_names) * len(epochs.times), size)

@@ -1,21 +1,25 @@
-"""Checks of the sizes and links that a FIF or EDF file declares.
+"""Checks of the sizes that a file of MNE declares, and of the files that it names.
 
 The readers of MNE allocate declared sizes, follow cyclic links, and open referenced files. So the
-tags of a FIF file and the header of an EDF or BDF file are checked first.
+tags of a FIF file, the variables of an EEGLAB file, and the header of another file are checked
+first.
 """
 
 from __future__ import annotations
 
 import gzip
 import io
+import math
 import os
 import re
 import struct
 from pathlib import Path
 
-from representer.data.tables.source import MAX_EXPANSION, Limited, open_regular
+from representer.data.signals.mat_layout import check_layout
+from representer.data.tables.source import MAX_EXPANSION, Limited, beside, open_regular
 
 _FILE_ID, _DIR_POINTER, _DIRECTORY, _REF_NUMBER, _REF_NAME = 100, 101, 102, 117, 118
+_MAX_CHANNELS, _MAX_HEADER = 10_000, 1 << 24
 _MAX_PARTS = 100  # files into which one recording is split
 
 
@@ -27,8 +31,8 @@ def check_fif(path: Path) -> None:
 
     Raises:
         ValueError: If a tag declares more bytes than the file has, links backwards, or refers to a
-            file in another folder or one that was read already.
-        DataError: If it, or a file that continues it, is not a regular file.
+            file that was read already.
+        DataError: If it, or a file that continues it, is not a regular file, or in another folder.
     """
     waiting, seen = [path], set()
     while waiting:
@@ -47,10 +51,8 @@ def check_fif(path: Path) -> None:
                     stream.seek(0)
                     names = _walk(stream, size, current)
         for name in names:
-            if Path(name).name != name:
-                raise ValueError(f"it names the file {name!r} in another folder")
-            if (current.parent / name).exists():
-                waiting.append(current.parent / name)
+            if (following := beside(current, name)).exists():
+                waiting.append(following)
 
 
 def check_edf(path: Path) -> None:
@@ -79,6 +81,59 @@ def check_edf(path: Path) -> None:
     require_plausible(signals * max(samples) * records, size)
 
 
+def check_brainvision(path: Path) -> None:
+    """Check the files that the header of a BrainVision file names, and its number of channels.
+
+    Raises:
+        ValueError: If the header is too long, or declares too many channels.
+        DataError: If a file is in another folder, or not a regular file.
+    """
+    with open_regular(path) as file:
+        content = file.read(_MAX_HEADER + 1)
+    if len(content) > _MAX_HEADER:
+        raise ValueError(f"the header has more than {_MAX_HEADER:,} bytes")
+    content = content.replace(b"\0", b"")
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        text = content.decode("latin-1")
+    named = [
+        value for _, value in re.findall(r"(?im)^\s*(Data|Marker)File\s*[=:]\s*(.*?)\s*$", text)
+    ]
+    for name in (*named, f"{path.stem}.vmrk"):
+        beside(path, name)
+    for count in re.findall(r"(?im)^\s*NumberOfChannels\s*[=:]\s*(\d+)", text):
+        _require_channels(int(count))
+
+
+def check_eeglab(path: Path) -> None:
+    """Check the variables of an EEGLAB file, and the file of samples that it names.
+
+    Raises:
+        ValueError: If a variable declares more than the file has, or there are too many channels.
+        NotImplementedError: If the file has version 7.3.
+        DataError: If the file of samples is in another folder, or not a regular file.
+    """
+    from scipy.io import loadmat
+
+    with open_regular(path) as file:
+        check_layout(file)
+        content = loadmat(file, simplify_cells=True)
+    for _ in range(2):  # a structure EEG, which may contain another one, or its fields alone
+        content = content.get("EEG", content)
+    data, size = content.get("data"), path.stat().st_size
+    for name in {f"{path.stem}.fdt", data if isinstance(data, str) and data else path.name}:
+        size += beside(path, name).stat().st_size if (path.parent / name).exists() else 0
+    channels, *axes = (int(content.get(name, 1)) for name in ("nbchan", "pnts", "trials"))
+    _require_channels(channels)
+    require_plausible(math.prod(max(1, count) for count in (channels, *axes)), size)
+
+
+def _require_channels(count: int) -> None:
+    if count > _MAX_CHANNELS:
+        raise ValueError(f"{count:,} channels are declared; at most {_MAX_CHANNELS:,} are read")
+
+
 def require_plausible(samples: int, size: int) -> None:
     """Check that the number of samples is plausible for the size of the file.
 
@@ -87,9 +142,9 @@ def require_plausible(samples: int, size: int) -> None:
         size: The size of the file in bytes.
 
     Raises:
-        ValueError: If there are over ten million samples and more than a thousand per byte.
+        ValueError: If there are over ten million samples and more than a hundred per byte.
     """
-    if samples > 10_000_000 + 1000 * size:
+    if samples > 10_000_000 + 100 * size:
         raise ValueError(f"{samples:,} samples are declared in {size:,} bytes")
 
 

@@ -88,6 +88,24 @@ def first_lines(path: Path, encoding: str, count: int) -> list[str]:
     return text.removeprefix("\ufeff").splitlines()[:count]
 
 
+def most_bytes(size: int) -> int:
+    """Return how many decompressed bytes are read from a binary file of so many bytes."""
+    return (64 << 20) + MAX_EXPANSION * size
+
+
+def beside(path: Path, name: str) -> Path:
+    """Return the file that a file names, which must be in the same folder, if it exists.
+
+    Raises:
+        DataError: If it is in another folder, also by a link, or not a regular file.
+    """
+    other = path.parent / name
+    if not other.resolve().is_relative_to(path.parent.resolve()):
+        problem = f"it names the file {name!r:.200} in another folder"
+        raise DataError(problem, file=path, fix="Copy that file beside it, and name the copy.")
+    return regular_file(other) if os.path.lexists(other) else other
+
+
 def open_regular(path: Path) -> io.BufferedReader:
     """Open a regular file for reading in binary mode; other files are rejected without blocking.
 
