@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from representer.data.tables.source import open_regular
+from representer.data.tables.source import most_bytes, open_regular
 from representer.errors import DataError
 from representer.printable import reason
 
@@ -44,6 +44,9 @@ def read_arrays(path: Path, names: Sequence[str]) -> tuple[dict[str, np.ndarray]
                     entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()
                 }
                 wanted = {name: entries[name] for name in names if name in entries}
+                held, packed = sum(e.file_size for e in wanted.values()), path.stat().st_size
+                if held > most_bytes(packed):
+                    raise ValueError(f"arrays of {held:,} bytes are compressed to {packed:,}")
                 arrays = {name: _read(archive, name, entry) for name, entry in wanted.items()}
         except Exception as error:  # zipfile, zlib and numpy raise many types on damaged files
             fix = "Save it with numpy.savez: plain arrays, no objects."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from representer.data.molecules.columns import SMILES_NAMES
 from representer.data.tables import Grid, read_grid
 from representer.data.tables.formats import format_of
-from representer.data.tables.grid import BLANK, Dropped
+from representer.data.tables.grid import BLANK, Dropped, require_filled
 from representer.data.tables.source import physical_lines
 from representer.errors import DataError, MissingExtraError
 
@@ -62,8 +63,13 @@ def _smiles_grid(path: Path, encoding: str) -> Grid:
 
 
 def _sdf_grid(path: Path, encoding: str) -> Grid:
-    records = list(_records(path, encoding))
-    names = list(dict.fromkeys(name for _, record in records for name in record))
+    records, distinct, content = list[tuple[int, dict[str, str]]](), dict[str, None](), 0
+    for line, record in _records(path, encoding):
+        records.append((line, record))
+        distinct |= dict.fromkeys(record)
+        content += sum(map(len, chain(record, record.values())))
+        require_filled(len(records) * len(distinct), content, path)
+    names = list(distinct)
     rows: list[list[object]] = [[record.get(name, "") for name in names] for _, record in records]
     return _grid(names, rows, [line for line, _ in records], [], path)
 

@@ -6,7 +6,9 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from representer.errors import DataError
 from representer.numbers import parse_number
 
 MISSING = object()
@@ -32,6 +34,22 @@ def name_of(cell: object) -> str:
 def number_of(cell: object) -> float | None:
     """Return a cell as a number, None if it is none."""
     return float(cell) if isinstance(cell, float) else parse_number(text_of(cell))
+
+
+def require_filled(cells: int, content: int, path: Path) -> None:
+    """Refuse a table that needs much more memory than its file, since most cells are empty.
+
+    Args:
+        cells: The number of cells.
+        content: The number of characters of the rows, as written.
+        path: The file.
+
+    Raises:
+        DataError: If there are over two million cells and more than one per character.
+    """
+    if cells > 2_000_000 + content:
+        problem = f"has {cells:,} cells in {content:,} characters, so nearly all are empty"
+        raise DataError(problem, file=path, fix="Remove columns and cells that are hardly used.")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from representer.data.tables.blocks import SMALL, BlockSize, blocks
-from representer.data.tables.grid import BLANK, MISSING, Dropped, Grid
+from representer.data.tables.grid import BLANK, MISSING, Dropped, Grid, require_filled
 from representer.data.tables.source import first_lines, physical_lines
 from representer.errors import DataError
 from representer.storage.files import parse_json
@@ -30,6 +30,7 @@ def read_jsonl(path: Path, *, encoding: str = "utf-8", size: BlockSize = SMALL) 
     columns: list[str] = []
 
     def rows() -> Iterator[tuple[int, list[object] | str]]:
+        cells, content = 0, 0
         blank: list[int] = []  # since the last row; those at the end of the file are not reported
         for number, record in _records(path, encoding):
             if record is MISSING:
@@ -41,6 +42,8 @@ def read_jsonl(path: Path, *, encoding: str = "utf-8", size: BlockSize = SMALL) 
             yield from ((each, BLANK) for each in blank)
             blank = []
             columns[:] = columns or record
+            cells, content = cells + len(columns), content + 8 * len(record)  # at least
+            require_filled(cells, content, path)
             yield number, [record.get(column, MISSING) for column in columns]
 
     for block in blocks(rows(), size):
