@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from representer.data import array_files
 from representer.data.array_files import DEFLATE_RATIO, read_arrays
 from representer.errors import DataError
 
@@ -92,3 +93,12 @@ def test_pickles_are_never_loaded(path):
     np.save(buffer, np.array([{"a": 1}], dtype=object))
     with pytest.raises(DataError, match=r"holds objects"):
         read_arrays(archive(path, buffer.getvalue()), ["X"])
+
+
+def test_arrays_expand_to_a_limit_together(path, monkeypatch):
+    monkeypatch.setattr(array_files, "most_bytes", lambda size: 1_000_000)
+    zeros = np.zeros(80_000)
+    np.savez_compressed(path, a=zeros, b=zeros)
+    assert read_arrays(path, ["a"])[0]["a"].shape == zeros.shape
+    with pytest.raises(DataError, match="arrays of 1,280,256 bytes are compressed to"):
+        read_arrays(path, ["a", "b"])

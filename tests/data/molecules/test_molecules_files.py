@@ -9,6 +9,7 @@ import pytest
 from rdkit import Chem
 
 from representer.data.molecules import read_molecules
+from representer.data.molecules.files import read_molecule_grid
 from representer.errors import DataError
 
 CHLORINE = """
@@ -88,3 +89,15 @@ def test_a_file_of_smiles_has_a_molecule_in_each_line(tmp_path, head):
     assert [(row.line, row.reason) for row in table.dropped] == [
         (first + 1, "blank line"), (first + 3, "no target"),
     ]  # fmt: skip
+
+
+def test_properties_that_nearly_all_structures_lack_are_refused_before_they_fill_the_memory(
+    tmp_path,
+):
+    path = tmp_path / "a.sdf"
+    record = "\n\n\nM  END\n> <p{}>\n1\n\n$$$$\n"
+    path.write_text("".join(record.format(k) for k in range(1000)))
+    assert len(read_molecule_grid(path, None, None)[0].columns) == 1001
+    path.write_text("".join(record.format(k) for k in range(2000)))
+    with pytest.raises(DataError, match="so nearly all are empty"):
+        read_molecule_grid(path, None, None)

@@ -8,6 +8,7 @@ import zlib
 import numpy as np
 import pytest
 
+from representer.data.signals import mat_layout
 from representer.data.signals.mat_layout import check_layout
 
 scipy_io = pytest.importorskip("scipy.io")
@@ -116,3 +117,50 @@ def test_an_excessive_size_in_version_4_is_rejected(path, header, problem):
     path.write_bytes(struct.pack("<5i", *header) + b"X\0" + bytes(64))
     with path.open("rb") as file, pytest.raises(ValueError, match=problem):
         check_layout(file, ("X",))
+
+
+def structure(shape: tuple[int, ...], names: bytes, *values: bytes, mx_class: int = 2) -> bytes:
+    fields = element(5, struct.pack("<i", 8)) + element(1, names)
+    return matrix(shape, fields + b"".join(values), mx_class=mx_class)
+
+
+ONE = matrix((1, 1), element(9, bytes(8)))
+
+
+def test_the_fields_of_structures_are_checked_where_all_variables_are_read(path):
+    two = b"a".ljust(8, b"\0") + b"b".ljust(8, b"\0")
+    assert names(path, structure((1, 1), two, ONE, ONE), wanted=None) == ["X"]
+    with pytest.raises(ValueError, match="2,147,483,646 cells are declared"):
+        names(path, structure((2**30 - 1, 1), two, ONE, ONE), wanted=None)
+    with pytest.raises(ValueError, match="declares 4 entries and holds 1"):
+        names(
+            path,
+            structure((1, 1), b"a".ljust(8, b"\0"), matrix((2, 2), element(9, bytes(8)))),
+            None,
+        )
+    with pytest.raises(ValueError, match="a structure"):
+        names(path, structure((1, 1), two, ONE, ONE))
+
+
+def test_sparse_arrays_and_functions_are_left_to_the_reader_where_all_variables_are_read(path):
+    for mx_class in (5, 16, 17):
+        assert names(path, matrix((9, 9), b"", mx_class=mx_class), wanted=None) == ["X"]
+
+
+def test_deep_structures_are_read_to_a_limit(path):
+    content = ONE
+    for depth in range(60):
+        content = structure((1, 1), b"a".ljust(8, b"\0"), content)
+        if depth == 20:
+            assert names(path, content, wanted=None) == ["X"]
+    with pytest.raises(ValueError, match="too deeply nested"):
+        names(path, content, wanted=None)
+
+
+def test_variables_expand_to_a_limit_together(path, monkeypatch):
+    monkeypatch.setattr(mat_layout, "most_bytes", lambda size: 1_000_000)
+    zeros = zlib.compress(matrix((1, 80_000), element(9, bytes(640_000))))
+    packed = struct.pack("<II", 15, len(zeros)) + zeros
+    assert names(path, packed) == ["X"]
+    with pytest.raises(ValueError, match="compressed too far"):
+        names(path, packed * 2)

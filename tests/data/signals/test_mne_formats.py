@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
-from representer.data.signals import read_mne, read_recordings
+from representer.data.signals import mat_layout, read_mne, read_recordings
 from representer.errors import DataError
 
 mne = pytest.importorskip("mne")
@@ -92,6 +94,97 @@ def test_windows_are_those_of_the_recording(tmp_path, name, write):
         assert [read.classes[label].split("/")[-1] for label in read.labels] == ["rest", "task"]
         expected = np.stack([SIGNALS[:, round(at * RATE) :][:, :100] for at, _, _ in MARKS])
         np.testing.assert_allclose(read.signals * 1e6, expected, atol=1e-3)  # 24 bits of 600
+
+
+def vhdr_of(folder, data="s1.eeg", marker="s1.vmrk", channels="2"):
+    write_vhdr(folder / "s1.vhdr")
+    text = (folder / "s1.vhdr").read_text(encoding="utf-8")
+    text = text.replace("DataFile=s1.eeg", f"datafile : {data}").replace("s1.vmrk", marker)
+    text = text.replace("NumberOfChannels=2", f"NumberOfChannels={channels}")
+    (folder / "s1.vhdr").write_text(text, encoding="utf-8")
+    return folder / "s1.vhdr"
+
+
+def set_of(folder, fields, epochs=False):
+    events = [(at * RATE + 1, name, lasts * RATE, 1) for at, lasts, name in MARKS]
+    content = eeglab(SIGNALS, 2 if epochs else 1, events) | fields
+    scipy_io.savemat(folder / "s1.set", {"EEG": content}, appendmat=False)
+    return folder / "s1.set"
+
+
+@pytest.fixture
+def other(tmp_path):
+    """Return samples in another folder."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "data").mkdir()
+    for name in ("o.eeg", "o.vmrk", "o.fdt"):
+        SIGNALS.T.astype("<f4").tofile(tmp_path / "other" / name)
+    return tmp_path / "other"
+
+
+@pytest.mark.parametrize("is_absolute", [False, True])
+@pytest.mark.parametrize("field", ["data", "marker", "set", "epochs"])
+def test_a_file_of_another_folder_is_never_read(other, field, is_absolute):
+    folder, named = other.parent / "data", str(other) if is_absolute else "../other"
+    if field in ("data", "marker"):
+        path = vhdr_of(folder, **{field: f"{named}/o.{'eeg' if field == 'data' else 'vmrk'}"})
+    else:
+        path = set_of(folder, {"data": f"{named}/o.fdt"}, epochs=field == "epochs")
+    with pytest.raises(DataError, match=r"s1\.(vhdr|set): it names the file .* in another folder"):
+        read_mne(path)
+
+
+@pytest.mark.parametrize("suffix", [".eeg", ".vmrk", ".fdt"])
+@pytest.mark.parametrize("what", ["link", "pipe", "device"])
+def test_links_out_of_the_folder_and_special_files_are_never_read(other, suffix, what):
+    folder = other.parent / "data"
+    path = set_of(folder, {"data": "s1.fdt"}) if suffix == ".fdt" else vhdr_of(folder)
+    beside = path.with_suffix(suffix)
+    beside.unlink(missing_ok=True)
+    if what == "pipe":
+        os.mkfifo(beside)
+    else:
+        beside.symlink_to(other / f"o{suffix}" if what == "link" else "/dev/zero")
+    expected = "is not a regular file" if what == "pipe" else "in another folder"
+    with pytest.raises(DataError, match=expected):
+        read_mne(path)
+
+
+def test_samples_beside_a_file_of_eeglab_are_read(tmp_path):
+    SIGNALS.T.astype("<f4").tofile(tmp_path / "s1.fdt")
+    read = read_mne(set_of(tmp_path, {"data": "s1.fdt"}))
+    np.testing.assert_allclose(read.signals[0] * 1e6, SIGNALS[:, 50:150], atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"nbchan": 1e9, "chanlocs": []}, "1,000,000,000 channels are declared"),
+        ({"pnts": 1e12, "data": "s1.fdt"}, "2,000,000,000,000 samples are declared"),
+        ({"trials": 1e9, "event": [], "epoch": []}, "samples are declared"),
+    ],
+)
+def test_sizes_that_a_file_of_eeglab_declares_are_checked(tmp_path, fields, problem):
+    with pytest.raises(DataError, match=problem):
+        read_mne(set_of(tmp_path, fields))
+
+
+def test_a_file_of_eeglab_that_is_compressed_too_far_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(mat_layout, "most_bytes", lambda size: 100_000)
+    fields = {"icaweights": np.zeros((100, 1000))}
+    scipy_io.savemat(tmp_path / "s1.set", {"EEG": eeglab(SIGNALS, 1, []) | fields},
+                     appendmat=False, do_compression=True)  # fmt: skip
+    with pytest.raises(DataError, match="compressed too far"):
+        read_mne(tmp_path / "s1.set")
+
+
+def test_the_header_of_brainvision_is_short_and_declares_few_channels(tmp_path):
+    with pytest.raises(DataError, match="999,999,999 channels are declared; at most 10,000"):
+        read_mne(vhdr_of(tmp_path, channels="999999999"))
+    with (tmp_path / "s1.vhdr").open("ab") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(DataError, match="the header has more than"):
+        read_mne(tmp_path / "s1.vhdr")
 
 
 @pytest.mark.parametrize("name", ["a.bdf", "a.vhdr", "a.set"])

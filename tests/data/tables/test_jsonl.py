@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -67,3 +68,12 @@ def test_repeated_keys_are_found_in_linear_time(path):
 def test_many_lists_beside_each_other_are_not_nested(path):
     path.write_text('{"nodes": ' + str([[1.5]] * 1000) + "}\n")
     assert next(read_jsonl(path)).rows == [[[[1.5]] * 1000]]
+
+
+def test_many_keys_that_later_objects_lack_are_refused_before_they_fill_the_memory(path):
+    first = json.dumps({f"k{k}": 1 for k in range(3000)})
+    path.write_text(f"{first}\n" + "{}\n" * 600)
+    assert len(next(read_jsonl(path)).rows) == 601
+    path.write_text(f"{first}\n" + "{}\n" * 700)
+    with pytest.raises(DataError, match="so nearly all are empty"):
+        list(read_jsonl(path))

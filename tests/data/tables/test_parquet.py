@@ -90,3 +90,32 @@ def test_more_rows_than_bits_in_the_file_are_refused(tmp_path):
     parquet.write_table(pyarrow.table({"text": pyarrow.nulls(2_000_000, pyarrow.int8())}), path)
     with pytest.raises(DataError, match=r"2,000,000 rows of [0-9,]+ bytes are declared"):
         list(read_parquet(path))
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string", "binary", "large_binary"])
+@pytest.mark.parametrize("has_schema", [True, False])
+def test_one_long_text_in_every_row_is_refused_before_it_is_repeated(path, kind, has_schema):
+    text = "a" * (4 << 20)
+    words = pyarrow.array([text if "string" in kind else text.encode()], getattr(pyarrow, kind)())
+    column = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 2000, pyarrow.int32()), words)
+    table = pyarrow.table({"text": column, "label": ["x", "y"] * 1000})
+    options = {"dictionary_pagesize_limit": 1 << 30, "data_page_size": 1 << 30}
+    parquet.write_table(table, path, compression="zstd", store_schema=has_schema, **options)
+    assert path.stat().st_size < 4000
+    with pytest.raises(DataError, match="its texts repeat so often"):
+        list(read_parquet(path))
+
+
+def test_wide_cells_of_fixed_size_are_no_plain_values_and_other_kinds_are_read(path):
+    columns = {
+        "wide": pyarrow.array([b"a" * 2000] * 2, pyarrow.binary(2000)),
+        "id": pyarrow.array([b"abcd", None], pyarrow.binary(4)),
+        "price": pyarrow.array([1, 2], pyarrow.decimal128(20, 2)),
+        "view": pyarrow.array(["p", None], pyarrow.string_view()),
+    }
+    parquet.write_table(pyarrow.table(columns), path)
+    grid = next(read_parquet(path))
+    assert grid.columns == ["id", "price", "view"]
+    assert [[str(cell) for cell in row] for row in grid.rows] == [
+        ["b'abcd'", "1.00", "p"], ["None", "2.00", "None"],
+    ]  # fmt: skip

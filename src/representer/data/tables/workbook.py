@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from xml.parsers import expat
 
 from representer.data.tables.blocks import SMALL, BlockSize
 from representer.data.tables.columns import count_names
 from representer.data.tables.grid import BLANK, Grid, text_of
 from representer.data.tables.header import ABOVE, grids, rows_above
-from representer.data.tables.source import MAX_EXPANSION, open_regular
+from representer.data.tables.source import open_regular
+from representer.data.tables.workbook_layout import check_workbook
 from representer.errors import DataError, MissingExtraError
 from representer.printable import reason
 
-_ALWAYS_READ = 16 << 20
+_DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, expat.ExpatError, NotImplementedError)
 
 
 def read_workbook(
@@ -41,8 +45,8 @@ def read_workbook(
     except ImportError:
         raise MissingExtraError("reading workbooks", "python-calamine", "train") from None
     with open_regular(path) as content:
-        _require_plausible(path, content)
         try:
+            check_workbook(content)
             with CalamineWorkbook.from_filelike(content) as book:
                 count, best, name, rows = len(book.sheet_names), (False, 0), "", []
                 for other in book.sheet_names:
@@ -58,7 +62,9 @@ def read_workbook(
                         break
                 if not rows:
                     raise DataError("has no cells", file=path)
-        except CalamineError as error:
+        except DataError:
+            raise
+        except (CalamineError, ValueError, OSError, *_DAMAGED) as error:
             fix = "Save it again, without a password, or as CSV."
             problem = f"cannot be read as a workbook: {reason(error)}"
             raise DataError(problem, file=path, fix=fix) from None
@@ -76,16 +82,3 @@ def _text(cell: Any) -> str:
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < 1e15:
         return str(int(cell))
     return text_of(cell)
-
-
-def _require_plausible(path: Path, content: Any) -> None:
-    """Refuse a zip archive that declares far more than compression of text makes possible."""
-    if not zipfile.is_zipfile(content):
-        return
-    with zipfile.ZipFile(content) as archive:
-        held = sum(one.file_size for one in archive.infolist())
-    packed = path.stat().st_size
-    if held > _ALWAYS_READ + MAX_EXPANSION * packed:
-        problem = f"declares {held:,} bytes in {packed:,} bytes"
-        raise DataError(problem, file=path, fix="Save it again, or as CSV.")
-    content.seek(0)
