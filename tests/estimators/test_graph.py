@@ -24,6 +24,7 @@ from representer.estimators import GraphClassifier, GraphRegressor
 from representer.estimators.fitting import outputs_of
 from representer.estimators.graph_inputs import FeatureCode, GraphInputs, degrees
 from representer.estimators.graph_reading import read_graphs
+from representer.nn import path_graph
 
 SMALL = {"hidden_size": 8, "depth": 2, "random_state": 0, "verbose": 0}
 TRAINED = {**SMALL, "epochs": 20, "lr": 2e-2}
@@ -99,6 +100,55 @@ def test_contributions_of_subtrees_and_walks_sum_to_the_score_of_both(kind, requ
     assert names["network", (1, 2)] == "a 1–c 2"
     assert names["kernel", (0,)].startswith("a(x a(")
     assert ("kernel", (0, 1, 3)) in names  # all nodes with the label a
+
+
+def friends(count: int, circles: int) -> nx.Graph:
+    """An ego network: node 0 knows everybody, and the members of a circle know each other."""
+    graph = nx.star_graph(count)
+    for circle in range(circles):
+        graph.update(nx.complete_graph(range(1 + circle, count + 1, circles)))
+    return graph
+
+
+DENSE = {
+    "cliques": [nx.complete_graph(n) for n in range(5, 45, 2)],
+    "stars": [nx.star_graph(n) for n in range(5, 500, 25)],
+    "ego networks": [friends(n, 1 + n % 3) for n in range(20, 60, 2)],
+}
+
+
+@pytest.mark.parametrize("graphs", DENSE.values(), ids=DENSE)
+@pytest.mark.parametrize("network", ["wl", "random-walk", "gine"])
+def test_the_loss_is_bounded_for_any_degree(graphs, network):
+    options = {**NETWORK, "network": network, "depth": 4, "epochs": 3}
+    sizes = np.array([float(len(graph)) for graph in graphs])
+    for model, y in (
+        (GraphClassifier(**options), np.where(sizes > sizes.mean(), "large", "small")),
+        (GraphRegressor(**options), sizes),
+    ):
+        model.fit(graphs, y)
+        assert max(epoch["train_loss"] for epoch in model.history_) < 10
+
+
+@pytest.mark.parametrize("network", ["wl", "random-walk"])
+def test_contributions_sum_to_the_score_of_a_dense_graph(network):
+    graphs = DENSE["cliques"]
+    model = GraphRegressor(**NETWORK, network=network, epochs=1)
+    (one,) = model.fit(graphs, range(len(graphs))).explain(graphs[-1:])
+    total = one.baseline + sum(c.contribution for c in one.contributions)
+    assert total == pytest.approx(one.score, abs=1e-9)
+
+
+@pytest.mark.parametrize("decay", [0.5, 1.0])
+def test_units_of_a_trained_network_evaluate_the_kernel_of_a_dense_graph(decay):
+    graphs = DENSE["cliques"]
+    model = GraphRegressor(**NETWORK, network="random-walk", decay=decay, order=3, epochs=1)
+    model.fit(graphs, range(len(graphs)))
+    layer = model.network_.members[0].double().network
+    (graph,) = model.inputs_.encode(read_graphs(graphs[-1:]))
+    graph.x = graph.x.double()
+    values = layer.kernel([graph], [path_graph(walk) for walk in layer.references()])
+    torch.testing.assert_close(layer(graph.x, graph.edge_index), values, rtol=1e-10, atol=0)
 
 
 @pytest.mark.parametrize("answer", ["kernel", "network", "both"])

@@ -120,6 +120,7 @@ def test_references_of_each_level_reach_the_network():
         {"outputs": 0}, {"hidden_size": 1.5}, {"edge_dim": 0}, {"network": "gcn"},
         {"readout": "mean"}, {"initial": "zeros"}, {"decay": -1.0}, {"decay": "fast"},
         {"gate_scale": 0.0}, {"dropout": 1.0}, {"share_references": 1},
+        {"compress": 1},
         {"share_references": False},  # of the last level alone
     ],
     ids=str,
@@ -134,6 +135,12 @@ def test_options_are_passed_to_the_network_and_the_head():
     model = GraphRegressor(GraphRegressorConfig(3, network="random-walk", order=3, dropout=0.3))
     assert model.network.order == 3
     assert [m.p for m in model.head if isinstance(m, torch.nn.Dropout)] == [0.3]
+
+
+def test_compress_applies_asinh_to_the_sums_of_walks():
+    model, (data, *_) = GraphRegressor(GraphRegressorConfig(**TINY, compress=True)), graphs()
+    h = model.encode(*inputs_of(data))
+    torch.testing.assert_close(model(*inputs_of(data)), model.head(torch.asinh(h)))
 
 
 def test_gine_applies_its_layers_with_relu_and_sums_over_nodes():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from representer.data.copies import digest_of_graph
@@ -125,6 +125,9 @@ class GraphNetwork(GraphEnsembleEstimator):
 
     def _learn_inputs(self, objects: Sequence[PlainGraph], seed: int) -> GraphInputs:
         return GraphInputs.find(objects)
+
+    def _configure(self, inputs: GraphInputs, width: int) -> EnsembleConfig:
+        return replace(super()._configure(inputs, width), compress=True)  # of any degree
 
     def _new_kernel(self) -> SubtreeKernel:
         return SubtreeKernel((LEVELS,), self.inputs_.labeled)

@@ -1,7 +1,8 @@
 """The output of an ensemble of graph networks as an exact sum over the walks of a graph.
 
-A member is y = W_2 relu(W_1 h_G + b_1) + b_2. Given which relus are active, an output is a weighted
-sum of the units of h_G, and each unit is a sum over the walks of the graph. All members use the
+A member is y = W_2 relu(W_1 h_G + b_1) + b_2, or with asinh(h_G). Given which relus are active, and
+the factor asinh(h) / h of each unit, an output is a weighted sum of the units of h_G, and each unit
+is a sum over the walks of the graph. All members use the
 same walks, so the contribution of a walk to the mean output is the mean of its contributions. For
 classes, the explained score is the logit of a class minus the mean of all logits, since a constant
 added to all logits does not change the prediction.
@@ -96,7 +97,10 @@ def head_weights(
     """Return the weight of each unit of h_G in a score, and the contribution of the biases."""
     first, second = (layer for layer in member.head if isinstance(layer, torch.nn.Linear))
     h = member.encode(graph.x, graph.edge_index, graph.edge_attr)[0]
-    on = (first(h) > 0).to(h.dtype)
-    rows = ((second.weight * on) @ first.weight)[:width]
+    scale = torch.ones_like(h)
+    if member.config.compress:
+        scale = torch.where(h == 0, scale, torch.asinh(h) / h)
+    on = (first(scale * h) > 0).to(h.dtype)
+    rows = (scale * ((second.weight * on) @ first.weight))[:width]
     constants = ((second.weight * on) @ first.bias + second.bias)[:width]
     return centered(rows)[output], centered(constants)[output].item()

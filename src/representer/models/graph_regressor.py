@@ -20,8 +20,8 @@ class GraphRegressor(HubModel):
         y = W_2\, \mathrm{relu}(W_1 h_G + b_1) + b_2
 
     with :math:`h_G` of :class:`~representer.nn.WLKernelNN` or
-    :class:`~representer.nn.RandomWalkKernelNN`, as in L17 for molecules. The network ``"gine"`` is
-    a baseline. For classification, the outputs are logits.
+    :class:`~representer.nn.RandomWalkKernelNN`, as in L17 for molecules, or asinh(h_G) with
+    ``compress``. The network ``"gine"`` is a baseline. For classification, the outputs are logits.
 
     Args:
         config: The configuration.
@@ -61,7 +61,8 @@ class GraphRegressor(HubModel):
         batch_size: int | None = None,
     ) -> Tensor:
         """Return the outputs of each graph; arguments and errors as in ``WLKernelNN``."""
-        return self.head(self.encode(x, edge_index, edge_attr, batch, batch_size))
+        h = self.encode(x, edge_index, edge_attr, batch, batch_size)
+        return self.head(torch.asinh(h) if self.config.compress else h)
 
     def encode(
         self,

@@ -35,6 +35,8 @@ class GraphRegressorConfig:
         initial: ``"authors"`` draws weights from N(0, min(1/√fan_in, 1/10)²), with biases of 0;
             ``"fan-in"`` keeps the initialization of the layers, N(0, 1/fan_in).
         dropout: Dropout before the last layer.
+        compress: Apply asinh to h_G before the hidden layer: sums over neighbors grow with a power
+            of the degree, so that dense graphs would make the outputs and the loss huge.
 
     Raises:
         ArgumentError: If a value is out of range.
@@ -53,6 +55,7 @@ class GraphRegressorConfig:
     share_references: bool = True
     initial: str = "authors"
     dropout: float = 0.0
+    compress: bool = False
 
     def __post_init__(self) -> None:
         require_sizes(self, *_SIZES)
@@ -63,7 +66,8 @@ class GraphRegressorConfig:
             isinstance(self.decay, int | float) and 0 <= self.decay < math.inf
         )
         require(self, "decay", is_decay, "a non-negative number, 'learned' or 'gated'")
-        require(self, "share_references", type(self.share_references) is bool, "True or False")
+        for name in ("share_references", "compress"):
+            require(self, name, type(getattr(self, name)) is bool, "True or False")
         can_differ = self.share_references or (self.network == "wl" and self.readout == "sum")
         expected = "True, except for network='wl' with readout='sum'"
         require(self, "share_references", can_differ, expected)
