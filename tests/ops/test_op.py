@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -25,14 +27,30 @@ def _check_operators(op: Op, backend: str, sample: Sample, which: tuple[str, ...
     names = [operator.name() for operator, _ in calls.made]
     assert names == [f"representer::{op.name}", f"representer::{op.name}_backward"]
     for operator, operands in calls.made:
-        is_forward = operator.name() == names[0]
-        copies = [
-            x.detach().clone().requires_grad_(is_forward and x.is_floating_point())
-            if isinstance(x, Tensor)
-            else x
-            for x in operands
-        ]
-        torch.library.opcheck(operator, tuple(copies), test_utils=which)
+        torch.library.opcheck(operator, _differentiable(operands), test_utils=which)
+
+
+def _differentiable(operands: Iterable[Any]) -> tuple[Any, ...]:
+    """Return copies of the operands that all require a gradient."""
+    return tuple(
+        x.detach().clone().requires_grad_(x.is_floating_point()) if isinstance(x, Tensor) else x
+        for x in operands
+    )
+
+
+@every(few_samples)
+def test_every_result_of_the_gradient_has_a_gradient(op: Op, backend: str, sample: Sample):
+    """Also the empty one of an operand that is None, as tracers ask for it."""
+    tensors = make(sample, torch.float64)
+    with RecordedCalls() as calls:
+        gradients(call(op, backend, sample, tensors), tensors)
+    operator, operands = calls.made[1]
+    operands = _differentiable(operands)
+    results = several(operator(*operands))
+    total = sum(result.sum() for result in results)
+    assert isinstance(total, Tensor)
+    total.backward()
+    assert operands[0].grad.isfinite().all()
 
 
 @every(all_samples)

@@ -144,27 +144,30 @@ class Derivatives:
     def _second(self, ctx: Any, *grad: Tensor | None) -> tuple[Tensor | None, ...]:
         """Return the gradients of the arguments of the gradient operator."""
         table, saved = self.table, ctx.saved_tensors
-        if all(x is None for x in grad):
-            return tuple(None for _ in (*saved, *ctx.options))
         first, second = len(table.graded), len(table.graded) + len(table.kept)
         upstream, kept = saved[:first], saved[first:second]
         fields = table.operands._fields
         p = table.decode((*saved[second:], *ctx.options[: len(fields) - len(table.rows)]))
         p = self._restored(p, kept)
         given = [row.name for row in table.differentiable if getattr(p, row.name) is not None]
-        wanted = [row.name for row, x in zip(table.differentiable, grad) if x is not None]  # noqa: B905
-        cotangents = tuple(x for x in grad if x is not None)
+        # a gradient that was not computed, of a missing operand too, is an empty tensor
+        cotangents = {
+            row.name: x for row, x in zip(table.differentiable, grad, strict=False)
+            if x is not None and row.name in given and x.shape == getattr(p, row.name).shape
+        }  # fmt: skip
+        if not cotangents:
+            return tuple(None for _ in (*saved, *ctx.options))
 
         def gradients(upstream: tuple[Tensor, ...], *values: Tensor) -> tuple[Tensor, ...]:
             called = p._replace(**dict(zip(given, values, strict=True)))
 
             def results(*values: Tensor) -> tuple[Tensor, ...]:
-                return self._define(called._replace(**dict(zip(wanted, values, strict=True))))
+                return self._define(called._replace(**dict(zip(cotangents, values, strict=True))))
 
-            return _pull(upstream, results, *(getattr(called, name) for name in wanted))
+            return _pull(upstream, results, *(getattr(called, name) for name in cotangents))
 
         values = (getattr(p, name) for name in given)
-        of_upstream, *of_values = _pull(cotangents, gradients, upstream, *values)
+        of_upstream, *of_values = _pull(tuple(cotangents.values()), gradients, upstream, *values)
         by_name = dict(zip(given, of_values, strict=True))
         rows = (by_name.get(row.name) for row in table.rows)
         return (*of_upstream, *(None for _ in kept), *rows, *(None for _ in ctx.options))

@@ -30,8 +30,8 @@ def _restored(p: Any, kept: Mapping[str, Tensor]) -> Tensor:
     if p.norm is not None:
         mean, var = p.statistics
         if p.uses_batch:
-            _, counts = _real(p.lengths, a)
-            is_batch = torch.tensor([n >= 2 for n in counts], device=a.device)[:, None, None]
+            real = _mask(p.lengths, a).expand(*a.shape[:2], 1)
+            is_batch = real.sum(1, keepdim=True) >= 2
             mean, var = torch.where(is_batch, kept["used"][:, :, None], p.statistics)
         a = a * (var + p.epsilon).sqrt() + mean
     return a - previous(kept["output"], p.h0, p.lengths, False) @ p.weight.t()
@@ -180,10 +180,16 @@ def input_gradients(p: Operands, kept: Results, da: Tensor) -> dict[str, Tensor]
     return {"z": da, "weight": d_weight}
 
 
-def _real(lengths: Tensor | None, like: Tensor) -> tuple[Tensor, list[int]]:
-    """Return the mask of real steps ``(T, B, 1)``, and the number of sequences at each step."""
-    time, batch = like.shape[:2]
+def _mask(lengths: Tensor | None, like: Tensor) -> Tensor:
+    """Return the mask of real steps ``(T, B, 1)``, or ``(T, 1, 1)`` without lengths."""
+    time = like.shape[0]
     if lengths is None:
-        return torch.ones(time, 1, 1, dtype=torch.bool, device=like.device), [batch] * time
-    real = torch.arange(time, device=lengths.device)[:, None] < lengths
-    return real[:, :, None], real.sum(1).tolist()
+        return torch.ones(time, 1, 1, dtype=torch.bool, device=like.device)
+    return (torch.arange(time, device=lengths.device)[:, None] < lengths)[:, :, None]
+
+
+def _real(lengths: Tensor | None, like: Tensor) -> tuple[Tensor, list[int]]:
+    """Return the mask of real steps, and the number of sequences at each step."""
+    real, (time, batch) = _mask(lengths, like), like.shape[:2]
+    counts = [batch] * time if lengths is None else real[:, :, 0].sum(1).tolist()
+    return real, counts
