@@ -26,7 +26,6 @@ from representer.nn.recurrent.cells.rkm_cifg import RKMCIFG
 from representer.nn.recurrent.cells.rkm_lstm import RKMLSTM
 from representer.nn.recurrent.kbrn.kbrn import KBRN
 from representer.nn.recurrent.states import (
-    EmptyState,
     KBRNState,
     RecurrentState,
     StringMassState,
@@ -67,7 +66,6 @@ __all__ = [
     "DeepGraphKernelNN",
     "DropConnect",
     "EmbeddingDropout",
-    "EmptyState",
     "GatedCNN",
     "KBRNState",
     "KernelActivation",

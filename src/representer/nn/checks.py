@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+from collections.abc import Callable
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
+from torch.fx import Proxy
 
-from representer.errors import ArgumentError
+from representer.errors import ArgumentError, KindError
 from representer.numbers import is_number
+
+_Forward = TypeVar("_Forward", bound=Callable[..., Any])
 
 
 def check_flag(name: str, value: Any) -> bool:
@@ -32,6 +37,28 @@ def check_probability(name: str, value: float) -> float:
     if not is_number(value) or not 0 <= value <= 1:
         raise ArgumentError(name, value, "a number from 0 to 1")
     return float(value)
+
+
+def leaf_of_fx(forward: _Forward) -> _Forward:
+    """Let ``torch.fx.symbolic_trace`` record a layer as one call, as it does with those of torch.
+
+    Raises:
+        KindError: If the layer itself is traced, instead of a model that contains it.
+    """
+
+    @functools.wraps(forward)
+    def run(self: Any, *arguments: Any, **options: Any) -> Any:
+        proxies = [x for x in (*arguments, *options.values()) if isinstance(x, Proxy)]
+        if not proxies:
+            return forward(self, *arguments, **options)
+        tracer: Any = proxies[0].tracer
+        path = tracer.path_of_module(self)
+        if not path:
+            hint = "Trace a model that contains it, or use torch.export.export."
+            raise KindError("the traced module", type(self).__name__, "its owner", hint=hint)
+        return tracer.create_proxy("call_module", path, arguments, options)
+
+    return cast(_Forward, run)
 
 
 def shown_arguments(layer: Any, *sizes: str, apart: dict[str, Any]) -> str:

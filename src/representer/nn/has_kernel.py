@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
+from torch import nn
+
 from representer.errors import MissingExtraError, NoKernelError
 
 K = TypeVar("K")
 
 
-class HasKernel(Generic[K]):
+class HasKernel(nn.Module, Generic[K]):
     """A layer with the property ``kernel``, as defined in `representer.duality`.
 
-    It comes before ``nn.Module`` among the base classes: the ``__getattr__`` of a module would
-    replace the message of an AttributeError that the property raises.
+    It is a module, so that FSDP2 can replace the class of a layer, which needs one memory layout.
+    It comes first among the base classes: the ``__getattr__`` of ``nn.Module`` would replace the
+    message of an AttributeError that the property raises.
     """
 
     @property

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor  # pyright: ignore
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
 from representer.errors import BackendError, KindError, ShapeError
@@ -51,16 +52,21 @@ def check_like(name: str, tensor: Tensor, like: Tensor, shape: tuple[int, ...]) 
     if tuple(tensor.shape) != shape:
         raise ShapeError(name, tensor.shape, str(shape))
     if tensor.device != like.device:
-        raise KindError(
-            name,
-            f"on {tensor.device}",
-            f"{like.device}",
-            hint=f"Use {name}.to({str(like.device)!r}).",
-        )
+        raise wrong_device(name, tensor, like.device)
     if not dtypes_meet(tensor, like):
         raise KindError(
             name, str(tensor.dtype), str(like.dtype), hint=f"Use {name}.to({like.dtype})."
         )
+
+
+def wrong_device(
+    name: str, tensor: Tensor, device: torch.device, owner: str = "", advice: str = ""
+) -> KindError:
+    """Return the error of a tensor on another device than the others."""
+    hint = f"Use {name}.to({str(device)!r}){advice}."
+    if "meta" in (tensor.device.type, device.type):  # a layer reads parameters of its submodules
+        hint += " If accelerate offloads the layer, name its class in preload_module_classes."
+    return KindError(name, f"on {tensor.device}", f"{owner}{device}", hint=hint)
 
 
 def may_need_gradient(tensors: Iterable[Tensor | None]) -> bool:
@@ -68,6 +74,8 @@ def may_need_gradient(tensors: Iterable[Tensor | None]) -> bool:
 
     Tensors inside ``torch.vmap`` do not expose this, so they always count.
     """
+    if torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
+        return True  # a trace is for both modes
     if not torch.is_grad_enabled():
         return False
     is_eager = not torch.compiler.is_compiling()
@@ -77,15 +85,24 @@ def may_need_gradient(tensors: Iterable[Tensor | None]) -> bool:
     )
 
 
-def can_be_read(tensor: Tensor) -> bool:
-    """Return True if values can be read at no cost: on a CPU, neither traced nor transformed."""
+def can_be_read(tensor: Tensor, *, may_wait: bool = False) -> bool:
+    """Return True if values can be read at no cost: on a CPU, neither traced nor transformed.
+
+    With ``may_wait``, also on another device, whose work is then waited for.
+    """
+    device = tensor.device.type
     return (
         type(tensor) in (Tensor, torch.nn.Parameter)
-        and tensor.device.type == "cpu"
+        and (device == "cpu" or (may_wait and device != "meta" and not is_captured(tensor)))
         and not torch.compiler.is_compiling()
         and not torch.jit.is_tracing()  # pyright: ignore[reportPrivateImportUsage]
         and not is_functorch_wrapped_tensor(tensor)
     )
+
+
+def has_values(tensor: Tensor) -> bool:
+    """Return False for a tensor that has a shape only."""
+    return not (tensor.is_meta or isinstance(tensor, FakeTensor))
 
 
 def is_captured(tensor: Tensor) -> bool:

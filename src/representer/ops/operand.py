@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import KindError, ShapeError
-from representer.ops.checks import check_floating, dtypes_meet
+from representer.ops.checks import check_floating, dtypes_meet, wrong_device
 from representer.ops.sequence import check_length_range
 
 Sizes = dict[Any, int]  # by the names of axes; a number in place of a name has itself as its size
@@ -126,8 +126,7 @@ def check_operand(
         if is_strict or not dtypes_meet(tensor, main):
             raise KindError(name, str(tensor.dtype), str(dtype), hint=f"Use {name}.to({dtype}).")
     if tensor.device != device:
-        hint = f"Use {name}.to({str(device)!r})."
-        raise KindError(name, f"on {tensor.device}", str(device), hint=hint)
+        raise wrong_device(name, tensor, device)
     if tensor.layout != torch.strided:
         raise KindError(name, str(tensor.layout), "a dense tensor", hint="Use .to_dense().")
 

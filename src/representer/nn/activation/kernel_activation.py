@@ -22,7 +22,8 @@ from representer.nn.activation.compaction import (
 from representer.nn.activation.initial import INITIAL, even_centers, fitted
 from representer.nn.activation.piecewise_linear import PiecewiseLinear
 from representer.nn.activation.plot import plotted
-from representer.nn.checks import check_flag
+from representer.nn.checks import check_flag, leaf_of_fx
+from representer.ops.checks import has_values
 from representer.requirements import SuggestsArguments, check_integer
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class KernelActivation(SuggestsArguments, nn.Module):
 
     def reset_parameters(self) -> None:
         """Reinitialize all parameters."""
-        if self.centers.is_meta:  # no memory to initialize
+        if not has_values(self.centers):
             return
         with torch.no_grad():
             if self.line is not None:
@@ -157,6 +158,7 @@ class KernelActivation(SuggestsArguments, nn.Module):
         if self.line is not None:
             self.line.copy_(line)
 
+    @leaf_of_fx
     def forward(self, input: Tensor) -> Tensor:
         """Apply f to the input.
 

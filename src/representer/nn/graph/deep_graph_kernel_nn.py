@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from representer.functional import NONLINEARITIES
+from representer.nn.checks import leaf_of_fx
 from representer.nn.graph.graph_network import GraphNetwork, check_graph
 from representer.nn.graph.graph_options import CombineOption, DecayOption, GraphOptions, Walks
 from representer.nn.graph.walk_states import WalkStates, draw
@@ -88,6 +89,7 @@ class DeepGraphKernelNN(HasKernel["Kernel"], GraphNetwork):
         self.mixing = nn.ParameterList(torch.empty(shape, **made) for _ in self.walks)  # U
         self._draw_mixing()
 
+    @leaf_of_fx
     def forward(
         self,
         x: Tensor,

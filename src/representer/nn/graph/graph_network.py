@@ -12,7 +12,7 @@ from representer.functional import NONLINEARITIES
 from representer.functional.graph_walk import edges_of
 from representer.nn.checks import shown_arguments
 from representer.nn.graph.graph_options import Walks, checked_name
-from representer.ops.checks import check_like
+from representer.ops.checks import check_like, wrong_device
 from representer.requirements import SuggestsArguments, check_integer
 
 
@@ -112,5 +112,4 @@ def _check_edge_index(edge_index: Tensor, like: Tensor) -> None:
         hint = "Use edge_index.long()."
         raise KindError("edge_index", str(edge_index.dtype), "torch.int64", hint=hint)
     if edge_index.device != like.device:
-        hint = f"Use edge_index.to({str(like.device)!r})."
-        raise KindError("edge_index", f"on {edge_index.device}", f"{like.device}", hint=hint)
+        raise wrong_device("edge_index", edge_index, like.device)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 import torch
 from torch import Tensor
 
+from representer.nn.checks import leaf_of_fx
 from representer.nn.graph.graph_network import GraphNetwork, check_graph
 from representer.nn.graph.graph_options import CombineOption, DecayOption, GraphOptions, Walks
 from representer.nn.graph.walk_states import WalkStates
@@ -94,6 +95,7 @@ class RandomWalkKernelNN(HasKernel["RandomWalkKernel"], GraphNetwork):
         made = {"device": o.device, "dtype": o.dtype}
         self.walks = WalkStates(in_channels, hidden_channels, walks, **made)
 
+    @leaf_of_fx
     def forward(
         self,
         x: Tensor,

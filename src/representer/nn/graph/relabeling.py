@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from representer.functional import NONLINEARITIES
+from representer.nn.checks import leaf_of_fx
 from representer.nn.graph.graph_network import check_graph
 from representer.nn.graph.graph_options import checked_name
 from representer.nn.graph.neighbor_sum import NeighborSum
@@ -78,6 +79,7 @@ class Relabeling(nn.Module):
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
+    @leaf_of_fx
     def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None) -> Tensor:
         """Return the new labels."""
         edge_index, edges = check_graph(

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from representer.errors import ArgumentError
 from representer.functional import NONLINEARITIES
+from representer.nn.checks import leaf_of_fx
 from representer.nn.graph.graph_network import GraphNetwork, check_graph
 from representer.nn.graph.graph_options import DecayOption, GraphOptions, Walks
 from representer.nn.graph.relabeling import Relabeling
@@ -110,6 +111,7 @@ class WLKernelNN(HasKernel["WeisfeilerLehmanKernel"], GraphNetwork):
             for _ in range(1 if share_references else depth)
         )
 
+    @leaf_of_fx
     def forward(
         self,
         x: Tensor,

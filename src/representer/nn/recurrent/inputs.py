@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.ops.checks import can_be_read, dtypes_meet
+from representer.ops.checks import can_be_read, dtypes_meet, wrong_device
 from representer.ops.sequence import check_length_range
 
 
@@ -40,8 +40,8 @@ def check_input(
         raise ShapeError("input", input.shape, f"{expected} with at least one time step")
     if like is not None:
         if input.device != like.device:
-            hint = f"Use input.to({str(like.device)!r}) or move the layer."
-            raise KindError("input", f"on {input.device}", f"the layer's {like.device}", hint=hint)
+            names = "the layer's ", " or move the layer"
+            raise wrong_device("input", input, like.device, *names)
         if not dtypes_meet(input, like):
             hint = f"Use input.to({like.dtype}), or layer.to({input.dtype})."
             raise KindError("input", str(input.dtype), f"the layer's {like.dtype}", hint=hint)
@@ -90,6 +90,12 @@ def unpack(packed: PackedSequence, lengths: object = None) -> tuple[Tensor, Tens
         raise ArgumentError("lengths", lengths, "None: a packed batch has its own lengths")
     x, own = pad_packed_sequence(packed)
     return x, own.to(x.device)
+
+
+def zero_padding(x: Tensor, lengths: Tensor) -> Tensor:
+    """Set ``(T, B, I)`` beyond each sequence's length to 0."""
+    is_real = torch.arange(x.shape[0], device=x.device)[:, None] < lengths
+    return torch.where(is_real[:, :, None], x, 0.0)
 
 
 def pack_like(output: Tensor, lengths: Tensor, packed: PackedSequence) -> PackedSequence:

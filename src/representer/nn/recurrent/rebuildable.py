@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 from torch.utils._pytree import _register_namedtuple
 
@@ -16,7 +17,7 @@ def rebuildable(kind: type[_Tuple]) -> type[_Tuple]:
     """Let a named tuple be made as ``kind(iterable)`` too, like a plain tuple.
 
     A tuple of one field takes an iterator only, since any other iterable may be the field. The
-    type has a name in files of ``torch.export``.
+    type has a name in files of ``torch.export``, and ``torch.load`` accepts it with weights_only.
     """
     named: Any = kind
     new: Callable[..., _Tuple] = named.__new__
@@ -31,4 +32,5 @@ def rebuildable(kind: type[_Tuple]) -> type[_Tuple]:
 
     named.__new__ = rebuild
     _register_namedtuple(named, serialized_type_name=f"representer.{named.__name__}")
+    torch.serialization.add_safe_globals([named])
     return kind

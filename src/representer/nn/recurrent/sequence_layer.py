@@ -16,9 +16,15 @@ from torch.nn.modules.module import _has_any_global_hook
 from torch.nn.utils.rnn import PackedSequence
 
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.nn.checks import check_flag, check_probability, shown_arguments
+from representer.nn.checks import check_flag, check_probability, leaf_of_fx, shown_arguments
 from representer.nn.recurrent.core_steps import CoreSteps, fast_step
-from representer.nn.recurrent.inputs import check_input, check_lengths, pack_like, unpack
+from representer.nn.recurrent.inputs import (
+    check_input,
+    check_lengths,
+    pack_like,
+    unpack,
+    zero_padding,
+)
 from representer.nn.recurrent.options import warn_of_idle_dropout
 from representer.nn.recurrent.states import StateLayout
 from representer.nn.recurrent.stream import Stream, check_has_steps
@@ -86,6 +92,7 @@ class SequenceLayer(SuggestsArguments, nn.Module):
             for suffix in self.suffixes
         ]
 
+    @leaf_of_fx
     def forward(
         self, input: Tensor | PackedSequence, state: Any = None, *, lengths: Tensor | None = None
     ) -> tuple[Tensor | PackedSequence, Any]:
@@ -115,6 +122,8 @@ class SequenceLayer(SuggestsArguments, nn.Module):
             x = x.transpose(0, 1) if self.batch_first and is_batched else x
         check_input(x, self.input_size, False, like=parameter)
         check_lengths(x, lengths, self.stride)
+        if lengths is not None:  # what it holds, such as NaN, would reach gradients of weights
+            x = zero_padding(x, lengths)
         fields, windows = self.layout.read(state, x.shape[1], parameter, is_batched)
         output, new_fields, new_windows = self._run(x, fields, windows, lengths)
         new_state = self.layout.write(new_fields, new_windows, is_batched)

@@ -86,18 +86,10 @@ class WindowState(NamedTuple):
     """State of a layer without memory, except for its n-gram window.
 
     Attributes:
-        window: As in ``WindowedRecurrentState``.
+        window: As in ``WindowedRecurrentState``; of length 0 with filters of length 1.
     """
 
     window: tuple[Tensor, ...]
-    detach = _detach
-    reorder = _reorder
-
-
-@rebuildable
-class EmptyState(NamedTuple):
-    """Empty state of a layer without memory and with filters of length 1."""
-
     detach = _detach
     reorder = _reorder
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from representer.nn import EmptyState
+from representer.nn import WindowState
 
 from ..layers import batch, build
 
@@ -22,5 +22,7 @@ def test_the_layer_matches_a_causal_convolution_of_torch(dilation: int):
 def test_the_layer_has_no_memory_recurrent_weights_or_biases():
     layer = build("CNN")
     assert layer.recurrent() == layer.biases() == {}
-    assert isinstance(layer(batch())[1], EmptyState)
+    state = layer(batch())[1]
+    assert isinstance(state, WindowState)
+    assert state.window[0].shape == (3, 0, 3)
     assert len(list(layer.parameters())) == 1

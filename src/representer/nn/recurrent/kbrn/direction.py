@@ -12,7 +12,7 @@ from representer import functional
 from representer.errors import ArgumentError
 from representer.nn.activation.kernel_activation import KernelActivation
 from representer.nn.recurrent.kbrn.step_norm import StepNorm
-from representer.ops.checks import is_captured, without_autocast
+from representer.ops.checks import can_be_read, has_values, without_autocast
 from representer.ops.kbrn_scan import run
 
 Scanned = tuple[Tensor, Tensor, Tensor]
@@ -91,10 +91,9 @@ def _reversed(x: Tensor, lengths: Tensor | None) -> Tensor:
 
 
 def _check_centers(centers: Tensor) -> None:
-    if torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(centers):  # pyright: ignore
+    if not can_be_read(centers, may_wait=True):
         return
-    if centers.is_meta or is_captured(centers):
-        return
-    if not bool(centers.isfinite().all()):
+    is_finite = centers.isfinite().all()
+    if has_values(is_finite) and not bool(is_finite):  # fake beside a fake input
         hint = "The learning rate may be too large."
         raise ArgumentError("centers", "not finite", "finite numbers", hint=hint)

@@ -16,6 +16,7 @@ from representer.nn.recurrent.kbrn.step_norm import StepNorm
 from representer.nn.recurrent.sequence_layer import SequenceLayer
 from representer.nn.recurrent.states import KBRNState, StateLayout
 from representer.nn.regularization.undropped import undropped
+from representer.ops.checks import has_values
 from representer.requirements import check_integer
 
 Statistics = Literal["running", "batch"]
@@ -195,4 +196,5 @@ class KBRN(SequenceLayer):
 
 
 def _cut_normal(weight: Tensor, deviation: float) -> None:
-    nn.init.trunc_normal_(weight, std=deviation, a=-2 * deviation, b=2 * deviation)
+    if has_values(weight):
+        nn.init.trunc_normal_(weight, std=deviation, a=-2 * deviation, b=2 * deviation)

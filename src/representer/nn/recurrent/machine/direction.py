@@ -15,6 +15,7 @@ from torch import Tensor
 
 from representer import functional
 from representer.functional import Cell
+from representer.nn.recurrent.inputs import zero_padding
 from representer.nn.recurrent.machine.filters import FilterBank
 from representer.nn.recurrent.machine.wavelet_filters import WaveletFilters
 from representer.nn.recurrent.machine.window import extend, last_inputs
@@ -117,12 +118,15 @@ class CellDirection(NamedTuple):
         time, batch = z.shape[:2]
         units = z.shape[-1] if input_weight is None else input_weight.shape[1]
         like = z if input_weight is None else input_weight
-        if z.device.type == "cpu" and not core.MISSING and batch >= WIDE * core.MOST_THREADS:
+        is_eager = not torch.compiler.is_compiling()  # else the graph would depend on the machine
+        is_on_core = is_eager and z.device.type == "cpu" and not core.MISSING
+        if is_on_core and batch >= WIDE * core.MOST_THREADS:
             zeros = like.new_zeros(batch, units)
             return self._scan(input_weight)(z, h0=zeros, c0=zeros, lengths=lengths)[0]
         zeros = like.new_zeros(time * batch, units)
         output, _, _ = self._scan(input_weight)(z.flatten(0, 1)[None], h0=zeros, c0=zeros)
-        return _real(output.unflatten(1, (time, batch))[0], lengths)
+        output = output.unflatten(1, (time, batch))[0]
+        return output if lengths is None else zero_padding(output, lengths)
 
     def _elementwise(
         self,
@@ -142,7 +146,8 @@ class CellDirection(NamedTuple):
             return output, h, 2 * h
         cells, c = gated_scan(u, f, c0, lengths=lengths, reverse=reverse)
         emit = functional.nonlinearity(self.cell.output).value
-        return _real(emit(cells), lengths), emit(c), c
+        output = emit(cells)
+        return output if lengths is None else zero_padding(output, lengths), emit(c), c
 
     def _biased_products(self, z: Tensor, input_weight: Tensor | None) -> Tensor:
         """Return the pre-activations; with ``input_weight``, z are windows."""
@@ -165,11 +170,3 @@ def _is_elementwise(cell: Cell) -> bool:
     is_static = cell.input_gate == cell.forget_gate == "static" and cell.feedback == "none"
     carries_itself = cell.memory == "cell" or (cell.memory == "output" and cell.output == "linear")
     return is_static and carries_itself and not cell.output_gate
-
-
-def _real(output: Tensor, lengths: Tensor | None) -> Tensor:
-    """Set the output beyond each sequence's length to 0."""
-    if lengths is None:
-        return output
-    is_real = torch.arange(output.shape[0], device=output.device)[:, None] < lengths
-    return torch.where(is_real[:, :, None], output, 0.0)

@@ -31,7 +31,6 @@ from representer.nn.recurrent.options import (
 )
 from representer.nn.recurrent.sequence_layer import SequenceLayer
 from representer.nn.recurrent.states import (
-    EmptyState,
     RecurrentState,
     StateLayout,
     WindowedRecurrentState,
@@ -46,7 +45,7 @@ _STATES = {  # by memory, and by n-gram filters
     (True, True): WindowedRecurrentState,
     (True, False): RecurrentState,
     (False, True): WindowState,
-    (False, False): EmptyState,
+    (False, False): WindowState,
 }
 
 
