@@ -8,6 +8,10 @@ from typing import Any, TypeGuard
 
 _PLAIN = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _MISSING = ("", "na", "n/a", "nan", "none", "null", "?")
+_MEASURE = re.compile(
+    r"[<>~≈≤≥=±]{0,2} ?(?:[$€£¥]|[A-Z]{3} )? ?([+-]?[0-9][0-9.,]{0,20}) ?"
+    r"(?:[%°$€£¥\w][^\d\s-]{0,9})?"
+)
 _NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE | re.ASCII)
 
 
@@ -33,11 +37,14 @@ def parse_number(text: str) -> float | None:
 
 
 def written_number(text: str) -> float | None:
-    """Parse a number as `parse_number` does, or with a decimal comma, as in ``-1,5``.
-
-    It tells columns of numbers from others; what is computed with has a decimal point.
-    """
+    """Parse a number as `parse_number` does, or with a decimal comma, as in ``-1,5``."""
     return parse_number(text.replace(",", ".", 1))
+
+
+def measured(text: str) -> str:
+    """Return the number in a text that is one with a unit or sign, such as ``> 12 nM``, or ""."""
+    found = _MEASURE.fullmatch(text)
+    return found[1] if found else ""
 
 
 def is_missing(cell: str | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from representer import estimators
 from representer.data.signals import Standardization, recordings
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import SignalClassifier
+from representer.estimators.classes import Classes
 from representer.estimators.division import held_out_groups
 from representer.estimators.pool import Pool
 
@@ -233,3 +235,18 @@ def test_scikit_learn_searches_and_validates_over_subjects():
     groups = np.arange(40) % 5
     search = GridSearchCV(model, {"hidden_size": [2, 4]}, cv=GroupKFold(2)).fit(X, Y, groups=groups)
     assert search.best_params_["hidden_size"] in (2, 4)
+
+
+def test_more_channels_than_samples_are_noted_as_axes_that_may_be_swapped():
+    X = np.random.default_rng(0).normal(size=(12, 30, 4))  # (N, T, C)
+    model = SignalClassifier(sampling_rate=10, answer="kernel", verbose=0)
+    with pytest.warns(UserWarning, match=r"X has 30 channels of 4 samples; it is \(N, C, T\)"):
+        model._check_objects(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model._check_objects(X.transpose(0, 2, 1))
+
+
+def test_classes_that_differ_in_case_alone_are_noted():
+    with pytest.warns(UserWarning, match="The classes 'Pos' and 'pos' differ in case"):
+        Classes.find(["Pos", "neg", "pos", "neg"])

@@ -24,7 +24,7 @@ from representer.tasks.estimator_data import (
     are_fractions,
     divided,
 )
-from representer.tasks.estimator_objects import Objects, encode_labels
+from representer.tasks.estimator_objects import Objects, encode_labels, find_classes
 from representer.tasks.estimator_results import (
     Facts,
     kept_sentence,
@@ -123,13 +123,28 @@ def test_labels_are_numbers_only_if_all_are_and_one_is_a_fraction():
     assert not are_fractions(["1,2,3", "0.5"])
 
 
-def test_numbers_with_a_decimal_comma_are_refused_and_no_classes():
+def test_numbers_with_a_decimal_comma_are_read_and_those_with_thousands_are_refused():
     labels = ["0,5", "1"]
+    assert encode_labels(Objects("a.csv", "a.csv", labels, labels, [2, 3]), []).tolist() == [0.5, 1]
+    assert are_numbers(labels)
+    labels = ["1,250", "6,335,100"]  # 1250 or 1.25
     source = Objects("a.csv", "a.csv", labels, labels, [2, 3], label_column="y")
-    message = "a.csv, line 2, column 'y': the label is '0,5'; .* decimal point, such as 1.5"
+    message = "a.csv, line 2, column 'y': the label is '1,250'; .* decimal point, such as 1250.5"
     with pytest.raises(DataError, match=message):
         encode_labels(source, [])
-    assert are_numbers(labels)
+
+
+@pytest.mark.parametrize("form", ["${}.5", "{} %", "> {}", "{}.5 nM", "EUR {}"])
+def test_numbers_with_units_are_no_classes_but_a_few_doses_are(form):
+    labels = [form.format(k % 30) for k in range(90)]
+    source = Objects("a.csv", "a.csv", labels, labels, range(2, 92), label_column="y")
+    with pytest.raises(DataError, match="column 'y': the labels are numbers with a unit or sign"):
+        find_classes(source)
+    few = [form.format(k % 3) for k in range(90)]
+    assert len(find_classes(Objects("a.csv", "a.csv", few, few, range(2, 92)))[0]) == 3
+    numbered = [str(k % 30) for k in range(90)]
+    own = Objects("a.csv", "a.csv", numbered, numbered, range(2, 92))
+    assert len(find_classes(own)[0]) == 30
 
 
 FRACTIONS = {"valid": 0.2, "test": 0.2}

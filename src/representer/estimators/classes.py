@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from representer.data.tables.label_map import alike
 from representer.errors import DataError
 
 
@@ -236,6 +238,8 @@ def _classes(labels: dict[int, Any], column: str = "", where: str = "") -> Class
             place = f"y[{own[0]}{column}]"
             problem = f"Unknown label type: {place} is {label!r}, a continuous number"
             raise DataError(problem, fix="Use a regressor.")
+    if note := alike(rows):
+        warnings.warn(note, stacklevel=2)
     try:
         return Classes(tuple(sorted(rows)))
     except TypeError:  # labels of several types

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any, ClassVar, Self
@@ -129,7 +130,12 @@ class SignalClassifier(SignalParameters, Classifier):
     def _check_objects(self, X: Any) -> Any:
         if is_epochs(X):
             X = known_channels(X, Montage(self.inputs_.names, self.sampling_rate_))
-        return check_windows(X, in_samples(self, self.sampling_rate_)["stride"])
+        windows = check_windows(X, in_samples(self, self.sampling_rate_)["stride"])
+        count, channels, samples = windows.shape
+        if count and channels > samples and not self._montage.channels:
+            text = f"X has {channels} channels of {samples} samples; it is (N, C, T). "
+            warnings.warn(text + "Pass X.transpose(0, 2, 1) if it is (N, T, C).", stacklevel=2)
+        return windows
 
     def _learn_inputs(self, objects: Sequence[Windows], seed: int) -> SignalInputs:
         self._window_length = np.asarray(objects).shape[2]

@@ -115,7 +115,8 @@ def check_windows(X: Any, stride: int) -> Windows:
                 raise DataError(problem, fix="Pad or cut it, or leave this row out.")
     if rows[0].shape[1] < stride:
         problem = f"X has windows of {rows[0].shape[1]} samples, fewer than the stride, {stride}"
-        raise DataError(problem, fix="Use longer windows or a smaller stride.")
+        fix = "Use longer windows or a smaller stride; X is (N, C, T)."
+        raise DataError(problem, fix=fix)
     with np.errstate(over="ignore"):  # becomes infinity
         windows = np.stack(rows).astype(np.float32)
     broken = ~np.isfinite(windows)

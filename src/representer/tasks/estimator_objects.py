@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,8 +19,11 @@ from representer.data.tables.source import open_regular
 from representer.errors import DataError
 from representer.estimators.classes import Classes, ClassTable
 from representer.estimators.targets import Numbers
-from representer.numbers import is_missing, parse_number
+from representer.numbers import is_missing, measured, parse_number, written_number
 from representer.printable import say
+
+_MOST_MEASURED = 20  # classes that are named like 5 mg
+_THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+")  # may be 1250 or 1.250
 
 
 @dataclass(frozen=True)
@@ -230,6 +234,11 @@ def find_classes(main: Objects) -> list[list[str]]:
             )
             fix = "A classifier needs at least two classes; are these the right labels?"
             raise DataError(problem, file=main.labels_file, column=column, fix=fix)
+        units = [label for label in known if measured(label) and parse_number(label) is None]
+        if len(set(units)) > _MOST_MEASURED and 2 * len(units) > len(known):
+            problem = f"the labels are numbers with a unit or sign, such as {units[0]!r}"
+            fix = "To predict numbers, write them alone and with a decimal point, such as 1250.5."
+            raise DataError(problem, file=main.labels_file, column=column, fix=fix)
         found.append(list(LabelMap.build(known).names))
     return found
 
@@ -255,6 +264,8 @@ def _encoded(
     source: Objects, column: str | None, labels: Sequence[str | None], names: Sequence[str]
 ) -> NDArray[Any]:
     values: list[float] = []
+    commas = [label for label in labels if label and "," in label]
+    is_clear = not commas or not all(map(_THOUSANDS.fullmatch, commas))
     is_optional = len(source.targets) > 1
     classes = LabelMap(tuple(names)) if names else None
     for label, line in zip(labels, source.lines, strict=True):
@@ -266,10 +277,10 @@ def _encoded(
         if classes:
             values.append(classes.encode(label or "", **place))
             continue
-        number = parse_number(label) if label is not None else None
+        number = (written_number if is_clear else parse_number)(label or "")
         if number is None or not math.isfinite(number):
             problem = f"the label is {label!r:.60}; expected a finite number"
-            fix = "Write it with a decimal point, such as 1.5." if "," in (label or "") else ""
+            fix = "Write the number alone, with a decimal point, such as 1250.5."
             raise DataError(problem, **place, fix=fix)
         values.append(number)
     return np.array(values, dtype=np.int64 if names and not is_optional else np.float64)

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from representer.data.tables.label_map import alike
 from representer.errors import ArgumentError, DataError
 from representer.estimators.division import validation_fraction
 from representer.estimators.fitting import batch_size_for
@@ -170,6 +171,9 @@ class EstimatorTask(EstimatorUse):
                 one = replace(one, digests=kind.digests(one.objects))
             sources[name] = one
             sources[name].say_notes()
+            for _, labels in one.columns if kind is not self.regressor else ():
+                if note := alike(dict.fromkeys(labels)):
+                    say(f"{one.labels_file}: {note}")
         for note in equal_objects(sources, self.nouns).values():
             say(f"{main.source}: {note}")
         return sources

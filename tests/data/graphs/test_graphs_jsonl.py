@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from representer.data.graphs import read_graph_file, read_jsonl_graphs
+from representer.data.graphs.jsonl import parse_graph
 from representer.errors import DataError
 
 FIRST = {"nodes": ["a", "b", "a"], "edges": [[0, 1, "s"], [1, 2, "d"]], "label": "yes"}
@@ -101,4 +103,46 @@ def test_graphs_to_predict_may_have_any_label(tmp_path, label):
     path.write_text(f'{{"nodes": ["C"], "edges": [], "label": {label}}}\n')
     assert read_jsonl_graphs(path, require_labels=False).graphs[0].label is None
     with pytest.raises(DataError, match="the label is"):
+        read_jsonl_graphs(path)
+
+
+PYG = [
+    {"edge_index": [[0, 1, 1, 2], [1, 0, 2, 1]], "num_nodes": 4, "y": [1]},
+    {"edge_index": [[0, 1], [1, 0]], "num_nodes": 2, "y": [0]},
+]
+
+
+def test_graphs_of_pyg_are_read(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(PYG))
+    first, second = read_jsonl_graphs(path).graphs
+    assert (first.count, first.nodes, first.label, second.label) == (4, (0,) * 4, "1", "0")
+    assert sorted(zip(*first.edge_index.tolist(), strict=True)) == [(0, 1), (1, 0), (1, 2), (2, 1)]
+    assert parse_graph(PYG[0]).edge_index.tolist() == first.edge_index.tolist()
+    features = PYG[0] | {
+        "x": [[0.5], [1.5], [2.5], [3.5]],
+        "edge_attr": [[1.0], [1.0], [2.0], [2.0]],
+    }
+    path.write_text(json.dumps(features))
+    (only,) = read_jsonl_graphs(path).graphs
+    assert (only.nodes.tolist(), only.edges.tolist()) == (features["x"], [[1.0], [2.0]] * 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"edge_index": [[0, 1]]}, "'edge_index' is not two arrays"),
+        (
+            {"edge_index": [[0], [1, 2]]},
+            "the arrays of 'edge_index' and 'edge_attr' differ in length",
+        ),
+        ({"edge_index": [[0], [5]]}, "an edge ends at 5; expected a node from 0 to 3"),
+        ({"num_nodes": 10**12}, "'num_nodes' is 1000000000000; expected 1 to 1,000,000"),
+        ({"y": None}, "the graph has no label"),
+    ],
+)
+def test_unusable_graphs_of_pyg_are_refused(tmp_path, change, message):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(PYG[0]) + "\n" + json.dumps(PYG[0] | change) + "\n")
+    with pytest.raises(DataError, match=f"line 2: {re.escape(message)}"):
         read_jsonl_graphs(path)

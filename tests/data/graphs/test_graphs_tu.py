@@ -113,3 +113,12 @@ def test_a_graph_number_that_leaves_graphs_without_nodes_allocates_nothing(tmp_p
     (tmp_path / "T_graph_indicator.txt").write_text(f"1\n1\n{number}\n")
     with pytest.raises(DataError, match=r"graph_indicator\.txt: graph 2 has no nodes"):
         read_tu(tmp_path, require_labels=False)
+
+
+@pytest.mark.parametrize("place", ["raw", "MUTAG/raw"])
+def test_the_folder_that_pyg_downloads_to_is_found(tmp_path: Path, place: str):
+    folder = tmp_path / place
+    folder.mkdir(parents=True)
+    assert len(read_tu(write(folder).parents[place.count("/")]).graphs) == len(
+        read_tu(folder).graphs
+    )

@@ -83,3 +83,26 @@ def test_the_column_of_molecules_is_found_by_its_cells():
     assert (at, notes) == (2, ["The molecules are taken from column 'Drug'."])
     with pytest.raises(DataError, match="no column is named smiles"):
         smiles_column(grid("Drug", "Y", rows=[("C1CCO", "1"), ("CCCCN", "2")]), None, "f.csv")
+
+
+ESOL = ["Compound ID", "ESOL predicted log solubility in mols per litre", "Molecular Weight",
+        "measured log solubility in mols per litre", "smiles"]  # fmt: skip
+
+
+def test_the_prediction_of_a_model_is_neither_the_target_nor_suggested():
+    rows = [(f"M{k}", f"{k / 3}", f"{k * k + 12}", f"{k / 7}", "C" * (k + 1)) for k in range(9)]
+    with pytest.raises(DataError, match='target="measured log solubility in mols per litre"'):
+        guess_target(grid(*ESOL, rows=rows), 4, "t.csv")
+    names = "id", "prediction", "uncertainty", "logS", "smiles"
+    assert guess_target(grid(*names, rows=rows), 4, "t.csv")[0] == 3
+
+
+def test_columns_with_few_cells_or_one_value_are_no_targets():
+    rows = [(f"{'C' * (k + 1)}", f"{k * k}", "nM", "1.5" if k == 7 else "") for k in range(100)]
+    assert guess_target(grid("S", "IC50", "unit", "flag", rows=rows), 0, "t.csv")[0] == 1
+
+
+@pytest.mark.parametrize("form", ["{},5", "{}.5 nM", "> {}.5", "${}.50", "{} %"])
+def test_numbers_with_a_comma_unit_or_sign_are_a_target(form):
+    rows = [(f"{'C' * (k + 1)}", form.format(k * k)) for k in range(9)]
+    assert guess_target(grid("S", "IC50", rows=rows), 0, "t.csv")[0] == 1

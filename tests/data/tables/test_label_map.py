@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from representer.data.tables import LabelMap
+from representer.data.tables.label_map import alike
 from representer.data.tables.spreadsheet import guard_formula
 from representer.errors import ArgumentError, DataError
 
@@ -39,3 +40,9 @@ def test_a_guarded_label_is_recognized():
     labels = LabelMap(("-ve", "=x", "+"))
     assert [labels.encode(guard_formula(name)) for name in labels.names] == [0, 1, 2]
     assert LabelMap(("=x", "'=x")).encode("'=x") == 1  # an exact name comes first
+
+
+def test_labels_that_differ_in_case_or_blanks_alone_are_noted():
+    assert alike(["neg", "Pos", "pos"]).startswith("The classes 'Pos' and 'pos' differ in case")
+    assert alike(["a", "a "])
+    assert alike(["a", "b", 1, None, "A1"]) == ""

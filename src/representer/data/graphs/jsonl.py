@@ -26,11 +26,15 @@ from representer.errors import DataError
 from representer.limits import LARGEST_INTEGER
 
 EXAMPLE = '{"nodes": ["C", "O"], "edges": [[0, 1]], "label": "a"}'
+_MOST_NODES = 1_000_000  # of a graph whose nodes are not listed
 _FIX = f"Every line is an object such as {EXAMPLE}."
 
 
 def read_jsonl_graphs(path: str | Path, *, require_labels: bool = True) -> GraphFile:
-    """Read the graphs of a JSON Lines file; edges are undirected.
+    """Read the graphs of a JSON file; edges are undirected.
+
+    An object may have the keys of PyTorch Geometric instead, ``edge_index`` (two arrays), ``y``,
+    and optionally ``x``, ``edge_attr`` and ``num_nodes``.
 
     An edge that is listed twice, as in both directions, is one edge, with a note.
 
@@ -43,8 +47,9 @@ def read_jsonl_graphs(path: str | Path, *, require_labels: bool = True) -> Graph
     """
     path = Path(path)
     (grid,) = read_jsonl(path, size=WHOLE)
+    is_pyg = "edge_index" in grid.columns
     for name in ("nodes", "edges", *(["label"] if require_labels else [])):
-        if name not in grid.columns:
+        if name not in grid.columns and not is_pyg:
             problem = f"the first object has no {name!r}"
             raise DataError(problem, file=path, line=grid.lines[0], fix=_FIX)
     graphs: list[GraphRecord] = []
@@ -52,6 +57,7 @@ def read_jsonl_graphs(path: str | Path, *, require_labels: bool = True) -> Graph
     for line, cells in zip(grid.lines, grid.rows, strict=True):
         try:
             fields: dict[str, Any] = dict(zip(grid.columns, cells, strict=True))
+            fields = _from_pyg(fields) if is_pyg else fields
             graph = _graph(line, fields, require_labels)
             _require_same_kinds(graph, graphs)
         except InvalidGraphError as error:
@@ -67,12 +73,39 @@ def parse_graph(value: Any) -> GraphRecord:
     Raises:
         DataError: It cannot be used.
     """
-    if not isinstance(value, dict) or not {"nodes", "edges"} <= value.keys():
-        raise DataError("the graph is no object with 'nodes' and 'edges'", fix=_FIX)
     try:
+        value = _from_pyg(value) if isinstance(value, dict) and "edge_index" in value else value
+        if not isinstance(value, dict) or not {"nodes", "edges"} <= value.keys():
+            raise DataError("the graph is no object with 'nodes' and 'edges'", fix=_FIX)
         return _graph(1, value, False)
     except InvalidGraphError as error:
         raise DataError(str(error), fix=_FIX) from None
+
+
+def _from_pyg(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys of this format for those of PyTorch Geometric; nodes without x are equal."""
+    given = {name: value for name, value in fields.items() if value is not MISSING}
+    index = given.get("edge_index")
+    if not (
+        isinstance(index, list) and len(index) == 2 and all(isinstance(e, list) for e in index)
+    ):
+        raise InvalidGraphError("'edge_index' is not two arrays")
+    features, label = given.get("edge_attr"), given.get("y", given.get("label"))
+    parts = [*index, *([features] if isinstance(features, list) else [])]
+    if len({len(part) for part in parts}) > 1:
+        raise InvalidGraphError("the arrays of 'edge_index' and 'edge_attr' differ in length")
+    count = given.get(
+        "num_nodes", 1 + max((e for e in index[0] + index[1] if type(e) is int), default=0)
+    )
+    if type(count) is not int or not 0 < count <= _MOST_NODES:
+        raise InvalidGraphError(f"'num_nodes' is {count!r:.40}; expected 1 to {_MOST_NODES:,}")
+    label = label[0] if isinstance(label, list) and len(label) == 1 else label
+    nodes = given.get("x", given.get("node_feat")) or [0] * count
+    return {
+        "nodes": nodes,
+        "edges": [list(edge) for edge in zip(*parts, strict=True)],
+        "label": label,
+    }
 
 
 def _graph(line: int, fields: dict[str, Any], require_labels: bool) -> GraphRecord:

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from representer.data.molecules.smiles import parse_smiles
 from representer.data.tables import Grid
-from representer.data.tables.columns import LABEL_NAMES, ambiguous, is_other, plain, resolve
+from representer.data.tables.columns import (
+    LABEL_NAMES,
+    ambiguous,
+    is_filled,
+    is_other,
+    plain,
+    resolve,
+    without_estimates,
+)
 from representer.data.tables.grid import name_of
 from representer.errors import ArgumentError
-from representer.numbers import is_missing, parse_number, written_number
+from representer.numbers import is_missing, measured, parse_number, written_number
 
 _SAMPLE, _LONG = 30, 4  # cells, characters
 SMILES_NAMES = ("smiles", "canonical_smiles", "smi", "structure")
@@ -66,6 +74,7 @@ def guess_target(grid: Grid, smiles: int, source: str) -> tuple[int, str]:
     found = [i for i in free if plain(grid.columns[i]) in LABEL_NAMES]
     if len(found) != 1:
         found = [i for i in free if not is_other(grid, i) and _has_values(grid, i)]
+        found = without_estimates(grid, found)
     if len(found) == 1:
         return found[0], f"The target is taken from column {grid.columns[found[0]]!r}."
     why = "several columns could be it" if found else "none looks like it"
@@ -101,10 +110,16 @@ def _has_molecules(grid: Grid, column: int) -> bool:
 
 
 def _has_values(grid: Grid, column: int) -> bool:
-    """Return True for numbers, and for texts that repeat; names of molecules do not."""
+    """Return True for numbers, and for texts that repeat; names of molecules do not.
+
+    Few cells, and one value alone, are not for training.
+    """
     cells = [text for row in grid.rows if (text := value(row[column]))]
-    numbers = [parse_number(cell) for cell in cells]
+    if not is_filled(cells, len(grid.rows)) or len(cells) > 2 > len(set(cells)):
+        return False
+    numbers = [written_number(cell) for cell in cells]
     if cells and None not in numbers:
         counting = [numbers[0] + k for k in range(len(numbers))]  # type: ignore[operator]
         return len(cells) < 3 or numbers != counting  # an index
-    return 0 < len(set(cells)) <= len(cells) // 2
+    are_measured = 2 * sum(bool(measured(cell)) for cell in cells) > len(cells)
+    return are_measured or 0 < len(set(cells)) <= len(cells) // 2

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from representer.data.tables.grid import MISSING, Grid, name_of
 from representer.data.tables.suggest import did_you_mean, listing
@@ -25,7 +26,9 @@ OTHER_NAMES = {
     "split", "source", "author", "user", "user_id", "unnamed:_0",
 }  # fmt: skip
 _KNOWN = TEXT_NAMES | SECOND_TEXT_NAMES | LABEL_NAMES | OTHER_NAMES | {"smiles"}
-_CLOSE = 0.75
+_CLOSE, _FILLED = 0.75, 0.05
+_ESTIMATE = re.compile(r"(^|_)(pred|calc|estim|uncertainty|probability)")
+_MEASURED = re.compile(r"(^|_)(measured|exp|experimental|observed|value|activity)(_|$)")
 
 
 def is_known_name(cell: str) -> bool:
@@ -73,6 +76,16 @@ def is_other(grid: Grid, column: int) -> bool:
     return plain(grid.columns[column]) in OTHER_NAMES
 
 
+def without_estimates(grid: Grid, found: list[int]) -> list[int]:
+    """Return the columns but those that a model has predicted by their name, if others remain."""
+    return [i for i in found if not _ESTIMATE.search(plain(grid.columns[i]))] or found
+
+
+def is_filled(cells: Sequence[object], rows: int) -> bool:
+    """Return True if enough rows have a cell for a column to be guessed."""
+    return len(cells) > _FILLED * rows
+
+
 def by_name(grid: Grid, among: Iterable[int], names: Collection[str], canonical: str) -> list[int]:
     """Return the columns with one of some names; the one with the canonical name before others."""
     found = [i for i in among if plain(grid.columns[i]) in names]
@@ -83,7 +96,9 @@ def by_name(grid: Grid, among: Iterable[int], names: Collection[str], canonical:
 def ambiguous(grid: Grid, found: list[int], argument: str, source: str, why: str) -> DataError:
     """Return the refusal to guess a column; it lists those that could be it, and all."""
     candidates = f" ({listing([grid.columns[i] for i in found])})" if found else ""
-    example = grid.columns[found[0]] if found else "COLUMN"
+    likely = [name for i in found if _MEASURED.search(plain(name := grid.columns[i]))]
+    others = [grid.columns[i] for i in without_estimates(grid, found)]
+    example = (likely or others or ["COLUMN"])[0]
     return DataError(
         f"cannot tell which column holds the {argument}: {why}{candidates}; "
         f"the columns are {listing(grid.columns)}",
@@ -138,6 +153,7 @@ def guess_label(grid: Grid, texts: list[int], source: str, *, required: bool) ->
     if not found and required:
         free = [i for i in free if not is_other(grid, i)] or free
         found = free if len(free) == 1 else [i for i in free if _looks_like_classes(grid, i)]
+        found = without_estimates(grid, found)
     if len(found) == 1:
         return found[0]
     if not required:
@@ -172,5 +188,7 @@ def _looks_like_classes(grid: Grid, column: int) -> bool:
     cells = [row[column] for row in grid.rows]
     values = {cell for cell in cells if isinstance(cell, (str, int)) and cell != ""}
     if any(isinstance(cell, (list, dict)) or cell is MISSING for cell in cells):
+        return False
+    if not is_filled([cell for cell in cells if cell not in ("", None)], len(cells)):
         return False
     return 2 <= len(values) <= max(2, min(1000, len(cells) // 2))

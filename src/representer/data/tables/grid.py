@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from representer.errors import DataError
-from representer.numbers import parse_number
+from representer.numbers import written_number
 
 MISSING = object()
 """A missing cell, in formats that allow it."""
@@ -33,7 +33,7 @@ def name_of(cell: object) -> str:
 
 def number_of(cell: object) -> float | None:
     """Return a cell as a number, None if it is none."""
-    return float(cell) if isinstance(cell, float) else parse_number(text_of(cell))
+    return float(cell) if isinstance(cell, float) else written_number(text_of(cell))
 
 
 def require_filled(cells: int, content: int, path: Path) -> None:

@@ -6,10 +6,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from representer.data.tables.spreadsheet import unguard_formula
 from representer.data.tables.suggest import did_you_mean, listing
 from representer.errors import ArgumentError, DataError
+
+
+def alike(labels: Iterable[Any]) -> str:
+    """Return a note on texts that differ in case or blanks alone; empty if there are none."""
+    first: dict[str, str] = {}
+    for label in labels:
+        text = label if isinstance(label, str) else ""
+        if (other := first.setdefault(text.strip().casefold(), text)) != text:
+            return f"The classes {other!r} and {label!r} differ in case or blanks alone."
+    return ""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from representer.data.signals import (
     synthetic_recordings,
 )
 from representer.data.tables.formats import format_of
+from representer.data.tables.label_map import alike
 from representer.data.tables.reading import kind_of, named_table
 from representer.errors import ArgumentError, DataError
 from representer.estimators.signal_parameters import in_samples
@@ -111,6 +112,8 @@ def prepare(config: Any) -> SignalData:
             file=source,
             fix="Use longer windows or a smaller --stride.",
         )
+    if note := alike(made.classes):
+        say(f"{source}: {note}")
     if single := given.one_class_subjects():
         named = ", ".join(single[:5]) + (", …" if len(single) > 5 else "")
         who = f"subject {named} has" if len(single) == 1 else f"subjects {named} have"
