@@ -65,6 +65,8 @@ L17_TABLE_3 = """
 mean of the training part            2.4062
 Weisfeiler-Lehman kernel, degree 3   0.2040
 Weisfeiler-Lehman kernel, degree 6   0.1367
+embedded mean field, Dai et al.      0.1250
+embedded loopy BP, Dai et al.        0.1174
 neural-fingerprint                   0.1409
 loopy-bp                             0.1065
 wl                                   0.1058

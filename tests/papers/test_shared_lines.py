@@ -52,7 +52,7 @@ def test_a_finished_run_appends_one_line_with_all_that_a_page_needs(tmp_path: Pa
     hours, date, digest = (line.pop(name) for name in ("hours", "date", "settings"))
     machine = json.loads((tmp_path / "fine/gated-seed0/machine.json").read_text())
     assert line == {
-        "recipe": "a-recipe", "variant": "fine/gated", "seed": 0, "status": "finished",
+        "recipe": "a-recipe", "variant": "fine/gated", "row": None, "seed": 0, "status": "finished",
         "unit": "epochs", "steps": 4, "planned": 4, "paper": 200, "metric": "test accuracy",
         "value": 0.75, "interval": [0.65, 0.85], "machine": machine["chip"],
         "commit": machine["commit"], "smoke": False, "command": "representer --data DIR",

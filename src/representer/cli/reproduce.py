@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -28,6 +29,7 @@ def add_arguments(parser: Any) -> None:
     )
     parser.add_argument("--smoke", action="store_true", help="a tiny run that checks the setup")
     help_text = "run nothing; write the table of the finished runs"
+    parser.add_argument("--json", action="store_true", help="of list: every row as JSON")
     parser.add_argument("--table-only", action="store_true", help=help_text)
     help_text = "folder for the results, a JSON line a run; default: results.jsonl in --out"
     parser.add_argument("--record", type=str | None, help=help_text, metavar="DIR")
@@ -56,6 +58,9 @@ def run(arguments: Any) -> None:
 
     recipes = installed_recipes()
     if arguments.name == "list":
+        if arguments.json:
+            print(json.dumps(_rows(recipes, arguments.record), ensure_ascii=False, indent=1))
+            return
         for recipe in recipes.values():
             print(f"{recipe.name:<16} {recipe.source:<12} {recipe.title}")
         return
@@ -86,6 +91,30 @@ def run(arguments: Any) -> None:
     table = recipes[arguments.name].run(request)
     print(table.read_text(encoding="utf-8"))
     print(table)
+
+
+def _rows(recipes: Any, record: str | None) -> list[dict[str, Any]]:
+    """Return every row of every table, with the mean hours of its runs at the paper's length."""
+    from representer.tasks.recipe import Request
+
+    rows = []
+    for recipe in recipes.values():
+        path = Path(record or "docs/results/runs") / f"{recipe.name}.jsonl"
+        texts = path.read_text("utf-8").splitlines() if path.exists() else []
+        hours: dict[Any, list[float]] = {}
+        for line in map(json.loads, texts):
+            if line["hours"] and line["status"] == "finished" and not line["smoke"]:
+                whole = (line["paper"] or line["planned"]) / line["planned"]
+                hours.setdefault(line["row"], []).append(line["hours"] * whole)
+        for preset in recipe.presets:
+            request = Request(Path(), Path(), preset=preset, seeds=recipe.seeds)
+            shown = {"recipe": recipe.name, "table": recipe.source, "preset": preset}
+            shown["differences"] = recipe.differences_of(request)
+            for row in recipe.cells or (None,):
+                of_row = hours.get(row)
+                mean = round(sum(of_row) / len(of_row), 3) if of_row else None
+                rows.append({**shown, "row": row, "hours": mean})
+    return rows
 
 
 def _words(text: str | None) -> tuple[str, ...]:

@@ -86,6 +86,7 @@ class Recipe:
         options: Those of ``filter_lengths``, ``lengths`` and ``vectors`` that it uses.
         seeds: Seeds of a request that names none.
         reported: The paper's figures by (row, column) of that table.
+        differences: How a preset differs from what the paper prints, one line each.
     """
 
     name: str
@@ -98,6 +99,18 @@ class Recipe:
     options: Sequence[str] = ()
     seeds: tuple[int, ...] = (0,)
     reported: Mapping[tuple[str, str], Reported] = field(default_factory=dict)
+    differences: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def differences_of(self, request: Request) -> list[str]:
+        """Return how a request differs from what the paper prints, one line each."""
+        lines = [*self.differences.get(request.preset, ())]
+        if "vectors" in self.options and request.vectors is None:
+            lines.append("no pretrained word vectors (--vectors FILE); the paper has GloVe 840B")
+        if len(request.seeds) < len(self.seeds):
+            lines.append(f"{len(request.seeds)} of {len(self.seeds)} seeds (--seeds)")
+        if request.budget < 1:
+            lines.append(f"{request.budget:g} of the training (--budget)")
+        return lines
 
     def run(self, request: Request) -> Path:
         """Run what is missing of the table, write it, and return its path.
@@ -122,6 +135,8 @@ class Recipe:
                     raise ArgumentError(name, value, expected)
         if request.preset not in self.presets:
             raise ArgumentError("preset", request.preset, " or ".join(map(repr, self.presets)))
+        for line in () if request.table_only else self.differences_of(request):
+            print(f"differs from {self.source}: {line}", flush=True)
         return self.reproduce(request)
 
 

@@ -5,6 +5,8 @@ from representer.tasks.text.text_task import PRESETS
 from representer_papers.rkm2019 import published
 from representer_papers.rkm2019.language import LANGUAGE
 
+_VALID = "5 % of the training part for validation; the paper does not say how it was chosen"
+
 RECIPES = {
     recipe.name: recipe
     for recipe in (
@@ -16,6 +18,10 @@ RECIPES = {
             cells=tuple(published.ROWS.values()),
             datasets=published.COLUMNS,
             presets=tuple(PRESETS),
+            differences={
+                "paper": (_VALID,),
+                "authors_code": (_VALID, "windows that look ahead, and a bias on the candidate"),
+            },
             options=("filter_lengths", "vectors"),
             reported=published.DOCUMENTS,
         ),
@@ -26,6 +32,7 @@ RECIPES = {
             source="L19 Table 3",
             reproduce=imported("representer_papers.rkm2019.divergence:reproduce"),
             cells=published.LANGUAGE_ROWS,
+            differences={"paper": ("the first two of 500 epochs, without averaged weights",)},
             datasets=("ptb",),
         ),
         Recipe(
@@ -34,6 +41,12 @@ RECIPES = {
             source="L19 Table 4",
             reproduce=imported("representer_papers.rkm2019.lfp:reproduce"),
             cells=(*published.CELLS, published.AVERAGED, published.BASELINE),
+            differences={
+                "paper": (
+                    "synthetic recordings and public EEGs; the paper's mice are not public",
+                    "stride, rate, dropout and augmentation of ours; the paper prints none",
+                ),
+            },
             datasets=("synthetic", "arithmetic", "alcoholism", "condition"),
             reported=published.LFP,
         ),

@@ -17,6 +17,7 @@ from representer.tasks.recipe import Request
 
 Line = dict[str, Any]
 KEY = ("recipe", "variant", "seed", "settings")
+ROWS = ("cell", "row", "network", "variant")  # settings that name a row of the table
 SETTINGS, METRICS = "recipe.json", "metrics.json"
 MACHINE = "machine.json"  # the chip that trained, the seconds of all tries, and the commit
 
@@ -103,6 +104,7 @@ def _line(request: Request, measure: Measure, folder: Path, status: str) -> Line
     return {
         "recipe": measure.recipe,
         "variant": re.sub(r"-seed-?\d+$", "", folder.relative_to(request.out).as_posix()),
+        "row": next((settings[name] for name in ROWS if name in settings), None),
         "seed": settings["seed"],
         "settings": hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()[:12],
         "status": status,
