@@ -200,6 +200,41 @@ def test_equal_centers_are_merged_without_change():
     torch.testing.assert_close(activation(GRID), before)
 
 
+@pytest.mark.parametrize("green", ["abs", "relu", "gaussian", "cubic"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_equal_centers_are_merged_at_tolerance_0(green, dtype):
+    activation = KernelActivation(2, 30, green, init="random", dtype=dtype)
+    with torch.no_grad():
+        activation.centers.copy_(torch.tensor([-1.0, 0.3, 2.0]).repeat(2, 10))
+    before = activation(GRID.to(dtype).expand(-1, 2))
+    assert activation.compact(0.0) < 0.2 * torch.finfo(dtype).eps ** 0.5
+    assert activation.num_centers == 3
+    torch.testing.assert_close(activation(GRID.to(dtype).expand(-1, 2)), before)
+
+
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam])
+@pytest.mark.parametrize("steps", [0, 2])
+def test_an_optimizer_trains_the_parameters_after_compacting(kind, steps):
+    activation = KernelActivation(3, 40, init="tanh")
+    optimizer = kind(activation.parameters(), 0.1)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        activation(torch.randn(8, 3)).square().sum().backward()
+        optimizer.step()
+
+    for _ in range(steps):
+        step()
+    parameters = list(activation.parameters())
+    activation.compact(0.05)
+    assert activation.num_centers < 40
+    assert [a is b for a, b in zip(activation.parameters(), parameters, strict=True)] == [True] * 2
+    before = activation.coefficients.detach().clone()
+    step()
+    step()
+    assert not torch.equal(before, activation.coefficients)
+
+
 def test_compacted_relu_has_only_its_corner_and_the_ends():
     activation = make(1, 21, init="relu")
     activation.compact(1e-6)

@@ -49,6 +49,53 @@ def test_channels_of_images_have_a_function_each():
     torch.testing.assert_close(network(x), before, rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("network", "shape", "features", "dim"),
+    [
+        (nn.Conv1d(1, 8, 5), (4, 1, 100), 8, 1),
+        (nn.Conv1d(1, 8, 5), (1, 100), 8, 0),  # unbatched
+        (nn.Sequential(nn.Conv1d(1, 8, 5), nn.BatchNorm1d(8)), (4, 1, 100), 8, 1),
+        (nn.Sequential(nn.Conv1d(1, 8, 5), nn.MaxPool1d(2)), (4, 1, 100), 8, 1),
+        (nn.ConvTranspose1d(1, 8, 5), (4, 1, 100), 8, 1),
+        (nn.Conv3d(1, 5, 2), (2, 1, 4, 4, 4), 5, 1),
+        (nn.Linear(3, 7), (2, 10, 3), 7, -1),
+        (nn.Linear(3, 7), (2, 10, 11, 3), 7, -1),  # channels last
+        (nn.Sequential(nn.Conv1d(1, 8, 5), nn.Flatten()), (4, 1, 9), 40, -1),
+    ],
+    ids=str,
+)
+def test_channels_have_a_function_each_for_any_length(network, shape, features, dim):
+    network = nn.Sequential(network, nn.ReLU())
+    x = torch.randn(shape)
+    before = network(x)
+    replace_activations(network, example_input=x)
+    (activation,) = own(network)
+    assert (activation.num_features, activation.dim) == (features, dim)
+    torch.testing.assert_close(network(x), before, rtol=0, atol=1e-4)
+    if isinstance(network[0], nn.Conv1d):
+        network(torch.cat((x, x), dim=-1))
+
+
+class WithFunctions(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.relu = nn.Linear(2, 2), nn.ReLU()
+
+    def forward(self, x):
+        return self.relu(self.hidden(x))
+
+    def hidden(self, x):
+        return nn.functional.leaky_relu(self.linear(x))
+
+
+def test_activations_that_are_called_as_functions_are_named():
+    with pytest.warns(UserWarning, match="WithFunctions: leaky_relu stays as it is"):
+        network = replace_activations(WithFunctions())
+    assert len(own(network)) == 1
+    with pytest.warns(UserWarning, match="TransformerEncoderLayer: relu"):
+        replace_activations(nn.TransformerEncoderLayer(4, 2, 8))
+
+
 def test_a_shared_activation_stays_shared():
     shared = nn.Tanh()
     network = nn.Sequential(nn.Linear(3, 4), shared, nn.Linear(4, 4), shared, nn.Linear(4, 7))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
+from torch.utils.weak import WeakIdKeyDictionary
 
 from representer import functional
 
@@ -28,6 +30,34 @@ def exact_values(activation: KernelActivation, points: Tensor) -> Tensor:
         return value
     slope, height = activation.line.detach().double().cpu().unbind(-1)
     return value + slope * points + height
+
+
+def rounding_error(activation: KernelActivation, points: Tensor) -> float:
+    """Return the largest error of f at points ``(P, F)`` from rounding the parameters."""
+    c, chi = _doubles(activation)
+    g = functional.green_function(activation.green, activation.bandwidth)
+    size = functional.kernel_activation(points, c, chi.abs(), green=lambda u: g(u).abs())
+    return float(size.max()) * torch.finfo(activation.centers.dtype).eps
+
+
+_SHORTENED = WeakIdKeyDictionary()
+
+
+def restart_moments(parameter: nn.Parameter) -> None:
+    """Let every optimizer drop its state of a parameter whose shape has changed, at its next step.
+
+    A module does not know the optimizers that hold its parameters.
+    """
+    if not _SHORTENED:
+        register_optimizer_step_pre_hook(_drop_old_moments)
+    _SHORTENED[parameter] = True
+
+
+def _drop_old_moments(optimizer: Optimizer, *_: Any) -> None:
+    for parameter in list(_SHORTENED):
+        moments = optimizer.state.get(parameter, {}).values()
+        if any(isinstance(x, Tensor) and x.dim() and x.shape != parameter.shape for x in moments):
+            del optimizer.state[parameter]
 
 
 def sampled(activation: KernelActivation) -> Tensor:

@@ -17,6 +17,8 @@ from representer.nn.activation.compaction import (
     compacted,
     corners,
     exact_values,
+    restart_moments,
+    rounding_error,
     sampled,
 )
 from representer.nn.activation.initial import INITIAL, even_centers, fitted
@@ -178,14 +180,17 @@ class KernelActivation(SuggestsArguments, nn.Module):
         return self.coefficients.abs().sum()
 
     def compact(self, tolerance: float = 1e-3) -> float:
-        """Drop and merge centers in place, while f changes by no more than a tolerance.
+        """Drop and merge centers, while f changes by no more than a tolerance.
 
         Equal centers are merged. With ``"abs"`` and ``"relu"``, corners are then dropped where f is
         nearly straight; with other g, centers are dropped if their term is small on all of
-        ``limits``. Features with fewer centers than others are padded with coefficients of 0.
+        ``limits``. Features with fewer centers than others are padded with coefficients of 0. The
+        parameters become shorter but stay the same objects, which optimizers hold; an optimizer of
+        torch then starts anew with its averages of their gradients.
 
         Args:
-            tolerance: The largest allowed change of f on ``limits``.
+            tolerance: The largest allowed change of f on ``limits``, beyond rounding errors of the
+                parameters' dtype.
 
         Returns:
             The largest change, measured at the old centers, at the ends and on a grid.
@@ -197,16 +202,20 @@ class KernelActivation(SuggestsArguments, nn.Module):
             raise ArgumentError("tolerance", tolerance, "0 or more")
         places = sampled(self)
         before = exact_values(self, places)
-        old = self.centers, self.coefficients
-        self._set(*map(nn.Parameter, compacted(self, tolerance)))
+        allowed = tolerance + rounding_error(self, places)
+        old = self.centers.data, self.coefficients.data
+        self._set(*compacted(self, tolerance))
         change = float((exact_values(self, places) - before).abs().max())
-        if change <= tolerance:
-            return change
-        self._set(*old)  # rounding errors exceed the tolerance
-        return 0.0
+        if change > allowed:
+            self._set(*old)
+            return 0.0
+        for parameter in (self.centers, self.coefficients):
+            parameter.grad = None
+            restart_moments(parameter)
+        return change
 
-    def _set(self, centers: nn.Parameter, coefficients: nn.Parameter) -> None:
-        self.centers, self.coefficients = centers, coefficients
+    def _set(self, centers: Tensor, coefficients: Tensor) -> None:
+        self.centers.data, self.coefficients.data = centers, coefficients
         self.num_centers = centers.shape[1]
 
     def to_piecewise_linear(self) -> PiecewiseLinear:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.conv import _ConvNd
 
 from representer.nn.activation.kernel_activation import KernelActivation
 from representer.nn.evaluation_mode import evaluating
@@ -19,6 +23,7 @@ ELEMENTWISE: tuple[type[nn.Module], ...] = (
     nn.Hardsigmoid, nn.Tanhshrink,
 )  # fmt: skip
 """Modules of torch that apply one continuous function elementwise."""
+_LIBRARIES = ("torch", "representer", "torch_geometric", "builtins")
 
 
 def replace_activations(
@@ -37,8 +42,8 @@ def replace_activations(
         num_centers: d of each activation.
         example_input: A tensor or tuple of arguments, with which the model is called once to
             determine the number of neurons of each activation. Each neuron then has its own
-            function, or each channel of images (the second of four or more dimensions). By default,
-            all neurons of an activation share one function.
+            function, or each channel after a convolution. By default, all neurons of an activation
+            share one function.
         green: g.
         limits: The range on which the functions are fitted; beyond it they are extrapolated by g,
             linearly for ``"abs"``.
@@ -46,6 +51,9 @@ def replace_activations(
 
     Returns:
         The module; with ``"abs"`` every activation has a linear term.
+
+    Warns:
+        UserWarning: If a module calls an activation as a function, such as ``F.relu``: it stays.
 
     References:
         Marra et al., 2018, (1): a separate function for each neuron of any network.
@@ -56,13 +64,20 @@ def replace_activations(
         for name, child in owner._modules.items()  # every occurrence of shared modules
         if isinstance(child, ELEMENTWISE)
     ]
-    kinds = _shapes(module, {child for _, _, child in found}, example_input)
+    if functions := _called_functions(module):
+        warnings.warn(
+            f"{', '.join(functions)} stays as it is, since it is called as a function. "
+            "Use modules, such as nn.ReLU(), for activations to replace.",
+            stacklevel=2,
+        )
+    layouts = _layouts(module, {child for _, _, child in found}, example_input)
     options.setdefault("linear_term", green == "abs")
     like = next(module.parameters(), torch.empty(0))
     made: dict[nn.Module, KernelActivation] = {}
     for owner, name, child in found:
         if child not in made:
-            features, dim = _layout(kinds.get(child, set()))
+            seen = layouts.get(child, set())
+            features, dim = seen.pop() if len(seen) == 1 else (1, -1)
             plain = _out_of_place(child)
             made[child] = KernelActivation(
                 features, num_centers, green, limits, plain, dim=dim,
@@ -112,18 +127,40 @@ def _shape_parameters(activation: KernelActivation) -> Iterable[nn.Parameter]:
         yield activation.line
 
 
-def _shapes(
+def _called_functions(module: nn.Module) -> list[str]:
+    """Return the activations that modules call as functions, such as ``Net: relu``."""
+    names = {kind.__name__.lower() for kind in ELEMENTWISE}
+    calls: dict[str, None] = {}
+    for owner in module.modules():
+        kinds = [k for k in type(owner).__mro__ if k.__module__.split(".")[0] not in _LIBRARIES]
+        members = [x for kind in kinds for x in vars(kind).values()]
+        used = [name for x in members if (code := getattr(x, "__code__", None))
+                for name in code.co_names if name not in owner._modules]  # fmt: skip
+        used += [getattr(value, "__name__", "") for value in vars(owner).values()]
+        for name in used:
+            if name.replace("_", "") in names:
+                calls[f"{type(owner).__name__}: {name}"] = None
+    return list(calls)
+
+
+def _layouts(
     module: nn.Module, children: set[nn.Module], example_input: Any
-) -> dict[nn.Module, set[torch.Size]]:
-    """Return the shapes of the inputs of each activation."""
-    visited: dict[nn.Module, set[torch.Size]] = {}
+) -> dict[nn.Module, set[tuple[int, int]]]:
+    """Return the numbers of features of the inputs of each activation, and their dimensions."""
+    layouts: dict[nn.Module, set[tuple[int, int]]] = {}
     if example_input is None:
-        return visited
+        return layouts
+    last: list[tuple[int, int]] = []  # channels of the latest output that has any, and their axis
 
     def note(child: nn.Module, arguments: tuple[Any, ...]) -> None:
-        visited.setdefault(child, set()).add(arguments[0].shape)
+        if shape := arguments[0].shape:
+            layouts.setdefault(child, set()).add(_layout(shape, last[-1] if last else None))
 
     hooks = [child.register_forward_pre_hook(note) for child in children]
+    for part in module.modules():
+        if channels := _channels(part):
+            hook = partial(lambda channels, *_: last.append(channels), channels)
+            hooks.append(part.register_forward_hook(hook))
     try:
         with torch.no_grad(), evaluating(module):
             arguments = example_input if isinstance(example_input, tuple) else (example_input,)
@@ -131,13 +168,34 @@ def _shapes(
     finally:
         for hook in hooks:
             hook.remove()
-    return visited
+    return layouts
 
 
-def _layout(shapes: set[torch.Size]) -> tuple[int, int]:
-    """Return the number of features of an activation and their dimension; 1 if shapes differ."""
-    found = {(s[1], 1) if len(s) > 3 else (s[-1], -1) for s in shapes if len(s)}
-    return found.pop() if len(found) == 1 else (1, -1)
+def _channels(module: nn.Module) -> tuple[int, int] | None:
+    """Return the number of channels of a module's output and their axis, if torch defines them."""
+    match module:
+        case _ConvNd():
+            return module.out_channels, -1 - len(module.kernel_size)
+        case _NormBase():
+            return module.num_features, 1
+        case nn.GroupNorm():
+            return module.num_channels, 1
+        case nn.Linear():
+            return module.out_features, -1
+        case nn.LayerNorm():
+            return module.normalized_shape[-1], -1
+    return None
+
+
+def _layout(shape: torch.Size, channels: tuple[int, int] | None) -> tuple[int, int]:
+    """Return the number of features of an input and their dimension; 1 if it is unknown."""
+    if channels is None:
+        return (shape[1], 1) if len(shape) > 3 else (shape[-1], -1)
+    count, expected = channels
+    for axis in (expected, -1, 1):  # it may have been transposed since
+        if -len(shape) <= axis < len(shape) and shape[axis] == count:
+            return count, axis if axis == -1 else axis % len(shape)
+    return (shape[-1], -1) if len(shape) == 2 else (1, -1)
 
 
 def _out_of_place(child: nn.Module) -> nn.Module:
