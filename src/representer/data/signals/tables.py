@@ -52,6 +52,8 @@ def read_listed(
             problem = "" if cell or role in optional else f"the cell is empty; expected the {role}"
             if role == "file" and not file.is_file():
                 problem = f"there is no file {cell!r:.200}; expected a path from {path.parent}"
+            elif role == "file" and not file.resolve().is_relative_to(path.parent.resolve()):
+                problem = f"the file {cell!r:.200} is not in {path.parent}"
             if role == "fs" and cell and not 0 < (fs or 0) < math.inf:
                 problem = f"the sampling rate is {cell!r:.60}; expected a positive number of Hz"
             if problem:
