@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from representer.report.standing import ACCURACY, PERPLEXITY, RMSE, parts_sentence, standing
+from representer.report.standing import (
+    ACCURACY,
+    PERPLEXITY,
+    RMSE,
+    chance_sentence,
+    parts_sentence,
+    standing,
+)  # fmt: skip
 
 ON = "300 test documents"
 
@@ -60,7 +67,8 @@ def test_fewer_than_six_objects_are_too_few_to_tell(count, relation):
     assert found["relation"] == relation
     if count == 5:
         assert found["sentence"] == (
-            "5 test graphs are too few to tell M from B (-50.0 points); it takes 6."
+            "On 5 test graphs, M is not told apart from B (-50.0 points): too few to tell; it "
+            "takes 6."
         )
 
 
@@ -75,3 +83,14 @@ def test_the_shares_and_times_of_parts_are_named_and_so_is_a_dropped_one():
         "The network (trained in 9.0 s) added nothing on the validation data and was dropped."
     )
     assert parts_sentence({"network": network}) == ""
+
+
+def test_a_model_like_the_constant_guess_is_not_praised():
+    classes = [{"label": "ham", "support": 90}, {"label": "spam", "support": 10}]
+    even = {"count": 100, "accuracy_interval": [0.83, 0.95], "per_class": classes}
+    assert chance_sentence(even) == (
+        "Always answering 'ham' is right for 90.0 %; the model is not clearly better than that."
+    )
+    better = even | {"accuracy_interval": [0.93, 0.99]}
+    assert chance_sentence(better) == "Always answering 'ham' is right for 90.0 %."
+    assert chance_sentence({"rmse": 1.0}) == ""

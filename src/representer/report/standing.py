@@ -73,13 +73,27 @@ def standing(
     sentence = f"On {tested_on}, {model} is {relation} {which} ({found}, 95 % interval {bounds})"
     if count < FEWEST:
         relation, advice = TOO_FEW, f"; it takes {FEWEST}"
-        sentence = f"{tested_on} are too few to tell {model} from {which} ({found})"
+        sentence = (
+            f"On {tested_on}, {model} is not told apart from {which} ({found}): too few to tell"
+        )
     return {
         "relation": relation,
         "baseline": best,
         "difference": [difference, low, high],
         "sentence": f"{sentence}{advice}.",
     }
+
+
+def chance_sentence(test: Mapping[str, Any]) -> str:
+    """Return how often the commonest class is right, and whether a model is better than that."""
+    counts = {own["label"]: own["support"] for own in test.get("per_class", ())}
+    if not counts:
+        return ""
+    commonest = max(counts, key=lambda label: counts[label])
+    share = counts[commonest] / test["count"]
+    is_better = test["accuracy_interval"][0] > share
+    ending = "" if is_better else "; the model is not clearly better than that"
+    return f"Always answering {commonest!r} is right for {100 * share:.1f} %{ending}."
 
 
 def parts_sentence(parts: Mapping[str, Mapping[str, float | None]]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from representer.estimators.explanation import Part
 from representer.report.results import Column, Predictions, by_target, compared, figures_by_target
-from representer.report.standing import ACCURACY, RMSE, standing
+from representer.report.standing import ACCURACY, RMSE, chance_sentence, standing
 from representer.tasks.baselines import Baseline
 from representer.tasks.estimator_data import Data
 from representer.training.training_result import TrainingResult
@@ -178,7 +178,10 @@ def verdicts(metrics: dict[str, Any], nouns: str) -> dict[str, Any]:
         on = f"{count} test {nouns}" + f" ({pairs} different ones)" * (pairs < count)
         found[name] = standing(metrics["model"], differences, measure, on, pairs)
     sentences = [
-        (f"{name}: " if name else "") + own["sentence"] for name, own in found.items() if own
+        (f"{name}: " if name else "") + sentence
+        for name, own in by_target(metrics).items()
+        for sentence in (found[name].get("sentence"), chance_sentence(own["test"]))
+        if sentence
     ]
     return {"standing": found, "verdict": " ".join(sentences)}
 

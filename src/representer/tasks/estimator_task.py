@@ -20,6 +20,7 @@ from representer.estimators.fitting import batch_size_for
 from representer.estimators.joint_fitting import fit_parts
 from representer.estimators.results import model_name, parameter_counts, predictions_of
 from representer.estimators.supervised import SupervisedEstimator
+from representer.numbers import is_missing
 from representer.printable import say
 from representer.report.results import points
 from representer.report.standing import parts_sentence
@@ -63,6 +64,8 @@ from representer.tasks.run_flow import (
     require_same_options,
 )
 from representer.tasks.table_file import as_csv
+
+FEW = 10  # different integers that may be classes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +160,12 @@ class EstimatorTask(EstimatorUse):
             main = self.read(config.data, **how)
         kind = self.kind(config, {"all": main})
         how = reading | main.reading | {"is_regression": kind is self.regressor}
+        for column, labels in main.columns if kind is self.regressor and not is_regression else ():
+            known = {label for label in labels if label and not is_missing(label)}
+            if len(known) <= FEW and not are_fractions([*known]):
+                values = ", ".join(sorted(known, key=lambda label: (len(label), label)))
+                about = f"{column or 'target'} is {values} only, taken as numbers to predict"
+                say(f"{main.source}: {about}; --task classification predicts classes")
         sources = {"all": main}
         for name in ("valid", "test"):
             if path := getattr(config, name):

@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from representer.data.tables.columns import guess_label, guess_text, requested, resolve
+from representer.data.tables.columns import (
+    guess_label,
+    guess_text,
+    ignored_split,
+    requested,
+    resolve,
+)
 from representer.data.tables.grid import Grid
 from representer.errors import DataError
 
@@ -127,3 +133,20 @@ def test_a_value_for_every_second_row_is_few():
     rows = [[f"a text {i}", i % 11, i] for i in range(20)]
     with pytest.raises(DataError, match="no column looks like a label"):
         guess_label(grid(["text", "u", "v"], rows), [0], "f", required=True)
+
+
+@pytest.mark.parametrize(
+    ("cells", "is_named"),
+    [
+        (["train", "val", "Test", ""], True),
+        (["train", "train", "train", "train"], False),
+        (["train", "test", "tram", "test"], False),
+        (["x", "train", "test", "val"], False),
+    ],
+)
+def test_a_column_of_parts_is_named_as_ignored(cells, is_named):
+    rows = [["some text", "a", cell] for cell in cells]
+    grid = Grid(["text", "label", "split"], rows, [1, 2, 3, 4], [], True, False, [])
+    notes = ignored_split(grid)
+    assert bool(notes) == is_named
+    assert not is_named or "Column 'split' is ignored" in notes[0]

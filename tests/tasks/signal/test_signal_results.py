@@ -67,7 +67,7 @@ def test_the_verdict_is_by_the_interval_of_the_difference_over_subjects(gains, r
     assert found["standing"]["relation"] == relation
     start = f"On 6 test subjects, kernel is {relation} band power ("
     if len(gains) < 6:
-        start = "5 test subjects are too few to tell kernel from band power (+10.2 points)"
+        start = "On 5 test subjects, kernel is not told apart from band power (+10.2 points)"
     assert found["verdict"].startswith(start)
     better = sum(gain > 0 for gain in gains)
     assert (

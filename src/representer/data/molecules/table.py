@@ -19,7 +19,7 @@ from representer.data.molecules.columns import (
 from representer.data.molecules.files import read_molecule_grid
 from representer.data.molecules.smiles import parse_smiles
 from representer.data.tables import Dropped, Grid
-from representer.data.tables.columns import resolve
+from representer.data.tables.columns import ignored_split, resolve
 from representer.data.tables.grid import text_of
 from representer.errors import ArgumentError, DataError
 from representer.numbers import parse_number
@@ -126,7 +126,7 @@ def molecules_of(
         require_target: Without a named target, guess its column.
     """
     at, guessed = smiles_column(grid, smiles, source)
-    notes = [*grid.notes, *guessed]
+    notes = [*grid.notes, *guessed, *ignored_split(grid)]
     places = resolve(grid, target, "target", source) if target else []
     if require_target and not places:
         place, note = guess_target(grid, at, source)

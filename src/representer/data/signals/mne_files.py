@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,13 @@ from representer.printable import reason
 _CHECKS = {
     ".edf": check_edf, ".bdf": check_edf, ".vhdr": check_brainvision, ".set": check_eeglab,
 }  # fmt: skip
+_ANONYMOUS = ("x", "anonymous", "anonymized", "unknown", "none", "n/a")  # in place of a subject
+# S001 of S001R04 and A01 of A01T, with a run behind, and SC400 of SC4001E0, with a night
+_PERSON = re.compile(r"S[CT]\d{3}(?=\d[A-Z]\d)|[A-Za-z]+\d+(?=[A-Z]\d*$)")
+FROM_NAMES = (
+    "Files without a subject have that of their name, up to a run or _. If several are of one "
+    "person, name the subjects in a recordings.csv."
+)
 LISTED = ".fif, .edf, .bdf, .vhdr or .set"
 
 
@@ -84,11 +92,12 @@ def read_mne(
             file=path,
             fix="Shorten the windows with --event-seconds.",
         )
-    subjects = [_subject(epochs.info, path)] * len(labels)
-    return recordings(
-        signals, labels, subjects, epochs.info["sfreq"], epochs.ch_names, file=path,
+    subject, notes = _subject(epochs.info, path)
+    found = recordings(
+        signals, labels, [subject] * len(labels), epochs.info["sfreq"], epochs.ch_names, file=path,
         is_labeled=False,
     )  # fmt: skip
+    return replace(found, notes=notes)
 
 
 def _epochs(
@@ -154,8 +163,11 @@ def _require_events(wanted: Sequence[str], marked: list[str], path: Path) -> Non
         raise DataError(what, file=path, fix=fix)
 
 
-def _subject(info: Any, path: Path) -> str:
-    """Return the subject ID in the file, or the file name up to ``_`` (sub-01_task-rest)."""
-    known = (info.get("subject_info") or {}).get("his_id")
-    stem = re.split(r"[-_]epo\b|\.", path.name)[0]
-    return str(known) if known and known != "X" else stem.split("_")[0]
+def _subject(info: Any, path: Path) -> tuple[str, tuple[str, ...]]:
+    """Return the subject in the file or, with a note, in its name, before a run and ``_``."""
+    known = str((info.get("subject_info") or {}).get("his_id") or "").strip()
+    if known.strip("0") and known.lower() not in _ANONYMOUS:
+        return known, ()
+    name = re.split(r"[-_]epo\b|\.", path.name)[0].split("_")[0]
+    found = _PERSON.match(name)
+    return found[0] if found else name, (FROM_NAMES,)

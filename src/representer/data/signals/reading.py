@@ -95,7 +95,9 @@ def read_recordings(
         read = [resampled(part, sampling_rate) for part in read]
     if window_seconds and not is_labeled:
         read = [cut(one, window_seconds, file=file) for file, one in zip(files, read, strict=True)]
-    return _joined(list(zip(files, read, strict=True)), path, is_labeled)
+    notes = dict.fromkeys(note for part in read for note in part.notes)
+    joined = _joined(list(zip(files, read, strict=True)), path, is_labeled)
+    return replace(joined, notes=tuple(notes))
 
 
 def _joined(

@@ -29,6 +29,7 @@ _KNOWN = TEXT_NAMES | SECOND_TEXT_NAMES | LABEL_NAMES | OTHER_NAMES | {"smiles"}
 _CLOSE, _FILLED = 0.75, 0.05
 _ESTIMATE = re.compile(r"(^|_)(pred|calc|estim|uncertainty|probability)")
 _MEASURED = re.compile(r"(^|_)(measured|exp|experimental|observed|value|activity)(_|$)")
+_PARTS = {"train", "training", "valid", "val", "validation", "dev", "test", "testing", ""}
 
 
 def is_known_name(cell: str) -> bool:
@@ -192,3 +193,16 @@ def _looks_like_classes(grid: Grid, column: int) -> bool:
     if not is_filled([cell for cell in cells if cell not in ("", None)], len(cells)):
         return False
     return 2 <= len(values) <= max(2, min(1000, len(cells) // 2))
+
+
+def ignored_split(grid: Grid) -> list[str]:
+    """Return a note on a column that divides the rows into parts, which nothing reads."""
+    notes = []
+    for at, name in enumerate(grid.columns):
+        values = {str(row[at]).strip().lower() for row in grid.rows[:1]}
+        if values <= _PARTS:
+            values = {str(row[at]).strip().lower() for row in grid.rows} - {""}
+        if "train" in values and len(values) > 1 and values <= _PARTS:
+            about = f"Column {name!r} is ignored, and the split is made at random."
+            notes.append(f"{about} To use it, give its parts as files: --valid, --test.")
+    return notes

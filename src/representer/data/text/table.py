@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from representer.data.tables.blocks import BlockSize
-from representer.data.tables.columns import guess_label, guess_text, requested, resolve
+from representer.data.tables.columns import (
+    guess_label,
+    guess_text,
+    ignored_split,
+    requested,
+    resolve,
+)
 from representer.data.tables.grid import MISSING, Dropped, Grid, LeftOut, name_of
 from representer.data.tables.reading import read_blocks, read_grid, table_files
 from representer.data.tables.suggest import listing
@@ -165,6 +171,7 @@ class Selection:
             known = labels[0] if labels else guess_label(grid, [], source, required=False)
             texts = [guess_text(grid, known, source)]
             notes.append(f"The text is taken from column {grid.columns[texts[0]]!r}.")
+        notes += ignored_split(grid)
         at = labels[0] if labels else guess_label(grid, texts, source, required=require_label)
         if at is not None and not labels:
             notes.append(f"The label is taken from column {grid.columns[at]!r}.")

@@ -12,7 +12,7 @@ from representer.data.signals import Recordings
 from representer.estimators.explanation import Part
 from representer.estimators.results import model_name, parameter_counts
 from representer.report.metrics import classification_metrics
-from representer.report.standing import ACCURACY, standing
+from representer.report.standing import ACCURACY, chance_sentence, standing
 from representer.tasks.options import defaults
 from representer.tasks.run_flow import repeated
 from representer.tasks.signal.signal_baseline import BaselinePredictions
@@ -40,7 +40,7 @@ def metrics_of(
         difference = paired_over_subjects(own["by_subject"], figures["by_subject"])
         others.append(about | figures | {"difference": difference})
     name = model_name(parts, final.estimator._network_name)
-    return {
+    metrics = {
         "task": SIGNAL.name,
         "model": name,
         **own,
@@ -64,8 +64,10 @@ def metrics_of(
         "parts": {name: part._asdict() for name, part in parts.items()},
         "parameters": parameter_counts(final.estimator)["all"],
         "baselines": others,
-        **_standing(name, others, len(own["by_subject"])),
     }
+    found = _standing(name, others, len(own["by_subject"]))
+    verdict = " ".join(filter(None, (found["verdict"], chance_sentence(own["test"]))))
+    return metrics | found | {"verdict": verdict}
 
 
 def details_of(config: Any, data: SignalData, final: TrainedFold) -> dict[str, Any]:
