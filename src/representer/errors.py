@@ -119,8 +119,8 @@ class Interrupted(RepresenterError):
 
 
 _STORAGE_FIXES = {
-    errno.ENOSPC: "Free some space and start again, with --resume if a checkpoint was saved.",
-    errno.EDQUOT: "Free some of your quota and start again, with --resume if something was saved.",
+    errno.ENOSPC: "Free some space and start again.",
+    errno.EDQUOT: "Free some of your quota and start again.",
     errno.EIO: "The disk reports a fault: check it, or choose another --out.",
     errno.ENOENT: "The folder is gone; choose another --out and leave it in place.",
     errno.ENAMETOOLONG: "Choose a shorter --out.",

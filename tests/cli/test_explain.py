@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -61,8 +62,21 @@ def test_a_string_kernel_shows_a_line_for_each_ngram_and_its_units_below(run, st
         assert re.match(r" +[+-][\d.]+  \w+", lines[7])
 
 
+def test_commands_that_read_a_run_write_nothing_into_it(run, string_run, table, monkeypatch):
+    """A run may lie on a disk that is read-only."""
+
+    def content() -> dict[str, bytes]:
+        return {str(one): one.read_bytes() for one in string_run.rglob("*") if one.is_file()}
+
+    before = content()
+    monkeypatch.setattr(os, "fsync", lambda descriptor: pytest.fail("a file is written"))
+    for words in (("explain", "--limit", "1"), ("evaluate",), ("predict",)):
+        assert run(words[0], string_run, table, *words[1:]).code == 0
+    assert content() == before
+
+
 def test_the_report_shows_them_too_and_keeps_them(run, string_run, table):
-    run("explain", string_run, table, "--limit", "2")
+    run("explain", string_run, table, "--limit", "2", "--report")
     entries = json.loads((string_run / "explanations.json").read_text(encoding="utf-8"))
     page = (string_run / "report.html").read_text(encoding="utf-8")
     section = page[page.index(f'<h2 id="explained-predictions-{table.stem}') :]
@@ -82,7 +96,7 @@ def test_the_report_shows_them_too_and_keeps_them(run, string_run, table):
 def test_kernel_and_network_share_a_line_for_each_ngram(run, trained, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(trained, folder)
-    outcome = run("explain", folder, "--input", "wave tide wave", "--top", "3")
+    outcome = run("explain", folder, "--input", "wave tide wave", "--top", "3", "--report")
     assert outcome.code == 0, outcome.err
     head, first = outcome.out.splitlines()[2:4]
     assert head.split() == ["contribution", "kernel", "network"]
@@ -99,7 +113,7 @@ def test_kernel_and_network_share_a_line_for_each_ngram(run, trained, tmp_path):
 
 
 def test_a_cell_with_a_memory_shows_its_ledger(run, network_run, table):
-    outcome = run("explain", network_run, table, "--limit", "1", "--top", "5")
+    outcome = run("explain", network_run, table, "--limit", "1", "--top", "5", "--report")
     assert outcome.code == 0, outcome.err
     lines = outcome.out.strip().splitlines()
     assert "input gate" in lines[-6]
@@ -110,7 +124,7 @@ def test_a_cell_with_a_memory_shows_its_ledger(run, network_run, table):
 def test_several_layers_and_directions_are_explained_down_to_the_words(run, table, tmp_path, cell):
     words = ["--cell", cell, "--num-layers", "2", "--bidirectional"]
     assert run("fit", "text", table, "--out", tmp_path / "run", *QUICK, *words).code == 0
-    outcome = run("explain", tmp_path / "run", table, "--limit", "1", "--top", "2")
+    outcome = run("explain", tmp_path / "run", table, "--limit", "1", "--top", "2", "--report")
     assert outcome.code == 0, outcome.err
     assert "of layer 1 of 2, contributions propagated through the layers above" in outcome.out
     page = (tmp_path / "run/report.html").read_text(encoding="utf-8")
@@ -126,7 +140,7 @@ def test_on_a_terminal_the_words_are_set_off_by_style(run, string_run, table, mo
 def test_a_text_is_shown_as_text_in_the_report(run, string_run, tmp_path):
     data = tmp_path / "a.csv"
     data.write_text("text\n<b>wave</b> & salt\n\n")
-    assert run("explain", string_run, data).code == 0
+    assert run("explain", string_run, data, "--report").code == 0
     page = (string_run / "report.html").read_text(encoding="utf-8")
     assert "&lt;</mark>" in page
 
@@ -145,7 +159,7 @@ def test_rows_without_words_are_skipped(run, string_run, tmp_path):
 def test_a_cell_that_is_no_sum_is_refused_in_one_line(run, table, tmp_path, cell, reason):
     words = ["--cell", cell, "--layer-norm", "false", "--epochs", "1", "--baselines", "none"]
     assert run("fit", "text", table, "--out", tmp_path / "run", *TINY, *words).code == 0
-    outcome = run("explain", tmp_path / "run", table)
+    outcome = run("explain", tmp_path / "run", table, "--report")
     assert outcome.code == 2
     assert reason in outcome.error
     assert not (tmp_path / "run/explanations.json").exists()

@@ -109,7 +109,7 @@ def test_a_regression_is_detected_and_predicted_with_deviations(run, folder, reg
 def test_explanations_sum_to_the_score_and_are_in_the_report(run, folder, name, request):
     own = request.getfixturevalue(name)
     data = folder / ("classes.jsonl" if name == "classifier" else "numbers.jsonl")
-    outcome = run("explain", own, data, "--limit", "2", "--top", "3")
+    outcome = run("explain", own, data, "--limit", "2", "--top", "3", "--report")
     assert outcome.out.startswith("graph 1: ")
     entries = json.loads((own / "explanations.json").read_text())
     assert len(entries) == 2
@@ -161,7 +161,7 @@ def test_tables_are_the_graphs_of_jsonl_and_predictions_keep_their_names(
     assert [row.pop("id") for row in predicted] == [f"g{k}" for k in range(60)]
     assert predicted == [{name: cell for name, cell in row.items() if name != "graph"}
                          for row in of_objects]  # fmt: skip
-    assert run("explain", out, tables, "--limit", "1").out.startswith("graph g0: ")
+    assert run("explain", out, tables, "--limit", "1", "--report").out.startswith("graph g0: ")
     details = json.loads((out / "details.json").read_text())
     assert all(entry["name"] == f"g{entry['row'] - 1}" for entry in details["examples"])
     names = {mistake["name"]: mistake["number"] for mistake in details["mistakes"]}

@@ -87,7 +87,9 @@ def test_each_half_can_be_fitted_and_used_alone(run, text, tmp_path, answer):
     assert run("report", out).code == 0
     assert last_json(run("evaluate", out, text))["tokens"] == 479
     assert run("predict", out, text).out.startswith("line,prediction")
-    assert run("explain", out, text, "--limit", "1").out.startswith("after line 1: <eos>")
+    assert run("explain", out, text, "--limit", "1", "--report").out.startswith(
+        "after line 1: <eos>"
+    )
     assert run("generate", out, "-n", "7", "--temperature", "0").code == 0
     again = run("fit", "language", text, "--out", out, *words, "--resume")
     assert again.code == 0, again.err
@@ -243,7 +245,7 @@ def test_explanations_of_next_tokens_sum_to_the_score_and_are_in_the_report(run,
     out = tmp_path / "run"
     assert run("fit", "language", text, "--out", out, *TINY, "--epochs", "1").code == 0
     assert "Explained predictions" not in (out / "report.html").read_text()
-    outcome = run("explain", out, text, "--limit", "2", "--top", "3")
+    outcome = run("explain", out, text, "--limit", "2", "--top", "3", "--report")
     assert outcome.out.startswith("after line 1: ")
     entries = json.loads((out / "explanations.json").read_text())
     assert [entry["row"] for entry in entries] == [1, 2]
@@ -269,7 +271,7 @@ def test_what_has_no_contributions_is_refused(run, text, tmp_path):
     ):  # fmt: skip
         out = tmp_path / options[0]
         assert run(*words, "--out", out, *options).code == 0
-        assert message in run("explain", out, text).error
+        assert message in run("explain", out, text, "--report").error
         assert not (out / "explanations.json").exists()
     assert estimators.load(tmp_path / "--cutoffs").get_params()["cutoffs"] == (3,)
 

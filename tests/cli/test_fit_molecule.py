@@ -211,7 +211,7 @@ def test_an_explanation_lists_walks_of_the_network_and_subtrees_of_the_kernel(
 
 
 def listed(run, out, path) -> list[str]:
-    assert run("explain", out, path, "--top", "50").code == 0
+    assert run("explain", out, path, "--top", "50", "--report").code == 0
     (entry,) = json.loads((out / "explanations.json").read_text())
     assert entry["others"]["count"] == 0
     total = sum(one["contribution"] for one in entry["contributions"]) + entry["constant"]
@@ -255,7 +255,7 @@ def test_explain_names_walks_whose_contributions_sum_to_the_prediction(
 ):
     path = tmp_path / "some.csv"
     path.write_text("smiles\nCCO\nC\n[Na+].CC(=O)[O-]\n")
-    out = run("explain", numbers, path, "--top", "3")
+    out = run("explain", numbers, path, "--top", "3", "--report")
     assert out.code == 0, out.err
     assert "line 2: atoms: " in out.out
     assert ", CCO\n" in out.out
@@ -270,13 +270,13 @@ def test_explain_names_walks_whose_contributions_sum_to_the_prediction(
     assert len(entries[1]["atoms"]) == 1
     assert "[Na+].CC(=O)[O-]" in (numbers / "report.html").read_text(encoding="utf-8")
     (numbers / "explanations.json").unlink()
-    assert run("explain", classes, path, "--limit", "1").code == 0
+    assert run("explain", classes, path, "--limit", "1", "--report").code == 0
     (entry,) = json.loads((classes / "explanations.json").read_text())
     assert entry["prediction"][0] in "01"
     assert len(entry["atoms"]) == 3
     (classes / "explanations.json").unlink()
     run("report", classes)
-    refused = run("explain", numbers / "gine", path)
+    refused = run("explain", numbers / "gine", path, "--report")
     assert refused.code == 2
     assert "gine; expected wl or random-walk" in refused.error
 
@@ -285,7 +285,7 @@ def test_a_report_shows_no_markup_that_lies_in_a_file(run, numbers, molecules, t
     """A stranger's explanations.json brings its own drawing, texts and contributions."""
     out = tmp_path / "run"
     shutil.copytree(numbers, out)
-    assert run("explain", out, molecules, "--limit", "1").code == 0
+    assert run("explain", out, molecules, "--limit", "1", "--report").code == 0
     (entry,) = json.loads((out / "explanations.json").read_text())
     script = "<svg><script>alert(1)</script></svg>"
     hostile = entry | {"drawing": script, "picture": script, "prediction": script}

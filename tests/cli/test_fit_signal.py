@@ -119,7 +119,7 @@ def test_kernel_and_network_predict_together_and_their_shares_are_reported(joint
 def test_bands_and_channels_are_explained_by_name(joint, run, data, drawn, tmp_path):
     out = tmp_path / "run"
     shutil.copytree(joint, out)
-    outcome = run("explain", out, data, "--limit", "3", "--top", "4")
+    outcome = run("explain", out, data, "--limit", "3", "--top", "4", "--report")
     assert outcome.code == 0, outcome.err
     for entry in json.loads((out / "explanations.json").read_text()):
         parts = [part["contribution"] for part in entry["contributions"]]
@@ -455,7 +455,7 @@ def test_an_estimator_saved_in_python_predicts_files(run, drawn, data, tmp_path)
 def test_explained_filters_sum_to_the_score_and_are_in_the_report(run, fitted, data, tmp_path):
     out = tmp_path / "run"
     shutil.copytree(fitted, out)
-    outcome = run("explain", out, data, "--limit", "2", "--top", "3")
+    outcome = run("explain", out, data, "--limit", "2", "--top", "3", "--report")
     assert outcome.code == 0, outcome.err
     entries = json.loads((out / "explanations.json").read_text())
     rows = rows_of(run("predict", out, data).out)

@@ -305,3 +305,13 @@ def test_a_leftover_rank_in_the_environment_does_not_prevent_writing(
     monkeypatch.setenv("RANK", "1")
     with RunFolder(tmp_path / "run") as run:
         assert run.write_text("a.txt", "x").read_text() == "x"
+
+
+def test_messages_name_an_option_that_exists_and_the_way_to_continue(tmp_path: Path) -> None:
+    with RunFolder(tmp_path) as run:
+        run.write_text("config.yaml", "x")
+        assert run.how_to_continue == "Continue with --resume."
+    with pytest.raises(ArgumentError, match=r"config\.yaml\)\. Choose another folder\.$"):
+        RunFolder(tmp_path, has_resume=False)
+    with RunFolder(tmp_path, resume=True) as run:  # as of a recipe
+        assert run.how_to_continue == "The same command continues."

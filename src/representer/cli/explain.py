@@ -20,13 +20,14 @@ def add_arguments(parser: Any) -> None:
     add_run_and_options(parser, "explain")
     add_number(parser, "--limit", 10, "rows to explain, starting with the first")
     add_number(parser, "--top", 5, "n-grams, words, filters or walks to show for each")
+    parser.add_argument("--report", action="store_true", help="show them in the report of RUN, too")
 
 
 def run(arguments: Any) -> None:
-    """Print the explanations, and write them into the run's report."""
+    """Print the explanations, and write them into the run's report if that is requested."""
     for name in ("limit", "top"):
         check_integer(name, arguments[name])
-    how = {name: arguments[name] for name in ("limit", "top", "device")}
+    how = {name: arguments[name] for name in ("limit", "top", "device", "report")}
     task, options = task_and_options(arguments, "explain")
     data = data_of(task, arguments)
     entries = task.function("explain")(arguments.run, data, *options, **how)

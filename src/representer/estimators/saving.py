@@ -69,7 +69,7 @@ def save(
     estimator: Estimator, folder: str | Path, *, reading: dict[str, Any] | None = None
 ) -> None:
     """Write a fitted estimator, and how its data was read; see `Estimator.save`."""
-    with RunFolder(folder) as run:
+    with RunFolder(folder, has_resume=False) as run:
         describe(run, estimator, estimator.network_, reading)
         run.write_text(METRICS_JSONL, as_jsonl(estimator.history_))
         if estimator.network_ is not None:

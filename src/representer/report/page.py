@@ -41,7 +41,7 @@ def write_report(run: Path) -> Path:
             raise DataError(
                 f"there is no {name}: the run is not finished, or this is not a run",
                 file=run,
-                fix="Finish it with `representer fit ... --resume`.",
+                fix="Finish it with the command that started it; `representer fit` has --resume.",
             )
     metrics, details = files.json("metrics.json"), files.json("details.json")
     lines = files.bytes("metrics.jsonl").splitlines()

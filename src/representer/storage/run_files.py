@@ -155,7 +155,7 @@ class RunFiles:
         try:
             return self._again_if_it_differs(read)
         except FileNotFoundError:
-            fix = "Train it to its first evaluation: representer fit ... --resume"
+            fix = "Train it to its first evaluation, with `representer fit ... --resume`."
             raise DataError("there are no weights yet", file=path, fix=fix) from None
         except (OSError, ValueError) as error:
             raise CheckpointError(

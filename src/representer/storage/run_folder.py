@@ -51,6 +51,7 @@ class RunFolder:
     Args:
         path: The folder.
         resume: Continue the run that the folder may hold.
+        has_resume: Messages may name the option ``--resume``, which only ``fit`` has.
         report: Is called with a line on what is worth knowing but no reason to stop.
 
     Attributes:
@@ -68,10 +69,16 @@ class RunFolder:
     is_saved = True
 
     def __init__(
-        self, path: str | Path, *, resume: bool = False, report: Callable[[str], None] = say
+        self,
+        path: str | Path,
+        *,
+        resume: bool = False,
+        has_resume: bool = True,
+        report: Callable[[str], None] = say,
     ) -> None:
         self.path = Path(path)
         self.resume = resume
+        self._has_resume = has_resume
         self.report = report
         self.is_writer = is_main_process()
         self._lock: int | None = None
@@ -90,6 +97,11 @@ class RunFolder:
         except BaseException:
             self.close()
             raise
+
+    @property
+    def how_to_continue(self) -> str:
+        """The way to continue an interrupted run; only ``fit`` has an option for it."""
+        return "The same command continues." if self.resume else "Continue with --resume."
 
     @property
     def checkpoints(self) -> Path:
@@ -177,7 +189,9 @@ class RunFolder:
                 "out",
                 str(self.path),
                 f"a folder without a run (this one has {present[0]})",
-                hint="Continue that run with --resume, or choose another --out.",
+                hint="Continue that run with --resume, or choose another --out."
+                if self._has_resume
+                else "Choose another folder.",
             )
         if present and not is_run:
             raise ArgumentError(

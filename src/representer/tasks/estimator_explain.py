@@ -13,7 +13,11 @@ from representer.storage import atomic
 
 
 def write_explanations(run: str | Path, entries: Sequence[dict[str, Any]]) -> None:
-    """Write explanations.json into a run folder, and update the report of a finished run."""
+    """Write explanations.json into a run folder, and update the report of a finished run.
+
+    Raises:
+        StorageError: They cannot be written, for example because the folder is read-only.
+    """
     folder = Path(run)
     atomic.write_json(folder / EXPLAINED, entries)
     if all((folder / name).is_file() for name in ("metrics.json", "details.json")):

@@ -157,12 +157,14 @@ class EstimatorUse:
         limit: int,
         top: int,
         device: str = AUTO,
+        report: bool = False,
     ) -> list[dict[str, Any]]:
         """Explain the predictions for the first objects.
 
-        Writes explanations.json into the run folder and updates its report.
+        With `report`, write explanations.json into the run folder and update its report.
 
         Raises:
+            StorageError: The run folder cannot be written.
             DataError: The objects cannot be used.
             KindError: The model has no exact contributions, with the reason.
         """
@@ -170,7 +172,8 @@ class EstimatorUse:
         first = objects.subset(range(min(limit, len(objects))))
         name = Path(objects.source).name
         entries = [one | {"source": name} for one in self.entries(run, estimator, first, top)]
-        write_explanations(run, entries)
+        if report:
+            write_explanations(run, entries)
         return entries
 
     def entries(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from representer.errors import DataError
 from representer.estimators.base import Estimator
 from representer.estimators.report_page import environment_of
 from representer.printable import show
@@ -40,17 +41,24 @@ def require_same_options(run: Path, config: Any, splits: Mapping[str, Any]) -> N
     """Refuse to continue a run with other options or data, whichever of its parts are fitted.
 
     Raises:
-        ArgumentError: They differ; the message names each option with both values.
+        ArgumentError: Options differ; the message names each with both values.
+        DataError: The data differ; the message names the file.
     """
     files = RunFiles(run)
     if not (files.has("config.yaml") and files.has("splits.json")):
         return  # it was interrupted before anything was trained
     saved = files.yaml("config.yaml")
-    digests = files.parsed("splits.json", lambda: files.json("splits.json")["sha256"].values())
+    before = files.parsed(
+        "splits.json", lambda: {*map(str, files.json("splits.json")["sha256"].values())}
+    )
     now = determining(config, TrainerConfig(), WITHOUT_EFFECT_ON_TRAINING)
-    before = {name: saved.get(name) for name in now} | {"sha256": sorted(digests)}
-    now["sha256"] = sorted(splits["sha256"].values())
-    require_same(before, plain(now), run)
+    require_same({name: saved.get(name) for name in now}, plain(now), run)
+    digests = splits["sha256"]
+    if {*digests.values()} != before:
+        changed = next((name for name, own in digests.items() if own not in before), "")
+        file = changed if Path(changed).is_file() else config.data  # of running text, a part
+        problem = f"is not the data with which the run in {run} was started"
+        raise DataError(problem, file=file, fix="Give that data, or choose another --out.")
 
 
 def repeated(

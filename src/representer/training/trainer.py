@@ -295,7 +295,7 @@ class Trainer:
         self._save()
         raise Interrupted(
             f"stopped by {self._interruption.name or 'a signal'} after step {self._state.step}; "
-            f"everything up to this step is saved in {self._run.path}. Continue with --resume.",
+            f"everything up to this step is saved in {self._run.path}. {self._run.how_to_continue}",
             self._interruption.exit_code or 143,
         )
 
