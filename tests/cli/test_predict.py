@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -205,3 +207,29 @@ def test_a_single_text_is_refused_for_a_task_without_strings(run, tmp_path):
     (tmp_path / "model.json").write_text('{"task": "graph"}')
     refused = run("predict", tmp_path, "--input", "x").error
     assert "--input is 'x'; expected a file or a folder as DATA" in refused
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+@pytest.mark.parametrize("is_named", [True, False])
+def test_standard_input_and_output_are_a_dash(
+    run, trained, table, suffix, is_named, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    content = table.read_bytes()
+    if suffix == "jsonl":
+        content = "".join(
+            json.dumps({"text": row["text"]}) + "\n" for row in rows_of(table)
+        ).encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    words = ["--format", suffix] if is_named else []
+    outcome = run("predict", trained, "-", *words, "-o", "-")
+    assert outcome.code == 0
+    rows = list(csv.DictReader(io.StringIO(outcome.out)))
+    assert [row["text"] for row in rows] == [row["text"] for row in rows_of(table)]
+    assert {row["prediction"] for row in rows} == {"sea", "sky"}
+    assert not Path("-").exists()
+
+
+def test_a_format_is_for_standard_input_alone(run, trained, table):
+    outcome = run("predict", trained, table, "--format", "csv")
+    assert (outcome.code, "nothing unless DATA is -" in outcome.err) == (2, True)

@@ -28,6 +28,7 @@ from representer.estimators.saving import save
 from representer.export import export_run, scores
 from representer.export.preprocessing import word_rules
 from representer.export.programs import TOLERANCE, onnx_run
+from representer.export.runs import EXAMPLES
 
 from .conftest import LABELS, TEXTS, Exported
 
@@ -125,6 +126,42 @@ def test_links_in_a_run_of_someone_else_are_not_followed(
         with pytest.raises(RunFolderError, match="onnx is not a folder but a link or a file"):
             write(exported.estimator, tmp_path / "onnx")
     assert sorted(tmp_path.rglob("*")) == sorted([*before, tmp_path / "onnx"])
+
+
+@pytest.mark.parametrize("task", ["text", "graph", "signal", "language"])
+def test_a_program_without_arguments_says_how_it_is_used(
+    exported: Exported, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+):
+    shutil.copytree(exported.run.folder, tmp_path, dirs_exist_ok=True)
+    shutil.copy(EXAMPLES / f"{task}.py", tmp_path / "predict.py")
+    monkeypatch.setattr(sys, "argv", ["predict.py"])
+    with pytest.raises(SystemExit) as left:
+        runpy.run_path(str(tmp_path / "predict.py"), run_name="__main__")
+    assert left.value.code == 2
+    assert capsys.readouterr().err.startswith("usage: python predict.py ")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.94])
+def test_a_program_without_the_kernel_machine_ends_with_exit_code_3(
+    share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+):
+    nx = pytest.importorskip("networkx")
+    graphs = [nx.cycle_graph(n) if n % 2 else nx.path_graph(n) for n in range(4, 34)]
+    model = GraphClassifier(answer="both" if share else "network", epochs=1, hidden_size=4,
+                            random_state=0, verbose=0)  # fmt: skip
+    model.fit(graphs, ["ring", "chain"] * 15)
+    exported = export_run(model, tmp_path)
+    assert bool(exported.left_out) == bool(share)
+    line = {"nodes": [0, 0], "edges": [[0, 1]]}
+    (tmp_path / "graphs.jsonl").write_text(json.dumps(line) + "\n")
+    monkeypatch.setattr(sys, "argv", ["predict.py", str(tmp_path / "graphs.jsonl")])
+    code = 0
+    try:
+        runpy.run_path(str(tmp_path / "predict.py"), run_name="__main__")
+    except SystemExit as left:
+        code = left.code
+    assert code == (3 if share else 0)
+    assert ("the kernel machine" in capsys.readouterr().err) == bool(share)
 
 
 @pytest.mark.slow

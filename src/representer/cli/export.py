@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from representer.errors import ArgumentError
-from representer.printable import aligned
+from representer.printable import aligned, say
 from representer.tasks.registry import TASKS
 
 if TYPE_CHECKING:
     from representer.export import ExportedRun
     from representer.tasks.task import Task
 
+INCOMPLETE = 3  # exit code if a part of the predictions is left out
 SUMMARY = "Export a trained model as ONNX, as a program of torch.export, or for the Hub."
 
 
@@ -38,7 +39,7 @@ def add_arguments(parser: Any) -> None:
     )
 
 
-def run(arguments: Any) -> None:
+def run(arguments: Any) -> int | None:
     """Write the files; print their differences from the run, sizes and times."""
     from representer.export import export_run
     from representer.storage.run_files import task_of
@@ -56,11 +57,17 @@ def run(arguments: Any) -> None:
 
         hub.save_pretrained(arguments.run, folder)
         print(f"{folder}: {', '.join(sorted(f.name for f in folder.glob('[!.]*')))}")
-        return
+        return None
     found = export_run(arguments.run, folder, arguments.to, int8=arguments.int8)
     print("\n".join(_lines(found)))
     if arguments.data:
         print("\n".join(_scores(task, arguments, found)))
+    if found.left_out.startswith("the kernel machine"):
+        say(
+            f"incomplete: {found.folder} does not predict as the run does: it has no kernel machine"
+        )
+        return INCOMPLETE
+    return None
 
 
 def _lines(found: ExportedRun) -> list[str]:

@@ -16,7 +16,7 @@ def add_arguments(parser: Any) -> None:
     add_run_and_options(parser, "predict")
     parser.add_argument(
         "-o", "--output", type=str | None, metavar="OUT.csv",
-        help="CSV file to write; default: stdout; with --jobs, a folder",
+        help="CSV file to write; -, the default, is stdout; with --jobs, a folder",
     )  # fmt: skip
     parser.add_argument(
         "--jobs", type=int | None, metavar="N",
@@ -40,6 +40,7 @@ def add_arguments(parser: Any) -> None:
 def run(arguments: Any) -> None:
     """Write the rows of the input, in order, each with a prediction and its confidence."""
     task, options = task_and_options(arguments, "predict")
+    output = None if arguments.output == "-" else arguments.output
     data = data_of(task, arguments)
     if arguments.jobs is not None:
         _predict_parts(arguments, task, data, options)
@@ -47,18 +48,16 @@ def run(arguments: Any) -> None:
     for name, usual in (("backend", "loky"), ("address", None)):
         if arguments[name] != usual:
             raise ArgumentError(name, arguments[name], "nothing without --jobs")
-    task.function("predict")(
-        arguments.run, data, arguments.output, *options, device=arguments.device
-    )
+    task.function("predict")(arguments.run, data, output, *options, device=arguments.device)
 
 
 def _predict_parts(arguments: Any, task: Any, data: Any, options: list[Any]) -> None:
     if arguments.jobs < 1:
         raise ArgumentError("jobs", arguments.jobs, "1 or more")
-    if not isinstance(data, str):
-        raise ArgumentError("jobs", arguments.jobs, "nothing with --input")
-    if arguments.output is None:
-        raise ArgumentError("output", None, "a folder, since --jobs is given")
+    if not isinstance(data, str) or arguments.data == "-":
+        raise ArgumentError("jobs", arguments.jobs, "nothing with --input or standard input")
+    if arguments.output in (None, "-"):
+        raise ArgumentError("output", arguments.output, "a folder, since --jobs is given")
     if arguments.backend == "loky" and arguments.address is not None:
         raise ArgumentError("address", arguments.address, "nothing with --backend loky")
     from representer.jobs import workers

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import sys
+import tempfile
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from representer.cli.parser import add_options
@@ -16,7 +21,7 @@ WITH_STRINGS = ("predict", "explain")  # the commands with --input
 def add_run_and_options(parser: Any, command: str) -> None:
     """Add the run, the data, and the options that a task has for the command."""
     nouns = [task.noun for task in TASKS.values() if command in task.options]
-    described = f"{', '.join(nouns[:-1])} or {nouns[-1]}: a file or a folder"
+    described = f"{', '.join(nouns[:-1])} or {nouns[-1]}: a file or a folder; -: standard input"
     parser.add_argument("run", type=str, help="run folder", metavar="RUN")
     if command in WITH_STRINGS:
         parser.add_argument("data", nargs="?", type=str | None, help=described, metavar="DATA")
@@ -26,6 +31,11 @@ def add_run_and_options(parser: Any, command: str) -> None:
         )  # fmt: skip
     else:
         parser.add_argument("data", type=str, help=described, metavar="DATA")
+    parser.add_argument(
+        "--format", type=str | None, metavar="SUFFIX",
+        help="of standard input: as the suffix of a file, such as csv, jsonl, npz or parquet "
+        "(default: by its content)",
+    )  # fmt: skip
     add_device(parser)
     for kind in _kinds(command):
         add_options(parser, kind, skip={action.dest for action in parser._actions})
@@ -40,6 +50,25 @@ def add_device(parser: Any) -> None:
     )  # fmt: skip
 
 
+def path_of(arguments: Any) -> str:
+    """Return the path of the data; of ``-``, a temporary file with what standard input holds.
+
+    Raises:
+        ArgumentError: If a format is given for another path.
+    """
+    suffix = (arguments.format or "").lstrip(".")
+    if arguments.data != "-":
+        if suffix:
+            raise ArgumentError("format", suffix, "nothing unless DATA is -")
+        return arguments.data
+    folder = tempfile.mkdtemp(prefix="representer-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder, f"stdin.{suffix}" if suffix.replace(".", "").isalnum() else "stdin")
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return str(path)
+
+
 def data_of(task: Task, arguments: Any) -> str | list[str]:
     """Return the path of the data, or the strings of ``--input``.
 
@@ -50,7 +79,7 @@ def data_of(task: Task, arguments: Any) -> str | list[str]:
         if arguments.data is None:
             hint = "For a single text: --input TEXT" if task.takes_strings else ""
             raise ArgumentError("data", None, "a file or a folder", hint=hint)
-        return arguments.data
+        return path_of(arguments)
     if not task.takes_strings:
         expected = f"a file or a folder as DATA, since the model is one of {task.noun}"
         raise ArgumentError("input", arguments.input[0], expected)

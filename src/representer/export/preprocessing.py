@@ -73,7 +73,7 @@ def preprocessing(estimator: Estimator) -> tuple[str, dict[str, Any], Arrays]:
 
 
 def left_out(estimator: Estimator) -> str:
-    """Return what of a run's predictions is not in its export, or ""."""
+    """Return what of a run's predictions is not in its export, the kernel machine first, or ""."""
     missing, parts = [], estimator.parts_
     share = parts[KERNEL].share if KERNEL in parts else 0.0
     if share and not isinstance(estimator, TextNetwork):

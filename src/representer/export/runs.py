@@ -113,7 +113,9 @@ def export_run(
         parity = programs.parity(described, loaded)
         files.append(_measured(small.name, small.stat().st_size, described, loaded, parity))
     others = ["preprocessing.json"]
-    text = json.dumps({"model": path.name, **values}, ensure_ascii=False, indent=1)
+    text = json.dumps(
+        {"model": path.name, "left_out": left_out(estimator)} | values, ensure_ascii=False, indent=1
+    )
     atomic.write_text(folder / others[0], text + "\n")
     if arrays:
         others.append("kernel.npz")

@@ -61,8 +61,13 @@ def predict(graphs):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        raise SystemExit(print("usage: python predict.py graphs.jsonl", file=sys.stderr) or 2)
     with Path(sys.argv[1]).open(encoding="utf-8") as lines:
         graphs = [json.loads(line) for line in lines if line.strip()]
     for row in predict(graphs):
         best = row[0] if SETUP["classes"] is None else SETUP["classes"][row.argmax()]
         print(best, *np.round(row, 4), sep="\t")
+    if SETUP["left_out"]:
+        print(f"incomplete: the run predicts with {SETUP['left_out']}, too", file=sys.stderr)
+        raise SystemExit(3)

@@ -39,6 +39,8 @@ def numbers_of(prompt):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        raise SystemExit(print('usage: python predict.py "a prompt" 20', file=sys.stderr) or 2)
     logs, state = read(numbers_of(sys.argv[1]), start())
     found = []
     for _ in range(int(sys.argv[2])):
@@ -46,3 +48,6 @@ if __name__ == "__main__":
         logs, state = read(found[-1:], state)
     blank = " " if SETUP["level"] == "word" else ""
     print(sys.argv[1], *("\n" if n == END else WORDS[n] for n in found), sep=blank)
+    if SETUP["left_out"]:
+        print(f"incomplete: the run predicts with {SETUP['left_out']}, too", file=sys.stderr)
+        raise SystemExit(3)

@@ -36,5 +36,10 @@ def predict(windows):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        raise SystemExit(print("usage: python predict.py windows.npz", file=sys.stderr) or 2)
     for row in predict(np.load(sys.argv[1], allow_pickle=False)["X"]):
         print(SETUP["classes"][row.argmax()], *np.round(row, 4), sep="\t")
+    if SETUP["left_out"]:
+        print(f"incomplete: the run predicts with {SETUP['left_out']}, too", file=sys.stderr)
+        raise SystemExit(3)

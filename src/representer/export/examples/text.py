@@ -66,6 +66,13 @@ def predict(texts):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        raise SystemExit(
+            print('usage: python predict.py "a text" "another text"', file=sys.stderr) or 2
+        )
     for line, row in zip(sys.argv[1:], predict(sys.argv[1:]), strict=True):
         best = row[0] if SETUP["classes"] is None else SETUP["classes"][row.argmax()]
         print(best, *np.round(row, 4), line, sep="\t")
+    if SETUP["left_out"]:
+        print(f"incomplete: the run predicts with {SETUP['left_out']}, too", file=sys.stderr)
+        raise SystemExit(3)
