@@ -83,7 +83,7 @@ def parse_graph(value: Any) -> GraphRecord:
 
 
 def _from_pyg(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys of this format for those of PyTorch Geometric; nodes without x are equal."""
+    """Return the keys of this format for those of PyG; without x, nodes have no labels."""
     given = {name: value for name, value in fields.items() if value is not MISSING}
     index = given.get("edge_index")
     if not (
@@ -100,7 +100,7 @@ def _from_pyg(fields: dict[str, Any]) -> dict[str, Any]:
     if type(count) is not int or not 0 < count <= _MOST_NODES:
         raise InvalidGraphError(f"'num_nodes' is {count!r:.40}; expected 1 to {_MOST_NODES:,}")
     label = label[0] if isinstance(label, list) and len(label) == 1 else label
-    nodes = given.get("x", given.get("node_feat")) or [0] * count
+    nodes = given.get("x", given.get("node_feat")) or range(count)
     return {
         "nodes": nodes,
         "edges": [list(edge) for edge in zip(*parts, strict=True)],
@@ -111,7 +111,7 @@ def _from_pyg(fields: dict[str, Any]) -> dict[str, Any]:
 def _graph(line: int, fields: dict[str, Any], require_labels: bool) -> GraphRecord:
     nodes, edges = fields["nodes"], fields["edges"]
     for name, value in (("nodes", nodes), ("edges", edges)):
-        if not isinstance(value, list):
+        if not isinstance(value, list | range):
             raise InvalidGraphError(f"{name!r} is not an array")
     if not nodes:
         raise InvalidGraphError("the graph has no nodes")
@@ -119,7 +119,8 @@ def _graph(line: int, fields: dict[str, Any], require_labels: bool) -> GraphReco
     if label is None and require_labels:
         raise InvalidGraphError("the graph has no label")
     endpoints, values = _edges(edges, len(nodes))
-    return undirected(line, len(nodes), endpoints, _values(nodes, "node"), values, label)
+    labels = None if isinstance(nodes, range) else _values(nodes, "node")
+    return undirected(line, len(nodes), endpoints, labels, values, label)
 
 
 def _edges(edges: list[Any], count: int) -> tuple[NDArray[np.int64], Values]:
