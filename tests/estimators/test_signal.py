@@ -46,6 +46,13 @@ def classifier():
     return SignalClassifier(**SMALL, epochs=40, lr=2e-2).fit(X, Y)
 
 
+def test_flat_windows_get_a_note(classifier):
+    windows = np.array(X[:3])
+    windows[1] = 5.0
+    with pytest.warns(UserWarning, match=r"1 of 3 windows have nothing .*: X\[1\]\."):
+        classifier.predict(windows)
+
+
 def test_it_learns_oscillations(classifier):
     assert classifier.score(*windows(seed=1)) > 0.9
     assert classifier.classes_.tolist() == ["alpha", "beta"]

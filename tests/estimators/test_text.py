@@ -38,6 +38,12 @@ def regressor() -> TextRegressor:
     return TextRegressor(**SMALL, epochs=25, lr=1e-2, dropout=0.0).fit(TEXTS, NUMBERS)
 
 
+def test_texts_of_unknown_words_only_get_a_note(classifier):
+    texts = ["good film", "xylophone zebra", "bad xylophone", "quark"]
+    with pytest.warns(UserWarning, match=r"2 of 4 texts have nothing .*: X\[1\], X\[3\]\."):
+        classifier.predict(texts)
+
+
 def test_it_learns_what_can_be_learned(classifier, regressor):
     assert classifier.score(TEXTS, LABELS) == 1
     assert classifier.classes_.tolist() == ["+", "-"]

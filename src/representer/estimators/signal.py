@@ -81,6 +81,9 @@ class SignalClassifier(SignalParameters, Classifier):
     inputs_: SignalInputs
     network_: models.SignalClassifier
 
+    def _has_content(self, one: Any) -> bool:
+        return bool(np.ptp(one, axis=-1).any())  # else every channel is flat
+
     def fit(
         self,
         X: Any,

@@ -7,6 +7,7 @@ inputs, the network and the kernel; the rest is here and in `base`.
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
@@ -124,6 +125,19 @@ class SupervisedEstimator(Estimator):
 
     def _warn(self, objects: Any) -> None:
         """Warn of objects that differ from those of the training."""
+        if empty := [row for row, one in enumerate(objects) if not self._has_content(one)]:
+            shown = ", ".join(f"X[{row}]" for row in empty[:5]) + (
+                ", ..." if len(empty) > 5 else ""
+            )
+            warnings.warn(
+                f"{len(empty):,} of {len(objects):,} {self._noun}s have nothing that training had: "
+                f"{shown}. Their predictions say nothing about them.",
+                stacklevel=2,
+            )
+
+    def _has_content(self, one: Any) -> bool:
+        """Return False if an object has nothing from which a prediction could follow."""
+        return True
 
     @abstractmethod
     def _find_target(self, y: Any) -> Target:

@@ -123,6 +123,15 @@ class TextNetwork(TextParameters, SupervisedEstimator):
     def _check_objects(self, X: Any) -> list[str]:
         return strings_of(X, "texts", "a string")
 
+    def _has_content(self, one: str) -> bool:
+        words = self.inputs_.words(one)
+        if not words or any(word in self.inputs_.vocabulary for word in words):
+            return True
+        if any(target.pool.network for target in self.targets_):
+            return False
+        machines = [target.machine for target in self.targets_ if target.machine]
+        return any(machine.kernel.transform([one]).nnz for machine in machines)
+
     def _learn_inputs(self, objects: Sequence[str], seed: int) -> TextInputs:
         words = TextInputs(Vocabulary(Vocabulary.MARKS), self.tokenizer, self.max_length)
         if isinstance(objects, Stored):

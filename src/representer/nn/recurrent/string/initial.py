@@ -19,6 +19,8 @@ from representer.nn.recurrent.initial import (
     spread_logits,
 )
 
+AVERAGED = 0.5  # the longest decay for which an average has unit variance in the limit
+
 
 class StringWeights(NamedTuple):
     """The weights of one direction.
@@ -59,7 +61,10 @@ def draw_chain(chain: StringChain, weights: StringWeights, start: Initialization
         moments = fixed_moments(torch.sigmoid(logits))
     else:
         assert not isinstance(weights.decay, str)
-        moments = fixed_moments(torch.full_like(logits, weights.decay))
+        factor = torch.full_like(logits, weights.decay)
+        moments = fixed_moments(factor)
+        if chain.normalized == "paper":  # 1 − λ multiplies every term, for any length of memory
+            moments = moments._replace(complement=(1 - factor).square())
     if chain.highway:
         draw_gate(weights.input[-1])
     deviations = token_deviations(chain, moments) * size**-0.5
@@ -84,10 +89,18 @@ def token_deviations(chain: StringChain, moments: Moments) -> Tensor:
     c_j contains c_{j−1} with a fixed weight, so only c_n has variance 1, to which the n tokens
     contribute equally.
 
+    An average (``normalized="exact"``) is largest at its first n-gram and shrinks with the number
+    of n-grams, by thousands for long memories. Decays above `AVERAGED` are treated as this one: the
+    deviation of a product is then 3^{n/2} at most, at the first n-gram.
+
     Args:
         chain: The cell.
         moments: Those of the decay.
     """
+    if chain.normalized == "exact":
+        moments = Moments(
+            moments.square.clamp(max=AVERAGED**2), moments.complement.clamp(min=(1 - AVERAGED) ** 2)
+        )
     n, square, step = chain.order, moments.square, moments.complement.sqrt()
     if chain.combine == "multiply":
         deviation = (1 - square).sqrt()

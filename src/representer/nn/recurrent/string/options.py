@@ -56,6 +56,9 @@ def string_chain(
     _check_choice("normalized", normalized, (False, True, "exact"))
     _check_choice("readout", readout, get_args(Readout))
     _check_choice("activation", activation, ("tanh", "relu", "sigmoid", None))
+    if normalized is True and decay == 1:
+        hint = 'Each new term has the factor 1 − λ = 0. Use normalized="exact" for an average.'
+        raise ArgumentError("decay", decay, "a number below 1 with normalized=True", hint=hint)
     norms: dict[NormalizedOption, Normalized] = {False: "no", True: "paper", "exact": "exact"}
     return StringChain(
         check_integer("order", order),
