@@ -10,8 +10,11 @@ With q the :math:`\lceil (n + 1)\,\ell \rceil`-th smallest of the n scores, the 
 is at most q with a probability from the level :math:`\ell` to :math:`\ell + 1/(n + 1)`, whatever
 the model, if the rows are exchangeable. This is a mean over calibration and new rows: given the
 calibration rows, the rate has a standard deviation of about :math:`\sqrt{\ell (1 - \ell) / n}`.
+With groups, n is their number, and the probability is that of a random row of a new group.
 
 References:
+    Dunn, Wasserman and Ramdas, Distribution-Free Prediction Sets for Two-Layer Hierarchical Models,
+    JASA 118, 2023, for one row of each group.
     Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World, 2005.
     Lei, G'Sell, Rinaldo, Tibshirani and Wasserman, Distribution-Free Predictive Inference for
     Regression, JASA 113, 2018; their section 5.2 has the score of numbers.
@@ -31,7 +34,6 @@ from numpy.typing import NDArray
 
 from representer.errors import DataError
 from representer.estimators.classes import Classes
-from representer.estimators.division import held_out_groups
 from representer.estimators.targets import Target
 from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder
@@ -39,7 +41,6 @@ from representer.training import generators
 
 FILE = "conformal.json"
 FRACTION, ENOUGH, MOST = 0.1, 100, 0.3  # of the rows; up to ENOUGH rows, MOST of them
-FEWEST = 3  # rows of a class that stay to be trained on
 
 
 @dataclass(frozen=True)
@@ -63,14 +64,7 @@ class Conformal:
         Raises:
             DataError: There are too few rows for the level.
         """
-        quantiles = []
-        for own in scores:
-            rank = math.ceil((len(own) + 1) * level - 1e-9)  # 0.9 is not a binary fraction
-            if rank > len(own):
-                least = math.ceil(level / (1 - level) - 1e-9)
-                problem = f"conformal={level:g} needs at least {least} calibration rows; there are"
-                raise DataError(f"{problem} {len(own)}", fix="Add data, or lower the level.")
-            quantiles.append(float(np.sort(own)[rank - 1]))
+        quantiles = [float(np.sort(own)[_rank(level, len(own)) - 1]) for own in scores]
         return cls(level, tuple(quantiles), tuple(map(len, scores)))
 
     def sets(self, tables: Sequence[NDArray[np.float64]]) -> list[NDArray[np.bool_]]:
@@ -133,32 +127,41 @@ def calibration_fraction(count: int) -> float:
 
 
 def calibration_rows(
-    target: Target, values: NDArray[Any], groups: Any, seed: int
+    target: Target, values: NDArray[Any], groups: Any, seed: int, level: float | None = None
 ) -> tuple[list[int], list[int]]:
     """Return the rows to train on and the calibration rows.
 
-    The rows are drawn at random; of a class, three stay. With groups, whole groups are drawn, and
-    the probability then holds over groups.
+    The rows are drawn at random from all, so that no class is too rare for them. With groups, these
+    are drawn, each of them gives one random row, which is exchangeable with a row of a new group,
+    and its other rows are left out.
+
+    Raises:
+        DataError: There are too few rows or groups for the level.
     """
-    count = len(values)
-    wanted = round(count * calibration_fraction(count))
-    is_class = isinstance(target, Classes)
-    labels = values if is_class else np.zeros(count, dtype=np.int64)
+    count, rng = len(values), np.random.default_rng(generators.derive(seed, "conformal"))
+    own = np.arange(count)
     if groups is not None:
-        own = np.asarray([str(group) for group in groups])
-        names = list(dict.fromkeys(own.tolist()))
-        if len(names) < 3:
-            problem = f"groups has {len(names)} groups; conformal prediction needs at least 3"
-            raise DataError(problem, fix="Add groups.")
-        held = held_out_groups(labels, own, names, wanted / count, seed, "conformal")
-        chosen = {row for row in range(count) if own[row] in held}
-    else:
-        left = np.bincount(labels)
-        chosen: set[int] = set()
-        table = values.reshape(count, -1)
-        for row in np.random.default_rng(generators.derive(seed, "conformal")).permutation(count):
-            is_known = is_class or not np.isnan(table[row]).all()
-            if len(chosen) < wanted and is_known and left[labels[row]] > FEWEST:
-                chosen.add(int(row))
-                left[labels[row]] -= 1
-    return [row for row in range(count) if row not in chosen], sorted(chosen)
+        own = np.unique([str(group) for group in groups], return_inverse=True)[1]
+    order = rng.permutation(count)
+    order = order[~np.isnan(values.reshape(count, -1).astype(float)).all(axis=1)[order]]
+    if groups is not None:
+        order = rng.permutation(order[np.unique(own[order], return_index=True)[1]])
+    size = len(np.unique(own))
+    chosen = np.sort(order[: round(size * calibration_fraction(size))])
+    if level is not None:
+        _rank(level, len(chosen), "rows" if groups is None else "groups")
+    rest = np.flatnonzero(~np.isin(own, own[chosen]))
+    if isinstance(target, Classes) and len(np.unique(values[rest])) < 2:
+        problem = "the rows that calibration leaves to train on are of one class"
+        raise DataError(problem, fix="Add examples of the others.")
+    return rest.tolist(), chosen.tolist()
+
+
+def _rank(level: float, count: int, noun: str = "rows") -> int:
+    """Return the number of scores up to the quantile, or raise a `DataError` if there are fewer."""
+    rank = math.ceil((count + 1) * level - 1e-9)  # 0.9 is not a binary fraction
+    if rank > count:
+        least = math.ceil(level / (1 - level) - 1e-9)
+        problem = f"conformal={level:g} needs at least {least} calibration {noun}; there are"
+        raise DataError(f"{problem} {count}", fix=f"Add {noun}, or lower the level.")
+    return rank

@@ -102,7 +102,7 @@ def _by_groups(
     held_out = held_out_groups(labels, np.asarray(own), names, fraction, seed, FINAL)
     train = [row for row in range(len(own)) if own[row] not in held_out]
     for number, name in enumerate(target.names) if is_class else ():
-        if not (labels[train] == number).any():
+        if (labels == number).any() and not (labels[train] == number).any():
             problem = f"all examples of the class {name!r} are in one group"
             raise DataError(problem, fix="Add groups with this class, or leave it out.")
     return train, [row for row in range(len(own)) if own[row] in held_out]

@@ -205,7 +205,7 @@ class SupervisedEstimator(Estimator):
 
         parts: dict[str, LabeledObjects] = {}
         if self.conformal is not None:
-            rows, held_out = calibration_rows(self.target_, values, groups, seed)
+            rows, held_out = calibration_rows(self.target_, values, groups, seed, self.conformal)
             (objects, values), parts[CALIBRATION] = divided(rows, held_out)
             digests = digests[rows]
             groups = None if groups is None else groups[rows]
