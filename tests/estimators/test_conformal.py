@@ -112,19 +112,95 @@ def test_a_tenth_of_the_rows_is_held_out_or_up_to_a_hundred(count, expected):
     assert calibration_rows(target, values, None, 1)[1] != held
 
 
-def test_rare_classes_and_rows_without_targets_stay_and_groups_are_held_out_whole():
+def test_rows_without_targets_stay_and_groups_give_one_row_each():
     labels = np.array([0] * 100 + [1] * 3)
-    _, held = calibration_rows(Classes(("a", "b")), labels, None, 0)
-    assert max(held) < 100
     table = np.full((100, 2), np.nan)
     table[:40, 0] = 1.0
     _, held = calibration_rows(ClassTable((Classes((0, 1)),) * 2), table, None, 0)
     assert max(held) < 40
     groups = np.arange(103) // 10
     rest, held = calibration_rows(Classes(("a", "b")), labels, groups, 0)
-    assert not set(groups[rest]) & set(groups[held])
-    with pytest.raises(DataError, match="groups has 2 groups; conformal prediction needs"):
-        calibration_rows(Classes(("a", "b")), labels, np.arange(103) % 2, 0)
+    assert len(held) == len(set(groups[held])) == 3
+    assert sorted({*groups[rest], *groups[held]}) == [*range(11)]
+    assert len(rest) == sum(group not in groups[held] for group in groups)
+
+
+def test_too_few_groups_for_the_level_are_refused_before_training():
+    with pytest.raises(
+        DataError, match=r"conformal=0\.9 needs at least 9 calibration groups; ther"
+    ):
+        calibration_rows(Numbers((0.0,), (1.0,)), np.arange(1000.0), np.arange(1000) // 100, 0, 0.9)
+    X, _, values = made(0, 100)
+    with pytest.raises(DataError, match="calibration groups; there are 3"):
+        TextRegressor(conformal=0.9).fit(X, values, groups=np.arange(100) // 10)
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0])
+def test_a_random_row_of_a_new_group_is_covered_as_often_as_the_level_says(spread):
+    """Of 40 groups of 25 rows; the scores of a group have a scale in common."""
+    rng, target, coverage = np.random.default_rng(0), Numbers((0.0,), (1.0,)), []
+    groups = np.repeat(np.arange(40), 25)
+    for seed in range(200):
+        scores = abs(rng.normal(size=1000)) * np.exp(spread * rng.normal(size=40))[groups]
+        _, held = calibration_rows(target, scores, groups, seed, LEVEL)
+        quantile = Conformal.fit(LEVEL, [scores[held]]).quantiles[0]
+        new = abs(rng.normal(size=500)) * np.exp(spread * rng.normal(size=500))
+        coverage.append((new <= quantile).mean())
+    error = np.std(coverage) / 200**0.5
+    assert abs(np.mean(coverage) - 12 / 13) < 3 * error  # the last of 12 scores is the quantile
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_rare_classes_are_calibrated_as_often_as_they_occur(rows):
+    """A third of the rows is of classes of at most three; a model that knows none covers them."""
+    coverage = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        truth = rng.permutation(np.r_[np.arange(600) % 2, 2 + np.arange(300) // rows])
+        scores = np.where(truth < 2, rng.random(900), 1 + rng.random(900))
+        target = Classes(tuple(range(truth.max() + 1)))
+        new = rng.permutation(900)[:300]
+        old = np.setdiff1d(np.arange(900), new)
+        _, held = calibration_rows(target, truth[old], None, seed, LEVEL)
+        quantile = Conformal.fit(LEVEL, [scores[old][held]]).quantiles[0]
+        coverage.append((scores[new] <= quantile).mean())
+    error = np.std(coverage) / 60**0.5
+    assert abs(np.mean(coverage) - LEVEL) < 0.01 + 3 * error
+
+
+def test_calibration_must_leave_two_classes_to_train_on():
+    labels = np.array([0] * 20 + [1])
+    with pytest.raises(DataError, match="leaves to train on are of one class"):
+        calibration_rows(Classes(("a", "b")), labels, None, 0)
+
+
+def test_copies_of_a_calibration_row_are_not_trained_on():
+    X, labels, _ = made(0, 60)
+    copied = [*X, *X]
+    model = TextClassifier(**SMALL, conformal=0.8, answer="kernel")
+    model.fit(copied, [*labels, *labels])
+    assert model.conformal_.counts == (18,)
+    assert sum(model.examples_.values()) == 120 - 18  # 84 to train and validate on, 18 calibrate
+
+
+def test_coverage_is_told_by_class_and_by_group():
+    X, labels, values = made(0, 90)
+    model = TextClassifier(**SMALL, conformal=0.8).fit(X[:60], labels[:60])
+    groups = ["first"] * 10 + ["second"] * 20
+    told = model.coverage(X[60:], labels[60:], groups=groups)
+    inside = np.array([
+        label in own for label, own in zip(labels[60:], model.predict_set(X[60:]), strict=True)
+    ])  # fmt: skip
+    assert told["coverage"] == inside.mean()
+    assert told["by_group"] == {"first": inside[:10].mean(), "second": inside[10:].mean()}
+    assert told["by_class"] == {name: inside[labels[60:] == name].mean() for name in "ab"}
+    regressor = TextRegressor(**SMALL, conformal=0.8).fit(
+        X[:60], np.stack([values, -values], 1)[:60]
+    )
+    first, second = regressor.coverage(X[60:], np.stack([values, -values], 1)[60:])
+    assert set(first) == set(second) == {"coverage"}
+    with pytest.raises(ArgumentError, match="conformal is None"):
+        TextClassifier(**KERNEL).fit(X, labels).coverage(X, labels)
 
 
 @pytest.mark.parametrize("kind", [TextClassifier, TextRegressor])

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from representer.errors import DataError
 from representer.estimators.classes import Classes
 from representer.estimators.targets import Target
+from representer.printable import say
 from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder
 from representer.training import generators
@@ -142,8 +143,9 @@ def calibration_rows(
     own = np.arange(count)
     if groups is not None:
         own = np.unique([str(group) for group in groups], return_inverse=True)[1]
+    known = np.flatnonzero(~np.isnan(values.reshape(count, -1).astype(float)).all(axis=1))
     order = rng.permutation(count)
-    order = order[~np.isnan(values.reshape(count, -1).astype(float)).all(axis=1)[order]]
+    order = order[np.isin(order, known)]
     if groups is not None:
         order = rng.permutation(order[np.unique(own[order], return_index=True)[1]])
     size = len(np.unique(own))
@@ -155,6 +157,19 @@ def calibration_rows(
         problem = "the rows that calibration leaves to train on are of one class"
         raise DataError(problem, fix="Add examples of the others.")
     return rest.tolist(), chosen.tolist()
+
+
+def repeated(digests: NDArray[np.int64], level: float) -> NDArray[np.int64] | None:
+    """Return digests as groups if some are equal, since copies must not be on both sides.
+
+    If there are too few for the level, they are on both, with a notice.
+    """
+    if (count := len(np.unique(digests))) == len(digests):
+        return None
+    if round(count * calibration_fraction(count)) * (1 - level) >= level - 1e-9:
+        return digests
+    say("so few objects differ that calibration rows equal others: the sets are too small")
+    return None
 
 
 def _rank(level: float, count: int, noun: str = "rows") -> int:

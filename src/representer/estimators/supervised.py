@@ -23,7 +23,8 @@ from representer.data.copies import digest_of
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import conformal, kernel_machine
 from representer.estimators.base import Estimator
-from representer.estimators.conformal import Conformal, calibration_rows
+from representer.estimators.classes import Classes
+from representer.estimators.conformal import Conformal, calibration_rows, repeated
 from representer.estimators.containers import as_sequence, column_of, pair_of
 from representer.estimators.division import divide, validation_fraction
 from representer.estimators.explanation import NETWORK, Explanation
@@ -50,8 +51,10 @@ from representer.estimators.targets import (
     Target,
     checked_weights,
     columns_of,
+    known_values,
     require_same_length,
 )
+from representer.report.results import rates_by
 from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder, UnsavedRun
 from representer.training import generators
@@ -205,7 +208,8 @@ class SupervisedEstimator(Estimator):
 
         parts: dict[str, LabeledObjects] = {}
         if self.conformal is not None:
-            rows, held_out = calibration_rows(self.target_, values, groups, seed, self.conformal)
+            alike = groups if groups is not None else repeated(digests, self.conformal)
+            rows, held_out = calibration_rows(self.target_, values, alike, seed, self.conformal)
             (objects, values), parts[CALIBRATION] = divided(rows, held_out)
             digests = digests[rows]
             groups = None if groups is None else groups[rows]
@@ -259,6 +263,36 @@ class SupervisedEstimator(Estimator):
             numbers = score * scale + offset, constant * scale + offset
             explanations.append(Explanation(prediction, *numbers, ordered, k))
         return explanations
+
+    def coverage(self, X: Any, y: Any, *, groups: Any = None) -> Any:
+        """Return how often prediction sets or intervals contain the true value.
+
+        Args:
+            X: Objects that were not used for training.
+            y: Their targets.
+            groups: The group of each object ``(N,)``.
+
+        Returns:
+            The rate under ``"coverage"``, and those of each class and of each group by their names
+            under ``"by_class"`` and ``"by_group"``; of several targets, a list of them.
+
+        Raises:
+            ArgumentError: The estimator was fitted without `conformal`.
+        """
+        fitted, objects = self._fitted_conformal(), self._objects(X)
+        values = self.target_.encode(as_sequence(y))
+        require_same_length(objects, values)
+        names = None if groups is None else np.asarray(as_sequence(groups, "groups"))
+        scores, rates = self._conformal_scores(objects, values), []
+        for k, column in enumerate(columns_of(self.target_)):
+            rows, truth = known_values(self.target_, values, k)
+            inside = scores[k] <= fitted.quantiles[k]
+            rates.append({"coverage": float(inside.mean())})
+            if isinstance(column, Classes):
+                rates[k]["by_class"] = rates_by([column.names[number] for number in truth], inside)
+            if names is not None:
+                rates[k]["by_group"] = rates_by(names[rows].tolist(), inside)
+        return rates[0] if len(rates) == 1 else rates
 
     def __sklearn_tags__(self) -> Tags:
         """Return scikit-learn's tags: targets may have several columns."""

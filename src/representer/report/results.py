@@ -102,8 +102,13 @@ def figures_of(column: Column, predictions: Predictions) -> dict[str, Any]:
         figures = classification_metrics(truth, predictions.probabilities, column.classes)
         figures["auc"] = area_under_curve(truth, predictions.probabilities)
         if (sets := predictions.sets) is not None:
-            held = float(sets[np.arange(len(truth)), truth].mean())
-            figures["conformal"] = {"coverage": held, "mean_size": float(sets.sum(axis=1).mean())}
+            names = [column.classes[number] for number in truth]
+            inside = sets[np.arange(len(truth)), truth]
+            figures["conformal"] = {
+                "coverage": float(inside.mean()),
+                "mean_size": float(sets.sum(axis=1).mean()),
+                "by_class": rates_by(names, inside),
+            }
         return figures
     figures = regression_metrics(truth, predictions.values)
     if predictions.deviations is not None:
@@ -115,6 +120,14 @@ def figures_of(column: Column, predictions: Predictions) -> dict[str, Any]:
         held = float((np.abs(truth - predictions.values) <= half).mean())
         figures["conformal"] = {"coverage": held, "mean_width": float(2 * half.mean())}
     return figures
+
+
+def rates_by(names: Sequence[Any], inside: NDArray[np.bool_]) -> dict[Any, float]:
+    """Return the share of rows that are inside, of those of each name."""
+    rows: dict[Any, list[int]] = {}
+    for row, name in enumerate(names):
+        rows.setdefault(name, []).append(row)
+    return {name: float(inside[of_name].mean()) for name, of_name in rows.items()}
 
 
 def area_under_curve(truth: NDArray[np.int64], chances: NDArray[np.float64]) -> float | None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from representer.data.stored import Stored, most
 from representer.data.tables.suggest import listing
 from representer.errors import DataError
-from representer.estimators.conformal import calibration_fraction, calibration_rows
+from representer.estimators.conformal import calibration_rows, repeated
 from representer.estimators.division import random_parts
 from representer.estimators.joint_fitting import CALIBRATION
 from representer.estimators.results import result_columns
@@ -197,14 +197,17 @@ def equal_objects(sources: Mapping[str, Objects], nouns: str) -> dict[str, str]:
     return found
 
 
-def with_calibration(data: Data, seed: int, split_by: Split | None = None) -> Data:
-    """Return the data with a part of the training objects as the part ``"calibration"``."""
+def with_calibration(data: Data, level: float, seed: int, groups: Any = None) -> Data:
+    """Return the data with a part of the training objects as the part ``"calibration"``.
+
+    Copies count once; groups of the training objects, if there are any, are drawn as a whole.
+    """
     objects, values = data.parts["train"], data.values["train"]
-    if split_by:
-        share = calibration_fraction(len(objects))
-        division = split_by(objects, (1 - share, share))
-    else:
-        division = calibration_rows(data.target, values, None, seed)
+    alike = groups if groups is not None else repeated(objects.digests, level)
+    try:
+        division = calibration_rows(data.target, values, alike, seed, level)
+    except DataError as error:
+        raise DataError(str(error), file=objects.labels_file) from None
     named = {part: list(rows) for part, rows in zip(("train", CALIBRATION), division, strict=True)}
     return replace(
         data,

@@ -86,6 +86,8 @@ class EstimatorTask(EstimatorUse):
         numbers: Returns True for objects whose labels are numbers; else they are classes.
         split_by: From the options of ``fit``, objects and the fractions of all parts to the
             positions in each part; None for a random split.
+        calibrated_by: From the options of ``fit`` and training objects to the group of each, of
+            which conformal prediction draws some as a whole; None without groups.
         defaults: From the options of ``fit`` to the defaults of its preset or demo.
         baselines: From the options of ``fit`` and the data.
         describe_model: From the options of ``fit``, the data, the estimator and its new network;
@@ -103,6 +105,7 @@ class EstimatorTask(EstimatorUse):
     demo: Callable[[], Objects]
     describe: Callable[[Any, Data], Facts]
     defaults: Callable[[Any], dict[str, Any]]
+    calibrated_by: Callable[[Any, Objects], Any] = lambda config, objects: None
     baselines: Callable[[Any, Data], list[Baseline]]
     regressor: type[SupervisedEstimator] | None = None
     resources: Callable[[Any, Any], dict[str, Any]] = lambda config, inputs: {}
@@ -213,7 +216,8 @@ class EstimatorTask(EstimatorUse):
             sources, shares, config.seed, is_regression=is_regression, split_by=split_by or own
         )
         if config.conformal is not None:
-            data = with_calibration(data, config.seed, own)
+            groups = self.calibrated_by(config, data.parts["train"])
+            data = with_calibration(data, config.conformal, config.seed, groups)
         if is_regression:
             data = replace(data, target=estimator._find_target(data.values["train"]))
         try:

@@ -12,6 +12,7 @@ from representer.data.molecules import (
     MoleculeTable,
     assembled_molecules,
     molecules_of,
+    scaffold,
     split_molecules,
 )
 from representer.data.molecules.columns import are_numbers
@@ -92,6 +93,11 @@ def split_by(
     return split_molecules(objects.objects, fractions, config.seed, config.split, labels)
 
 
+def scaffolds(config: MoleculeConfig, objects: Objects) -> list[str] | None:
+    """Return the scaffolds of the molecules if a split keeps each of them together."""
+    return [scaffold(one) for one in objects.objects] if config.split == "scaffold" else None
+
+
 def describe(config: MoleculeConfig, data: Data) -> Facts:
     """Return the sizes of the molecules, and what is unusual about some of them."""
     molecules = [smiles for part in data.parts.values() for smiles in part.objects]
@@ -158,6 +164,7 @@ FLOW = EstimatorTask(
     networks=networks,
     numbers=numbers,
     split_by=split_by,
+    calibrated_by=scaffolds,
 )
 fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain
 comparison, drift = partial(EstimatorComparison.read, FLOW), FLOW.drift
