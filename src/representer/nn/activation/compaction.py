@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -48,9 +49,13 @@ def restart_moments(parameter: nn.Parameter) -> None:
 
     A module does not know the optimizers that hold its parameters.
     """
-    if not _SHORTENED:
-        register_optimizer_step_pre_hook(_drop_old_moments)
+    _watch_optimizers()
     _SHORTENED[parameter] = True
+
+
+@cache
+def _watch_optimizers() -> None:
+    register_optimizer_step_pre_hook(_drop_old_moments)
 
 
 def _drop_old_moments(optimizer: Optimizer, *_: Any) -> None:
