@@ -63,7 +63,8 @@ def register(
     def kernel(keyset: Any, *arguments: Any) -> Any:
         if not (torch.is_grad_enabled() and torch._C._any_requires_grad(*arguments)):
             return run(keyset, arguments)
-        if torch.jit.is_tracing():  # the trace records the operator, which has the gradient
+        # a trace records the operator, which has the gradient
+        if torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
             return run(keyset, arguments)
         if torch._C._are_functorch_transforms_active():
             with enable_single_level_autograd_function():

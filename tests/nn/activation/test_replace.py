@@ -89,7 +89,7 @@ class WithFunctions(nn.Module):
 
 
 def test_activations_that_are_called_as_functions_are_named():
-    with pytest.warns(UserWarning, match="WithFunctions: leaky_relu stays as it is"):
+    with pytest.warns(UserWarning, match="WithFunctions: leaky_relu is not changed"):
         network = replace_activations(WithFunctions())
     assert len(own(network)) == 1
     with pytest.warns(UserWarning, match="TransformerEncoderLayer: relu"):

@@ -66,7 +66,7 @@ def replace_activations(
     ]
     if functions := _called_functions(module):
         warnings.warn(
-            f"{', '.join(functions)} stays as it is, since it is called as a function. "
+            f"{', '.join(functions)} is not changed, since it is called as a function. "
             "Use modules, such as nn.ReLU(), for activations to replace.",
             stacklevel=2,
         )
