@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from representer.estimators.supervised import SupervisedEstimator
 
 CALIBRATION = "calibration"  # the name of a part, beside "train" and "valid"
-LARGEST = 1e100  # of a score: the squares of larger ones are not finite
+LARGEST = 1e9  # of a score: the squares of larger ones, in the unit of a target, fit in no file
 LabeledObjects = tuple[Sequence[Any], NDArray[Any]]
 
 
@@ -197,9 +197,9 @@ def attempted(
     """
     try:
         machine, moments = fit()
-        if all((np.abs(own) < LARGEST).all() for own in moments):
+        if (np.abs(moments[0]) < LARGEST).all() and (moments[1] < LARGEST**2).all():
             return machine, moments
-        problem = "its scores are not finite"
+        problem = f"its scores are not finite, or above {LARGEST:g}"
     except RepresenterError:
         raise
     except (ArithmeticError, MemoryError, RuntimeError, ValueError) as error:
