@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
+import types
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from joblib.hashing import NumpyHasher
 from torch import Tensor
 
-from representer.errors import ArgumentError
-from representer.kernels.fingerprint import fingerprint
+from representer.errors import ArgumentError, KindError
 from representer.kernels.gram_blocks import compute_blocks
 from representer.kernels.gram_journal import Journal, locked
 from representer.kernels.graphs import read_graphs
@@ -40,8 +44,9 @@ def gram(
     finished file is returned unchanged. Without Y, only the blocks on and above the diagonal are
     computed.
 
-    The fingerprint includes functions, classes and modules with all that they use: weights,
-    closures, defaults, globals and bytecode. Installed packages are identified by name and version.
+    The fingerprint includes parameters, weights and objects. Functions and classes of a user are
+    identified by name and source; a lambda or a function inside a function has no name and is
+    refused.
 
     Args:
         kernel: The kernel.
@@ -58,7 +63,7 @@ def gram(
         ArgumentError: If the file or its journal belongs to another kernel or other objects, or an
             argument is invalid.
         StorageError: If the file cannot be written, as on a full disk.
-        KindError: If the kernel or an object cannot be fingerprinted, such as an open file.
+        KindError: If the kernel or an object cannot be fingerprinted, such as a lambda.
     """
     check_integer("block", block)
     rows = _objects(kernel, X)
@@ -126,3 +131,42 @@ def _objects(kernel: Kernel, X: Iterable[Any], name: str = "X") -> Any:
     if isinstance(X, (Tensor, np.ndarray)):
         return X
     return X if isinstance(X, Sequence) else list(X)
+
+
+def fingerprint(kernel: Kernel, *contents: Any) -> str:
+    """Return a digest of a kernel and its objects, and of the versions that compute the values.
+
+    Raises:
+        KindError: If something in them has no name or content that identifies it.
+    """
+    versions = [sys.version_info[:2], torch.__version__, np.__version__]
+    try:
+        return str(_Hasher("sha256").hash([kernel, contents, versions]))
+    except Exception as error:  # an object's own `__getstate__` may raise anything
+        hint = f"A function must be defined by `def` in a module. ({error})"
+        expected = "parameters and objects that identify the values of a Gram matrix on disk"
+        raise KindError("kernel, X or Y", "not identifiable", expected, hint=hint) from None
+
+
+class _Hasher(NumpyHasher):
+    """joblib's hash of values, which takes tensors by value and a user's code by its source."""
+
+    def save(self, obj: Any) -> None:
+        if isinstance(obj, Tensor):
+            value = obj.detach().cpu().contiguous().resolve_conj().resolve_neg()
+            about = str(obj.dtype), tuple(obj.shape), obj.requires_grad
+            obj = "tensor", *about, value.view(-1).view(torch.uint8).numpy()
+        elif obj is type(None):  # which joblib looks for among the names of builtins
+            obj = "NoneType"
+        elif isinstance(obj, (type, types.FunctionType)) and not _is_installed(obj.__module__):
+            super().save(inspect.getsource(obj))
+        super().save(obj)
+
+
+def _is_installed(module: str | None) -> bool:
+    """Return True if a module belongs to Python, to this library or to an installed package."""
+    top = str(module).partition(".")[0]
+    if top in sys.stdlib_module_names or top == "representer":
+        return top != "__main__"
+    file = Path(str(getattr(sys.modules.get(top), "__file__", None)))
+    return not {"site-packages", "dist-packages"}.isdisjoint(file.parts)
