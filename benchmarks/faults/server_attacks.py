@@ -22,7 +22,7 @@ from faults.tiny_runs import STOPPED, make_runs
 
 TASKS = ("text", "language", "molecule", "graph")
 SECONDS, MEMORY = 5.0, 2**30  # of others' answers; bytes of a process
-ENDED = 12.0  # seconds, of the attack itself
+ENDED = 40.0  # seconds, of the attack itself: --max-seconds and some
 OPTIONS = ("--max-read-seconds", "2", "--max-call-seconds", "3", "--max-connections", "50")
 VALID: dict[str, Any] = {
     "text": "the sea 1", "language": "one two three", "molecule": "CCO",
@@ -99,9 +99,8 @@ def _attacked(task: str, attack: _Attack) -> None:
 
 
 def _ask(task: str, path: str, inputs: Any) -> None:
-    for _ in range(3):
-        status, answer = request(task, path, {"inputs": inputs})
-        assert status in (200, 422, 503, 504), f"status {status}: {answer[:200]!r}"
+    status, answer = request(task, path, {"inputs": inputs})
+    assert status in (200, 422, 503, 504), f"status {status}: {answer[:200]!r}"
 
 
 def _connect(task: str, data: bytes, count: int) -> None:

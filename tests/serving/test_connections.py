@@ -40,7 +40,10 @@ def test_a_body_that_does_not_come_is_answered(serve: Serve) -> None:
         assert b" 408 " in connection.recv(1000)
 
 
-def test_clients_that_send_nothing_take_no_place_from_others(serve: Serve) -> None:
+def test_clients_that_send_nothing_take_no_place_from_others(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("representer.serving.connections._NEW", 0.0)
     client = serve(Toy, max_connections=4)
     with ExitStack() as stack:
         idle = [stack.enter_context(connected(client, b"")) for _ in range(12)]

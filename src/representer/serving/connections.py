@@ -11,6 +11,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from representer.serving.limits import Limits
 
 _ANSWERED = 1.0  # seconds, to send what answers a request that took too long
+_NEW = 1.0  # seconds in which a connection is not closed for others: its request may be on the way
 
 
 def limited_protocol(limits: Limits) -> type[asyncio.Protocol]:
@@ -26,19 +27,20 @@ def limited_protocol(limits: Limits) -> type[asyncio.Protocol]:
     base: Any = AutoHTTPProtocol
     reading = min(limits.max_read_seconds, limits.max_seconds) + _ANSWERED
     answering = limits.max_seconds + _ANSWERED
-    order: dict[Any, None] = {}  # connections, the oldest first
+    order: dict[Any, float] = {}  # connections by their beginning, the oldest first
 
     class LimitedProtocol(base):
         _cancel: Callable[[], object] = staticmethod(lambda: None)  # the end of the time limit
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            order[self] = None
+            order[self] = now = self.loop.time()
             self._limit(reading)
-            if len(order) > limits.max_connections:  # this one itself reads
-                oldest = next(one for one in order if one.is_reading)
-                del order[oldest]
-                oldest.transport.abort()
+            if len(order) > limits.max_connections:
+                idle = (one for one in order if one.is_reading and order[one] <= now - _NEW)
+                if (oldest := next(idle, None)) is not None:
+                    del order[oldest]
+                    oldest.transport.abort()
 
         def connection_lost(self, exc: Exception | None) -> None:
             order.pop(self, None)
