@@ -167,7 +167,8 @@ def test_a_run_saved_from_python_is_used_by_the_command_line(run, table, tmp_pat
     texts, labels = ["good film", "bad film"] * 10, ["+", "-"] * 10
     model = TextClassifier(hidden_size=4, embedding_size=4, epochs=1, random_state=0, verbose=0)
     model.fit(texts, labels).save(tmp_path / "run")
-    outcome = run("predict", tmp_path / "run", table, "--text", "text")
+    with pytest.warns(UserWarning, match="texts have nothing that training had"):
+        outcome = run("predict", tmp_path / "run", table, "--text", "text")
     assert outcome.out.splitlines()[0].endswith("prediction,probability_+,probability_-")
 
 
