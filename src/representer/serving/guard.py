@@ -98,7 +98,8 @@ class Guard:
                     self._held += sizes[-1]
                     if sum(sizes) > limits.max_bytes:
                         return 413, f"the body has more than {limits.max_bytes:,} bytes"
-                    if self._held > _BODIES * limits.max_bytes:
+                    is_large = sum(sizes) > limits.max_bytes // 100  # small ones are always read
+                    if is_large and self._held > _BODIES * limits.max_bytes:
                         return 503, "the bodies of all requests are too large together"
                     is_open = message.get("more_body", False)
         except TimeoutError:
