@@ -201,6 +201,7 @@ def test_the_networks_of_table_3_have_its_number_of_parameters(row: str, paramet
     if row.startswith("wl"):
         layer = model.body.layer
         assert (layer.depth, layer.readout) == (4, "last")  # code: the last round alone
+        assert layer.gate_scale == (10.0 if row == "wl-gated" else 1.0)  # code
 
 
 def test_the_loss_of_the_molecules_is_the_squared_error_of_the_pce_itself():
@@ -359,8 +360,22 @@ def zeros_like(parameters: list[torch.Tensor]) -> list:
     return [(torch.zeros_like(p), torch.zeros_like(p)) for p in parameters]
 
 
-@pytest.mark.parametrize("penalty", [0.0, 0.00075])
-def test_parity_is_trained_as_in_fig_2(penalty: float):
+@pytest.fixture
+def losses(monkeypatch) -> list[float]:
+    """Record the losses of a training, whose scale does not change the steps of Adam."""
+    recorded: list[float] = []
+    backward = torch.Tensor.backward
+
+    def record(loss: torch.Tensor) -> None:
+        recorded.append(loss.item())
+        backward(loss)
+
+    monkeypatch.setattr(torch.Tensor, "backward", record)
+    return recorded
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.00075, 0.5])
+def test_parity_is_trained_as_in_fig_2(penalty: float, losses: list[float]):
     assert xor.PENALTIES == (0.0, 0.00075)  # code
     assert (xor.UPDATES, xor.CENTERS, xor.BITS) == (1_000_000, (50, 100, 300), (2, 4))
     result = xor.train(xor.Setting(2, 50, penalty, 4, 5))
@@ -376,6 +391,7 @@ def test_parity_is_trained_as_in_fig_2(penalty: float):
         a = rows @ linear.weight.T + linear.bias
         y = ((a - f.centers).abs() * f.coefficients).sum(1)
         loss = ((y - targets) ** 2).sum() / 4 + penalty * f.coefficients.abs().sum()
+        assert losses[update - 1] == pytest.approx(loss.item(), rel=1e-3)
         adam_step(own, moments, loss, update, 0.01)  # code
     sums = (rows @ linear.weight.T + linear.bias)[:, 0]
     assert result["sums"] == pytest.approx(sums.tolist(), abs=2e-4)
@@ -383,7 +399,7 @@ def test_parity_is_trained_as_in_fig_2(penalty: float):
     assert result["error"] == pytest.approx(((y - targets) ** 2).mean().item(), rel=1e-2)
 
 
-def test_the_charging_problem_is_trained_as_in_fig_3(monkeypatch):
+def test_the_charging_problem_is_trained_as_in_fig_3(monkeypatch, losses: list[float]):
     assert (charging.UPDATES, charging.BATCH, charging.TEST) == (10_000, 500, 25_000)  # printed
     assert CHARGES == {"paper": (0, 9), "authors_code": (1, 10)}
     monkeypatch.setattr(charging, "BATCH", 20)
@@ -394,6 +410,8 @@ def test_the_charging_problem_is_trained_as_in_fig_3(monkeypatch):
     assert isinstance(layer, KBRN)
     f = layer.activation()
     assert f.centers.shape == (1, 20)  # "d=20 centers"
+    assert layer.get_parameter("weight_ih_l0").item() == 1  # code
+    assert layer.get_parameter("weight_hh_l0").item() == 1  # code
     own = list(network.parameters())
     moments = zeros_like(own)
     for update in range(1, 5):
@@ -401,13 +419,14 @@ def test_the_charging_problem_is_trained_as_in_fig_3(monkeypatch):
         x, y = charging.problems.charging(20, "paper", draw)
         assert x.shape == (30, 20, 1)  # "of length L=30"
         loss = ((torch.sigmoid(layer(x)[0][..., 0]) - y) ** 2).sum() / 20
+        assert losses[update - 1] == pytest.approx(loss.item(), rel=1e-3)
         adam_step(own, moments, loss, update, 1e-3)  # "Adam with lambda = 0.001"
     grid = torch.linspace(-10, 10, 201)
     expected = ((grid[:, None] - f.centers[0]).abs() * f.coefficients[0]).sum(1)
     assert [y for _, y in result["function"]] == pytest.approx(expected.tolist(), abs=1e-4)
 
 
-def test_the_first_two_bits_are_learned_as_in_figs_5_and_6(tmp_path):
+def test_the_first_two_bits_are_learned_as_in_figs_5_and_6(tmp_path, losses: list[float]):
     chosen = long_term
     assert (chosen.UPDATES, chosen.BATCH, chosen.EPOCH) == (100_000, 500, 10)  # 10: code
     assert chosen.SHORT == (5, 10, 15, 20, 25, 30, 35, 40, 45, 50)  # Fig. 5
@@ -433,7 +452,9 @@ def test_the_first_two_bits_are_learned_as_in_figs_5_and_6(tmp_path):
     moments = zeros_like(own)
     for update in range(1, 7):
         x, y = chosen._batch(setting, "train", update, 500)
-        adam_step(own, moments, ((network(x) - y) ** 2).sum() / 500, update, 1e-3)
+        loss = ((network(x) - y) ** 2).sum() / 500
+        assert losses[update - 1] == pytest.approx(loss.item(), rel=1e-3)
+        adam_step(own, moments, loss, update, 1e-3)
     grid = torch.linspace(-4, 4, 161)
     values = network.layer.activation()(grid[:, None].expand(-1, 4)).T[:, ::2]
     assert torch.tensor(result["functions"]).numpy() == pytest.approx(

@@ -21,7 +21,7 @@ SPAN = 4.0  # functions are drawn on [-SPAN, SPAN]
 _ABOUT = (
     "Sequences of random bits; the target is a function of the first two. Batches of 500, Adam at",
     "0.001 on the mean squared error, 20 units, 100 centers. The problem is solved when the",
-    "accuracy over an epoch of ten new batches exceeds 99 %, as in the paper, and that of the",
+    "accuracy over an epoch of ten new batches exceeds 99 %, as in the code, and that of the",
     "weights after it exceeds 99.5 % on 25,000 new sequences by three standard errors. A run",
     "stops after 100,000 updates, as in the paper, or earlier if the command's budget says so.",
     "Cells give the number of seeds that solve the problem, and in parentheses the mean number of",
