@@ -263,7 +263,7 @@ OF_PRESETS = {
         "forget_bias": 0.0,
     },
     "authors_code": {
-        "max_length": 128, "min_length": 6, "pooling": "padded_mean", "filter_padding": "same",
+        "max_length": 96, "min_length": 6, "pooling": "padded_mean", "filter_padding": "same",
         "candidate_bias": True, "learn_static_gates": True, "clip_value": 1.0, "forget_bias": 1.0,
     },
 }  # fmt: skip
@@ -271,7 +271,7 @@ OF_PRESETS = {
 
 @pytest.mark.parametrize("preset", OF_PRESETS)
 def test_documents_train_with_the_settings_of_section_6(preset: str):
-    place = Located(DATASETS["ag_news"], Path("train.csv"), Path("test.csv"), "2,3")
+    place = Located(DATASETS["yahoo"], Path("train.csv"), Path("test.csv"), "2,3")
     chosen = request(preset=preset, vectors="glove.txt")
     # the static gates are of linear kernels alone, the forget gate of the others
     for cell in ("linear-kernel", "rkm-lstm"):
