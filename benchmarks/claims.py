@@ -143,7 +143,7 @@ EEGS = ("mental arithmetic", "alcoholism, group", "alcoholism, condition")
 BITS = "2,000 updates of 100,000 at most, T = 5 to 100, initialized to tanh"
 LONG = "M18 Figs. 5, 6"
 PARITY = "30,000 updates; the paper prints no number"
-PRINTED = "2,000 updates of 100,000 at most, T = 10 and 30, seeds 0 to 2 and a part of the next"
+PRINTED = "2,000 updates of 100,000 at most, T = 10 and 30, five seeds"
 CLAIMS = (
     Claim("Memory helps: RKM-LSTM ahead of the Gated CNN", TABLE_2, "rkm-documents-steps",
           documents("RKM-LSTM", "Gated CNN"), NEWS_STEPS),
