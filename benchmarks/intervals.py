@@ -67,10 +67,10 @@ def errors(first: Callable[..., Any], second: Callable[..., Any], shared: float 
     return draw
 
 
-def single(errors_of: Callable[..., Any]) -> Draw:
+def single(draw_errors: Callable[..., Any]) -> Draw:
     """Return the interval of the RMSE of a model whose true one is 1."""
     return lambda rng, n: (
-        tuple(regression_metrics(np.zeros(n), errors_of(rng, n))["rmse_interval"]), 1.0
+        tuple(regression_metrics(np.zeros(n), draw_errors(rng, n))["rmse_interval"]), 1.0
     )  # fmt: skip
 
 

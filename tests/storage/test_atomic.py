@@ -145,7 +145,7 @@ def test_a_link_that_is_written_to_is_refused(tmp_path: Path, target: str) -> No
     assert {path.name for path in tmp_path.iterdir()} == {"outside", "folder", "report.html"}
 
 
-def test_what_cannot_be_appended_completely_is_not_appended(
+def test_a_line_that_does_not_fit_is_not_appended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.jsonl"

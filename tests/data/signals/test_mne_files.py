@@ -135,9 +135,7 @@ def test_a_damaged_file_is_rejected(tmp_path, name):
         ("S001R04.edf", "P7", "P7"),
     ],
 )
-def test_runs_of_one_person_are_one_subject_and_a_name_in_place_of_a_subject_is_told(
-    name, known, subject
-):
+def test_runs_of_one_person_are_one_subject_and_a_note_names_the_source(name, known, subject):
     found, notes = mne_files._subject({"subject_info": {"his_id": known}}, Path(name))
     assert found == subject
     assert bool(notes) == (known != "P7")

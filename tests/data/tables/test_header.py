@@ -72,7 +72,7 @@ def test_a_title_above_the_header_is_left_out(tmp_path, above, mark, names):
         assert {row.reason for row in grid.dropped} <= {"above the header", "blank line"}
 
 
-def test_what_is_no_title_is_kept_or_refused(tmp_path):
+def test_rows_that_are_no_titles_are_kept_or_named(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text\nhello, world\n")
     with pytest.raises(DataError, match="too many cells: 2 instead of 1 as on line 1"):
