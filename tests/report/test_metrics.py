@@ -115,7 +115,7 @@ def test_the_interval_of_a_difference_excludes_0_exactly_if_mcnemars_exact_test_
 
 @pytest.mark.parametrize(("n", "gains", "losses"), [(100, 10, 0), (44, 7, 21), (12, 9, 1)])
 def test_the_bounds_of_a_difference_are_tangos(n, gains, losses):
-    """Return where a difference deviates by 1.96 standard deviations of the most likely such model."""
+    """They deviate by 1.96 standard deviations of the most likely model with such a difference."""
     _, low, high = paired_difference(*pair(n, gains, losses))
     for delta, sign in ((low, 1), (high, -1)):
         lost = np.linspace(max(0, -delta), (1 - delta) / 2, 200_001)[1:-1]

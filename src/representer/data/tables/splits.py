@@ -56,11 +56,13 @@ def split(labels: Sequence[str], fractions: Sequence[float], seed: int, digests:
     for position in np.flatnonzero(firsts[inverse] != np.arange(len(inverse))).tolist():
         first = int(firsts[inverse[position]])
         copies.setdefault(first, [first]).append(position)
-    together, sizes = {i for own in copies.values() for i in own}, Counter(labels)
+    together = {i for positions in copies.values() for i in positions}
+    sizes: Counter[str] = Counter(labels)
     members: dict[str, list[int]] = {}
     for position, label in enumerate(labels):
         if position in copies:
-            label = min((labels[i] for i in copies[position]), key=lambda name: (sizes[name], name))
+            names = {labels[i] for i in copies[position]}
+            label = min((sizes[name], name) for name in names)[1]
         if position in copies or position not in together:
             members.setdefault(label, []).append(position)
     parts: tuple[list[int], ...] = tuple([] for _ in fractions)
