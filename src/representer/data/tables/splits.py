@@ -57,12 +57,12 @@ def split(labels: Sequence[str], fractions: Sequence[float], seed: int, digests:
         first = int(firsts[inverse[position]])
         copies.setdefault(first, [first]).append(position)
     together = {i for positions in copies.values() for i in positions}
-    sizes: Counter[str] = Counter(labels)
+    class_sizes = Counter(labels)
     members: dict[str, list[int]] = {}
     for position, label in enumerate(labels):
         if position in copies:
             names = {labels[i] for i in copies[position]}
-            label = min((sizes[name], name) for name in names)[1]
+            label = min((class_sizes[name], name) for name in names)[1]
         if position in copies or position not in together:
             members.setdefault(label, []).append(position)
     parts: tuple[list[int], ...] = tuple([] for _ in fractions)
