@@ -152,7 +152,8 @@ def test_objects_that_were_trained_on_are_counted(run, trained, tmp_path):
     lines = [*parts["train"]["lines"], *parts["valid"]["lines"]]
     part = tmp_path / "part.csv"
     chosen = [whole[line - 1].replace(" ", "  ") for line in lines[:3]]
-    part.write_text(whole[0] + "".join(chosen) + "9,quite new words,sea\n")
+    word = chosen[0].split(",")[1].split()[0]  # a text without any known word gets a warning
+    part.write_text(whole[0] + "".join(chosen) + f"9,{word} with new words,sea\n")
     outcome = run("evaluate", trained, part)
     assert last_json(outcome)["trained_on"] == 3
     shown = f"{part}: 3 of 4 documents are those that the model was trained on; only others"

