@@ -94,9 +94,6 @@ def test_each_half_can_be_fitted_and_used_alone(run, text, tmp_path, answer):
     again = run("fit", "language", text, "--out", out, *words, "--resume")
     assert again.code == 0, again.err
     assert metrics_of(out)["test"] == metrics["test"]
-    if answer == "kernel":
-        refused = run("evaluate", out, text, "--dynamic-lr", "0.1")
-        assert "--dynamic-lr is 0.1; expected 0, since the run has no network" in refused.error
 
 
 def test_evaluate_gives_the_figures_of_another_text(run, spoken, tmp_path):
@@ -300,29 +297,3 @@ def test_the_demo_beats_counting(run, tmp_path):
     metrics = metrics_of(out)
     baselines = [row["perplexity"] for row in metrics["baselines"]]
     assert metrics["test"]["perplexity"] < min(baselines)
-
-
-def test_evaluation_with_a_cache_and_with_learning_stands_beside_the_plain_one(
-    run, spoken, tmp_path
-):
-    other = tmp_path / "other.txt"
-    other.write_text("seven five seven five seven five\n" * 8, encoding="utf-8")
-    plain = last_json(run("evaluate", spoken, other))
-    assert {"cache", "dynamic"}.isdisjoint(plain)
-    words = ["--cache-share", "0.5", "--cache-theta", "0.1", "--dynamic-lr", "0.01"]
-    found = last_json(run("evaluate", spoken, other, *words))
-    assert found["loss"] == plain["loss"]
-    for name in ("cache", "dynamic"):
-        assert found[name]["tokens"] == plain["tokens"]
-        assert found[name]["perplexity"] < plain["perplexity"]
-    again = last_json(run("evaluate", spoken, other, "--dynamic-lr", "0.01"))
-    assert again["dynamic"] == found["dynamic"]
-    assert "cache" not in again
-
-
-def test_only_a_language_model_has_a_cache(run, trained, table):
-    outcome = run("evaluate", trained, table, "--cache-share", "0.5")
-    assert outcome.code == 2
-    assert (
-        "--cache-share is 0.5; expected nothing, since the model is one of texts" in outcome.error
-    )

@@ -405,8 +405,6 @@ def test_options_of_other_tasks_are_refused(run, numbers, trained, molecules, ta
     refused = run("evaluate", trained, table, "--smiles", "text")
     assert "--smiles is 'text'; expected nothing" in refused.error
     assert "the run is one of molecules; expected one of running" in run("generate", numbers).error
-    refused = run("evaluate", numbers, molecules, "--cache-share", "0.5")
-    assert "--cache-share is 0.5; expected nothing" in refused.error
 
 
 def test_a_scaffold_split_has_no_scaffold_in_two_parts(molecules):

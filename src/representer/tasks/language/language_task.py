@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from representer.estimators.language_parameters import Adaptation, LanguageParameters
+from representer.estimators.language_parameters import LanguageParameters
 from representer.tasks.options import RunConfig, config_of, option
 from representer.tasks.options import defaults as defaults_with
 from representer.tasks.task import Task
@@ -104,7 +104,7 @@ LANGUAGE = Task(
     config=LanguageConfig,
     defaults=lambda given: defaults(given.preset, demo=given.demo),
     options={
-        "evaluate": (Adaptation,),
+        "evaluate": (),
         "predict": (LanguageReading,),
         "explain": (LanguageReading,),
         "generate": (),

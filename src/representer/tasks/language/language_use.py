@@ -6,19 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from representer.data.language import LanguageVocabulary, text_lines, topics
 from representer.data.tables import Grid
-from representer.errors import ArgumentError, DataError
+from representer.errors import DataError
 from representer.estimators import LanguageModel
-from representer.estimators.continuous_cache import (
-    ContinuousCache,
-    cached_negative_log_likelihood,
-)
-from representer.estimators.dynamic_evaluation import dynamic_evaluation
 from representer.estimators.explanation import Example
-from representer.estimators.language_parameters import Adaptation
 from representer.estimators.language_predictors import figures
 from representer.estimators.parameters import AUTO
 from representer.printable import say
@@ -62,25 +54,17 @@ class LanguageUse(EstimatorUse):
         return [Predictions(numbers, chances=chances)]
 
 
-def evaluate(
-    run: str | Path,
-    data: str | Path,
-    adaptation: Adaptation | None = None,
-    *,
-    device: str = AUTO,
-) -> dict[str, Any]:
+def evaluate(run: str | Path, data: str | Path, *, device: str = AUTO) -> dict[str, Any]:
     """Test a trained language model on another text.
 
     Args:
         run: The run folder.
         data: The text file.
-        adaptation: Options of adapting to the text; none by default.
         device: Device of the network, see `estimators.load`.
 
     Returns:
         Tokens, loss in nats per token, perplexity, bits per character where tokens are characters,
-        the number of unknown tokens, and the metrics of the network with a ``cache`` and with
-        ``dynamic`` evaluation, if they are chosen.
+        and the number of unknown tokens.
 
     Raises:
         DataError: If the text cannot be used.
@@ -91,29 +75,11 @@ def evaluate(
     if len(tokens) < 2:
         fix = "Give a text with a word in it."
         raise DataError("has no token to predict", file=Path(data), fix=fix)
-    losses = _losses(estimator, tokens, adaptation or Adaptation())
-    require_finite(run, losses[""])
+    nats = -estimator.log_likelihood(tokens)
+    require_finite(run, nats)
     unknown = int((tokens == inputs.vocabulary.UNKNOWN).sum())
-    metrics = {name: figures(nats, len(tokens) - 1, inputs.level) for name, nats in losses.items()}
-    return {"run": str(run), "data": str(data), "unknown": unknown, **metrics.pop(""), **metrics}
-
-
-def _losses(estimator: LanguageModel, tokens: Tensor, chosen: Adaptation) -> dict[str, float]:
-    """Return the loss of a text by the name of the adaptation; ``""`` is without."""
-    losses, network = {"": -estimator.log_likelihood(tokens)}, estimator.network_
-    if network is None:
-        for name in ("cache_share", "dynamic_lr"):
-            if value := getattr(chosen, name):
-                raise ArgumentError(name, value, "0, since the run has no network to adapt")
-        return losses
-    if chosen.cache_share:
-        cache = ContinuousCache(chosen.cache_theta, chosen.cache_share, chosen.cache_window)
-        losses["cache"] = cached_negative_log_likelihood(network, tokens, cache)
-    if chosen.dynamic_lr:
-        losses["dynamic"] = dynamic_evaluation(
-            network, tokens, lr=chosen.dynamic_lr, decay=chosen.dynamic_decay
-        )
-    return losses
+    metrics = figures(nats, len(tokens) - 1, inputs.level)
+    return {"run": str(run), "data": str(data), "unknown": unknown, **metrics}
 
 
 def generate(
