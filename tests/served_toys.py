@@ -28,10 +28,6 @@ class Toy:
     def check_size(self, name: str, one: Any) -> None:
         """Accept every object."""
 
-    def share(self, one: Any) -> float:
-        """Return half of the largest size for 0.5, and little for everything else."""
-        return 0.5 if one == 0.5 else 1e-6
-
     def predict(self, objects: Sequence[Any]) -> list[Any]:
         """Return twice each number; "hang" never returns, "end" ends the process."""
         if "hang" in objects:
@@ -42,9 +38,9 @@ class Toy:
             raise DataError(f"X[{objects.index('wrong')}] is wrong")
         return [2 * one for one in objects]
 
-    def explain(self, objects: Sequence[Any], top: int, start: int) -> list[Any]:
+    def explain(self, objects: Sequence[Any], top: int) -> list[Any]:
         """Return the row of each object."""
-        return [{"row": start + k + 1} for k, _ in enumerate(objects)]
+        return [{"row": k + 1} for k, _ in enumerate(objects)]
 
     def stream(self) -> Callable[[Any], Any]:
         """Return a stream that sums its parts."""

@@ -8,29 +8,22 @@ from typing import Any
 import pytest
 
 from representer.errors import DataError, RepresenterError
-from representer.serving.answers import Answers, EndedError, Job, SlowError, refusal
+from representer.serving.answers import Answers, Job, refusal
 from representer.serving.limits import Limits
+from representer.serving.model_process import EndedError, SlowError
 from representer.serving.streams import BusyError, NoStreamError
 from served_toys import Toy
 
 toys: Any = Toy
 
 
-def predictions(inputs: Any, start: int = 0) -> Job:
+def predictions(inputs: Any) -> Job:
     """Return a job that predicts."""
-    return Job("predict", json.dumps({"inputs": inputs}).encode(), start=start)
+    return Job("predict", json.dumps({"inputs": inputs}).encode())
 
 
-def test_a_call_holds_no_more_than_one_object_of_the_largest_size() -> None:
-    answer = Answers(toys, Limits())
-    (reply,) = answer([predictions([0.5] * 5)])
-    assert (reply.status, reply.body, reply.stop, reply.predicted) == (200, b"1.0,1.0", 2, 2)
-    (reply,) = answer([predictions([0.5] * 5, start=4)])
-    assert (reply.body, reply.stop) == (b"1.0", None)
-
-
-def test_the_place_of_a_wrong_object_counts_from_the_first_call() -> None:
-    (reply,) = Answers(toys, Limits())([predictions([1, 2, 3, "wrong"], start=2)])
+def test_a_wrong_object_is_named_by_its_place_in_the_inputs() -> None:
+    (reply,) = Answers(toys, Limits())([predictions([1, 2, 3, "wrong"])])
     assert (reply.status, json.loads(reply.body)) == (422, {"error": "inputs[3] is wrong."})
 
 

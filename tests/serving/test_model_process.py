@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from representer.errors import DataError
-from representer.serving.answers import Answers, EndedError, Job, SlowError
+from representer.serving.answers import Answers, Job
 from representer.serving.limits import Limits
-from representer.serving.model_process import ModelProcess
+from representer.serving.model_process import EndedError, ModelProcess, SlowError
 from served_toys import Toy, broken
 
 Start = Callable[[Any], ModelProcess]
@@ -40,7 +40,7 @@ def test_a_call_that_takes_too_long_ends_the_process_and_the_next_one_starts_it(
     with pytest.raises(SlowError, match=r"took more than 0\.2 s"):
         process.ask([Job("predict", b'{"inputs": ["hang"]}')], 0.2)
     (reply,) = process.ask([Job("predict", b'{"inputs": [21]}')], 20)
-    assert reply.body == b"42"
+    assert reply.body == b'{"predictions":[42]}'
     assert process.about["model"]["process"] != first
 
 
@@ -48,7 +48,7 @@ def test_a_process_that_dies_is_said_and_started_again(started: Start) -> None:
     process = started(Toy)
     with pytest.raises(EndedError, match="exit code 7"):
         process.ask([Job("predict", b'{"inputs": ["end"]}')], 20)
-    assert process.ask([Job("predict", b'{"inputs": [1]}')], 20)[0].body == b"2"
+    assert process.ask([Job("predict", b'{"inputs": [1]}')], 20)[0].body == b'{"predictions":[2]}'
 
 
 def test_the_reason_against_a_model_comes_from_its_process(started: Start) -> None:

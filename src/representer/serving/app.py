@@ -49,15 +49,12 @@ def create_app(
     """
     limits, metrics = limits or Limits(), Metrics()
     process = ModelProcess(partial(answers, model, limits))
-    metrics.count_streams(lambda: process.streams)
+    worker = Worker(process, limits, metrics)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.to_thread(process.start)
-        app.state.worker = Worker(
-            process, limits, observe=metrics.objects.observe, ended=metrics.ended.inc
-        )
-        running = asyncio.create_task(app.state.worker.run())
+        running = asyncio.create_task(worker.run())
         yield
         process.stop()
         running.cancel()
@@ -68,7 +65,7 @@ def create_app(
         title="A trained model", version=__version__, lifespan=lifespan, docs_url=None,
         redoc_url=None,
     )  # fmt: skip
-    app.state.process = process
+    app.state.process, app.state.worker = process, worker
     app.add_middleware(Guard, limits=limits, metrics=metrics, token=token)
 
     @app.exception_handler(RepresenterError)
@@ -94,11 +91,11 @@ def create_app(
 
     @app.post("/predict", openapi_extra=body_of(Objects))
     async def predict(request: Request) -> Response:
-        return await answered(request, "predict", within=b'{"predictions":[%b]}')
+        return await answered(request, "predict")
 
     @app.post("/explain", openapi_extra=body_of(Objects))
     async def explain(request: Request) -> Response:
-        return await answered(request, "explain", within=b'{"explanations":[%b]}')
+        return await answered(request, "explain")
 
     @app.post("/streams", status_code=201)
     async def open_stream(request: Request) -> Response:
@@ -115,18 +112,16 @@ def create_app(
     return app
 
 
-async def answered(request: Request, kind: str, name: str = "", within: bytes = b"%b") -> Response:
+async def answered(request: Request, kind: str, name: str = "") -> Response:
     """Return the reply of the model to a request.
 
     Args:
         request: The request, whose body is parsed in the process of the model.
         kind: What is requested, see `Answers.kinds`.
         name: Of a stream.
-        within: What stands around the answer.
     """
-    status, body = await request.app.state.worker.ask(kind, await request.body(), name)
-    body = within % body if status == 200 else body
-    return Response(body, status, media_type="application/json" if body else None)
+    reply = await request.app.state.worker.ask(kind, await request.body(), name)
+    return Response(reply.body, reply.status, media_type="application/json" if reply.body else None)
 
 
 def body_of(model: type[BaseModel]) -> dict[str, Any]:

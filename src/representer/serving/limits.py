@@ -14,7 +14,6 @@ class Limits:
     The model runs in a process that ends when one call of it takes too long, and starts again.
 
     Args:
-        max_batch: Objects of one call of the model; requests that wait are joined.
         max_objects: Objects of one request.
         max_characters: Characters of a text or of a SMILES.
         max_atoms: Atoms of a molecule.
@@ -34,7 +33,6 @@ class Limits:
         ArgumentError: A limit is not positive.
     """
 
-    max_batch: int = 64
     max_objects: int = 1000
     max_characters: int = 10_000
     max_atoms: int = 1000

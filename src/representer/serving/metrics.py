@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -29,11 +27,7 @@ class Metrics:
         self.ended = Counter(
             "representer_model_ends", "Ends of the process of the model.", registry=registry
         )
-        self._streams = Gauge("representer_open_streams", "Open streams.", registry=registry)
-
-    def count_streams(self, count: Callable[[], float]) -> None:
-        """Ask for the number of open streams whenever the figures are read."""
-        self._streams.set_function(count)
+        self.streams = Gauge("representer_open_streams", "Open streams.", registry=registry)
 
     def text(self) -> bytes:
         """Return all figures."""

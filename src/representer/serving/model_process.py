@@ -10,13 +10,25 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from representer.errors import RepresenterError
-from representer.serving.answers import Answers, EndedError, Job, Reply, SlowError
+from representer.serving.answers import Answers, Job, Reply
 
 # A server of forks has imported what a model needs, and runs no threads: a new process is ready
 # soon, and a model on a GPU is loaded where it is used.
 _METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 _PRELOADED = ["representer.serving.served_model"]
 _LOADING = 300.0  # seconds
+
+
+class EndedError(RepresenterError):
+    """The process of the model ended before it answered."""
+
+    status = 503
+
+
+class SlowError(EndedError):
+    """The process of the model was ended, since one call took too long."""
+
+    status = 504
 
 
 class ModelProcess:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ from representer.storage.run_files import RunFiles
 
 NEXT = 10  # most probable next tokens in an answer
 Json = dict[str, Any]
+_ATOM = re.compile(r"\[[^][]*\]|Br|Cl|[A-Za-z*]")  # of a SMILES
 
 
 class ServedModel:
@@ -101,13 +103,12 @@ class ServedModel:
         rows = zip(*columns, strict=True)
         return [{"targets": dict(zip(keys, row, strict=True))} for row in rows]
 
-    def explain(self, objects: Sequence[Any], top: int, start: int = 0) -> list[Json]:
+    def explain(self, objects: Sequence[Any], top: int) -> list[Json]:
         """Return the explanation of each prediction, as in ``explanations.json``.
 
         Args:
             objects: What is predicted.
             top: Number of the contributions that are listed.
-            start: Number of the objects before them, for their rows.
 
         Raises:
             DataError: An object cannot be used.
@@ -115,13 +116,8 @@ class ServedModel:
         """
         if isinstance(self.estimator, LanguageModel):
             found = self.estimator.explain(objects, top)
-            return [
-                one.entry("text", row, one.prediction) for row, one in enumerate(found, start + 1)
-            ]
-        predictions, numbers = (
-            predictions_of(self.estimator, objects),
-            range(start + 1, start + len(objects) + 1),
-        )
+            return [one.entry("text", row, one.prediction) for row, one in enumerate(found, 1)]
+        predictions, numbers = predictions_of(self.estimator, objects), range(1, len(objects) + 1)
         noun = self.estimator._noun
         return explanations_of(
             self.estimator, objects, predictions, numbers, noun, top, self.targets
@@ -166,22 +162,14 @@ class ServedModel:
             if size > (most := getattr(self.limits, f"max_{what}")):
                 raise DataError(f"{name} has {size:,} {what}; at most {most:,}")
 
-    def share(self, one: Any) -> float:
-        """Return the size of an object, of which 1 is the largest that the limits allow."""
-        sizes = self._sizes(one).items()
-        return max(size / getattr(self.limits, f"max_{what}") for what, size in sizes)
-
     def _sizes(self, one: Any) -> dict[str, int]:
         """Return the sizes of an object by what the limits count."""
         if isinstance(one, PlainGraph):
             return {"nodes": one.count, "edges": one.edge_index.shape[1] // 2}
         if not isinstance(one, str):
             return {"samples": int(np.size(one))}
-        sizes = {"characters": len(one)}
-        if self.task == "molecule" and len(one) <= self.limits.max_characters:
-            is_short = len(one) <= self.limits.max_atoms  # an atom has one character at least
-            sizes["atoms"] = len(one) if is_short else _count_atoms(one)
-        return sizes
+        atoms = {"atoms": len(_ATOM.findall(one))} if self.task == "molecule" else {}
+        return {"characters": len(one)} | atoms
 
     def _read(self, one: Any, row: int) -> Any:
         if self.task == "graph":
@@ -194,15 +182,6 @@ class ServedModel:
             raise DataError(f"inputs[{row}] is of type {type(one).__name__}; expected a string")
         self.check_size(f"inputs[{row}]", one)
         return one
-
-
-def _count_atoms(smiles: str) -> int:
-    """Return the number of atoms without looking for rings, which takes long; 0 if invalid."""
-    from rdkit import Chem, rdBase
-
-    with rdBase.BlockLogs():
-        molecule = Chem.MolFromSmiles(smiles, sanitize=False)
-    return 0 if molecule is None else molecule.GetNumAtoms()
 
 
 class _TextStream:

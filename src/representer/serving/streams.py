@@ -16,9 +16,13 @@ Step = Callable[[Any], dict[str, Any]]
 class BusyError(RepresenterError):
     """Too many requests wait for the model, or too many streams are open."""
 
+    status = 503
+
 
 class NoStreamError(RepresenterError):
     """There is no such stream, or it was closed."""
+
+    status = 404
 
 
 @dataclass
