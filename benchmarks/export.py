@@ -8,8 +8,6 @@ takes about six minutes on one thread; ``--quick`` exports one layer and is for 
 from __future__ import annotations
 
 import argparse
-import re
-import subprocess
 import sys
 import tempfile
 import time
@@ -92,7 +90,6 @@ def trained_statistics(layer: torch.nn.Module) -> torch.nn.Module:
     return layer
 
 
-COMPILED = ("RKM-CIFG", "String kernel", "KBRN", "Kernel activation", "Weisfeiler-Lehman")
 NETWORKS: dict[str, Callable[[], torch.nn.Module]] = {
     "texts: RKM-CIFG, 30,000 words": lambda: SequenceClassifier(
         SequenceClassifierConfig(
@@ -133,14 +130,13 @@ def main() -> None:
         times = [network_row(name, build, Path(folder)) for name, build in networks.items()]
         count = 400 if chosen.quick else 20_000
         scores = run_rows(Path(folder), count)
-    compiled = [aot_row(name) for name in COMPILED if name in layers and not chosen.quick]
     import onnxruntime
 
     packages = {"onnxruntime": onnxruntime.__version__}
     parts = [
         "# Export", ABOUT,
         machine_table(" ".join(["python", *sys.argv]), (before, load()), packages),
-        *page(differences, times, count, scores, compiled),
+        *page(differences, times, count, scores),
     ]  # fmt: skip
     publish("\n\n".join(parts) + "\n", chosen.out)
 
@@ -150,11 +146,10 @@ def page(
     times: list[list[str]],
     count: int,
     scores: list[list[str]],
-    compiled: list[list[str]],
 ) -> list[str]:
     """Return the sections."""
     sizes = [f"{s} {size}" for s in ("torch.export", "ONNX", "8 bits") for size in SHOWN]
-    found = [
+    return [
         f"## Layers\n\n{INPUTS} inputs, {UNITS} units; columns are steps × sequences, of graph "
         "layers nodes × graphs. A stride multiplies the steps.",
         table(["layer", *sizes], differences),
@@ -171,12 +166,6 @@ def page(
         "bits lose.",
         table(["part", "torch", "ONNX", "8 bits", "lost"], scores),
     ]
-    if compiled:
-        found += [
-            "## AOTInductor\n\nThe largest difference at the same sizes, if the layer compiles.",
-            table(["layer", "difference", "seconds to compile"], compiled),
-        ]
-    return found
 
 
 SHOWN = ("2 × 5", "11 × 2", "40 × 4")
@@ -248,26 +237,6 @@ def run_rows(folder: Path, count: int) -> list[list[str]]:
             [part, *(f"{value:.2f}" for value in percent), f"{percent[0] - percent[2]:.2f}"]
         )
     return rows
-
-
-def aot_row(name: str) -> list[str]:
-    """Compile a layer in a process of its own, since the compiler changes this one."""
-    print("AOTInductor", name, file=sys.stderr, flush=True)
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import export as page; from representer "
-        "import export; layer = page.LAYERS[sys.argv[2]]().eval(); "
-        "print(max(each.difference for each in export.to_aotinductor(layer, sys.argv[3])))"
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        words = [sys.executable, "-c", code, str(Path(__file__).parent), name, f"{folder}/l.pt2"]
-        started = time.perf_counter()
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        seconds = time.perf_counter() - started
-    if done.returncode:
-        found = re.search(r"differs from the model by (\S+)", done.stderr)
-        problem = f"{float(found[1]):.0e}, an error" if found else "does not compile"
-        return [name, problem, f"{seconds:.0f}"]
-    return [name, f"{float(done.stdout.splitlines()[-1]):.0g}", f"{seconds:.0f}"]
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -141,18 +139,6 @@ def test_an_onnx_file_computes_the_outputs_of_a_layer(
 def test_every_layer_is_exported_to_onnx(name: str, tmp_path: Path):
     found = to_onnx(LAYERS[name]().eval(), tmp_path / "layer.onnx")
     assert max(each.difference for each in found) <= TOLERANCE
-
-
-@pytest.mark.slow
-def test_a_layer_is_compiled_by_aotinductor(tmp_path: Path):
-    code = """
-from representer import export, nn
-print(max(each.difference for each in export.to_aotinductor(nn.RKMCIFG(3, 4).eval(), 'l.pt2')))
-"""  # in a process of its own, as the compiler changes the path of imports
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert float(done.stdout.splitlines()[-1]) <= TOLERANCE
 
 
 def test_a_file_that_differs_from_the_model_is_an_error(tmp_path: Path):

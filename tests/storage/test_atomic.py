@@ -166,7 +166,6 @@ def test_a_line_that_does_not_fit_is_not_appended(
 WRITERS = {
     "cli/errors.py open": "the null device",
     "cli/main.py open": "the null device",
-    "export/programs.py aoti_compile_and_package": "in a temporary folder",
     "kernels/gram_journal.py open": "named by the user: the journal of a matrix, and its lock",
     "kernels/matrix_file.py open": "named by the user: parts of a matrix larger than memory",
     "kernels/matrix_file.py open_memmap": "the same",
@@ -176,7 +175,7 @@ WRITERS = {
     "tasks/table_file.py open": "a device or a pipe, named by the user",
 }
 CALLS = {
-    "aoti_compile_and_package", "copy2", "copyfile", "copytree", "save", "savefig", "savez",
+    "copy2", "copyfile", "copytree", "save", "savefig", "savez",
     "savez_compressed", "tofile",
 }  # fmt: skip
 OF_THIS_LIBRARY = {"saving", "safetensors.torch", ""}  # they write through `atomic`, or to memory

@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from representer.export.int8 import to_int8
-from representer.export.programs import ExportError, Parity, to_aotinductor, to_onnx, to_torch
+from representer.export.programs import ExportError, Parity, to_onnx, to_torch
 
 if TYPE_CHECKING:
     from representer.export.runs import ExportedFile, ExportedRun, export_run, scores
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _OF_RUNS = ("ExportedFile", "ExportedRun", "export_run", "scores")  # they need the extra "train"
 __all__ = [
     "ExportError", "ExportedFile", "ExportedRun", "Parity", "export_run", "scores",
-    "to_aotinductor", "to_int8", "to_onnx", "to_torch",
+    "to_int8", "to_onnx", "to_torch",
 ]  # fmt: skip
 
 

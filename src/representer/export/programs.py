@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,34 +65,6 @@ def to_torch(model: nn.Module, path: str | Path, *, tolerance: float = TOLERANCE
     described, content = interface(model), io.BytesIO()
     torch.export.save(exported(described), content)  # its writer of files aborts on a full disk
     return _written(described, torch_run, content.getvalue(), path, tolerance)
-
-
-def to_aotinductor(
-    model: nn.Module, path: str | Path, *, tolerance: float = TOLERANCE
-) -> list[Parity]:
-    """Compile a model with AOTInductor, and return its parity.
-
-    ``torch._inductor.aoti_load_package(path)`` runs it; importing `representer` gives it the
-    operators. It needs a C++ compiler and takes up to a minute. Recurrent layers compile; those for
-    graphs compute something else with torch 2.13, which is an error.
-
-    Args:
-        model: A layer or a network of this library, in evaluation mode.
-        path: The file, ``.pt2``.
-        tolerance: The largest difference that is no error, see `Parity`.
-
-    Raises:
-        KindError: The model is of a kind that cannot be exported.
-        ExportError: The compiled model does not compute what the model does.
-    """
-    described = interface(model)
-    with _quiet(), TemporaryDirectory() as folder:
-        compiled = str(Path(folder) / "model.pt2")
-        torch._inductor.aoti_compile_and_package(exported(described), package_path=compiled)
-        loaded = torch._inductor.aoti_load_package(compiled)
-        parity = checked(described, lambda *x: [y.numpy() for y in loaded(*x)], path, tolerance)
-        atomic.write_bytes(path, Path(compiled).read_bytes())
-    return parity
 
 
 def to_onnx(model: nn.Module, path: str | Path, *, tolerance: float = TOLERANCE) -> list[Parity]:
