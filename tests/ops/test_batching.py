@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
+from representer.nn import RKMLSTM
 from representer.ops import Op, Sample
 from representer.ops.trials import arguments, few_samples, gradients, make, several
 
@@ -37,12 +40,8 @@ def samples_with_an_operand_without_batch(op: Op) -> list[Sample]:
 
 
 def runs(sample: Sample) -> int:
-    """Return how often the operator must run: once an entry where a batch's sequences meet.
-
-    So it is where the batch is that of several models.
-    """
-    is_mixed = sample.options.get("batch_statistics") or "models" in sample.name.split("-")
-    return SIZE if is_mixed else 1
+    """Return how often the operator must run: once an entry where a batch's sequences meet."""
+    return SIZE if sample.options.get("batch_statistics") else 1
 
 
 def over_each(op: Op, backend: str, sample: Sample, tensors: dict[str, Tensor], dims: dict):
@@ -92,12 +91,27 @@ def test_vmap_shares_operands_that_are_not_mapped(op: Op, backend: str, sample: 
 
 
 @every(samples_with_an_operand_without_batch)
-def test_vmap_over_other_operands_runs_the_operator_once_per_entry_or_with_models(
+def test_vmap_over_other_operands_runs_the_operator_once_per_entry(
     op: Op, backend: str, sample: Sample
 ):
     names = {*without_batch(op, sample), next(iter(make(sample, torch.float64)))}
-    assert op.table is not None
-    have_models = all(
-        row.dim_with_models() for row in op.table.rows if row.name in without_batch(op, sample)
+    assert compare(op, backend, sample, names, 0) == SIZE
+
+
+def test_layers_under_vmap_have_values_and_gradients_of_their_own():
+    members = [RKMLSTM(3, 4, dtype=torch.float64) for _ in range(3)]
+    parameters, buffers = torch.func.stack_module_state(members)  # pyright: ignore[reportArgumentType]
+    x = torch.randn(5, 2, 3, dtype=torch.float64)
+
+    def run(parameters: Any, buffers: Any) -> Tensor:
+        return torch.func.functional_call(members[0], (parameters, buffers), x)[0]
+
+    found = torch.vmap(run)(parameters, buffers)
+    for member, output in zip(members, found, strict=True):
+        torch.testing.assert_close(output, member(x)[0])
+    (wanted,) = torch.autograd.grad(
+        members[2](x)[0].sum(), members[2].get_parameter("weight_hh_l0")
     )
-    assert compare(op, backend, sample, names, 0) == (runs(sample) if have_models else SIZE)
+    (slopes,) = torch.autograd.grad(found[2].sum(), parameters["weight_hh_l0"])
+    torch.testing.assert_close(slopes[2], wanted)
+    assert not slopes[:2].any()

@@ -14,17 +14,14 @@ def vmap_rule(
     axes: Mapping[str, int | None],
     result_axes: Sequence[int | None],
     mixes_batch: Callable[[Sequence[Any]], bool],
-    models: Mapping[str, int | None] | None = None,
 ) -> Callable[..., tuple[Any, Any]]:
     """Return the vmap rule of an operator, for ``torch.library.register_vmap``.
 
-    The operator runs once on a larger batch if only operands with a batch are mapped over, or
-    others (such as weights) that may have an axis of models. Otherwise, or if
-    ``mixes_batch(operands)``, it runs once per entry. ``axes`` and ``result_axes`` are the batch
-    axes of operands and results; an operand of fewer dimensions has none. ``models`` has the
-    numbers of axes with one of models.
+    If only operands with a batch are mapped over, the operator runs once on a larger batch;
+    if another one is (such as a weight), or ``mixes_batch(operands)``, it runs once per entry.
+    ``axes`` and ``result_axes`` are the batch axes of operands and results; an operand of fewer
+    dimensions has none.
     """
-    grouped = models or {}
 
     def rule(info: Any, in_dims: Sequence[int | None], *operands: Any):
         found = [axes.get(argument.name) for argument in operator._schema.arguments]
@@ -33,28 +30,18 @@ def vmap_rule(
             else axis
             for axis, dim, operand in zip(found, in_dims, operands, strict=True)
         ]  # fmt: skip
-        groups = [grouped.get(argument.name) for argument in operator._schema.arguments]
-        are_models = any(
+        if mixes_batch(operands) or any(
             dim is not None and axis is None for dim, axis in zip(in_dims, batches, strict=True)
-        )
-        known = list(zip(groups, in_dims, batches, operands, strict=True))
-        if (
-            mixes_batch(operands)
-            or any(_has_models(*one[:2], one[3]) for one in known)
-            or (are_models and any(d is not None and g is b is None for g, d, b, _ in known))
         ):
             each = [operator(*_entry(operands, in_dims, i)) for i in range(info.batch_size)]
             if isinstance(each[0], Tensor):  # an operator with a single result
                 return torch.stack(each), 0
             results = tuple(torch.stack(parts) for parts in zip(*each, strict=True))
             return results, (0,) * len(results)
-        size = info.batch_size
         joined = [
-            _join(operand, dim, axis, size) if axis is not None
-            else _models(operand, dim, size) if are_models and group is not None
-            else operand
-            for group, dim, axis, operand in known
-        ]  # fmt: skip
+            operand if axis is None else _join(operand, dim, axis, info.batch_size)
+            for axis, dim, operand in zip(batches, in_dims, operands, strict=True)
+        ]
         return _part(operator(*joined), result_axes, info.batch_size)
 
     return rule
@@ -65,18 +52,6 @@ def _entry(operands: Sequence[Any], dims: Sequence[int | None], i: int) -> list[
         operand if dim is None else operand.select(dim, i)
         for operand, dim in zip(operands, dims, strict=True)
     ]
-
-
-def _has_models(group: int | None, dim: int | None, operand: Any) -> bool:
-    """Return True if an operand has an axis of models besides the mapped dimension."""
-    return group is not None and operand is not None and operand.dim() - (dim is not None) == group
-
-
-def _models(operand: Tensor | None, dim: int | None, size: int) -> Tensor | None:
-    """Make the mapped dimension the axis of models."""
-    if operand is None:
-        return None
-    return operand.expand(size, *operand.shape) if dim is None else operand.movedim(dim, 0)
 
 
 def _join(operand: Tensor, dim: int | None, axis: int, size: int) -> Tensor:

@@ -40,8 +40,7 @@ def refuses(p: Any) -> str:
 def backend(op: str, refuses: Callable[[Any], str] = refuses) -> Backend:
     """Return the Triton backend of an op: ``forward`` and ``backward`` in its ``triton.py``.
 
-    ``takes_models`` there says if one launch runs all models of a call, and ``describe`` which of
-    several kernels runs it; both may be missing.
+    ``describe`` there says which of several kernels runs a call; it may be missing.
     """
 
     def launchers() -> Any:
@@ -55,14 +54,11 @@ def backend(op: str, refuses: Callable[[Any], str] = refuses) -> Backend:
         with _on_device_of(p[0]):
             return launchers().backward(p, kept, grad, requested)
 
-    def takes_models(p: Any) -> bool:
-        return getattr(launchers(), "takes_models", lambda p: False)(p)
-
     def describe(p: Any) -> str:
         return getattr(launchers(), "describe", lambda p: "")(p)
 
     devices = ("cpu", "cuda") if IS_INTERPRETED else ("cuda",)
-    return Backend("triton", devices, forward, backward, MISSING, refuses, takes_models, describe)
+    return Backend("triton", devices, forward, backward, MISSING, refuses, describe)
 
 
 def _on_device_of(x: Tensor) -> Any:

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from representer.errors import BackendError
-from representer.ops import models
 from representer.ops.checks import is_forward_mode
 from representer.ops.operators import Operators, checked
 from representer.ops.selection import chosen_backend, is_recording, record
@@ -35,8 +34,6 @@ class Backend:
             gradients are needed among those on request.
         missing: Why it cannot run on this machine, determined once at import, or "".
         refuses: Returns why it cannot run a call, given its operands, or "".
-        takes_models: Returns True if it runs a call of several models at once, given its operands;
-            otherwise it is called once for each, see ``models.py``.
         describe: Returns which of several kernels runs a call and why, or "".
     """
 
@@ -46,7 +43,6 @@ class Backend:
     backward: Callable[..., dict[str, Tensor]]
     missing: str = ""
     refuses: Callable[[Any], str] = lambda p: ""
-    takes_models: Callable[[Any], bool] = lambda p: False
     describe: Callable[[Any], str] = lambda p: ""
 
     def unavailable_reason(self, device: str, p: Any) -> str:
@@ -117,7 +113,6 @@ class Op:
         ``mixes_batch`` returns True if the sequences of a batch interact in a call, given its
         operands; ``torch.vmap`` must not make one batch of several then.
         """
-        self.definition = models.defined(table, self.definition)
         self.table, self._operators = table, Operators(self.name, table, self)
         self._operators.register(mixes_batch)
 

@@ -29,8 +29,7 @@ class Operand:
     Attributes:
         axes: Its axes, such as ``"time batch units"``: a name stands for one size wherever it
             occurs in a call, a number for itself, and ``|`` separates alternatives with different
-            numbers of axes. The axis ``batch`` is the one that ``torch.vmap`` extends. An operand
-            without it may have an axis ``models`` in front, see ``models.py``.
+            numbers of axes. The axis ``batch`` is the one that ``torch.vmap`` extends.
         instead: Other axes, and whether a call has them, given its operands.
         needed: Given the operands, whether a call must have this one (True), must not (False), or
             may (None, as if left out). For a result: whether it is computed; if not, it is empty.
@@ -85,10 +84,6 @@ class Row(NamedTuple):
     def batch_axis(self) -> int | None:
         """Return the position of the batch, if there is one."""
         return self.axes[0].index("batch") if "batch" in self.axes[0] else None
-
-    def dim_with_models(self) -> int | None:
-        """Return the number of its axes in a call of several models; None if it has a batch."""
-        return next((len(axes) for axes in self.axes if axes[:1] == ("models",)), None)
 
     def shape(self, p: Any, sizes: Sizes) -> tuple[int, ...]:
         """Return its shape in a call, from the sizes."""
@@ -159,8 +154,6 @@ def _text(alternatives: tuple[Axes, ...], sizes: Sizes) -> str:
     """Return axes for a message, such as ``(), (3,) or (time, 2, 3)``."""
     texts = []
     for axes in alternatives:
-        if axes[:1] == ("models",) and "models" not in sizes:
-            continue
         words = [str((isinstance(a, str) and sizes.get(a)) or a) for a in axes]
         texts.append(f"({words[0]},)" if len(words) == 1 else f"({', '.join(words)})")
     return " or ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from representer.ops import models
 from representer.ops.batching import vmap_rule
 from representer.ops.checks import check_no_forward_mode
 from representer.ops.derivatives import Derivatives
@@ -59,7 +58,6 @@ class Operators:
             {row.name: row.batch_axis() for row in table.rows},
             [row.batch_axis() for row in table.returned],
             lambda arguments: mixes_batch(table.decode(arguments[:-1])),
-            {row.name: row.dim_with_models() for row in table.rows},
         )
         torch.library.register_vmap(name, rule, lib=LIBRARY)
         # the gradient of a weight is a sum over the batch, so a batch of batches cannot be joined
@@ -86,8 +84,6 @@ class Operators:
             sizes = table.check(p, is_strict=True)
             backend = self.op.runnable(arguments[-1], p[0].device.type, p)
         table.check_values(p, sizes)
-        if "models" in sizes and not backend.takes_models(p):
-            return _one_or_all(models.forward(table, backend.forward, p, sizes))
         return _one_or_all(backend.forward(p, table.new_results(p, sizes)))
 
     def _backward(self, *arguments: Any) -> Any:
@@ -97,13 +93,7 @@ class Operators:
         if not p[0].is_cuda:  # where reading them waits for the device; forward has read them
             self.table.check_values(p, sizes)
         backend = self.op.runnable(arguments[-1], p[0].device.type, None)
-        if "models" in sizes and not backend.takes_models(p):
-            count = sizes["models"]
-            found = models.backward(
-                self.table, backend.backward, p, results, gradients, requested, count
-            )
-        else:
-            found = backend.backward(p, results, gradients, requested)
+        found = backend.backward(p, results, gradients, requested)
         assert found.keys() <= {row.name for row in self.table.differentiable}
         tensors = (found.get(row.name) for row in self.table.differentiable)
         return _one_or_all(p[0].new_empty(0) if x is None else x for x in tensors)

@@ -25,7 +25,6 @@ from torch import Tensor
 
 from representer.errors import ArgumentError
 from representer.ops.checks import check_floating
-from representer.ops.models import check_models
 from representer.ops.operand import EMPTY, Row, Sizes, check_operand, parse_axes
 
 _KINDS = {bool: "bool", int: "int", float: "float", str: "str"}
@@ -118,7 +117,6 @@ class Table:
             if tensor is not None or not row.is_optional or row.operand.needed is not None:
                 check_operand(row, tensor, p, sizes, like, is_strict)
         self._check(p, sizes)
-        check_models(self, p, sizes)
         return sizes
 
     def check_values(self, p: Any, sizes: Sizes) -> None:
@@ -153,7 +151,6 @@ class Table:
             unread = None if row.is_saved(p) else (*EMPTY, *row.axes_in(p))
             check_operand(row, tensor, p, sizes, like, True, unread)
         self._check(p, sizes)
-        check_models(self, p, sizes)
         given = dict.fromkeys(row.name for row in self.returned)
         results, gradients = given | {}, given
         for row, tensor in zip(self.kept, kept, strict=True):

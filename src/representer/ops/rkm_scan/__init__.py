@@ -60,8 +60,6 @@ def rkm_scan(
         - z ``(T, B, G, H)``, or x ``(T, B, I)`` with input_weight ``(G, H, I)`` and bias
           ``(G, H)``; weight ``(R, H, H)``; h0, c0 ``(B, H)``; static, norm ``(2, H)``;
           hold ``(2, T, B, H)``; lengths ``(B,)``
-          Weights, biases, static gates and norms may have a leading axis of M models, all of them
-          or none: model m has the sequences m B / M to (m + 1) B / M
         - returns h of every step ``(T, B, H)`` and the last h and c, each ``(B, H)``
 
     Raises:

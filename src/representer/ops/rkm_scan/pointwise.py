@@ -19,18 +19,14 @@ def load(x, at, is_unit, ACC: tl.constexpr):
 
 
 @triton.jit
-def constants(static, norm, model, unit, units, is_unit, ACC: tl.constexpr):
-    """Return the static input and forget gates, gain and bias of the norm; 0 for those absent.
-
-    ``model`` is the number of the model that they belong to.
-    """
+def constants(static, norm, unit, units, is_unit, ACC: tl.constexpr):
+    """Return the static input and forget gates, gain and bias of the norm; 0 for those absent."""
     zero = tl.zeros(unit.shape, ACC)
-    first = model * 2 * units + unit
     i, f, gain, bias = zero, zero, zero, zero
     if static is not None:
-        i, f = load(static, first, is_unit, ACC), load(static + units, first, is_unit, ACC)
+        i, f = load(static, unit, is_unit, ACC), load(static + units, unit, is_unit, ACC)
     if norm is not None:
-        gain, bias = load(norm, first, is_unit, ACC), load(norm + units, first, is_unit, ACC)
+        gain, bias = load(norm, unit, is_unit, ACC), load(norm + units, unit, is_unit, ACC)
     return i, f, gain, bias
 
 

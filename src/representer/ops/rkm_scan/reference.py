@@ -40,10 +40,8 @@ def _restored(p: Any, kept: Mapping[str, Tensor]) -> Tensor:
     if p.weight is None:
         return z
     before = previous(kept["output"], p.h0, p.lengths, p.reverse)
-    weight = p.weight.reshape(-1, *p.weight.shape[-3:])  # of each model
-    of_models = before.unflatten(1, (len(weight), -1))
-    fed = torch.einsum("mrij,tmbj->tmbri", weight, of_models).flatten(1, 2)
-    return z - F.pad(fed, (0, 0, len(p.cell.gates) - weight.shape[1], 0))
+    fed = torch.einsum("rij,tbj->tbri", p.weight, before)
+    return z - F.pad(fed, (0, 0, len(p.cell.gates) - len(p.weight), 0))
 
 
 class Operands(NamedTuple):
@@ -59,29 +57,19 @@ class Operands(NamedTuple):
             on_request=True,
         ),
     ]
-    input_weight: Annotated[
-        Tensor | None, Operand("gates units features | models gates units features")
-    ]
+    input_weight: Annotated[Tensor | None, Operand("gates units features")]
     bias: Annotated[
         Tensor | None,
-        Operand(
-            "gates units | models gates units",
-            needed=lambda p: False if p.input_weight is None else None,
-        ),
+        Operand("gates units", needed=lambda p: False if p.input_weight is None else None),
     ]
     weight: Annotated[
         Tensor | None,
-        Operand(
-            "seen units units | models seen units units",
-            needed=lambda p: bool(p.cell.recurrent_gates),
-        ),
+        Operand("seen units units", needed=lambda p: bool(p.cell.recurrent_gates)),
     ]
     h0: Annotated[Tensor, Operand("batch units")]
     c0: Annotated[Tensor, Operand("batch units")]
-    static: Annotated[
-        Tensor | None, Operand("2 units | models 2 units", needed=_is_static, on_request=True)
-    ]
-    norm: Annotated[Tensor | None, Operand("2 units | models 2 units")]
+    static: Annotated[Tensor | None, Operand("2 units", needed=_is_static, on_request=True)]
+    norm: Annotated[Tensor | None, Operand("2 units")]
     hold: Annotated[Tensor | None, Operand("2 time batch units", differentiable=False)]
     lengths: Annotated[Tensor | None, LENGTHS]
     cell: Cell

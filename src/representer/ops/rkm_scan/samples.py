@@ -23,7 +23,6 @@ CELLS: dict[str, Cell] = {
     "rkm_polynomial": replace(RKM, output="polynomial"),
     "rkm_gaussian": replace(RKM, output="gaussian", memory="expm1"),
 }
-MODELS = {"lstm": "models input norm lengths", "linear_kernel": "models", "cnn": "models input"}
 SIZES = ((1, 1, 1), (2, 1, 17), (5, 3, 4))
 
 
@@ -42,8 +41,6 @@ def samples() -> Iterator[Sample]:
             yield _sample(label, cell, sizes, options)
             if "lengths" in options:
                 yield _sample(f"{label}-reverse", cell, sizes, options, reverse=True)
-    for name, options in MODELS.items():
-        yield _sample(f"{name}-{options.replace(' ', '-')}", CELLS[name], (3, 4, 3), options)
 
 
 def _sample(
@@ -56,7 +53,7 @@ def _sample(
 def tensors(
     cell: Cell, sizes: tuple[int, int, int], options: str, dtype: torch.dtype
 ) -> dict[str, Tensor]:
-    """Return random arguments for a cell; ``options`` adds input, norm, hold, lengths, models."""
+    """Return random arguments for a cell; ``options`` adds input, norm, hold, lengths."""
     time, batch, units = sizes
     draw = normal(time * 100 + batch * 10 + units, dtype)
     z = draw(time, batch, len(cell.gates), units, scale=0.5)
@@ -76,9 +73,6 @@ def tensors(
     if "norm" in options:
         gain = 0.3 if cell.output == "inverse" else 1.0  # z / (2 - z) has a pole at 2
         arguments["norm"] = gain * (1 + draw(2, units, scale=0.2))
-    if "models" in options:
-        for shared in {"input_weight", "bias", "weight", "static", "norm"} & arguments.keys():
-            arguments[shared] = torch.stack([arguments[shared], 0.8 * arguments[shared]])
     if "hold" in options:
         arguments["hold"] = torch.sigmoid(draw(2, time, batch, units))
     if "lengths" in options:

@@ -129,7 +129,7 @@ def _forward(
     for j in tl.static_range(CHUNKS):
         tile = tl.load(weight + (first * 4 + of_row) * WIDTH + j * K + k[None, :])
         tiles = tiles + (tile.to(ACC) if UPCAST else tile,)
-    i_static, f_static, _, _ = constants(static, None, 0, unit, units, unit < units, ACC)
+    i_static, f_static, _, _ = constants(static, None, unit, units, unit < units, ACC)
     fixed = (i_static[:, None], f_static[:, None], 0.0, 0.0)
     c_t = load(c, at, is_there, ACC)
     for i in range(begin, end):

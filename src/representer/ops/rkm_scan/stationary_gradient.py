@@ -54,7 +54,7 @@ def _backward(
     for j in tl.static_range(CHUNKS):
         tile = tl.load(weight + (tl.program_id(0) * WIDTH + j * K + k) * (4 * UNITS) + own)
         tiles = tiles + (tile.to(ACC) if UPCAST else tile,)
-    i_static, f_static, _, _ = constants(static, None, 0, unit, units, unit < units, ACC)
+    i_static, f_static, _, _ = constants(static, None, unit, units, unit < units, ACC)
     fixed = (i_static[:, None], f_static[:, None], 0.0, 0.0)
     h_t, c_t = load(to_h, at, is_there, ACC), load(to_c, at, is_there, ACC)
     for i in range(begin, end):

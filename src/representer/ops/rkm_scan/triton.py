@@ -17,12 +17,11 @@ import triton.language as tl
 from torch import Tensor
 
 from representer.functional.rkm_scan import EPS
-from representer.ops.models import joined, split
 from representer.ops.products import input_products
 from representer.ops.rkm_scan import stationary, stationary_gradient, whole
 from representer.ops.rkm_scan.pointwise import advance, constants, load, memory_before, retreat
 from representer.ops.rkm_scan.products import finish, gates_of
-from representer.ops.rkm_scan.reference import ALL, CELLS, Operands, Results
+from representer.ops.rkm_scan.reference import ALL, Operands, Results
 from representer.ops.sequence import previous
 from representer.ops.steps import accumulator, load_rows
 
@@ -43,7 +42,7 @@ def _forward(
     of_gate = gates + step * G + unit
     h_old, c_old = load(h, at, is_unit, ACC), load(c, at, is_unit, ACC)
     a = load_rows(of_gate, G, units, is_unit, ACC)
-    fixed = constants(static, norm, 0, unit, units, is_unit, ACC)
+    fixed = constants(static, norm, unit, units, is_unit, ACC)
     found, before, y, new = advance(
         a, h_old, c_old, fixed, is_unit, units, CELL, norm is not None, EPS
     )
@@ -93,7 +92,7 @@ def _backward(
         held_e = e * load(hold + tl.cast(time, tl.int64) * batch * units, here, is_unit, ACC)
         e, g = e - held_e, g - held_g
     found = load_rows(gates + step * G + unit, G, units, is_unit, ACC)
-    fixed = constants(static, norm, 0, unit, units, is_unit, ACC)
+    fixed = constants(static, norm, unit, units, is_unit, ACC)
     x = load(emitted, here, is_unit, ACC)
     d, of_normed, of_fresh, to_h_new, to_c_new = retreat(
         found, x, memory, e, g, fixed, is_unit, units, CELL, norm is not None, EPS
@@ -112,7 +111,7 @@ def forward(p: Operands, new: Results) -> Results:
     """Return the results, in the memory of ``new`` but for the gates."""
     is_whole, x = not whole.refuses(p), p.z
     if p.input_weight is not None:
-        x = _products(p)
+        x = input_products(p.z, p.input_weight, p.bias)
     elif not is_whole:
         x = p.z.clone(memory_format=torch.contiguous_format)
     if is_whole:
@@ -159,13 +158,8 @@ def backward(
     else:
         run = _steps_backward if stationary.refuses(p) else stationary_gradient.backward
     to_h, to_c = run(p, grad, read, (dz, g_normed, g_fresh))
-    found = _finish(p, kept, (dz, gates[:, :, 0], g_fresh, g_normed), "z" in requested)
+    found = finish(p, kept, dz, gates[:, :, 0], g_fresh, g_normed, "z" in requested)
     return {"h0": to_h, "c0": to_c} | found
-
-
-def takes_models(p: Operands) -> bool:
-    """Return True if one launch runs all models of a call."""
-    return not whole.refuses(p) and p.keep != CELLS
 
 
 def describe(p: Operands) -> str:
@@ -175,39 +169,6 @@ def describe(p: Operands) -> str:
     if not (other := stationary.refuses(p)):
         return f"all steps in one kernel, with the weights on the chip: {reason}"
     return f"a kernel a step: {reason}; {other}"
-
-
-def _products(p: Operands) -> Tensor:
-    """Return the pre-activations from the input, of each model with its weights."""
-    models = whole.models_of(p)
-    if not models:
-        return input_products(p.z, p.input_weight, p.bias)
-    x = p.z.unflatten(1, (models, -1)).transpose(0, 1).flatten(1, 2)
-    weight = p.input_weight.flatten(1, 2).transpose(1, 2)
-    z = x @ weight if p.bias is None else torch.baddbmm(p.bias.flatten(1)[:, None], x, weight)
-    by_time = z.unflatten(1, (len(p.z), -1)).transpose(0, 1).flatten(1, 2)
-    return by_time.unflatten(-1, p.input_weight.shape[1:3]).contiguous()
-
-
-def _finish(
-    p: Operands, kept: Results, of_steps: tuple[Tensor | None, ...], needs_z: bool
-) -> dict[str, Tensor]:
-    """Return the gradients that follow from those of the pre-activations, of each model."""
-    if not (count := whole.models_of(p)):
-        return finish(p, kept, *of_steps, needs_z)
-    from representer.ops.rkm_scan import OP
-
-    rows, options = OP.table.rows, p[len(OP.table.rows) :]
-    operands, results = split(rows, p[: len(rows)], count), split(OP.table.returned, kept, count)
-    steps = zip(
-        *([None] * count if x is None else x.unflatten(1, (count, -1)).unbind(1) for x in of_steps),
-        strict=True,
-    )
-    each = [
-        finish(Operands(*own, *options), Results(*found), *of_own, needs_z)
-        for own, found, of_own in zip(operands, results, steps, strict=True)
-    ]
-    return joined(rows, each)
 
 
 def _steps_backward(

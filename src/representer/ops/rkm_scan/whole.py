@@ -1,9 +1,8 @@
 # type: ignore  (kernels are compiled by Triton, whose types are not those of Python)
 """rkm_scan in Triton in one kernel a direction, for few units or cells without feedback.
 
-A program computes a sequence of one of the models. It keeps the recurrent matrices in registers, R
-tiles of all units by all units; without feedback it computes some of the units, or all with layer
-norm.
+A program computes a sequence. It keeps the recurrent matrices in registers, R tiles of all units by
+all units; without feedback it computes some of the units, or all with layer norm.
 """
 
 from __future__ import annotations
@@ -31,18 +30,8 @@ def refuses(p: Operands) -> str:
     return "" if is_small else f"{units} units with feedback are more than {MOST_UNITS}"
 
 
-def models_of(p: Operands) -> int:
-    """Return the number of models of a call, or 0 if its operands have no such axis."""
-    shared = p.input_weight, p.bias, p.weight, p.static, p.norm
-    counts = (
-        len(x) for x, dim in zip(shared, (4, 3, 4, 3, 3), strict=True)
-        if x is not None and x.dim() == dim
-    )  # fmt: skip
-    return next(counts, 0)
-
-
 @triton.jit
-def _tiles(weight, model, units, R: tl.constexpr, IS_FORWARD: tl.constexpr, BLOCK: tl.constexpr,
+def _tiles(weight, units, R: tl.constexpr, IS_FORWARD: tl.constexpr, BLOCK: tl.constexpr,
            ACC: tl.constexpr):  # fmt: skip
     """Return the recurrent matrices, the summed axis first: inputs, or outputs in the gradient."""
     first, second = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
@@ -50,14 +39,14 @@ def _tiles(weight, model, units, R: tl.constexpr, IS_FORWARD: tl.constexpr, BLOC
     is_entry = tl.maximum(first, second) < units
     tiles = ()
     for r in tl.static_range(R):
-        tiles = tiles + (load(weight + (model * R + r) * units * units, at, is_entry, ACC),)
+        tiles = tiles + (load(weight + r * units * units, at, is_entry, ACC),)
     return tiles
 
 
 @triton.jit(do_not_specialize=["time"])
 def _forward(
     z, h0, c0, weight, static, norm, hold, lengths, output, h_last, c_last, gates, cells, fresh,
-    time, each, batch, units, CELL: tl.constexpr, EPS: tl.constexpr, REVERSE: tl.constexpr,
+    time, batch, units, CELL: tl.constexpr, EPS: tl.constexpr, REVERSE: tl.constexpr,
     ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     G: tl.constexpr = len(CELL.gates)
@@ -65,9 +54,8 @@ def _forward(
     row, unit, _, length = place(lengths, time, units, BLOCK)
     is_unit, at, stride = unit < units, row * units + unit, batch * units
     h, c = load(h0, at, is_unit, ACC), load(c0, at, is_unit, ACC)
-    model = row // each
-    fixed = constants(static, norm, model, unit, units, is_unit, ACC)
-    tiles = _tiles(weight, model, units, R, True, BLOCK, ACC)
+    fixed = constants(static, norm, unit, units, is_unit, ACC)
+    tiles = _tiles(weight, units, R, True, BLOCK, ACC)
     for i in range(length):
         to = step(i, length, REVERSE) * tl.cast(stride, tl.int64)
         of_gate = row * units * G + to * G + unit
@@ -99,17 +87,16 @@ def _forward(
 @triton.jit(do_not_specialize=["time"])
 def _backward(
     grad, gates, h_before, c_before, emitted, grad_h, grad_c, weight, static, norm, hold, lengths,
-    dz, g_normed, g_fresh, dh0, dc0, time, each, batch, units, CELL: tl.constexpr,
-    EPS: tl.constexpr, REVERSE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    dz, g_normed, g_fresh, dh0, dc0, time, batch, units, CELL: tl.constexpr, EPS: tl.constexpr,
+    REVERSE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     G: tl.constexpr = len(CELL.gates)
     R: tl.constexpr = len(CELL.recurrent_gates)
     row, unit, _, length = place(lengths, time, units, BLOCK)
     is_unit, at, stride = unit < units, row * units + unit, batch * units
     to_h, to_c = load(grad_h, at, is_unit, ACC), load(grad_c, at, is_unit, ACC)
-    model = row // each
-    fixed = constants(static, norm, model, unit, units, is_unit, ACC)
-    tiles = _tiles(weight, model, units, R, False, BLOCK, ACC)
+    fixed = constants(static, norm, unit, units, is_unit, ACC)
+    tiles = _tiles(weight, units, R, False, BLOCK, ACC)
     for i in range(length):
         to = step(length - 1 - i, length, REVERSE) * tl.cast(stride, tl.int64)
         here, of_gate = at + to, row * units * G + to * G + unit
@@ -168,13 +155,12 @@ def contiguous(*tensors: Tensor | None) -> list[Tensor | None]:
 
 def _launch(p: Operands, time: int, kernel: Any, *arguments: Any) -> None:
     batch, units = p.h0.shape
-    each = batch // (models_of(p) or 1)
     is_tiled = p.weight is None and p.norm is None
     block = triton.next_power_of_2(max(1, min(units, _UNITS) if is_tiled else units))
     lanes = block if p.weight is None else block * block * len(p.cell.recurrent_gates) // 32
     if batch and units:
         kernel[batch, triton.cdiv(units, block)](
-            *arguments, time, each, batch, units, CELL=p.cell, EPS=EPS, REVERSE=p.reverse,
-            BLOCK=block, num_warps=max(1, min(8, triton.next_power_of_2(lanes) // 32)),
+            *arguments, time, batch, units, CELL=p.cell, EPS=EPS, REVERSE=p.reverse, BLOCK=block,
+            num_warps=max(1, min(8, triton.next_power_of_2(lanes) // 32)),
             **accumulator(p.z.dtype)[1],
         )  # fmt: skip
