@@ -6,13 +6,18 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from representer.cli.serve import listen
+from representer.serving import Limits
 
 Run = Any
 
@@ -44,6 +49,19 @@ def test_a_short_token_is_rejected(
     assert outcome.code == 2
     assert "16 or more" in outcome.err
     assert "short" not in outcome.err
+
+
+def test_an_answer_does_not_wait_for_a_full_packet(monkeypatch: pytest.MonkeyPatch) -> None:
+    delays: list[int] = []
+
+    def run_server(server: Any, sockets: list[socket.socket]) -> None:
+        with sockets[0] as listening:
+            delays.append(listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    monkeypatch.setattr("uvicorn.Server.run", run_server)
+    app: Any = SimpleNamespace(state=SimpleNamespace(process=SimpleNamespace(start=lambda: None)))
+    listen(app, Limits(), "127.0.0.1", 0, lambda address: address)
+    assert delays == [1]
 
 
 @pytest.mark.slow

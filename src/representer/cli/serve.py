@@ -117,6 +117,7 @@ def listen(
         listening = socket.create_server((host, port), family=family)
     except OSError as error:
         raise ArgumentError("port", port, f"a free port of {host}", hint=f"{error}.") from error
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio: only its own sockets
     port = listening.getsockname()[1]
     shown = f"[{host}]" if is_ip6 else host
     say(announced(f"http://{shown}:{port}"))
