@@ -33,11 +33,12 @@ IMPORTED = (  # once here, not in each child
     "representer.report.signal_figures", "representer.report.molecule_drawing",
 )  # fmt: skip
 COMPARED = ("predict", "evaluate", "generate")  # whose output must be that of the untouched run
-READ = ["predict", "predict", "evaluate", "explain", "report", "serve", "export", "resume"]
+# without `serve`, whose model runs in a process that a forked child cannot watch
+READ = ["predict", "predict", "evaluate", "explain", "report", "export", "resume"]
 COMMANDS = {
     **dict.fromkeys(TASKS, READ),
     "language": [*READ, "generate"],
-    JOINT: ["predict", "evaluate", "serve", "export"],
+    JOINT: ["predict", "evaluate", "export"],
 }
 
 
@@ -61,7 +62,7 @@ class Target:
                     "--out", str(run), "--resume"]  # fmt: skip
         rest = {
             "evaluate": [data], "predict": [data], "explain": [data, "--limit", "1"],
-            "generate": ["-n", "5"], "serve": ["--port", "0"],
+            "generate": ["-n", "5"],
             "export": ["--to", "hub", "--out", str(out)],
         }  # fmt: skip
         return [command, str(run), *rest.get(command, [])]
@@ -141,10 +142,6 @@ def _run(
 
     def call() -> int:
         np.seterr(all="ignore")
-        if command == "serve":
-            import uvicorn
-
-            uvicorn.Server.run = lambda self, sockets: sockets[0].close()  # it was loaded
         return entry_point(words)
 
     return forked(call, _PLACE[0], seconds=SECONDS, forbidden=forbidden)

@@ -12,6 +12,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
+from both_halves import with_both
+
 pytest.importorskip("torch_geometric")
 pytest.importorskip("networkx")
 
@@ -82,7 +84,7 @@ def test_contributions_of_walks_and_baseline_sum_to_the_score(network, decay):
 
 @pytest.mark.parametrize("kind", ["classifier", "regressor"])
 def test_contributions_of_subtrees_and_walks_sum_to_the_score_of_both(kind, request):
-    model = request.getfixturevalue(kind)
+    model = with_both(request.getfixturevalue(kind))
     assert 0 < model.share_["kernel"] < 1
     for graph, one in zip(GRAPHS, model.explain(GRAPHS), strict=True):
         total = one.baseline + sum(c.contribution for c in one.contributions)

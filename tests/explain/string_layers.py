@@ -36,6 +36,7 @@ def all_forms(**fixed):
 def string_layer(kind, order, seed, **options) -> StringKernelRNN:
     """Return a layer of three inputs and three units, with normal gate parameters."""
     combine, normalized, decay = kind
+    decay = 0.99 if normalized is True and decay == 1 else decay  # with 1, every term would be 0
     torch.manual_seed(seed)
     layer = StringKernelRNN(
         3, 3, order=order, combine=combine, normalized=normalized, decay=decay,

@@ -37,6 +37,7 @@ MACHINES = {
 def random_network(kind, order, layers, bidirectional, seed, **options) -> nn.StringKernelRNN:
     """Return a network with equal input and hidden size."""
     combine, normalized, decay = kind
+    decay = 0.99 if normalized is True and decay == 1 else decay  # with 1, every term would be 0
     torch.manual_seed(seed)
     layer = nn.StringKernelRNN(
         4, 4, layers, bidirectional=bidirectional, order=order, combine=combine,

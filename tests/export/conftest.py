@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
+from both_halves import with_both
 from representer.estimators import TextClassifier
 from representer.export import ExportedRun, export_run
 
@@ -27,7 +28,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
         cell="rkm-lstm", hidden_size=12, embedding_size=128, epochs=1, random_state=0, verbose=0,
         pooling="mean", filter_length=2, min_count=1, max_length=5,
     )  # fmt: skip
-    estimator.fit(TEXTS, LABELS)
+    estimator = with_both(estimator.fit(TEXTS, LABELS))
     return Exported(
         estimator, export_run(estimator, tmp_path_factory.mktemp("exported"), int8=True)
     )

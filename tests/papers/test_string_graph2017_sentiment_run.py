@@ -22,6 +22,10 @@ from representer_papers.string_graph2017.sentiment_run import (
 )
 from representer_papers.string_graph2017.treebank import locate, read
 
+# of a tiny treebank, some texts have no word of the training
+pytestmark = pytest.mark.filterwarnings("ignore:.*nothing that training had")
+
+
 TINY = SentimentConfig("fine", "gated", seed=0, epochs=1, vectors="tiny.3d", hidden_size=4)
 
 

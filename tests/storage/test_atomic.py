@@ -166,6 +166,8 @@ def test_a_line_that_does_not_fit_is_not_appended(
 WRITERS = {
     "cli/errors.py open": "the null device",
     "cli/main.py open": "the null device",
+    "cli/run_options.py open": "in a temporary folder",
+    "kernels/gram_file.py save": "of a hash, in memory",
     "kernels/gram_journal.py open": "named by the user: the journal of a matrix, and its lock",
     "kernels/matrix_file.py open": "named by the user: parts of a matrix larger than memory",
     "kernels/matrix_file.py open_memmap": "the same",

@@ -10,6 +10,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from both_halves import with_both
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import (
     GraphClassifier,
@@ -60,7 +61,7 @@ def of_signals() -> Any:
 
 def of_language() -> Any:
     text = "\n".join(["the dog barks", "the cat sleeps", "a dog sleeps"] * 20)
-    return LanguageModel(level="word", **SMALL).fit(text)
+    return with_both(LanguageModel(level="word", **SMALL).fit(text))
 
 
 def view_of(estimator: Any, folder: Path, examples: Any = ()) -> LiveView:

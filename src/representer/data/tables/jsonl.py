@@ -91,7 +91,7 @@ def _unfolded(value: Any) -> list[Any]:
 
 def _parsed(path: Path, number: int, line: str) -> Any:
     try:
-        return parse_json(line, object_pairs_hook=_unique)
+        return parse_json(line.rstrip("\n"), object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
         problem = f"not JSON: {error.msg} at character {error.colno}"
         line_number = number + error.lineno - 1
