@@ -19,7 +19,7 @@ from representer.kernels import (
     gram,
 )
 from representer.kernels.color_refinement import refined
-from representer.kernels.fingerprint import fingerprint
+from representer.kernels.gram_file import fingerprint
 from representer.nn import Relabeling, WLKernelNN
 
 MOLECULES = [read_smiles(s) for s in ("CCO", "c1ccccc1", "CC(=O)O", "C", "[Na+].[Cl-]")]
