@@ -37,6 +37,10 @@ def power(z, exponent):
     return z**exponent
 
 
+def added(z, exponent):
+    return z + exponent
+
+
 class Scaled:
     def __init__(self, factor):
         self.factor = factor
@@ -59,6 +63,16 @@ def test_contents_are_distinguished():
     marks = [mark(content) for content in contents]
     assert len(set(marks)) == len(marks)
     assert mark([np.ones(2), torch.ones(3)]) == mark([np.ones(2), torch.ones(3)])
+
+
+def test_a_function_of_the_main_program_is_identified_by_its_source(monkeypatch):
+    marks = []
+    for function in (power, added):
+        monkeypatch.setattr(function, "__module__", "__main__")
+        monkeypatch.setattr(function, "__qualname__", "q")
+        monkeypatch.setattr(sys.modules["__main__"], "q", function, raising=False)
+        marks.append(mark(function))
+    assert marks[0] != marks[1]
 
 
 def test_fingerprints_depend_on_weights():

@@ -166,7 +166,9 @@ class _Hasher(NumpyHasher):
 def _is_installed(module: str | None) -> bool:
     """Return True if a module belongs to Python, to this library or to an installed package."""
     top = str(module).partition(".")[0]
+    if top == "__main__":  # a user's code, though a test runner or notebook started it
+        return False
     if top in sys.stdlib_module_names or top == "representer":
-        return top != "__main__"
+        return True
     file = Path(str(getattr(sys.modules.get(top), "__file__", None)))
     return not {"site-packages", "dist-packages"}.isdisjoint(file.parts)
