@@ -6,9 +6,9 @@
 # make test-gpu   the tests that need a CUDA device
 # make browser the report of every task in Chromium, and axe-core's findings
 # make check   style, types, layering, spelling
-# make peers   suites of other libraries and adapters to them, and docs/results/peers.md
+# make peers   the checks of other libraries on our layers, kernels and estimators, and the adapters to them
 # make campaign  faults of every kind, at full length, and docs/results/reliability.md (an hour; starts again where it was)
-# make bench   measured speeds, written to docs/results/ (half an hour); BEFORE=COMMIT also measures the
+# make bench   measured speeds, written to docs/results/ (a quarter of an hour); BEFORE=COMMIT also measures the
 #              code of that commit, by the same scripts, as a column of the goals
 # make wheel   a wheel in dist/ that installs without a compiler, tested in an environment of its own
 # make dist    wheel, sdist, the list of their dependencies (SBOM) and checksums, in dist/, tested (docs/howto/release.md)
@@ -90,7 +90,7 @@ browser: $(BROWSER)
 	$(BIN)/python -m pytest -n 0 -m browser tests/report tests/serving/live
 
 peers: $(PEERS)
-	$(BIN)/python benchmarks/peers.py --out docs/results/peers.md
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "peers or suite"
 
 check: $(READY)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types style
@@ -112,28 +112,21 @@ format: $(READY)
 campaign: $(PEERS)
 	$(BIN)/python benchmarks/campaign.py --out docs/results/reliability.md
 
-# The fastest instruction set of the machine and, where that is AVX-512, AVX2, in the libraries inside torch, too. Pages
-# of one thread are measured by CPU time, which other work hardly changes; those of two threads need a quiet machine.
-AVX2 := REPRESENTER_INSTRUCTION_SET=avx2 ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
-HAS_AVX512 := $(shell grep -m 1 -o avx512dq /proc/cpuinfo)
+# One thread, measured by CPU time, which other work hardly changes.
 REPEATS ?= 9
 OLD := build/$(BEFORE)
 # without site (-S), so that the installed package is not found before that of the commit
 SITE = $(wildcard .venv/lib/python3.*/site-packages)
-# $(call measured,SCRIPT,PAGE,SETTINGS)
+# $(call measured,SCRIPT,PAGE)
 define measured
-$(if $(BEFORE),$(3) PYTHONPATH=$(OLD)/src:$(SITE) REPRESENTER_CORE=$(OLD)/core/librepresenter_core.so \
-	$(BIN)/python -S benchmarks/$(1) --repeats $(REPEATS) $(if $(filter cells.py,$(1)),--compile) --out $(OLD)/$(2))
-$(3) $(BIN)/python benchmarks/$(1) --repeats $(REPEATS) $(if $(BEFORE),--before $(OLD)/$(2)) --out docs/results/$(2)
+$(if $(BEFORE),PYTHONPATH=$(OLD)/src:$(SITE) REPRESENTER_CORE=$(OLD)/core/librepresenter_core.so \
+	$(BIN)/python -S benchmarks/$(1) --repeats $(REPEATS) --out $(OLD)/$(2))
+$(BIN)/python benchmarks/$(1) --repeats $(REPEATS) $(if $(BEFORE),--before $(OLD)/$(2)) --out docs/results/$(2)
 endef
 
 bench: $(READY) $(if $(BEFORE),$(OLD)/core)
-	$(call measured,cells.py --threads 1,cpu.md)
+	$(call measured,cells.py,cpu.md)
 	$(call measured,strings.py,strings.md)
-	$(if $(HAS_AVX512),$(call measured,cells.py --threads 1,cpu-avx2.md,$(AVX2)))
-	$(if $(HAS_AVX512),$(call measured,strings.py,strings-avx2.md,$(AVX2)))
-	$(call measured,cells.py --threads 2,cpu-threads.md)
-	$(if $(HAS_AVX512),$(call measured,cells.py --threads 2,cpu-threads-avx2.md,$(AVX2)))
 
 build/%/core:
 	git worktree add --force --detach build/$* $*

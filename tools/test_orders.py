@@ -1,6 +1,6 @@
 """Run the fast tests in random orders, with several numbers of workers, on each instruction set.
 
-``python tools/test_orders.py --out docs/results/test-orders.md`` runs the rows that the page does
+``python tools/test_orders.py --out build/test-orders.md`` runs the rows that the page does
 not have yet and writes each one's closing line. Orders and numbers of workers are combined in full;
 the instruction sets take turns, so that each of them meets each number of workers.
 """
@@ -43,7 +43,7 @@ def main() -> int:
     chosen = parser.parse_args()
     commit = _output("git", "describe", "--always", "--dirty")
     head = HEAD.format(
-        command="python tools/test_orders.py --out docs/results/test-orders.md",
+        command="python tools/test_orders.py --out build/test-orders.md",
         torch=torch.__version__,
         cores=os.cpu_count(),
     )
