@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 
 def test_the_page_of_exports_has_the_largest_difference_of_every_format(bench):
     export = bench("export")
