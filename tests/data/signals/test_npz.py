@@ -71,3 +71,11 @@ def test_a_single_array_is_not_an_archive(tmp_path):
     (tmp_path / "a.npy").rename(tmp_path / "a.npz")
     with pytest.raises(DataError, match=r"a\.npz: cannot be read as \.npz"):
         read_npz(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(("subject", "rate"), [("groups", "sfreq"), ("subjects", "sampling_rate")])
+def test_subjects_and_rate_may_have_another_common_name(tmp_path, subject, rate):
+    arrays = {"X": np.ones((4, 2, 8)), "y": [0, 1, 0, 1], subject: [1, 1, 2, 2], rate: 100.0}
+    np.savez(tmp_path / "a.npz", **arrays)
+    data = read_npz(tmp_path / "a.npz")
+    assert (data.subjects.tolist(), data.sampling_rate) == (["1", "1", "2", "2"], 100.0)

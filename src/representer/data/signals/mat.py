@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from representer.data.signals.mat_layout import check_layout
-from representer.data.signals.npz import KEYS, arrays_to_recordings
+from representer.data.signals.npz import KEYS, RATES, SUBJECTS, arrays_to_recordings
 from representer.data.signals.recordings import Recordings
 from representer.data.tables.source import open_regular
 from representer.errors import DataError, MissingExtraError
@@ -38,15 +38,15 @@ def read_mat(
     except ImportError as error:
         raise MissingExtraError("read_mat()", "scipy", "signals") from error
     path, keys = Path(path), (signals, labels, *KEYS[2:])
-    wanted = (*keys, "channels")
+    wanted = (*keys[:2], *SUBJECTS, *RATES, "channels")
     with open_regular(path) as file:
         try:
             names = check_layout(file, wanted)
             with warnings.catch_warnings(action="ignore"):  # about duplicate variables
-                arrays = loadmat(file, variable_names=wanted[1:], simplify_cells=True)
+                arrays = loadmat(file, variable_names=[*wanted[1:]], simplify_cells=True)
                 file.seek(0)  # axes of length 1 are dropped there, as of a single channel
                 arrays |= loadmat(file, variable_names=[signals])
-            for name in (labels, "subject", "channels"):
+            for name in (labels, *SUBJECTS, "channels"):
                 if name in arrays:
                     arrays[name] = _names(arrays[name])
         except NotImplementedError:

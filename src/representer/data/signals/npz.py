@@ -15,6 +15,10 @@ from representer.errors import DataError
 from representer.storage import atomic
 
 KEYS = ("X", "y", "subject", "fs")
+SUBJECTS = ("subject", "subjects", "subject_id", "subject_ids", "participant", "participants",
+            "participant_id", "group", "groups")  # fmt: skip
+RATES = ("fs", "sfreq", "srate", "sampling_rate", "sample_rate", "samplerate", "sampling_frequency",
+         "Fs")  # fmt: skip
 _FIX = (
     "X, y and subject have one entry per window; fs is in Hz. If windows or classes have another "
     "name: --signals NAME, --labels NAME."
@@ -28,7 +32,8 @@ def read_npz(
 
     Args:
         path: An ``.npz`` file with ``X`` (windows, channels, samples), ``y`` and ``subject``
-            (windows,), ``fs`` in Hz, and optionally ``channels`` (channels,).
+            (windows,), ``fs`` in Hz, and optionally ``channels`` (channels,). Subjects and rate may
+            have another common name, such as ``groups`` and ``sfreq``.
         is_labeled: Require the classes; if False, ``y`` may be missing.
         signals: Name of the array of the windows.
         labels: Name of the array of the classes.
@@ -38,7 +43,7 @@ def read_npz(
             arrays are inconsistent.
     """
     path, keys = Path(path), (signals, labels, *KEYS[2:])
-    arrays, _ = read_arrays(path, (*keys, "channels"))
+    arrays, _ = read_arrays(path, (*keys[:2], *SUBJECTS, *RATES, "channels"))
     return arrays_to_recordings(
         arrays, path, keys, lambda: described_arrays(path), is_labeled=is_labeled
     )
@@ -64,6 +69,11 @@ def arrays_to_recordings(
     Raises:
         DataError: If an array is missing, or the arrays are inconsistent.
     """
+    arrays = dict(arrays)
+    for names in (SUBJECTS, RATES):
+        present = [name for name in names if name in arrays and name not in keys[:2]]
+        if len(present) == 1:
+            arrays[names[0]] = arrays[present[0]]
     missing = [key for key in keys if key not in arrays and (is_labeled or key != keys[1])]
     if missing:
         found = ", ".join(described()) or "none"
