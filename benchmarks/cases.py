@@ -1,4 +1,4 @@
-"""The timed cases: sizes, layers, and modes of running them."""
+"""The timed cases of the cells: sizes, layers, the eager loop, and modes of running them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from eager import EagerRKMLSTM
-from representer.nn import TABLE1
+from representer.nn import RKMLSTM, TABLE1
 from representer.nn.recurrent.sequence_layer import SequenceLayer
 
 OURS = ("RKM-LSTM", "RKM-CIFG", "Linear Kernel w/ o_t", "Linear Kernel")
@@ -18,8 +18,6 @@ FORWARD, TRAINING = "forward", "forward + backward"
 NO_INPUT_GRADIENT = "forward + backward, no gradient of the input"
 STREAM = ", stream()"  # after the name of a cell
 HAS_STREAMS = hasattr(SequenceLayer, "stream")  # 0.2.0 has none
-READING = "reading the weights of RKM-LSTM once"
-IN_SUCCESSION, IN_TURN = "steps in succession", "one step between those of the others"
 
 
 @dataclass(frozen=True)
@@ -41,20 +39,52 @@ SIZES = {
     "signals": Size(1000, 32, 11, 30),
     "points": Size(200, 500, 2, 20),
 }
-SMALL = ("signals", "points")  # also timed without the gradient of the input
-STEP = Size(1, 1, 300, 300)
-WITHOUT_CORE = Size(100, 32, 300, 300)
+STEP, WITHOUT_CORE = Size(1, 1, 300, 300), Size(100, 32, 300, 300)
+
+
+class EagerRKMLSTM(nn.Module):
+    """The RKM-LSTM as a plain Python loop with autograd, with the parameters of a layer.
+
+        a_t = X~ x_t + b + H~ h_{t-1},   c_t = i_t * c~_t + f_t * c_{t-1},   h_t = o_t * c_t
+
+    The input product of all steps is computed at once. How the steps are then separated decides
+    the cost of the gradient: with ``z[t]``, autograd fills a tensor of the size of z for every
+    step, which costs O(T^2); with ``z.unbind()`` it does not.
+    """
+
+    def __init__(self, layer: RKMLSTM, *, by_index: bool) -> None:
+        super().__init__()
+        self.by_index = by_index
+
+        def stacked(by_gate: dict[str, Tensor]) -> nn.Parameter:
+            return nn.Parameter(torch.cat(list(by_gate.values())).clone())
+
+        filters = {gate: weight[:, :, 0] for gate, weight in layer.filters().items()}
+        no_bias = {"candidate": torch.zeros(layer.hidden_size)}
+        self.filters, self.recurrent = stacked(filters), stacked(layer.recurrent())
+        self.bias = stacked({**no_bias, **layer.biases()})
+
+    def forward(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Run over ``(T, B, I)`` from zeros."""
+        z = F.linear(x, self.filters, self.bias)
+        h = c = x.new_zeros(x.shape[1], self.recurrent.shape[1])
+        outputs = []
+        for z_t in (z[t] for t in range(len(z))) if self.by_index else z.unbind():
+            candidate, i, f, o = (z_t + F.linear(h, self.recurrent)).chunk(4, dim=-1)
+            c = torch.sigmoid(i) * candidate + torch.sigmoid(f) * c
+            h = torch.sigmoid(o) * c
+            outputs.append(h)
+        return torch.stack(outputs), (h, c)
 
 
 def layers(size: Size, *, eager: bool = False) -> dict[str, nn.Module]:
     """Return the baselines, our cells and, optionally, the eager loops, by name."""
     m, d = size.features, size.units
-    made: dict[str, nn.Module] = {"nn.LSTM": nn.LSTM(m, d), "nn.GRU": nn.GRU(m, d)}
-    made |= {name: TABLE1[name](m, d) for name in OURS}
-    if eager:
-        for name in (BY_INDEX, UNBOUND):
-            made[name] = EagerRKMLSTM(made["RKM-LSTM"], by_index=name == BY_INDEX)
-    return made
+    modules: dict[str, nn.Module] = {"nn.LSTM": nn.LSTM(m, d), "nn.GRU": nn.GRU(m, d)}
+    modules |= {name: TABLE1[name](m, d) for name in OURS}
+    for name in (BY_INDEX, UNBOUND) if eager else ():
+        modules[name] = EagerRKMLSTM(modules["RKM-LSTM"], by_index=name == BY_INDEX)  # type: ignore[arg-type]
+    return modules
 
 
 def run(layer: nn.Module, size: Size, mode: str) -> Callable[[], object]:
@@ -80,18 +110,13 @@ def step(layer: nn.Module, calls: int) -> Callable[[], object]:
     x = torch.randn(STEP.batch, STEP.features)
     state: list[Tensor | tuple[Tensor, ...] | None] = [None]
 
-    def cell() -> None:
-        h, c = layer(x, state[0])
-        state[0] = (h, c)
-
-    def sequence() -> None:
-        _, state[0] = layer(x[None], state[0])
-
-    def ours() -> None:
-        _, state[0] = layer.step(x, state[0])
-
-    take = cell if isinstance(layer, nn.LSTMCell) else sequence
-    take = ours if hasattr(layer, "step") else take
+    def take() -> None:
+        if isinstance(layer, nn.LSTMCell):
+            state[0] = layer(x, state[0])
+        elif isinstance(layer, SequenceLayer):
+            _, state[0] = layer.step(x, state[0])
+        else:
+            _, state[0] = layer(x[None], state[0])
 
     def steps() -> None:
         with torch.no_grad():
@@ -104,35 +129,15 @@ def step(layer: nn.Module, calls: int) -> Callable[[], object]:
 def stream(layer: SequenceLayer, calls: int) -> Callable[[], object]:
     """Return a function that takes single steps of a stream."""
     x, take = torch.randn(STEP.batch, STEP.features), layer.stream(STEP.batch)
-
-    def steps() -> None:
-        for _ in range(calls):
-            take(x)
-
-    return steps
-
-
-def reading(calls: int) -> Callable[[], object]:
-    """Return a function that reads as many bytes as a step of RKM-LSTM has weights: its limit."""
-    weights = torch.randn(4 * STEP.units * (STEP.features + STEP.units))
-
-    def read() -> None:
-        for _ in range(calls):
-            torch.sum(weights)
-
-    return read
+    return lambda: [take(x) for _ in range(calls)]
 
 
 def operations(layer: nn.Module, size: Size, mode: str) -> float | None:
     """Return the floating-point operations of the products; None where they are not counted."""
-    gates = {nn.LSTM: 4, nn.GRU: 3}.get(type(layer)) or _gates(layer)
-    if gates is None:
-        return None
-    one = 2.0 * size.time * size.batch * gates * size.units  # for each feature or unit that is seen
-    of_input = {FORWARD: 1, TRAINING: 3, NO_INPUT_GRADIENT: 2}[mode]
-    return one * (of_input * size.features + (1 if mode == FORWARD else 3) * size.units)
-
-
-def _gates(layer: nn.Module) -> int | None:
     cell = getattr(layer, "cell", None)
-    return None if cell is None else len(cell.gates)
+    gates = {nn.LSTM: 4, nn.GRU: 3}.get(type(layer)) or (cell and len(cell.gates))
+    if not gates:
+        return None
+    for_each = 2.0 * size.time * size.batch * gates * size.units  # feature or unit that is seen
+    of_input = {FORWARD: 1, TRAINING: 3, NO_INPUT_GRADIENT: 2}[mode]
+    return for_each * (of_input * size.features + (1 if mode == FORWARD else 3) * size.units)

@@ -2,22 +2,22 @@
 
 ``python benchmarks/gpu.py --budget 540 --out DIR`` needs torch and Triton, runs from a source tree
 without an installation, and writes ``DIR/gpu.jsonl``, a line as soon as it is measured, and
-``DIR/gpu.md``, the table that it also prints. ``--smoke`` runs tiny sizes on the CPU as a check of
-this script. Each section has a part of the budget, and leaves out what does not fit.
+``DIR/gpu.md``, the page that it also prints. ``--smoke`` runs tiny sizes on the CPU as a check of
+this script. What does not fit the budget is left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import os
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
@@ -26,43 +26,59 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from gpu_cases import Case, Make, sections
-from gpu_checks import TOLERANCE, Checked, check_part
-from gpu_clocks import eager_seconds, interleaved, kernel_names, peak_memory
-from gpu_goals import FORWARD, TRAINING
-from gpu_page import page
-from gpu_steps import language_steps
+from gpu_cases import GOALS, Calls, Case, large_samples, sections
+from report import table
 from representer import __version__
-from representer.ops import OPS
+from representer.errors import BackendError
+from representer.ops import OPS, Op, Sample
+from timing import Candidate, interleave
 
-SHARES = {"identity": 0.03, "correctness": 0.32, "barriers": 0.03,
-          "recurrent": 0.32, "scans": 0.05, "training steps": 0.05, "activations": 0.07,
-          "learned recurrent": 0.05, "graphs": 0.08}  # fmt: skip
+CHECKS = 0.35  # of the budget
 PARTS = 8  # of the samples of an op, each checked by one process
 REPEATS = {"cuda": 15, "cpu": 3}  # rounds of each candidate
+CALLS = 3  # in a round, with one synchronization
+TOLERANCE = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}  # of the largest entry
+COMMAND = "python benchmarks/gpu.py --budget 540 --out gpu-results"
+ABOUT = f"""\
+# GPU: goals, predictions and figures
+
+This command compares every kernel with its equation in float64 on the device, runs it twice for
+equal bits, and times it beside its baselines, interleaved, within so many seconds. It needs
+torch 2.10 or later and Triton, no installation and no network:
+
+```sh
+{COMMAND}
+```
+
+It writes `gpu-results/gpu.jsonl`, one line per measurement, and `gpu-results/gpu.md`, this page.
+`python benchmarks/gpu.py --rows gpu-results/gpu.jsonl --page docs/results/gpu.md` writes the page
+again. `make test-gpu` runs the tests that need a device; without one, kernels are tested under
+Triton's interpreter and compiled for compute capability 9.0 (`make triton`,
+`python -m pytest tests/ops/test_triton.py`)."""
+ABOUT_GOALS = """\
+## Goals
+
+A figure is the time of the baseline over ours, both with their input products; 2 means half the
+time. The goal is the least acceptable figure, the second one what a good kernel reaches.
+Predictions for an H100 or H200 follow from bandwidth, latency and launches, and were written before
+any measurement. The clocks: *graph* replays a captured CUDA graph, device time alone; *eager*
+includes the calls from Python. Where several sizes belong to a goal, the lowest figure counts;
+in brackets, the number of sizes that were timed."""
+ABOUT_CHECKS = """\
+## Beside the equations
+
+Results and gradients of samples, with units and steps as in training and as in the tests: the
+largest difference from the definition in float64, as a share of the largest entry."""
 
 
-@dataclass
 class Run:
-    """A measurement: its device, its deadline and its results.
+    """A measurement: its device, its deadline as ``time.monotonic`` counts, and its rows so far."""
 
-    Attributes:
-        device: Device type.
-        deadline: End of the measurement, as ``time.monotonic`` counts.
-        out: Folder of the results.
-        rows: Results so far.
-    """
-
-    device: str
-    deadline: float
-    out: Path
-    rows: list[dict[str, Any]] = field(default_factory=list)
-
-    def left(self) -> float:
-        """Return the seconds that are left."""
-        return self.deadline - time.monotonic()
+    def __init__(self, device: str, deadline: float, out: Path) -> None:
+        self.device, self.deadline, self.out = device, deadline, out
+        self.rows: list[dict[str, Any]] = []
 
     def write(self, section: str, **row: Any) -> None:
         """Append a row to the results."""
@@ -71,41 +87,110 @@ class Run:
             file.write(json.dumps(self.rows[-1]) + "\n")
 
 
+def synchronize() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
 def identity(run: Run) -> None:
     """Write the names of the machine, and its rates of copies and products."""
     size, row = 256, {"representer": __version__, "torch": torch.__version__}
     if run.device == "cuda":
         import triton
 
-        asked = "name,driver_version,clocks.sm,clocks.mem"
-        command = ["nvidia-smi", f"--query-gpu={asked}", "--format=csv,noheader"]
-        shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-        row |= {"triton": triton.__version__, "gpu": torch.cuda.get_device_name(), "state": shown}
+        asked = "--query-gpu=name,driver_version,clocks.sm,clocks.mem"
+        command = ["nvidia-smi", asked, "--format=csv,noheader"]
+        state = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+        row |= {"triton": triton.__version__, "gpu": torch.cuda.get_device_name(), "state": state}
         size = 8192
     a, b = (torch.randn(size, size, device=run.device).bfloat16() for _ in range(2))
-    copied = torch.empty_like(a)
-    copy, multiply = (
-        statistics.median(eager_seconds(call, 10) for _ in range(3))
-        for call in (lambda: copied.copy_(a), lambda: torch.mm(a, b, out=copied))
-    )
+    result = torch.empty_like(a)
+
+    def seconds(call: Callable[[], object]) -> float:
+        ten = Candidate("", lambda: ([call() for _ in range(10)], synchronize()))
+        return interleave([ten], time.perf_counter, 3, 3).spread("").median / 10
+
+    copy = seconds(lambda: result.copy_(a))
+    multiply = seconds(lambda: torch.mm(a, b, out=result))
     row["copy_gb_s"] = 2 * a.numel() * a.element_size() / copy / 1e9
     row["bf16_tflop_s"] = 2 * size**3 / multiply / 1e12
     run.write("identity", **row)
 
 
+def deviation(op: Op, sample: Sample, dtype: torch.dtype, device: str) -> tuple[float, float, bool]:
+    """Return the largest difference from the definition in float64, of results and gradients.
+
+    It is a share of the largest entry. The second value is what is allowed: more where the
+    reference backend, on the CPU and in the same dtype, is off by more than half of that, as in
+    recurrences that amplify the rounding to 16 bits. The third says if a second run gives the same
+    bits.
+    """
+    parameters = inspect.signature(op.function).parameters.values()
+    needed = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
+    count = len(op.table.graded) if op.table else None  # a definition may return more
+
+    def evaluate(function: Callable[..., Any], operands: dict[str, Tensor], **more: Any) -> Any:
+        leaves = {name: x.detach().clone().requires_grad_(x.is_floating_point())
+                  for name, x in operands.items()}  # fmt: skip
+        marked = [x for name, x in leaves.items()
+                  if x.requires_grad and name not in sample.constants]  # fmt: skip
+        results = function(**(dict.fromkeys(needed) | leaves | sample.options), **more)
+        results = (results,) if isinstance(results, Tensor) else tuple(results)[:count]
+        total = sum(r.sum() for r in results)
+        gradients = torch.autograd.grad(total, marked, materialize_grads=True)
+        return [x.detach() for x in (*results, *gradients)]
+
+    def largest_share(results: list[Tensor]) -> float:
+        worst = 0.0
+        for x, y in zip(results, expected, strict=True):
+            share = (x.double().cpu() - y).abs().max() / y.abs().max().clamp_min(0.1)
+            worst = max(worst, share.item() if share.isfinite() else float("inf"))
+        return worst
+
+    operands = sample.make(dtype)
+    exact = {name: x.double() if x.is_floating_point() else x for name, x in operands.items()}
+    on_device = {name: x.to(device) for name, x in operands.items()}
+    backend = "triton" if device == "cuda" else None
+    ours, again = (evaluate(op.function, on_device, backend=backend) for _ in range(2))
+    expected, allowed = evaluate(op.definition, exact), TOLERANCE[dtype]
+    if dtype.itemsize == 2:
+        rounded = evaluate(op.function, operands, backend="reference")
+        allowed = max(allowed, 2 * largest_share(rounded))
+    return largest_share(ours), allowed, all(map(torch.equal, ours, again))
+
+
+def check(name: str, dtype: torch.dtype, device: str, samples: slice, end: float) -> dict[str, Any]:
+    """Compare some samples of an op with its definition, up to a time of ``time.monotonic``."""
+    checked = {"worst": [0.0], "beyond": 0, "samples": 0, "differing": 0, "notes": []}
+    for sample in [*large_samples(name), *OPS[name].samples()][samples]:
+        if time.monotonic() > end:
+            break
+        note = {"sample": sample.name, "op": name}
+        try:
+            off, allowed, is_same = deviation(OPS[name], sample, dtype, device)
+        except BackendError as error:  # the kernels do not take it
+            checked["notes"].append(note | {"section": "skipped", "reason": str(error)})
+            continue
+        except Exception as error:  # one that does not compile, say: the others are checked
+            off, allowed, is_same = float("inf"), 0.0, False
+            checked["notes"].append(note | {"section": "failed", "reason": repr(error)[:400]})
+        checked["worst"].append(off)
+        checked["samples"] += 1
+        checked["beyond"] += off > allowed
+        checked["differing"] += not is_same
+    return checked
+
+
 def compile_case(section: str, number: int, end: float) -> None:
     """Call the layers of a case once, so that their kernels are compiled when they are timed."""
-    if time.monotonic() > end:
-        return
-    case = sections(is_tiny=False)[section][number]("cuda")
-    for layer in case.layers.values():
-        for call in passes(layer, case.x).values():
-            if time.monotonic() < end:
+    if time.monotonic() < end:
+        for calls in sections(is_tiny=False)[section][number]("cuda").modes.values():
+            for call in calls.values():
                 call()
-    torch.cuda.synchronize()
+        torch.cuda.synchronize()
 
 
-def correctness(run: Run, until: float, every: int = 1) -> bool:
+def correctness(run: Run, end: float, every: int) -> bool:
     """Compare samples of every op with its definition; return True if none is wrong.
 
     On a GPU, processes beside each other compile and check, since compiling takes longest; they
@@ -113,122 +198,152 @@ def correctness(run: Run, until: float, every: int = 1) -> bool:
     """
     dtypes = (torch.float32, torch.bfloat16) if run.device == "cuda" else (torch.float32,)
     cases = list(product([op.name for op in OPS.values() if "triton" in op.backends], dtypes))
-    end, found = time.monotonic() + run.left() - until, {case: Checked() for case in cases}
     if run.device != "cuda":
-        for name, dtype in cases:
-            found[name, dtype] = check_part(name, dtype, run.device, slice(0, None, every), end)
+        chosen = slice(0, None, every)
+        results = [(case, check(*case, run.device, chosen, end)) for case in cases]
     else:
-        count = max(1, len(os.sched_getaffinity(0)) - 2)
-        with ProcessPoolExecutor(count, get_context("spawn")) as pool:
-            compiling = [
-                pool.submit(compile_case, name, number, end)
-                for name, made in sections(is_tiny=False).items()
-                for number in range(len(made))
-            ]
-            checking = {
-                pool.submit(check_part, *case, run.device, slice(k, None, PARTS), end): case
-                for k, case in product(range(PARTS), cases)
-            }
-            for job, case in checking.items():
-                found[case].add(job.result())
-            for job in compiling:
-                if error := job.exception():  # its measurement will say why
-                    run.write("not compiled", reason=repr(error)[:400])
-    for (name, dtype), checked in found.items():
-        for note in checked.notes:
+        processes = max(1, len(os.sched_getaffinity(0)) - 2)
+        with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+            for name, makes in sections(is_tiny=False).items():
+                for number in range(len(makes)):  # a failure shows when the case is timed
+                    pool.submit(compile_case, name, number, end)
+            jobs = [(case, pool.submit(check, *case, run.device, slice(k, None, PARTS), end))
+                    for k, case in product(range(PARTS), cases)]  # fmt: skip
+            results = [(case, job.result()) for case, job in jobs]
+    is_right = True
+    for case in cases:
+        parts = [result for other, result in results if other == case]
+        for note in (note for part in parts for note in part["notes"]):
             run.write(**note)
-        run.write(
-            "correctness", op=name, dtype=str(dtype), samples=checked.samples, worst=checked.worst,
-            allowed=TOLERANCE[dtype], beyond=checked.beyond, not_repeatable=checked.differing,
-        )  # fmt: skip
-    return not any(one.beyond or one.differing for one in found.values())
+        beyond, differing, samples = (
+            sum(part[key] for part in parts) for key in ("beyond", "differing", "samples")
+        )
+        worst, is_right = max(max(p["worst"]) for p in parts), is_right and not beyond + differing
+        run.write("correctness", op=case[0], dtype=str(case[1]), samples=samples, worst=worst,
+                  allowed=TOLERANCE[case[1]], beyond=beyond, not_repeatable=differing)  # fmt: skip
+    return is_right
 
 
-def passes(layer: nn.Module, x: Tensor) -> dict[str, Callable[[], object]]:
-    """Return the timed calls of a layer: its values, and its values with all gradients."""
-    parameters = list(layer.parameters())
+def replay_of(call: Callable[[], object]) -> Callable[[], object]:
+    """Return the replay of a captured graph of several calls.
 
-    def forward() -> object:
-        with torch.no_grad():
-            return layer(x)
-
-    def training() -> object:
-        result = layer(x)
-        output = result if isinstance(result, Tensor) else result[0]
-        return torch.autograd.grad(output, parameters, torch.ones_like(output), allow_unused=True)
-
-    return {FORWARD: forward, TRAINING: training}
+    Raises:
+        RuntimeError: It cannot be captured.
+    """
+    if not torch.cuda.is_available():
+        raise RuntimeError("needs a CUDA device")
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    with torch.cuda.stream(stream):
+        call()
+    torch.cuda.current_stream().wait_stream(stream)
+    try:
+        with torch.cuda.graph(graph):
+            for _ in range(CALLS):
+                call()
+    finally:
+        torch.cuda.synchronize()
+    return graph.replay
 
 
 def compare(run: Run, section: str, case: Case) -> None:
-    """Time layers on one input and write their rows, with the peak memory of a call."""
-    for mode in (FORWARD, TRAINING):
-        calls = {name: passes(layer, case.x)[mode] for name, layer in case.layers.items()}
-        seen = {name: (kernel_names(call), peak_memory(call)) for name, call in calls.items()}
-        for name, clock, result in interleaved(calls, REPEATS[run.device]):
-            times = {"failed": result} if isinstance(result, str) else result
-            kernels, peak = seen.get(name, ([], None))
-            run.write(
-                section, size=case.size, dtype=case.dtype, mode=mode, layer=name, clock=clock,
-                kernels=kernels, peak_mib=peak, **times,
-            )  # fmt: skip
+    """Time the calls of a case in turns, the first one twice: the difference is the noise."""
+    for mode, calls in case.modes.items():
+        row = {"size": case.size, "dtype": case.dtype, "mode": mode}
+        for way, seconds in timed(run, section, row, calls, case.has_graphs).items():
+            name, _, clock = way.rpartition(", ")
+            ordered = [1e6 * s / CALLS for s in sorted(seconds.values())]
+            fifth = len(ordered) // 5
+            run.write(section, **row, layer=name, clock=clock, median=statistics.median(ordered),
+                      p20=ordered[fifth], p80=ordered[-1 - fifth])  # fmt: skip
 
 
-def attempt(run: Run, case: str, until: float, measure: Callable[[], object]) -> None:
-    """Measure a case if there is time; if it fails, the other cases are measured all the same."""
-    if run.left() < until:
-        run.write("skipped", case=case, reason="no time left")
-        return
-    try:
-        measure()
-    except Exception as error:
-        run.write("skipped", case=case, reason=f"{type(error).__name__}: {error}")
+def timed(
+    run: Run, section: str, row: dict[str, Any], calls: Calls, has_graphs: bool
+) -> dict[str, dict[int, float]]:
+    """Return the seconds of the rounds by name and clock: calls from Python, and replays."""
 
+    def several(call: Callable[[], object]) -> Callable[[], object]:
+        return lambda: ([call() for _ in range(CALLS)], synchronize())
 
-def timed(run: Run, section: str, cases: list[Make], until: float) -> None:
-    """Time the cases of a section as long as there is time."""
-    for make in cases:
-        label = f"{section} {getattr(make, 'args', '')}"
-        attempt(run, label, until, lambda: compare(run, section, make(run.device)))  # noqa: B023
-
-
-def barriers(run: Run) -> None:
-    """Write the costs of a step that programs take together."""
-    rows: Any = ({"failed": "needs a CUDA device"},)
-    if run.device == "cuda":
-        from gpu_barriers import ladder
-
-        rows = ladder()
-    for row in rows:
-        run.write("barriers", **row)
-
-
-def training_steps(run: Run, size: tuple[int, int, int]) -> None:
-    """Time training steps with and without a CUDA graph."""
-    calls = language_steps(size, run.device)
-    for name, clock, result in interleaved(calls, REPEATS[run.device], clocks=("eager",)):
-        run.write(
-            "training steps", size=size, dtype="float32", mode=TRAINING, layer=name, clock=clock,
-            **result,
-        )  # fmt: skip
+    first = next(iter(calls))
+    ways = {f"{name}, eager": several(call) for name, call in calls.items()}
+    ways[f"{first} again, eager"] = several(calls[first])
+    for name, call in calls.items() if has_graphs else ():
+        call()
+        try:
+            replay = replay_of(call)
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+            run.write(section, **row, layer=name, clock="graph", failed=reason)
+            continue
+        ways[f"{name}, graph"] = lambda replay=replay: (replay(), synchronize())
+    repeats = REPEATS[run.device]
+    candidates = [Candidate(way, call) for way, call in ways.items()]
+    return interleave(candidates, time.perf_counter, repeats, repeats).seconds
 
 
 def measure(run: Run, is_tiny: bool, even_if_wrong: bool = False) -> bool:
-    """Run all sections; return True if all kernels are right."""
-    budget = run.left()
-    ends, after = {}, budget
-    for name, share in SHARES.items():
-        after -= share * budget
-        ends[name] = after  # seconds that the later sections have
+    """Check all ops, then time all cases while there is time; return True if all are right."""
     identity(run)
-    is_right = correctness(run, ends["correctness"], every=40 if is_tiny else 1)
+    now = time.monotonic()
+    is_right = correctness(run, now + CHECKS * (run.deadline - now), every=40 if is_tiny else 1)
     if is_right or even_if_wrong:
-        attempt(run, "barriers", ends["barriers"], lambda: barriers(run))
-        size = (3, 2, 4) if is_tiny else (35, 20, 200)
-        attempt(run, "steps", ends["training steps"], lambda: training_steps(run, size))
-        for name, cases in sections(is_tiny).items():
-            timed(run, name, cases, ends[name])
+        for section, makes in sections(is_tiny).items():
+            for make in makes:
+                attempt(run, section, make)
     return is_right
+
+
+def attempt(run: Run, section: str, make: Callable[[str], Case]) -> None:
+    """Time a case if there is time; if it fails, the others are timed all the same."""
+    reason = "no time left"
+    if time.monotonic() < run.deadline:
+        try:
+            return compare(run, section, make(run.device))
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+    return run.write("skipped", case=f"{section} {getattr(make, 'args', '')}", reason=reason)
+
+
+def page(rows: Sequence[dict[str, Any]], note: str = "") -> str:
+    """Return the page: every goal, with its figure if one of its cases was timed."""
+    shown = []
+    for goal in GOALS:
+        figure, ratios = "not measured", goal.ratios(rows)
+        if ratios:
+            verdict = "met" if min(ratios) >= goal.least else "missed"
+            figure = f"{min(ratios):.2f} ({len(ratios)}): {verdict}"
+        shown.append([goal.what, goal.mode, goal.clock, f"{goal.least:g}", f"{goal.good:g}",
+                      goal.predicted, figure])  # fmt: skip
+    heads = ["comparison", "passes", "clock", "goal", "good", "predicted", "measured"]
+    parts = [ABOUT, machine(rows), note, ABOUT_GOALS, table(heads, shown, 7)]
+    checked = [
+        [f"`{row['op']}`", row["dtype"].removeprefix("torch."), str(row["samples"]),
+         f"{row['worst']:.1e}", f"{row['allowed']:g}", str(row["not_repeatable"])]
+        for row in rows if row["section"] == "correctness"
+    ]  # fmt: skip
+    heads = ["operator", "dtype", "samples", "off by", "allowed", "with other bits the second time"]
+    parts += [ABOUT_CHECKS, table(heads, checked, 2)] if checked else []
+    times, first = [], {}
+    for row in (row for row in rows if "median" in row):
+        size = " × ".join(map(str, row["size"]))
+        key = f"{row['section']}, {size}, {row['dtype']}", row["mode"], row["clock"]
+        first.setdefault(key, row["median"])
+        spread = f"{row['median']:.1f} ({row['p20']:.1f} to {row['p80']:.1f})"
+        times.append([*key, row["layer"], spread, f"{first[key] / row['median']:.2f}"])
+    heads = ["case", "passes", "clock", "layer", "µs", "ratio to the first"]
+    parts += ["## All times", table(heads, times, 4)] if times else []
+    return "\n\n".join(part.strip() for part in parts if part) + "\n"
+
+
+def machine(rows: Sequence[dict[str, Any]]) -> str:
+    """Return the sentence about the device."""
+    row = next((row for row in rows if row["section"] == "identity" and "gpu" in row), None)
+    return "" if row is None else (
+        f"Measured on one {row['gpu']} with torch {row['torch']} and Triton {row['triton']}: a "
+        f"copy moves {row['copy_gb_s'] / 1000:.1f} TB/s, a product in bfloat16 computes "
+        f"{row['bf16_tflop_s']:.0f} TFLOP/s."
+    )  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
@@ -241,23 +356,21 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--page", type=Path, help="write the page of --rows here, and end")
     parser.add_argument("--rows", type=Path, help="gpu.jsonl of an earlier measurement")
     parser.add_argument("--note", default="", help="about the measurement, for the page")
-    given = parser.parse_args(arguments)
-    if given.page is not None:
-        lines = given.rows.read_text("utf-8").splitlines() if given.rows else []
-        text = page([json.loads(line) for line in lines], given.note)
-        given.page.write_text(text, encoding="utf-8")
+    chosen = parser.parse_args(arguments)
+    if chosen.page is not None:
+        lines = chosen.rows.read_text("utf-8").splitlines() if chosen.rows else []
+        chosen.page.write_text(page([json.loads(line) for line in lines], chosen.note), "utf-8")
         return 0
-    if given.out is None:
+    if chosen.out is None:
         parser.error("--out is missing")
-    if not given.smoke and not torch.cuda.is_available():
+    if not chosen.smoke and not torch.cuda.is_available():
         parser.error("no CUDA device; --smoke runs tiny sizes on the CPU")
-    given.out.mkdir(parents=True, exist_ok=True)
-    device = "cpu" if given.smoke else "cuda"
-    run = Run(device, time.monotonic() + given.budget, given.out)
-    is_right = measure(run, given.smoke, given.even_if_wrong)
-    text = page(run.rows)
-    (given.out / "gpu.md").write_text(text, encoding="utf-8")
-    print(text)
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    device = "cpu" if chosen.smoke else "cuda"
+    run = Run(device, time.monotonic() + chosen.budget, chosen.out)
+    is_right = measure(run, chosen.smoke, chosen.even_if_wrong)
+    (chosen.out / "gpu.md").write_text(page(run.rows), encoding="utf-8")
+    print(page(run.rows), end="")
     return int(not is_right)
 
 

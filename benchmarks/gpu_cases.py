@@ -1,90 +1,78 @@
-"""Cases of the GPU benchmark: layers of this library and their baselines on one input."""
+"""Cases of the GPU benchmark, layers and their baselines on one input, and the goals for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import product
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
 
+from representer.estimators.carried_state import CarriedState, detached, example_state
+from representer.models import LanguageModel, LanguageModelConfig
 from representer.nn import RKMLSTM, KernelActivation, StringKernelRNN
 from representer.ops import OPS, Sample, gated_scan, use_backend
 from representer.ops.rkm_scan.samples import CELLS, tensors
+from representer.training.captured_calls import WARM_UP
+from representer.training.captured_losses import CapturedLosses
+from representer.training.training_task import Loss
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 STEPWISE, ONE_PASS = "RKMLSTM, step by step", "gated_scan, one pass"
+EAGER, CAPTURED = "launched from Python", "from a CUDA graph"
+FORWARD, TRAINING = "forward", "forward and backward"
+Calls = dict[str, Callable[[], object]]  # by the name of the layer, the baseline first
 
 
-@dataclass(frozen=True)
-class Case:
-    """Layers on one input, the baseline first, with the sizes and the dtype that name the case."""
+class Case(NamedTuple):
+    """Timed calls by passes, and the sizes and the dtype that name the case."""
 
     size: tuple[int, ...]
     dtype: str
-    layers: dict[str, nn.Module]
-    x: Tensor
+    modes: dict[str, Calls]
+    has_graphs: bool = True  # replays of captured graphs are timed, too
 
 
-Make = Callable[[str], Case]  # given the device type
+Make = Callable[[str], Case]  # from the device type
 
 
-class Stepwise(nn.Module):
-    """A layer on the reference backend: a loop in torch over the steps."""
+def passes(size: tuple[int, ...], dtype: str, layers: dict[str, Any], x: Tensor) -> Case:
+    """Return the calls of functions of x, whose parameters are those of their ``layer``."""
 
-    def __init__(self, layer: nn.Module) -> None:
-        super().__init__()
-        self.layer = layer
+    def forward(layer: Any) -> object:
+        with torch.no_grad():
+            return layer(x)
 
-    def forward(self, x: Tensor) -> Any:
-        """Return what the layer returns."""
+    def training(layer: Any) -> object:
+        result = layer(x)
+        output = result if isinstance(result, Tensor) else result[0]
+        parameters = list(getattr(layer, "parameters", getattr(layer, "weights", None))())
+        return torch.autograd.grad(output, parameters, torch.ones_like(output), allow_unused=True)
+
+    modes = {FORWARD: forward, TRAINING: training}
+    return Case(size, dtype, {mode: {name: partial(run, layer) for name, layer in layers.items()}
+                              for mode, run in modes.items()})  # fmt: skip
+
+
+def function_of(layer: nn.Module, run: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
+    """Return a function with the parameters of a layer, which it computes in another way."""
+    run.weights = layer.parameters  # type: ignore[attr-defined]
+    return run
+
+
+def stepwise(layer: nn.Module) -> Callable[[Tensor], Any]:
+    """Return a layer on the reference backend: a loop in torch over the steps."""
+
+    def run(x: Tensor) -> Any:
         with use_backend("reference"):
-            return self.layer(x)
+            return layer(x)
 
-
-class DirectSum(nn.Module):
-    """The activation as a sum over a tensor of inputs × centers."""
-
-    def __init__(self, like: KernelActivation) -> None:
-        super().__init__()
-        self.layer = like
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return f(x)."""
-        layer = self.layer
-        return OPS["kernel_activation"].definition(
-            x, layer.centers, layer.coefficients, green=layer.green
-        )
-
-
-class Given(nn.Module):
-    """A network with all its arguments but the first."""
-
-    def __init__(self, network: nn.Module, *arguments: Any) -> None:
-        super().__init__()
-        self.network, self.arguments = network, arguments
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return what the network returns for the arguments."""
-        return self.network(x, *self.arguments)
-
-
-class Loop(nn.Module):
-    """A layer by a function that loops over the steps in torch."""
-
-    def __init__(self, layer: nn.Module, run: Callable[[Any, Tensor], Tensor]) -> None:
-        super().__init__()
-        self.layer, self.run = layer, run
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return what the function returns."""
-        return self.run(self.layer, x)
+    return function_of(layer, run)
 
 
 class Scan(nn.Module):
@@ -99,30 +87,186 @@ class Scan(nn.Module):
         return self.run(self.u, self.log_f)
 
 
-class OnePass(nn.Module):
-    """A gated scan whose forward pass does not cut sequences into chunks."""
-
-    def __init__(self, layer: nn.Module) -> None:
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return what the layer returns."""
-        kernels = import_module("representer.ops.gated_scan.triton")
-        with patch.object(kernels, "chunk_steps", lambda time, batch, units: time):
-            return self.layer(x)
+def recurrent(size: tuple[int, int, int, int], dtype: str, device: str) -> Case:
+    T, B, features, d = size
+    ours = RKMLSTM(features, d)
+    layers: dict[str, nn.Module] = {
+        "nn.LSTM": nn.LSTM(features, d), "nn.GRU": nn.GRU(features, d),
+        "StringKernelRNN": StringKernelRNN(features, d, decay="input"), "RKMLSTM": ours,
+    }  # fmt: skip
+    layers = {name: layer.to(device, DTYPES[dtype]) for name, layer in layers.items()}
+    x = torch.randn(T, B, features, device=device, dtype=DTYPES[dtype])
+    return passes(size, dtype, {**layers, STEPWISE: stepwise(ours)}, x)
 
 
-def long_scan(dtype: torch.dtype) -> dict[str, Tensor]:
-    """Return operands of a gated scan whose sequences are cut into chunks."""
-    draw = torch.Generator().manual_seed(0)
-    u, f = torch.rand(2, 1100, 3, 40, generator=draw, dtype=torch.float64).to(dtype)
-    return {"u": u, "f": f, "c0": u[0].clone(), "lengths": torch.tensor([700, 0, 1100])}
+def scan(size: tuple[int, int, int], device: str) -> Case:
+    """Return the gated scan of T steps of B sequences of d units beside those that are installed.
+
+    Raises:
+        ValueError: A baseline computes something else.
+    """
+    u, log_f = torch.randn(2, *size, device=device)
+    log_f = nn.functional.logsigmoid(log_f + 2)
+    ours = Scan(lambda u, f: gated_scan(u, f.exp())[0], u, log_f)
+    kernels = import_module("representer.ops.gated_scan.triton") if device == "cuda" else None
+    layers: dict[str, Any] = {}
+    if find_spec("fla") and kernels:
+        from fla.ops.hgrn import chunk_hgrn  # pyright: ignore[reportMissingImports]
+
+        u_BTd, f_BTd = (x.transpose(0, 1).contiguous() for x in (u, log_f))
+        layers["fla chunk_hgrn"] = Scan(lambda u, f: chunk_hgrn(u, f)[0], u_BTd, f_BTd)
+    if find_spec("accelerated_scan") and kernels:
+        from accelerated_scan.warp import scan  # pyright: ignore[reportMissingImports]
+
+        u_BdT, f_BdT = (x.permute(1, 2, 0).contiguous() for x in (u, log_f))
+        layers["accelerated-scan"] = Scan(lambda u, f: scan(f.exp().contiguous(), u), u_BdT, f_BdT)
+    layouts = {"fla chunk_hgrn": (1, 0, 2), "accelerated-scan": (2, 0, 1)}
+    with torch.no_grad():
+        for name, layer in layers.items():
+            output, expected = layer(u).permute(layouts[name]), ours(u)
+            if not torch.allclose(output, expected, rtol=1e-3, atol=1e-3):
+                raise ValueError(f"{name} computes something else")
+    if kernels:
+
+        def one_pass(x: Tensor) -> Tensor:
+            with patch.object(kernels, "chunk_steps", lambda time, batch, units: time):
+                return ours(x)
+
+        layers[ONE_PASS] = function_of(ours, one_pass)
+    layers |= {"gated_scan, step by step": stepwise(ours), "gated_scan": ours}
+    return passes(size, "float32", layers, u)
+
+
+def activation(size: tuple[int, int, int], device: str) -> Case:
+    """Return N × F activations with K centers beside the direct sum, eager and compiled."""
+    N, F, K = size
+    ours = KernelActivation(F, K).to(device)
+
+    def direct_sum(x: Tensor) -> Tensor:
+        definition = OPS["kernel_activation"].definition
+        return definition(x, ours.centers, ours.coefficients, green=ours.green)
+
+    layers: dict[str, Any] = {"direct sum": function_of(ours, direct_sum), "KernelActivation": ours}
+    if device == "cuda":
+        compiled = torch.compile(direct_sum)
+        layers["direct sum, compiled"] = function_of(ours, lambda x: compiled(x))
+    return passes(size, "float32", layers, torch.randn(N, F, device=device))
+
+
+def learned_recurrent(size: tuple[int, int], device: str) -> Case:
+    """Return the network with learned activations of M18 on T steps of B sequences."""
+    from kbrn import loop, network
+
+    layer = network().to(device)
+    layers = {"step by step": function_of(layer, partial(loop, layer)), "KBRN": layer}
+    x = torch.randint(0, 2, (*size, 1), device=device).float()
+    return passes(size, "float32", layers, x)
+
+
+def graph(size: tuple[int], device: str) -> Case:
+    """Return graph networks on a batch of molecules; it needs PyTorch Geometric."""
+    from torch_geometric.data import Batch
+
+    from graphs import ATOMS, BONDS, LEVELS, WIDTH, Gine, molecules
+    from representer.nn import WLKernelNN
+
+    batch: Any = Batch.from_data_list(cast(Any, molecules()[: size[0]])).to(device)
+    options: dict[str, Any] = {"label_channels": WIDTH, "sigma": "relu", "edge_dim": BONDS}
+    gine = Gine().to(device)
+    ours = WLKernelNN(ATOMS, WIDTH, depth=LEVELS, **options).to(device)
+    runs: dict[str, tuple[nn.Module, Any]] = {"GINEConv": (gine, gine), "WLKernelNN": (ours, ours)}
+    if device == "cuda":
+        runs["GINEConv, compiled"] = gine, torch.compile(gine)
+    rest = batch.edge_index, batch.edge_attr, batch.batch, batch.num_graphs
+    layers = {name: function_of(layer, lambda x, run=run: run(x, *rest))
+              for name, (layer, run) in runs.items()}  # fmt: skip
+    return passes(size, "float32", layers, batch.x)
+
+
+def training_steps(size: tuple[int, int, int], device: str) -> Case:
+    """Return training steps of a language model, T tokens of B streams with d units.
+
+    Both models start with the same weights; the optimizer runs without a graph.
+    """
+    steps: Calls = {EAGER: _training_step(size, device, is_captured=False)}
+    if device == "cuda":
+        steps[CAPTURED] = _training_step(size, device, is_captured=True)
+    return Case(size, "float32", {TRAINING: steps}, has_graphs=False)
+
+
+def _refuse(reason: str) -> None:
+    raise RuntimeError(reason)
+
+
+def _training_step(size: tuple[int, int, int], device: str, *, is_captured: bool) -> Callable:
+    T, B, units = size
+    torch.manual_seed(0)
+    config = LanguageModelConfig(10_000, embedding_size=units, hidden_size=units, cell="rkm-lstm")
+    model = LanguageModel(config).to(device)
+    carried = CarriedState(lambda rows: example_state(model, rows))
+    carried.value = example_state(model, B)
+    tokens, following = torch.randint(10_000, (2, T, B), device=device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=device == "cuda")
+
+    def compute(batch: Any) -> Loss:
+        result = model(batch[0], carried.value)
+        carried.value = detached(result.state)
+        loss = model.output.loss(result.features, batch[1]) / batch[1].numel()
+        loss.backward()
+        return Loss(loss, batch[1].numel())
+
+    captured = CapturedLosses(compute, [*model.parameters()], carried, _refuse)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        (captured if is_captured else compute)((tokens, following))
+        optimizer.step()
+
+    for _ in range(WARM_UP):
+        step()
+    return step
+
+
+def sections(is_tiny: bool) -> dict[str, list[Make]]:
+    """Return the cases by section, the most important ones of each first, the longest last."""
+    if is_tiny:
+        return {
+            "training steps": [partial(training_steps, (3, 2, 4))],
+            "scans": [partial(scan, (3, 2, 4))],
+            "activations": [partial(activation, (8, 4, 3))],
+            "learned recurrent": [partial(learned_recurrent, (2, 3))],
+            "graphs": [partial(graph, (2,))],
+            "recurrent": [partial(recurrent, (3, 2, 4, 4), "float32")],
+        }
+    many = ((4096, 1024, 100), (4096, 1024, 32), (512, 200, 100))
+    shapes = ((128, 16), (1024, 16), (35, 20), (128, 64))
+    square = [(T, B, d, d) for d in (650, 300, 1150) for T, B in shapes]
+    layers = [partial(recurrent, size, dtype) for size, dtype in product(square, DTYPES)]
+    layers[3:3] = [
+        partial(recurrent, (1000, 64, 10, 100), "float32"),
+        *(partial(recurrent, (1024, 16, d, d), "float16") for d in (512, 768, 1024)),
+        partial(recurrent, (1024, 128, 1150, 1150), "bfloat16"),
+    ]
+    return {
+        "training steps": [partial(training_steps, (35, 20, 200))],
+        "scans": [partial(scan, size) for size in ((1024, 16, 128), (1024, 16, 1024))],
+        "activations": [partial(activation, size) for size in many],
+        "learned recurrent": [partial(learned_recurrent, (50, 500))],
+        "graphs": [partial(graph, (256,))],
+        "recurrent": layers,
+    }
 
 
 def large_samples(op: str) -> list[Sample]:
     """Return samples of an op that are larger than its own, for kernels of many units or steps."""
     if op == "gated_scan":
+
+        def long_scan(dtype: torch.dtype) -> dict[str, Tensor]:
+            draw = torch.Generator().manual_seed(0)
+            u, f = torch.rand(2, 1100, 3, 40, generator=draw, dtype=torch.float64).to(dtype)
+            lengths = torch.tensor([700, 0, 1100])
+            return {"u": u, "f": f, "c0": u[0].clone(), "lengths": lengths}
+
         return [Sample("chunks", long_scan, {"reverse": True}, ("lengths",))]
     if op != "rkm_scan":
         return []
@@ -135,119 +279,105 @@ def large_samples(op: str) -> list[Sample]:
     ]  # fmt: skip
 
 
-def recurrent(size: tuple[int, int, int, int], dtype: str, device: str) -> Case:
-    """Return recurrent layers on T steps of B sequences of I features, with d units."""
-    T, B, features, d = size
-    ours = RKMLSTM(features, d)
-    made = {
-        "nn.LSTM": nn.LSTM(features, d),
-        "nn.GRU": nn.GRU(features, d),
-        "StringKernelRNN": StringKernelRNN(features, d, decay="input"),
-        "RKMLSTM": ours,
-        STEPWISE: Stepwise(ours),
-    }
-    made = {name: layer.to(device, DTYPES[dtype]) for name, layer in made.items()}
-    return Case(size, dtype, made, torch.randn(T, B, features, device=device, dtype=DTYPES[dtype]))
+class Goal(NamedTuple):
+    """A ratio of times to reach, in the cases of a section that it takes.
 
-
-def scan(size: tuple[int, int, int], device: str) -> Case:
-    """Return the gated scan of T steps of B sequences of d units beside those that are installed.
-
-    Raises:
-        ValueError: A baseline computes something else.
+    ``least`` is the lowest acceptable ratio, ``good`` that of a good kernel, ``predicted`` the
+    range that was expected before the first measurement.
     """
-    u, log_f = torch.randn(2, *size, device=device)
-    log_f = nn.functional.logsigmoid(log_f + 2)
-    ours = Scan(lambda u, f: gated_scan(u, f.exp())[0], u, log_f)
-    made: dict[str, nn.Module] = {}
-    if find_spec("fla") and device == "cuda":
-        from fla.ops.hgrn import chunk_hgrn  # pyright: ignore[reportMissingImports]
 
-        u_BTd, f_BTd = (x.transpose(0, 1).contiguous() for x in (u, log_f))
-        made["fla chunk_hgrn"] = Scan(lambda u, f: chunk_hgrn(u, f)[0], u_BTd, f_BTd)
-    if find_spec("accelerated_scan") and device == "cuda":
-        from accelerated_scan.warp import scan  # pyright: ignore[reportMissingImports]
+    what: str
+    section: str
+    ours: str
+    baseline: str
+    mode: str
+    clock: str
+    least: float
+    good: float
+    predicted: str
+    takes: Callable[[Sequence[int], str], bool] = lambda size, dtype: True
 
-        u_BdT, f_BdT = (x.permute(1, 2, 0).contiguous() for x in (u, log_f))
-        made["accelerated-scan"] = Scan(lambda u, f: scan(f.exp().contiguous(), u), u_BdT, f_BdT)
-    if device == "cuda":
-        made[ONE_PASS] = OnePass(ours)
-    made |= {"gated_scan, step by step": Stepwise(ours), "gated_scan": ours}
-    layouts = {"fla chunk_hgrn": (1, 0, 2), "accelerated-scan": (2, 0, 1)}
-    with torch.no_grad():
-        for name in layouts.keys() & made.keys():
-            found, expected = made[name](u).permute(layouts[name]), ours(u)
-            if not torch.allclose(found, expected, rtol=1e-3, atol=1e-3):
-                raise ValueError(f"{name} computes something else")
-    return Case(size, "float32", made, u)
-
-
-def activation(size: tuple[int, int, int], device: str) -> Case:
-    """Return N × F activations with K centers beside the direct sum, eager and compiled."""
-    N, F, K = size
-    ours = KernelActivation(F, K).to(device)
-    made: dict[str, nn.Module] = {"direct sum": DirectSum(ours), "KernelActivation": ours}
-    if device == "cuda":
-        made["direct sum, compiled"] = cast(nn.Module, torch.compile(DirectSum(ours)))
-    return Case(size, "float32", made, torch.randn(N, F, device=device))
+    def ratios(self, rows: Sequence[dict[str, Any]]) -> list[float]:
+        """Return the ratio of medians in each case of this goal that was timed."""
+        times: dict[tuple[Any, ...], dict[str, float]] = {}
+        for row in rows:
+            is_same = row["section"] == self.section and "median" in row
+            if is_same and (row["mode"], row["clock"]) == (self.mode, self.clock):
+                case = times.setdefault((*row["size"], row["dtype"]), {})
+                case[row["layer"]] = row["median"]
+        return [
+            time[self.baseline] / time[self.ours]
+            for (*size, dtype), time in times.items()
+            if {self.baseline, self.ours} <= time.keys() and self.takes(size, dtype)
+        ]
 
 
-def learned_recurrent(size: tuple[int, int], device: str) -> Case:
-    """Return the network with learned activations of M18 on T steps of B sequences."""
-    from kbrn import loop, network
-
-    layer = network().to(device)
-    made = {"step by step": Loop(layer, loop), "KBRN": layer}
-    return Case(size, "float32", made, torch.randint(0, 2, (*size, 1), device=device).float())
+def _is_long(size: Sequence[int], dtype: str) -> bool:
+    T, B, features, d = size
+    return dtype == "bfloat16" and features == d and T >= 128 and B * d <= 42_000
 
 
-def graph(size: tuple[int], device: str) -> Case:
-    """Return graph networks on a batch of molecules; it needs PyTorch Geometric."""
-    from torch_geometric.data import Batch
-
-    from graphs import ATOMS, BONDS, LEVELS, WIDTH, Gine, molecules
-    from representer.nn import WLKernelNN
-
-    of_all: list[Any] = [*molecules()[: size[0]]]
-    batch: Any = Batch.from_data_list(of_all)
-    joined = batch.to(device)
-    others = joined.edge_index, joined.edge_attr, joined.batch, joined.num_graphs
-    options: dict[str, Any] = {"label_channels": WIDTH, "sigma": "relu"}
-    ours = WLKernelNN(ATOMS, WIDTH, depth=LEVELS, edge_dim=BONDS, **options)
-    made: dict[str, nn.Module] = {"GINEConv": Gine(), "WLKernelNN": ours}
-    if device == "cuda":
-        made["GINEConv, compiled"] = cast(nn.Module, torch.compile(made["GINEConv"]))
-    made = {name: Given(layer, *others).to(device) for name, layer in made.items()}
-    return Case(size, "float32", made, joined.x)
+def _is_short(size: Sequence[int], dtype: str) -> bool:
+    return dtype == "bfloat16" and size[0] == 35
 
 
-def sections(is_tiny: bool) -> dict[str, list[Make]]:
-    """Return the cases by section, the most important ones of each first."""
-    if is_tiny:
-        return {
-            "recurrent": [partial(recurrent, (3, 2, 4, 4), "float32")],
-            "scans": [partial(scan, (3, 2, 4))],
-            "activations": [partial(activation, (8, 4, 3))],
-            "learned recurrent": [partial(learned_recurrent, (2, 3))],
-            "graphs": [partial(graph, (2,))],
-        }
-    square = [
-        (T, B, d, d)
-        for d in (650, 300, 1150)
-        for T, B in ((128, 16), (1024, 16), (35, 20), (128, 64))
-    ]
-    layers = [partial(recurrent, size, dtype) for size, dtype in product(square, DTYPES)]
-    layers[3:3] = [
-        partial(recurrent, (1000, 64, 10, 100), "float32"),
-        *(partial(recurrent, (1024, 16, d, d), "float16") for d in (512, 768, 1024)),
-        partial(recurrent, (1024, 128, 1150, 1150), "bfloat16"),
-    ]
-    return {
-        "recurrent": layers,
-        "scans": [partial(scan, size) for size in ((1024, 16, 128), (1024, 16, 1024))],
-        "activations": [
-            partial(activation, s) for s in ((4096, 1024, 100), (4096, 1024, 32), (512, 200, 100))
-        ],
-        "learned recurrent": [partial(learned_recurrent, (50, 500))],
-        "graphs": [partial(graph, (256,))],
-    }
+def _is_standard(size: Sequence[int], dtype: str) -> bool:
+    return dtype == "bfloat16" and size[1] <= 32 and size[3] in (300, 650, 1150)
+
+
+def _is_persistent(size: Sequence[int], dtype: str) -> bool:
+    return dtype == "float16" and size[3] in (512, 768, 1024)
+
+
+def _is(*expected: int) -> Callable[[Sequence[int], str], bool]:
+    return lambda size, dtype: tuple(size) == expected
+
+
+_string = partial(Goal, section="recurrent", ours="StringKernelRNN", baseline="nn.LSTM",
+                  mode=TRAINING, clock="graph")  # fmt: skip
+_rkm = partial(Goal, section="recurrent", ours="RKMLSTM", baseline="nn.LSTM", mode=FORWARD,
+               clock="graph", takes=_is_standard)  # fmt: skip
+_scan = partial(Goal, section="scans", ours="gated_scan", mode=FORWARD, clock="graph",
+                takes=_is(1024, 16, 128))  # fmt: skip
+_activation = partial(Goal, section="activations", ours="KernelActivation", mode=TRAINING,
+                      clock="graph", takes=_is(4096, 1024, 100))  # fmt: skip
+_graph = partial(Goal, section="graphs", ours="WLKernelNN", mode=TRAINING, clock="eager")
+_STRING = "String-kernel layer, gate on x, over `nn.LSTM`, bfloat16"
+_RKM = "RKM-LSTM over `nn.LSTM`, bfloat16, 300 to 1,150 units, up to 32 sequences"
+_MANY = "4.2 million activations with 100 centers over the direct sum"
+_GRAPH = "WL network over GINEConv, 256 molecules"
+GOALS: list[Goal] = [
+    _string(f"{_STRING}: 128 steps or more, up to 42,000 states", least=10, good=30,
+            predicted="10 to 80", takes=_is_long),
+    _string(f"{_STRING}: 35 steps", least=8, good=20, predicted="18 to 42", takes=_is_short),
+    _string("The same", clock="eager", least=2, good=4, predicted="2 to 4", takes=_is_short),
+    _string(f"{_STRING}: 1,024 × 128 × 1,150", least=3, good=6, predicted="3 to 10",
+            takes=_is(1024, 128, 1150, 1150)),
+    _string("String-kernel layer over `nn.GRU`, 10 features, 100 units, 1,000 steps × 64",
+            baseline="nn.GRU", least=3, good=10, predicted="10 to 40",
+            takes=_is(1000, 64, 10, 100)),
+    _rkm(_RKM, least=2, good=3.5, predicted="1.5 to 3"),
+    _rkm("The same", mode=TRAINING, least=1.5, good=2.5,
+         predicted="1.3 to 2.5: weights on the chip both ways"),
+    _rkm("RKM-LSTM over `nn.LSTM` where cuDNN keeps the weights on the chip: float16, 512, 768 "
+         "and 1,024 units", least=0.7, good=1, predicted="0.5 to 0.7", takes=_is_persistent),
+    _rkm("RKM-LSTM over its loop in torch", baseline=STEPWISE, clock="eager", least=20, good=50,
+         predicted="15 to 40"),
+    _rkm("The same", baseline=STEPWISE, least=2, good=4, predicted="5 to 15"),
+    _scan("Gated scan, 1,024 steps × 16 × 128 units, over `chunk_hgrn` of fla",
+          baseline="fla chunk_hgrn", least=3, good=6, predicted="4 to 7: 32 chunks, two passes"),
+    _scan("The same, over one pass without chunks", baseline=ONE_PASS, least=2, good=4,
+          predicted="2 to 3"),
+    Goal("Training step of a language model, 35 × 20 tokens, 200 units, from a CUDA graph over "
+         "the same launched from Python", "training steps", CAPTURED, EAGER, TRAINING, "eager",
+         1.5, 3, "1.5 to 4"),
+    _activation(_MANY, baseline="direct sum", least=30, good=80, predicted="30 to 60"),
+    _activation(f"{_MANY}, compiled", baseline="direct sum, compiled", least=1.5, good=3,
+                predicted="1 to 2"),
+    Goal("Network with learned activations over its loop, 50 steps", "learned recurrent", "KBRN",
+         "step by step", TRAINING, "eager", 20, 60,
+         "3 to 5: one program normalizes the batch, and sums over all centers"),
+    _graph(_GRAPH, baseline="GINEConv", least=3, good=6, predicted="1 to 2"),
+    _graph(f"{_GRAPH}, compiled", baseline="GINEConv, compiled", least=1.3, good=2.5,
+           predicted="0.5 to 1"),
+]  # fmt: skip

@@ -6,7 +6,6 @@ import ctypes
 import os
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -17,7 +16,6 @@ from representer.ops import core
 SETTINGS = (
     core.VARIABLE, "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS",
 )  # fmt: skip
-Clock = Callable[[], float]
 
 
 class ProbeStruct(ctypes.Structure):
@@ -35,14 +33,13 @@ class ProbeStruct(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Limits:
-    """Peak rates of the machine on a number of threads, in float32.
+    """Peak rates of one thread of the machine, in float32.
 
     Attributes:
         arithmetic: Floating-point operations a second, by instruction set.
         memory: Bytes a second, two arrays read and one written, by the size of one array in MiB.
     """
 
-    threads: int
     arithmetic: dict[str, float]
     memory: dict[int, float]
 
@@ -52,13 +49,19 @@ class Limits:
         return self.arithmetic[core.USABLE[0]]
 
 
-def measure_limits(threads: int, repeats: int) -> Limits:
-    """Measure the limits: one thread by process CPU time, several by the wall clock."""
-    clock = time.process_time if threads == 1 else time.perf_counter
-    found = {name: _arithmetic(name, threads, clock, repeats) for name in core.USABLE}
-    return Limits(
-        threads, found, {size: _memory(size, threads, clock, repeats) for size in (4, 25)}
-    )
+def measure_limits(repeats: int) -> Limits:
+    """Measure the limits by process CPU time."""
+
+    def arithmetic(name: str) -> float:
+        start, total = torch.tensor(0.5), torch.tensor(0.0)
+        return _best("arithmetic", name, 1_000_000, (start, start, total), repeats)
+
+    def memory(size: int) -> float:
+        arrays = tuple(torch.ones(size * 2**18) for _ in range(3))
+        return _best("memory", core.USABLE[0], arrays[0].numel(), arrays, repeats)
+
+    sets = {name: arithmetic(name) for name in core.USABLE}
+    return Limits(sets, {size: memory(size) for size in (4, 25)})
 
 
 def cores() -> int:
@@ -77,32 +80,15 @@ def load() -> str:
     return f"{os.getloadavg()[0]:.2f}" if hasattr(os, "getloadavg") else "unknown"
 
 
-def _arithmetic(name: str, threads: int, clock: Clock, repeats: int) -> float:
-    start, total = torch.tensor(0.5), torch.tensor(0.0)
-    return _best("arithmetic", name, 1_000_000, threads, (start, start, total), clock, repeats)
-
-
-def _memory(size: int, threads: int, clock: Clock, repeats: int) -> float:
-    arrays = tuple(torch.ones(size * 2**18) for _ in range(3))
-    name = core.USABLE[0]
-    return _best("memory", name, arrays[0].numel(), threads, arrays, clock, repeats)
-
-
 def _best(
-    operation: str,
-    name: str,
-    count: int,
-    threads: int,
-    arrays: tuple[torch.Tensor, ...],
-    clock: Clock,
-    repeats: int,
+    operation: str, name: str, count: int, arrays: tuple[torch.Tensor, ...], repeats: int
 ) -> float:
     """Return the rate of the fastest round: a limit is a maximum."""
     done, best = ctypes.c_double(), 0.0
-    probe = ProbeStruct(count, threads, *map(core.pointer, arrays), ctypes.pointer(done))
+    probe = ProbeStruct(count, 1, *map(core.pointer, arrays), ctypes.pointer(done))
     with core.instruction_set(name):
         for _ in range(repeats + 1):
-            started = clock()
+            started = time.process_time()
             core.call(operation, torch.float32, probe)
-            best = max(best, done.value / (clock() - started))
+            best = max(best, done.value / (time.process_time() - started))
     return best
