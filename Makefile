@@ -7,7 +7,7 @@
 # make browser the report of every task in Chromium, and axe-core's findings
 # make check   style, types, layering, spelling
 # make peers   the checks of other libraries on our layers, kernels and estimators, and the adapters to them
-# make campaign  faults of every kind, at full length, and docs/results/reliability.md (an hour; starts again where it was)
+# make campaign  faults of every kind, at full length: a line of each suite and docs/results/reliability.md (hours; starts again where it was)
 # make bench   measured speeds, written to docs/results/ (a quarter of an hour); BEFORE=COMMIT also measures the
 #              code of that commit, by the same scripts, as a column of the goals
 # make wheel   a wheel in dist/ that installs without a compiler, tested in an environment of its own

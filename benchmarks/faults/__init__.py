@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import atexit
 import importlib
+import os
 import pkgutil
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +49,25 @@ class Suite:
     title: str
     cases: Callable[[int, float], Iterator[Case]]
     setup: Callable[[], None] = lambda: None
+
+
+_MEASURED = [-60.0, 1.0]  # when, and by how much this process was slowed
+
+
+def patience(seconds: float) -> float:
+    """Return a limit of the wall clock for a process of this priority on the machine as it is.
+
+    Each half minute, some work is timed: its time on the wall over that on the processor. Since
+    load comes and goes, the average of the last minute counts as well, more so at a low priority.
+    """
+    if time.monotonic() - _MEASURED[0] > 30:
+        start, end = time.monotonic(), time.thread_time() + 0.02
+        while time.thread_time() < end:
+            pass
+        waited, load = (time.monotonic() - start) / 0.02, os.getloadavg()[0] / (os.cpu_count() or 1)
+        crowd = load * (1 + max(0, os.nice(0))) if load > 1.2 else 1.0
+        _MEASURED[:] = time.monotonic(), max(1.0, waited, crowd)
+    return seconds * _MEASURED[1]
 
 
 def temporary_folder() -> Path:

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from faults import patience
+
 MEMORY = 2**30  # of one child, beyond what its parent uses
 HANG = "hang"
 _CRASH = 99
@@ -65,7 +67,7 @@ def forked(
     Args:
         call: Returns the exit code.
         logs: A folder for stdout and stderr, which is not forbidden.
-        seconds: The deadline, after which the child is killed.
+        seconds: The deadline, longer on a busy machine, after which the child is killed.
         memory: Bytes of address space beyond what this process has; None for no limit.
         forbidden: Folders whose files the child must not open, also not through links.
     """
@@ -77,7 +79,7 @@ def forked(
         with contextlib.suppress(BaseException):
             _become(call, paths, memory, [folder.resolve() for folder in forbidden])
         os._exit(_CRASH)
-    code, cpu = _waited(pid, time.monotonic() + seconds)
+    code, cpu = _waited(pid, time.monotonic() + patience(seconds))
     out, err, touched = (path.read_text("utf-8", "replace") for path in paths)
     return Outcome(code, out, err, tuple(touched.splitlines()), cpu)
 

@@ -51,7 +51,8 @@ def signal_at(
     def send() -> None:
         for number in numbers:
             time.sleep(delay if number is numbers[0] else 0.05)
-            Path(stamp).write_text(str(time.time()), encoding="utf-8")
+            with Path(stamp).open("a", encoding="utf-8") as file:  # the process may end at once
+                file.write(f"{time.time()}\n")
             os.kill(os.getpid(), number)
 
     def count(first: Any) -> None:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from faults import Case, Suite
+from faults import Case, Suite, patience
 from faults.large_offsets import offset_cases
 from representer.errors import RepresenterError
 from representer.ops import OPS, core
@@ -284,7 +284,11 @@ def survives_a_fork(op: Op, backend: str) -> None:
                 os._exit(0 if is_same else 3)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "the child differs or died"
         loader = DataLoader(
-            calls, batch_size=None, num_workers=2, timeout=DEADLINE, multiprocessing_context="fork"
+            calls,
+            batch_size=None,
+            num_workers=2,
+            timeout=patience(DEADLINE),
+            multiprocessing_context="fork",
         )
         for found, wanted in zip(loader, expected, strict=True):
             for name, x in wanted.items():

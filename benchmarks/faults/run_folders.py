@@ -18,27 +18,28 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import uvicorn
 
 from faults import Case, Suite, temporary_folder
 from faults.forked import HANG, Outcome, forked
 from faults.run_attacks import CANARY, attacked
 from faults.tiny_runs import JOINT, STOPPED, TASKS, make_runs
 from representer.cli.main import entry_point
+from representer.serving.model_process import ModelProcess
 
 SECONDS = 60
 ALLOWED = (0, 2, 73, 74)
 EACH = 1000  # cases of a task
 IMPORTED = (  # once here, not in each child
-    "uvicorn", "representer.serving", "representer.hub", "representer.report",
+    "representer.serving", "representer.hub", "representer.report",
     "representer.report.signal_figures", "representer.report.molecule_drawing",
 )  # fmt: skip
 COMPARED = ("predict", "evaluate", "generate")  # whose output must be that of the untouched run
-# without `serve`, whose model runs in a process that a forked child cannot watch
-READ = ["predict", "predict", "evaluate", "explain", "report", "export", "resume"]
+READ = ["predict", "predict", "evaluate", "explain", "report", "serve", "export", "resume"]
 COMMANDS = {
     **dict.fromkeys(TASKS, READ),
     "language": [*READ, "generate"],
-    JOINT: ["predict", "evaluate", "export"],
+    JOINT: ["predict", "evaluate", "serve", "export"],
 }
 
 
@@ -62,7 +63,7 @@ class Target:
                     "--out", str(run), "--resume"]  # fmt: skip
         rest = {
             "evaluate": [data], "predict": [data], "explain": [data, "--limit", "1"],
-            "generate": ["-n", "5"],
+            "generate": ["-n", "5"], "serve": ["--port", "0"],
             "export": ["--to", "hub", "--out", str(out)],
         }  # fmt: skip
         return [command, str(run), *rest.get(command, [])]
@@ -142,6 +143,9 @@ def _run(
 
     def call() -> int:
         np.seterr(all="ignore")
+        if command == "serve":  # the model is loaded here, where it is watched, and nothing waits
+            ModelProcess.start = lambda self: self.about.update(self._make().describe())
+            uvicorn.Server.run = lambda self, sockets: sockets[0].close()
         return entry_point(words)
 
     return forked(call, _PLACE[0], seconds=SECONDS, forbidden=forbidden)

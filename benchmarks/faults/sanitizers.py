@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from faults import Case, Suite, Unavailable
+from faults import Case, Suite, Unavailable, patience
 from faults.core_calls import Recorder
 from representer import nn
 from representer.ops import OPS, core
@@ -95,8 +95,9 @@ def run(
     command = [*program, str(callers)]
     environment = {**os.environ, **OPTIONS}
     return subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=DEADLINE, check=False
-    )
+        command, env=environment, capture_output=True, text=True, check=False,
+        timeout=patience(DEADLINE),
+    )  # fmt: skip
 
 
 def reported(done: subprocess.CompletedProcess[str]) -> str:

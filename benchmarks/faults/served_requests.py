@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import uvicorn
 
-from faults import Case, Suite, temporary_folder
+from faults import Case, Suite, patience, temporary_folder
 from faults.run_damage import WEIRD
 from faults.tiny_runs import STOPPED, make_runs
 from representer.serving import Limits, ServedModel, create_app
@@ -72,11 +72,13 @@ def setup(tasks: tuple[str, ...] = TASKS) -> None:
             from representer.data.signals import read_recordings
 
             _VALID[task] = read_recordings(data).signals[0].tolist()
-        limits = Limits(max_seconds=SECONDS, max_streams=20)
+        limits = Limits(max_seconds=patience(SECONDS), max_streams=20)
         _PORTS[task] = _served(create_app(model, limits))
         if task == "text":
             _PORTS["token"] = _served(create_app(model, limits, TOKEN))
-            _PORTS["slow"] = _served(create_app(model, Limits(max_seconds=0.5, max_bytes=10_000)))
+            _PORTS["slow"] = _served(
+                create_app(model, Limits(max_seconds=patience(2), max_bytes=10_000))
+            )
         status, _ANSWERS[task] = request(task, "POST", "/predict", _body(_VALID[task]))
         assert status == 200, _ANSWERS[task]
 
@@ -93,7 +95,7 @@ def request(
     headers: Mapping[str, str] = JSON,
 ) -> tuple[int, bytes]:  # fmt: skip
     """Return status and body of an answer."""
-    connection = HTTPConnection("127.0.0.1", _PORTS[server], timeout=SECONDS)
+    connection = HTTPConnection("127.0.0.1", _PORTS[server], timeout=patience(2 * SECONDS))
     try:
         connection.request(method, path, body, dict(headers))
         answer = connection.getresponse()
@@ -225,7 +227,7 @@ def _refused(server: str, headers: Mapping[str, str]) -> None:
 
 def _raw(raw: bytes) -> None:
     """Send bytes and wait for the end; no answer at all is as good as a refusal."""
-    with socket.create_connection(("127.0.0.1", _PORTS["slow"]), SECONDS) as connection:
+    with socket.create_connection(("127.0.0.1", _PORTS["slow"]), patience(SECONDS)) as connection:
         connection.sendall(raw)
         if not raw:
             connection.shutdown(socket.SHUT_WR)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from faults import Case, Suite, temporary_folder
+from faults import Case, Suite, patience, temporary_folder
 
 FAILURES = 16  # in full
 FAULTS = ("kill", "raise", "hang", "exit")
@@ -81,13 +81,13 @@ def _run(run: Path, processes: int, dropout: str, fault: str, rank: int, step: i
         *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes)),
         *("--max-restarts", "2", "--monitor-interval", "0.2", "--rdzv-backend", "c10d"),
         *("--rdzv-endpoint", "127.0.0.1:0", str(WORKER)),
-        *(str(run), dropout, str(PATIENCE), fault, str(rank), str(step)),
+        *(str(run), dropout, str(round(patience(PATIENCE))), fault, str(rank), str(step)),
     ]
     variables = {
         "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1",
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # a restart must not find old addresses
     }  # fmt: skip
-    seconds = 2 * START + (PATIENCE + 15 if fault != "none" else 0)
+    seconds = patience(2 * START + (PATIENCE + 15 if fault != "none" else 0))
     log, start = run.with_suffix(".log"), time.monotonic()
     with log.open("wb") as output:
         process = subprocess.Popen(

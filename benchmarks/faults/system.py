@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from faults import Case, Suite, Unavailable
+from faults import Case, Suite, Unavailable, patience
 from faults.small_runs import COMMANDS, RUN, SmallRuns, last_line, log_of, require_loadable
 
 DISKS, LIMITS, RACES, MOVES = 80, 20, 20, 16  # cases in full
@@ -197,7 +197,7 @@ def run_apart(prefix: str, variables: dict[str, str]) -> None:
     with log_of(case).open("w", encoding="utf-8") as log:
         code = subprocess.run(
             [*shell, *runs.words("text")], cwd=case, env={**os.environ, **threads, **variables},
-            stdout=log, stderr=log, timeout=120, check=False,
+            stdout=log, stderr=log, timeout=patience(120), check=False,
         ).returncode  # fmt: skip
     assert code == 0, f"exit code {code}: {last_line(case)}"
     continued("text", case)

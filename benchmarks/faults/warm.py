@@ -19,6 +19,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from faults import patience
+
 MEMORY, DEADLINE = 16 * 2**30, 120.0  # bytes of addresses and seconds, of a child
 SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # a pool is not forked
@@ -50,7 +54,7 @@ class Server:
         Raises:
             AssertionError: It did not end in time; it and its processes are killed.
         """
-        code = self._ask({"wait": pid, "seconds": seconds})
+        code = self._ask({"wait": pid, "seconds": patience(seconds)})
         assert code is not None, f"the process did not end within {seconds:g} seconds"
         return code
 
@@ -178,5 +182,4 @@ def _end(pid: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
     serve(command)

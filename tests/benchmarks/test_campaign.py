@@ -43,10 +43,35 @@ def test_each_case_has_one_outcome_and_a_second_start_tries_none_again(
     assert tries[3:] == ["bad"]
     held = {row["case"]: row["outcome"] for row in campaign.outcomes(rows)}
     assert held == {"good": "passed", "bad": "failed", "absent": "not available"}
-    shown = campaign.remarks({"made-up": campaign.outcomes(rows)})
-    assert "AssertionError: a row \\| was lost" in shown
-    assert "needs strace" in shown
-    assert "good" not in shown
+    reasons = [row[4] for row in campaign.remarks(campaign.outcomes(rows))]
+    assert reasons == ["AssertionError: a row \\| was lost", "needs strace"]
+
+
+def test_a_suite_that_ended_replaces_its_figures_alone(bench, monkeypatch, tmp_path: Path) -> None:
+    campaign, faults = bench("campaign"), bench("faults")
+    made = {name: faults.Suite(f"All of {name}", lambda *_: iter(())) for name in ("first", "next")}
+    monkeypatch.setattr(campaign, "suites", lambda: made)
+    outcome = {"first": "failed", "next": "passed"}
+
+    def apart(name: str, folder: Path, *_: object) -> None:
+        row = {"group": "by", "case": name, "outcome": outcome[name], "reason": "", "seconds": 1.0}
+        campaign.write(folder / f"{name}.jsonl", row)
+
+    def page(*words: str) -> str:
+        out, record = tmp_path / "page.md", tmp_path / "lines.jsonl"
+        rest = ("--out", str(out), "--record", str(record), "--work", str(tmp_path))
+        monkeypatch.setattr("sys.argv", ["campaign.py", *rest, *words])
+        assert campaign.main() == int("failed" in outcome.values() and "--share" not in words)
+        return out.read_text("utf-8")
+
+    monkeypatch.setattr(campaign, "apart", apart)
+    assert "2 cases tried, 1 passed" in page()
+    outcome["first"] = "passed"
+    again = page("--only", "first")
+    assert "2 cases tried, 2 passed" in again
+    assert "`first`" not in again  # the reason of the earlier line
+    assert page("--only", "first", "--share", "0.5") == again
+    assert page("--only") == again
 
 
 def test_suites_name_their_cases_once_and_the_same_each_time(bench) -> None:
