@@ -34,12 +34,12 @@ a figure is the share of the draws in which the 95 % interval of their differenc
 is, one of them is called ahead, in % ± two standard errors. 5 % is the nominal share, and less is
 careful. Fewer than six objects are never called anything: "too few to tell"."""
 LIMITS = """\
-The intervals of errors assume that both models have errors of one distribution, whichever it is.
-If a model rarely errs, but largely, and another one always errs a little, n objects may not show
-the large errors at all; the rows of *different errors* measure that limit. An interval of a single
-model is counted where it excludes the true value; that of a root mean square error is exact for
-normal errors alone, and Wilson's interval of an accuracy keeps its 5 % in the mean over accuracies,
-not for each of them."""
+The variance of errors is taken as at least that of normal ones. No method holds for all
+distributions: if one error in ten is three times as large as the others, n objects may not show
+those, and the rows of *rare large errors* measure that limit. An interval of a single model is
+counted where it excludes the true value. That of a root mean square error takes few errors as those
+of Student's t with 5 degrees of freedom, so that it is too wide for normal ones; Wilson's interval
+of an accuracy keeps its 5 % in the mean over accuracies, not for each of them."""
 
 Bounds = tuple[float, float]
 Draw = Callable[[Generator, int], tuple[Bounds, float]]
@@ -156,6 +156,11 @@ def heavy(rng: Generator, n: int) -> np.ndarray:
     return rng.standard_t(5, size=n) * 0.6**0.5
 
 
+def rare(rng: Generator, n: int) -> np.ndarray:
+    """Return errors of which one in ten is three times as large, of variance 1."""
+    return rng.standard_normal(n) * np.where(rng.random(n) < 0.1, 3, 1) / 1.8**0.5
+
+
 def signs(rng: Generator, n: int) -> np.ndarray:
     """Return errors of 1 and -1."""
     return rng.choice([-1.0, 1.0], size=n)
@@ -171,6 +176,7 @@ DIFFERENCES: dict[str, Draw] = {
     "RMSE, errors of Student's t": errors(heavy, heavy),
     "RMSE, different errors: normal and Laplace's": errors(normal, laplace),
     "RMSE, different errors: normal, and 1 or -1": errors(normal, signs),
+    "RMSE, normal and rare large errors": errors(normal, rare),
     "perplexity, n lines": lines,
     "n subjects of 4 windows": subjects(4),
     "n subjects of 40 windows": subjects(40),
@@ -185,6 +191,7 @@ SINGLE: dict[str, Draw] = {
     "RMSE, normal errors": single(normal),
     "RMSE, Laplace's errors": single(laplace),
     "RMSE, errors of Student's t": single(heavy),
+    "RMSE, rare large errors": single(rare),
 }
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
-from representer.report.metrics import regression_metrics, rmse_difference
+from representer.report.metrics import classification_metrics, regression_metrics, rmse_difference
+from representer.report.results import Column, Predictions, figures_of
 
 TRUTH = np.array([1.0, 2.0, 3.0, 4.0])
 
@@ -17,9 +19,10 @@ def test_the_figures_are_those_of_their_definitions():
     assert found["mae"] == 1.0
     assert found["r2"] == pytest.approx(1 - 6 / 5)
     low, high = found["rmse_interval"]
-    # the squares 1, 1, 4, 0 vary less than those of normal errors: 4 degrees of freedom
-    assert low == pytest.approx((6 / 11.1433) ** 0.5, rel=1e-4)
-    assert high == pytest.approx((6 / 0.484419) ** 0.5, rel=1e-4)
+    # the squares 1, 1, 4, 0 have a variance of 3, 4/3 of their mean²: with ten of 8, 85.3 / 14
+    freedom = 8 / ((4 * 4 / 3 + 10 * 8) / 14)
+    assert low == pytest.approx((freedom * 1.5 / chi2.ppf(0.975, freedom)) ** 0.5)
+    assert high == pytest.approx((freedom * 1.5 / chi2.ppf(0.025, freedom)) ** 0.5)
 
 
 def test_the_mean_has_no_r2_and_one_value_has_none():
@@ -34,7 +37,42 @@ def test_an_interval_holds_the_error_of_the_population_as_often_as_it_says():
         errors = rng.normal(size=100)
         low, high = regression_metrics(np.zeros(100), errors)["rmse_interval"]
         held += low <= 1 <= high
-    assert 0.88 <= held / 100 <= 0.99
+    assert held / 100 >= 0.88
+
+
+@pytest.mark.parametrize("count", [3, 12, 50])
+def test_heavy_tails_do_not_leave_the_interval_more_often_than_it_says(count):
+    errors = np.random.default_rng(count).laplace(scale=0.5**0.5, size=(400, count))
+    found = [regression_metrics(np.zeros(count), one)["rmse_interval"] for one in errors]
+    assert sum(not low <= 1 <= high for low, high in found) <= 0.06 * 400
+
+
+@pytest.mark.parametrize("count", [6, 12, 24])
+def test_errors_of_different_shapes_are_told_apart_as_rarely_as_the_interval_says(count):
+    rng, told = np.random.default_rng(count), 0
+    for errors in rng.standard_normal((400, count)):
+        _, low, high = rmse_difference(np.zeros(count), errors, np.ones(count))
+        told += low > 0 or high < 0
+    assert told <= 0.06 * 400
+
+
+def test_copies_do_not_narrow_the_interval():
+    truth, errors = np.arange(8.0), np.array([1.0, -2, 1, 3, -1, 2, -1, 1])
+    alone = figures_of(Column("", truth, []), Predictions(truth + errors))
+    copied = figures_of(
+        Column("", np.tile(truth, 9), []), Predictions(np.tile(truth + errors, 9)),
+        np.tile(np.arange(8), 9),
+    )  # fmt: skip
+    assert (copied["count"], copied["independent"]) == (72, 8)
+    assert copied["rmse_interval"] == pytest.approx(alone["rmse_interval"], rel=0.05)
+    names, chances = ["a", "b"], np.eye(2)[[0, 0, 1, 1, 1, 1]]
+    once = classification_metrics(np.array([0, 0, 1, 1, 1, 0]), chances, names)
+    figures = figures_of(
+        Column("", np.tile([0, 0, 1, 1, 1, 0], 9), names),
+        Predictions(np.tile([0, 0, 1, 1, 1, 1], 9), np.tile(chances, (9, 1))),
+        np.tile(np.arange(6), 9),
+    )
+    assert figures["accuracy_interval"] == pytest.approx(once["accuracy_interval"])
 
 
 @pytest.mark.parametrize("count", [3, 12, 50])

@@ -6,16 +6,20 @@ from typing import Any
 
 import pytest
 
+from representer.report.metrics import wilson_interval
 from representer.report.trust import trust_in_classes, trust_in_intervals
 
 
-def metrics_of(*bins: tuple[int, float, float]) -> dict[str, Any]:
+def metrics_of(*bins: tuple[int, float, float], share: float = 0.2) -> dict[str, Any]:
     """Return test metrics from the count, confidence and accuracy of bins."""
     count = sum(own[0] for own in bins)
+    accuracy = sum(n * right for n, _, right in bins) / count
     error = sum(n * abs(confidence - right) for n, confidence, right in bins) / count
     return {
         "count": count,
-        "accuracy": sum(n * right for n, _, right in bins) / count,
+        "accuracy": accuracy,
+        "accuracy_interval": wilson_interval(accuracy * count, count),
+        "per_class": [{"label": "a", "support": share * count}],
         "calibration": {
             "error": error,
             "bins": [dict(zip(("count", "confidence", "accuracy"), own, strict=True))
@@ -38,6 +42,12 @@ def metrics_of(*bins: tuple[int, float, float]) -> dict[str, Any]:
 )
 def test_certainty_is_trusted_where_it_is_near_the_accuracy(bins, verdict):
     assert trust_in_classes(metrics_of(*bins)).figure == verdict
+
+
+def test_a_model_like_the_constant_guess_is_not_certain():
+    found = trust_in_classes(metrics_of((400, 0.95, 0.95), share=0.95))
+    assert (found.figure, found.tone) == ("Not beyond chance", "bad")
+    assert found.text.endswith("always answering 'a' is right for 95 %".replace(" %", "\u202f%"))
 
 
 @pytest.mark.parametrize(

@@ -330,7 +330,7 @@ def test_names_of_files_and_models_are_text_in_the_page(tmp_path: Path):
 
 def test_of_losses_a_smaller_one_is_ahead():
     results = {
-        name: {split: Result(name, [loss] * 4, 1.0, 16, name == "counts")
+        name: {split: Result(name, [loss] * 8, 1.0, 32, name == "counts")
                for split, loss in enumerate(losses)}
         for name, losses in (("counts", [4.0, 4.0]), ("both", [1.0, 1.0201]))
     }  # fmt: skip

@@ -104,3 +104,15 @@ def test_the_interval_covers_the_true_score_about_as_often_as_it_says():
         covered.append(low <= 70.0 <= high)
     # 1.1 % is the standard error of 400 draws at 95 %
     assert np.mean(covered) == pytest.approx(0.95, abs=3 * 0.011)
+
+
+@pytest.mark.parametrize("n", [3, 24])
+def test_splits_of_few_examples_are_told_apart_as_rarely_as_the_interval_says(n):
+    rng, told = np.random.default_rng(n), 0
+    tested = max(1, round(n / 5))
+    for losses in rng.standard_normal((400, 2, n)) ** 2:
+        parts = [rng.permutation(n)[:tested] for _ in range(5)]
+        rows = [row([own[part] for part in parts], n - tested) for own in losses]
+        _, low, high = paired_interval(*rows, RMSE, has_fixed_test=False)
+        told += low > 0 or high < 0
+    assert told <= 0.06 * 400

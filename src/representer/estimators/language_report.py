@@ -92,8 +92,11 @@ def token_counts(inputs: LanguageInputs, tokens: Tensor) -> dict[str, int]:
 
 
 def lines_of_tokens(tokens: Tensor) -> NDArray[np.int64]:
-    """Return the line of each token of a text but the first ``(N - 1,)``."""
-    return np.cumsum(tokens.numpy() == LanguageVocabulary.END)[:-1]
+    """Return the line of each token of a text but the first ``(N - 1,)``; equal lines are one."""
+    breaks = np.flatnonzero(tokens[1:-1].numpy() == LanguageVocabulary.END) + 1
+    lines, numbers = np.split(tokens[1:].numpy(), breaks), dict[bytes, int]()
+    numbered = [numbers.setdefault(line.tobytes(), len(numbers)) for line in lines]
+    return np.repeat(numbered, [len(line) for line in lines])
 
 
 def sample(estimator: LanguageModel, seed: int) -> list[str]:

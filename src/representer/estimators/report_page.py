@@ -58,7 +58,8 @@ def results_of(estimator: SupervisedEstimator, X: Any, y: Any, k: int, examples:
         names = _names(estimator)
         if y is not None:
             columns = _columns(estimator, objects, y)
-            metrics |= {"targets": names, "test": figures_by_target(columns, predictions)}
+            figures = figures_by_target(columns, predictions, estimator.digests(objects))
+            metrics |= {"targets": names, "test": figures}
             details["data"]["test"] = len(objects)
             details["mistakes"] = mistakes(
                 columns[0], predictions[0], objects, _labels(columns[0]), range(len(objects))

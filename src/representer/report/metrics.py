@@ -20,7 +20,13 @@ Z95 = 1.959963984540054  # the normal distribution's 97.5 % point
 FEWEST = 6  # objects with which an exact paired test can reject at 5 %: 2 / 2**6 is 0.03
 
 
-def wilson_interval(successes: int, trials: int, z: float = Z95) -> tuple[float, float]:
+def effective_count(groups: NDArray[Any]) -> float:
+    """Return Kish's effective size of objects in groups ``(N,)`` of equal ones, as copies are."""
+    sizes = np.unique(groups, return_counts=True)[1]
+    return float(sizes.sum() ** 2 / (sizes @ sizes))
+
+
+def wilson_interval(successes: float, trials: float, z: float = Z95) -> tuple[float, float]:
     """Return Wilson's score interval of a proportion; ``(0, 1)`` for no trials."""
     if trials == 0:
         return 0.0, 1.0
@@ -85,7 +91,7 @@ def perplexity_difference(
 
     Both predicted the same tokens. Those of one line may be alike, so that lines are the
     independent units, unless there is only one; the interval is that of the mean difference of
-    log-probabilities.
+    log-probabilities, and contains 0 for fewer than `FEWEST` units.
 
     Args:
         better: Log-probability of each token under the first ``(N,)``, in nats.
@@ -97,11 +103,8 @@ def perplexity_difference(
     """
     mean, low, high = mean_over_lines(worse - better, lines)
     perplexity = math.exp(-float(worse.mean()))
-    return (
-        perplexity * math.expm1(mean),
-        perplexity * math.expm1(low),
-        perplexity * math.expm1(high),
-    )
+    difference, low, high = (perplexity * math.expm1(one) for one in (mean, low, high))
+    return difference, *extended(low, high, float(1 < len(np.unique(lines)) < FEWEST))
 
 
 def perplexity_interval(logs: NDArray[np.float64], lines: NDArray[np.int64]) -> tuple[float, float]:
@@ -113,16 +116,17 @@ def perplexity_interval(logs: NDArray[np.float64], lines: NDArray[np.int64]) -> 
 def mean_over_lines(
     losses: NDArray[np.float64], lines: NDArray[np.int64]
 ) -> tuple[float, float, float]:
-    """Return the mean of losses with its 95 % interval, from the sums over independent lines."""
+    """Return the mean of losses with its 95 % interval, by the jackknife over independent lines."""
     mean, n = float(losses.mean()), len(losses)
     units = lines if len(np.unique(lines)) > 1 else np.arange(n)
-    rests = np.bincount(units, weights=losses - mean)[np.bincount(units) > 0]
-    spread = math.sqrt(float(rests @ rests) * len(rests) / max(1, len(rests) - 1)) / n
-    half = t_quantile(len(rests)) * spread
+    sizes = np.bincount(units)
+    rests = (np.bincount(units, weights=losses - mean) / np.maximum(1, n - sizes))[sizes > 0]
+    spread = math.sqrt(float(rests @ rests) * (1 - 1 / len(rests)))
+    half = t_quantile(effective_count(units)) * spread
     return mean, mean - half, mean + half
 
 
-def t_quantile(count: int) -> float:
+def t_quantile(count: float) -> float:
     """Return the 97.5 % point of Student's t for the mean of so many independent numbers."""
     from scipy.stats import t
 
@@ -177,21 +181,23 @@ def calibration_error_by_chance(bins: Sequence[Mapping[str, Any]]) -> float:
 
 
 def classification_metrics(
-    truth: NDArray[np.int64], probabilities: NDArray[np.floating], names: Sequence[str]
-) -> dict[str, Any]:
+    truth: NDArray[np.int64], probabilities: NDArray[np.floating], names: Sequence[str],
+    independent: float | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Return the metrics of a classification, ready to be written as JSON.
 
     Args:
         truth: True classes ``(N,)``.
         probabilities: ``(N, C)``, rows summing to one.
         names: The C class names.
+        independent: How many independent objects there are, see `effective_count`; by default N.
 
     Returns:
-        ``count``, ``accuracy``, ``accuracy_interval`` (95 %, Wilson), ``loss`` (mean negative log
-        probability of the true class, in nats), ``calibration`` (see above), ``macro_f1`` (mean
-        over the classes that are true or predicted somewhere, as in scikit-learn), ``per_class``
-        (precision, recall, f1, support), ``confusions`` (the most frequent ones) and, up to
-        `LARGEST_MATRIX` classes, ``confusion``, the matrix (rows are true classes).
+        ``count``, ``independent``, ``accuracy``, ``accuracy_interval`` (95 %, Wilson), ``loss``
+        (mean negative log probability of the true class, in nats), ``calibration`` (see above),
+        ``macro_f1`` (mean over the classes that are true or predicted somewhere, as in
+        scikit-learn), ``per_class`` (precision, recall, f1, support), ``confusions`` (the most
+        frequent) and, up to `LARGEST_MATRIX` classes, ``confusion`` (rows are true classes).
     """
     try:
         from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
@@ -214,10 +220,12 @@ def classification_metrics(
     matrix = {}
     if len(names) <= LARGEST_MATRIX:  # 2,600 classes would have seven million cells
         matrix["confusion"] = confusion_matrix(truth, predicted, labels=classes).tolist()
+    accuracy, independent = right / len(truth), independent or float(len(truth))
     return {
         "count": len(truth),
-        "accuracy": right / len(truth),
-        "accuracy_interval": list(wilson_interval(right, len(truth))),
+        "independent": independent,
+        "accuracy": accuracy,
+        "accuracy_interval": list(wilson_interval(accuracy * independent, independent)),
         "loss": float(-np.log(chosen).mean()),
         "calibration": calibration(predicted == truth, probabilities.max(axis=1)),
         "macro_f1": float(np.mean(present)),
@@ -242,36 +250,43 @@ def _most_frequent(
     ]
 
 
+HEAVY = 8.0  # variance of the squares of Student's t with 5 degrees of freedom, over their mean²
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 Z = {0.5: 0.67449, 0.8: 1.28155, 0.9: 1.64485, 0.95: 1.95996}  # two-sided normal quantiles
 
 
 def regression_metrics(
-    truth: NDArray[np.float64], predictions: NDArray[np.float64]
+    truth: NDArray[np.float64], predictions: NDArray[np.float64], independent: float | None = None
 ) -> dict[str, Any]:
     """Return the metrics of predictions, ready to be written as JSON.
 
     Args:
         truth: ``(N,)``, at least one value.
         predictions: ``(N,)``.
+        independent: How many independent objects there are, see `effective_count`; by default N.
 
     Returns:
-        ``count``, ``rmse``, ``rmse_interval`` (95 %), ``mae`` and ``r2`` (None if all true values
-        are equal).
+        ``count``, ``independent``, ``rmse``, ``rmse_interval`` (95 %), ``mae`` and ``r2`` (None if
+        all true values are equal).
 
-    The interval is that of the mean square of normal errors, a chi-squared variable, with fewer
-    degrees of freedom where the squares vary more than those of normal errors do.
+    The interval is that of a chi-squared variable, as the mean square of normal errors is, with
+    fewer degrees of freedom the more the squares vary. A few errors do not show how much that is:
+    until many do, they count as those of Student's t with 5 degrees of freedom.
     """
     from scipy.stats import chi2
 
     squares = (predictions - truth) ** 2
     spread = float(((truth - truth.mean()) ** 2).sum())
     mean, count = float(squares.mean()), len(truth)
-    varied = float(squares.var(ddof=1)) if count > 1 else 0.0
-    freedom = min(count, 2 * count * mean**2 / varied) if varied else count
+    independent = independent or float(count)
+    varied = float(squares.var(ddof=1)) / mean**2 if count > 1 and mean else 0.0
+    prior = 5 * math.sqrt(independent)  # objects of assumed errors, so that 6 % are kept, measured
+    varied = (independent * varied + prior * HEAVY) / (independent + prior)
+    freedom = 2 * independent / max(2.0, varied)
     bounds = (math.sqrt(freedom * mean / chi2.ppf(q, freedom)) for q in (0.975, 0.025))
     return {
         "count": count,
+        "independent": independent,
         "rmse": mean**0.5,
         "rmse_interval": [float(bound) for bound in bounds],
         "mae": float(np.abs(predictions - truth).mean()),
@@ -285,9 +300,9 @@ def rmse_difference(
     """Return the RMSE of a model minus that of a baseline, with a 95 % interval.
 
     Both predicted the same examples. The interval is Student's t of the paired differences of the
-    squared errors, over the sum of both RMSE; it contains 0 for fewer than `FEWEST` examples. Below
-    0 the model is better. Its limits: if the errors of the two have different distributions, one
-    with rare large errors, it takes hundreds of examples until it errs as rarely as it says.
+    squared errors, over the sum of both RMSE, see `variance_of_difference`; it contains 0 for fewer
+    than `FEWEST` examples. Below 0 the model is better. Its limits: if one of the two has rare
+    errors several times as large as all others, 7 to 8 % are called different.
 
     Args:
         truth: True values ``(N,)``.
@@ -299,10 +314,26 @@ def rmse_difference(
     total, count = first + second, len(truth)
     half = total  # of a single example
     if count > 1 and total:
-        spread = float((squares[0] - squares[1]).std(ddof=1))
-        half = t_quantile(count) * spread / math.sqrt(count) / total
+        half = t_quantile(count) * math.sqrt(variance_of_difference(*squares) / count) / total
     low, high = first - second - half, first - second + half
     return first - second, *extended(low, high, float(count < FEWEST))
+
+
+def variance_of_difference(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    """Return the variance of paired differences of the squared errors of two models.
+
+    It is at least that of equally good models with normal errors whose squares ``(N,)`` correlate
+    as these: a few errors may not show the large ones.
+    """
+    if (first == second).all():
+        return 0.0
+    covariance = np.cov(first, second)
+    varied = np.diag(covariance)
+    product = math.sqrt(float(varied.prod()))
+    correlation = covariance[0, 1] / product if product else 0.0
+    normal = np.maximum(varied, 2 * float(np.mean((first, second))) ** 2)
+    least = normal.sum() - 2 * correlation * math.sqrt(float(normal.prod()))
+    return float(max((first - second).var(ddof=1), least))
 
 
 def likelihood(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from representer.report.metrics import (
     classification_metrics,
     coverage,
+    effective_count,
     likelihood,
     paired_difference,
     regression_metrics,
@@ -82,24 +83,26 @@ class Predictions:
 
 
 def figures_by_target(
-    columns: Sequence[Column], predictions: Sequence[Predictions]
+    columns: Sequence[Column], predictions: Sequence[Predictions], digests: Any = None
 ) -> dict[str, Any]:
     """Return the metrics of a single target, or of each by its name; see `figures_of`.
 
-    Targets without a true value are left out.
+    Targets without a true value are left out. Objects with the same digest are copies.
     """
     figures = {}
     for column, own in zip(columns, predictions, strict=True):
         if len(rows := column.known()):
-            figures[column.name] = figures_of(column.at(rows), own.at(rows))
+            groups = None if digests is None else digests[rows]
+            figures[column.name] = figures_of(column.at(rows), own.at(rows), groups)
     return figures if columns[0].name else figures[""]
 
 
-def figures_of(column: Column, predictions: Predictions) -> dict[str, Any]:
+def figures_of(column: Column, predictions: Predictions, digests: Any = None) -> dict[str, Any]:
     """Return the metrics of a classification or, with the coverage of intervals, a regression."""
     truth = column.truth
+    count = effective_count(np.arange(len(truth)) if digests is None else digests)
     if predictions.probabilities is not None:
-        figures = classification_metrics(truth, predictions.probabilities, column.classes)
+        figures = classification_metrics(truth, predictions.probabilities, column.classes, count)
         figures["auc"] = area_under_curve(truth, predictions.probabilities)
         if (sets := predictions.sets) is not None:
             names = [column.classes[number] for number in truth]
@@ -110,7 +113,7 @@ def figures_of(column: Column, predictions: Predictions) -> dict[str, Any]:
                 "by_class": rates_by(names, inside),
             }
         return figures
-    figures = regression_metrics(truth, predictions.values)
+    figures = regression_metrics(truth, predictions.values, count)
     if predictions.deviations is not None:
         intervals = predictions.values, predictions.deviations, truth
         figures["coverage"] = coverage(*intervals)
@@ -141,20 +144,22 @@ def area_under_curve(truth: NDArray[np.int64], chances: NDArray[np.float64]) -> 
 
 def compared(
     columns: Sequence[Column], predictions: Sequence[Predictions], others: Sequence[Predictions],
-    distinct: Any = None,
+    digests: Any = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Return the test metrics of another model and the paired difference, of each target.
 
-    Of the objects at the positions `distinct`, if they are given, which are the ``pairs``; copies
-    of them would make the difference look more certain than it is.
+    Objects with the same digest are copies. The difference is that of the ``pairs``, the objects
+    without them, since they would make it look more certain than it is.
     """
     figures, differences = {}, {}
     for column, own, other in zip(columns, predictions, others, strict=True):
         rows = column.known()
         if not len(rows):
             continue
-        listed = figures_of(column.at(rows), other.at(rows))
-        rows = rows if distinct is None else np.intersect1d(rows, distinct)
+        groups = None if digests is None else digests[rows]
+        listed = figures_of(column.at(rows), other.at(rows), groups)
+        if groups is not None:
+            rows = rows[np.sort(np.unique(groups, return_index=True)[1])]
         known, model, beside = column.at(rows), own.at(rows), other.at(rows)
         if model.probabilities is not None:
             kept = ("count", "accuracy", "accuracy_interval", "macro_f1", "auc")

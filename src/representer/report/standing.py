@@ -84,14 +84,19 @@ def standing(
     }
 
 
-def chance_sentence(test: Mapping[str, Any]) -> str:
-    """Return how often the commonest class is right, and whether a model is better than that."""
-    counts = {own["label"]: own["support"] for own in test.get("per_class", ())}
-    if not counts:
-        return ""
+def chance(test: Mapping[str, Any]) -> tuple[str, float, bool]:
+    """Return the commonest class, how often it is right, and whether a model is clearly better."""
+    counts = {own["label"]: own["support"] for own in test["per_class"]}
     commonest = max(counts, key=lambda label: counts[label])
     share = counts[commonest] / test["count"]
-    is_better = test["accuracy_interval"][0] > share
+    return commonest, share, test["accuracy_interval"][0] > share
+
+
+def chance_sentence(test: Mapping[str, Any]) -> str:
+    """Return how often the commonest class is right, and whether a model is better than that."""
+    if not test.get("per_class"):
+        return ""
+    commonest, share, is_better = chance(test)
     ending = "" if is_better else "; the model is not clearly better than that"
     return f"Always answering {commonest!r} is right for {100 * share:.1f} %{ending}."
 

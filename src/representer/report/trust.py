@@ -7,18 +7,18 @@ from typing import Any
 
 from representer.report.cards import Card
 from representer.report.metrics import calibration_error_by_chance, wilson_interval
+from representer.report.standing import chance
 from representer.report.wording import percent, signed
 
 YES, OVER, UNDER, ON_AVERAGE = "Yes", "Overconfident", "Underconfident", "On average only"
+GUESS = "Not beyond chance"
 NOTABLE = 0.02  # a smaller gap between confidence and accuracy has no consequence
 NOTABLE_ERROR = 0.05  # a smaller calibration error has none
 
 
 def trust_in_classes(test: Mapping[str, Any]) -> Card:
-    """Compare confidence and accuracy, on average and in each bin of the confidence."""
-    bins, (low, high) = test["calibration"]["bins"], wilson_interval(
-        round(test["accuracy"] * test["count"]), test["count"]
-    )  # fmt: skip
+    """Compare confidence and accuracy, on average and in each bin, and accuracy and chance."""
+    bins, (low, high) = test["calibration"]["bins"], test["accuracy_interval"]
     sure = sum(row["count"] * row["confidence"] for row in bins) / test["count"]
     gap = sure - test["accuracy"]
     is_fine = low <= sure <= high or abs(gap) < NOTABLE
@@ -31,6 +31,10 @@ def trust_in_classes(test: Mapping[str, Any]) -> Card:
     if is_fine and error > max(NOTABLE_ERROR, by_chance):
         text += f", where exact probabilities would have less than {percent(by_chance)}"
         verdict = ON_AVERAGE
+    commonest, share, is_better = chance(test)
+    if is_fine and not is_better:
+        text += f"; always answering {commonest!r} is right for {percent(share, 0)}"
+        verdict = GUESS
     return _trust(verdict, text)
 
 
@@ -39,7 +43,8 @@ def trust_in_intervals(test: Mapping[str, Any]) -> Card | None:
     if "coverage" not in test:
         return None
     held = test["coverage"]["0.95"]
-    low, high = wilson_interval(round(held * test["count"]), test["count"])
+    count = test.get("independent", test["count"])
+    low, high = wilson_interval(held * count, count)
     verdict = OVER if high < 0.95 else UNDER if low > 0.95 else YES
     return _trust(verdict, f"its 95\u202f% intervals contain {percent(held, 0)} of the true values")
 
@@ -59,5 +64,5 @@ def trust_in_surprise(test: Mapping[str, Any]) -> Card | None:
 
 
 def _trust(verdict: str, text: str) -> Card:
-    tone = {YES: "good", OVER: "bad", ON_AVERAGE: "bad"}.get(verdict, "")
+    tone = {YES: "good", OVER: "bad", ON_AVERAGE: "bad", GUESS: "bad"}.get(verdict, "")
     return Card("Can its certainty be trusted?", verdict, text, tone=tone)

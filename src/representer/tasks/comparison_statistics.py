@@ -8,8 +8,9 @@ correction takes
 
 and Student's t with J − 1 degrees of freedom. Examples are not resampled: those of one subject
 depend on each other, and the differences of the splits contain both the choice of the test examples
-and that of the training examples. Of equal splits, which few test examples give by chance, s² is
-the variance that the choice of the test examples explains.
+and that of the training examples. Of equal splits, and of fewer than `FEWEST` test examples, s² is
+at least the variance that the choice of the test examples explains. Splits of fewer than twice
+`FEWEST` test examples in all tell nothing: the interval of their difference contains 0.
 
 One test part for all splits. The splits differ in seed and validation part only, so s²/J lacks the
 choice of the test examples. Their variance is added: that of the mean over the splits of each
@@ -30,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from representer.report.metrics import FEWEST, exact_p, extended, t_quantile
+from representer.report.metrics import FEWEST, exact_p, extended, t_quantile, variance_of_difference
 from representer.tasks.comparison import Result
 
 
@@ -121,12 +122,16 @@ def paired_interval(
     influences = [own - beside for own, beside in pairs]
     values = scores(one, metric) - scores(other, metric)
     found = _interval(values, _ratio(one), influences, has_fixed_test)
-    if not has_fixed_test or len(influences[0]) < 2 or math.isnan(found.low):
+    if not has_fixed_test:
+        tested = [row.test or len(row.losses) for row in one.values()]
+        most = min(sum(tested), max(row.train for row in one.values()) + max(tested))
+        return Interval(found.mean, *extended(found.low, found.high, float(most < 2 * FEWEST)))
+    if len(influences[0]) < 2 or math.isnan(found.low):
         return found
-    losses = (np.mean([own.losses for own in rows.values()], axis=0) for rows in (one, other))
-    d = np.subtract(*losses)
+    own, beside = (np.mean([row.losses for row in rows.values()], axis=0) for rows in (one, other))
+    d = own - beside
     if metric.is_loss:  # as of `rmse_difference`
-        half = t_quantile(len(d)) * math.sqrt(_variance(d))
+        half = t_quantile(len(d)) * math.sqrt(variance_of_difference(own, beside) / len(d))
         p = float(len(d) < FEWEST or abs(d.mean()) <= half)
     else:
         p = exact_p(int((d > 0).sum()), int((d < 0).sum()))
@@ -154,7 +159,8 @@ def _interval(
         of_examples = t_quantile(len(shared)) ** 2 * _variance(shared)
         half = math.sqrt(t_quantile(count) ** 2 * spread / count + of_examples)
     else:
-        spread = spread or float(np.mean([_variance(own) for own in influences or [[]]]))
+        if not spread or min(map(len, influences), default=FEWEST) < FEWEST:
+            spread = max(spread, float(np.mean([_variance(own) for own in influences or [[]]])))
         half = t_quantile(count) * math.sqrt((1 / count + ratio) * spread)
     half = half or (math.nan if mean else 0.0)
     return Interval(mean, mean - half, mean + half)

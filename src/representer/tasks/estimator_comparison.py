@@ -146,10 +146,10 @@ class EstimatorComparison(Comparison):
         *, is_baseline: bool = False,
     ) -> Result:  # fmt: skip
         (column,), (own,) = data.columns("test"), predictions
-        known = column.known()
+        known = np.intersect1d(column.known(), data.distinct("test"))  # copies count once
         truth, predicted = column.truth[known], own.values[known]
         losses = predicted != truth if column.classes else (predicted - truth) ** 2
-        train = sum(len(data.parts[part]) for part in ("train", "valid"))
+        train = sum(len(data.distinct(part)) for part in ("train", "valid"))
         rounded = np.asarray(losses, dtype=np.float64).tolist()
         chances = own.probabilities
         auc = None if chances is None else area_under_curve(truth, chances[known])

@@ -74,12 +74,14 @@ class Data:
         """Return each target of a part."""
         return result_columns(self.targets, self.values[part], self.target)
 
+    def digests(self, part: str) -> NDArray[Any]:
+        """Return numbers by which the objects of a part are equal; of a demo, all differ."""
+        objects = self.parts[part]
+        return objects.digests if len(objects.digests) else np.arange(len(objects))
+
     def distinct(self, part: str) -> NDArray[np.intp]:
         """Return the positions of the objects of a part without the copies of others in it."""
-        objects = self.parts[part]
-        if not len(objects.digests):
-            return np.arange(len(objects))
-        return np.sort(np.unique(objects.digests, return_index=True)[1])
+        return np.sort(np.unique(self.digests(part), return_index=True)[1])
 
     def splits(self) -> dict[str, Any]:
         """Return the rows or lines of each part, counted from 1, as in splits.json.

@@ -96,26 +96,26 @@ def metrics_of(
 ) -> dict[str, Any]:
     """Return metrics.json: the test metrics of the model, of other networks and of baselines."""
     columns, predictions, training = data.columns("test"), outcome.predictions, outcome.training
-    distinct = data.distinct("test")
+    digests = data.digests("test")
     about = "Trained with the same settings."
     return {
         "task": task,
         "kind": "regression" if data.is_regression else "classification",
         "model": outcome.name,
         "targets": list(data.targets),
-        "test": figures_by_target(columns, predictions),
+        "test": figures_by_target(columns, predictions, digests),
         **_training(training, outcome.steps_per_epoch),
         "seconds": outcome.seconds,
         "parts": {name: part._asdict() for name, part in outcome.parts.items()},
         "parameters": outcome.parameters,
         "comparisons": [
             {"name": one.name, "description": about, "seconds": one.seconds}
-            | compared(columns, predictions, one.predictions, distinct)
+            | compared(columns, predictions, one.predictions, digests)
             for one in others
         ],
         "baselines": [
             {"name": one.name, "description": one.description, "seconds": one.seconds}
-            | compared(columns, predictions, predictions_of_baseline(one, columns), distinct)
+            | compared(columns, predictions, predictions_of_baseline(one, columns), digests)
             for one in baselines
         ],
     }

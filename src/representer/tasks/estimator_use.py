@@ -92,7 +92,8 @@ class EstimatorUse:
         target = estimator.target_
         values: list[NDArray[Any]] = []
         predictions: list[list[Predictions]] = []
-        dropped, known, names, more = 0, 0, [], {}
+        dropped, names, more = 0, [], {}
+        seen: list[NDArray[np.int64]] = []
         trained = _trained_on(RunFiles(run))
         for objects in with_notes(blocks):
             dropped += len(objects.dropped)
@@ -106,13 +107,14 @@ class EstimatorUse:
             values.append(encode_labels(objects, classes_of(target)))
             predictions.append(self._checked(run, estimator, objects))
             names = objects.targets
-            known += int(np.isin(estimator.digests(objects.objects), trained).sum())
+            seen.append(estimator.digests(objects.objects))
             if not self.blocks:
                 more = self.figures(form, objects, values[-1], predictions[-1])
         joined = [Predictions.joined(parts) for parts in zip(*predictions, strict=True)]
         columns = result_columns(names, np.concatenate(values), target)
-        figures = figures_by_target(columns, joined)
-        if known:
+        digests = np.concatenate(seen)
+        figures = figures_by_target(columns, joined, digests)
+        if known := int(np.isin(digests, trained).sum()):
             say(f"{data}: {known} of {len(joined[0].values)} {self.noun}s are those that the model "
                 "was trained on; only others measure generalization")  # fmt: skip
         about = {"run": str(run), "data": str(data), "left_out": dropped, TRAINED: known}
