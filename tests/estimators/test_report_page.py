@@ -21,7 +21,7 @@ from representer import estimators
 from representer.errors import ArgumentError, DataError
 from representer.estimators import TextClassifier
 from representer.estimators.results import parameter_counts
-from representer.report.metrics import wilson_interval
+from representer.report.metrics import effective_count, wilson_interval
 from representer.report.standing import parts_sentence
 from representer.report.wording import count, decimals_of, rounded, signed
 from undrawn import undrawn
@@ -116,7 +116,8 @@ def test_given_objects_and_targets_it_shows_their_scores_with_intervals(fitted, 
         return
     if hasattr(estimator, "classes_"):
         accuracy = estimator.score(X, y)
-        low, high = wilson_interval(round(accuracy * len(X)), len(X))
+        count = effective_count(estimator.digests(estimator._objects(X)))  # X has copies
+        low, high = wilson_interval(accuracy * count, count)
         assert f"<b>{shown(accuracy)}</b>" in page
         assert f"95\u202f% interval {shown(low)} to {shown(high)}</span>" in page
         assert "Expected calibration error: " in page
