@@ -135,22 +135,11 @@ COVERED_BY = {
     "tests/ops/walk_rounds/test_walk_rounds.py": (
         "ops/walk_rounds/cpp", "ops/walk_rounds/reference", "functional/walk_rounds",
     ),
-    "tests/papers/test_own_data_own_data.py": ("own_data/before", "own_data/sets"),
-    "tests/papers/test_rkm2019_documents.py": ("rkm2019/datasets", "shared/table"),
-    "tests/papers/test_rkm2019_lfp.py": ("rkm2019/lfp_sets", "rkm2019/lfp_table"),
-    "tests/papers/test_kbdnn2018_long_term.py": ("kbdnn2018/long_term_report",),
+    "tests/papers/test_rkm2019_documents.py": ("shared/table",),
     "tests/papers/test_kbdnn2018_xor.py": ("kbdnn2018/pictures",),
     "tests/papers/test_printed_figures.py": ("rkm2019/published", "string_graph2017/published"),
     "tests/papers/test_string_graph2017_treebank.py": ("shared/datasets",),
-    "tests/papers/test_string_graph2017_language.py": (
-        "shared/language", "shared/language_table",
-    ),
-    "tests/papers/test_string_graph2017_graph_kernels.py": (
-        "string_graph2017/graph_kernels_table",
-    ),
-    "tests/papers/test_string_graph2017_molecules.py": (
-        "string_graph2017/molecule_sets", "string_graph2017/molecules_table",
-    ),
+    "tests/papers/test_string_graph2017_language.py": ("shared/language",),
     "tests/tasks/signal/test_signal_filters.py": ("report/signal_figures",),
     "tests/storage/test_atomic.py": ("storage/failpoints",),
     "tests/storage/test_fields.py": ("limits",),

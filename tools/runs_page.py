@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from representer.storage import atomic
-from representer_papers.shared.lines import Line, read_lines
+from representer_papers.shared.runs import Line, read_lines
 from representer_papers.shared.table import mean, table_head, table_row
 
 _ABOUT = (

@@ -47,14 +47,14 @@ kbdnn2018/long_term.py | ENOUGH, SOLVED = 0.99 | ENOUGH, SOLVED = 0.9
 kbdnn2018/long_term.py | (60, 80, 100, 150, 200) | (60, 80, 100, 150)
 kbdnn2018/__init__.py | seeds=(0, 1, 2, 3, 4) | seeds=(0,)
 string_graph2017/__init__.py | seeds=(0, 1, 2, 3, 4) | seeds=(0,)
-string_graph2017/sentiment_run.py | hidden_size: int = 200 | hidden_size: int = 300
-string_graph2017/sentiment_run.py | dropout: float = 0.35 | dropout: float = 0.5
-string_graph2017/sentiment_run.py | lr_decay: float = 0.95 | lr_decay: float = 1.0
-string_graph2017/sentiment_run.py | 2 * config.penalty | config.penalty
-string_graph2017/sentiment_run.py | "constant": 0.5 | "constant": 0.8
-string_graph2017/sentiment_run.py | monitor="valid_accuracy" | monitor="valid_loss"
-string_graph2017/sentiment_run.py | matrix[rows] /= | matrix[rows] *=
-string_graph2017/sentiment_run.py | == "frozen") | != "frozen")
+string_graph2017/sentiment.py | hidden_size: int = 200 | hidden_size: int = 300
+string_graph2017/sentiment.py | dropout: float = 0.35 | dropout: float = 0.5
+string_graph2017/sentiment.py | lr_decay: float = 0.95 | lr_decay: float = 1.0
+string_graph2017/sentiment.py | 2 * config.penalty | config.penalty
+string_graph2017/sentiment.py | "constant": 0.5 | "constant": 0.8
+string_graph2017/sentiment.py | monitor="valid_accuracy" | monitor="valid_loss"
+string_graph2017/sentiment.py | matrix[rows] /= | matrix[rows] *=
+string_graph2017/sentiment.py | == "frozen") | != "frozen")
 string_graph2017/sentiment.py | EPOCHS = 200 | EPOCHS = 100
 string_graph2017/sentiment.py | "readout": "last" | "readout": "sum"
 string_graph2017/sentiment.py | 0.2 if task == "fine" | 0.1 if task == "fine"
@@ -68,18 +68,18 @@ string_graph2017/molecules.py | F.mse_loss(model(graphs), graphs.y) | F.l1_loss(
 string_graph2017/molecule_networks.py | DEPTH = 4 | DEPTH = 3
 string_graph2017/molecule_networks.py | {"readout": "last"} | {"readout": "sum"}
 string_graph2017/molecule_networks.py | "gate_scale": 10.0 | "gate_scale": 1.0
-string_graph2017/molecules_table.py | DECAYS = 100_000, 51 | DECAYS = 100_000, 50
-string_graph2017/molecule_sets.py | values > 0) | values >= 0)
-string_graph2017/nested_folds.py | OUTER = 10 | OUTER = 5
+string_graph2017/molecules.py | DECAYS = 100_000, 51 | DECAYS = 100_000, 50
+string_graph2017/molecules.py | values > 0) | values >= 0)
+string_graph2017/graph_sets.py | OUTER = 10 | OUTER = 5
 rkm2019/documents.py | FILTER_LENGTHS = (1, 3) | FILTER_LENGTHS = (1, 2)
 rkm2019/documents.py | settings["max_length"] = place.dataset.padded_length | pass
-rkm2019/datasets.py | 1_400_000, 60_000, 96 | 1_400_000, 60_000, 128
+rkm2019/documents.py | 1_400_000, 60_000, 96 | 1_400_000, 60_000, 128
 rkm2019/language.py | "batch_size": 80, "epochs": 750 | "batch_size": 20, "epochs": 750
 rkm2019/language.py | _NORMALIZED = ("rkm-lstm",) | _NORMALIZED = ()
 rkm2019/lfp.py | filter_length=40 | filter_length=20
 rkm2019/lfp.py | hidden_size=30, | hidden_size=40,
 rkm2019/lfp.py | folds=0 if request.budget == 1 | folds=10 if request.budget == 1
-rkm2019/lfp_sets.py | "lr": 5e-3 | "lr": 1e-3
+rkm2019/lfp.py | "lr": 5e-3 | "lr": 1e-3
 shared/language.py | FULL_RATE, LAST_RATE = 0.4 | FULL_RATE, LAST_RATE = 0.5
 """.strip().splitlines()  # noqa: E501
 

@@ -13,7 +13,7 @@ from representer.cli.main import entry_point
 from representer.errors import ArgumentError
 from representer.storage.run_folder import RunFolder
 from representer.tasks.recipe import Request
-from representer_papers.kbdnn2018 import RECIPES, long_term, long_term_report
+from representer_papers.kbdnn2018 import RECIPES, long_term
 from representer_papers.kbdnn2018.long_term import Setting, settings
 from representer_papers.shared import runs
 
@@ -132,8 +132,8 @@ def test_the_figure_shows_the_fraction_of_solved_runs_and_mean_updates():
         return {"setting": {"time": time}, "updates": updates, "stopped_by": stopped_by}
 
     runs = [run(5, 10), run(5, 90, "updates"), run(10, 20), run(10, 40), run(20, 9, "diverged")]
-    assert long_term_report._points(runs, solved=True) == [(5, 0.5), (10, 1.0), (20, 0.0)]
-    assert long_term_report._points(runs, solved=False) == [(5, 10.0), (10, 30.0)]
+    assert long_term._points(runs, solved=True) == [(5, 0.5), (10, 1.0), (20, 0.0)]
+    assert long_term._points(runs, solved=False) == [(5, 10.0), (10, 30.0)]
 
 
 def test_a_run_in_use_by_another_process_is_skipped(tmp_path, capsys):
@@ -177,7 +177,7 @@ def test_the_command_writes_a_table_and_keeps_finished_runs(tmp_path, capsys, wo
 
 def test_the_table_counts_solved_runs_and_the_figure_has_their_functions(solved, monkeypatch):
     out, setting = solved
-    monkeypatch.setattr(long_term_report, "FUNCTIONS", (setting.function,))
+    monkeypatch.setattr(long_term, "FUNCTIONS", (setting.function,))
     path = RECIPES["kbrn-long-term"].run(Request(out, out, table_only=True))
     table = path.read_text("utf-8")
     assert f"| `kbrn-fitted` | 1 of 1 ({metrics(out, setting)['updates']}) |" in table
@@ -203,4 +203,4 @@ def test_steep_units_are_counted_only_for_learned_activations():
         {"test": 1.0, "stopped_by": "solved", "steep": n, "setting": {"cell": cell}}
         for cell, n in (("tanh-grown", 0), ("kbrn-grown", 7), ("kbrn-long", 9))
     ]
-    assert "7 to 9 of 20" in long_term_report._about_tests(runs)
+    assert "7 to 9 of 20" in long_term._about_tests(runs)

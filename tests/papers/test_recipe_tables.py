@@ -24,23 +24,16 @@ from representer.training import generators
 from representer_papers.kbdnn2018 import RECIPES as M18
 from representer_papers.kbdnn2018 import charging, long_term, networks, xor
 from representer_papers.kbdnn2018.problems import CHARGES, FUNCTIONS, parity
-from representer_papers.rkm2019 import documents, lfp, lfp_sets
+from representer_papers.rkm2019 import documents, lfp
 from representer_papers.rkm2019 import language as rkm_language
-from representer_papers.rkm2019.datasets import DATASETS, Located
+from representer_papers.rkm2019.documents import DATASETS, Located
 from representer_papers.shared import language as shared_language
 from representer_papers.string_graph2017 import RECIPES as L17
-from representer_papers.string_graph2017 import (
-    graph_kernels,
-    molecule_sets,
-    molecules,
-    molecules_table,
-    nested_folds,
-    sentiment,
-)
+from representer_papers.string_graph2017 import graph_kernels, molecules, sentiment
 from representer_papers.string_graph2017 import graph_networks as networks_of_graphs
 from representer_papers.string_graph2017 import language as string_language
 from representer_papers.string_graph2017.molecule_networks import DEPTH
-from representer_papers.string_graph2017.sentiment_run import DECAYS, build, trainer_config
+from representer_papers.string_graph2017.sentiment import DECAYS, build, trainer_config
 
 
 def request(**options) -> Request:
@@ -178,9 +171,9 @@ def test_molecules_train_with_the_settings_of_section_6_3():
     assert molecules.BATCH == 20  # code
     assert molecules.WIDTH == 0.05  # code, of the bins of the re-sampling
     assert molecules.BONDS == 6  # bond type (4), conjugated, in a ring
-    assert (molecules_table.SAMPLES, molecules_table.DECAYS) == (100_000, 51)  # code, to 5e-6
-    assert molecule_sets.FRACTIONS == (0.88, 0.02, 0.10)  # ours
-    assert (molecule_sets.BITS, molecule_sets.RADIUS) == (2048, 2)  # ours
+    assert (molecules.SAMPLES, molecules.DECAYS) == (100_000, 51)  # code, to 5e-6
+    assert molecules.FRACTIONS == (0.88, 0.02, 0.10)  # ours
+    assert (molecules.BITS, molecules.RADIUS) == (2048, 2)  # ours
     assert molecules.settings("wl", 2, 1.0, False) == {
         "network": "wl", "seed": 2, "budget": 1.0, "units": 200, "epochs": 51, "samples": 100_000,
     }  # fmt: skip
@@ -218,9 +211,9 @@ def test_the_loss_of_the_molecules_is_the_squared_error_of_the_pce_itself():
 
 
 def test_graph_kernels_are_selected_and_tested_by_nested_folds():
-    assert nested_folds.OUTER == 10
-    assert nested_folds.COSTS == (1.0, 10.0, 100.0, 1000.0)
-    assert nested_folds.STEPS == 100_000
+    assert graph_kernels.OUTER == 10
+    assert graph_kernels.COSTS == (1.0, 10.0, 100.0, 1000.0)
+    assert graph_kernels.STEPS == 100_000
     assert graph_kernels.LARGE == 500
     chosen = networks_of_graphs
     assert (chosen.EPOCHS, chosen.BATCH, chosen.UNITS, chosen.LR, chosen.VALID) == (
@@ -321,7 +314,7 @@ def test_rkm_language_models_train_with_the_defaults_of_awd_lstm(text: str, own:
 
 
 def test_neural_signals_train_with_the_settings_of_table_4():
-    signals = lfp_sets.SIGNAL_SETS["arithmetic"]
+    signals = lfp.SIGNAL_SETS["arithmetic"]
     config = lfp.config_of(signals, "rkm-lstm", request(), 36, 1)
     expected = {
         "answer": "network", "filters": "wavelet", "filter_length": 40,  # "(n = 40)-gram filters"
@@ -334,10 +327,10 @@ def test_neural_signals_train_with_the_settings_of_table_4():
     assert {name: getattr(config, name) for name in expected} == expected
     syncnet = lfp.config_of(signals, "syncnet", request(), 36, 1)
     assert (syncnet.stride, syncnet.pooling, syncnet.pool_length) == (1, "flatten", 40)  # code
-    group = lfp.config_of(lfp_sets.SIGNAL_SETS["alcoholism"], "rkm-lstm", request(), 16, 1)
+    group = lfp.config_of(lfp.SIGNAL_SETS["alcoholism"], "rkm-lstm", request(), 16, 1)
     assert (group.standardize, group.valid_fraction, group.epochs) == ("window", 0.0, 40)  # ours
-    assert lfp_sets.RATE == 160.0  # ours; the paper's mice: 1,000 Hz
-    assert lfp_sets.SYNTHETIC == {"subjects": 8, "windows": 500, "seed": 0}  # ours
+    assert lfp.RATE == 160.0  # ours; the paper's mice: 1,000 Hz
+    assert lfp.SYNTHETIC == {"subjects": 8, "windows": 500, "seed": 0}  # ours
     assert lfp.LEAST_FOLDS == 8  # ours
 
 

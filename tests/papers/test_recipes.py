@@ -12,13 +12,13 @@ from representer.cli.main import entry_point
 from representer.errors import ArgumentError, DataError
 from representer.models.cells import SIGNAL_CELLS
 from representer.tasks.recipe import Request, installed_recipes
-from representer_papers import kbdnn2018, own_data, rkm2019, string_graph2017
+from representer_papers import kbdnn2018, rkm2019, string_graph2017
 from representer_papers.kbdnn2018.networks import TITLES
-from representer_papers.rkm2019.datasets import DATASETS
-from representer_papers.rkm2019.lfp_sets import SIGNAL_SETS
-from representer_papers.string_graph2017.treebank import DATASETS as TREEBANK_SETS
+from representer_papers.rkm2019.documents import DATASETS
+from representer_papers.rkm2019.lfp import SIGNAL_SETS
+from representer_papers.string_graph2017.sentiment import DATASETS as TREEBANK_SETS
 
-PAPERS = (kbdnn2018, own_data, rkm2019, string_graph2017)
+PAPERS = (kbdnn2018, rkm2019, string_graph2017)
 RECIPES = {name: recipe for paper in PAPERS for name, recipe in paper.RECIPES.items()}
 
 

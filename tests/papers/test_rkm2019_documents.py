@@ -11,7 +11,7 @@ from representer.cli.main import entry_point
 from representer.errors import ArgumentError, DataError
 from representer.tasks.recipe import Reported, Request
 from representer_papers.rkm2019 import RECIPES, documents
-from representer_papers.rkm2019.datasets import locate
+from representer_papers.rkm2019.documents import locate
 from representer_papers.rkm2019.published import DOCUMENTS, ROWS
 from representer_papers.shared import baselines
 from undrawn import undrawn

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from representer.tasks.recipe import Request
-from representer_papers.rkm2019.datasets import DATASETS, Located
-from representer_papers.rkm2019.documents_table import write_table
+from representer_papers.rkm2019.documents import DATASETS, Located, write_table
 
 SEEDS = (0, 1, 2)
 

@@ -17,10 +17,14 @@ from representer.data.signals import Standardization, synthetic_recordings
 from representer.errors import DataError
 from representer.estimators.signal_inputs import SignalInputs
 from representer.tasks.recipe import Request
-from representer_papers.rkm2019 import RECIPES, lfp, lfp_table
-from representer_papers.rkm2019.lfp import config_of
-from representer_papers.rkm2019.lfp_sets import RATE, SIGNAL_SETS
-from representer_papers.rkm2019.lfp_table import ensemble_accuracy, write_table
+from representer_papers.rkm2019 import RECIPES, lfp
+from representer_papers.rkm2019.lfp import (
+    RATE,
+    SIGNAL_SETS,
+    config_of,
+    ensemble_accuracy,
+    write_table,
+)
 from representer_papers.rkm2019.published import BASELINE, CELLS
 
 
@@ -247,9 +251,9 @@ def test_the_table_compares_memory_order_and_baseline(tmp_path, monkeypatch):
             (folder / "metrics.json").write_text(json.dumps(metrics))
     signals = SIGNAL_SETS["condition"]
     asked = Request(data=tmp_path, out=tmp_path, command="representer", table_only=True)
-    chances, draw = [], lfp_table.figures.subjects_drawing
+    chances, draw = [], lfp.figures.subjects_drawing
     monkeypatch.setattr(
-        lfp_table.figures,
+        lfp.figures,
         "subjects_drawing",
         lambda *given: chances.append(given[-1]) or draw(*given),
     )

@@ -14,8 +14,7 @@ from representer.errors import DataError, Interrupted, TrainingError
 from representer.storage.run_folder import RunFolder
 from representer.tasks.recipe import Request
 from representer_papers.kbdnn2018 import RECIPES
-from representer_papers.shared.lines import Measure, accuracy, read_lines
-from representer_papers.shared.runs import Run, run_missing
+from representer_papers.shared.runs import Measure, Run, accuracy, read_lines, run_missing
 
 TEST = {"accuracy": 0.75, "accuracy_interval": [0.65, 0.85]}
 MEASURE = Measure(

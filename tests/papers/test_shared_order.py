@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from representer_papers.shared.order import order_lines
+from representer_papers.shared.table import order_lines
 
 PAPER = {"A": 3.0, "B": 2.0, "C": 1.0}
 

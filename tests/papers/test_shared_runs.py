@@ -11,8 +11,7 @@ from representer.devices import processor
 from representer.errors import ArgumentError, TrainingError
 from representer.storage.run_folder import RunFolder
 from representer.tasks.recipe import Request
-from representer_papers.shared.lines import Measure
-from representer_papers.shared.runs import Run, run_missing, stored
+from representer_papers.shared.runs import Measure, Run, run_missing, stored
 from representer_papers.shared.table import write_page
 
 MEASURE = Measure("recipe", "figure", lambda _: None, "steps")

@@ -12,14 +12,14 @@ from representer.cli.main import entry_point
 from representer.errors import ArgumentError, DataError
 from representer.kernels import RandomWalkKernel
 from representer.tasks.recipe import Request
-from representer_papers.string_graph2017 import RECIPES, graph_kernels, nested_folds
-from representer_papers.string_graph2017 import graph_kernels_table as tables
-from representer_papers.string_graph2017.graph_sets import locate, read
-from representer_papers.string_graph2017.nested_folds import (
+from representer_papers.string_graph2017 import RECIPES, graph_kernels
+from representer_papers.string_graph2017 import graph_kernels as tables
+from representer_papers.string_graph2017.graph_kernels import (
     count_correct,
     inner_accuracies,
     outer_folds,
 )
+from representer_papers.string_graph2017.graph_sets import locate, read
 from representer_papers.string_graph2017.published import FAMILIES, GRAPH_SETS
 
 GRAPH_KERNELS = RECIPES["graph-kernels"]
@@ -100,7 +100,7 @@ def test_large_sets_have_three_inner_folds_and_others_five(
     folder, tmp_path, monkeypatch, large, inner
 ):
     monkeypatch.setattr(graph_kernels, "LARGE", large)
-    monkeypatch.setattr(nested_folds, "inner_accuracies", lambda *given: [given[3], 0, 0, 0])
+    monkeypatch.setattr(graph_kernels, "inner_accuracies", lambda *given: [given[3], 0, 0, 0])
     GRAPH_KERNELS.run(request(folder, tmp_path, smoke=False, cells=("walk",)))
     run = json.loads((tmp_path / "mutag/walk-seed0/metrics.json").read_text())
     assert run["inner folds"] == inner
@@ -138,7 +138,7 @@ def test_an_interrupted_run_keeps_its_inner_folds(folder, done, monkeypatch):
     before = path.read_text()
     path.unlink()
     failure = lambda *_: pytest.fail("the inner folds are run again")  # noqa: E731
-    monkeypatch.setattr(nested_folds, "inner_accuracies", failure)
+    monkeypatch.setattr(graph_kernels, "inner_accuracies", failure)
     GRAPH_KERNELS.run(request(folder, out, cells=("levels",)))
     assert path.read_text() == before
 

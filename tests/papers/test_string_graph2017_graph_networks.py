@@ -12,9 +12,9 @@ from torch_geometric.data import Data
 from papers.graph_files import write_graphs
 from representer.storage.run_folder import RunFolder
 from representer_papers.string_graph2017 import graph_networks
+from representer_papers.string_graph2017.graph_kernels import outer_folds
 from representer_papers.string_graph2017.graph_networks import GraphClassifier, _run_fold, _store
 from representer_papers.string_graph2017.graph_sets import locate, read
-from representer_papers.string_graph2017.nested_folds import outer_folds
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,8 @@ from representer.kernels import (
     RandomWalkKernel,
     WeisfeilerLehmanKernel,
 )
+from representer_papers.string_graph2017.graph_kernels import Grams, candidates
 from representer_papers.string_graph2017.graph_sets import locate, read
-from representer_papers.string_graph2017.kernel_families import Grams, candidates
 from representer_papers.string_graph2017.published import FAMILIES
 
 

@@ -15,8 +15,8 @@ from representer.estimators.language_training import network_config
 from representer.models import LanguageModel
 from representer.tasks.language.language_task import LanguageConfig
 from representer.tasks.recipe import Request
+from representer_papers.shared import language
 from representer_papers.shared import language as shared
-from representer_papers.shared import language_table
 from representer_papers.shared.runs import Stored
 from representer_papers.string_graph2017.language import LANGUAGE, VARIANTS
 
@@ -103,7 +103,7 @@ def test_the_validation_column_is_the_mean_over_best_epochs(tmp_path):
 
     runs = {0: run(0, 100.0, 130.0, 110.0, 120.0), 2: run(2, 104.0, 120.0, 118.0, 114.0)}
     (variant,) = [v for v in VARIANTS if v.name == "state"]
-    line = language_table._row("ptb", variant, runs, [0, 1, 2])
+    line = language._row("ptb", variant, runs, [0, 1, 2])
     assert line == (
         "| λ gated on x and h, 5m | 7 | 73.6 | 100.00 | not run | 104.00 | 102.00 ± 2.83 | 112.00 "
         "| 3 of 3 (budget 0.5) |"

@@ -16,13 +16,8 @@ from representer.errors import ArgumentError, DataError
 from representer.storage.run_folder import RunFolder
 from representer.tasks.recipe import Request
 from representer_papers.shared.table import mean
-from representer_papers.string_graph2017 import (
-    RECIPES,
-    molecule_sets,
-    molecules,
-    molecules_table,
-)
-from representer_papers.string_graph2017.molecule_sets import FRACTIONS, locate, read
+from representer_papers.string_graph2017 import RECIPES, molecules
+from representer_papers.string_graph2017.molecules import FRACTIONS, locate, read
 
 CELLS = ("wl-gated", "neural-fingerprint")
 
@@ -64,7 +59,7 @@ def test_the_split_and_the_graphs_are_stored(data, folder, done, monkeypatch):
     parts = (data.train, data.valid, data.test)
     assert sorted(np.concatenate(parts)) == list(range(60))
     assert [len(part) / 60 for part in parts] == pytest.approx(list(FRACTIONS), abs=0.02)
-    monkeypatch.setattr(molecule_sets, "molecule_graph", None)
+    monkeypatch.setattr(molecules, "molecule_graph", None)
     again = read(locate(folder), request(folder, done[0]))  # which makes no graph
     assert again.test.tolist() == data.test.tolist()
     assert torch.equal(again.store(data.test).x, data.store(data.test).x)
@@ -174,7 +169,7 @@ def test_the_baselines_are_trained_on_the_training_part(data, done):
     values = data.store.y.double().numpy()
     gap = values[data.test] - values[data.train].mean()
     assert rows[0]["rmse"] == pytest.approx(math.sqrt((gap**2).mean()))
-    assert rows[1]["penalty"] in molecule_sets.PENALTIES
+    assert rows[1]["penalty"] in molecules.PENALTIES
     assert rows[1]["rmse"] < rows[0]["rmse"]
 
 
@@ -190,11 +185,11 @@ def test_the_penalty_of_ridge_is_chosen_by_validation_and_fitted_in_training():
         return float(np.sqrt(np.mean((model.predict(x[parts[part]]) - y[parts[part]]) ** 2)))
 
     by_valid, by_test = (
-        min(molecule_sets.PENALTIES, key=lambda penalty: rmse(penalty, part))
+        min(molecules.PENALTIES, key=lambda penalty: rmse(penalty, part))
         for part in ("valid", "test")
     )
     assert by_valid != by_test
-    error, penalty = molecule_sets.ridge(x, y, SimpleNamespace(**parts))
+    error, penalty = molecules.ridge(x, y, SimpleNamespace(**parts))
     assert penalty == by_valid
     assert error == pytest.approx(rmse(by_valid, "test"))
 
@@ -216,13 +211,13 @@ def test_networks_are_compared_seed_by_seed():
         "wl-gated": {0: figures(0.3), 1: figures(0.5), 2: None, 3: figures(0.2)},
         "neural-fingerprint": {s: figures((0.4, 0.45, 0.1, 0.3)[s]) for s in range(4)},
     }
-    (_, line) = molecules_table._comparison(runs)
+    (_, line) = molecules._comparison(runs)
     assert "in 2 of 3 seeds, compared with the neural fingerprint" in line
     assert "the fingerprint's error minus its own is +0.0500" in line
-    assert molecules_table._comparison({"wl-gated": {0: figures(0.3)}}) == []
+    assert molecules._comparison({"wl-gated": {0: figures(0.3)}}) == []
     assert mean([0.3, 0.5], 4) == "0.4000 ± 0.1414"
     assert mean([], 4) == "–"
-    assert molecules_table._order({"wl": {0: figures(0.3)}, "wl-gated": {0: None}}) == []
+    assert molecules._order({"wl": {0: figures(0.3)}, "wl-gated": {0: None}}) == []
 
 
 def test_the_command_prints_the_table(folder, done, capsys):

@@ -8,9 +8,8 @@ import scipy.optimize
 from scipy.stats import t
 
 from representer.tasks.recipe import Request
-from representer_papers.string_graph2017 import RECIPES, molecules_table
-from representer_papers.string_graph2017.molecule_sets import read
-from representer_papers.string_graph2017.molecules_curve import curve_lines, fitted
+from representer_papers.string_graph2017 import RECIPES, molecules
+from representer_papers.string_graph2017.molecules import curve_lines, fitted, read
 
 
 def test_a_power_law_is_continued():
@@ -66,4 +65,4 @@ def test_the_command_writes_the_curve_below_the_table(request_):
     page = RECIPES["graph-molecules"].run(request_).read_text("utf-8")
     head = page[page.index("## Fewer molecules") :].split("\n\n")[2].splitlines()[0]
     assert head == "| | 2 | 8 | 35 | twice as many | 1,900,000 | L17 |"
-    assert molecules_table.TRAINING == 1_900_000
+    assert molecules.TRAINING == 1_900_000

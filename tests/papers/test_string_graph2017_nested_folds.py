@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from representer_papers.string_graph2017 import nested_folds
-from representer_papers.string_graph2017.nested_folds import (
+from representer_papers.string_graph2017 import graph_kernels
+from representer_papers.string_graph2017.graph_kernels import (
     COSTS,
     best,
     count_correct,
@@ -86,8 +86,8 @@ def test_the_svm_gets_every_cost_and_the_limit_of_steps(labels, monkeypatch):
         def predict(self, K):
             return np.zeros(len(K))
 
-    monkeypatch.setattr(nested_folds, "SVC", Machine)
+    monkeypatch.setattr(graph_kernels, "SVC", Machine)
     shares = inner_accuracies(gram(labels), labels, np.arange(40), 2, 0)
     assert seen == [(cost, "precomputed", 100_000) for cost in COSTS] * 2
     assert shares == [0.5] * 4
-    assert nested_folds.COSTS == COSTS
+    assert graph_kernels.COSTS == COSTS

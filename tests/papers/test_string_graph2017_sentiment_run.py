@@ -11,16 +11,17 @@ import torch
 from representer.data.text import Vocabulary, read_vectors
 from representer.estimators import joint_fitting
 from representer.storage.run_folder import RunFolder
-from representer_papers.string_graph2017 import sentiment_run
+from representer_papers.string_graph2017 import sentiment
 from representer_papers.string_graph2017.published import SENTIMENT_CELLS
-from representer_papers.string_graph2017.sentiment import preset
-from representer_papers.string_graph2017.sentiment_run import (
+from representer_papers.string_graph2017.sentiment import (
     SentimentConfig,
     build,
+    locate,
+    preset,
+    read,
     trainer_config,
     with_vectors,
 )
-from representer_papers.string_graph2017.treebank import locate, read
 
 # of a tiny treebank, some texts have no word of the training
 pytestmark = pytest.mark.filterwarnings("ignore:.*nothing that training had")
@@ -90,7 +91,7 @@ def test_the_test_part_is_predicted_with_the_weights_of_the_best_epoch(
     data, vectors, tmp_path, monkeypatch
 ):
     seen, accuracies = [], iter((0.9, 0.4))
-    make_task, predict = sentiment_run.training_task, joint_fitting.outputs_of
+    make_task, predict = sentiment.training_task, joint_fitting.outputs_of
 
     def task(*given):
         scores = ({"valid_accuracy": a, "valid_loss": 1.0} for a in accuracies)
@@ -100,10 +101,10 @@ def test_the_test_part_is_predicted_with_the_weights_of_the_best_epoch(
         seen.append((texts, {k: v.clone() for k, v in model.state_dict().items()}))
         return predict(model, inputs, texts)
 
-    monkeypatch.setattr(sentiment_run, "training_task", task)
+    monkeypatch.setattr(sentiment, "training_task", task)
     monkeypatch.setattr(joint_fitting, "outputs_of", record)
     with RunFolder(tmp_path / "run") as folder:
-        sentiment_run.run(1, folder, replace(TINY, epochs=2, max_drop=1.0), (data, vectors))
+        sentiment.run(1, folder, replace(TINY, epochs=2, max_drop=1.0), (data, vectors))
     ((texts, weights),) = seen
     chosen, _, _ = with_vectors(TINY, data, vectors)
     assert texts == chosen.encoded["test"]

@@ -7,9 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from representer.tasks.recipe import Request
-from representer_papers.string_graph2017.sentiment_run import SentimentConfig
-from representer_papers.string_graph2017.sentiment_table import write_table
-from representer_papers.string_graph2017.treebank import DATASETS
+from representer_papers.string_graph2017.sentiment import DATASETS, SentimentConfig, write_table
 
 
 def made_up(out: Path, cell: str, seed: int, accuracy: float, vectors: str | None = "v") -> None:

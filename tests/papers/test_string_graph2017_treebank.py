@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from representer.errors import ArgumentError, DataError
-from representer_papers.string_graph2017.treebank import DATASETS, locate, read
+from representer_papers.string_graph2017.sentiment import DATASETS, locate, read
 
 
 def test_all_data_sets_are_found_with_their_parts(treebank):

@@ -15,8 +15,7 @@ from representer.training import generators
 from representer_papers.kbdnn2018 import CHARGING_CELLS, problems
 from representer_papers.kbdnn2018.networks import TITLES, charging_network
 from representer_papers.kbdnn2018.pictures import panels
-from representer_papers.shared.lines import Measure
-from representer_papers.shared.runs import Run, one_thread, run_missing, stored
+from representer_papers.shared.runs import Measure, Run, one_thread, run_missing, stored
 from representer_papers.shared.table import table_head, table_row, write_page
 
 UPDATES, BATCH, TEST = 10_000, 500, 25_000

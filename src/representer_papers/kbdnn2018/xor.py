@@ -14,8 +14,7 @@ from representer.tasks.recipe import Request
 from representer.training import generators
 from representer_papers.kbdnn2018.pictures import panels
 from representer_papers.kbdnn2018.problems import parity
-from representer_papers.shared.lines import Measure
-from representer_papers.shared.runs import Run, one_thread, run_missing, stored
+from representer_papers.shared.runs import Measure, Run, one_thread, run_missing, stored
 from representer_papers.shared.table import table_head, table_row, write_page
 
 BITS, CENTERS, PENALTIES = (2, 4), (50, 100, 300), (0.0, 0.00075)

@@ -24,8 +24,7 @@ from representer.training.trainer_config import TrainerConfig
 from representer.training.training_task import TrainingTask
 from representer_papers.rkm2019.published import LANGUAGE_CELLS, LANGUAGE_ROWS, ROWS
 from representer_papers.shared.language import locate
-from representer_papers.shared.lines import Measure
-from representer_papers.shared.runs import Run, Stored, run_missing, stored
+from representer_papers.shared.runs import Measure, Run, Stored, run_missing, stored
 from representer_papers.shared.table import table_head, table_row, write_page
 
 TEXT = "ptb"

@@ -2,21 +2,90 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from representer.data.tables.source import physical_lines
 from representer.storage.run_folder import RunFolder
 from representer.tasks.estimator_data import Data
 from representer.tasks.recipe import Request
 from representer.tasks.text.text_flow import FLOW
 from representer.tasks.text.text_task import PRESETS, TextConfig, defaults_of
-from representer_papers.rkm2019.datasets import Located, locate
-from representer_papers.rkm2019.documents_table import write_table
-from representer_papers.rkm2019.published import ROWS
+from representer_papers.rkm2019.published import DOCUMENTS, ROWS, column_name
 from representer_papers.shared.baselines import read_baselines, write_baselines
-from representer_papers.shared.lines import Measure, accuracy
-from representer_papers.shared.runs import Run, run_missing
+from representer_papers.shared.datasets import existing, located, missing
+from representer_papers.shared.runs import Measure, Run, accuracy, run_missing
+from representer_papers.shared.table import (
+    mean_accuracy,
+    metrics_by_seed,
+    order_lines,
+    seed_cells,
+    table_head,
+    table_row,
+    write_page,
+)
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Folder names and official sizes of a data set."""
+
+    name: str  # on the command line
+    title: str  # in the paper
+    folders: tuple[str, ...]  # possible names, the full set first
+    text_columns: int  # after the class; a file may have fewer
+    train_rows: int
+    test_rows: int
+    padded_length: int  # words to which the authors' code pads or cuts a document
+
+
+@dataclass(frozen=True)
+class Located:
+    """The files of a data set."""
+
+    dataset: DataSet
+    train: Path
+    test: Path
+    text: str  # numbers of the text columns
+
+
+DATASETS = {
+    d.name: d
+    for d in (
+        DataSet("ag_news", "AG News", ("ag_news_csv", "ag_news"), 2, 120_000, 7_600, 128),
+        DataSet("dbpedia", "DBpedia", ("dbpedia_csv", "dbpedia_14k"), 2, 560_000, 70_000, 128),
+        DataSet("yahoo", "Yahoo! Answers", ("yahoo_answers_csv", "yahoo_2class"), 3,
+                1_400_000, 60_000, 96),
+        DataSet("yelp", "Yelp Full", ("yelp_review_full_csv", "yelp_10k"), 1,
+                650_000, 50_000, 128),
+    )
+}  # fmt: skip
+
+
+def locate(root: Path, names: Sequence[str]) -> list[Located]:
+    """Find data sets in subfolders of a folder; see `located` for errors."""
+
+    def find(root: Path, dataset: DataSet) -> Located:
+        for folder in dataset.folders:
+            train = existing(root, (folder,), ("train.csv", "train_subset.csv"))
+            test = existing(root, (folder,), ("test.csv",))
+            if train is not None and test is not None:
+                return Located(dataset, train, test, _text_columns(train, dataset))
+        raise missing(f"{' or '.join(dataset.folders)} with train.csv and test.csv", root)
+
+    return located(root, names, DATASETS, find)
+
+
+def _text_columns(path: Path, dataset: DataSet) -> str:
+    """Return the numbers of the text columns that the file has."""
+    width = len(next(csv.reader(physical_lines(path)), []))
+    return ",".join(str(column) for column in range(2, 2 + min(dataset.text_columns, width - 1)))
+
 
 FILTER_LENGTHS = (1, 3)
 VALID_FRACTION = 0.05  # neither the paper nor the code says how validation data were chosen
@@ -87,3 +156,99 @@ def _config(
         baselines="none",
     )
     return replace(config, **settings)
+
+
+_ABOUT = (
+    "Test accuracy at the best validation accuracy. Ours: mean ± standard deviation over",
+    "seeds, or one run with its 95 % interval (Wilson); then the number of training steps",
+    "with 16 documents each (the original: 40,001).",
+)
+Runs = dict[tuple[str, int], dict[int, dict[str, Any]]]  # metrics by cell and length, then seed
+
+
+def write_table(request: Request, places: Sequence[Located]) -> Path:
+    """Write ``table.md`` from the finished runs of the requested seeds, and return its path."""
+    lines = [line for place in places for line in ("", *_section(request, place.dataset))]
+    settings = f"Settings: preset `{request.preset}`, word vectors `{request.vectors or 'none'}`."
+    title = "L19 Table 2: document classification, test accuracy in %"
+    return write_page(request, title, [settings, *_ABOUT], lines)
+
+
+def _section(request: Request, dataset: DataSet) -> list[str]:
+    seeds, folder = request.seeds, request.out / dataset.name
+    paths = [folder / f"baselines-seed{seed}.json" for seed in seeds]
+    baselines = [json.loads(path.read_text("utf-8")) for path in paths if path.exists()]
+    if not baselines:
+        return [f"## {dataset.title} (not run)"]
+    runs: Runs = {
+        key: {seed: own[seed] for seed in seeds if seed in own}
+        for key, own in metrics_by_seed(folder, "cell", "filter_length").items()
+    }
+    sizes = baselines[0]["sizes"]
+    train, test = sizes["train"] + sizes["valid"], sizes["test"]
+    is_whole = (train, test) == (dataset.train_rows, dataset.test_rows)
+    size = (
+        f"{train:,} of {dataset.train_rows:,} training and {test:,} of {dataset.test_rows:,} test"
+    )
+    note = "full set" if is_whole else f"a subset, not comparable with the paper: {size} documents"
+    lengths = sorted({n for (_, n), own in runs.items() if own}) or [1, 3]
+    heads = [f"{n}-gram, {who}" for n in lengths for who in ("paper", "ours")]
+    lines = [f"## {dataset.title} ({note})", "", *table_head("model", *heads)]
+    for name, cell in ROWS.items():
+        cells = []
+        for n in lengths:
+            reported = DOCUMENTS.get((name, column_name(dataset.name, n)))
+            cells.append(f"{reported.value:.2f}" if reported else "–")
+            cells.append(_ours(list(runs.get((cell, n), {}).values())))
+        lines.append(table_row(name, *cells))
+    for at, baseline in enumerate(baselines[0]["baselines"]):
+        accuracies = [of_seed["baselines"][at]["accuracy"] for of_seed in baselines]
+        shown = _accuracy(accuracies, baseline["accuracy_interval"])
+        lines.append(table_row(baseline["name"], *["–", shown] * len(lengths)))
+    for n in lengths:
+        lines += _order(seeds, dataset.name, n, runs)
+        lines += _by_seed(seeds, n, runs)
+    return lines
+
+
+def _by_seed(seeds: Sequence[int], n: int, runs: Runs) -> list[str]:
+    """Return the accuracies of every seed, whose cells share one split of the documents."""
+    found = {name: runs.get((cell, n), {}) for name, cell in ROWS.items()}
+    if len(seeds) == 1 or not any(found.values()):
+        return []
+    lines = ["", *table_head(f"{n}-gram, by seed", *(f"seed {seed}" for seed in seeds))]
+    for name, own in found.items():
+        if own:
+            lines.append(table_row(name, *seed_cells(own, seeds, _percent)))
+    return lines
+
+
+def _percent(metrics: dict[str, Any]) -> str:
+    return f"{100 * metrics['test']['accuracy']:.2f}"
+
+
+def _order(seeds: Sequence[int], dataset: str, n: int, runs: Runs) -> list[str]:
+    """Return the comparison of the cells' order with the paper's."""
+    paper: dict[str, float] = {}
+    ours: dict[str, dict[int, float]] = {}
+    for name, cell in ROWS.items():
+        if reported := DOCUMENTS.get((name, column_name(dataset, n))):
+            paper[name] = reported.value
+        own = runs.get((cell, n), {})
+        if len(own) == len(seeds):
+            ours[name] = {seed: metrics["test"]["accuracy"] for seed, metrics in own.items()}
+    return order_lines(f"{n}-gram", paper, ours)
+
+
+def _ours(runs: Sequence[dict[str, Any]]) -> str:
+    if not runs:
+        return "not run"
+    accuracies = [run["test"]["accuracy"] for run in runs]
+    figure = _accuracy(accuracies, runs[0]["test"]["accuracy_interval"])
+    steps = " / ".join(f"{n:,}" for n in sorted({run["steps"] for run in runs}))
+    return f"{figure}, {steps} steps"
+
+
+def _accuracy(accuracies: Sequence[float], interval: Sequence[float]) -> str:
+    seeds = f" ({len(accuracies)} seeds)" if len(accuracies) > 1 else ""
+    return f"{mean_accuracy(accuracies, interval)}{seeds}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
+import operator
 import statistics
 import warnings
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial, reduce
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,18 +16,186 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import StratifiedKFold
+from sklearn.svm import SVC
 
-from representer.kernels import Kernel
+from representer.kernels import (
+    Gaussian,
+    InversePolynomial,
+    Kernel,
+    RandomWalkKernel,
+    WeisfeilerLehmanKernel,
+)
+from representer.storage import atomic
 from representer.storage.run_folder import RunFolder
 from representer.tasks.recipe import Request
-from representer_papers.shared.lines import Measure
-from representer_papers.shared.runs import Run, run_missing
-from representer_papers.string_graph2017 import nested_folds
-from representer_papers.string_graph2017.graph_kernels_table import write_table
+from representer_papers.shared.runs import Measure, Run, run_missing
+from representer_papers.shared.table import metrics_by_seed, table_head, table_row, write_page
 from representer_papers.string_graph2017.graph_networks import EPOCHS, tested_folds
-from representer_papers.string_graph2017.graph_sets import GraphData, Located, locate, read
-from representer_papers.string_graph2017.kernel_families import DEPTH, Grams, candidates
-from representer_papers.string_graph2017.published import FAMILIES, GRAPH_NETWORKS
+from representer_papers.string_graph2017.graph_sets import (
+    OUTER,
+    Fold,
+    GraphData,
+    Located,
+    locate,
+    outer_folds,
+    read,
+)
+from representer_papers.string_graph2017.published import (
+    FAMILIES,
+    GRAPH_NETWORKS,
+    PUBLISHED,
+    GraphSet,
+)
+
+DECAYS = (0.1, 0.3, 1.0)
+BANDWIDTHS = (0.1, 0.3, 1.0)
+DEPTH = 6
+
+
+class StoredKernel(Kernel):
+    """A kernel of graph numbers with precomputed values, for use in sums and compositions.
+
+    Args:
+        values: The Gram matrix of all graphs.
+        scale: Factor of the values.
+    """
+
+    def __init__(self, values: np.ndarray, scale: float = 1.0) -> None:
+        self.values = values
+        self.scale = scale
+
+    def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> np.ndarray:
+        """Return the Gram matrix of X with Y, or of X with itself."""
+        rows = list(X)
+        return self.scale * self.values[np.ix_(rows, rows if Y is None else list(Y))]
+
+    def diag(self, X: Iterable[Any]) -> np.ndarray:
+        """Return the diagonal of the Gram matrix of X."""
+        return self.scale * self.values.diagonal()[list(X)]
+
+
+class Grams:
+    """The Gram matrices of a data set, computed on first use and stored in files of a folder."""
+
+    def __init__(self, folder: Path, graphs: Sequence[Any]) -> None:
+        self._folder, self._graphs = folder, graphs
+
+    def walks(self, order: int) -> np.ndarray:
+        """Return the Gram matrix of walks of ``order`` nodes."""
+        return self._get(f"walks-{order}", RandomWalkKernel(order, base="delta"))
+
+    def subtrees(self, depth: int) -> np.ndarray:
+        """Return the Gram matrix of subtrees up to ``depth`` relabelings."""
+        return self._get(f"subtrees-{depth}", WeisfeilerLehmanKernel(depth=depth))
+
+    def _get(self, name: str, kernel: Kernel) -> np.ndarray:
+        path = self._folder / f"{name}.npy"
+        if not path.exists():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            file = io.BytesIO()
+            np.save(file, np.asarray(kernel(self._graphs)))
+            atomic.write_bytes(path, file.getvalue())
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+
+
+def candidates(
+    family: str, grams: Grams, order: int, depth: int = DEPTH
+) -> dict[str, Callable[[], Kernel]]:
+    """Return a constructor of each kernel of a family by its name, the simplest kernel first.
+
+    All plain kernels have a unit diagonal, also inside compositions.
+
+    Args:
+        family: A key of ``published.FAMILIES``.
+        grams: Gram matrices of the data set.
+        order: Number of nodes of the longest walks.
+        depth: Largest number of relabelings.
+    """
+    below, _, activation = family.partition("-")
+    if below == "walk":
+        plain = {f"n={n}": partial(_walks, grams, n) for n in range(1, order + 1)}
+    elif below == "levels":
+        orders = range(order, 1, -2)[::-1]
+        plain = {
+            f"n={n}, λ={lam:g}": partial(_levels, grams, n, lam) for n in orders for lam in DECAYS
+        }
+    else:
+        plain = {f"L={level}": partial(_subtrees, grams, level) for level in range(1, depth + 1)}
+    if not activation:
+        return plain
+    if activation == "inverse":
+        return {name: partial(_composed, make, InversePolynomial()) for name, make in plain.items()}
+    return {
+        f"{name}, s={bandwidth:g}": partial(_composed, make, Gaussian(bandwidth))
+        for name, make in plain.items()
+        for bandwidth in BANDWIDTHS
+    }
+
+
+def _composed(make: Callable[[], Kernel], point_kernel: Any) -> Kernel:
+    return make().activated(point_kernel)
+
+
+def _walks(grams: Grams, order: int) -> Kernel:
+    return StoredKernel(grams.walks(order)).cosine()
+
+
+def _levels(grams: Grams, order: int, lam: float) -> Kernel:
+    levels = [StoredKernel(grams.walks(k), lam ** (k - 1)) for k in range(1, order + 1)]
+    return reduce(operator.add, levels[1:], levels[0]).cosine()
+
+
+def _subtrees(grams: Grams, depth: int) -> Kernel:
+    return StoredKernel(grams.subtrees(depth)).cosine()
+
+
+COSTS = (1.0, 10.0, 100.0, 1000.0)
+STEPS = 100_000  # limit of the solver; with overlapping classes, a high cost would take far more
+
+
+def inner_accuracies(
+    K: np.ndarray, labels: np.ndarray, train: np.ndarray, folds: int, repeat: int
+) -> list[float]:
+    """Return the mean accuracy over the inner folds with each of `COSTS`.
+
+    ``K`` is the Gram matrix of all graphs, ``train`` the training graphs of the outer fold.
+    """
+    inner = StratifiedKFold(folds, shuffle=True, random_state=repeat)
+    accuracies = []
+    for fit, check in inner.split(train, labels[train]):
+        fold = Fold(train[fit], train[check])
+        accuracies.append([right / len(check) for right in _counts(K, labels, fold, COSTS)])
+    return np.mean(accuracies, axis=0).tolist()
+
+
+def count_correct(K: np.ndarray, labels: np.ndarray, fold: Fold, cost: float) -> int:
+    """Return the number of test graphs that an SVM trained on the fold classifies correctly."""
+    return _counts(K, labels, fold, [cost])[0]
+
+
+def best(accuracies: Mapping[str, list[float]]) -> tuple[str, float, float]:
+    """Return the kernel and cost with the highest inner accuracy, and that accuracy.
+
+    ``accuracies`` has those of each kernel with each of `COSTS`; the first of equals wins.
+    """
+    candidates = [
+        (name, cost, accuracy)
+        for name, row in accuracies.items()
+        for cost, accuracy in zip(COSTS, row, strict=True)
+    ]
+    return max(candidates, key=lambda candidate: candidate[2])
+
+
+def _counts(K: np.ndarray, labels: np.ndarray, fold: Fold, costs: Sequence[float]) -> list[int]:
+    inside, across = K[np.ix_(fold.train, fold.train)], K[np.ix_(fold.test, fold.train)]
+    counts = []
+    for cost in costs:
+        svm = SVC(C=cost, kernel="precomputed", max_iter=STEPS)
+        svm.fit(inside, labels[fold.train])
+        counts.append(int((svm.predict(across) == labels[fold.test]).sum()))
+    return counts
+
 
 LARGE = 500  # data sets with at least so many graphs have three inner folds instead of five
 INNER = "inner.json"
@@ -33,7 +203,7 @@ MEASURE = Measure(
     "graph-kernels", "test accuracy",
     lambda metrics: sum(f["right"] for f in metrics["folds"])
     / max(1, sum(f["tested"] for f in metrics["folds"])),
-    "outer folds", planned=lambda _: nested_folds.OUTER,
+    "outer folds", planned=lambda _: OUTER,
 )  # fmt: skip
 
 
@@ -68,7 +238,7 @@ def _run(
     data: GraphData,
 ) -> dict[str, Any]:
     threads, row, seed = request.threads or None, settings["row"], settings["seed"]
-    folds = nested_folds.outer_folds(data.labels, data.folds, seed)
+    folds = outer_folds(data.labels, data.folds, seed)
     if row in GRAPH_NETWORKS:
         rows = tested_folds(folder, settings, data, folds, threads)
         return {"epochs": settings["epochs"], "stopped_by": "epochs", "folds": rows}
@@ -86,7 +256,7 @@ def _nested(
     folder: RunFolder,
     made: dict[str, Callable[[], Kernel]],
     data: GraphData,
-    folds: list[nested_folds.Fold],
+    folds: list[Fold],
     inner: int,
     seed: int,
     threads: int | None,
@@ -104,15 +274,123 @@ def _nested(
             # threads suffice, since the SVM solver releases the GIL
             jobs = [(K, data.labels, fold.train, inner, seed) for fold in folds]
             parallel = Parallel(threads or -1, prefer="threads")
-            known[name] = parallel(delayed(nested_folds.inner_accuracies)(*job) for job in jobs)
+            known[name] = parallel(delayed(inner_accuracies)(*job) for job in jobs)
             folder.write_json(INNER, known)
-    choices = [nested_folds.best({n: known[n][k] for n in made}) for k in range(len(folds))]
+    choices = [best({n: known[n][k] for n in made}) for k in range(len(folds))]
     rows: dict[int, dict[str, Any]] = {}
     for name in dict.fromkeys(name for name, _, _ in choices):
         K = gram(name)
         for k, (chosen, cost, accuracy) in enumerate(choices):
             if chosen == name:
-                right = nested_folds.count_correct(K, data.labels, folds[k], cost)
+                right = count_correct(K, data.labels, folds[k], cost)
                 rows[k] = {"kernel": name, "C": cost, "inner accuracy": accuracy}
                 rows[k] |= {"right": right, "tested": len(folds[k].test)}
     return [rows[k] for k in range(len(folds))]
+
+
+# By row and data set, the result of each repeat by its seed.
+Results = dict[tuple[str, str], dict[int, dict[str, Any]]]
+_BELOW = ("walk", "levels", "wl")
+_ABOUT = (
+    "",
+    "Test accuracy in %, nested ten-fold cross-validation: the inner folds (five, or three from",
+    "500 graphs on) select the kernel of a row and the C of the support vector machine, from 1,",
+    "10, 100, 1000. Kernels use node labels (degrees, where all labels are equal) but no edge",
+    "labels, and have a unit diagonal; the SVM solver makes at most 100,000 steps. Networks keep",
+    "the epoch that is best on a ninth of the training part. The first repeat uses the folds of",
+    "the data set's file, the others use random folds.",
+    "A cell gives the mean over repeats, ± the standard deviation over repeats if there are",
+    "several, and in parentheses the standard deviation over the ten folds and the number of",
+    "repeats. The deviation over folds is large: do not rely on differences smaller than about a",
+    "third of it.",
+    "",
+    "Rows differ in the number of kernels they select from: composing with RBF triples it.",
+)
+
+
+def write_table(request: Request, datasets: Sequence[GraphSet]) -> Path:
+    """Write ``table.md`` from all results of the folder, and return its path."""
+    results = {
+        (row, dataset.name): repeats
+        for dataset in datasets
+        for row, repeats in metrics_by_seed(request.out / dataset.name, "row").items()
+    }
+    lines = ["", *table_head("", *(dataset.folder for dataset in datasets))]
+    for name, title in (FAMILIES | GRAPH_NETWORKS).items():
+        cells = [_cell(list(results.get((name, d.name), {}).values())) for d in datasets]
+        lines.append(table_row(title, *cells))
+    for name, source in PUBLISHED.items():
+        shown = [dataset.published.get(name) for dataset in datasets]
+        if any(value is not None for value in shown):
+            cells = ["–" if value is None else f"{value:.1f}" for value in shown]
+            lines.append(table_row(f"*{name}* ({source})", *cells))
+    lines += _comparison(results, datasets) + _choices(results, datasets)
+    return write_page(request, "Graph classification: kernels and their networks", _ABOUT, lines)
+
+
+def _accuracies(result: Mapping[str, Any]) -> list[float]:
+    """Return the accuracy of each fold of a repeat, in %."""
+    return [100 * fold["right"] / fold["tested"] for fold in result["folds"]]
+
+
+def _cell(results: Sequence[Mapping[str, Any]]) -> str:
+    if not results:
+        return "not run"
+    means = [statistics.mean(_accuracies(result)) for result in results]
+    folds = statistics.mean(statistics.stdev(_accuracies(result)) for result in results)
+    over = f" ± {statistics.stdev(means):.1f}" if len(means) > 1 else ""
+    return f"{statistics.mean(means):.1f}{over} (folds ± {folds:.1f}; {len(means)})"
+
+
+def _comparison(results: Results, datasets: Sequence[GraphSet]) -> list[str]:
+    """Return the differences of composed and plain kernels, and of the plain ones and WL."""
+    folders = [dataset.folder for dataset in datasets]
+    align = f"l{'r' * len(datasets)}l"
+    lines = ["", "## Composed and plain kernels", ""]
+    lines += table_head("", *folders, "mean above 0", align=align)
+    pairs = [(f"{below}-{kind}", below) for below in _BELOW for kind in ("inverse", "rbf")]
+    pairs += [(name, "wl") for name in ("levels", "levels-inverse", "levels-rbf")]
+    for name, other in pairs:
+        gaps = [_gaps(results, name, other, dataset.name) for dataset in datasets]
+        means = [statistics.mean(gap) for gap in gaps if gap]
+        count = f"{sum(mean > 0 for mean in means)} of {len(means)}" if means else "–"
+        title = f"{FAMILIES[name]}, minus {FAMILIES[other]}"
+        lines.append(table_row(title, *map(_gap, gaps), count))
+    note = (
+        "Mean difference in points on the same repeats and folds, ± its standard error over the "
+        "folds. Folds share training data, so the true error is larger."
+    )
+    return [*lines, "", note]
+
+
+def _gaps(results: Results, row: str, other: str, name: str) -> list[float]:
+    """Return the differences of two rows fold by fold, in points, on the repeats of both."""
+    first, second = (results.get((which, name), {}) for which in (row, other))
+    return [
+        a - b
+        for seed in sorted(first.keys() & second.keys())
+        for a, b in zip(_accuracies(first[seed]), _accuracies(second[seed]), strict=True)
+    ]
+
+
+def _gap(gaps: Sequence[float]) -> str:
+    if not gaps:
+        return "–"
+    error = statistics.stdev(gaps) / len(gaps) ** 0.5
+    return f"{statistics.mean(gaps):+.1f} ± {error:.1f}"
+
+
+def _choices(results: Results, datasets: Sequence[GraphSet]) -> list[str]:
+    """Return the table of the kernels selected most often."""
+    lines = ["", "## Kernels selected most often by the inner folds", ""]
+    lines += table_head("", *(d.folder for d in datasets), align="l" * (1 + len(datasets)))
+    for name, title in FAMILIES.items():
+        cells = []
+        for dataset in datasets:
+            repeats = results.get((name, dataset.name), {}).values()
+            folds = [fold for repeat in repeats for fold in repeat["folds"]]
+            chosen = [f"{fold['kernel']}, C={fold['C']:g}" for fold in folds]
+            often = max(sorted(set(chosen)), key=chosen.count) if chosen else ""
+            cells.append(f"{often} ({chosen.count(often)} of {len(chosen)})" if chosen else "–")
+        lines.append(table_row(title, *cells))
+    return lines

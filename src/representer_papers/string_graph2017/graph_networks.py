@@ -18,8 +18,7 @@ from representer.training.trainer import Trainer
 from representer.training.trainer_config import TrainerConfig
 from representer.training.training_task import TrainingTask
 from representer_papers.shared.graph_store import GraphBatch, GraphStore, outputs_in_batches
-from representer_papers.string_graph2017.graph_sets import GraphData
-from representer_papers.string_graph2017.nested_folds import Fold
+from representer_papers.string_graph2017.graph_sets import Fold, GraphData
 
 EPOCHS, BATCH, UNITS, LR = 200, 32, 32, 5e-3
 VALID = 9  # a ninth of the training part selects the best epoch

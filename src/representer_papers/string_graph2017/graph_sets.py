@@ -12,18 +12,39 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 import torch
+from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 from torch_geometric.data import Data
 
 from representer.data.tables.source import physical_lines
 from representer.errors import DataError
 from representer_papers.shared.datasets import existing, located, missing
-from representer_papers.string_graph2017.nested_folds import OUTER
 from representer_papers.string_graph2017.published import GRAPH_SETS, GraphSet
+
+OUTER = 10
+
+
+class Fold(NamedTuple):
+    """The numbers of the training and test graphs of a fold."""
+
+    train: np.ndarray
+    test: np.ndarray
+
+
+def outer_folds(labels: np.ndarray, given: np.ndarray, repeat: int) -> list[Fold]:
+    """Return the outer folds: those of the file in repeat 0, random ones seeded by other repeats.
+
+    ``given`` is the test fold of each graph in the file, 0 for none.
+    """
+    if repeat == 0:
+        numbers = range(1, OUTER + 1)
+        return [Fold(np.flatnonzero(given != k), np.flatnonzero(given == k)) for k in numbers]
+    drawn = StratifiedKFold(OUTER, shuffle=True, random_state=repeat).split(labels, labels)
+    return [Fold(train, test) for train, test in drawn]
 
 
 @dataclass(frozen=True)

@@ -2,22 +2,138 @@
 
 from __future__ import annotations
 
+import json
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from representer.data.text import WordVectors, read_vectors
+import torch
+from torch import Tensor
+
+from representer.data.text import (
+    Vocabulary,
+    WordVectors,
+    equal_lengths,
+    read_labeled_lines,
+    read_vectors,
+)
 from representer.errors import ArgumentError
+from representer.estimators import TextClassifier, saving
+from representer.estimators.classes import Classes
+from representer.estimators.fitting import Examples, training_task
+from representer.estimators.results import predictions_of
+from representer.estimators.text import TextInputs
+from representer.models import StackedClassifier, StackedClassifierConfig
+from representer.storage.run_folder import RunFolder
 from representer.tasks.estimator_data import Data
+from representer.tasks.estimator_objects import encode_labels
+from representer.tasks.estimator_results import Outcome, metrics_of
 from representer.tasks.recipe import Request
+from representer.tasks.text.text_flow import objects_of
+from representer.training import generators
+from representer.training.trainer import Trainer
+from representer.training.trainer_config import TrainerConfig
 from representer_papers.shared.baselines import write_baselines
-from representer_papers.shared.lines import Measure, accuracy
-from representer_papers.shared.runs import Run, run_missing
-from representer_papers.string_graph2017 import sentiment_run
-from representer_papers.string_graph2017.published import SENTIMENT_CELLS as CELLS
-from representer_papers.string_graph2017.sentiment_run import SentimentConfig
-from representer_papers.string_graph2017.sentiment_table import write_table
-from representer_papers.string_graph2017.treebank import Located, locate, read
+from representer_papers.shared.datasets import existing, located, missing
+from representer_papers.shared.runs import Measure, Run, accuracy, run_missing
+from representer_papers.shared.table import (
+    mean_accuracy,
+    metrics_by_seed,
+    seed_cells,
+    seeds_of,
+    table_head,
+    table_row,
+    write_page,
+)
+from representer_papers.string_graph2017.published import SENTIMENT, SENTIMENT_CELLS
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A task of the treebank with its training data."""
+
+    name: str  # on the command line
+    title: str  # in the table
+    stem: str  # first part of the file names
+    labels: tuple[str, ...]
+    train: str  # last part of the training file's name
+    sizes: tuple[int, int, int]  # original training, validation and test examples
+
+    @property
+    def task(self) -> str:
+        """The paper's name of the task: fine or binary."""
+        return self.name.partition("-")[0]
+
+
+_FINE, _BINARY = ("0", "1", "2", "3", "4"), ("0", "1")
+DATASETS = {
+    d.name: d
+    for d in (
+        DataSet("fine", "five classes, trained on phrases", "stsa.fine", _FINE,
+                "phrases.train", (157_401, 1_101, 2_210)),
+        DataSet("binary", "two classes, trained on phrases", "stsa.binary", _BINARY,
+                "phrases.train", (77_201, 872, 1_821)),
+        DataSet("fine-roots", "five classes, trained on sentences", "stsa.fine", _FINE,
+                "train", (8_544, 1_101, 2_210)),
+        DataSet("binary-roots", "two classes, trained on sentences", "stsa.binary", _BINARY,
+                "train", (6_920, 872, 1_821)),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Located:
+    """The files of a data set."""
+
+    dataset: DataSet
+    train: Path
+    valid: Path
+    test: Path
+
+
+def locate(root: Path, names: Sequence[str]) -> list[Located]:
+    """Find data sets in a folder, or in its folder ``sst``; see `located` for errors."""
+
+    def find(root: Path, dataset: DataSet) -> Located:
+        paths = []
+        for end in (dataset.train, "dev", "test"):
+            name = f"{dataset.stem}.{end}"
+            path = existing(root, ("sst", "stsa", ""), (name,))
+            if path is None:
+                raise missing(f"{name}, nor sst/{name}, also compressed", root)
+            paths.append(path)
+        return Located(dataset, *paths)
+
+    return located(root, names, DATASETS, find)
+
+
+def read(place: Located) -> Data:
+    """Read the parts of a data set, with the vocabulary of all parts.
+
+    The text is already tokenized, so it is split at spaces.
+
+    Raises:
+        DataError: If a file is invalid; the error names the file and the line.
+    """
+    labels = place.dataset.labels
+    paths = {"train": place.train, "valid": place.valid, "test": place.test}
+    parts = {n: objects_of(read_labeled_lines(p, labels), (p,)) for n, p in paths.items()}
+    values = {name: encode_labels(part, [labels]) for name, part in parts.items()}
+    words = Vocabulary.build([text.split() for part in parts.values() for text in part.objects])
+    return with_vocabulary(Data(Classes(labels), parts, values, list(parts.items())), words)
+
+
+def with_vocabulary(data: Data, vocabulary: Vocabulary) -> Data:
+    """Return the data with another vocabulary."""
+    inputs = TextInputs(vocabulary, "blanks", None)
+    encoded = {name: inputs.encode(part.objects) for name, part in data.parts.items()}
+    return replace(data, inputs=inputs, encoded=encoded)
+
 
 EPOCHS = 200  # maximum; early stopping ends most runs long before
 MEASURE = Measure("string-sentiment", "test accuracy", accuracy, "epochs", EPOCHS)
@@ -47,7 +163,7 @@ def reproduce(request: Request) -> Path:
             return data, read_vectors(request.vectors, data.inputs.vocabulary)
 
         beside = {home / "baselines.json": lambda path, read: write_baselines(path, read[0])}
-        train = partial(sentiment_run.run, request.threads or None)
+        train = partial(run, request.threads or None)
         run_missing(request, MEASURE, runs, load, train, beside)
     return write_table(request, [place.dataset for place in places])
 
@@ -69,8 +185,8 @@ def _cells(request: Request) -> tuple[str, ...]:
         if request.vectors is None and not cell.endswith("-learned"):
             hint = "Or choose a cell that ends with -learned."
             raise ArgumentError("vectors", None, f"a file of word vectors for {cell}", hint=hint)
-    without = tuple(cell for cell in CELLS if cell.endswith("-learned"))
-    return request.cells or (CELLS if request.vectors else without)
+    without = tuple(cell for cell in SENTIMENT_CELLS if cell.endswith("-learned"))
+    return request.cells or (SENTIMENT_CELLS if request.vectors else without)
 
 
 def _config(request: Request, place: Located, cell: str, seed: int) -> SentimentConfig:
@@ -87,3 +203,267 @@ def _stem(path: str) -> str:
     """Return the name of a file without the suffix of its format."""
     name = Path(path).name
     return name.removesuffix(Path(name).suffix) if name.endswith((".npz", ".txt")) else name
+
+
+# The constant is that of a command of the authors' earlier code; the paper prints none.
+DECAYS: dict[str, float | str] = {"gated": "state", "constant": 0.5}
+
+
+@dataclass(frozen=True)
+class SentimentConfig:
+    """The settings that determine a run, apart from the data files."""
+
+    dataset: str  # a key of treebank.DATASETS
+    cell: str  # one of SENTIMENT_CELLS
+    seed: int  # of weights, order and dropout
+    epochs: int  # at most
+    vectors: str | None  # name of the word vectors; None if they are learned
+    preset: str = "paper"
+    readout: Literal["last", "sum"] = "sum"  # c_n alone, or the sum over c_1 to c_n
+    rnn_dropout: float = 0.2  # inside the layers
+    embedding_size: int = 300  # of learned word vectors
+    hidden_size: int = 200
+    batch_size: int = 32  # texts, all of one length, at most
+    dropout: float = 0.35  # on the embeddings, between layers, and before the softmax
+    lr: float = 1e-3
+    lr_decay: float = 0.95  # factor of the learning rate after every epoch
+    penalty: float = 1e-6  # factor of the sum of all squared weights
+    patience: int = 20
+    max_drop: float = 0.05  # drop in validation accuracy at which a run ends
+
+    @property
+    def decay(self) -> float | str:
+        """λ: a number, or the name of a gate."""
+        return DECAYS[self.cell.partition("-")[0]]
+
+    @property
+    def embedding(self) -> str:
+        """Treatment of the word vectors: frozen, tuned or learned."""
+        return self.cell.partition("-")[2] or "frozen"
+
+    @property
+    def name(self) -> str:
+        """Name of the run folder."""
+        return "-".join((self.cell, *([self.vectors] if self.vectors else []), f"seed{self.seed}"))
+
+
+def run(
+    threads: int | None,
+    folder: RunFolder,
+    config: SentimentConfig,
+    read: tuple[Data, WordVectors | None],
+) -> dict[str, Any]:
+    """Train one model, or resume its training, and return its metrics.
+
+    ``read`` is the data, with the vocabulary of all parts, and the word vectors, if any.
+
+    Raises:
+        TrainingError: If the training diverges.
+        Interrupted: If a signal arrives; the run can be resumed.
+    """
+    data, vectors = read
+    data, matrix, cover = with_vectors(config, data, vectors)
+    model = build(config, data, matrix)
+    estimator: Any = TextClassifier()
+    estimator.target_ = data.target
+    estimator.examples_ = {name: len(data.parts[name]) for name in ("train", "valid")}
+    estimator.inputs_ = inputs = _EqualLengths(data.inputs.vocabulary, "blanks", None)
+    saving.describe(folder, estimator, model, {"text": "text", "label": "label"})
+    train, valid = (Examples(data.encoded[name], data.values[name]) for name in ("train", "valid"))
+    parameters = TextClassifier(batch_size=config.batch_size)
+    task = training_task(parameters, inputs, data.target, train, valid, config.seed)
+    settings = {k: v for k, v in asdict(config).items() if k != "epochs"}  # the trainer checks it
+    settings["sha256"] = sorted(part.digest for part in data.parts.values())
+    trainer = Trainer(model, task, trainer_config(config, threads), folder, settings=settings)
+    result = trainer.fit()
+    trainer.restore_best()
+    estimator.network_ = model.eval()
+    predictions = predictions_of(estimator, data.parts["test"].objects)
+    parts = {"word vectors": model.embedding, "layers": model.layers, "output": model.output}
+    counts = {name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()}
+    counts["all"] = sum(counts.values())
+    outcome = Outcome(config.cell, predictions, result, len(task.batches(0)), counts)
+    return metrics_of("text", data, outcome) | {"cover": cover}
+
+
+class _EqualLengths(TextInputs):
+    """Batches of documents of one length, as in the authors' code."""
+
+    def batches(
+        self, encoded: Sequence[list[int]], batch_size: int, seed: int
+    ) -> Callable[[int], Sequence[Sequence[int]]]:
+        lengths = [len(document) for document in encoded]
+        return lambda epoch: equal_lengths(lengths, batch_size, seed, epoch)
+
+
+def with_vectors(
+    config: SentimentConfig, data: Data, vectors: WordVectors | None
+) -> tuple[Data, Tensor | None, dict[str, float]]:
+    """Return the data with its final vocabulary, the embedding matrix, and the vectors' coverage.
+
+    Vectors are normalized to length 1. Words without a vector are unknown, with a row of zeros,
+    except for words of the training part if vectors are tuned: their rows are random, with a
+    length of 1 on average.
+    """
+    if vectors is None or config.embedding == "learned":
+        return with_vocabulary(data, Vocabulary.build(_words(data, "train"))), None, {}
+    scale = math.sqrt(3 / vectors.dimensions)
+    nothing = torch.Generator()
+    _, coverage = vectors.align(data.inputs.vocabulary, nothing)
+    trained = {word for tokens in _words(data, "train") for word in tokens}
+    own = coverage.words | (trained if config.embedding == "tuned" else set())
+    marks = len(Vocabulary.MARKS)
+    kept = [word for word in data.inputs.vocabulary.words[marks:] if word in own]
+    vocabulary = Vocabulary((*Vocabulary.MARKS, *kept))
+    matrix, _ = vectors.align(vocabulary, generators.generator(config.seed, "vectors"), scale)
+    rows = [row for row, word in enumerate(vocabulary.words) if word in coverage.words]
+    norms = matrix[rows].norm(dim=1, keepdim=True)
+    matrix[rows] /= norms.clamp(min=torch.finfo(norms.dtype).tiny)
+    matrix[Vocabulary.UNKNOWN] = 0
+    counts = Counter(word for tokens in _words(data, "test") for word in tokens)
+    cover = {"types": coverage.types, "running": coverage.running(counts)}
+    return with_vocabulary(data, vocabulary), matrix, cover
+
+
+def build(config: SentimentConfig, data: Data, matrix: Tensor | None) -> StackedClassifier:
+    """Return the classifier with initial weights that depend on the seed alone."""
+    chosen = StackedClassifierConfig(
+        vocabulary_size=len(data.inputs.vocabulary),
+        num_classes=data.target.width,
+        embedding_size=config.embedding_size if matrix is None else matrix.shape[1],
+        hidden_size=config.hidden_size,
+        decay=config.decay,  # type: ignore[arg-type]
+        readout=config.readout,
+        dropout=config.dropout,
+        rnn_dropout=config.rnn_dropout,
+        padding_index=Vocabulary.PAD,
+    )
+    with generators.initializing(config.seed):
+        model = StackedClassifier(chosen)
+    if matrix is not None:
+        model.set_vectors(matrix, freeze=config.embedding == "frozen")
+    return model
+
+
+def trainer_config(config: SentimentConfig, threads: int | None) -> TrainerConfig:
+    """Return the configuration of the trainer."""
+    return TrainerConfig(
+        epochs=config.epochs,
+        lr=config.lr,
+        lr_decay=config.lr_decay,
+        weight_decay=2 * config.penalty,  # Adam's weight decay is the gradient of half the penalty
+        patience=config.patience,
+        max_drop=config.max_drop,
+        monitor="valid_accuracy",
+        seed=config.seed,
+        threads=threads,
+    )
+
+
+def _words(data: Data, part: str) -> list[list[str]]:
+    return [data.inputs.words(text) for text in data.parts[part].objects]
+
+
+_ABOUT = (
+    "Test accuracy at the best validation accuracy, by seed; validated and tested on whole",
+    "sentences. Three layers of 200 units, order 2; *gated* decay depends on x and h,",
+    "*constant* decay is 0.5. Word vectors are frozen (as in the paper), *tuned*, or *learned*",
+    "from scratch. The paper prints the best of five runs; its means and validation figures",
+    "are from the page of the authors' code. Intervals are Wilson's at 95 %.",
+)
+
+
+class Row(NamedTuple):
+    """The finished runs of one row."""
+
+    cell: str
+    preset: str
+    vectors: str | None  # name of the word vectors
+    runs: dict[int, dict[str, Any]]  # metrics by seed
+
+
+def write_table(request: Request, datasets: Sequence[DataSet]) -> Path:
+    """Write ``table.md`` from all finished runs of the folder, and return its path.
+
+    Data sets without a finished run are omitted.
+    """
+    rows = {dataset.name: _finished(request.out / dataset.name) for dataset in datasets}
+    lines = ["", *_cover(rows)]
+    for dataset in datasets:
+        if rows[dataset.name]:
+            lines += ["", *_section(request.out, dataset, rows[dataset.name])]
+    if not any(rows.values()):
+        lines.append("No run is finished.")
+    return write_page(request, "L17 Table 2: sentiment, test accuracy in %", _ABOUT, lines)
+
+
+def _finished(folder: Path) -> list[Row]:
+    """Return the rows of a data set, in the order of `SENTIMENT_CELLS`."""
+    rows = metrics_by_seed(folder, "cell", "preset", "vectors")
+    finished = [Row(*key, runs=runs) for key, runs in rows.items()]
+    return sorted(
+        finished, key=lambda row: (SENTIMENT_CELLS.index(row.cell), row.preset, row.vectors or "")
+    )
+
+
+def _cover(rows: dict[str, list[Row]]) -> list[str]:
+    """Return the coverage of the word vectors; the paper's cover nearly all words."""
+    covers = {
+        (row.vectors, dataset): next(iter(row.runs.values()))["cover"]
+        for dataset, finished in rows.items()
+        for row in finished
+        if row.vectors
+    }
+    return [
+        f"- `{vectors}` covers {cover['running']:.1%} of the running words in the test sentences "
+        f"of {dataset}, and {cover['types']:.1%} of the distinct words in all its parts."
+        for (vectors, dataset), cover in covers.items()
+    ]
+
+
+def _section(out: Path, dataset: DataSet, rows: Sequence[Row]) -> list[str]:
+    path = out / dataset.name / "baselines.json"
+    beside = json.loads(path.read_text("utf-8")) if path.exists() else None
+    seeds = seeds_of(dict(enumerate(row.runs for row in rows)))
+    heads = ["word vectors", "preset", *(f"seed {seed}" for seed in seeds)]
+    heads += ["mean", "best", "validation", "best epoch"]
+    lines = [f"## {dataset.name}: {dataset.title}{_size(dataset, beside)}", ""]
+    lines += table_head("network", *heads, align="lll")
+    blanks = ["–"] * len(seeds)
+    for cell in ("gated", "constant"):
+        kinds = ("mean", "best of 5", "validation")
+        printed = [SENTIMENT.get((cell, f"{dataset.name}, {kind}")) for kind in kinds]
+        if any(printed):
+            shown = [f"{p.value:.1f}" if p else "–" for p in printed]
+            lines.append(table_row(f"{cell}, L17", "GloVe 840B, 300", "–", *blanks, *shown, "–"))
+    for row in rows:
+        figures = seed_cells(row.runs, seeds, lambda m: f"{100 * m['test']['accuracy']:.2f}")
+        vectors = f"`{row.vectors}`" if row.vectors else "none"
+        lines.append(
+            table_row(row.cell, vectors, f"`{row.preset}`", *figures, *_over_seeds(row.runs))
+        )
+    for baseline in beside["baselines"] if beside else ():
+        figure = f"{100 * baseline['accuracy']:.2f}"
+        lines.append(table_row(baseline["name"], "–", "–", *blanks, figure, "–", "–", "–"))
+    return lines
+
+
+def _size(dataset: DataSet, beside: dict[str, Any] | None) -> str:
+    sizes = tuple(beside["sizes"].values()) if beside else dataset.sizes
+    if sizes == dataset.sizes:
+        return ""
+    ours, whole = (" / ".join(f"{n:,}" for n in counts) for counts in (sizes, dataset.sizes))
+    return f" (a subset, not comparable with the paper: {ours} of {whole} texts)"
+
+
+def _over_seeds(runs: dict[int, dict[str, Any]]) -> list[str]:
+    """Return mean, best, validation and epochs of the seeds of a row."""
+    tests = [run["test"] for run in runs.values()]
+    accuracies = [test["accuracy"] for test in tests]
+    valid = [100 * run["valid"]["valid_accuracy"] for run in runs.values()]
+    return [
+        mean_accuracy(accuracies, tests[0]["accuracy_interval"]),
+        f"{100 * max(accuracies):.2f}",
+        f"{statistics.mean(valid):.2f}",
+        ", ".join(f"{r['best_epoch']:.0f} of {r['epochs']:.0f}" for r in runs.values()),
+    ]

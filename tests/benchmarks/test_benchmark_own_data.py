@@ -1,0 +1,135 @@
+"""The table of public data sets as a user's own data: sets, columns and sentences."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from papers.conftest import data, write_treebank  # noqa: F401 (a fixture)
+from papers.graph_files import write_graphs
+from representer.errors import ArgumentError, DataError
+from representer.tasks.comparison import Result
+from representer.tasks.comparison_table import Table
+from representer.tasks.graph.graph_task import GraphConfig
+from representer.tasks.recipe import Request
+from representer.tasks.text.text_task import TextConfig
+
+
+@pytest.fixture
+def own(bench) -> Any:
+    return bench("own_data")
+
+
+@pytest.fixture(scope="session")
+def root(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
+    """A folder with Yahoo! Answers, SST, MUTAG and FreeSolv."""
+    folder = write_treebank(tmp_path_factory.mktemp("own"))
+    shutil.copytree(data / "yahoo_2class", folder / "yahoo_2class")
+    write_graphs(folder / "tu")
+    (folder / "molecules").mkdir()
+    rows = [f"{'C' * (1 + i % 9)}{'O' * (i % 2)},{i % 9 + i % 2 / 2}" for i in range(40)]
+    (folder / "molecules" / "freesolv.csv").write_text("smiles,freesolv\n" + "\n".join(rows) + "\n")
+    return folder
+
+
+def request(root: Path, out: Path, **options: Any) -> Request:
+    return Request(root, out, **{"smoke": True, "seeds": (0, 1), "threads": 1} | options)
+
+
+def cells(page: str, title: str) -> list[str]:
+    (line,) = [line for line in page.splitlines() if line.startswith(f"| {title} |")]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+@pytest.mark.filterwarnings("ignore:.*nothing that training had")  # of a few dozen texts
+def test_the_command_compares_what_is_there_and_keeps_it(own, root, tmp_path, capsys):
+    words = ["--data", str(root), "--out", str(tmp_path), "--smoke", "--seeds", "0,1",
+             "--threads", "1", "--datasets", "ag-news,yahoo,mutag,freesolv"]  # fmt: skip
+    own.main(words)
+    page = (tmp_path / "table.md").read_text("utf-8")
+    _, baseline, *figures = cells(page, "Yahoo! Answers, two topics")
+    assert baseline.startswith("TF-IDF + logistic regression: ")
+    assert all(0 <= float(figure.split(" ± ")[0]) <= 100 for figure in figures[:3])
+    assert figures[-1] == "2"
+    assert "Weisfeiler-Lehman" in cells(page, "MUTAG")[1]
+    assert "WL subtree kernel" in cells(page, "FreeSolv")[1]
+    assert "missing in the folder of the data: ag-news" in page
+    assert "not run: dbpedia" in page
+    assert "Smoke run" in page
+    assert "ag-news is skipped: " in capsys.readouterr().err
+    before = {path: path.read_bytes() for path in tmp_path.rglob("results.jsonl")}
+    assert {path.parent.name for path in before} == {"yahoo", "mutag", "freesolv"}
+    own.main(words)
+    assert {path: path.read_bytes() for path in before} == before
+    assert (tmp_path / "table.md").read_text("utf-8") == page
+
+
+def test_a_folder_without_any_set_and_an_unknown_set_are_refused(own, root, tmp_path):
+    with pytest.raises(DataError, match="there are no files of nci1"):
+        own.reproduce(request(root, tmp_path / "none", datasets=("nci1",)))
+    with pytest.raises(ArgumentError, match="datasets is 'iris'"):
+        own.reproduce(request(root, tmp_path / "none", datasets=("iris",)))
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_whole_set_has_the_defaults_of_fit_and_the_folds_of_its_file(own, root, tmp_path):
+    made = own.comparison("mutag", request(root, tmp_path, smoke=False))
+    assert made.config == GraphConfig(threads=1)
+    folds = (root / "tu" / "MUTAG" / "fold.txt").read_text().splitlines()
+    assert made.settings["folds"] == [int(fold or 0) - 1 for fold in folds]
+    assert [*made.splits] == [0, 1]
+    text = own.comparison("sst-fine", request(root, tmp_path, smoke=False))
+    assert text.config == TextConfig(threads=1)
+    assert text.has_fixed_test
+    yahoo = own.comparison("yahoo", request(root, tmp_path, smoke=False))
+    assert (yahoo.config.text, yahoo.config.label, yahoo.config.header) == ("2", "1", False)
+    assert own.SIGNAL_OPTIONS == {"alcoholism": {"standardize": "window"}}
+
+
+def test_graphs_without_labels_have_none(own, tmp_path):
+    write_graphs(tmp_path / "tu", "IMDB-BINARY", tags=False)
+    made = own.comparison("imdb-binary", request(tmp_path, tmp_path / "out", smoke=False))
+    assert all(graph.nodes is None for graph in made.sources["all"].objects)
+    assert all(graph.edge_index.shape[0] == 2 for graph in made.sources["all"].objects)
+
+
+def table(rows: Mapping[str, list[float]], metric: str = "accuracy") -> Table:
+    """Return the table of five splits with the same losses, each of 20 examples of four kinds."""
+    results = {
+        name: {k: Result(name, losses * 20, 1.0, 320, name == "counts") for k in range(5)}
+        for name, losses in rows.items()
+    }
+
+    class Made:
+        has_fixed_test = False
+
+    made: Any = Made()
+    made.metric = metric
+    return Table.of(made, results)
+
+
+def test_the_sentence_counts_sets_by_the_intervals(own):
+    above = table({"counts": [1, 1, 0, 0], "network": [1, 0, 0, 0], "both": [1, 0, 0, 0]})
+    behind = table({"counts": [0, 0, 0, 0], "network": [1, 1, 0, 0], "both": [1, 0, 0, 0]})
+    _, sentence = own.summary({"AG News": above, "Yelp": behind})
+    assert "in favor of `both` on 1 of 2 sets. The mean difference is +0.00 points. " in sentence
+    assert sentence.endswith("excludes 0 against `both` on Yelp.")
+    _, sentence = own.summary({"MUTAG": above})
+    assert sentence.endswith("against `both` on none of them.")
+    losses = table({"counts": [4.0, 5.0], "both": [1.0, 1.5]}, "rmse")
+    _, sentence = own.summary({"ESOL": losses})
+    assert "on 1 of 1 sets. The interval" in sentence
+    assert own.summary({"MUTAG": table({"counts": [0, 1]})}) == []
+
+
+def test_a_row_shows_every_column_and_the_paired_differences(own):
+    rows = {"counts": [1.0, 1, 0, 0], "kernel": [0.0, 0, 0, 0], "network": [1.0, 0, 0, 0],
+            "both": [0.0, 1, 0, 0]}  # fmt: skip
+    assert own.cells("toy", table(rows)) == [
+        "toy", "counts: 50.00 ± 10.48", "100.00", "75.00 ± 9.07",
+        "75.00 ± 9.07", "+25.00, +15.93 to +34.07", "-25.00, -34.07 to -15.93", "5",
+    ]  # fmt: skip
