@@ -32,7 +32,7 @@ from faults import Case, Suite, Unavailable, suites
 from machine import cores
 from report import publish, table
 from representer import __version__, devices
-from representer_papers.shared.lines import Line, read_lines
+from representer_papers.shared.runs import Line, read_lines
 
 STARTED, PASSED, FAILED, UNAVAILABLE = "started", "passed", "failed", "not available"
 RECIPE, RECORD = "reliability", Path("docs/results/reliability.jsonl")
