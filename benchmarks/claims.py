@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from claim_figures import (
+    HEAD,
     NEXT_PAGE,
     UNTESTED,
     Finding,
@@ -23,15 +23,15 @@ from claim_figures import (
     rates,
     row_of,
     rows_of,
+    runs_of,
     seed_rows,
     sets,
     smoothing,
     tested,
     updates,
 )
-from claim_runs import HEAD, runs_of
 from machine import load
-from report import machine_table, publish, table
+from report import table, write_page
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 ABOUT = """\
@@ -220,17 +220,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="page to write; printed if not given")
     chosen = parser.parse_args()
     head = ["claim", "source", "verdict", "figures", "difference", "over", "page", "share"]
-    machine = machine_table(" ".join(["python", *sys.argv]), (load(), load()))
     pages = list(dict.fromkeys([*(page for claim in CLAIMS for page in claim.pages), *MORE_RUNS]))
-    runs = "## The runs behind them", table(list(HEAD), runs_of(RESULTS, pages), len(HEAD))
-    parts = [
-        "# The claims of the papers",
-        ABOUT,
-        machine,
-        table(head, judged(RESULTS), len(head)),
-        *runs,
-    ]
-    publish("\n\n".join(parts) + "\n", chosen.out)
+    runs = table(HEAD, runs_of(RESULTS, pages), len(HEAD))
+    verdicts = table(head, judged(RESULTS), len(head))
+    title, runs = "The claims of the papers", f"## The runs behind them\n\n{runs}"
+    write_page(chosen.out, title, ABOUT, load(), verdicts, runs)
 
 
 def judged(folder: Path) -> list[list[str]]:

@@ -6,7 +6,6 @@ python benchmarks/drift.py --out docs/results/drift.md
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from torch_geometric.data import Data
 from tqdm import tqdm
 
 from machine import load
-from report import machine_table, publish, table
+from report import table, write_page
 from representer.data.signals import synthetic_recordings
 from representer.data.text import code_lines
 from representer.kernels import CrossSpectralKernel, TextKernel, WeisfeilerLehmanKernel
@@ -78,9 +77,9 @@ def rate(draw: Callable[[np.random.Generator], Pair], gram: Any, tests: int, wha
     found = 0
     for seed in tqdm(range(tests), desc=what):
         first, second = draw(np.random.default_rng(seed))
-        known = gram([*first, *second])
+        values = gram([*first, *second])
         exchanges = tests + seed  # not the numbers that drew the sets
-        test = permutation_test(known, len(first), permutations=PERMUTATIONS, seed=exchanges)
+        test = permutation_test(values, len(first), permutations=PERMUTATIONS, seed=exchanges)
         found += test.p_value <= LEVEL
     share = found / tests
     return f"{100 * share:.1f} ± {200 * (share * (1 - share) / tests) ** 0.5:.1f}"
@@ -136,9 +135,8 @@ def main() -> None:
         for n in (10, 20, 50, 100)
     ]
     phases = rate(classes, of_rows, chosen.power, "phases")
-    parts = [
-        "# The two-sample test of `representer drift`", ABOUT,
-        machine_table(" ".join(["python", *sys.argv]), (before, load())),
+    write_page(
+        chosen.out, "The two-sample test of `representer drift`", ABOUT, before,
         f"## False alarms\n\nBoth sets are drawn without replacement from the same data, "
         f"{chosen.tests} times. At level 0.05, 5 % is expected.",
         table(["kernel", "objects of each set", "false alarms, %"], equal),
@@ -147,8 +145,7 @@ def main() -> None:
         table(["lines of each set", "n-grams of words and characters", "words alone"], power),
         f"Two classes of 50 windows each that differ in phase lags, by the cross-spectral kernel: "
         f"{phases} %.",
-    ]  # fmt: skip
-    publish("\n\n".join(parts) + "\n", chosen.out)
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from machine import load
-from report import machine_table, publish, table
+from report import table, write_page
 from representer import export, nn
 from representer.data.text import code_lines
 from representer.estimators import TextClassifier
@@ -133,12 +133,8 @@ def main() -> None:
     import onnxruntime
 
     packages = {"onnxruntime": onnxruntime.__version__}
-    parts = [
-        "# Export", ABOUT,
-        machine_table(" ".join(["python", *sys.argv]), (before, load()), packages),
-        *page(differences, times, count, scores),
-    ]  # fmt: skip
-    publish("\n\n".join(parts) + "\n", chosen.out)
+    parts = page(differences, times, count, scores)
+    write_page(chosen.out, "Export", ABOUT, before, *parts, packages=packages)
 
 
 def page(

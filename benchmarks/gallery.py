@@ -2,8 +2,8 @@
 
     python benchmarks/gallery.py [--only NAME,NAME]
 
-draws the pictures of gallery_pictures.py and gallery_signals.py into docs/assets/gallery and writes
-docs/gallery.md from gallery.toml. Pictures of the papers are those of the pages of results.
+draws the pictures of gallery_pictures.py into docs/assets/gallery and writes docs/gallery.md from
+gallery.toml. Pictures of the papers are those of the pages of results.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 import gallery_pictures
-import gallery_signals
 from report import publish
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -80,7 +79,7 @@ def entries() -> list[Entry]:
 
 def function_of(name: str) -> Callable[[], Figure]:
     """Return the function that draws a picture."""
-    return getattr(gallery_pictures, name, None) or getattr(gallery_signals, name)
+    return getattr(gallery_pictures, name)
 
 
 def draw(name: str, folder: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import cache
 from typing import Any
 
 import networkx as nx
@@ -15,24 +16,83 @@ from rdkit.Chem import rdDepictor
 from sklearn.calibration import calibration_curve
 from sklearn.decomposition import KernelPCA
 
-from gallery_models import (
-    adding,
-    molecule_model,
-    sines,
-    text_model,
-)
 from readme import CELLS, speed_table
 from representer import nn
 from representer.data.molecules import read_smiles
+from representer.data.molecules.assembled import assembled_molecules
+from representer.data.signals.synthetic import Coupling, synthetic_recordings
+from representer.data.text.code_lines import code_lines
+from representer.estimators import MoleculeRegressor, SignalClassifier, TextClassifier
 from representer.explain import (
+    band_importance,
+    combined_lags,
     memory_ledger,
+    phase_lags,
     substitutions,
+    wavelet_cards,
 )
 from representer.kernels import StringKernel, SubtreeKernel
 from representer.kernels.color_refinement import refined
+from representer.models import SignalStream
 from when import own_data
 
 RAISES, LOWERS, INK = "#3b82c4", "#d9822b", "#808080"
+
+
+@cache
+def text_model() -> tuple[Any, list[str], list[str]]:
+    """Return a classifier of lines of code, and lines and labels that it has not read."""
+    table = code_lines(count=10_000)
+    model = TextClassifier(epochs=6, random_state=0, verbose=0)
+    model.fit(table.texts[:8000], table.labels[:8000])
+    return model, table.texts[8000:], table.labels[8000:]
+
+
+@cache
+def adding() -> tuple[Any, Any, torch.Tensor]:
+    """Return a cell and a read-out that sum two marked numbers of 50, and one example."""
+    torch.manual_seed(0)
+    layer, readout = nn.RKMCIFG(2, 32, batch_first=True), torch.nn.Linear(32, 1)
+    parameters = [*layer.parameters(), *readout.parameters()]
+    optimizer = torch.optim.Adam(parameters, 5e-3)
+    for _ in range(700):
+        values, marks = torch.rand(32, 50), torch.zeros(32, 50)
+        marks.scatter_(1, torch.rand(32, 50).argsort(1)[:, :2], 1.0)
+        x = torch.stack((values, marks), dim=-1)
+        loss = (readout(layer(x)[0][:, -1])[:, 0] - (values * marks).sum(1)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+    return layer, readout, x[0]
+
+
+@cache
+def molecule_model() -> tuple[Any, list[str], np.ndarray]:
+    """Return a regressor of drug-likeness, and molecules and values that it has not read."""
+    table = assembled_molecules(500)
+    model = MoleculeRegressor(members=2, epochs=15, random_state=0, verbose=0)
+    model.fit(table.smiles[:350], table.numbers()[:350, 0])
+    return model, table.smiles[350:], table.numbers()[350:, 0]
+
+
+@cache
+def sines() -> Any:
+    """Return the activations of a network that learned a sum of two sines."""
+    torch.manual_seed(0)
+    x = torch.linspace(-1, 1, 400)[:, None]
+    y = torch.sin(4 * torch.pi * x) + 0.5 * torch.sin(11 * torch.pi * x)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(1, 12), nn.KernelActivation(12, num_centers=60, init="relu"),
+        torch.nn.Linear(12, 1),
+    )  # fmt: skip
+    optimizer = torch.optim.Adam(nn.activation_groups(model, lr=1e-2))
+    for _ in range(2000):
+        loss = (model(x) - y).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model[1]
 
 
 def intervals() -> Figure:
@@ -253,4 +313,85 @@ def compaction() -> Figure:
     axes.plot(tolerances, left, "o-")
     axes.axhline(60, color=INK, linestyle=":")
     axes.set(xscale="log", xlabel="largest allowed change of a function", ylabel="centers left")
+    return figure
+
+
+ELECTRODES = ["Fz", "F3", "F4", "Cz", "C3", "C4", "Pz", "P3", "P4", "O1", "O2"]
+RATE = 100.0
+
+
+@cache
+def signals() -> tuple[list[Any], Any, torch.Tensor, Any, np.ndarray]:
+    """Return four networks, the electrodes, test windows, their classes and the planted lags."""
+    import mne
+
+    info = mne.create_info(ELECTRODES, RATE, "eeg", verbose="error").set_montage("colin27_1020")
+    place = np.array([channel["loc"][1] for channel in info["chs"]])
+    lags = 900 * (place.max() - place)
+    waves = (Coupling("independent", 10.0, 0.0, (0.0,) * len(lags)),
+             Coupling("traveling", 10.0, 0.6, tuple(lags)))  # fmt: skip
+    drawn = synthetic_recordings(waves, subjects=6, windows=80)
+    is_test = np.isin(drawn.subjects, ["subject 4", "subject 5"])
+    models = []
+    for seed in range(4):
+        model = SignalClassifier(
+            sampling_rate=RATE, cell="gated-cnn", pooling="mean", standardize="window", epochs=20,
+            answer="network", random_state=seed, verbose=0,
+        )  # fmt: skip
+        models.append(model.fit(drawn.signals[~is_test], drawn.labels[~is_test],
+                                groups=drawn.subjects[~is_test]).network_.eval())  # fmt: skip
+    windows = torch.as_tensor(drawn.signals[is_test])
+    windows = (windows - windows.mean(2, keepdim=True)) / windows.std(2, keepdim=True)
+    return models, info, windows, torch.as_tensor(drawn.labels[is_test]), lags - lags[0]
+
+
+def scalp() -> Figure:
+    import mne
+
+    models, info, windows, _, planted = signals()
+    found = combined_lags([phase_lags(m, windows, 1, 10.0, RATE) for m in models]).lags.numpy()
+    figure, panels = plt.subplots(1, 2, figsize=(6, 3))
+    for axes, title, values in zip(panels, ("planted", "found"), (planted, found), strict=True):
+        picture, _ = mne.viz.plot_topomap(
+            values, info, axes=axes, show=False, cmap="Blues", contours=4, vlim=(0, planted.max()),
+            res=48,
+        )  # fmt: skip
+        axes.set_title(title)
+    figure.colorbar(picture, ax=panels, label="lag (degrees)", shrink=0.7)
+    return figure
+
+
+def bands() -> Figure:
+    models, _, windows, labels, _ = signals()
+    figure, axes = plt.subplots(figsize=(6, 2.6))
+    for model in models:
+        found = band_importance(model, windows, labels, RATE, highest=30.0)
+        axes.plot(found.frequencies, found.loss, linewidth=1.5)
+    axes.axvline(10, color=INK, linestyle=":")
+    axes.set(xlabel="removed band (Hz)", ylabel="decrease of the margin")
+    return figure
+
+
+def wavelets() -> Figure:
+    cards = wavelet_cards(signals()[0][0].cell)[:3]
+    figure, panels = plt.subplots(1, 3, figsize=(8, 2.4), sharey=True)
+    for axes, card in zip(panels, cards, strict=True):
+        for channel in ("Fz", "Cz", "O1"):
+            axes.plot(1000 * card.times, card.waveform[ELECTRODES.index(channel)], label=channel)
+        axes.set(title=f"{card.frequency:.1f} Hz", xlabel="milliseconds")
+    panels[0].legend(fontsize=8)
+    return figure
+
+
+def stream() -> Figure:
+    models, _, windows, labels, _ = signals()
+    stride = models[0].config.stride
+    figure, axes = plt.subplots(figsize=(6, 2.8))
+    for window, label in list(zip(windows.float(), labels.tolist(), strict=True))[:24]:
+        stream = SignalStream(models[0])
+        starts = range(0, window.shape[1] - stride + 1, stride)
+        chances = [stream.step(window[:, s : s + stride])[1].item() for s in starts]
+        axes.plot([(s + stride) / RATE for s in starts], chances, linewidth=0.9,
+                  color=LOWERS if label else RAISES)  # fmt: skip
+    axes.set(xlabel="seconds of the window read so far", ylabel="probability of “traveling”")
     return figure

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from machine import load
-from report import machine_table, publish, table
+from report import table, write_page
 from representer.data.molecules import read_smiles
 from representer.data.molecules.smiles import labeled_graphs
 from representer.estimators.molecule import MoleculeInputs
@@ -248,13 +248,11 @@ def main() -> None:
         print(rows[-1], file=sys.stderr)
     words = [word if "/" not in word else Path(word).name for word in sys.argv[1:]]
     command = " ".join(["python benchmarks/gp.py", *(f'"{w}"' if " " in w else w for w in words)])
-    parts = [
-        f"# Gaussian processes of molecules: {chosen.data.name}", ABOUT,
-        machine_table(command, (before, load()), {"GPyTorch": gpytorch.__version__}),
+    write_page(
+        chosen.out, f"Gaussian processes of molecules: {chosen.data.name}", ABOUT, before,
         table(["kernel", "RMSE", "minus that of the first", f"coverage, {LEVEL} %", "log loss",
-               "seconds"], rows),
-    ]  # fmt: skip
-    publish("\n\n".join(parts) + "\n", chosen.out)
+               "seconds"], rows), packages={"GPyTorch": gpytorch.__version__}, command=command,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

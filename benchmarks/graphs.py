@@ -2,19 +2,16 @@
 
     python benchmarks/graphs.py --out docs/results/graphs.md
 
-takes a few minutes; ``--quick`` takes one round of everything and is for development. The rows of
-GraKeL are measured where it is installed (``pip install grakel``).
+takes a few minutes. The rows of GraKeL are measured where it is installed (``pip install grakel``).
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -25,12 +22,12 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GINEConv, global_add_pool
 
 from machine import load
-from report import machine_table, publish, spread, table
+from report import options, ratios_table, write_page
 from representer.kernels import RandomWalkKernel, WeisfeilerLehmanKernel
 from representer.nn import WLKernelNN
 from representer.nn.graph.neighbor_sum import NeighborSum
-from representer.ops import core, walk_aggregate
-from timing import Candidate, Rounds, interleave
+from representer.ops import walk_aggregate
+from timing import Candidate, interleave
 
 OURS, SCATTER = "ops.walk_aggregate", "PyG, scatter"
 TOLERANCE = 1e-4  # of the largest entry, float32
@@ -42,7 +39,7 @@ timing, values were compared, and gradients of the operator, too.
 
 *PyG, scatter* is the same message, written as a `MessagePassing` layer: gathered for each edge,
 computed in tensors of edges × units, scattered."""
-PARTS = {
+MESSAGES = {
     "plain": "sum of the neighbors",
     "factor": "times a product with the bond, (W_b e)",
     "shift": "relu(x + W_b e), as in GINE",
@@ -59,11 +56,11 @@ class Scatter(NeighborSum):
 
     def forward(self, nodes: Tensor, edge_index: Tensor, **options: Any) -> Tensor:
         """Sum the messages that reach each node."""
-        given = dict.fromkeys(
+        tensors = dict.fromkeys(
             ("edge_attr", "shift", "factor", "source_gate", "target_gate", "edge_gate")
         )
-        given |= {"scale": 1.0, "activation": "identity"} | options
-        return self.propagate(edge_index, nodes=nodes, **given)
+        tensors |= {"scale": 1.0, "activation": "identity"} | options
+        return self.propagate(edge_index, nodes=nodes, **tensors)
 
 
 @dataclass(frozen=True)
@@ -75,48 +72,51 @@ class Section:
     baseline: str
 
 
-def operands(sizes: tuple[int, int, int, int], parts: str) -> dict[str, Any]:
+def operands(sizes: tuple[int, int, int, int], message: str) -> dict[str, Any]:
     torch.manual_seed(0)
     N, E, K, H = sizes
-    given: dict[str, Any] = {"nodes": torch.randn(N, H), "edge_index": torch.randint(0, N, (2, E))}
-    if parts != "plain":
-        given["edge_attr"] = torch.randn(E, K)
-    for name in {"shift", "factor"} & set(parts.split()):
-        given[name] = torch.randn(H, K) / K**0.5
-    if "gate" in parts:
-        given |= {f"{end}_gate": torch.randn(N, H) for end in ("source", "target")}
-        given["edge_gate"] = torch.randn(H, K)
-    for name, tensor in given.items():
+    tensors: dict[str, Any] = {
+        "nodes": torch.randn(N, H),
+        "edge_index": torch.randint(0, N, (2, E)),
+    }
+    if message != "plain":
+        tensors["edge_attr"] = torch.randn(E, K)
+    for name in {"shift", "factor"} & set(message.split()):
+        tensors[name] = torch.randn(H, K) / K**0.5
+    if "gate" in message:
+        tensors |= {f"{end}_gate": torch.randn(N, H) for end in ("source", "target")}
+        tensors["edge_gate"] = torch.randn(H, K)
+    for name, tensor in tensors.items():
         if name not in ("edge_index", "edge_attr"):
             tensor.requires_grad_()
-    return given | ({"activation": "relu"} if "shift" in parts else {})
+    return tensors | ({"activation": "relu"} if "shift" in message else {})
 
 
-def sums(sizes: tuple[int, int, int, int], parts: str, backward: bool) -> Section:
-    given = operands(sizes, parts)
-    marked = [x for x in given.values() if isinstance(x, Tensor) and x.requires_grad]
+def sums(sizes: tuple[int, int, int, int], message: str, backward: bool) -> Section:
+    tensors = operands(sizes, message)
+    marked = [x for x in tensors.values() if isinstance(x, Tensor) and x.requires_grad]
     slopes, baseline = torch.randn(sizes[0], sizes[3]), Scatter()
 
     def forward(run: Callable[..., Tensor]) -> object:
         with torch.no_grad():
-            return run(**given)
+            return run(**tensors)
 
     def both(run: Callable[..., Tensor]) -> object:
-        return torch.autograd.grad(run(**given), marked, slopes)
+        return torch.autograd.grad(run(**tensors), marked, slopes)
 
     for find in (forward, both):
         ours, theirs = (find(run) for run in (walk_aggregate, baseline))
         pairs = zip(*(x if isinstance(x, tuple) else (x,) for x in (ours, theirs)), strict=True)
         for a, b in pairs:
             if not (a - b).abs().max() < TOLERANCE * b.abs().max():
-                raise SystemExit(f"{parts}: the values differ; nothing is timed")
+                raise SystemExit(f"{message}: the values differ; nothing is timed")
     step = both if backward else forward
     runs = [
         Candidate(OURS, lambda: step(walk_aggregate)),
         Candidate(SCATTER, lambda: step(baseline)),
     ]
     passes = "forward + backward" if backward else "forward"
-    return Section(f"{PARTS[parts]}; {passes}", runs, SCATTER)
+    return Section(f"{MESSAGES[message]}; {passes}", runs, SCATTER)
 
 
 def molecules() -> list[Data]:
@@ -184,7 +184,7 @@ def epochs() -> Section:
     return Section(title, runs, "GINEConv ×4")
 
 
-def grams(quick: bool) -> list[Section]:
+def grams(count: int) -> list[Section]:
     rng = np.random.default_rng(0)
     named, words, real = [], [], []
     for i in range(200):
@@ -217,7 +217,7 @@ def grams(quick: bool) -> list[Section]:
             raise SystemExit("GraKeL's Weisfeiler-Lehman kernel differs; nothing is timed")
         baseline = "GraKeL WeisfeilerLehman(n_iter=4)"
         runs.append(Candidate(baseline, grakel_wl))
-        few = theirs[: 4 if quick else 12]
+        few = theirs[:count]
 
         def grakel_walks() -> np.ndarray:
             return grakel.RandomWalkLabeled(p=2, kernel_type="geometric").fit_transform(few)
@@ -233,50 +233,27 @@ def grams(quick: bool) -> list[Section]:
     return [Section("Gram of 200 graphs, 25 nodes, 6 labels", runs, baseline)]
 
 
-def text_of(section: Section, rounds: Rounds) -> str:
-    head = ["", "ms", f"speedup over {section.baseline}"]
-    rows = [
-        [name, spread(rounds.spread(name), 1e3), spread(rounds.ratio(section.baseline, name))]
-        for name in rounds.seconds
-    ]
-    return f"### {section.title}\n\n{table(head, rows)}"
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure graphs on this machine's CPU.")
-    parser.add_argument("--out", type=Path, help="file to write; printed if not given")
-    parser.add_argument("--quick", action="store_true", help="one round, not to be quoted")
-    parser.add_argument("--repeats", type=int, default=9, help="rounds; slow ones take part in 3")
-    chosen = parser.parse_args()
-    if core.LIBRARY is None:
-        raise SystemExit(core.MISSING)
-    torch.set_num_threads(1)
-    before = load()
-    repeats, slow = (1, 1) if chosen.quick else (chosen.repeats, 3)
-    parts = []
+    chosen, before, sections = options("Measure graphs on this machine's CPU."), load(), []
 
     def measure(section: Section) -> None:
         print(section.title, file=sys.stderr, flush=True)
-        rounds = interleave(section.candidates, time.process_time, repeats, slow)
-        parts.append(text_of(section, rounds))
+        slow = min(3, chosen.repeats)
+        rounds = interleave(section.candidates, time.process_time, chosen.repeats, slow)
+        sections.append(f"### {section.title}\n\n{ratios_table(rounds, section.baseline)}")
 
     for name, sizes in (("a batch of molecules", MOLECULES), ("one large random graph", LARGE)):
         N, E, K, H = sizes
-        parts.append(f"## Neighbor sums: {name}, {N:,} nodes, {E:,} edges, K = {K}, H = {H}")
-        for kind in PARTS:
+        sections.append(f"## Neighbor sums: {name}, {N:,} nodes, {E:,} edges, K = {K}, H = {H}")
+        for message in MESSAGES:
             for backward in (False, True):
-                measure(sums(sizes, kind, backward))
-    parts.append("## Networks")
+                measure(sums(sizes, message, backward))
+    sections.append("## Networks")
     measure(epochs())
-    parts.append("## Kernels")
-    for section in grams(chosen.quick):
+    sections.append("## Kernels")
+    for section in grams(12 if chosen.repeats > 1 else 4):
         measure(section)
-    machine = machine_table(" ".join(["python", *sys.argv]), (before, load()))
-    remark = ["A quick run for development: not to be quoted."] if chosen.quick else []
-    publish(
-        "\n\n".join(["# Graphs: measured speeds", ABOUT, *remark, machine, *parts]) + "\n",
-        chosen.out,
-    )
+    write_page(chosen.out, "Graphs: measured speeds", ABOUT, before, *sections)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from report import publish, table
 from representer.errors import DataError
 from representer.estimators.classes import Classes
 from representer.estimators.conformal import Conformal, calibration_rows
@@ -20,6 +21,7 @@ from representer.estimators.pool import Pool
 from representer.estimators.targets import Column, Numbers
 
 LEVEL, REPEATS = 0.9, 400
+RARE = ["frequent rows", "rare classes", "rows of each", "coverage", "standard error"]
 Floats = NDArray[np.float64]
 
 
@@ -111,13 +113,6 @@ def shown(coverage: list) -> tuple[str, str]:
     return f"{np.mean(coverage):.3f}", f"{np.std(coverage) / len(coverage) ** 0.5:.3f}"
 
 
-def table(head: str, rows: list[tuple[str, ...]]) -> str:
-    """Return a table in Markdown."""
-    names = head.split(" | ")
-    lines = [names, ["---"] * len(names), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def page() -> str:
     """Return the page."""
     cases = stacks()
@@ -134,7 +129,7 @@ of classes, the mean squared error of standardized numbers, of several targets t
 first half is the kernel machine, the second the network. Of {len(cases)} planted cases, the loss of
 both is above the smaller one of a half in {worse}.
 
-{table("rows | target | halves | kernel | network | both | both above a half", cases)}
+{table(["rows", "target", "halves", "kernel", "network", "both", "both above a half"], cases, 7)}
 
 ## Conformal prediction with groups
 
@@ -143,18 +138,18 @@ of a group have a scale in common. One random row of each of the drawn groups gi
 that the coverage is between the level and the level plus one over their number; with fewer groups
 than the level needs, the fit is refused.
 
-{table("groups | rows of each | coverage | standard error", grouped_coverage())}
+{table(["groups", "rows of each", "coverage", "standard error"], grouped_coverage(), 4)}
 
 ## Conformal prediction with rare classes
 
 Level {LEVEL}; the coverage of new rows of all classes, of a model that never finds the rare ones,
 the mean of {REPEATS} draws. Two classes share the frequent rows.
 
-{table("frequent rows | rare classes | rows of each | coverage | standard error", rare_coverage())}
+{table(RARE, rare_coverage(), 5)}
 """
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.parse_args().out.write_text(page(), encoding="utf-8")
+    publish(page(), parser.parse_args().out)

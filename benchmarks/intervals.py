@@ -6,7 +6,6 @@ python benchmarks/intervals.py --out docs/results/intervals.md
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from machine import load
-from report import machine_table, publish, table
+from report import table, write_page
 from representer.report.metrics import (
     paired_difference,
     perplexity_difference,
@@ -217,15 +216,13 @@ def main() -> None:
     before = load()
     head = ["", *(f"n = {n}" for n in SIZES)]
     found = [table(head, [*rates(kinds, chosen.draws)]) for kinds in (DIFFERENCES, SINGLE)]
-    parts = [
-        "# Type I error of the intervals", ABOUT,
-        machine_table(" ".join(["python", *sys.argv]), (before, load())),
+    write_page(
+        chosen.out, "Type I error of the intervals", ABOUT, before,
         f"## Differences of equally good models\n\n{chosen.draws} draws "
         "each, a twentieth of them over subjects.", found[0],
         "## Intervals of a single model\n\nThe share that excludes the true value.", found[1],
         f"## Limits\n\n{LIMITS}",
-    ]  # fmt: skip
-    publish("\n\n".join(parts) + "\n", chosen.out)
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

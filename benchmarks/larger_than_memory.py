@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from machine import load
-from report import machine_table, publish, table
+from report import table, write_page
 
 WORDS, LENGTH, TELLING, PARTS = 30_000, (20, 180), 40, 4
 STEPS, UNITS, BLOCK = 2_000, 64, 2_000
@@ -62,7 +62,6 @@ def main() -> None:
         for processes in chosen.processes:
             runs[processes] = measured(data, parts, rows, some, Path(folder, str(processes)))
     head = ["", "processes", "rows", "seconds", "rows a second", "peak memory, MB", "goal, MB"]
-    command = " ".join(["python", *sys.argv])
     known = next(iter(runs.values()))[1]
     count, steps = known["test"]["count"], known["steps"]
     found = [f"{100 * one['test']['accuracy']:.1f} % by {n}" for n, (_, one) in runs.items()]
@@ -72,11 +71,9 @@ def main() -> None:
         "dropout. Each process of `fit` reads the whole table; those of `predict` share "
         "its files."
     )
-    sections = [
-        "# A table that is larger than memory", ABOUT, machine_table(command, (before, load())),
-        table(head, [row for shown, _ in runs.values() for row in shown]), sentence,
-    ]  # fmt: skip
-    publish("\n\n".join(sections) + "\n", chosen.out)
+    rows = [row for shown, _ in runs.values() for row in shown]
+    title = "A table that is larger than memory"
+    write_page(chosen.out, title, ABOUT, before, table(head, rows), sentence)
 
 
 def measured(

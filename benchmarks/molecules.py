@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 
 from machine import load
-from report import machine_table, publish, table
+from report import table, write_page
 from representer import estimators
 from representer.estimators import MoleculeRegressor
 from representer.estimators.explanation import Part
@@ -89,7 +89,16 @@ def main() -> None:
             for name, row in parts(FLOW.prepare(config), trained, seconds).items():
                 found.setdefault(f"{kind}: {name}", []).append(row)
             print(kind, seed, file=sys.stderr)
-    publish(page(chosen, runs, found, (before, load())), chosen.out)
+    name = Path(chosen.data).name
+    command = (
+        f"python benchmarks/molecules.py {name} --target {shlex.quote(chosen.target)} "
+        f"--seeds {chosen.seeds} --out {chosen.out or 'PAGE.md'}"
+    )
+    write_page(
+        chosen.out, f"Molecules: {name}", ABOUT, before, "## Errors on the test molecules",
+        errors_table(runs), times(runs), "## Kernel, network and both", OF_PARTS,
+        parts_table(found), command=command,
+    )  # fmt: skip
 
 
 def run(config: MoleculeConfig) -> dict[str, Any]:
@@ -138,23 +147,6 @@ def row(
     rmse = float((errors**2).mean() ** 0.5)
     shares = coverage(mean, deviations, truth)
     return Row(rmse, likelihood(mean, deviations, truth), shares, rank, part)
-
-
-def page(
-    chosen: argparse.Namespace,
-    runs: dict[str, list[dict[str, Any]]],
-    found: dict[str, list[Row]],
-    loads: tuple[str, str],
-) -> str:
-    """Return the page in Markdown."""
-    name = Path(chosen.data).name
-    data = f"{name} --target {shlex.quote(chosen.target)}"
-    out = chosen.out or "PAGE.md"
-    command = f"python benchmarks/molecules.py {data} --seeds {chosen.seeds} --out {out}"
-    blocks = [f"# Molecules: {name}", ABOUT, machine_table(command, loads)]
-    blocks += ["## Errors on the test molecules", errors_table(runs), times(runs)]
-    blocks += ["## Kernel, network and both", OF_PARTS, parts_table(found)]
-    return "\n\n".join(blocks) + "\n"
 
 
 def errors_table(runs: dict[str, list[dict[str, Any]]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import platform
 from collections.abc import Iterable, Sequence
@@ -14,7 +15,7 @@ import machine
 from goals import Goal, Measured, Results, earlier
 from representer import __version__, devices
 from representer.ops import core
-from timing import Spread
+from timing import Rounds, Spread
 
 QUICK = "A quick run for development: not to be quoted."
 ABOUT_GOALS = """\
@@ -147,3 +148,33 @@ def spread(value: Spread, scale: float = 1.0) -> str:
 def number(number: float) -> str:
     """Format a number with three significant digits."""
     return f"{number:.0f}" if number >= 100 else f"{number:#.3g}"
+
+
+def options(description: str, repeats: int = 9, **more: dict[str, Any]) -> argparse.Namespace:
+    """Return the options of a script that times our layers on one thread.
+
+    Args:
+        description: For ``--help``.
+        repeats: Default number of rounds.
+        more: Further options by name, as ``add_argument`` takes them.
+
+    Raises:
+        SystemExit: There is no core.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--out", type=Path, help="file to write; printed if not given")
+    parser.add_argument("--repeats", type=int, default=repeats, help="rounds; slow ones run in 3")
+    for name, settings in more.items():
+        parser.add_argument(f"--{name}", **settings)
+    chosen = parser.parse_args()
+    if core.LIBRARY is None:
+        raise SystemExit(core.MISSING)
+    torch.set_num_threads(1)
+    return chosen
+
+
+def ratios_table(rounds: Rounds, baseline: str) -> str:
+    """Return the milliseconds of each candidate, and its speedup over a baseline."""
+    rows = [[name, spread(rounds.spread(name), 1e3), spread(rounds.ratio(baseline, name))]
+            for name in rounds.seconds]  # fmt: skip
+    return table(["", "ms", f"speedup over {baseline}"], rows)

@@ -29,7 +29,7 @@ from urllib.request import Request, urlopen
 import numpy as np
 
 from machine import load
-from report import machine_table, publish, table
+from report import table, write_page
 from representer.data.text import code_lines
 from representer.estimators import TextClassifier
 
@@ -67,17 +67,7 @@ def main() -> None:
     before = load()
     with tempfile.TemporaryDirectory() as folder:
         run, texts = trained(Path(folder))
-        serve = [
-            sys.executable,
-            "-m",
-            "representer",
-            "serve",
-            run,
-            "--port",
-            "0",
-            "--device",
-            "cpu",
-        ]
+        serve = [sys.executable, *f"-m representer serve {run} --port 0 --device cpu".split()]
         strangers = answers_to_strangers(serve)
         peer = [sys.executable, str(Path(__file__).parent / "serving_peer.py"), run, "8765"]
         with started(serve) as (process, port):
@@ -86,7 +76,24 @@ def main() -> None:
         with started(peer) as (process, port):
             base = asyncio.run(at_rate(port, texts, chosen.rate, min(chosen.seconds, 60), process))
             theirs = asyncio.run(at_full_load(port, texts, chosen.full))
-    publish(page(chosen, steady, ours, base, theirs, strangers, (before, load())), chosen.out)
+    brief = min(chosen.seconds, 60)
+    names = ("`representer serve`", "`torch.nn` behind FastAPI")
+    fixed = [[names[0], f"{chosen.seconds:g}", *steady.shown()],
+             [names[1], f"{brief:g}", *base.shown()]]  # fmt: skip
+    full = [[name, f"{len(result.latencies) / chosen.full:,.0f}", *result.shown()[1:4]]
+            for name, result in zip(names, (ours, theirs), strict=True)]  # fmt: skip
+    mebibytes = [round(size / 2**20) for size in steady.memory]
+    heads = ["", "seconds", "requests", "errors", "p50, ms", "p99, ms", "largest, ms"]
+    write_page(
+        chosen.out, "A server under load", ABOUT, before,
+        f"## {chosen.rate:g} requests a second", table(heads, fixed),
+        f"Resident memory of the server: {mebibytes[:2][-1]} MiB after the first minute, "
+        f"{mebibytes[-1]} MiB at the end, {max(mebibytes)} MiB at most.",
+        f"## As many requests as {CLIENTS} clients can send",
+        table(["", "requests a second", "errors", "p50, ms", "p99, ms"], full),
+        "## A server that other machines can reach",
+        table(["request", "status", "answer"], strangers),
+    )  # fmt: skip
 
 
 def trained(folder: Path) -> tuple[str, list[str]]:
@@ -189,15 +196,15 @@ async def at_full_load(port: int, texts: Sequence[str], seconds: float) -> Load:
     result, end = Load(), time.perf_counter() + seconds
 
     async def client(number: int) -> None:
-        own, k = Client(port), number
+        connection, k = Client(port), number
         while (begin := time.perf_counter()) < end:
             try:
-                await own.ask(texts[k % len(texts)])
+                await connection.ask(texts[k % len(texts)])
             except (OSError, ValueError, asyncio.IncompleteReadError) as error:
                 result.errors.append(repr(error))
             result.latencies.append(time.perf_counter() - begin)
             k += CLIENTS
-        await own.close()
+        await connection.close()
 
     await asyncio.gather(*(client(k) for k in range(CLIENTS)))
     return result
@@ -247,36 +254,6 @@ def resident(pid: int) -> int:
     """Return the resident memory of a process in bytes."""
     pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
     return pages * 4096
-
-
-def page(
-    chosen: argparse.Namespace, steady: Load, ours: Load, base: Load, theirs: Load,
-    strangers: list[list[str]], machine_load: tuple[str, str],
-) -> str:  # fmt: skip
-    """Return the page in Markdown."""
-    heads = ["", "seconds", "requests", "errors", "p50, ms", "p99, ms", "largest, ms"]
-    fixed = [
-        ["`representer serve`", f"{chosen.seconds:g}", *steady.shown()],
-        ["`torch.nn` behind FastAPI", f"{min(chosen.seconds, 60):g}", *base.shown()],
-    ]
-    full = [
-        [name, f"{len(own.latencies) / chosen.full:,.0f}", *own.shown()[1:4]]
-        for name, own in (("`representer serve`", ours), ("`torch.nn` behind FastAPI", theirs))
-    ]
-    mebibytes = [round(size / 2**20) for size in steady.memory]
-    first, last = mebibytes[min(1, len(mebibytes) - 1)], mebibytes[-1]
-    command = " ".join(["python", *sys.argv])
-    parts = [
-        "# A server under load", ABOUT, machine_table(command, machine_load),
-        f"## {chosen.rate:g} requests a second", table(heads, fixed),
-        f"Resident memory of the server: {first} MiB after the first minute, {last} MiB at the "
-        f"end, {max(mebibytes)} MiB at most.",
-        f"## As many requests as {CLIENTS} clients can send",
-        table(["", "requests a second", "errors", "p50, ms", "p99, ms"], full),
-        "## A server that other machines can reach",
-        table(["request", "status", "answer"], strangers),
-    ]  # fmt: skip
-    return "\n\n".join(parts) + "\n"
 
 
 if __name__ == "__main__":

@@ -160,7 +160,7 @@ def test_a_training_that_diverges_in_every_seed_refutes_the_claim(figures):
 
 
 def test_a_page_names_the_runs_behind_it(bench):
-    run_of = bench("claim_runs").run_of
+    run_of = bench("claim_figures").run_of
     made = "# T\n\nMade by `representer reproduce x --seeds 0` with torch 2, threads: 1, AVX2.\n"
     command = "`representer reproduce x --seeds 0`"
     assert run_of(made) == [command, "not recorded", "torch 2, threads: 1, AVX2"]
