@@ -88,14 +88,14 @@ def interval(values: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def paired(
-    text: str, heading: str, one: str, other: str, sign: int = 1, first: str = "mean"
+    text: str, heading: str, model: str, other: str, sign: int = 1, first: str = "mean"
 ) -> Finding:
     """Compare two rows seed by seed, of one page or of several; see `NEXT_PAGE`.
 
     Args:
         text: The page or pages.
         heading: Beginning of the heading above the table; the first table with seeds if empty.
-        one: The row that should be ahead.
+        model: The row that should be ahead.
         other: The other row.
         sign: -1 where less is better.
         first: A column by which the table is known.
@@ -103,18 +103,18 @@ def paired(
     pairs: dict[str, tuple[float, float]] = {}
     for page in text.split(NEXT_PAGE):
         rows = rows_of(page, heading, first)
-        ahead, behind = (seeds_of(row_of(rows, name)) for name in (one, other))
+        ahead, behind = (seeds_of(row_of(rows, name)) for name in (model, other))
         pairs = {seed: (ahead[seed], behind[seed]) for seed in ahead if seed in behind} | pairs
     both = np.array(list(pairs.values()))
     mean, half = interval(sign * (both[:, 0] - both[:, 1]))
     return Finding(mean, half, f"{len(pairs)} seeds", shown(*both.mean(0)))
 
 
-def welch(text: str, heading: str, one: tuple[str, str], other: tuple[str, str]) -> Finding:
+def welch(text: str, heading: str, model: tuple[str, str], other: tuple[str, str]) -> Finding:
     """Compare two cells, each a row and a column, of the form ``88.91 ± 0.50 (3 seeds)``."""
-    rows = rows_of(text, heading, one[1])
+    rows = rows_of(text, heading, model[1])
     means, errors, counts = [], [], []
-    for name, column in (one, other):
+    for name, column in (model, other):
         cell = row_of(rows, name)[column]
         number = re.match(r"([\d.]+) ± ([\d.]+) \((\d+) seeds\)", cell)
         assert number is not None, f"{name}, {column}: {cell}"
@@ -126,29 +126,29 @@ def welch(text: str, heading: str, one: tuple[str, str], other: tuple[str, str])
     return Finding(means[0] - means[1], half, f"{counts[0]} seeds", shown(*means))
 
 
-def shown(one: float, other: float) -> str:
+def shown(model: float, other: float) -> str:
     """Return two figures."""
-    return f"{one:.4g} and {other:.4g}"
+    return f"{model:.4g} and {other:.4g}"
 
 
-def seed_rows(text: str, one: str, other: str, column: str) -> Finding:
+def seed_rows(text: str, model: str, other: str, column: str) -> Finding:
     """Compare two networks whose seeds are rows of one table, in the paper's preset."""
-    values: dict[str, dict[str, float]] = {one: {}, other: {}}
+    values: dict[str, dict[str, float]] = {model: {}, other: {}}
     for row in rows_of(text, "", column):
         name = re.search(r"\(`(\S+)`\)$", row["network"])
         if name is not None and name[1] in values:
             values[name[1]][row["seed"]] = float(row[column])
-    both = [seed for seed in values[one] if seed in values[other]]
-    first, second = (np.array([values[name][seed] for seed in both]) for name in (one, other))
+    both = [seed for seed in values[model] if seed in values[other]]
+    first, second = (np.array([values[name][seed] for seed in both]) for name in (model, other))
     mean, half = interval(first - second)
     return Finding(mean, half, f"{len(both)} seeds", shown(first.mean(), second.mean()))
 
 
-def columns(text: str, heading: str, one: str, other: str) -> Finding:
+def columns(text: str, heading: str, model: str, other: str) -> Finding:
     """Compare two columns over all cells of a table that have both."""
     pairs = []
     for row in rows_of(text, heading):
-        values = [re.match(r"[\d.]+(?= ±)", row[column]) for column in (one, other)]
+        values = [re.match(r"[\d.]+(?= ±)", row[column]) for column in (model, other)]
         if row["model"].split()[0] not in ("TF-IDF", "majority") and all(values):
             pairs.append([float(value[0]) for value in values if value])
     first, second = np.array(pairs).T
@@ -156,12 +156,12 @@ def columns(text: str, heading: str, one: str, other: str) -> Finding:
     return Finding(mean, half, f"{len(pairs)} cells", shown(first.mean(), second.mean()))
 
 
-def sets(text: str, one: str, other: str, column: str) -> Finding:
+def sets(text: str, model: str, other: str, column: str) -> Finding:
     """Compare the means of two rows over the sections of a page that have both."""
     pairs = []
     for heading in re.findall(r"^## (.+)$", text, re.MULTILINE):
         rows = rows_of(text, heading, column)
-        values = [re.match(r"[\d.]+", row_of(rows, name)[column]) for name in (one, other)]
+        values = [re.match(r"[\d.]+", row_of(rows, name)[column]) for name in (model, other)]
         if all(values):
             pairs.append([float(value[0]) for value in values if value])
     first, second = np.array(pairs).T
@@ -177,45 +177,45 @@ def smoothing(text: str, bits: str) -> Finding:
             continue
         key = row["centers"], row["seed"]
         variation.setdefault(key, {})[row["ℓ1"] != "0"] = math.log(float(row["variation"]))
-    pairs = np.array([[own[False], own[True]] for own in variation.values() if len(own) == 2])
+    pairs = np.array([[pair[False], pair[True]] for pair in variation.values() if len(pair) == 2])
     mean, half = interval(pairs[:, 0] - pairs[:, 1])
     shown = [f"{number:.3g}" for number in np.exp(np.median(pairs, axis=0))]
     return Finding(mean, half, f"{len(pairs)} pairs", f"medians {' and '.join(shown)}, log ratio")
 
 
-def rates(text: str, one: str, other: str) -> Finding:
+def rates(text: str, model: str, other: str) -> Finding:
     """Compare the share of runs that two networks solve, over functions and lengths."""
-    pairs = [[100 * int(n[1]) / int(n[2]) for n in own] for own in _problems(text, one, other)]
+    pairs = [[100 * int(n[1]) / int(n[2]) for n in pair] for pair in _problems(text, model, other)]
     first, second = np.array(pairs).T
     mean, half = interval(first - second)
     figures = f"{first.mean():.3g} and {second.mean():.3g} % of the runs"
     return Finding(mean, half, f"{len(pairs)} problems", figures)
 
 
-def updates(text: str, one: str, other: str) -> Finding:
+def updates(text: str, model: str, other: str) -> Finding:
     """Compare the logarithms of the updates of solved runs, of which fewer are better."""
-    pairs = [[math.log(float(n[3].replace(",", ""))) for n in own]
-             for own in _problems(text, one, other) if all(n[3] for n in own)]  # fmt: skip
+    pairs = [[math.log(float(n[3].replace(",", ""))) for n in pair]
+             for pair in _problems(text, model, other) if all(n[3] for n in pair)]  # fmt: skip
     first, second = np.array(pairs).T
     mean, half = interval(second - first)
-    medians = [f"{math.exp(np.median(own)):,.0f}" for own in (first, second)]
+    medians = [f"{math.exp(np.median(pair)):,.0f}" for pair in (first, second)]
     return Finding(
         mean, half, f"{len(pairs)} problems", f"medians {' and '.join(medians)}, log ratio"
     )
 
 
-def _problems(text: str, one: str, other: str) -> Iterator[list[re.Match[str]]]:
+def _problems(text: str, model: str, other: str) -> Iterator[list[re.Match[str]]]:
     """Yield the cells of two networks, such as ``4 of 5 (30)``, for each function and length."""
     for heading in re.findall(r"^## (.+)$", text, re.MULTILINE):
         try:
             rows = rows_of(text, heading, "T")
-            cells = [row_of(rows, name) for name in (one, other)]
+            cells = [row_of(rows, name) for name in (model, other)]
         except (KeyError, ValueError):
             continue
         for head in filter(str.isdigit, cells[0]):
-            own = [re.match(r"(\d+) of (\d+)(?: \(([\d,]+)\))?", cell[head]) for cell in cells]
-            if all(own):
-                yield [found for found in own if found]
+            pair = [re.match(r"(\d+) of (\d+)(?: \(([\d,]+)\))?", cell[head]) for cell in cells]
+            if all(pair):
+                yield [match for match in pair if match]
 
 
 def tested(text: str, heading: str, question: str, other: str) -> list[str]:
@@ -229,24 +229,27 @@ def tested(text: str, heading: str, question: str, other: str) -> list[str]:
     """
     section = section_of(text, heading)
     answer = re.escape(question) + ".* the " + re.escape(other)
-    found = re.search(rf"{answer} \(([+-][\d.]+) (\w+), p = ([\d.]+)\)", section)
+    match = re.search(rf"{answer} \(([+-][\d.]+) (\w+), p = ([\d.]+)\)", section)
     subjects = re.search(r"\d+ subjects", section)
-    assert found is not None, f"{heading}: {other}"
+    assert match is not None, f"{heading}: {other}"
     assert subjects is not None, heading
-    is_small = float(found[3]) < LEVEL
-    verdict = OPEN if not is_small else CONFIRMED if float(found[1]) > 0 else REFUTED
-    return [verdict, "–", f"{found[1]} {found[2]}, p = {found[3]}", subjects[0]]
+    is_small = float(match[3]) < LEVEL
+    verdict = OPEN if not is_small else CONFIRMED if float(match[1]) > 0 else REFUTED
+    return [verdict, "–", f"{match[1]} {match[2]}, p = {match[3]}", subjects[0]]
 
 
 def finite(text: str, cell: str, settings: str) -> list[str]:
     """Return the cells of a claim that a training stays finite, refuted if every seed diverges."""
     rows = rows_of(text, "", "outcome")
-    own = [row["outcome"] for row in rows if (row["cell"], row["settings"]) == (cell, settings)]
-    at = [step[1] for step in (re.search(r"at step ([\d,]+)", one) for one in own) if step]
-    verdict = REFUTED if own and len(at) == len(own) else OPEN
-    figures = f"{len(at)} of {len(own)} diverged"
-    figures += f", at step {', '.join(at)}" if at else ""
-    return [verdict, figures, "–", f"{len(own)} seed{'s' * (len(own) != 1)}"]
+    outcomes = [
+        row["outcome"] for row in rows if (row["cell"], row["settings"]) == (cell, settings)
+    ]
+    matches = (re.search(r"at step ([\d,]+)", outcome) for outcome in outcomes)
+    steps = [step[1] for step in matches if step]
+    verdict = REFUTED if outcomes and len(steps) == len(outcomes) else OPEN
+    figures = f"{len(steps)} of {len(outcomes)} diverged"
+    figures += f", at step {', '.join(steps)}" if steps else ""
+    return [verdict, figures, "–", f"{len(outcomes)} seed{'s' * (len(outcomes) != 1)}"]
 
 
 HEAD = ("page", "command", "hours", "machine and date")

@@ -77,14 +77,14 @@ class Claim:
         return (self.page, *self.more)
 
 
-def documents(one: str, other: str) -> Callable[[str], Finding]:
+def documents(model: str, other: str) -> Callable[[str], Finding]:
     """Compare two cells of L19 Table 2 with 3-gram filters."""
-    return lambda text: paired(text, "AG News", one, other, first="3-gram, by seed")
+    return lambda text: paired(text, "AG News", model, other, first="3-gram, by seed")
 
 
-def more_documents(one: str, other: str) -> Callable[[str], Finding]:
+def more_documents(model: str, other: str) -> Callable[[str], Finding]:
     """Compare two cells over the other sets of L19 Table 2."""
-    return partial(sets, one=one, other=other, column="3-gram, ours")
+    return partial(sets, model=model, other=other, column="3-gram, ours")
 
 
 def memory(name: str, other: str) -> Callable[[str], list[str]]:
@@ -93,29 +93,29 @@ def memory(name: str, other: str) -> Callable[[str], list[str]]:
     return partial(tested, heading=heading, question="Does memory help?", other=other)
 
 
-def languages(one: str, other: str) -> Callable[[str], Finding]:
+def languages(model: str, other: str) -> Callable[[str], Finding]:
     """Compare perplexities, of which less is better."""
-    return lambda text: paired(text, "Penn Treebank", one, other, -1)
+    return lambda text: paired(text, "Penn Treebank", model, other, -1)
 
 
-def molecules(one: str, other: str) -> Callable[[str], Finding]:
+def molecules(model: str, other: str) -> Callable[[str], Finding]:
     """Compare errors, of which less is better."""
-    return lambda text: paired(text, "", one, other, -1)
+    return lambda text: paired(text, "", model, other, -1)
 
 
 def full_size(text: str) -> list[str]:
     """Return the test perplexity of the single run of L17 Table 1."""
-    found = re.search(r"\| ours, (\d+) epochs \| [\d.]+ \| \*\*([\d.]+)\*\*", text)
-    assert found is not None
-    return [UNTESTED, f"{found[2]} after {found[1]} epochs", "–", "1 seed"]
+    result = re.search(r"\| ours, (\d+) epochs \| [\d.]+ \| \*\*([\d.]+)\*\*", text)
+    assert result is not None
+    return [UNTESTED, f"{result[2]} after {result[1]} epochs", "–", "1 seed"]
 
 
 def ordered(text: str) -> list[str]:
     """Return the perplexities of one seed from the decay that should be best to none."""
     rows = rows_of(text, "Penn Treebank", "mean")
-    found = [float(row_of(rows, name)["seed 0"]) for name in (GATED, LEARNED, FIXED, NONE)]
-    order = " < ".join(f"{value:.2f}" for value in sorted(found))
-    shown = f"{order}, as in the paper" if found == sorted(found) else f"{order}, another order"
+    result = [float(row_of(rows, name)["seed 0"]) for name in (GATED, LEARNED, FIXED, NONE)]
+    order = " < ".join(f"{value:.2f}" for value in sorted(result))
+    shown = f"{order}, as in the paper" if result == sorted(result) else f"{order}, another order"
     return [UNTESTED, shown, "–", "1 seed"]
 
 
@@ -144,6 +144,7 @@ BITS = "2,000 updates of 100,000 at most, T = 5 to 100, initialized to tanh"
 LONG = "M18 Figs. 5, 6"
 PARITY = "30,000 updates; the paper prints no number"
 PRINTED = "2,000 updates of 100,000 at most, T = 10 and 30, five seeds"
+TUNED = partial(paired, model="gated-tuned", other="constant-tuned")
 CLAIMS = (
     Claim("Memory helps: RKM-LSTM ahead of the Gated CNN", TABLE_2, "rkm-documents-steps",
           documents("RKM-LSTM", "Gated CNN"), NEWS_STEPS),
@@ -179,9 +180,9 @@ CLAIMS = (
     Claim("The order of Fig. 3 with more training: gated, learned, constant, none", "L17 Fig. 3",
           "string-language-epochs", ordered, "30 % of the epochs, models of 1.5m parameters"),
     Claim("Gated decay ahead of constant decay, five classes", "L17 Table 2", "string-sentiment",
-          partial(paired, heading="fine: five", one="gated-tuned", other="constant-tuned"), TREE),
+          partial(TUNED, heading="fine: five"), TREE),
     Claim("The same with two classes", "L17 Table 2", "string-sentiment",
-          partial(paired, heading="binary: two", one="gated-tuned", other="constant-tuned"), TREE),
+          partial(TUNED, heading="binary: two"), TREE),
     Claim("Gates help on graphs: the gated WL network ahead of the one without", "L17 Table 3",
           "graph-molecules", molecules(WL_GATED, WL), CEP, more=MORE_CEP),
     Claim("The gated WL network ahead of the neural fingerprint", "L17 Table 3",
@@ -191,22 +192,22 @@ CLAIMS = (
     Claim("The gated WL network has an error of 0.1043 with 1.9 million molecules", "L17 Table 3",
           "graph-molecules-seeds", continued, CEP),
     Claim("Learned units on growing sequences solve more over long times than an LSTM on sequences "
-          "of full length", LONG, "kbrn-long-times", partial(rates, one="kbrn-grown", other="lstm"),
-          BITS),
+          "of full length", LONG, "kbrn-long-times",
+          partial(rates, model="kbrn-grown", other="lstm"), BITS),
     Claim("It is the unit: ahead of the LSTM with the same growing sequences", LONG,
-          "kbrn-long-times", partial(rates, one="kbrn-grown", other="lstm-grown"), BITS),
+          "kbrn-long-times", partial(rates, model="kbrn-grown", other="lstm-grown"), BITS),
     Claim("It is what was learned: ahead of fixed tanh units with the same training", LONG,
-          "kbrn-long-times", partial(rates, one="kbrn-grown", other="tanh-grown"), BITS),
+          "kbrn-long-times", partial(rates, model="kbrn-grown", other="tanh-grown"), BITS),
     Claim("Learned units solve in fewer updates than the LSTM with the same growing sequences",
-          LONG, "kbrn-long-times", partial(updates, one="kbrn-grown", other="lstm-grown"), BITS),
+          LONG, "kbrn-long-times", partial(updates, model="kbrn-grown", other="lstm-grown"), BITS),
     Claim("Learned units of absolute values, as printed, solve more than the LSTM, both without "
           "growing sequences", "M18 Fig. 5", "kbrn-long-printed",
-          partial(rates, one="kbrn", other="lstm"), PRINTED),
+          partial(rates, model="kbrn", other="lstm"), PRINTED),
     Claim("They solve in fewer updates", "M18 Fig. 5", "kbrn-long-printed",
-          partial(updates, one="kbrn", other="lstm"), PRINTED),
+          partial(updates, model="kbrn", other="lstm"), PRINTED),
     Claim("One learned unit ahead of an LSTM cell of one unit on the charging problem",
           "M18 Fig. 3", "kbrn-charging",
-          partial(seed_rows, one="kbrn", other="lstm", column="last"), "all 10,000 updates"),
+          partial(seed_rows, model="kbrn", other="lstm", column="last"), "all 10,000 updates"),
     Claim("ℓ1 smooths the learned function: less variation, parity of two bits", "M18 Fig. 2",
           "kbrn-xor", partial(smoothing, bits="2"), PARITY),
     Claim("The same with four bits", "M18 Fig. 2", "kbrn-xor", partial(smoothing, bits="4"),
@@ -232,8 +233,8 @@ def judged(folder: Path) -> list[list[str]]:
     rows = []
     for claim in CLAIMS:
         texts = [(folder / f"{page}.md").read_text("utf-8") for page in claim.pages]
-        found = claim.find(NEXT_PAGE.join(texts))
-        cells = found.cells(claim.margin) if isinstance(found, Finding) else found
+        result = claim.find(NEXT_PAGE.join(texts))
+        cells = result.cells(claim.margin) if isinstance(result, Finding) else result
         links = ", ".join(f"[{page}]({page}.md)" for page in claim.pages)
         rows.append([claim.text, claim.source, *cells, links, claim.share])
     return rows

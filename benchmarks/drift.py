@@ -34,21 +34,21 @@ Pair = tuple[list[Any], list[Any]]
 
 def lines_of_code() -> list[str]:
     """Return different lines."""
-    found = code_lines()
-    chosen = [t for t, kind in zip(found.texts, found.labels, strict=True) if kind == ORIGINAL]
+    result = code_lines()
+    chosen = [t for t, label in zip(result.texts, result.labels, strict=True) if label == ORIGINAL]
     return list(dict.fromkeys(chosen))
 
 
 def chains(lines: Sequence[str]) -> list[Data]:
     """Return the graphs of the words of lines, each joined to the next."""
     names = {word: i for i, word in enumerate(sorted({w for t in lines for w in t.split()}))}
-    found = []
+    result = []
     for line in lines:
         words = torch.tensor([names[word] for word in line.split()])
-        at = torch.arange(len(words) - 1)
-        edges = torch.stack([torch.cat([at, at + 1]), torch.cat([at + 1, at])])
-        found.append(Data(x=words[:, None], edge_index=edges))
-    return found
+        nodes = torch.arange(len(words) - 1)
+        edges = torch.stack([torch.cat([nodes, nodes + 1]), torch.cat([nodes + 1, nodes])])
+        result.append(Data(x=words[:, None], edge_index=edges))
+    return result
 
 
 def words_alone(texts: Sequence[str]) -> np.ndarray:
@@ -74,14 +74,14 @@ def graphs(lines: Sequence[str]) -> np.ndarray:
 
 def rate(draw: Callable[[np.random.Generator], Pair], gram: Any, tests: int, what: str) -> str:
     """Return the share of tests that find a difference."""
-    found = 0
+    detections = 0
     for seed in tqdm(range(tests), desc=what):
         first, second = draw(np.random.default_rng(seed))
         values = gram([*first, *second])
         exchanges = tests + seed  # not the numbers that drew the sets
         test = permutation_test(values, len(first), permutations=PERMUTATIONS, seed=exchanges)
-        found += test.p_value <= LEVEL
-    share = found / tests
+        detections += test.p_value <= LEVEL
+    share = detections / tests
     return f"{100 * share:.1f} ± {200 * (share * (1 - share) / tests) ** 0.5:.1f}"
 
 
@@ -101,7 +101,7 @@ def main() -> None:
     def two(count: int, change: Any = list) -> Callable[[np.random.Generator], Pair]:
         def draw(rng: np.random.Generator) -> Pair:
             rows = rng.permutation(len(lines))[: 2 * count]
-            first, second = ([lines[i] for i in own] for own in (rows[:count], rows[count:]))
+            first, second = ([lines[i] for i in half] for half in (rows[:count], rows[count:]))
             return first, [change(rng, line) for line in second] if change is not list else second
 
         return draw
@@ -114,8 +114,8 @@ def main() -> None:
         return rows[:50], rows[50:]
 
     def classes(rng: np.random.Generator) -> Pair:
-        own = [rng.permutation(np.flatnonzero(recordings.labels == c))[:50] for c in (0, 1)]
-        return own[0].tolist(), own[1].tolist()
+        half = [rng.permutation(np.flatnonzero(recordings.labels == c))[:50] for c in (0, 1)]
+        return half[0].tolist(), half[1].tolist()
 
     def of_rows(rows: list[int]) -> np.ndarray:
         return products[np.ix_(rows, rows)]

@@ -106,10 +106,10 @@ def _row(runs: Sequence[Run], layer: str, problems: list[str], baseline: str) ->
             cells.append("–")
             continue
         shown = f"{statistics.mean(scores.values()):.1f}"
-        found = compare(runs, problem, layer, baseline) if layer != baseline else None
-        if found is not None:
-            shown += f" ({found.mean:+.1f} ± {found.half:.1f})"
-        cells.append(f"**{shown}**" if found is not None and found.is_worse else shown)
+        gap = compare(runs, problem, layer, baseline) if layer != baseline else None
+        if gap is not None:
+            shown += f" ({gap.mean:+.1f} ± {gap.half:.1f})"
+        cells.append(f"**{shown}**" if gap is not None and gap.is_worse else shown)
     seconds = [run.seconds for run in runs if run.layer == layer and run.problem in problems]
     return [*cells, f"{statistics.mean(seconds):.1f}" if seconds else "–"]
 

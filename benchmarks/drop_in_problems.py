@@ -64,10 +64,10 @@ class Problem:
 
 
 def drawn(
-    one: Callable[[int, torch.Generator], Examples], train: int = TRAIN, test: int = TEST
+    draw_split: Callable[[int, torch.Generator], Examples], train: int = TRAIN, test: int = TEST
 ) -> Callable[[torch.Generator], tuple[Examples, Examples]]:
     """Return a function that draws training and test examples."""
-    return lambda g: (one(train, g), one(test, g))
+    return lambda g: (draw_split(train, g), draw_split(test, g))
 
 
 def order(n: int, g: torch.Generator) -> Examples:
@@ -134,10 +134,10 @@ def code(g: torch.Generator) -> tuple[Examples, Examples]:
     lines = [text.split() for text in table.texts]
     count = TRAIN * 3 // 4
     frequent = Counter(word for line in lines[:count] for word in line).most_common(WORDS - 2)
-    known = {word: k for k, (word, seen) in enumerate(frequent, start=2) if seen > 1}
+    numbers = {word: k for k, (word, seen) in enumerate(frequent, start=2) if seen > 1}
     x = torch.zeros(len(lines), 25, dtype=torch.int64)
     for row, line in zip(x, lines, strict=True):
-        row[: len(line)] = torch.tensor([known.get(word, 1) for word in line])
+        row[: len(line)] = torch.tensor([numbers.get(word, 1) for word in line])
     y = torch.tensor([label == "swapped" for label in table.labels]).long()
     return Examples(x[:count], y[:count]), Examples(x[count:], y[count:])
 

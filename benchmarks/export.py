@@ -180,8 +180,8 @@ def layer_row(name: str, build: Callable[[], torch.nn.Module], folder: Path) -> 
     return [name, *(shown(each) for each in (*programs, *onnx, *int8))]
 
 
-def shown(found: Parity) -> str:
-    return "0" if found.difference == 0 else f"{found.difference:.0e}".replace("e-0", "e-")
+def shown(result: Parity) -> str:
+    return "0" if result.difference == 0 else f"{result.difference:.0e}".replace("e-0", "e-")
 
 
 def network_row(name: str, build: Callable[[], torch.nn.Module], folder: Path) -> list[str]:
@@ -227,10 +227,10 @@ def run_rows(folder: Path, count: int) -> list[list[str]]:
     run = export.export_run(model, folder / "run", int8=True)
     X, y = [texts[i] for i in sorted(held_out)], [labels[i] for i in sorted(held_out)]
     rows = []
-    for part, found in export.scores(model, run, X, y).items():
-        percent = [100 * value for value in found.values()]
+    for half, result in export.scores(model, run, X, y).items():
+        percent = [100 * value for value in result.values()]
         rows.append(
-            [part, *(f"{value:.2f}" for value in percent), f"{percent[0] - percent[2]:.2f}"]
+            [half, *(f"{value:.2f}" for value in percent), f"{percent[0] - percent[2]:.2f}"]
         )
     return rows
 

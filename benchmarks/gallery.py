@@ -103,8 +103,8 @@ def text() -> str:
     """Return the page."""
     drawn = sum(not entry.command for entry in entries())
     parts = [ABOUT.format(count=drawn)]
-    for group, own in groupby(entries(), lambda entry: entry.group):
-        pictures = [entry.markdown() for entry in own]
+    for group, members in groupby(entries(), lambda entry: entry.group):
+        pictures = [entry.markdown() for entry in members]
         parts += [f"## {group}", '<div class="gallery" markdown>', *pictures, "</div>"]
     return "\n\n".join(parts) + "\n"
 

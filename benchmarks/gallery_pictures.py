@@ -96,14 +96,14 @@ def sines() -> Any:
 
 
 def intervals() -> Figure:
-    found = [one for one in own_data() if one.figure.split()[1] == "points"][::-1]
+    result = [item for item in own_data() if item.figure.split()[1] == "points"][::-1]
     figure, axes = plt.subplots(figsize=(7, 4))
-    for row, one in enumerate(found):
-        color = INK if one.verdict == "level" else RAISES if one.verdict == "ahead" else LOWERS
-        axes.plot([one.low, one.high], [row, row], color=color, linewidth=3)
-        axes.plot([float(one.figure.split()[0])], [row], "o", color=color)
+    for row, item in enumerate(result):
+        color = INK if item.verdict == "level" else RAISES if item.verdict == "ahead" else LOWERS
+        axes.plot([item.low, item.high], [row, row], color=color, linewidth=3)
+        axes.plot([float(item.figure.split()[0])], [row], "o", color=color)
     axes.axvline(0, color=INK, linewidth=0.8)
-    axes.set_yticks(range(len(found)), [f"{one.data} ({one.ours[5:-1]})" for one in found])
+    axes.set_yticks(range(len(result)), [f"{item.data} ({item.ours[5:-1]})" for item in result])
     axes.set(xlim=(-25, 55), xlabel="points of accuracy, minus the best simple baseline")
     return figure
 
@@ -131,10 +131,10 @@ def ngrams() -> Figure:
     for row, explanation in enumerate(model.explain(chosen)):
         words = chosen[row].split()
         shares = np.zeros(len(words))
-        for part in explanation.contributions:
-            inside = [place for place in part.where if place < len(words)]
-            for place in inside:
-                shares[place] += part.contribution / len(inside)
+        for term in explanation.contributions:
+            inside = [position for position in term.where if position < len(words)]
+            for position in inside:
+                shares[position] += term.contribution / len(inside)
         x = 0.0
         for word, share in zip(words, shares / abs(shares).max(), strict=True):
             color = RAISES if share > 0 else LOWERS
@@ -191,8 +191,8 @@ def memories() -> Figure:
 def substitution() -> Figure:
     words = ["not", "never", "very", "good", "great", "bad", "film"]
     vectors = torch.eye(7, dtype=torch.float64)
-    for one, other in ((0, 1), (3, 4)):  # words of similar meaning
-        vectors[other] = 0.7 * vectors[one] + 0.3 * vectors[other]
+    for item, other in ((0, 1), (3, 4)):  # words of similar meaning
+        vectors[other] = 0.7 * vectors[item] + 0.3 * vectors[other]
     layer = nn.StringKernelRNN(7, 1, order=2, decay=0.6, activation=None, dtype=torch.float64)
     layer.references()[0] = torch.stack((vectors[0], vectors[3]))
     sentence = ["never", "a", "very", "good", "film"]
@@ -228,11 +228,11 @@ def colors() -> Figure:
     edges = np.array([(u, v) for u, v in graph.edges]).T
     edge_index = np.concatenate((edges, edges[::-1]), axis=1)
     labels = np.zeros(14, dtype=np.int64)
-    place = nx.kamada_kawai_layout(graph)
+    position = nx.kamada_kawai_layout(graph)
     figure, panels = plt.subplots(1, 4, figsize=(8, 2.4))
     for level, axes in enumerate(panels):
         names = np.unique(labels, return_inverse=True)[1]
-        nx.draw(graph, place, ax=axes, node_color=names, cmap="tab20", vmin=0, vmax=13,
+        nx.draw(graph, position, ax=axes, node_color=names, cmap="tab20", vmin=0, vmax=13,
                 node_size=90, edge_color=INK)  # fmt: skip
         axes.set_title(f"level {level}: {names.max() + 1} kinds", fontsize=10)
         labels = refined(labels, edge_index, None)
@@ -241,7 +241,7 @@ def colors() -> Figure:
 
 def map_of_molecules() -> Figure:
     _, smiles, target = molecule_model()
-    molecules = [read_smiles(one) for one in smiles]
+    molecules = [read_smiles(item) for item in smiles]
     similarity = SubtreeKernel().fit(molecules)(molecules)
     places = KernelPCA(2, kernel="precomputed").fit_transform(similarity)
     figure, axes = plt.subplots(figsize=(5.5, 4))
@@ -259,8 +259,8 @@ def atoms() -> Figure:
     for axes, text, explanation in zip(panels, chosen, model.explain(chosen), strict=True):
         molecule = Chem.MolFromSmiles(text)
         shares = np.zeros(molecule.GetNumAtoms())
-        for part in explanation.contributions:
-            shares[list(part.where)] += part.contribution / len(part.where)
+        for term in explanation.contributions:
+            shares[list(term.where)] += term.contribution / len(term.where)
         _draw_molecule(axes, molecule, shares)
         axes.set_title(f"QED {explanation.score:.2f}", fontsize=10)
     return figure
@@ -268,13 +268,13 @@ def atoms() -> Figure:
 
 def _draw_molecule(axes: Any, molecule: Any, shares: np.ndarray) -> None:
     rdDepictor.Compute2DCoords(molecule)
-    place = molecule.GetConformer().GetPositions()[:, :2]
+    position = molecule.GetConformer().GetPositions()[:, :2]
     for bond in molecule.GetBonds():
-        ends = place[[bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()]]
+        ends = position[[bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()]]
         axes.plot(*ends.T, color=INK, linewidth=1 + bond.GetBondTypeAsDouble(), zorder=1)
     sizes = 700 * abs(shares) / abs(shares).max()
-    axes.scatter(*place.T, s=sizes, c=np.where(shares > 0, RAISES, LOWERS), alpha=0.75, zorder=2)
-    for atom, (x, y) in zip(molecule.GetAtoms(), place, strict=True):
+    axes.scatter(*position.T, s=sizes, c=np.where(shares > 0, RAISES, LOWERS), alpha=0.75, zorder=2)
+    for atom, (x, y) in zip(molecule.GetAtoms(), position, strict=True):
         if atom.GetSymbol() != "C":
             axes.text(x, y, atom.GetSymbol(), ha="center", va="center", zorder=3)
     axes.set_aspect("equal")
@@ -326,8 +326,8 @@ def signals() -> tuple[list[Any], Any, torch.Tensor, Any, np.ndarray]:
     import mne
 
     info = mne.create_info(ELECTRODES, RATE, "eeg", verbose="error").set_montage("colin27_1020")
-    place = np.array([channel["loc"][1] for channel in info["chs"]])
-    lags = 900 * (place.max() - place)
+    position = np.array([channel["loc"][1] for channel in info["chs"]])
+    lags = 900 * (position.max() - position)
     waves = (Coupling("independent", 10.0, 0.0, (0.0,) * len(lags)),
              Coupling("traveling", 10.0, 0.6, tuple(lags)))  # fmt: skip
     drawn = synthetic_recordings(waves, subjects=6, windows=80)
@@ -349,9 +349,9 @@ def scalp() -> Figure:
     import mne
 
     models, info, windows, _, planted = signals()
-    found = combined_lags([phase_lags(m, windows, 1, 10.0, RATE) for m in models]).lags.numpy()
+    result = combined_lags([phase_lags(m, windows, 1, 10.0, RATE) for m in models]).lags.numpy()
     figure, panels = plt.subplots(1, 2, figsize=(6, 3))
-    for axes, title, values in zip(panels, ("planted", "found"), (planted, found), strict=True):
+    for axes, title, values in zip(panels, ("planted", "found"), (planted, result), strict=True):
         picture, _ = mne.viz.plot_topomap(
             values, info, axes=axes, show=False, cmap="Blues", contours=4, vlim=(0, planted.max()),
             res=48,
@@ -365,8 +365,8 @@ def bands() -> Figure:
     models, _, windows, labels, _ = signals()
     figure, axes = plt.subplots(figsize=(6, 2.6))
     for model in models:
-        found = band_importance(model, windows, labels, RATE, highest=30.0)
-        axes.plot(found.frequencies, found.loss, linewidth=1.5)
+        result = band_importance(model, windows, labels, RATE, highest=30.0)
+        axes.plot(result.frequencies, result.loss, linewidth=1.5)
     axes.axvline(10, color=INK, linestyle=":")
     axes.set(xlabel="removed band (Hz)", ylabel="decrease of the margin")
     return figure

@@ -86,7 +86,7 @@ class Network(nn.Module):
 
 def subtrees(smiles: list[str]) -> tuple[Any, None]:
     """Return the kernels of subtrees of each depth, of elements and of a richer labeling."""
-    pairs = [labeled_graphs(one) for one in smiles]
+    pairs = [labeled_graphs(item) for item in smiles]
     kernels = []
     for view in (0, 1):
         for depth in range(5):
@@ -98,7 +98,7 @@ def subtrees(smiles: list[str]) -> tuple[Any, None]:
 def walks(smiles: list[str]) -> tuple[Any, None]:
     """Return walks of one to four atoms and the bonds between them."""
     kernels = [RandomWalkKernel(n, edges=True).cosine() for n in (1, 2, 3, 4)]
-    return GPyTorchKernel(kernels, [read_smiles(one) for one in smiles]), None
+    return GPyTorchKernel(kernels, [read_smiles(item) for item in smiles]), None
 
 
 def network(smiles: list[str]) -> tuple[Any, nn.Module]:
@@ -112,10 +112,10 @@ class GraKeL(Kernel):
     def __call__(self, X: Any, Y: Any = None) -> np.ndarray:
         """Return the Gram matrix of X with itself."""
         graphs = []
-        for one in X:
-            pairs = zip(one.edge_index.T.tolist(), one.edges, strict=True)
+        for item in X:
+            pairs = zip(item.edge_index.T.tolist(), item.edges, strict=True)
             bonds = {(u, v): name for (u, v), name in pairs}
-            graphs.append([bonds.keys(), dict(enumerate(one.nodes)), bonds])
+            graphs.append([bonds.keys(), dict(enumerate(item.nodes)), bonds])
         return grakel.WeisfeilerLehman(n_iter=5, normalize=True).fit_transform(graphs)
 
     def diag(self, X: Any) -> np.ndarray:
@@ -125,13 +125,13 @@ class GraKeL(Kernel):
 
 def of_grakel(smiles: list[str]) -> tuple[Any, None]:
     """Return GraKeL's Weisfeiler-Lehman kernel."""
-    return GPyTorchKernel(GraKeL(), [read_smiles(one) for one in smiles]), None
+    return GPyTorchKernel(GraKeL(), [read_smiles(item) for item in smiles]), None
 
 
 def subtree_counts(smiles: list[str]) -> tuple[Any, None]:
     """Return the Weisfeiler-Lehman kernel of this library."""
     kernel = WeisfeilerLehmanKernel(depth=5).cosine()
-    return GPyTorchKernel(kernel, [read_smiles(one) for one in smiles]), None
+    return GPyTorchKernel(kernel, [read_smiles(item) for item in smiles]), None
 
 
 class Tabled(nn.Module):
@@ -149,7 +149,7 @@ class Tabled(nn.Module):
 def tanimoto(smiles: list[str]) -> tuple[Any, nn.Module]:
     """Return gauche's Tanimoto kernel on circular fingerprints of radius 3."""
     made = rdFingerprintGenerator.GetMorganGenerator(radius=3, fpSize=2048)
-    bits = np.stack([made.GetFingerprintAsNumPy(Chem.MolFromSmiles(one)) for one in smiles])
+    bits = np.stack([made.GetFingerprintAsNumPy(Chem.MolFromSmiles(item)) for item in smiles])
     kernel = gpytorch.kernels.ScaleKernel(TanimotoKernel())
     return kernel, Tabled(torch.from_numpy(bits).to(torch.get_default_dtype()))
 
@@ -195,8 +195,8 @@ def scores(make: Any, smiles: list[str], y: np.ndarray, seed: int) -> Scores:
         optimizer.step()
     process.eval()
     with torch.no_grad():
-        found = process.likelihood(process(rows[len(train) :]))
-    error, variance = (found.mean - values[test]), found.variance
+        result = process.likelihood(process(rows[len(train) :]))
+    error, variance = (result.mean - values[test]), result.variance
     loss = 0.5 * (error.square() / variance + (2 * np.pi * variance).log()) + np.log(scale)
     return Scores(
         float(scale * error.square().mean().sqrt()),
@@ -208,9 +208,9 @@ def scores(make: Any, smiles: list[str], y: np.ndarray, seed: int) -> Scores:
 
 def with_interval(values: list[float], digits: int) -> str:
     """Return the mean and half of the width of its 95 % interval."""
-    own = np.array(values)
-    half = student.ppf(0.975, len(own) - 1) * own.std(ddof=1) / len(own) ** 0.5
-    return f"{own.mean():.{digits}f} ± {half:.{digits}f}"
+    array = np.array(values)
+    half = student.ppf(0.975, len(array) - 1) * array.std(ddof=1) / len(array) ** 0.5
+    return f"{array.mean():.{digits}f} ± {half:.{digits}f}"
 
 
 def main() -> None:
@@ -234,16 +234,16 @@ def main() -> None:
         if make in (tanimoto, of_grakel) and grakel is None:
             rows.append([name, *["not run: not installed"] * 5])
             continue
-        found = [scores(make, smiles, y, seed) for seed in range(chosen.splits)]
-        errors = [one.rmse for one in found]
+        result = [scores(make, smiles, y, seed) for seed in range(chosen.splits)]
+        errors = [item.rmse for item in result]
         first = first or errors
         differences = [a - b for a, b in zip(errors, first, strict=True)]
         rows.append([
             name, with_interval(errors, 3),
             "–" if make is subtrees else with_interval(differences, 3),
-            with_interval([one.coverage for one in found], 1),
-            with_interval([one.loss for one in found], 3),
-            f"{np.median([one.seconds for one in found]):.0f}",
+            with_interval([item.coverage for item in result], 1),
+            with_interval([item.loss for item in result], 3),
+            f"{np.median([item.seconds for item in result]):.0f}",
         ])  # fmt: skip
         print(rows[-1], file=sys.stderr)
     words = [word if "/" not in word else Path(word).name for word in sys.argv[1:]]

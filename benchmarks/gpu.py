@@ -213,10 +213,10 @@ def correctness(run: Run, end: float, every: int) -> bool:
     is_right = True
     for case in cases:
         parts = [result for other, result in results if other == case]
-        for note in (note for part in parts for note in part["notes"]):
+        for note in (note for chunk in parts for note in chunk["notes"]):
             run.write(**note)
         beyond, differing, samples = (
-            sum(part[key] for part in parts) for key in ("beyond", "differing", "samples")
+            sum(chunk[key] for chunk in parts) for key in ("beyond", "differing", "samples")
         )
         worst, is_right = max(max(p["worst"]) for p in parts), is_right and not beyond + differing
         run.write("correctness", op=case[0], dtype=str(case[1]), samples=samples, worst=worst,
@@ -333,7 +333,7 @@ def page(rows: Sequence[dict[str, Any]], note: str = "") -> str:
         times.append([*key, row["layer"], spread, f"{first[key] / row['median']:.2f}"])
     heads = ["case", "passes", "clock", "layer", "µs", "ratio to the first"]
     parts += ["## All times", table(heads, times, 4)] if times else []
-    return "\n\n".join(part.strip() for part in parts if part) + "\n"
+    return "\n\n".join(chunk.strip() for chunk in parts if chunk) + "\n"
 
 
 def machine(rows: Sequence[dict[str, Any]]) -> str:

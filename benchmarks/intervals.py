@@ -49,8 +49,8 @@ def classes(right: float, shared: float) -> Draw:
 
     def draw(rng: Generator, n: int) -> tuple[Bounds, float]:
         common, alike = rng.random(n) < right, rng.random(n) < shared
-        one, other = (np.where(alike, common, rng.random(n) < right) for _ in "ab")
-        return paired_difference(one, other)[1:], 0.0
+        model, other = (np.where(alike, common, rng.random(n) < right) for _ in "ab")
+        return paired_difference(model, other)[1:], 0.0
 
     return draw
 
@@ -60,8 +60,8 @@ def errors(first: Callable[..., Any], second: Callable[..., Any], shared: float 
 
     def draw(rng: Generator, n: int) -> tuple[Bounds, float]:
         common = shared**0.5 * rng.standard_normal(n)
-        one, other = (common + (1 - shared) ** 0.5 * own(rng, n) for own in (first, second))
-        return rmse_difference(np.zeros(n), one, other)[1:], 0.0
+        model, other = (common + (1 - shared) ** 0.5 * item(rng, n) for item in (first, second))
+        return rmse_difference(np.zeros(n), model, other)[1:], 0.0
 
     return draw
 
@@ -81,9 +81,11 @@ def accuracy(rng: Generator, n: int) -> tuple[Bounds, float]:
 
 def lines(rng: Generator, n: int) -> tuple[Bounds, float]:
     """Return the difference of perplexities on lines of 5 to 40 tokens that resemble each other."""
-    at = np.repeat(np.arange(n), rng.integers(5, 40, n))
-    one, other = (-4 + rng.normal(0, 0.5, n)[at] + rng.standard_normal(len(at)) for _ in "ab")
-    return perplexity_difference(one, other, at)[1:], 0.0
+    line_of = np.repeat(np.arange(n), rng.integers(5, 40, n))
+    model, other = (
+        -4 + rng.normal(0, 0.5, n)[line_of] + rng.standard_normal(len(line_of)) for _ in "ab"
+    )
+    return perplexity_difference(model, other, line_of)[1:], 0.0
 
 
 def subjects(windows: int) -> Draw:
@@ -91,11 +93,11 @@ def subjects(windows: int) -> Draw:
 
     def draw(rng: Generator, n: int) -> tuple[Bounds, float]:
         chance = rng.beta(6, 3, n)
-        one, other = (
-            {str(k): float(own) / windows for k, own in enumerate(rng.binomial(windows, chance))}
+        model, other = (
+            {str(k): float(item) / windows for k, item in enumerate(rng.binomial(windows, chance))}
             for _ in "ab"
         )
-        low, high = paired_over_subjects(one, other)["interval"]
+        low, high = paired_over_subjects(model, other)["interval"]
         return (low, high), 0.0
 
     return draw
@@ -109,9 +111,9 @@ def splits(metric: str, count: int) -> Draw:
         losses = _losses(rng, metric, n)
         rows: list[dict[int, Result]] = [{}, {}]
         for k in range(count):
-            part = rng.permutation(n)[:tested]
-            for row, own in zip(rows, losses, strict=True):
-                row[k] = Result("row", own[part].tolist(), 1.0, n - tested)
+            tested_rows = rng.permutation(n)[:tested]
+            for row, item in zip(rows, losses, strict=True):
+                row[k] = Result("row", item[tested_rows].tolist(), 1.0, n - tested)
         return paired_interval(*rows, METRICS[metric], has_fixed_test=False)[1:], 0.0
 
     return draw
@@ -122,12 +124,12 @@ def seeds(metric: str) -> Draw:
 
     def draw(rng: Generator, n: int) -> tuple[Bounds, float]:
         rows = []
-        for own in _losses(rng, metric, n):
+        for item in _losses(rng, metric, n):
             changed = [
-                np.where(rng.random(n) < 0.1, _losses(rng, metric, n)[0], own) for _ in "abcde"
+                np.where(rng.random(n) < 0.1, _losses(rng, metric, n)[0], item) for _ in "abcde"
             ]
             rows.append(
-                {k: Result("row", one.tolist(), 1.0, 4 * n) for k, one in enumerate(changed)}
+                {k: Result("row", model.tolist(), 1.0, 4 * n) for k, model in enumerate(changed)}
             )
         return paired_interval(*rows, METRICS[metric], has_fixed_test=True)[1:], 0.0
 
@@ -215,12 +217,12 @@ def main() -> None:
     chosen = parser.parse_args()
     before = load()
     head = ["", *(f"n = {n}" for n in SIZES)]
-    found = [table(head, [*rates(kinds, chosen.draws)]) for kinds in (DIFFERENCES, SINGLE)]
+    tables = [table(head, [*rates(kinds, chosen.draws)]) for kinds in (DIFFERENCES, SINGLE)]
     write_page(
         chosen.out, "Type I error of the intervals", ABOUT, before,
         f"## Differences of equally good models\n\n{chosen.draws} draws "
-        "each, a twentieth of them over subjects.", found[0],
-        "## Intervals of a single model\n\nThe share that excludes the true value.", found[1],
+        "each, a twentieth of them over subjects.", tables[0],
+        "## Intervals of a single model\n\nThe share that excludes the true value.", tables[1],
         f"## Limits\n\n{LIMITS}",
     )  # fmt: skip
 

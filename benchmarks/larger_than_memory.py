@@ -62,12 +62,14 @@ def main() -> None:
         for processes in chosen.processes:
             runs[processes] = measured(data, parts, rows, some, Path(folder, str(processes)))
     head = ["", "processes", "rows", "seconds", "rows a second", "peak memory, MB", "goal, MB"]
-    known = next(iter(runs.values()))[1]
-    count, steps = known["test"]["count"], known["steps"]
-    found = [f"{100 * one['test']['accuracy']:.1f} % by {n}" for n, (_, one) in runs.items()]
+    metrics = next(iter(runs.values()))[1]
+    count, steps = metrics["test"]["count"], metrics["steps"]
+    accuracies = [
+        f"{100 * outcome['test']['accuracy']:.1f} % by {n}" for n, (_, outcome) in runs.items()
+    ]
     sentence = (
         f"The table has {size / 1e9:.1f} GB. The network made {steps:,} steps. Accuracy on "
-        f"{count:,} held-out rows: {', '.join(found)} process(es), which differ in "
+        f"{count:,} held-out rows: {', '.join(accuracies)} process(es), which differ in "
         "dropout. Each process of `fit` reads the whole table; those of `predict` share "
         "its files."
     )
@@ -77,32 +79,32 @@ def main() -> None:
 
 
 def measured(
-    data: Path, parts: Path, rows: int, some: int, place: Path
+    data: Path, parts: Path, rows: int, some: int, target: Path
 ) -> tuple[list[list[str]], dict[str, Any]]:
     """Train and predict in as many processes as the name of a new folder says.
 
     Returns:
         Rows of the table, and the metrics of the run.
     """
-    place.mkdir()
-    processes, run, out = place.name, place / "run", place / "predicted"
+    target.mkdir()
+    processes, run, out = target.name, target / "run", target / "predicted"
     several = [] if processes == "1" else ["--launch=torchrun", f"--nproc={processes}"]
     fit = ended(["fit", "text", data, "--out", run, f"--max-steps={STEPS}", *several,
                  f"--hidden-size={UNITS}", f"--embedding-size={UNITS}"])  # fmt: skip
     jobs = ["--jobs", processes] if several else []
-    output = out if jobs else place / "predicted.csv"
+    output = out if jobs else target / "predicted.csv"
     predict = ended(["predict", run, parts, "--output", output, *jobs])
     written = [*out.glob("*.csv")] if jobs else [output]
     lines = sum(1 for path in written for _ in path.open(encoding="utf-8"))
     assert lines == some + len(written), "a row is missing"
-    known = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
-    train = sum(row["seconds"] for row in known["parts"].values())
+    metrics = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
+    train = sum(row["seconds"] for row in metrics["parts"].values())
     shown = [
         line("`fit text`: all of it", rows, fit.seconds, fit.megabytes, FIT_GOAL),
         line("of this, without training", rows, fit.seconds - train, None, None),
         line("`predict`", some, predict.seconds, predict.megabytes, PREDICT_GOAL),
     ]
-    return [[what, processes, *rest] for what, *rest in shown], known
+    return [[what, processes, *rest] for what, *rest in shown], metrics
 
 
 def line(
@@ -156,9 +158,9 @@ def drawn(seed: int) -> Iterator[list[str]]:
         labels = rng.integers(0, 2, BLOCK)
         telling = rng.integers(0, TELLING, BLOCK)
         block = []
-        for k, own in enumerate(np.split(words, np.cumsum(lengths)[:-1])):
-            own[len(own) // 2] = f"t{'ab'[labels[k]]}{telling[k]}"
-            block.append(f"{' '.join(own)},{'ab'[labels[k]]}\n")
+        for k, row_words in enumerate(np.split(words, np.cumsum(lengths)[:-1])):
+            row_words[len(row_words) // 2] = f"t{'ab'[labels[k]]}{telling[k]}"
+            block.append(f"{' '.join(row_words)},{'ab'[labels[k]]}\n")
         yield block
 
 

@@ -200,17 +200,17 @@ def main() -> None:
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     before = load()
-    found = {}
+    results = {}
     for title, models in (("plain", PLAIN), ("recurrent", RECURRENT)):
-        found[title] = {name: [] for name in models}
+        results[title] = {name: [] for name in models}
         for seed in range(
             chosen.seeds
         ):  # seed by seed, so that noise of the machine affects all models
             for name, make in models.items():
-                found[title][name].append(train(make, seed, chosen.epochs))
+                results[title][name].append(train(make, seed, chosen.epochs))
             print(title, "seed", seed, file=sys.stderr)
     about = ABOUT.format(seeds=chosen.seeds, epochs=chosen.epochs)
-    sections = [f"## {TITLES[title]}\n\n{_table(runs)}" for title, runs in found.items()]
+    sections = [f"## {TITLES[title]}\n\n{_table(runs)}" for title, runs in results.items()]
     write_page(chosen.out, "Learned activations in use", about, before, *sections)
 
 

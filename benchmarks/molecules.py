@@ -73,22 +73,25 @@ def main() -> None:
     before = load()
     splits = [("random", seed) for seed in range(chosen.seeds)]
     splits += [] if chosen.no_scaffold else [("scaffold", 0)]
-    runs: dict[str, list[dict[str, Any]]] = {kind: [] for kind, _ in splits}
-    found: dict[str, list[Row]] = {}
+    runs: dict[str, list[dict[str, Any]]] = {split_type: [] for split_type, _ in splits}
+    results: dict[str, list[Row]] = {}
     with tempfile.TemporaryDirectory() as made:
         folder = chosen.runs or made
-        for kind, seed in splits:
+        for split_type, seed in splits:
             config = MoleculeConfig(
-                data=chosen.data, target=chosen.target, out=f"{folder}/{kind}{seed}", split=kind,
+                data=chosen.data, target=chosen.target, out=f"{folder}/{split_type}{seed}",
+                split=split_type,
                 seed=seed, epochs=chosen.epochs, members=chosen.members, threads=1,
                 baselines="all",
             )  # fmt: skip
-            runs[kind].append(run(config))
+            runs[split_type].append(run(config))
             trained = estimators.load(config.out or "", MoleculeRegressor)
-            seconds = {name: part["seconds"] for name, part in runs[kind][-1]["parts"].items()}
+            seconds = {
+                name: part["seconds"] for name, part in runs[split_type][-1]["parts"].items()
+            }
             for name, row in parts(FLOW.prepare(config), trained, seconds).items():
-                found.setdefault(f"{kind}: {name}", []).append(row)
-            print(kind, seed, file=sys.stderr)
+                results.setdefault(f"{split_type}: {name}", []).append(row)
+            print(split_type, seed, file=sys.stderr)
     name = Path(chosen.data).name
     command = (
         f"python benchmarks/molecules.py {name} --target {shlex.quote(chosen.target)} "
@@ -97,7 +100,7 @@ def main() -> None:
     write_page(
         chosen.out, f"Molecules: {name}", ABOUT, before, "## Errors on the test molecules",
         errors_table(runs), times(runs), "## Kernel, network and both", OF_PARTS,
-        parts_table(found), command=command,
+        parts_table(results), command=command,
     )  # fmt: skip
 
 
@@ -152,18 +155,18 @@ def row(
 def errors_table(runs: dict[str, list[dict[str, Any]]]) -> str:
     """Return RMSE and MAE of the model and the baselines, by kind of split."""
     by_name: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for kind, metrics in runs.items():
-        for one in metrics:
-            own = one | {"name": one["model"]}
-            for entry in (own, *one["comparisons"], *one["baselines"]):
+    for split_type, metrics in runs.items():
+        for item in metrics:
+            model_entry = item | {"name": item["model"]}
+            for entry in (model_entry, *item["comparisons"], *item["baselines"]):
                 figures = next(iter(entry["test"].values()))
                 name = entry["name"].partition(", mean")[0]
-                by_name.setdefault(name, {}).setdefault(kind, []).append(figures)
-    head = ["", *(f"{what}, {kind}" for kind in runs for what in ("RMSE", "MAE"))]
+                by_name.setdefault(name, {}).setdefault(split_type, []).append(figures)
+    head = ["", *(f"{what}, {split_type}" for split_type in runs for what in ("RMSE", "MAE"))]
     return table(
         head,
         [
-            [name, *(spread([f[what] for f in kinds[kind]]) for kind in runs
+            [name, *(spread([f[what] for f in kinds[split_type]]) for split_type in runs
                      for what in ("rmse", "mae"))]
             for name, kinds in by_name.items()
         ],
@@ -172,9 +175,9 @@ def errors_table(runs: dict[str, list[dict[str, Any]]]) -> str:
 
 def times(runs: dict[str, list[dict[str, Any]]]) -> str:
     """Return a sentence on the duration of a run, baselines and report included."""
-    every = [one for metrics in runs.values() for one in metrics]
-    cpu, wall = ([one[k] for one in every] for k in ("cpu", "wall"))
-    splits = " and ".join(f"{len(metrics)} {kind}" for kind, metrics in runs.items())
+    every = [item for metrics in runs.values() for item in metrics]
+    cpu, wall = ([item[k] for item in every] for k in ("cpu", "wall"))
+    splits = " and ".join(f"{len(metrics)} {split_type}" for split_type, metrics in runs.items())
     return (
         f"A whole run, with the ensemble of GINE, the other baselines and the report, took "
         f"{np.median(cpu):.0f} s of one core's time (at most {max(cpu):.0f} s; elapsed on "
@@ -182,7 +185,7 @@ def times(runs: dict[str, list[dict[str, Any]]]) -> str:
     )
 
 
-def parts_table(found: dict[str, list[Row]]) -> str:
+def parts_table(results: dict[str, list[Row]]) -> str:
     """Return the means over the splits."""
     levels = (f"{100 * level:.0f} %" for level in LEVELS)
     head = ["", "RMSE", "log loss", *levels, "rank", "share", "seconds"]
@@ -196,7 +199,7 @@ def parts_table(found: dict[str, list[Row]]) -> str:
                 f"{np.mean([r.part.share for r in rows]):.2f}",
                 f"{np.mean([r.part.seconds or 0.0 for r in rows]):.0f}",
             ]
-            for name, rows in found.items()
+            for name, rows in results.items()
         ],
     )  # fmt: skip
 

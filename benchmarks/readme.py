@@ -70,8 +70,8 @@ def with_figures(text: str) -> str:
     """Return a page with each block between ``<!-- figure NAME -->`` markers written anew."""
     for name, write in FIGURES.items():
         start, end = f"<!-- figure {name} -->\n", "\n<!-- end of figure -->"
-        before, found, rest = text.partition(start)
-        if not found or end not in rest:
+        before, match, rest = text.partition(start)
+        if not match or end not in rest:
             raise SystemExit(f"README.md has no block {start!r} … {end!r}.")
         text = before + start + write() + rest[rest.index(end) :]
     return text

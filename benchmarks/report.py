@@ -38,7 +38,7 @@ def write_page(
     """Write a page of results: what was done, on which machine by which command, and the parts."""
     loads = load_before, machine.load()
     head = [f"# {title}", about, machine_table(command or machine.command(), loads, packages)]
-    publish("\n\n".join([*head, *(part for part in parts if part)]) + "\n", out)
+    publish("\n\n".join([*head, *(section for section in parts if section)]) + "\n", out)
 
 
 def publish(text: str, out: Path | None) -> None:

@@ -111,16 +111,16 @@ def started(
     """Start a server that prints its address; yield its process and port."""
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stderr is not None
-        found = None
-        while found is None:
+        response = None
+        while response is None:
             line = process.stderr.readline()
             if not line:
                 raise SystemExit(f"{' '.join(command)} has ended")
-            found = re.search(r"http://[0-9.]+:(\d+)", line)
+            response = re.search(r"http://[0-9.]+:(\d+)", line)
         try:
-            while not accepts(int(found[1])):
+            while not accepts(int(response[1])):
                 time.sleep(0.1)
-            yield process, int(found[1])
+            yield process, int(response[1])
         finally:
             process.terminate()
 
@@ -141,9 +141,9 @@ def answers_to_strangers(serve: Sequence[str]) -> list[list[str]]:
     refused = subprocess.run(everywhere, capture_output=True, text=True, check=False, env=bare)
     rows = [["start without a token", f"exit {refused.returncode}", refused.stderr.strip()]]
     with started(everywhere, {**bare, TOKEN: token}) as (_, port):
-        for what, given in (("no token", ""), ("another token", "x" * 43), ("the token", token)):
+        for what, value in (("no token", ""), ("another token", "x" * 43), ("the token", token)):
             for path in ("/predict", "/metrics", "/health"):
-                rows.append([f"{path}, {what}", *answer(port, path, given)])
+                rows.append([f"{path}, {what}", *answer(port, path, value)])
     return rows
 
 
@@ -154,8 +154,8 @@ def answer(port: int, path: str, token: str) -> tuple[str, str]:
     url = f"http://127.0.0.1:{port}{path}"
     asked = Request(url, body, {**heads, "Content-Type": "application/json"})
     try:
-        with urlopen(asked, timeout=30) as found:
-            return str(found.status), f"{len(found.read())} bytes"
+        with urlopen(asked, timeout=30) as response:
+            return str(response.status), f"{len(response.read())} bytes"
     except HTTPError as error:
         return str(error.code), error.read().decode()[:SHOWN]
 
@@ -170,7 +170,7 @@ async def at_rate(
     result, start, minute = Load(), time.perf_counter(), 0
     tasks = []
 
-    async def one(k: int) -> None:
+    async def send(k: int) -> None:
         due = start + k / rate
         try:
             await clients[k % CLIENTS].ask(texts[k % len(texts)])
@@ -180,7 +180,7 @@ async def at_rate(
 
     for k in range(int(rate * seconds)):
         await asyncio.sleep(max(0.0, start + k / rate - time.perf_counter()))
-        tasks.append(asyncio.create_task(one(k)))
+        tasks.append(asyncio.create_task(send(k)))
         if k >= minute * 60 * rate:
             result.memory.append(resident(process.pid))
             minute, tasks = minute + 1, [task for task in tasks if not task.done()]

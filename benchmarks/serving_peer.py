@@ -50,12 +50,12 @@ def main(run: str, port: str) -> None:
 
     @app.post("/predict")
     def predict(body: Objects) -> dict[str, list[list[float]]]:
-        found = []
+        predictions = []
         with torch.inference_mode():
             for text in body.inputs:
                 tokens = [numbers.get(word, 1) for word in text.split()] or [1]
-                found.append(network(torch.tensor([tokens]))[0].tolist())
-        return {"predictions": found}
+                predictions.append(network(torch.tensor([tokens]))[0].tolist())
+        return {"predictions": predictions}
 
     print(f"http://127.0.0.1:{port}", file=sys.stderr, flush=True)
     uvicorn.run(app, port=int(port), log_level="warning")

@@ -82,7 +82,7 @@ def verify(stride: int, samples: int) -> None:
     parts = layer.filters(), layer.recurrent(), layer.biases()  # type: ignore[operator]
     gates = ("input", "forget", "candidate", "output")
     with torch.no_grad():
-        filters, recurrent, bias = (torch.stack([part[g] for g in gates]) for part in parts)
+        filters, recurrent, bias = (torch.stack([by_gate[g] for g in gates]) for by_gate in parts)
         lstm.weight_ih_l0.copy_(filters.flip(-1).flatten(0, 1).flatten(1))  # oldest slot first
         lstm.weight_hh_l0.copy_(recurrent.flatten(0, 1))
         lstm.bias_ih_l0.copy_(bias.flatten())

@@ -46,8 +46,10 @@ class Rounds:
 
     def ratio(self, over: str, name: str) -> Spread:
         """Return the speedup of ``name`` over ``over``, computed within each common round."""
-        baseline, own = self.seconds[over], self.seconds[name]
-        return Spread.of([baseline[i] / own[i] for i in baseline if i in own])
+        baseline, candidate_seconds = self.seconds[over], self.seconds[name]
+        return Spread.of(
+            [baseline[i] / candidate_seconds[i] for i in baseline if i in candidate_seconds]
+        )
 
 
 def interleave(

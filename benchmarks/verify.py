@@ -33,8 +33,8 @@ def verify(size: Size) -> None:
         expected = exact(made[name], x, gradient)
         for used in core.USABLE:
             with core.instruction_set(used):
-                found = values(made[name], x, gradient)
-            compare(f"{name} at {size} on {used}", found, expected)
+                results = values(made[name], x, gradient)
+            compare(f"{name} at {size} on {used}", results, expected)
     expected = values(made["RKM-LSTM"], x, gradient)[:2]
     for name in (BY_INDEX, UNBOUND):
         compare(f"{name} at {size}", values(made[name], x, gradient)[:2], expected)
@@ -84,13 +84,13 @@ def values(layer: nn.Module, x: Tensor, gradient: Tensor) -> list[Tensor]:
     return [output.detach(), *torch.autograd.grad(output, [x, *used], gradient)]
 
 
-def compare(what: str, found: list[Tensor], expected: list[Tensor]) -> None:
+def compare(what: str, results: list[Tensor], expected: list[Tensor]) -> None:
     """Compare tensors with what is expected of them.
 
     Raises:
         SystemExit: If one differs by more than the tolerance.
     """
-    for result, wanted in zip(found, expected, strict=True):
+    for result, wanted in zip(results, expected, strict=True):
         off = ((result - wanted).abs().max() / wanted.abs().max()).item()
         if not off <= TOLERANCE:
             raise SystemExit(f"{what} is off by {off:.1e} of the largest entry: not timed")

@@ -83,11 +83,11 @@ def replacements() -> Iterator[Comparison]:
             if row[first].startswith("`nn."):
                 continue  # nn.GRU is no layer of this library
             for problem, cell in list(row.items())[1:-1]:
-                found = re.search(rf"\(({_NUMBER}) ± ([\d.]+)\)", cell)
-                assert found is not None, cell
-                mean, half = float(found[1]), float(found[2])
+                results = re.search(rf"\(({_NUMBER}) ± ([\d.]+)\)", cell)
+                assert results is not None, cell
+                mean, half = float(results[1]), float(results[2])
                 yield Comparison(problem, row[first], baseline[first], mean - half, mean + half,
-                                 f"{found[1]} ± {found[2]} points", "drop-in")  # fmt: skip
+                                 f"{results[1]} ± {results[2]} points", "drop-in")  # fmt: skip
 
 
 def times(
@@ -141,9 +141,9 @@ def kernels() -> Iterator[Comparison]:
 def parts_alone() -> Iterator[Comparison]:
     """Yield a network beside counts of words, and a kernel beside that of fingerprints."""
     column = "3-gram, ours"
-    found = welch(page_of("rkm-documents"), "AG News", ("RKM-CIFG", column), ("TF-IDF", column))
-    low, high = found.difference - found.half, found.difference + found.half
-    figure = f"{found.difference:+.2f} ± {found.half:.2f} points"
+    results = welch(page_of("rkm-documents"), "AG News", ("RKM-CIFG", column), ("TF-IDF", column))
+    low, high = results.difference - results.half, results.difference + results.half
+    figure = f"{results.difference:+.2f} ± {results.half:.2f} points"
     other = "TF-IDF + logistic regression"
     yield Comparison("AG News, the network alone", "RKM-CIFG, 3-grams", other, low, high, figure,
                      "rkm-documents")  # fmt: skip
@@ -195,16 +195,16 @@ def single() -> list[list[str]]:
     """Return rows of figures without an interval: what, ours, the other's, page."""
     serving = page_of("serving")
     ours, other = rows_of(serving, "As many requests")
-    found = [["requests a second of 16 clients: `representer serve`, the same network of "
+    results = [["requests a second of 16 clients: `representer serve`, the same network of "
               "`torch.nn` behind FastAPI", *(row["requests a second"] for row in (ours, other)),
               "serving"]]  # fmt: skip
     column = "speedup over torch.nn.LSTM on unfolded windows"
     for row in rows_of(page_of("signals-speed"), "", column):
         if row[""] == "n-gram LSTM":
             what = f"training step on signals, stride {row['stride']}: `NgramLSTM` with wavelets, "
-            found.append([f"{what}`nn.LSTM` on windows; times as fast", row[column], "1",
+            results.append([f"{what}`nn.LSTM` on windows; times as fast", row[column], "1",
                           "signals-speed"])  # fmt: skip
-    return [[*row[:-1], f"[{row[-1]}](results/{row[-1]}.md)"] for row in found]
+    return [[*row[:-1], f"[{row[-1]}](results/{row[-1]}.md)"] for row in results]
 
 
 def comparisons() -> list[Comparison]:
@@ -212,28 +212,30 @@ def comparisons() -> list[Comparison]:
     return [comparison for source in SOURCES for comparison in source()]
 
 
-def rows(found: list[Comparison], verdict: str) -> list[list[str]]:
+def rows(results: list[Comparison], verdict: str) -> list[list[str]]:
     """Return the rows of a verdict; what differs by data alone makes one row."""
     groups: dict[tuple[str, str, str], list[Comparison]] = defaultdict(list)
-    for one in found:
-        if one.verdict == verdict:
-            groups[one.ours, one.other, one.page].append(one)
+    for comparison in results:
+        if comparison.verdict == verdict:
+            groups[comparison.ours, comparison.other, comparison.page].append(comparison)
     return [
-        [ours, other, "<br>".join(f"{one.data}: {one.figure}" for one in own),
+        [ours, other, "<br>".join(f"{each.data}: {each.figure}" for each in members),
          f"[{page}](results/{page}.md)"]
-        for (ours, other, page), own in groups.items()
+        for (ours, other, page), members in groups.items()
     ]  # fmt: skip
 
 
 def text() -> str:
     """Return the page."""
-    found = comparisons()
-    counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in HEADS}
+    results = comparisons()
+    counts = {
+        verdict: sum(comparison.verdict == verdict for comparison in results) for verdict in HEADS
+    }
     total = ", ".join(f"**{count} {verdict}**" for verdict, count in counts.items())
-    parts = [ABOUT, f"Of {len(found)} comparisons: {total}.", FACTS]
+    parts = [ABOUT, f"Of {len(results)} comparisons: {total}.", FACTS]
     for verdict, head in HEADS.items():
         columns = ["use" if verdict == AHEAD else "ours", "instead of", "measured", "page"]
-        body = table(columns, rows(found, verdict)).replace("---:", "---")
+        body = table(columns, rows(results, verdict)).replace("---:", "---")
         parts += [f"{head}\n\n{body}"]
     alone = table(["figures of one run, without an interval", "ours", "the other's", "page"],
                   single())  # fmt: skip
