@@ -1,4 +1,4 @@
-"""What all pages of results share: the machine, the command, tables and goals."""
+"""Parts of every page of results: the machine, the command, tables and goals."""
 
 from __future__ import annotations
 
