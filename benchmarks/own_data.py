@@ -135,12 +135,12 @@ def comparison(name: str, request: Request) -> Comparison:
 
 def _texts(name: str, root: Path) -> tuple[TextConfig, dict[str, Objects]]:
     if name.startswith("sst-"):
-        (treebank,) = sentiment.locate(root, [f"{name.removeprefix('sst-')}-roots"])
+        (treebank,) = sentiment.locate_treebank(root, [f"{name.removeprefix('sst-')}-roots"])
         labels = treebank.dataset.labels
         paths = {"all": treebank.train, "valid": treebank.valid, "test": treebank.test}
         read = {n: objects_of(read_labeled_lines(p, labels), (p,)) for n, p in paths.items()}
         return TextConfig(), read
-    (files,) = documents.locate(root, [name.replace("-", "_")])
+    (files,) = documents.locate_documents(root, [name.replace("-", "_")])
     config = TextConfig(
         data=str(files.train), test=str(files.test), text=files.text, label="1", header=False
     )

@@ -14,10 +14,10 @@ from representer.errors import ArgumentError
 from representer.storage.run_folder import RunFolder
 from representer.tasks.recipe import Request
 from representer_papers.kbdnn2018 import RECIPES, long_term
-from representer_papers.kbdnn2018.long_term import Setting, settings
+from representer_papers.kbdnn2018.long_term import LongTermSetting, long_term_settings
 from representer_papers.shared import runs
 
-SETTING = Setting("iff", 4, "kbrn-fitted", "paper", 0, 40, tiny=True)
+SETTING = LongTermSetting("iff", 4, "kbrn-fitted", "paper", 0, 40, tiny=True)
 
 
 def run_of(out, setting):
@@ -25,14 +25,14 @@ def run_of(out, setting):
 
 
 def run_one(out, setting):
-    runs.run_one(run_of(out, setting), (), long_term.train, lambda *_: None)
+    runs.run_one(run_of(out, setting), (), long_term.train_long_term, lambda *_: None)
 
 
 @pytest.fixture(scope="session")
 def solved(tmp_path_factory):
     """Return the folder of a run that solves a short problem."""
     out = tmp_path_factory.mktemp("out")
-    setting = Setting("or", 3, "kbrn-fitted", "paper", 0, 400)
+    setting = LongTermSetting("or", 3, "kbrn-fitted", "paper", 0, 400)
     run_one(out, setting)
     return out, setting
 
@@ -70,7 +70,7 @@ def test_a_resumed_run_has_the_metrics_of_an_uninterrupted_one(tmp_path, monkeyp
 
 def test_sequences_grow_once_their_length_is_solved(tmp_path, monkeypatch):
     monkeypatch.setattr(long_term, "STAGES", (3, 4))
-    setting = Setting("or", 5, "kbrn-grown", "paper", 0, 200)
+    setting = LongTermSetting("or", 5, "kbrn-grown", "paper", 0, 200)
     assert setting.stages == (3, 4, 5)
     assert replace(setting, time=4).stages == (3, 4)
     assert replace(setting, cell="kbrn-fitted").stages == (5,)
@@ -118,7 +118,7 @@ def test_weights_that_fail_on_new_sequences_have_not_solved_the_problem(tmp_path
         return 0.996 if len(checks) < 3 else 0.9964  # 0.995 and three standard errors: 0.99634
 
     monkeypatch.setattr(long_term, "_accuracy", accuracy)
-    setting = Setting("or", 3, "lstm-grown", "paper", 0, 3000)
+    setting = LongTermSetting("or", 3, "lstm-grown", "paper", 0, 3000)
     run_one(tmp_path, setting)
     found = metrics(tmp_path, setting)
     assert found["stopped_by"] == "solved"
@@ -186,13 +186,13 @@ def test_the_table_counts_solved_runs_and_the_figure_has_their_functions(solved,
 
 
 def test_by_default_long_sequences_use_one_function_and_no_lstm(tmp_path):
-    asked = settings(Request(tmp_path, tmp_path, seeds=(0, 1)))
+    asked = long_term_settings(Request(tmp_path, tmp_path, seeds=(0, 1)))
     assert len(asked) == 2 * (10 * 4 * 11 + 5 * 8)
     assert {(s.function, s.cell[:4]) for s in asked if s.time > 50} == {
         ("iff", "kbrn"), ("iff", "tanh"),
     }  # fmt: skip
     assert {s.updates for s in asked} == {100_000}
-    half = settings(Request(tmp_path, tmp_path, 0.5))
+    half = long_term_settings(Request(tmp_path, tmp_path, 0.5))
     assert {s.updates for s in half} == {50_000}
     times = [s.time for s in asked if s.seed == 0]
     assert times == sorted(times)

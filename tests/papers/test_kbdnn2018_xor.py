@@ -10,7 +10,7 @@ import torch
 from representer.cli.main import entry_point
 from representer.tasks.recipe import Request
 from representer_papers.kbdnn2018 import RECIPES
-from representer_papers.kbdnn2018.xor import Setting, train
+from representer_papers.kbdnn2018.xor import ParitySetting, train_parity
 from representer_papers.shared.runs import one_thread
 
 
@@ -20,23 +20,25 @@ def flushes():
 
 
 def test_one_unit_learns_parity_and_the_penalty_removes_coefficients():
-    plain = train(Setting(2, 50, 0.0, 1, 600))
+    plain = train_parity(ParitySetting(2, 50, 0.0, 1, 600))
     assert plain["solved"] is not None
     assert plain["solved"] < 600
     assert plain["error"] < 0.01
-    penalized = train(Setting(2, 50, 0.05, 1, 600))
+    penalized = train_parity(ParitySetting(2, 50, 0.05, 1, 600))
     assert penalized["large"] < plain["large"]
     assert penalized["variation"] < plain["variation"]
 
 
 def test_a_run_with_wrong_final_outputs_is_not_solved():
-    assert train(Setting(4, 5, 0.0, 0, 3))["solved"] is None
+    assert train_parity(ParitySetting(4, 5, 0.0, 0, 3))["solved"] is None
 
 
 def test_the_budget_is_a_fraction_of_the_updates(tmp_path, monkeypatch):
-    seen, ran = [], train(Setting(2, 5, 0.0, 0, 1))
-    monkeypatch.setattr("representer_papers.kbdnn2018.xor.draw", lambda path, runs: None)
-    monkeypatch.setattr("representer_papers.kbdnn2018.xor.train", lambda s: seen.append(s) or ran)
+    seen, ran = [], train_parity(ParitySetting(2, 5, 0.0, 0, 1))
+    monkeypatch.setattr("representer_papers.kbdnn2018.xor._draw", lambda path, runs: None)
+    monkeypatch.setattr(
+        "representer_papers.kbdnn2018.xor.train_parity", lambda s: seen.append(s) or ran
+    )
     RECIPES["kbrn-xor"].run(
         Request(tmp_path, tmp_path / "out", 0.003, seeds=(5,), command="representer")
     )

@@ -26,14 +26,14 @@ from representer_papers.kbdnn2018 import charging, long_term, networks, xor
 from representer_papers.kbdnn2018.problems import CHARGES, FUNCTIONS, parity
 from representer_papers.rkm2019 import documents, lfp
 from representer_papers.rkm2019 import language as rkm_language
-from representer_papers.rkm2019.documents import DATASETS, Located
+from representer_papers.rkm2019.documents import DATASETS, DocumentFiles
 from representer_papers.shared import language as shared_language
 from representer_papers.string_graph2017 import RECIPES as L17
 from representer_papers.string_graph2017 import graph_kernels, molecules, sentiment
 from representer_papers.string_graph2017 import graph_networks as networks_of_graphs
 from representer_papers.string_graph2017 import language as string_language
 from representer_papers.string_graph2017.molecule_networks import DEPTH
-from representer_papers.string_graph2017.sentiment import DECAYS, build, trainer_config
+from representer_papers.string_graph2017.sentiment import DECAYS, build_classifier, trainer_config
 
 
 def request(**options) -> Request:
@@ -84,7 +84,7 @@ def test_the_sentiment_network_is_the_one_of_section_6_2():
     words = SimpleNamespace(vocabulary=Vocabulary((*Vocabulary.MARKS, "good", "bad")))
     data = SimpleNamespace(inputs=words, target=SimpleNamespace(width=5))
     matrix = torch.zeros(len(words.vocabulary), 300)
-    model = build(config, data, matrix)
+    model = build_classifier(config, data, matrix)
     chosen = asdict(model.config)
     assert {name: chosen[name] for name in ("num_layers", "order", "combine", "activation")} == {
         "num_layers": 3,  # "a 3-layer network"
@@ -174,7 +174,7 @@ def test_molecules_train_with_the_settings_of_section_6_3():
     assert (molecules.SAMPLES, molecules.DECAYS) == (100_000, 51)  # code, to 5e-6
     assert molecules.FRACTIONS == (0.88, 0.02, 0.10)  # ours
     assert (molecules.BITS, molecules.RADIUS) == (2048, 2)  # ours
-    assert molecules.settings("wl", 2, 1.0, False) == {
+    assert molecules.molecule_settings("wl", 2, 1.0, False) == {
         "network": "wl", "seed": 2, "budget": 1.0, "units": 200, "epochs": 51, "samples": 100_000,
     }  # fmt: skip
 
@@ -189,7 +189,7 @@ def test_molecules_train_with_the_settings_of_section_6_3():
     ],
 )
 def test_the_networks_of_table_3_have_its_number_of_parameters(row: str, parameters: int):
-    model = molecules.build(molecules.settings(row, 0, 1.0, False), 82)
+    model = molecules.build_network(molecules.molecule_settings(row, 0, 1.0, False), 82)
     assert sum(p.numel() for p in model.parameters()) == parameters
     if row.startswith("wl"):
         layer = model.body.layer
@@ -201,7 +201,7 @@ def test_the_loss_of_the_molecules_is_the_squared_error_of_the_pce_itself():
     graphs = SimpleNamespace(y=torch.tensor([1.0, 2.0, 6.0]))
     store = SimpleNamespace(y=graphs.y)
     data = SimpleNamespace(store=store, train=np.arange(3), valid=np.arange(1))
-    task = molecules.training_task(molecules.settings("wl", 0, 1.0, False), data)
+    task = molecules.training_task(molecules.molecule_settings("wl", 0, 1.0, False), data)
     loss, weight = task.loss(lambda _: torch.zeros(3), graphs)
     assert float(loss) == pytest.approx((1 + 4 + 36) / 3)
     assert weight == 3
@@ -264,7 +264,7 @@ OF_PRESETS = {
 
 @pytest.mark.parametrize("preset", OF_PRESETS)
 def test_documents_train_with_the_settings_of_section_6(preset: str):
-    place = Located(DATASETS["yahoo"], Path("train.csv"), Path("test.csv"), "2,3")
+    place = DocumentFiles(DATASETS["yahoo"], Path("train.csv"), Path("test.csv"), "2,3")
     chosen = request(preset=preset, vectors="glove.txt")
     # the static gates are of linear kernels alone, the forget gate of the others
     for cell in ("linear-kernel", "rkm-lstm"):
@@ -371,7 +371,7 @@ def losses(monkeypatch) -> list[float]:
 def test_parity_is_trained_as_in_fig_2(penalty: float, losses: list[float]):
     assert xor.PENALTIES == (0.0, 0.00075)  # code
     assert (xor.UPDATES, xor.CENTERS, xor.BITS) == (1_000_000, (50, 100, 300), (2, 4))
-    result = xor.train(xor.Setting(2, 50, penalty, 4, 5))
+    result = xor.train_parity(xor.ParitySetting(2, 50, penalty, 4, 5))
     with generators.initializing(4):  # code: all drawn from a truncated normal distribution
         f = KernelActivation(1, 50, init="random", green="abs")  # "g(z) = |z|"
         linear = torch.nn.Linear(2, 1)
@@ -396,7 +396,7 @@ def test_the_charging_problem_is_trained_as_in_fig_3(monkeypatch, losses: list[f
     assert (charging.UPDATES, charging.BATCH, charging.TEST) == (10_000, 500, 25_000)  # printed
     assert CHARGES == {"paper": (0, 9), "authors_code": (1, 10)}
     monkeypatch.setattr(charging, "BATCH", 20)
-    result = charging.train(charging.Setting("kbrn", "paper", 3, 4, 10))
+    result = charging.train_charging(charging.ChargingSetting("kbrn", "paper", 3, 4, 10))
     with generators.initializing(3):
         network = networks.charging_network("kbrn")
     layer = network.layer
@@ -436,9 +436,9 @@ def test_the_first_two_bits_are_learned_as_in_figs_5_and_6(tmp_path, losses: lis
     for name in ("paper", "authors_code"):
         lstm = networks.long_term_network("lstm-sigmoid", name)
         assert lstm.squashes == (name == "paper")  # code: no sigmoid
-    setting = chosen.Setting("iff", 3, "kbrn", "paper", 5, 6, tiny=True)
+    setting = chosen.LongTermSetting("iff", 3, "kbrn", "paper", 5, 6, tiny=True)
     with RunFolder(tmp_path / "run") as folder:
-        result = chosen.train(folder, setting)
+        result = chosen.train_long_term(folder, setting)
     with generators.initializing(5):
         network = networks.long_term_network("kbrn", "paper", 4, 5)
     own = [p for p in network.parameters() if p.requires_grad]

@@ -11,7 +11,7 @@ from representer.cli.main import entry_point
 from representer.errors import ArgumentError, DataError
 from representer.tasks.recipe import Reported, Request
 from representer_papers.rkm2019 import RECIPES, documents
-from representer_papers.rkm2019.documents import locate
+from representer_papers.rkm2019.documents import locate_documents
 from representer_papers.rkm2019.published import DOCUMENTS, ROWS
 from representer_papers.shared import baselines
 from undrawn import undrawn
@@ -36,7 +36,7 @@ def test_an_unknown_recipe_gets_a_suggestion(capsys):
 
 
 def test_full_and_partial_sets_are_found_with_their_columns_of_text(data):
-    news, answers = locate(data, [])
+    news, answers = locate_documents(data, [])
     assert (news.dataset.name, news.text) == ("ag_news", "2,3")
     assert (answers.dataset.name, answers.text) == ("yahoo", "2")
     assert answers.train.name == "train.csv.xz"
@@ -44,11 +44,11 @@ def test_full_and_partial_sets_are_found_with_their_columns_of_text(data):
 
 def test_a_missing_data_set_is_reported_with_its_folders(data):
     with pytest.raises(DataError, match="there is no dbpedia_csv or dbpedia_14k"):
-        locate(data, ["ag_news", "dbpedia"])
+        locate_documents(data, ["ag_news", "dbpedia"])
     with pytest.raises(ArgumentError, match="datasets is 'imdb'"):
-        locate(data, ["imdb"])
+        locate_documents(data, ["imdb"])
     with pytest.raises(DataError, match="REPRESENTER_DATA"):
-        locate(data / "nowhere", [])
+        locate_documents(data / "nowhere", [])
 
 
 @pytest.fixture(scope="session")
@@ -108,7 +108,7 @@ def test_the_authors_preset_learns_static_gates_of_cells_that_have_them(data, tm
         filter_lengths=(1,), threads=1, preset="authors_code",
     )  # fmt: skip
     assert "4 steps" in RECIPES["rkm-documents"].run(request).read_text(encoding="utf-8")
-    (place,) = locate(data, ["yahoo"])
+    (place,) = locate_documents(data, ["yahoo"])
     for cell in ("lstm", "linear-kernel"):
         config = documents._config(request, place, tmp_path, cell, 1, 0)
         assert config.learn_static_gates is (cell == "linear-kernel")
@@ -129,7 +129,7 @@ def test_several_seeds_are_shown_as_mean_and_standard_deviation(data, tmp_path, 
 
 
 def test_a_configuration_has_its_seed_and_the_budgets_fraction_of_steps(data, tmp_path):
-    (place, _) = locate(data, [])
+    (place, _) = locate_documents(data, [])
     request = Request(data, tmp_path, budget=0.0325, threads=1)
     config = documents._config(request, place, tmp_path, "cnn", 3, 7)
     assert (config.seed, config.cell, config.filter_length) == (7, "cnn", 3)

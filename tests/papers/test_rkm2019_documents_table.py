@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from representer.tasks.recipe import Request
-from representer_papers.rkm2019.documents import DATASETS, Located, write_table
+from representer_papers.rkm2019.documents import DATASETS, DocumentFiles, _write_table
 
 SEEDS = (0, 1, 2)
 
@@ -37,9 +37,9 @@ def table(tmp_path: Path, runs: dict, seeds=SEEDS, sizes=(114_000, 6_000, 7_600)
         folder = tmp_path / f"ag_news/{cell}-{n}gram-seed{seed}"
         write(folder / "recipe.json", {"cell": cell, "filter_length": n, "seed": seed})
         write(folder / "metrics.json", found)
-    place = Located(DATASETS["ag_news"], Path(), Path(), "2,3")
+    place = DocumentFiles(DATASETS["ag_news"], Path(), Path(), "2,3")
     request = Request(tmp_path, tmp_path, seeds=seeds, command="representer")
-    return write_table(request, [place]).read_text("utf-8")
+    return _write_table(request, [place]).read_text("utf-8")
 
 
 def test_the_table_shows_mean_and_standard_deviation_over_seeds(tmp_path):

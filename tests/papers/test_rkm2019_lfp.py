@@ -21,9 +21,9 @@ from representer_papers.rkm2019 import RECIPES, lfp
 from representer_papers.rkm2019.lfp import (
     RATE,
     SIGNAL_SETS,
+    _write_table,
     config_of,
     ensemble_accuracy,
-    write_table,
 )
 from representer_papers.rkm2019.published import BASELINE, CELLS
 
@@ -257,7 +257,7 @@ def test_the_table_compares_memory_order_and_baseline(tmp_path, monkeypatch):
         "subjects_drawing",
         lambda *given: chances.append(given[-1]) or draw(*given),
     )
-    text = write_table(asked, [signals]).read_text()
+    text = _write_table(asked, [signals]).read_text()
     assert chances == [1 / 3]
     assert "| n-gram LSTM | 80.24 | 91.0 ± 1.4 |" in text  # 90 and 92
     assert "Spearman's rank correlation 1.00" in text

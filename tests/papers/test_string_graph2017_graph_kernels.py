@@ -19,7 +19,7 @@ from representer_papers.string_graph2017.graph_kernels import (
     inner_accuracies,
     outer_folds,
 )
-from representer_papers.string_graph2017.graph_sets import locate, read
+from representer_papers.string_graph2017.graph_sets import locate_graphs, read_graph_set
 from representer_papers.string_graph2017.published import FAMILIES, GRAPH_SETS
 
 GRAPH_KERNELS = RECIPES["graph-kernels"]
@@ -46,8 +46,8 @@ def done(folder, tmp_path_factory):
 
 
 def test_the_graphs_of_a_set_are_read(folder):
-    (place,) = locate(folder, ("mutag",))
-    data = read(place)
+    (place,) = locate_graphs(folder, ("mutag",))
+    data = read_graph_set(place)
     assert len(data.graphs) == 40
     assert sorted(set(data.labels)) == [0, 1]  # which the file calls 0 and 2
     assert not data.has_degrees
@@ -56,7 +56,7 @@ def test_the_graphs_of_a_set_are_read(folder):
 
 
 def test_degrees_replace_labels_that_are_all_equal(folder):
-    data = read(locate(folder / "tu", ("imdb-b",))[0])
+    data = read_graph_set(locate_graphs(folder / "tu", ("imdb-b",))[0])
     assert data.has_degrees
     assert data.graphs[0].x.tolist() == [[1], [2], [1]]
     assert data.graphs[1].x.tolist() == [[2]] * 4
@@ -83,7 +83,7 @@ def test_summed_levels_distinguish_paths_from_rings(done):
 
 
 def test_the_selected_kernel_is_tested(folder, done):
-    out, data = done[0], read(locate(folder, ("mutag",))[0])
+    out, data = done[0], read_graph_set(locate_graphs(folder, ("mutag",))[0])
     for seed in (0, 1):
         rows = json.loads((out / f"mutag/walk-seed{seed}/metrics.json").read_text())["folds"]
         for row, fold in zip(rows, outer_folds(data.labels, data.folds, seed), strict=True):
@@ -115,7 +115,7 @@ def test_the_budget_is_a_fraction_of_the_epochs_of_a_network(
     monkeypatch.setattr(
         graph_kernels, "tested_folds", lambda run, settings, *rest: seen.append(settings) or []
     )
-    monkeypatch.setattr(graph_kernels, "write_table", lambda *given: tmp_path)
+    monkeypatch.setattr(graph_kernels, "_write_table", lambda *given: tmp_path)
     asked = request(folder, tmp_path, smoke=False, cells=("wl-network",), budget=budget, seeds=(3,))
     GRAPH_KERNELS.run(asked)
     GRAPH_KERNELS.run(asked)  # it is finished
@@ -160,7 +160,7 @@ def test_the_error_for_a_missing_data_set_names_its_file(folder, tmp_path):
 def test_a_file_with_fewer_than_ten_folds_is_refused(tmp_path):
     write_graphs(tmp_path, count=12)
     with pytest.raises(DataError, match=r"fold.txt: has no fold 7; there must be 1 … 10"):
-        read(locate(tmp_path, ())[0])
+        read_graph_set(locate_graphs(tmp_path, ())[0])
 
 
 def repeat(*shares):

@@ -14,12 +14,12 @@ from representer.storage.run_folder import RunFolder
 from representer_papers.string_graph2017 import graph_networks
 from representer_papers.string_graph2017.graph_kernels import outer_folds
 from representer_papers.string_graph2017.graph_networks import GraphClassifier, _run_fold, _store
-from representer_papers.string_graph2017.graph_sets import locate, read
+from representer_papers.string_graph2017.graph_sets import locate_graphs, read_graph_set
 
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory):
-    return read(locate(write_graphs(tmp_path_factory.mktemp("data")), ())[0])
+    return read_graph_set(locate_graphs(write_graphs(tmp_path_factory.mktemp("data")), ())[0])
 
 
 def fold_of(data):

@@ -15,14 +15,14 @@ from representer.kernels import (
     WeisfeilerLehmanKernel,
 )
 from representer_papers.string_graph2017.graph_kernels import Grams, candidates
-from representer_papers.string_graph2017.graph_sets import locate, read
+from representer_papers.string_graph2017.graph_sets import locate_graphs, read_graph_set
 from representer_papers.string_graph2017.published import FAMILIES
 
 
 @pytest.fixture(scope="session")
 def graphs(tmp_path_factory):
     root = write_graphs(tmp_path_factory.mktemp("graphs"), count=20)
-    return read(locate(root, ())[0]).graphs
+    return read_graph_set(locate_graphs(root, ())[0]).graphs
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,11 @@ from representer.storage.run_folder import RunFolder
 from representer.tasks.recipe import Request
 from representer_papers.shared.table import mean
 from representer_papers.string_graph2017 import RECIPES, molecules
-from representer_papers.string_graph2017.molecules import FRACTIONS, locate, read
+from representer_papers.string_graph2017.molecules import (
+    FRACTIONS,
+    locate_molecules,
+    read_molecule_set,
+)
 
 CELLS = ("wl-gated", "neural-fingerprint")
 
@@ -46,7 +50,7 @@ def done(folder, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def data(folder, done):
-    return read(locate(folder), request(folder, done[0]))
+    return read_molecule_set(locate_molecules(folder), request(folder, done[0]))
 
 
 def test_molecules_without_a_positive_pce_and_invalid_ones_are_dropped(data):
@@ -60,22 +64,24 @@ def test_the_split_and_the_graphs_are_stored(data, folder, done, monkeypatch):
     assert sorted(np.concatenate(parts)) == list(range(60))
     assert [len(part) / 60 for part in parts] == pytest.approx(list(FRACTIONS), abs=0.02)
     monkeypatch.setattr(molecules, "molecule_graph", None)
-    again = read(locate(folder), request(folder, done[0]))  # which makes no graph
+    again = read_molecule_set(
+        locate_molecules(folder), request(folder, done[0])
+    )  # which makes no graph
     assert again.test.tolist() == data.test.tolist()
     assert torch.equal(again.store(data.test).x, data.store(data.test).x)
 
 
 def test_the_learning_rate_decays_51_times_after_the_budgets_molecules():
-    whole, part = (molecules.settings("wl", 0, budget, False) for budget in (1.0, 0.02))
+    whole, part = (molecules.molecule_settings("wl", 0, budget, False) for budget in (1.0, 0.02))
     assert (whole["samples"], whole["epochs"]) == (100_000, 51)
     assert (part["samples"], part["epochs"]) == (2_000, 51)
-    assert molecules.settings("wl", 0, 1e-9, False)["samples"] == 20
+    assert molecules.molecule_settings("wl", 0, 1e-9, False)["samples"] == 20
     assert molecules.LR * molecules.LR_DECAY ** (51 - 1) > 5e-6
     assert molecules.LR * molecules.LR_DECAY**51 < 5e-6
 
 
 def test_a_batch_has_twenty_training_molecules(data):
-    chosen = molecules.settings("wl", 0, 1.0, True)
+    chosen = molecules.molecule_settings("wl", 0, 1.0, True)
     task = molecules.training_task(chosen, data)
     batches = task.batches(1)
     assert [len(batch) for batch in batches] == [20, 20]
@@ -98,8 +104,8 @@ def test_rmse_covers_all_given_molecules(data):
 
 
 def test_a_network_overfits_the_training_molecules(data):
-    chosen = molecules.settings("wl-gated", 0, 1.0, True) | {"units": 24}
-    model, task = molecules.build(chosen, 82), molecules.training_task(chosen, data)
+    chosen = molecules.molecule_settings("wl-gated", 0, 1.0, True) | {"units": 24}
+    model, task = molecules.build_network(chosen, 82), molecules.training_task(chosen, data)
     optimizer = torch.optim.Adam(model.parameters(), 3e-3)
     for epoch in range(60):
         for batch in task.batches(epoch):
@@ -122,9 +128,9 @@ def test_the_last_weights_are_tested_and_the_learning_rate_decays(data, tmp_path
             pytest.fail("the authors' code tests the last weights")
 
     monkeypatch.setattr(molecules, "Trainer", Watched)
-    chosen = molecules.settings("loopy-bp", 0, 1.0, True)
+    chosen = molecules.molecule_settings("loopy-bp", 0, 1.0, True)
     with RunFolder(tmp_path / "run") as run:
-        figures = molecules.run(1, run, chosen, data)
+        figures = molecules.run_network(1, run, chosen, data)
     ((model, config),) = made
     assert (config.lr, config.lr_decay, config.lr_decay_from, config.epochs) == (1e-3, 0.9, 1, 2)
     assert figures["test"]["rmse"] == molecules.rmse(model, data.store, data.test)

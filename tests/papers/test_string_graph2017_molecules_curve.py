@@ -9,7 +9,7 @@ from scipy.stats import t
 
 from representer.tasks.recipe import Request
 from representer_papers.string_graph2017 import RECIPES, molecules
-from representer_papers.string_graph2017.molecules import curve_lines, fitted, read
+from representer_papers.string_graph2017.molecules import curve_lines, fitted, read_molecule_set
 
 
 def test_a_power_law_is_continued():
@@ -54,7 +54,7 @@ def request_(tmp_path_factory):
 
 def test_parts_are_nested_and_tested_on_the_same_molecules(request_):
     path = request_.data / "cep-processed.csv"
-    whole, quarter, sixteenth = (read(path, request_, share) for share in (1, 4, 16))
+    whole, quarter, sixteenth = (read_molecule_set(path, request_, share) for share in (1, 4, 16))
     assert (len(quarter.train), len(sixteenth.train)) == (len(whole.train) // 4, 2)
     assert set(sixteenth.train) < set(quarter.train) < set(whole.train)
     assert quarter.test.tolist() == whole.test.tolist()

@@ -15,10 +15,10 @@ from representer_papers.string_graph2017 import sentiment
 from representer_papers.string_graph2017.published import SENTIMENT_CELLS
 from representer_papers.string_graph2017.sentiment import (
     SentimentConfig,
-    build,
-    locate,
+    build_classifier,
+    locate_treebank,
     preset,
-    read,
+    read_treebank,
     trainer_config,
     with_vectors,
 )
@@ -32,7 +32,7 @@ TINY = SentimentConfig("fine", "gated", seed=0, epochs=1, vectors="tiny.3d", hid
 
 @pytest.fixture
 def data(treebank):
-    return read(locate(treebank, ["fine"])[0])
+    return read_treebank(locate_treebank(treebank, ["fine"])[0])
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_every_training_word_has_a_row_if_vectors_are_tuned(data, vectors):
     (rock,) = chosen.inputs.vocabulary.encode(["rock"])
     assert 0 < matrix[rock].abs().max() <= 1
     assert not matrix[Vocabulary.UNKNOWN].any()
-    model = build(replace(TINY, cell="gated-tuned"), chosen, matrix)
+    model = build_classifier(replace(TINY, cell="gated-tuned"), chosen, matrix)
     assert model.embedding.weight.requires_grad
 
 
@@ -73,14 +73,14 @@ def test_learned_vectors_cover_only_training_words(data):
     assert cover == {}
     assert "unseen" not in chosen.inputs.vocabulary
     assert "rock" in chosen.inputs.vocabulary
-    model = build(replace(TINY, cell="gated-learned", embedding_size=7), chosen, None)
+    model = build_classifier(replace(TINY, cell="gated-learned", embedding_size=7), chosen, None)
     assert model.config.embedding_size == 7
 
 
 def test_initial_weights_depend_only_on_the_seed(data, vectors):
     chosen, matrix, _ = with_vectors(TINY, data, vectors)
-    first, second = build(TINY, chosen, matrix), build(TINY, chosen, matrix)
-    other = build(replace(TINY, seed=1), chosen, matrix)
+    first, second = build_classifier(TINY, chosen, matrix), build_classifier(TINY, chosen, matrix)
+    other = build_classifier(replace(TINY, seed=1), chosen, matrix)
     assert torch.equal(first.output.weight, second.output.weight)
     assert not torch.equal(first.output.weight, other.output.weight)
     assert not first.embedding.weight.requires_grad
@@ -104,7 +104,7 @@ def test_the_test_part_is_predicted_with_the_weights_of_the_best_epoch(
     monkeypatch.setattr(sentiment, "training_task", task)
     monkeypatch.setattr(joint_fitting, "outputs_of", record)
     with RunFolder(tmp_path / "run") as folder:
-        sentiment.run(1, folder, replace(TINY, epochs=2, max_drop=1.0), (data, vectors))
+        sentiment.run_sentiment(1, folder, replace(TINY, epochs=2, max_drop=1.0), (data, vectors))
     ((texts, weights),) = seen
     chosen, _, _ = with_vectors(TINY, data, vectors)
     assert texts == chosen.encoded["test"]

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from representer.tasks.recipe import Request
-from representer_papers.string_graph2017.sentiment import DATASETS, SentimentConfig, write_table
+from representer_papers.string_graph2017.sentiment import DATASETS, SentimentConfig, _write_table
 
 
 def made_up(out: Path, cell: str, seed: int, accuracy: float, vectors: str | None = "v") -> None:
@@ -27,7 +27,7 @@ def made_up(out: Path, cell: str, seed: int, accuracy: float, vectors: str | Non
 
 def table(out: Path) -> list[str]:
     request = Request(out, out, table_only=True, command="representer reproduce")
-    return write_table(request, [DATASETS["fine"]]).read_text(encoding="utf-8").splitlines()
+    return _write_table(request, [DATASETS["fine"]]).read_text(encoding="utf-8").splitlines()
 
 
 def test_a_row_shows_each_seed_the_mean_the_best_and_validation(tmp_path):
@@ -64,7 +64,7 @@ def test_a_data_set_without_a_finished_run_is_omitted(tmp_path):
     made_up(tmp_path, "gated", 0, 0.50)
     (tmp_path / "binary" / "begun").mkdir(parents=True)  # a run without figures yet
     request = Request(tmp_path, tmp_path, table_only=True, command="representer reproduce")
-    text = write_table(request, [DATASETS["binary"], DATASETS["fine"]]).read_text("utf-8")
+    text = _write_table(request, [DATASETS["binary"], DATASETS["fine"]]).read_text("utf-8")
     assert [line for line in text.splitlines() if line.startswith("## ")] == [
         "## fine: five classes, trained on phrases"
     ]

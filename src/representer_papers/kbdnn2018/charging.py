@@ -32,7 +32,7 @@ _ABOUT = (
 
 
 @dataclass(frozen=True)
-class Setting:
+class ChargingSetting:
     """One curve of the figure."""
 
     cell: str
@@ -47,22 +47,22 @@ class Setting:
         return f"{self.preset}-{self.cell}-seed{self.seed}"
 
 
-def reproduce(request: Request) -> Path:
+def reproduce_charging(request: Request) -> Path:
     """Train the missing networks, draw the curves, and write the table."""
     updates = 3 if request.smoke else max(1, round(request.budget * UPDATES))
     test = 50 if request.smoke else TEST
     settings = [
-        Setting(cell, request.preset, seed, updates, test)
+        ChargingSetting(cell, request.preset, seed, updates, test)
         for cell in request.cells or CHARGING_CELLS
         for seed in request.seeds
     ]
     runs = [Run(request.out / setting.name, setting, "updates") for setting in settings]
     with one_thread():
-        run_missing(request, MEASURE, runs, tuple, lambda _, s, __: train(s))
-    return write_report(request)
+        run_missing(request, MEASURE, runs, tuple, lambda _, s, __: train_charging(s))
+    return _write_table(request)
 
 
-def train(setting: Setting) -> dict[str, Any]:
+def train_charging(setting: ChargingSetting) -> dict[str, Any]:
     """Train one network, testing it at about sixty points spaced evenly on a log scale.
 
     Every update uses a new batch. The optimizer is Adam with a learning rate of 0.001; the loss is
@@ -82,8 +82,8 @@ def train(setting: Setting) -> dict[str, Any]:
     points = {round(setting.updates ** (i / 60)) for i in range(61)}
     curve = []
     for update in range(1, setting.updates + 1):
-        draw = generators.generator(setting.seed, "charging", update)
-        x, y = problems.charging(BATCH, setting.preset, draw)
+        _draw = generators.generator(setting.seed, "charging", update)
+        x, y = problems.charging(BATCH, setting.preset, _draw)
         loss = (network(x) - y).square().sum(0).mean()
         optimizer.zero_grad()
         loss.backward()
@@ -104,7 +104,7 @@ def train(setting: Setting) -> dict[str, Any]:
     return result
 
 
-def write_report(request: Request) -> Path:
+def _write_table(request: Request) -> Path:
     """Write ``table.md`` and ``accuracy.svg`` from a preset's finished runs; return the path."""
     found = stored(request.out, f"{request.preset}-*")
     runs = [(run.settings, run.metrics) for run in found if run.metrics is not None]
@@ -127,7 +127,7 @@ def write_report(request: Request) -> Path:
         ones = 100 * runs[0][1]["ones"]
         always = f"1 is correct at {ones:.1f} % of the steps, always 0 at {100 - ones:.1f} %"
         lines += ["", f"Always predicting {always}."]
-        draw(request.out / "accuracy.svg", runs)
+        _draw(request.out / "accuracy.svg", runs)
         lines += ["", "![Accuracy during training, and the learned functions](accuracy.svg)"]
     low, high = problems.CHARGES[request.preset]
     charges = (
@@ -136,7 +136,7 @@ def write_report(request: Request) -> Path:
     return write_page(request, "M18 Fig. 3: the charging problem", (charges, *_ABOUT), lines)
 
 
-def draw(path: Path, runs: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> None:
+def _draw(path: Path, runs: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> None:
     """Plot the first seed's accuracy against updates on a log scale, and its learned functions."""
     own = {s["cell"]: metrics for s, metrics in runs if s["seed"] == runs[0][0]["seed"]}
     curves = {cell: [(x, 100 * y) for x, y in found["curve"]] for cell, found in own.items()}

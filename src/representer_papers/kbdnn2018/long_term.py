@@ -44,7 +44,7 @@ MEASURE = Measure(
 
 
 @dataclass(frozen=True)
-class Setting:
+class LongTermSetting:
     """One run."""
 
     function: str  # of the first two bits
@@ -76,19 +76,27 @@ class Setting:
         return f"{self.preset}/{self.function}-T{self.time}/{self.cell}-seed{self.seed}"
 
 
-def reproduce(request: Request) -> Path:
+def reproduce_long_term(request: Request) -> Path:
     """Train the missing networks, several at once, and write the table.
 
     ``threads`` is the number of parallel runs, with one thread each; 0 starts one per processor.
     """
-    runs = [Run(request.out / setting.name, setting, "updates") for setting in settings(request)]
+    runs = [
+        Run(request.out / setting.name, setting, "updates")
+        for setting in long_term_settings(request)
+    ]
     run_missing(
-        request, MEASURE, runs, tuple, train, workers=request.threads or os.cpu_count() or 1
+        request,
+        MEASURE,
+        runs,
+        tuple,
+        train_long_term,
+        workers=request.threads or os.cpu_count() or 1,
     )
-    return write_report(request)
+    return _write_table(request)
 
 
-def settings(request: Request) -> list[Setting]:
+def long_term_settings(request: Request) -> list[LongTermSetting]:
     """Return the requested runs, the shortest sequences first.
 
     By default: all functions and networks at T = 5 to 50, and ≡ at 60 to 200 with normalized units.
@@ -101,7 +109,7 @@ def settings(request: Request) -> list[Setting]:
     updates = 20 if request.smoke else max(10, round(request.budget * UPDATES))
     lengths = request.lengths or ((3,) if request.smoke else SHORT + LONG)
     return [
-        Setting(function, time, cell, request.preset, seed, updates, request.smoke)
+        LongTermSetting(function, time, cell, request.preset, seed, updates, request.smoke)
         for seed in request.seeds
         for time in lengths
         for function in request.datasets or FUNCTIONS
@@ -112,7 +120,9 @@ def settings(request: Request) -> list[Setting]:
     ]
 
 
-def train(folder: RunFolder, setting: Setting, _: tuple[()] = ()) -> dict[str, Any]:
+def train_long_term(
+    folder: RunFolder, setting: LongTermSetting, _: tuple[()] = ()
+) -> dict[str, Any]:
     """Train a network until it solves the problem, or until it is out of updates.
 
     The authors' criterion is an accuracy over 99 % in an epoch, during which the weights change; a
@@ -131,7 +141,7 @@ def train(folder: RunFolder, setting: Setting, _: tuple[()] = ()) -> dict[str, A
         return _train(folder, setting)
 
 
-def _train(folder: RunFolder, setting: Setting) -> dict[str, Any]:
+def _train(folder: RunFolder, setting: LongTermSetting) -> dict[str, Any]:
     with generators.initializing(setting.seed):
         sizes = (4, 5) if setting.tiny else (20, 100)
         network = long_term_network(setting.cell, setting.preset, *sizes)
@@ -174,13 +184,13 @@ def _train(folder: RunFolder, setting: Setting) -> dict[str, Any]:
 
 
 def _batch(
-    setting: Setting, use: str, number: int, size: int, time: int | None = None
+    setting: LongTermSetting, use: str, number: int, size: int, time: int | None = None
 ) -> tuple[Tensor, Tensor]:
     draw = generators.generator(setting.seed, "two bits", use, number)
     return two_bits(setting.function, time or setting.time, size, draw)
 
 
-def _is_solved(setting: Setting, network: Network, update: int) -> bool:
+def _is_solved(setting: LongTermSetting, network: Network, update: int) -> bool:
     network.eval()
     right = _accuracy(setting, network, f"check {update}", CHECK)
     network.train()
@@ -188,7 +198,7 @@ def _is_solved(setting: Setting, network: Network, update: int) -> bool:
 
 
 @torch.no_grad()
-def _tests(setting: Setting, network: Network) -> dict[str, Any]:
+def _tests(setting: LongTermSetting, network: Network) -> dict[str, Any]:
     """Return the accuracy on 5,000 new sequences, and the learned functions.
 
     A normalized network is tested with the statistics of batches of 1,000 (``test``), and with
@@ -215,7 +225,9 @@ def _tests(setting: Setting, network: Network) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def _accuracy(setting: Setting, network: Network, use: str = "test", size: int = TEST) -> float:
+def _accuracy(
+    setting: LongTermSetting, network: Network, use: str = "test", size: int = TEST
+) -> float:
     accuracies = []
     for number in range(size // 1000):
         x, y = _batch(setting, use, number, 1000)
@@ -251,7 +263,7 @@ _ABOUT = (
 )
 
 
-def write_report(request: Request) -> Path:
+def _write_table(request: Request) -> Path:
     """Write ``table.md``, ``curves.svg`` and ``functions.svg`` from a preset's finished runs."""
     found = stored(request.out, f"{request.preset}/*/*")
     runs = [{"setting": run.settings, **run.metrics} for run in found if run.metrics is not None]

@@ -36,7 +36,7 @@ _ABOUT = (
 
 
 @dataclass(frozen=True)
-class Setting:
+class ParitySetting:
     """One panel of the figure."""
 
     bits: int
@@ -52,11 +52,11 @@ class Setting:
         return f"{self.bits}bit-{self.centers}-{penalized}-seed{self.seed}"
 
 
-def reproduce(request: Request) -> Path:
+def reproduce_parity(request: Request) -> Path:
     """Train the missing networks, draw the functions, and write the table."""
     updates = 200 if request.smoke else max(1, round(request.budget * UPDATES))
     settings = [
-        Setting(bits, centers, penalty, seed, updates)
+        ParitySetting(bits, centers, penalty, seed, updates)
         for seed in request.seeds
         for bits in BITS
         for penalty in PENALTIES
@@ -64,11 +64,11 @@ def reproduce(request: Request) -> Path:
     ]
     runs = [Run(request.out / setting.name, setting, "updates") for setting in settings]
     with one_thread():
-        run_missing(request, MEASURE, runs, tuple, lambda _, s, __: train(s))
-    return write_report(request)
+        run_missing(request, MEASURE, runs, tuple, lambda _, s, __: train_parity(s))
+    return _write_table(request)
 
 
-def train(setting: Setting) -> dict[str, Any]:
+def train_parity(setting: ParitySetting) -> dict[str, Any]:
     """Train one unit on the whole truth table at once, as the authors do.
 
     The optimizer is Adam with a learning rate of 0.01 on the mean squared error plus the penalty.
@@ -119,7 +119,7 @@ def train(setting: Setting) -> dict[str, Any]:
         }
 
 
-def write_report(request: Request) -> Path:
+def _write_table(request: Request) -> Path:
     """Write ``table.md`` and ``functions.svg`` from the finished runs; return the table's path."""
     runs = [(run.settings, run.metrics) for run in stored(request.out) if run.metrics is not None]
     runs.sort(key=lambda run: tuple(run[0][n] for n in ("seed", "bits", "penalty", "centers")))
@@ -132,12 +132,12 @@ def write_report(request: Request) -> Path:
             table_row(*shown, solved, left, f"{found['variation']:.2f}", f"{found['error']:.1e}")
         )
     if runs:
-        draw(request.out / "functions.svg", runs)
+        _draw(request.out / "functions.svg", runs)
         lines += ["", "![The learned functions](functions.svg)"]
     return write_page(request, "M18 Fig. 2: parity by one unit", _ABOUT, lines)
 
 
-def draw(path: Path, runs: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> None:
+def _draw(path: Path, runs: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> None:
     """Plot the first seed's functions in the order of Fig. 2, with the truth table as dots."""
     drawings = []
     for s, found in runs:

@@ -23,7 +23,7 @@ from representer.training.trainer import Trainer
 from representer.training.trainer_config import TrainerConfig
 from representer.training.training_task import TrainingTask
 from representer_papers.rkm2019.published import LANGUAGE_CELLS, LANGUAGE_ROWS, ROWS
-from representer_papers.shared.language import locate
+from representer_papers.shared.language import locate_texts
 from representer_papers.shared.runs import Measure, Run, Stored, run_missing, stored
 from representer_papers.shared.table import table_head, table_row, write_page
 
@@ -60,7 +60,7 @@ _ABOUT = (
 )
 
 
-def reproduce(request: Request) -> Path:
+def reproduce_divergence(request: Request) -> Path:
     """Run what is missing in ``OUT/CELL-seedK``, and write the table."""
     blocks = 2 if request.smoke else max(1, round(request.budget * STEPS / BLOCK))
     runs = [
@@ -68,9 +68,15 @@ def reproduce(request: Request) -> Path:
         for seed in request.seeds
         for row in request.cells or _DEFAULT
     ]
-    folder = request.data / TEXT if request.table_only else locate(request, (TEXT,))[TEXT]
-    run_missing(request, MEASURE, runs, lambda: folder, partial(train, request.threads or None))
-    return write_table(request)
+    folder = request.data / TEXT if request.table_only else locate_texts(request, (TEXT,))[TEXT]
+    run_missing(
+        request,
+        MEASURE,
+        runs,
+        lambda: folder,
+        partial(train_until_divergence, request.threads or None),
+    )
+    return _write_table(request)
 
 
 def _settings(row: str, seed: int, blocks: int, request: Request) -> dict[str, Any]:
@@ -87,7 +93,7 @@ def _parts(row: str) -> tuple[str, str]:
     return cell, row.removeprefix(cell)
 
 
-def train(
+def train_until_divergence(
     threads: int | None, run: RunFolder, described: Mapping[str, Any], folder: Path
 ) -> dict[str, Any]:
     """Train, or resume a training, until something is not finite, and return what was seen."""
@@ -147,7 +153,7 @@ def _in_blocks(task: TrainingTask) -> TrainingTask:
     return replace(task, batches=batches)
 
 
-def write_table(request: Request) -> Path:
+def _write_table(request: Request) -> Path:
     """Write ``table.md`` from the runs of the folder, finished or not, and return its path."""
     found = [(run.settings, run.metrics or _unfinished(run)) for run in stored(request.out)]
     found.sort(key=lambda run: (LANGUAGE_ROWS.index(run[0]["row"]), run[0]["seed"]))

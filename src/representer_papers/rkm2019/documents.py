@@ -32,7 +32,7 @@ from representer_papers.shared.table import (
 
 
 @dataclass(frozen=True)
-class DataSet:
+class DocumentSet:
     """Folder names and official sizes of a data set."""
 
     name: str  # on the command line
@@ -45,10 +45,10 @@ class DataSet:
 
 
 @dataclass(frozen=True)
-class Located:
+class DocumentFiles:
     """The files of a data set."""
 
-    dataset: DataSet
+    dataset: DocumentSet
     train: Path
     test: Path
     text: str  # numbers of the text columns
@@ -57,31 +57,31 @@ class Located:
 DATASETS = {
     d.name: d
     for d in (
-        DataSet("ag_news", "AG News", ("ag_news_csv", "ag_news"), 2, 120_000, 7_600, 128),
-        DataSet("dbpedia", "DBpedia", ("dbpedia_csv", "dbpedia_14k"), 2, 560_000, 70_000, 128),
-        DataSet("yahoo", "Yahoo! Answers", ("yahoo_answers_csv", "yahoo_2class"), 3,
+        DocumentSet("ag_news", "AG News", ("ag_news_csv", "ag_news"), 2, 120_000, 7_600, 128),
+        DocumentSet("dbpedia", "DBpedia", ("dbpedia_csv", "dbpedia_14k"), 2, 560_000, 70_000, 128),
+        DocumentSet("yahoo", "Yahoo! Answers", ("yahoo_answers_csv", "yahoo_2class"), 3,
                 1_400_000, 60_000, 96),
-        DataSet("yelp", "Yelp Full", ("yelp_review_full_csv", "yelp_10k"), 1,
+        DocumentSet("yelp", "Yelp Full", ("yelp_review_full_csv", "yelp_10k"), 1,
                 650_000, 50_000, 128),
     )
 }  # fmt: skip
 
 
-def locate(root: Path, names: Sequence[str]) -> list[Located]:
+def locate_documents(root: Path, names: Sequence[str]) -> list[DocumentFiles]:
     """Find data sets in subfolders of a folder; see `located` for errors."""
 
-    def find(root: Path, dataset: DataSet) -> Located:
+    def find(root: Path, dataset: DocumentSet) -> DocumentFiles:
         for folder in dataset.folders:
             train = existing(root, (folder,), ("train.csv", "train_subset.csv"))
             test = existing(root, (folder,), ("test.csv",))
             if train is not None and test is not None:
-                return Located(dataset, train, test, _text_columns(train, dataset))
+                return DocumentFiles(dataset, train, test, _text_columns(train, dataset))
         raise missing(f"{' or '.join(dataset.folders)} with train.csv and test.csv", root)
 
     return located(root, names, DATASETS, find)
 
 
-def _text_columns(path: Path, dataset: DataSet) -> str:
+def _text_columns(path: Path, dataset: DocumentSet) -> str:
     """Return the numbers of the text columns that the file has."""
     width = len(next(csv.reader(physical_lines(path)), []))
     return ",".join(str(column) for column in range(2, 2 + min(dataset.text_columns, width - 1)))
@@ -101,9 +101,9 @@ _SMOKE = {
 }  # fmt: skip
 
 
-def reproduce(request: Request) -> Path:
+def reproduce_documents(request: Request) -> Path:
     """Run the missing combinations in ``OUT/DATASET/CELL-Ngram-seedK``, and write the table."""
-    places = locate(request.data, request.datasets)
+    places = locate_documents(request.data, request.datasets)
     for place in places:
         folder = request.out / place.dataset.name
         for seed in request.seeds:  # the cells of a seed share one split, which is read once
@@ -121,7 +121,7 @@ def reproduce(request: Request) -> Path:
                 partial(_train, baselines),
                 {baselines: write_baselines},
             )
-    return write_table(request, places)
+    return _write_table(request, places)
 
 
 def _train(baselines: Path, run: RunFolder, config: TextConfig, data: Data) -> None:
@@ -129,7 +129,7 @@ def _train(baselines: Path, run: RunFolder, config: TextConfig, data: Data) -> N
 
 
 def _config(
-    request: Request, place: Located, folder: Path, cell: str, n: int, seed: int
+    request: Request, place: DocumentFiles, folder: Path, cell: str, n: int, seed: int
 ) -> TextConfig:
     options = defaults_of(TextConfig(preset=request.preset, cell=cell))
     settings = {name: options[name] for name in PRESETS[request.preset]}
@@ -166,7 +166,7 @@ _ABOUT = (
 Runs = dict[tuple[str, int], dict[int, dict[str, Any]]]  # metrics by cell and length, then seed
 
 
-def write_table(request: Request, places: Sequence[Located]) -> Path:
+def _write_table(request: Request, places: Sequence[DocumentFiles]) -> Path:
     """Write ``table.md`` from the finished runs of the requested seeds, and return its path."""
     lines = [line for place in places for line in ("", *_section(request, place.dataset))]
     settings = f"Settings: preset `{request.preset}`, word vectors `{request.vectors or 'none'}`."
@@ -174,7 +174,7 @@ def write_table(request: Request, places: Sequence[Located]) -> Path:
     return write_page(request, title, [settings, *_ABOUT], lines)
 
 
-def _section(request: Request, dataset: DataSet) -> list[str]:
+def _section(request: Request, dataset: DocumentSet) -> list[str]:
     seeds, folder = request.seeds, request.out / dataset.name
     paths = [folder / f"baselines-seed{seed}.json" for seed in seeds]
     baselines = [json.loads(path.read_text("utf-8")) for path in paths if path.exists()]

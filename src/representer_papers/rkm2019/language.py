@@ -91,21 +91,21 @@ REPORTED = {
 }
 
 
-def reproduce(request: Request) -> Path:
+def reproduce_rkm_language(request: Request) -> Path:
     """Run the missing models and write the table: by default, four cells at the paper's size.
 
     Select smaller models with ``--cells lstm-small`` and so on.
     """
     page = "L19 Table 3: language models, perplexity", _ABOUT
     orders = (_ORDER, tuple(f"{name}-small" for name in _ORDER))
-    return language.reproduce(request, LANGUAGE.name, page, VARIANTS, _PRINTED, orders)
+    return language.reproduce_texts(request, LANGUAGE.name, page, VARIANTS, _PRINTED, orders)
 
 
 LANGUAGE = Recipe(
     name="rkm-language",
     title="Language models: AWD-LSTM with four cells, Penn Treebank and WikiText-2",
     source=SOURCE,
-    reproduce=reproduce,
+    reproduce=reproduce_rkm_language,
     cells=tuple(variant.name for variant in VARIANTS["ptb"]),
     datasets=tuple(VARIANTS),
     differences={"paper": ("layer norm in the RKM-LSTM, which diverges without it",)},

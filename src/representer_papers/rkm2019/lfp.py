@@ -163,7 +163,7 @@ MEASURE = Measure(
 )  # fmt: skip
 
 
-def reproduce(request: Request) -> Path:
+def reproduce_signals(request: Request) -> Path:
     """Run the missing models, and write the table.
 
     Each subject is left out in turn. A budget below 1 leaves out groups of subjects instead: the
@@ -184,7 +184,7 @@ def reproduce(request: Request) -> Path:
         ]
         load = partial(signals.recordings, request.data, smoke=request.smoke)
         run_missing(request, MEASURE, runs, load, partial(_run, request, signals))
-    return write_table(request, sets)
+    return _write_table(request, sets)
 
 
 def config_of(signals: SignalSet, cell: str, request: Request, subjects: int, seed: int) -> Any:
@@ -302,7 +302,7 @@ _TITLES = {cell: title for cell, (title, _) in CELLS.items()} | {
 }
 
 
-def write_table(request: Request, sets: Sequence[SignalSet]) -> Path:
+def _write_table(request: Request, sets: Sequence[SignalSet]) -> Path:
     """Write ``table.md`` from all results in the folder, and a figure of the subjects of each set.
 
     Returns:

@@ -46,7 +46,7 @@ class Variant:
     paper: Mapping[str, float] = field(default_factory=dict)  # test perplexity by text
 
 
-def locate(request: Request, names: Sequence[str]) -> dict[str, Path]:
+def locate_texts(request: Request, names: Sequence[str]) -> dict[str, Path]:
     """Return the folders of the requested texts, out of those of the recipe.
 
     Raises:
@@ -84,7 +84,7 @@ def shortened(options: Mapping[str, Any], budget: float) -> dict[str, Any]:
     return shorter
 
 
-def reproduce(
+def reproduce_texts(
     request: Request,
     recipe: str,
     page: tuple[str, Sequence[str]],
@@ -109,7 +109,7 @@ def reproduce(
         recipe, "test perplexity", lambda metrics: metrics["test"]["perplexity"], "epochs",
         planned=lambda settings: settings["options"]["epochs"],
     )  # fmt: skip
-    folders = locate(request, tuple(variants))
+    folders = locate_texts(request, tuple(variants))
     for name, folder in folders.items():
         rows = [v for v in variants[name] if v.name in (request.cells or default)]
         runs = [

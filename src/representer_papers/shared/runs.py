@@ -92,7 +92,7 @@ def read_lines(path: Path) -> dict[tuple[Any, ...], Line]:
     return lines
 
 
-def read(path: Path) -> Any:
+def read_json(path: Path) -> Any:
     """Return the content of a JSON file; None if there is none."""
     return json.loads(path.read_text("utf-8")) if path.exists() else None
 
@@ -102,7 +102,7 @@ def _key(line: Line) -> tuple[Any, ...]:
 
 
 def _line(request: Request, measure: Measure, folder: Path, status: str) -> Line:
-    settings, metrics, machine = (read(folder / n) or {} for n in (SETTINGS, METRICS, MACHINE))
+    settings, metrics, machine = (read_json(folder / n) or {} for n in (SETTINGS, METRICS, MACHINE))
     fixed = {name: value for name, value in settings.items() if name != "seed"}
     unit, test, value = measure.unit, metrics.get("test"), None
     planned = measure.planned(settings) if measure.planned else settings[unit]
@@ -182,13 +182,13 @@ class Run(Generic[C]):
         Raises:
             ArgumentError: If the folder has a run with other settings; the error names one.
         """
-        written = read(self.folder / SETTINGS)
+        written = read_json(self.folder / SETTINGS)
         for name, value in self.settings.items():
             if written is not None and written.get(name) != value and name != self.length:
                 hint = f"Its {name} is {written.get(name)!r}; choose another --out."
                 expected = "a run with these settings"
                 raise ArgumentError("out", str(self.folder), expected, hint=hint)
-        metrics = read(self.folder / METRICS)
+        metrics = read_json(self.folder / METRICS)
         if metrics is None or not self.length or metrics["stopped_by"] != self.length:
             return metrics is not None
         return metrics[self.length] >= self.settings[self.length]
@@ -205,7 +205,7 @@ class Stored(NamedTuple):
 def stored(out: Path, pattern: str = "*") -> list[Stored]:
     """Return the runs in the folders that match a pattern, ordered by name."""
     paths = sorted(out.glob(f"{pattern}/{SETTINGS}"))
-    return [Stored(p.parent, read(p) or {}, read(p.parent / METRICS)) for p in paths]
+    return [Stored(p.parent, read_json(p) or {}, read_json(p.parent / METRICS)) for p in paths]
 
 
 def run_missing(
@@ -290,7 +290,7 @@ def run_one(run: Run[C], data: D, train: Train[C, D], record: Record) -> None:
 @contextmanager
 def _timed(folder: RunFolder) -> Iterator[None]:
     """Write which chip trains in a folder, and add the seconds of the block."""
-    earlier = (read(folder.path / MACHINE) or {}).get("seconds", 0.0)
+    earlier = (read_json(folder.path / MACHINE) or {}).get("seconds", 0.0)
     started = time.monotonic()
     try:
         yield

@@ -14,7 +14,7 @@ RECIPES = {
             title="Sentiment: three string-kernel layers, constant and gated decay, SST fine and "
             "binary",
             source=published.TABLE_2,
-            reproduce=imported("representer_papers.string_graph2017.sentiment:reproduce"),
+            reproduce=imported("representer_papers.string_graph2017.sentiment:reproduce_sentiment"),
             cells=published.SENTIMENT_CELLS,
             datasets=("fine", "binary", "fine-roots", "binary-roots"),
             presets=("paper", "authors_code"),
@@ -32,7 +32,9 @@ RECIPES = {
             title="Graph classification: walks, WL and composed kernels with SVM, networks, four "
             "TU sets",
             source="L17 Sec. 3",
-            reproduce=imported("representer_papers.string_graph2017.graph_kernels:reproduce"),
+            reproduce=imported(
+                "representer_papers.string_graph2017.graph_kernels:reproduce_graph_kernels"
+            ),
             cells=(*published.FAMILIES, *published.GRAPH_NETWORKS),
             differences={"paper": ("the paper has no table of graph classification",)},
             datasets=tuple(published.GRAPH_SETS),
@@ -42,7 +44,7 @@ RECIPES = {
             name="graph-molecules",
             title="Molecules: WL network with and without gates, fingerprint, loopy BP, GINE, CEP",
             source="L17 Table 3",
-            reproduce=imported("representer_papers.string_graph2017.molecules:reproduce"),
+            reproduce=imported("representer_papers.string_graph2017.molecules:reproduce_molecules"),
             cells=tuple(published.MOLECULE_NETWORKS),
             differences={
                 "paper": (

@@ -36,10 +36,10 @@ from representer_papers.string_graph2017.graph_sets import (
     OUTER,
     Fold,
     GraphData,
-    Located,
-    locate,
+    GraphFiles,
+    locate_graphs,
     outer_folds,
-    read,
+    read_graph_set,
 )
 from representer_papers.string_graph2017.published import (
     FAMILIES,
@@ -207,13 +207,13 @@ MEASURE = Measure(
 )  # fmt: skip
 
 
-def reproduce(request: Request) -> Path:
+def reproduce_graph_kernels(request: Request) -> Path:
     """Run the missing rows in ``OUT/DATASET/ROW-seedK``, and write the table.
 
     A seed is a repeat of nested cross-validation. A run of a family of kernels stores the
     accuracies of the inner folds as soon as they are known, that of a network a run of each fold.
     """
-    places = locate(request.data, request.datasets)
+    places = locate_graphs(request.data, request.datasets)
     for place in places:
         home = request.out / place.dataset.name
         settings = {"data": place.digest, "smoke": request.smoke}
@@ -225,13 +225,13 @@ def reproduce(request: Request) -> Path:
                 own[length] = 1 if request.smoke else max(1, round(request.budget * EPOCHS))
             runs.append(Run(home / f"{row}-seed{seed}", own, length))
         train = partial(_run, request, place, home / "grams")
-        run_missing(request, MEASURE, runs, partial(read, place), train)
-    return write_table(request, [place.dataset for place in places])
+        run_missing(request, MEASURE, runs, partial(read_graph_set, place), train)
+    return _write_table(request, [place.dataset for place in places])
 
 
 def _run(
     request: Request,
-    place: Located,
+    place: GraphFiles,
     grams: Path,
     folder: RunFolder,
     settings: dict[str, Any],
@@ -308,7 +308,7 @@ _ABOUT = (
 )
 
 
-def write_table(request: Request, datasets: Sequence[GraphSet]) -> Path:
+def _write_table(request: Request, datasets: Sequence[GraphSet]) -> Path:
     """Write ``table.md`` from all results of the folder, and return its path."""
     results = {
         (row, dataset.name): repeats

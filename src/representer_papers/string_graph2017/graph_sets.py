@@ -48,7 +48,7 @@ def outer_folds(labels: np.ndarray, given: np.ndarray, repeat: int) -> list[Fold
 
 
 @dataclass(frozen=True)
-class Located:
+class GraphFiles:
     """The files of a data set: its graphs and its folds."""
 
     dataset: GraphSet
@@ -71,10 +71,10 @@ class GraphData:
     has_degrees: bool  # node labels are degrees, because all labels in the file are equal
 
 
-def locate(root: Path, names: Sequence[str]) -> list[Located]:
+def locate_graphs(root: Path, names: Sequence[str]) -> list[GraphFiles]:
     """Find data sets in a folder, or in its folder ``tu``; see `located` for errors."""
 
-    def find(root: Path, dataset: GraphSet) -> Located:
+    def find(root: Path, dataset: GraphSet) -> GraphFiles:
         name = f"{dataset.folder}/{dataset.folder}.txt"
         graphs = existing(root, ("", "tu"), (name,))
         if graphs is None:
@@ -82,12 +82,12 @@ def locate(root: Path, names: Sequence[str]) -> list[Located]:
         folds = graphs.parent / "fold.txt"
         if not folds.is_file():
             raise DataError("there is no fold.txt in its folder", file=graphs)
-        return Located(dataset, graphs, folds)
+        return GraphFiles(dataset, graphs, folds)
 
     return located(root, names, GRAPH_SETS, find)
 
 
-def read(place: Located) -> GraphData:
+def read_graph_set(place: GraphFiles) -> GraphData:
     """Read a data set.
 
     Raises:

@@ -81,20 +81,20 @@ _ABOUT = (
 )
 
 
-def reproduce(request: Request) -> Path:
+def reproduce_string_language(request: Request) -> Path:
     """Run the missing models and write the table: by default, the five variants of Fig. 3."""
     page = "L17 Table 1 and Fig. 3: language models, perplexity", _ABOUT
     # The order in section 6.1 and Fig. 3, best first.
     order = tuple(reversed(_SIZES))
     orders = (order, tuple(f"{name}-small" for name in order), tuple(reversed(_LARGE)))
-    return language.reproduce(request, LANGUAGE.name, page, {"ptb": VARIANTS}, _SIZES, orders)
+    return language.reproduce_texts(request, LANGUAGE.name, page, {"ptb": VARIANTS}, _SIZES, orders)
 
 
 LANGUAGE = Recipe(
     name="string-language",
     title="Language models: five kinds of decay at 5m parameters, and 20m, Penn Treebank",
     source=SOURCE,
-    reproduce=reproduce,
+    reproduce=reproduce_string_language,
     cells=tuple(variant.name for variant in VARIANTS),
     datasets=("ptb",),
     differences={

@@ -82,7 +82,7 @@ class MoleculeSet:
     digest: str  # SHA-256 of the file, and the share that is kept for training
 
 
-def locate(root: Path) -> Path:
+def locate_molecules(root: Path) -> Path:
     """Find the file in a folder, or in its folder ``cep``.
 
     Raises:
@@ -95,7 +95,7 @@ def locate(root: Path) -> Path:
     return found
 
 
-def read(path: Path, request: Request, share: int = 1) -> MoleculeSet:
+def read_molecule_set(path: Path, request: Request, share: int = 1) -> MoleculeSet:
     """Read the columns ``smiles`` and ``PCE``; the graphs are stored in the output folder.
 
     Args:
@@ -138,7 +138,7 @@ def _tensors(smiles: list[str], values: Tensor) -> dict[str, Tensor]:
     return {**store.tensors(), "part": part}
 
 
-def write_baselines(path: Path, data: MoleculeSet) -> None:
+def write_molecule_baselines(path: Path, data: MoleculeSet) -> None:
     """Fit the mean and ridge regression on fingerprints, and write their RMSE on the test part."""
     from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 
@@ -179,27 +179,30 @@ MEASURE = Measure(
 )  # fmt: skip
 
 
-def reproduce(request: Request) -> Path:
+def reproduce_molecules(request: Request) -> Path:
     """Run the missing networks in ``OUT/SET/NETWORK-seedK``, and write the table."""
     for name in request.datasets or (WHOLE,):
         home = request.out / name
         # one seed of all networks before the next, so that the table is useful early
         runs = [
-            Run(home / f"{row}-seed{seed}", settings(row, seed, request.budget, request.smoke))
+            Run(
+                home / f"{row}-seed{seed}",
+                molecule_settings(row, seed, request.budget, request.smoke),
+            )
             for seed in request.seeds
             for row in request.cells or [row for row in MOLECULE_NETWORKS if row not in BY_NAME]
         ]
-        train = partial(run, request.threads or None)
-        beside = {home / "baselines.json": write_baselines}
+        train = partial(run_network, request.threads or None)
+        beside = {home / "baselines.json": write_molecule_baselines}
 
         def load(part: int = MOLECULE_SETS[name]) -> MoleculeSet:
-            return read(locate(request.data), request, part)
+            return read_molecule_set(locate_molecules(request.data), request, part)
 
         run_missing(request, MEASURE, runs, load, train, beside)
-    return write_table(request)
+    return _write_table(request)
 
 
-def settings(row: str, seed: int, budget: float, smoke: bool) -> dict[str, Any]:
+def molecule_settings(row: str, seed: int, budget: float, smoke: bool) -> dict[str, Any]:
     """Return the settings that determine a run, apart from the molecules."""
     between = max(BATCH, round(budget * SAMPLES / BATCH) * BATCH)
     return {
@@ -212,7 +215,7 @@ def settings(row: str, seed: int, budget: float, smoke: bool) -> dict[str, Any]:
     }
 
 
-def run(
+def run_network(
     threads: int | None, folder: RunFolder, chosen: dict[str, Any], data: MoleculeSet
 ) -> dict[str, Any]:
     """Train a network, or resume its training, and return its figures.
@@ -221,7 +224,7 @@ def run(
         TrainingError: If the training diverges.
         Interrupted: If a signal arrives; the run can be resumed.
     """
-    model = build(chosen, data.store.features)
+    model = build_network(chosen, data.store.features)
     config = TrainerConfig(
         epochs=chosen["epochs"], lr=LR, lr_decay=LR_DECAY, monitor="valid_rmse", direction="min",
         seed=chosen["seed"], threads=threads,
@@ -239,7 +242,7 @@ def run(
     }
 
 
-def build(chosen: dict[str, Any], atoms: int) -> MoleculeNetwork:
+def build_network(chosen: dict[str, Any], atoms: int) -> MoleculeNetwork:
     """Return the network with initial weights that depend on the seed alone."""
     with generators.initializing(chosen["seed"]):
         return MoleculeNetwork(chosen["network"], atoms, BONDS, chosen["units"])
@@ -291,7 +294,7 @@ _ABOUT = (
 )
 
 
-def write_table(request: Request) -> Path:
+def _write_table(request: Request) -> Path:
     """Write ``table.md`` from all runs of the folder, and return its path."""
     runs, *parts = (_runs(request.out / name) for name in MOLECULE_SETS)
     seeds = seeds_of(runs)

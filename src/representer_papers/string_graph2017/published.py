@@ -30,7 +30,7 @@ SENTIMENT = {
 }
 
 
-class Network(NamedTuple):
+class MoleculeRow(NamedTuple):
     """A row of L17 Table 3."""
 
     title: str
@@ -39,13 +39,13 @@ class Network(NamedTuple):
 
 
 MOLECULE_NETWORKS = {
-    "wl-gated": Network("Weisfeiler-Lehman kernel NN, gated λ", 175, 0.1043),
-    "neural-fingerprint": Network("neural fingerprint", 145, 0.1409),
-    "wl": Network("Weisfeiler-Lehman kernel NN", 200, 0.1058),
-    "loopy-bp": Network("embedded loopy BP", 265, 0.1065),
-    "gine": Network("GINE", 164, None),
-    "wl-gated-sum": Network("the gated network, summed over its levels", 175, None),
-    "wl-gated-levels": Network("the same with references of each level", 110, None),
+    "wl-gated": MoleculeRow("Weisfeiler-Lehman kernel NN, gated λ", 175, 0.1043),
+    "neural-fingerprint": MoleculeRow("neural fingerprint", 145, 0.1409),
+    "wl": MoleculeRow("Weisfeiler-Lehman kernel NN", 200, 0.1058),
+    "loopy-bp": MoleculeRow("embedded loopy BP", 265, 0.1065),
+    "gine": MoleculeRow("GINE", 164, None),
+    "wl-gated-sum": MoleculeRow("the gated network, summed over its levels", 175, None),
+    "wl-gated-levels": MoleculeRow("the same with references of each level", 110, None),
 }
 # Rows that run if they are named: the paper's formula, where its figures are those of the code.
 BY_NAME = ("wl-gated-sum", "wl-gated-levels")

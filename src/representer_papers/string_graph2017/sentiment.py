@@ -54,7 +54,7 @@ from representer_papers.string_graph2017.published import SENTIMENT, SENTIMENT_C
 
 
 @dataclass(frozen=True)
-class DataSet:
+class TreebankSet:
     """A task of the treebank with its training data."""
 
     name: str  # on the command line
@@ -74,32 +74,32 @@ _FINE, _BINARY = ("0", "1", "2", "3", "4"), ("0", "1")
 DATASETS = {
     d.name: d
     for d in (
-        DataSet("fine", "five classes, trained on phrases", "stsa.fine", _FINE,
+        TreebankSet("fine", "five classes, trained on phrases", "stsa.fine", _FINE,
                 "phrases.train", (157_401, 1_101, 2_210)),
-        DataSet("binary", "two classes, trained on phrases", "stsa.binary", _BINARY,
+        TreebankSet("binary", "two classes, trained on phrases", "stsa.binary", _BINARY,
                 "phrases.train", (77_201, 872, 1_821)),
-        DataSet("fine-roots", "five classes, trained on sentences", "stsa.fine", _FINE,
+        TreebankSet("fine-roots", "five classes, trained on sentences", "stsa.fine", _FINE,
                 "train", (8_544, 1_101, 2_210)),
-        DataSet("binary-roots", "two classes, trained on sentences", "stsa.binary", _BINARY,
+        TreebankSet("binary-roots", "two classes, trained on sentences", "stsa.binary", _BINARY,
                 "train", (6_920, 872, 1_821)),
     )
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Located:
+class TreebankFiles:
     """The files of a data set."""
 
-    dataset: DataSet
+    dataset: TreebankSet
     train: Path
     valid: Path
     test: Path
 
 
-def locate(root: Path, names: Sequence[str]) -> list[Located]:
+def locate_treebank(root: Path, names: Sequence[str]) -> list[TreebankFiles]:
     """Find data sets in a folder, or in its folder ``sst``; see `located` for errors."""
 
-    def find(root: Path, dataset: DataSet) -> Located:
+    def find(root: Path, dataset: TreebankSet) -> TreebankFiles:
         paths = []
         for end in (dataset.train, "dev", "test"):
             name = f"{dataset.stem}.{end}"
@@ -107,12 +107,12 @@ def locate(root: Path, names: Sequence[str]) -> list[Located]:
             if path is None:
                 raise missing(f"{name}, nor sst/{name}, also compressed", root)
             paths.append(path)
-        return Located(dataset, *paths)
+        return TreebankFiles(dataset, *paths)
 
     return located(root, names, DATASETS, find)
 
 
-def read(place: Located) -> Data:
+def read_treebank(place: TreebankFiles) -> Data:
     """Read the parts of a data set, with the vocabulary of all parts.
 
     The text is already tokenized, so it is split at spaces.
@@ -141,7 +141,7 @@ MEASURE = Measure("string-sentiment", "test accuracy", accuracy, "epochs", EPOCH
 _SMOKE = {"epochs": 2, "hidden_size": 8, "embedding_size": 8, "batch_size": 4}
 
 
-def reproduce(request: Request) -> Path:
+def reproduce_sentiment(request: Request) -> Path:
     """Run the missing models in ``OUT/DATASET/CELL-VECTORS-seedK``, and write the table.
 
     The table lists every finished run of the folder, with any word vectors.
@@ -150,22 +150,22 @@ def reproduce(request: Request) -> Path:
         ArgumentError: If a cell needs word vectors and the request has none.
     """
     cells = _cells(request)
-    places = locate(request.data, request.datasets)
+    places = locate_treebank(request.data, request.datasets)
     for place in places:
         home = request.out / place.dataset.name
         configs = [_config(request, place, cell, s) for s in request.seeds for cell in cells]
         runs = [Run(home / config.name, config, "epochs") for config in configs]
 
-        def load(place: Located = place) -> tuple[Data, WordVectors | None]:
-            data = read(place)
+        def load(place: TreebankFiles = place) -> tuple[Data, WordVectors | None]:
+            data = read_treebank(place)
             if request.vectors is None:
                 return data, None
             return data, read_vectors(request.vectors, data.inputs.vocabulary)
 
         beside = {home / "baselines.json": lambda path, read: write_baselines(path, read[0])}
-        train = partial(run, request.threads or None)
+        train = partial(run_sentiment, request.threads or None)
         run_missing(request, MEASURE, runs, load, train, beside)
-    return write_table(request, [place.dataset for place in places])
+    return _write_table(request, [place.dataset for place in places])
 
 
 def preset(name: str, task: str) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def _cells(request: Request) -> tuple[str, ...]:
     return request.cells or (SENTIMENT_CELLS if request.vectors else without)
 
 
-def _config(request: Request, place: Located, cell: str, seed: int) -> SentimentConfig:
+def _config(request: Request, place: TreebankFiles, cell: str, seed: int) -> SentimentConfig:
     dataset = place.dataset
     vectors = None if cell.endswith("-learned") else _stem(request.vectors or "")
     settings: dict[str, Any] = {"epochs": max(1, round(request.budget * EPOCHS))}
@@ -247,7 +247,7 @@ class SentimentConfig:
         return "-".join((self.cell, *([self.vectors] if self.vectors else []), f"seed{self.seed}"))
 
 
-def run(
+def run_sentiment(
     threads: int | None,
     folder: RunFolder,
     config: SentimentConfig,
@@ -263,7 +263,7 @@ def run(
     """
     data, vectors = read
     data, matrix, cover = with_vectors(config, data, vectors)
-    model = build(config, data, matrix)
+    model = build_classifier(config, data, matrix)
     estimator: Any = TextClassifier()
     estimator.target_ = data.target
     estimator.examples_ = {name: len(data.parts[name]) for name in ("train", "valid")}
@@ -325,7 +325,9 @@ def with_vectors(
     return with_vocabulary(data, vocabulary), matrix, cover
 
 
-def build(config: SentimentConfig, data: Data, matrix: Tensor | None) -> StackedClassifier:
+def build_classifier(
+    config: SentimentConfig, data: Data, matrix: Tensor | None
+) -> StackedClassifier:
     """Return the classifier with initial weights that depend on the seed alone."""
     chosen = StackedClassifierConfig(
         vocabulary_size=len(data.inputs.vocabulary),
@@ -382,7 +384,7 @@ class Row(NamedTuple):
     runs: dict[int, dict[str, Any]]  # metrics by seed
 
 
-def write_table(request: Request, datasets: Sequence[DataSet]) -> Path:
+def _write_table(request: Request, datasets: Sequence[TreebankSet]) -> Path:
     """Write ``table.md`` from all finished runs of the folder, and return its path.
 
     Data sets without a finished run are omitted.
@@ -421,7 +423,7 @@ def _cover(rows: dict[str, list[Row]]) -> list[str]:
     ]
 
 
-def _section(out: Path, dataset: DataSet, rows: Sequence[Row]) -> list[str]:
+def _section(out: Path, dataset: TreebankSet, rows: Sequence[Row]) -> list[str]:
     path = out / dataset.name / "baselines.json"
     beside = json.loads(path.read_text("utf-8")) if path.exists() else None
     seeds = seeds_of(dict(enumerate(row.runs for row in rows)))
@@ -448,7 +450,7 @@ def _section(out: Path, dataset: DataSet, rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def _size(dataset: DataSet, beside: dict[str, Any] | None) -> str:
+def _size(dataset: TreebankSet, beside: dict[str, Any] | None) -> str:
     sizes = tuple(beside["sizes"].values()) if beside else dataset.sizes
     if sizes == dataset.sizes:
         return ""
