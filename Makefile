@@ -34,7 +34,7 @@ BROWSER := .venv/.browser
 setup: $(READY)
 
 # A new package changes what the editable installation maps; so does the core.
-PARTS := $(shell find src -name __init__.py) $(wildcard src/representer/csrc/*) src/representer/ops/structs.py
+PARTS := $(shell find src -name __init__.py) $(wildcard src/representer/csrc/*) src/representer/ops/core.py
 
 $(INSTALLED): pyproject.toml constraints.txt $(PARTS)
 	@echo "setup: an environment in .venv, with torch and what training needs (a few minutes the first time)"

@@ -18,7 +18,7 @@ from machine import load
 from report import number, options, table, write_page
 from representer import functional
 from representer.ops import kernel_activation
-from representer.training.freed_memory import keep_freed_memory
+from representer.training.generators import keep_freed_memory
 from timing import Candidate, interleave
 
 FEATURES, CENTERS = 20, (20, 100)

@@ -31,7 +31,7 @@ import torch
 from faults import Case, Suite, Unavailable, suites
 from machine import cores
 from report import publish, table
-from representer import __version__, devices
+from representer import __version__, machine
 from representer_papers.shared.runs import Line, read_lines
 
 STARTED, PASSED, FAILED, UNAVAILABLE = "started", "passed", "failed", "not available"
@@ -167,7 +167,7 @@ def line_of(name: str, rows: Iterable[Row], chosen: argparse.Namespace, commit: 
         "status": "finished", "unit": "cases", "steps": tried,
         "planned": sum(map(len, by.values())), "metric": "cases passed", "value": passed,
         "hours": round(seconds / 3600, 4),
-        "machine": f"{devices.processor()}, {cores()} cores", "commit": commit,
+        "machine": f"{machine.processor()}, {cores()} cores", "commit": commit,
         "versions": f"representer {__version__}, torch {torch.__version__}",
         "date": datetime.now(UTC).date().isoformat(), "smoke": chosen.share < 1,
         "command": f"python benchmarks/campaign.py --only {name}", "groups": groups,

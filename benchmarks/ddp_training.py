@@ -19,12 +19,11 @@ from typing import Any
 import torch
 
 from representer.models import SequenceClassifier, SequenceClassifierConfig
-from representer.storage import main_process
-from representer.storage.run_folder import RunFolder
-from representer.training import generators, workers
+from representer.storage import atomic
+from representer.storage.run import RunFolder
+from representer.training import generators, processes
+from representer.training.config import TrainerConfig, TrainingTask
 from representer.training.trainer import Trainer
-from representer.training.trainer_config import TrainerConfig
-from representer.training.training_task import TrainingTask
 
 EXAMPLES, TIME, BATCH, WORDS = 54, 8, 8, 20  # the last batch has 6, so parts are unequal
 
@@ -32,7 +31,7 @@ EXAMPLES, TIME, BATCH, WORDS = 54, 8, 8, 20  # the last batch has 6, so parts ar
 def main() -> None:
     """Train in the folder, or continue."""
     folder, dropout, patience, fault, rank, step = sys.argv[1:]
-    main_process.PATIENCE = workers.PATIENCE = timedelta(seconds=float(patience))
+    atomic.PATIENCE = processes.PATIENCE = timedelta(seconds=float(patience))
     torch.set_num_threads(1)
     is_first = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0"
     is_faulty = is_first and os.environ.get("RANK", "0") == rank

@@ -27,7 +27,7 @@ from drop_in_problems import ACTIVATIONS, GRAPHS, SEQUENCES, Examples, Problem
 from machine import load
 from report import table, write_page
 from representer import nn as rnn
-from representer.models.gine import GINE
+from representer.models.graph_regressor import GINE
 
 UNITS, FEATURES, BATCH, LR = 64, 32, 32, 1e-3
 Layer = Callable[..., nn.Module]

@@ -24,8 +24,7 @@ from report import table, write_page
 from representer import export, nn
 from representer.data.text import code_lines
 from representer.estimators import TextClassifier
-from representer.export.interface import Interface, interface
-from representer.export.programs import Parity, onnx_run, parity
+from representer.export.programs import Interface, Parity, interface, onnx_run, parity
 from representer.models import (
     GraphRegressor,
     GraphRegressorConfig,

@@ -19,7 +19,7 @@ from sklearn.decomposition import KernelPCA
 from readme import CELLS, speed_table
 from representer import nn
 from representer.data.molecules import read_smiles
-from representer.data.molecules.assembled import assembled_molecules
+from representer.data.molecules.splits import assembled_molecules
 from representer.data.signals.synthetic import Coupling, synthetic_recordings
 from representer.data.text.code_lines import code_lines
 from representer.estimators import MoleculeRegressor, SignalClassifier, TextClassifier
@@ -32,7 +32,7 @@ from representer.explain import (
     wavelet_cards,
 )
 from representer.kernels import StringKernel, SubtreeKernel
-from representer.kernels.color_refinement import refined
+from representer.kernels.weisfeiler_lehman_kernel import refined
 from representer.models import SignalStream
 from when import own_data
 

@@ -13,14 +13,13 @@ from unittest.mock import patch
 import torch
 from torch import Tensor, nn
 
-from representer.estimators.carried_state import CarriedState, detached, example_state
+from representer.estimators.language_training import CarriedState, detached, example_state
 from representer.models import LanguageModel, LanguageModelConfig
 from representer.nn import RKMLSTM, KernelActivation, StringKernelRNN
 from representer.ops import OPS, Sample, gated_scan, use_backend
 from representer.ops.rkm_scan.samples import CELLS, tensors
-from representer.training.captured_calls import WARM_UP
-from representer.training.captured_losses import CapturedLosses
-from representer.training.training_task import Loss
+from representer.training.config import Loss
+from representer.training.cuda_graphs import WARM_UP, CapturedLosses
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 STEPWISE, ONE_PASS = "RKMLSTM, step by step", "gated_scan, one pass"

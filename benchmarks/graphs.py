@@ -25,7 +25,7 @@ from machine import load
 from report import options, ratios_table, write_page
 from representer.kernels import RandomWalkKernel, WeisfeilerLehmanKernel
 from representer.nn import WLKernelNN
-from representer.nn.graph.neighbor_sum import NeighborSum
+from representer.nn.graph.walks import NeighborSum
 from representer.ops import walk_aggregate
 from timing import Candidate, interleave
 

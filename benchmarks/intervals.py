@@ -22,9 +22,8 @@ from representer.report.metrics import (
     rmse_difference,
     wilson_interval,
 )
-from representer.tasks.comparison import Result
-from representer.tasks.comparison_statistics import METRICS, paired_interval
-from representer.tasks.signal.signal_paired import paired_over_subjects
+from representer.tasks.comparison import METRICS, Result, paired_interval
+from representer.tasks.signal.folds import paired_over_subjects
 
 SIZES = (3, 12, 24, 50, 500)
 ABOUT = """\

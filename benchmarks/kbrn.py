@@ -17,9 +17,9 @@ from torch import Tensor
 from machine import load
 from report import number, options, table, write_page
 from representer import functional, nn
-from representer.nn.recurrent.kbrn.step_norm import StepNorm
+from representer.nn.recurrent.kbrn import StepNorm
 from representer.ops import use_backend
-from representer.training.freed_memory import keep_freed_memory
+from representer.training.generators import keep_freed_memory
 from timing import Candidate, interleave
 
 TIME, BATCH, UNITS, CENTERS, GOAL = 50, 500, 20, 100, 20.0

@@ -19,28 +19,26 @@ from typing import Any
 import numpy as np
 
 from representer.data.text import read_labeled_lines
-from representer.errors import DataError
+from representer.errors import DataError, say
 from representer.estimators.explanation import BOTH, KERNEL, NETWORK
-from representer.estimators.graph_reading import PlainGraph
-from representer.printable import say
-from representer.report.standing import AHEAD, BEHIND
-from representer.tasks.comparison import Comparison, finished, run_missing
-from representer.tasks.comparison_table import Row, Table
+from representer.estimators.graph_inputs import PlainGraph
+from representer.report.summary import AHEAD, BEHIND
+from representer.tasks.comparison import Comparison, Row, Table, finished, run_missing
 from representer.tasks.estimator_comparison import EstimatorComparison
-from representer.tasks.estimator_objects import Objects
-from representer.tasks.graph.graph_flow import FLOW as GRAPH_FLOW
-from representer.tasks.graph.graph_task import GraphConfig
-from representer.tasks.language.language_comparison import LanguageComparison
-from representer.tasks.language.language_task import LanguageConfig
-from representer.tasks.molecule.molecule_flow import FLOW as MOLECULE_FLOW
-from representer.tasks.molecule.molecule_task import MoleculeConfig
+from representer.tasks.graph import FLOW as GRAPH_FLOW
+from representer.tasks.graph_options import GraphConfig
+from representer.tasks.language import LanguageComparison
+from representer.tasks.language_options import LanguageConfig
+from representer.tasks.molecule import FLOW as MOLECULE_FLOW
+from representer.tasks.molecule_options import MoleculeConfig
+from representer.tasks.objects import Objects
 from representer.tasks.recipe import Request
+from representer.tasks.signal.folds import SignalData, digest_of
 from representer.tasks.signal.signal_comparison import SignalComparison
-from representer.tasks.signal.signal_data import SignalData, digest_of
-from representer.tasks.signal.signal_task import SignalConfig
-from representer.tasks.text.text_flow import FLOW as TEXT_FLOW
-from representer.tasks.text.text_flow import objects_of
-from representer.tasks.text.text_task import TextConfig
+from representer.tasks.signal_options import SignalConfig
+from representer.tasks.text import FLOW as TEXT_FLOW
+from representer.tasks.text import objects_of
+from representer.tasks.text_options import TextConfig
 from representer_papers.rkm2019 import documents
 from representer_papers.rkm2019.lfp import SIGNAL_SETS
 from representer_papers.shared.datasets import MissingError, existing, missing, wanted

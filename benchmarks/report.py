@@ -13,7 +13,8 @@ import torch
 
 import machine
 from goals import Goal, Measured, Results, earlier
-from representer import __version__, devices
+from representer import __version__
+from representer import machine as devices
 from representer.ops import core
 from timing import Rounds, Spread
 

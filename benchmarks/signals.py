@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from machine import load
 from report import number, options, table, write_page
 from representer.models import SignalClassifier, SignalClassifierConfig, SignalStream
-from representer.training.freed_memory import keep_freed_memory
+from representer.training.generators import keep_freed_memory
 from timing import Candidate, Rounds, interleave
 
 TIME, CHANNELS, LENGTH, UNITS, BATCH, CLASSES, RATE = 1000, 11, 40, 30, 32, 3, 1000.0

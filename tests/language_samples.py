@@ -9,7 +9,7 @@ import torch
 
 from representer import estimators
 from representer.models import LanguageModel, LanguageModelConfig
-from representer.tasks.language.language_task import LanguageConfig
+from representer.tasks.language_options import LanguageConfig
 from representer.tasks.options import parameters_of
 from representer.training import generators
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from representer.devices import is_device_name, require_device
 from representer.errors import ArgumentError
+from representer.machine import is_device_name, require_device
 
 
 @pytest.fixture(params=[0, 2], ids=["without a GPU", "with two GPUs"])

@@ -11,8 +11,8 @@ from local_hub import COMMIT, put_into_cache, record_uploads
 from made_up_run import write_made_up_run
 from representer import hub
 from representer.errors import ArgumentError, DataError
-from representer.estimators import TextClassifier, saving
-from representer.storage.run_folder import RunFolder
+from representer.estimators import TextClassifier, base
+from representer.storage.run import RunFolder
 
 TEXTS = ["a good film", "a bad film", "so good", "so bad"] * 6
 LABELS = ["+", "-"] * 12
@@ -28,7 +28,7 @@ def classifier() -> TextClassifier:
 def run(classifier, tmp_path):
     """A run folder as the command line writes it, with made-up scores."""
     made_up = write_made_up_run(tmp_path / "made up", ["+", "-"])
-    saving.save(classifier, tmp_path / "run", reading={"text": "review"})
+    base.save(classifier, tmp_path / "run", reading={"text": "review"})
     with RunFolder(tmp_path / "run", resume=True) as folder:
         for name in ("metrics.json", "details.json"):
             folder.write_json(name, json.loads((made_up / name).read_text()))

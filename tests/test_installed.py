@@ -17,7 +17,7 @@ from representer import installed
 
 MODULES = {
     "toy_cell": """
-from representer.functional.cell import Cell
+from representer.functional.rkm import Cell
 
 CELL = Cell("coupled", "dynamic", False)
 ONLY_IN_PYTHON = Cell("coupled", "dynamic", False, feedback="gates")  # the core has no kernel
@@ -33,7 +33,7 @@ def example():
 from dataclasses import dataclass
 
 from representer.tasks.options import option
-from representer.tasks.task import Task
+from representer.tasks.options import Task
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ PROGRAM = """
 import pathlib
 
 from representer.cli.main import entry_point
-from representer.estimators.text_parameters import TextParameters
+from representer.estimators.parameters import TextParameters
 
 entry_point(["cells", "--hidden-size", "7"])
 entry_point(["doctor"])

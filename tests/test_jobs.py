@@ -7,14 +7,15 @@ from joblib import parallel_config
 
 from representer import jobs
 from representer.errors import KindError
-from representer.kernels import Linear, gram_blocks
+from representer.kernels import Linear
+from representer.kernels.gram import compute_blocks
 
 X = np.random.default_rng(0).normal(size=(12, 3))
 
 
 def compute(kernel, n_jobs=None):
     places = range(0, len(X), 2)
-    return dict(gram_blocks.compute_blocks(kernel, places, lambda i: (X[i : i + 2], X), n_jobs))
+    return dict(compute_blocks(kernel, places, lambda i: (X[i : i + 2], X), n_jobs))
 
 
 class Watched(Linear):

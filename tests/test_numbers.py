@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from representer.numbers import is_missing, parse_number
+from representer.checks import is_missing, parse_number
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from representer.errors import DataError
-from representer.printable import aligned, one_line, printable, reason
+from representer.errors import DataError, aligned, one_line, printable, reason
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""representer.threads: numbers of threads, and how they wait."""
+"""representer.machine: numbers of threads, and how they wait."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from representer import threads
+from representer import machine
 from representer.cli.main import entry_point
-from representer.estimators.softmax_regression import SoftmaxRegression
-from representer.kernels import evidence
-from representer.threads import ROUNDS, busy_note, limited
+from representer.estimators.linear_models import SoftmaxRegression
+from representer.kernels import subtree_kernel
+from representer.machine import ROUNDS, busy_note, limited
 
 
 def numbers() -> set[int]:
@@ -41,7 +41,7 @@ def test_torch_and_blas_compute_on_so_many_threads_within_the_block_alone() -> N
             torch.set_num_threads(1)
 
 
-@pytest.mark.parametrize(("small", "expected"), [(threads.SMALL, {1}), (1, {3})])
+@pytest.mark.parametrize(("small", "expected"), [(machine.SMALL, {1}), (1, {3})])
 def test_small_matrices_are_computed_with_on_one_thread(
     small: int, expected: set[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -50,13 +50,13 @@ def test_small_matrices_are_computed_with_on_one_thread(
     def watched(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *arguments: seen.append(numbers()) or function(*arguments)
 
-    monkeypatch.setattr(threads, "SMALL", small)
-    monkeypatch.setattr(evidence, "_loss", watched(evidence._loss))
+    monkeypatch.setattr(machine, "SMALL", small)
+    monkeypatch.setattr(subtree_kernel, "_loss", watched(subtree_kernel._loss))
     monkeypatch.setattr(SoftmaxRegression, "_newton_step", watched(SoftmaxRegression._newton_step))
     x = np.random.default_rng(0).normal(size=(9, 2))
     labels = np.arange(9) % 3
     with limited(3):
-        evidence.block_weights([x @ x.T], np.eye(3)[labels])
+        subtree_kernel.block_weights([x @ x.T], np.eye(3)[labels])
         evidences = len(seen)
         SoftmaxRegression(x, labels).fit(1.0)
         assert numbers() == {3}

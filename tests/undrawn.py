@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from markupsafe import Markup
 
-from representer.report import canvas, figures, signal_figures
+from representer.report import figures, pictures
 
 _laid_out: dict[bytes, Markup] = {}  # by figure and data
 
@@ -26,9 +26,9 @@ def undrawn() -> Iterator[None]:
     run of each task is drawn, which tests of a session share, and tests/report draws all kinds.
     """
     with pytest.MonkeyPatch.context() as patch:
-        for module in (canvas, signal_figures):
+        for module in (figures, pictures):
             patch.setattr(module, "svg", _titled)
-        for module in (figures, signal_figures):
+        for module in (figures, pictures):
             for name, drawn in list(vars(module).items()):
                 if draw := getattr(drawn, "__wrapped__", None):
                     patch.setattr(module, name, _remembered(draw))
@@ -42,11 +42,11 @@ def figures_are_not_drawn() -> Iterator[None]:
         yield
 
 
-def _remembered(draw: Callable[..., canvas.Drawing]) -> Callable[..., Markup]:
+def _remembered(draw: Callable[..., figures.Drawing]) -> Callable[..., Markup]:
     def titled(*given: Any, **named: Any) -> Markup:
         key = hashlib.sha256(pickle.dumps((draw.__qualname__, given, named))).digest()
         if key not in _laid_out:
-            drawing = _titled(*draw(canvas.LAPTOP, *given, **named))
+            drawing = _titled(*draw(figures.LAPTOP, *given, **named))
             _laid_out[key] = Markup('<div class="wide">{}</div>').format(drawing)
         return _laid_out[key]
 

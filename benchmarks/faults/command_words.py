@@ -17,7 +17,7 @@ from faults.forked import HANG, forked
 from faults.tiny_runs import make_runs, write_data
 from representer.cli.main import COMMANDS, entry_point, load
 from representer.cli.parser import build, option_strings
-from representer.printable import printable
+from representer.errors import printable
 
 SECONDS = 30
 LONGEST = 2100  # characters of a message, however long the word is

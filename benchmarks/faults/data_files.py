@@ -21,8 +21,7 @@ from faults.data_bombs import BOMBS, CANARY
 from faults.data_formats import FORMATS, Format
 from faults.data_mutations import mutated
 from faults.forked import HANG, forked
-from representer.errors import DataError, RepresenterError
-from representer.printable import printable
+from representer.errors import DataError, RepresenterError, printable
 
 MUTATED = 120  # files of each format
 SECONDS, CPU_SECONDS = 60, 1.0  # the latter for a file of less than SMALL bytes

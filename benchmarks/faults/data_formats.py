@@ -22,7 +22,7 @@ from faults.data_arrays import (
     write_words,
 )
 from representer.data.graphs import read_graph_file
-from representer.data.language.lines import text_lines, tokens_of_line
+from representer.data.language import text_lines, tokens_of_line
 from representer.data.molecules import assembled_molecules, read_molecules
 from representer.data.text import read_table, read_vectors
 

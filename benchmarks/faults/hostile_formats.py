@@ -21,12 +21,11 @@ from faults import Case, Suite, temporary_folder
 from faults.forked import HANG, forked
 from representer.data.graphs import read_graph_file
 from representer.data.molecules import parse_smiles
-from representer.data.molecules.files import read_molecule_grid
+from representer.data.molecules.table import read_molecule_grid
 from representer.data.signals import read_recordings
 from representer.data.tables import read_grid
 from representer.errors import DataError
-from representer.report.graph_drawing import draw_graph
-from representer.report.molecule_drawing import draw_shares
+from representer.report.pictures import draw_graph, draw_shares
 
 SECONDS = 5.0
 SAMPLES = np.random.default_rng(0).normal(size=(1000, 2)).astype("<f4")

@@ -76,9 +76,9 @@ _folder = Path()
 def _setup() -> None:
     """Import what the readers need, once for all children."""
     global _folder
-    import representer.cli.config_file
+    import representer.cli.parser
     import representer.data.text
-    import representer.storage.run_files  # noqa: F401
+    import representer.storage.run  # noqa: F401
 
     _folder = temporary_folder()
     gc.freeze()  # else the collector of each child copies the memory of this process
@@ -96,7 +96,7 @@ def _aliases(layer: str) -> str:
 
 def _run_with(name: str, text: str) -> Path:
     """Return a run folder with a file of this text, listed with the right digest."""
-    from representer.storage.manifest import Entry, manifest_text
+    from representer.storage.run import Entry, manifest_text
 
     run = _folder / "run"
     shutil.rmtree(run, ignore_errors=True)
@@ -108,7 +108,7 @@ def _run_with(name: str, text: str) -> Path:
 
 
 def _manifest(text: str) -> None:
-    from representer.storage.run_files import RunFiles
+    from representer.storage.run import RunFiles
 
     run = _run_with("a", "")
     (run / "manifest.json").write_text(text, encoding="utf-8")
@@ -116,13 +116,13 @@ def _manifest(text: str) -> None:
 
 
 def _of_run(name: str, method: str, text: str) -> None:
-    from representer.storage.run_files import RunFiles
+    from representer.storage.run import RunFiles
 
     getattr(RunFiles(_run_with(name, text)), method)(name)
 
 
 def _config(text: str) -> None:
-    from representer.cli.config_file import read_config_files
+    from representer.cli.parser import read_config_files
 
     path = _folder / "config.yaml"
     path.write_text(text, encoding="utf-8")
@@ -202,9 +202,9 @@ def _writers() -> dict[str, tuple[str, Callable[[Path], Any]]]:
     from representer.export import to_torch
     from representer.models import SequenceClassifier, SequenceClassifierConfig
     from representer.storage import atomic
-    from representer.storage.run_folder import RunFolder
+    from representer.storage.run import RunFolder
     from representer.tasks.comparison import Result, Results, Unit
-    from representer.tasks.table_file import write_table
+    from representer.tasks.predictions import write_table
 
     model = SequenceClassifier(SequenceClassifierConfig(9, 2, embedding_size=3, hidden_size=4))
 

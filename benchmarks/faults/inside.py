@@ -17,7 +17,7 @@ from typing import Any
 def record_places(file: str) -> None:
     """Write the name of each failpoint that is reached to a file, in order."""
     from representer.storage import atomic
-    from representer.storage.checkpoint import series
+    from representer.storage import checkpoint as series
 
     path = Path(file)
 
@@ -132,7 +132,7 @@ def wait_until(moment: float) -> None:
 def relocate(action: str, source: str, target: str, visit: int) -> None:
     """Move or copy a folder when a number of failpoints have been passed."""
     from representer.storage import atomic
-    from representer.storage.checkpoint import series
+    from representer.storage import checkpoint as series
 
     left = [visit]
 

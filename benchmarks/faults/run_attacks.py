@@ -26,7 +26,7 @@ from faults.run_damage import (
     swap,
     truncate,
 )
-from representer.storage.manifest import MANIFEST, Entry, manifest_text
+from representer.storage.run import MANIFEST, Entry, manifest_text
 
 CANARY = "executed"  # a file that planted code makes in the folder outside
 

@@ -16,7 +16,7 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from representer.storage.manifest import MANIFEST
+from representer.storage.run import MANIFEST
 
 WEIRD: tuple[Any, ...] = (
     None, True, -1, 0, 1, 10**7, 2**31, 10**30, 0.5, -0.0, 1e308, "", "x", "../../outside/a",

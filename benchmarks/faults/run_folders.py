@@ -32,7 +32,7 @@ ALLOWED = (0, 2, 73, 74)
 EACH = 1000  # cases of a task
 IMPORTED = (  # once here, not in each child
     "representer.serving", "representer.hub", "representer.report",
-    "representer.report.signal_figures", "representer.report.molecule_drawing",
+    "representer.report.pictures", "representer.report.pictures",
 )  # fmt: skip
 COMPARED = ("predict", "evaluate", "generate")  # whose output must be that of the untouched run
 READ = ["predict", "predict", "evaluate", "explain", "report", "serve", "export", "resume"]

@@ -16,7 +16,7 @@ from faults.small_runs import COMMANDS, SmallRuns, last_line, log_of, require_lo
 
 ROUNDS = 4  # of all phases and signals, each with one of the commands
 SECONDS = 5.0  # until a process must be gone
-TRAINER, FOLDER = "representer.training.trainer:Trainer", "representer.storage.run_folder:RunFolder"
+TRAINER, FOLDER = "representer.training.trainer:Trainer", "representer.storage.run:RunFolder"
 PHASES = {  # the method in which a signal arrives, its first argument, and the number of its visits
     "reading data": ("open", "", 1),
     "opening the folder": (f"{FOLDER}.write_text", "config.yaml", 1),

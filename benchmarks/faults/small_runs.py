@@ -239,7 +239,7 @@ def _content(path: Path) -> Any:
     """Return the content of a file without what differs between two uninterrupted runs."""
     if path.suffix == ".ckpt":
         from representer.storage import checkpoint
-        from representer.storage.checkpoint.container import encode
+        from representer.storage.checkpoint import encode
 
         loaded = checkpoint.load(path)
         state = _timeless(loaded.state)

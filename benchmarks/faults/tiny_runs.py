@@ -12,7 +12,7 @@ from representer.cli.main import entry_point
 from representer.data.molecules import assembled_molecules
 from representer.data.signals import synthetic_recordings, write_npz
 from representer.estimators import TextClassifier
-from representer.storage import failpoints
+from representer.storage import atomic
 
 TASKS = ("text", "language", "molecule", "graph", "signal")
 JOINT = "text from Python"  # a kernel and a network, saved without a command
@@ -77,8 +77,8 @@ def make_runs(folder: Path, tasks: Sequence[str]) -> Iterator[tuple[str, Path, P
         words += ["--epochs", "3", "--out", str(stopped)]
 
         def stop(words: list[str] = words) -> int:
-            os.environ[failpoints.VARIABLE] = "ckpt.begun:3:enospc"
-            failpoints.reset()
+            os.environ[atomic.VARIABLE] = "ckpt.begun:3:enospc"
+            atomic.reset()
             return entry_point(words)
 
         ended = forked(stop, folder, seconds=120, memory=None)

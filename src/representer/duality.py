@@ -16,9 +16,9 @@ from representer.kernels import (
     StringKernel,
     WeisfeilerLehmanKernel,
 )
-from representer.kernels.mercer import mercer_violation
+from representer.kernels.composition import mercer_violation
 from representer.nn import RKM, StringKernelRNN
-from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
+from representer.nn.recurrent.machine import RecurrentKernelMachine
 
 if TYPE_CHECKING:
     from torch import nn

@@ -5,11 +5,111 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import re
+import sys
+from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-from representer.printable import one_line, printable
+# Printing: text from users with terminal control characters escaped, and tables.
+
+# C0 and C1 controls, line and paragraph separators, directional overrides, and lone surrogates,
+# which represent the bytes of a name that is not UTF-8
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_MARKDOWN = re.compile(
+    r"[\\`*_\[\]~|$#]|(?<=\])\(|^[-+=>]|^\d+(?=[.)](?:\s|$))|(?<=www)\.|:(?=//)", re.IGNORECASE
+)
+_LINE_END = re.compile(r"(?<!\s)\s*[\r\n]\s*")  # begins once in a run of blanks
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    r"""Escape the control characters of a text; letters of all scripts are kept.
+
+    Args:
+        text: The text, such as the name of a file or a class.
+        keep: Control characters to keep, such as ``"\n"``.
+
+    Examples:
+        >>> printable("größer\x1b[2J")
+        'größer\\x1b[2J'
+    """
+    return _CONTROLS.sub(lambda match: match[0] if match[0] in keep else _escaped(match[0]), text)
+
+
+def one_line(text: str) -> str:
+    """Return a text on one line, with line breaks as spaces and control characters escaped."""
+    return printable(_LINE_END.sub(" ", text.strip()))
+
+
+def markdown(value: object) -> str:
+    r"""Return a value on one line of Markdown, without the meaning of its characters.
+
+    Neither Markdown nor HTML in a name, such as that of a class or file, has an effect, also within
+    a table, and addresses do not become links.
+
+    Examples:
+        >>> markdown("[a|b](http://c) <i>")
+        '\\[a\\|b\\]\\(http&#58;//c) &lt;i>'
+    """
+    text = one_line(str(value)).replace("&", "&amp;").replace("<", "&lt;")
+    return _MARKDOWN.sub(_without_meaning, text)
+
+
+def markdown_code(text: str) -> str:
+    """Return a text as code within a line of Markdown, also one that contains backticks."""
+    text = one_line(text)
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence} {text} {fence}" if "`" in text else f"`{text}`"
+
+
+def _without_meaning(match: re.Match[str]) -> str:
+    text = match[0]
+    return f"\\{text}" if text in "\\`*_[]~|$#-+>(" else "".join(f"&#{ord(c)};" for c in text)
+
+
+def reason(error: Exception, max_length: int = 200) -> str:
+    """Return the message of an error of another library on one line, truncated."""
+    line = one_line(str(error)).rstrip(".") or type(error).__name__
+    return line if len(line) <= max_length else f"{line[: max_length - 3]}..."
+
+
+def show(text: str) -> None:
+    """Print lines on stdout, with other control characters escaped."""
+    print(printable(text, keep="\n"))
+
+
+def say(line: str) -> None:
+    """Print a line on stderr; a closed stderr is ignored."""
+    print_line(line, sys.stderr)
+
+
+def print_line(line: str, stream: TextIO | None) -> None:
+    """Print a line; a closed stream or broken pipe is ignored."""
+    with contextlib.suppress(OSError, ValueError):
+        print(printable(line), file=stream, flush=True)
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # the byte that Python could not decode
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows of a table as lines: the first column left-aligned, the others right.
+
+    Rows may be shorter than the first.
+    """
+    widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
+    lines = []
+    for name, *cells in rows:
+        numbers = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=False))
+        lines.append("  ".join([name.ljust(widths[0]), *numbers]).rstrip())
+    return lines
 
 
 class RepresenterError(Exception):

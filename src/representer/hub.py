@@ -8,14 +8,19 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from representer.errors import ArgumentError
-from representer.estimators import saving
+from representer.estimators import base
 from representer.estimators.base import Estimator
 from representer.models.hub import CARD, local_folder, upload
 from representer.report.model_card import model_card
 from representer.storage import atomic
-from representer.storage.manifest import MANIFEST
-from representer.storage.run_files import MODEL, OF_PREDICTIONS, RunFiles
-from representer.storage.run_folder import RunFolder, refuse_links
+from representer.storage.run import (
+    MANIFEST,
+    MODEL,
+    OF_PREDICTIONS,
+    RunFiles,
+    RunFolder,
+    refuse_links,
+)
 
 __all__ = ["from_pretrained", "push_to_hub", "save_pretrained"]
 METRICS, DETAILS = "metrics.json", "details.json"
@@ -45,14 +50,14 @@ def save_pretrained(run: str | Path | Estimator, folder: str | Path, *, name: st
         raise ArgumentError("folder", str(folder), f"a folder without {CARD}")
     name = name or folder.name
     if isinstance(run, Estimator):
-        saving.save(run, folder)
+        base.save(run, folder)
         card = model_card(name, RunFiles(folder).json(MODEL))
     else:
         files = RunFiles(run)
-        described = saving.read_description(files)
+        described = base.read_description(files)
         metrics, details = (files.json(f) if files.has(f) else None for f in (METRICS, DETAILS))
         card = files.parsed(METRICS, lambda: model_card(name, asdict(described), metrics, details))
-        saving.save(saving.load(run), folder, reading=described.reading)
+        base.save(base.load(run), folder, reading=described.reading)
         if metrics is not None:
             with RunFolder(folder, resume=True) as shared:
                 shared.write_json(METRICS, metrics)
@@ -89,7 +94,7 @@ def from_pretrained(
         name, _FILES, revision=revision, token=token, cache_dir=cache_dir,
         local_files_only=local_files_only,
     ) as folder:  # fmt: skip
-        return saving.load(folder, device=device)
+        return base.load(folder, device=device)
 
 
 def push_to_hub(

@@ -12,8 +12,7 @@ import joblib
 import torch
 from threadpoolctl import threadpool_limits
 
-from representer.errors import MissingExtraError
-from representer.printable import reason, say
+from representer.errors import MissingExtraError, reason, say
 
 Backend = Literal["loky", "dask", "ray"]
 Place = TypeVar("Place", bound=Hashable)

@@ -12,11 +12,10 @@ import pytest
 from papers.conftest import data, write_treebank  # noqa: F401 (a fixture)
 from papers.graph_files import write_graphs
 from representer.errors import ArgumentError, DataError
-from representer.tasks.comparison import Result
-from representer.tasks.comparison_table import Table
-from representer.tasks.graph.graph_task import GraphConfig
+from representer.tasks.comparison import Result, Table
+from representer.tasks.graph_options import GraphConfig
 from representer.tasks.recipe import Request
-from representer.tasks.text.text_task import TextConfig
+from representer.tasks.text_options import TextConfig
 
 
 @pytest.fixture

@@ -117,7 +117,7 @@ def test_a_full_disk_is_one_line_and_no_file_is_half_written(
 ):
     out = tmp_path / "run"
     monkeypatch.setenv("REPRESENTER_FAILPOINT", f"{stage}:enospc")
-    from representer.storage import failpoints
+    from representer.storage import atomic as failpoints
 
     failpoints.reset()
     outcome = run("fit", "text", table, "--out", out, *QUICK)

@@ -16,16 +16,16 @@ from tests.cli.conftest import TINY, write_table
 from tests.cli.test_fit_graph import chains
 from tests.cli.test_fit_molecule import write_molecules
 
-from representer.cli.compare import Compare
+from representer.cli.train import Compare
 from representer.data.signals import synthetic_recordings
-from representer.data.signals.npz import write_npz
+from representer.data.signals.arrays import write_npz
 from representer.tasks.estimator_comparison import EstimatorComparison
-from representer.tasks.estimator_objects import Objects
-from representer.tasks.graph.graph_flow import FLOW
-from representer.tasks.graph.graph_task import GraphConfig
+from representer.tasks.graph import FLOW
+from representer.tasks.graph_options import GraphConfig
+from representer.tasks.objects import Objects
 from representer.tasks.registry import TASKS
 from representer.tasks.signal.signal_comparison import SignalComparison
-from representer.tasks.signal.signal_task import SignalConfig
+from representer.tasks.signal_options import SignalConfig
 
 ONE_EPOCH = [*TINY, "--epochs", "1"]
 PARTS = {"kernel", "network", "both"}

@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-from representer.cli import demo
-from representer.cli import main as command_line
+from representer.cli import main, share
 from representer.errors import DataError
-from representer.tasks.examples_of_run import examples_of
+from representer.tasks.results import examples_of
 
 Run = Any
 SIZES = [
@@ -60,13 +59,11 @@ def test_without_serve_it_trains_what_make_demo_always_did(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: list[dict[str, Any]] = []
-    command = command_line.load("fit text")
+    command = main.load("fit text")
     monkeypatch.setattr(command, "run", lambda arguments: seen.append(dict(arguments)))
-    monkeypatch.setattr(command_line, "load", lambda name: {"fit text": command}.get(name) or demo)
-    assert command_line.entry_point(["demo"]) == 0
-    assert (
-        command_line.entry_point(["fit", "text", "--demo", "--out", "runs/demo", "--resume"]) == 0
-    )
+    monkeypatch.setattr(main, "load", lambda name: {"fit text": command}.get(name) or share)
+    assert main.entry_point(["demo"]) == 0
+    assert main.entry_point(["fit", "text", "--demo", "--out", "runs/demo", "--resume"]) == 0
     assert seen[0] == seen[1]
     assert seen[0]["hidden_size"] == 64  # of the demo
 

@@ -9,13 +9,12 @@ import pytest
 from safetensors.torch import load_file
 
 from cli.conftest import Outcome, last_json, metrics_of, write_table
-from representer.cli import evaluate
-from representer.cli.parser import parse
-from representer.cli.run_options import task_and_options
-from representer.data.tables.blocks import BlockSize
+from representer.cli import use
+from representer.cli.parser import parse, task_and_options
+from representer.data.tables.files import BlockSize
 from representer.errors import ArgumentError
-from representer.storage.run_folder import RunFolder
-from representer.tasks.text import text_flow
+from representer.storage.run import RunFolder
+from representer.tasks import text
 
 
 def test_the_last_line_of_stdout_is_one_json_object(run, trained, table):
@@ -81,7 +80,7 @@ def test_a_table_of_molecules_may_have_another_delimiter_and_encoding(tmp_path):
     (tmp_path / "model.json").write_text('{"task": "molecule"}')
 
     def task(*words: str) -> str:
-        arguments = parse("evaluate", evaluate, [str(tmp_path), "a.csv", *words])
+        arguments = parse("evaluate", use, [str(tmp_path), "a.csv", *words])
         return task_and_options(arguments, "evaluate")[0].name
 
     assert task("--delimiter", "|", "--encoding", "utf-16") == "molecule"
@@ -136,7 +135,7 @@ def test_a_folder_has_the_metrics_of_its_rows_whatever_the_blocks(
     for name, part in (("a.csv", rows[:25]), ("b.csv", [*rows[25:], "x,,sea"])):
         (tmp_path / "parts" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "parts" / name).write_text("\n".join([header, *part]) + "\n")
-    monkeypatch.setattr(text_flow, "SMALL", BlockSize(800, 800))
+    monkeypatch.setattr(text, "SMALL", BlockSize(800, 800))
     outcome = run("evaluate", trained, tmp_path / "parts")
     assert "b.csv: 1 row left out: 1 empty text (line 37)" in outcome.err
     found = json.loads(outcome.out)

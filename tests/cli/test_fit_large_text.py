@@ -11,13 +11,13 @@ from safetensors.torch import load_file
 
 from cli.conftest import QUICK, TINY, metrics_of, write_table
 from representer.data import stored
-from representer.tasks.text import large_tables
+from representer.tasks import text
 
 
 @pytest.fixture
 def large(monkeypatch):
     """Let every table be large."""
-    monkeypatch.setattr(large_tables, "LARGE", 0)
+    monkeypatch.setattr(text, "LARGE", 0)
 
 
 def metrics(folder: Path) -> dict:
@@ -35,8 +35,8 @@ def as_trained(folder: Path) -> tuple:
 
 def test_a_model_of_a_large_table_is_that_of_the_same_rows_in_memory(run, tmp_path, monkeypatch):
     table = write_table(tmp_path / "table.csv")
-    for name, least in (("memory", large_tables.LARGE), ("file", 0)):
-        monkeypatch.setattr(large_tables, "LARGE", least)
+    for name, least in (("memory", text.LARGE), ("file", 0)):
+        monkeypatch.setattr(text, "LARGE", least)
         outcome = run("fit", "text", table, "--out", tmp_path / name, *TINY, "--epochs", "2")
         assert outcome.code == 0
         assert ("its texts stay in a file" in outcome.err) == (least == 0)

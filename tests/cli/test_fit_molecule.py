@@ -21,10 +21,10 @@ from representer.cli.main import entry_point
 from representer.data.molecules import assembled_molecules, scaffold
 from representer.estimators import MoleculeRegressor
 from representer.storage import checkpoint
-from representer.storage.failpoints import VARIABLE
-from representer.tasks.molecule.molecule_flow import FLOW
-from representer.tasks.molecule.molecule_task import MoleculeConfig
-from representer.training.training_files import read_weights
+from representer.storage.atomic import VARIABLE
+from representer.tasks.molecule import FLOW
+from representer.tasks.molecule_options import MoleculeConfig
+from representer.training.state import read_weights
 from undrawn import undrawn, without_drawings
 
 TINY = [

@@ -15,8 +15,8 @@ import pytest
 from representer import __version__, estimators
 from representer.cli.main import entry_point
 from representer.data.signals import Standardization, resampled, synthetic_recordings, write_npz
-from representer.tasks.signal.signal_data import prepare
-from representer.tasks.signal.signal_task import SignalConfig
+from representer.tasks.signal.data import prepare
+from representer.tasks.signal_options import SignalConfig
 from undrawn import undrawn, without_drawings
 
 TINY = [

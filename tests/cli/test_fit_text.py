@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 
 from cli.conftest import QUICK, TINY, write_table
 from representer.data.text import code_lines
-from representer.tasks.text import text_flow
+from representer.tasks import text as text_flow
 
 
 def digest(path: Path) -> str:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from representer.cli import launch
+from representer.cli import main
 from representer.cli.errors import describe
 
 FIT = ("fit", "text", "--demo", "--out", "run")
@@ -69,7 +69,7 @@ def test_a_process_of_torchrun_trains_and_continues_after_a_restart(run, started
 
 def launch_task(monkeypatch, trained) -> str:
     """Replace the training of texts by an entry into a list."""
-    from representer.tasks import task
+    from representer.tasks import options as task
 
     monkeypatch.setattr(task.Task, "function", lambda self, name: trained.append)
     return "text"
@@ -98,7 +98,7 @@ def test_the_usual_values_are_those_of_the_options():
     from representer.cli.parser import build
 
     defaults = {one.dest: one.default for one in build("fit text", load("fit text"))._actions}
-    assert {name: defaults[name] for name in launch.USUAL} == launch.USUAL
+    assert {name: defaults[name] for name in main.USUAL} == main.USUAL
 
 
 def test_the_end_of_another_process_is_not_called_a_bug():

@@ -6,10 +6,10 @@ import os
 
 import pytest
 
+from representer.checks import LIMITS
 from representer.cli.errors import LONGEST_LINE
 from representer.cli.main import load
 from representer.cli.parser import parse
-from representer.limits import LIMITS
 
 
 def options(*words: str):

@@ -16,7 +16,7 @@ import torch
 from cli.conftest import TINY, rows_of
 from representer import estimators
 from representer.estimators import TextClassifier
-from representer.storage.manifest import MANIFEST
+from representer.storage.run import MANIFEST
 
 
 def test_every_row_is_written_in_order_with_its_columns_and_a_prediction(

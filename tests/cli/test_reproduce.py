@@ -6,7 +6,7 @@ from pathlib import Path
 
 from representer.tasks import recipe
 from representer.tasks.recipe import Recipe, Request
-from representer.training import freed_memory
+from representer.training import generators
 
 OPTIONS = {
     "--data": "some/data", "--out": "some/out", "--budget": "0.25", "--seeds": "3,4",
@@ -30,7 +30,7 @@ def test_every_option_of_reproduce_reaches_the_recipe(run, tmp_path, monkeypatch
         seeds=(7, 8),
     )  # fmt: skip
     monkeypatch.setattr(recipe, "installed_recipes", lambda: {"made-up": made_up})
-    monkeypatch.setattr(freed_memory, "keep_freed_memory", lambda: True)
+    monkeypatch.setattr(generators, "keep_freed_memory", lambda: True)
     monkeypatch.setattr("sys.argv", ["representer", "reproduce", "made-up", "--smoke"])
     words = [word for pair in OPTIONS.items() for word in pair]
     outcome = run("reproduce", "made-up", *words, "--smoke", "--table-only")
@@ -52,7 +52,7 @@ def test_every_option_of_reproduce_reaches_the_recipe(run, tmp_path, monkeypatch
 def test_seeds_that_are_no_integers_are_refused_with_an_example(run, monkeypatch):
     made_up = Recipe("made-up", "a title", "a source", lambda request: Path())
     monkeypatch.setattr(recipe, "installed_recipes", lambda: {"made-up": made_up})
-    monkeypatch.setattr(freed_memory, "keep_freed_memory", lambda: True)
+    monkeypatch.setattr(generators, "keep_freed_memory", lambda: True)
     outcome = run("reproduce", "made-up", "--seeds", "0;1")
     assert outcome.code == 2
     assert "--seeds is '0;1'; expected comma-separated integers" in outcome.error

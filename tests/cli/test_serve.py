@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from representer.cli.serve import listen
+from representer.cli.share import listen
 from representer.serving import Limits
 
 Run = Any

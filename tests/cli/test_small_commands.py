@@ -6,10 +6,9 @@ import io
 import json
 import sys
 
-from representer.cli import generate
+from representer.cli import use
 from representer.cli.main import entry_point
-from representer.tasks import doctor
-from representer.tasks.language import language_use
+from representer.tasks import doctor, language
 from representer.tasks.registry import TASKS
 from undrawn import without_drawings
 
@@ -72,8 +71,8 @@ def test_generate_shows_every_token_as_soon_as_it_is_sampled(monkeypatch):
             assert events[-1] == "flush"
             yield token
 
-    monkeypatch.setattr(language_use, "generate", tokens)
-    monkeypatch.setattr(generate, "task_of_run", lambda run, command: TASKS["language"])
+    monkeypatch.setattr(language, "generate", tokens)
+    monkeypatch.setattr(use, "task_of_run", lambda run, command: TASKS["language"])
     monkeypatch.setattr(sys, "stdout", Recorder())
     assert entry_point(["generate", "run", "--prompt", "a"]) == 0
     assert [event for event in events if event != "flush"] == ["a", "b", "c", "\n"]

@@ -7,7 +7,7 @@ import pyarrow.parquet
 import pytest
 
 from representer.cli.errors import UsageError
-from representer.cli.task_words import task_of_data, with_task
+from representer.cli.main import task_of_data, with_task
 
 FILES = {
     "reviews.csv": ("text,label\n", "text"),

@@ -18,8 +18,8 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 from torch_geometric.data import Data
 
-import representer.estimators.saving
-import representer.training.workers
+import representer.estimators.base
+import representer.training.processes
 from representer.estimators import (
     LanguageModel,
     MoleculeClassifier,
@@ -36,7 +36,7 @@ from representer.kernels import (
     RecurrentKernel,
     StringKernel,
     WeisfeilerLehmanKernel,
-    label_walks,
+    walk_kernels,
 )
 
 _setup_privateuseone_for_python_backend("other")
@@ -169,7 +169,7 @@ def compare_kernels() -> None:
         )
         for kernel in kernels
     ),  # fmt: skip
-    with OtherDevice(), patch.object(label_walks, "_ENTRIES", 16):  # several blocks of counts
+    with OtherDevice(), patch.object(walk_kernels, "_ENTRIES", 16):  # several blocks of counts
         for kernel, x, y in cases:
             there = [[one.clone().to(OTHER) for one in items] for items in (x, y)]
             found = kernel(*there), kernel(there[0]), kernel.diag(there[0])
@@ -182,8 +182,8 @@ def main() -> None:
     """Compare training, saving, loading, predictions and explanations with those of the CPU."""
     import tempfile
 
-    representer.training.workers.require_device = lambda name, processes=1: _device(name)
-    representer.estimators.saving.require_device = _device
+    representer.training.processes.require_device = lambda name, processes=1: _device(name)
+    representer.estimators.base.require_device = _device
     with OtherDevice(), tempfile.TemporaryDirectory() as folder:
         for k, (kind, options, X, y, some) in enumerate(CASES):
             estimators = [

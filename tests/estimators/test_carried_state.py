@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from language_samples import small_model
-from representer.estimators.carried_state import CarriedState, detached, example_state
+from representer.estimators.language_training import CarriedState, detached, example_state
 from representer.models import CELLS
 
 

@@ -11,14 +11,8 @@ from hypothesis import strategies as st
 
 from representer.errors import ArgumentError, DataError
 from representer.estimators import TextClassifier, TextRegressor, load
-from representer.estimators.classes import Classes, ClassTable
-from representer.estimators.conformal import (
-    Conformal,
-    calibration_rows,
-    class_scores,
-    number_scores,
-)
-from representer.estimators.targets import Numbers
+from representer.estimators.pool import Conformal, calibration_rows, class_scores, number_scores
+from representer.estimators.targets import Classes, ClassTable, Numbers
 
 # Of 30 rows, 9 are for calibration. The next lower quantile would lower the coverage by 0.1, which
 # is five standard errors over 20 splits.

@@ -11,9 +11,8 @@ from representer.estimators import (
     SignalClassifier,
     TextClassifier,
 )
-from representer.estimators.classes import Classes
-from representer.estimators.division import divide, random_parts, validation_fraction
-from representer.estimators.targets import Numbers
+from representer.estimators.fitting import divide, random_parts, validation_fraction
+from representer.estimators.targets import Classes, Numbers
 
 
 @pytest.mark.parametrize(

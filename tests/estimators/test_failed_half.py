@@ -15,7 +15,7 @@ from representer.estimators import (
     TextClassifier,
     TextRegressor,
     joint_fitting,
-    language_estimator,
+    language,
     load,
 )
 
@@ -126,16 +126,16 @@ def test_half_of_a_language_model_is_left(half, capsys, monkeypatch):
         def fails(*arguments):
             raise ValueError("singular")
 
-        monkeypatch.setattr(language_estimator.LanguageKernel, "select", fails)
+        monkeypatch.setattr(language.LanguageKernel, "select", fails)
     else:
-        before = language_estimator._at_some_places
+        before = language._at_some_places
 
         def spoiled(half, *arguments):
             logs, tokens = before(half, *arguments)
-            is_network = isinstance(half, language_estimator.NetworkPredictor)
+            is_network = isinstance(half, language.NetworkPredictor)
             return (logs * np.nan if is_network else logs), tokens
 
-        monkeypatch.setattr(language_estimator, "_at_some_places", spoiled)
+        monkeypatch.setattr(language, "_at_some_places", spoiled)
     model = LanguageModel(**options).fit(text)
     assert f"the {half} failed and predicts nothing" in capsys.readouterr().err
     assert model.share_[half] == 0

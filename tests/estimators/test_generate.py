@@ -10,11 +10,11 @@ import torch
 
 from language_samples import small_model
 from representer.errors import ArgumentError
-from representer.estimators import generate as module
-from representer.estimators.language_predictors import NetworkPredictor
+from representer.estimators import language_training
+from representer.estimators.language_training import NetworkPredictor
 
 MODEL = small_model().eval()
-generate = partial(module.generate, NetworkPredictor(MODEL), size=11)
+generate = partial(language_training.generate, NetworkPredictor(MODEL), size=11)
 
 
 @torch.no_grad()

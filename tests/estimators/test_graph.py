@@ -24,8 +24,7 @@ from representer import estimators
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import GraphClassifier, GraphRegressor
 from representer.estimators.fitting import outputs_of
-from representer.estimators.graph_inputs import FeatureCode, GraphInputs, degrees
-from representer.estimators.graph_reading import read_graphs
+from representer.estimators.graph_inputs import FeatureCode, GraphInputs, degrees, read_graphs
 from representer.nn import path_graph
 
 SMALL = {"hidden_size": 8, "depth": 2, "random_state": 0, "verbose": 0}

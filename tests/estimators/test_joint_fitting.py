@@ -14,14 +14,12 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from representer.errors import ArgumentError, CheckpointError, DataError
-from representer.estimators import TextClassifier, TextRegressor, load, softmax_regression
-from representer.estimators.classes import Classes
+from representer.estimators import TextClassifier, TextRegressor, linear_models, load
 from representer.estimators.fitting import outputs_of
-from representer.estimators.kernel_machine import KernelMachine
-from representer.estimators.kernel_selection import fit_machine, select, splits_of
-from representer.estimators.kinds import Classifier
+from representer.estimators.kernel_machine import KernelMachine, fit_machine, select, splits_of
 from representer.estimators.pool import Pool
-from representer.estimators.targets import Numbers
+from representer.estimators.supervised import Classifier
+from representer.estimators.targets import Classes, Numbers
 from representer.kernels.text_kernel import TextKernel
 
 WORDS = ("film", "play", "song", "book", "show", "game")
@@ -300,7 +298,7 @@ def test_few_validation_objects_leave_the_choice_of_c_to_folds():
 
 
 def test_the_machine_is_logistic_regression_on_the_features_of_the_kernel(monkeypatch):
-    monkeypatch.setattr(softmax_regression, "PRECISION", 1e-5)  # what float32 allows
+    monkeypatch.setattr(linear_models, "PRECISION", 1e-5)  # what float32 allows
     target = Classes(("+", "-"))
     values = target.encode(LABELS)
     parts = (TEXTS[:40], values[:40]), (TEXTS[40:], values[40:])

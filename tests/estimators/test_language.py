@@ -17,7 +17,7 @@ from representer import estimators
 from representer.data.language import count_tokens
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import LanguageModel
-from representer.estimators.language_inputs import LanguageInputs, hold_out, lines_of
+from representer.estimators.language_training import LanguageInputs, hold_out, lines_of
 
 TEXT = made_up_text(120)
 SMALL = {

@@ -14,7 +14,7 @@ from language_samples import made_up_text, small_model
 from representer.errors import ArgumentError, CheckpointError, DataError, KindError
 from representer.estimators import LanguageModel
 from representer.estimators.language_kernel import RECENT, LanguageKernel
-from representer.estimators.language_predictors import (
+from representer.estimators.language_training import (
     LAST,
     JointPredictor,
     NetworkPredictor,

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from representer.errors import ArgumentError
-from representer.estimators.language_parameters import LanguageParameters
 from representer.estimators.language_training import available, check_memory
+from representer.estimators.parameters import LanguageParameters
 
 
 def test_too_many_tokens_are_refused_with_how_much_they_need():
@@ -34,7 +34,7 @@ def test_this_system_says_more_than_nothing():
 
 _READ = """
 import resource, torch
-from representer.estimators.language_predictors import NetworkPredictor, log_likelihoods
+from representer.estimators.language_training import NetworkPredictor, log_likelihoods
 from representer.models import LanguageModel, LanguageModelConfig
 
 sizes = LanguageModelConfig(vocabulary_size=10_000, embedding_size=100, hidden_size=100)

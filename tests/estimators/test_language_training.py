@@ -9,9 +9,8 @@ import torch.nn.functional as F
 from language_samples import made_up_text
 from representer.data.language import count_tokens, fold
 from representer.estimators import LanguageModel
-from representer.estimators.language_predictors import negative_log_likelihood
-from representer.estimators.language_training import training_task
-from representer.storage.run_folder import UnsavedRun
+from representer.estimators.language_training import negative_log_likelihood, training_task
+from representer.storage.run import UnsavedRun
 
 LINES = made_up_text(30).splitlines()
 

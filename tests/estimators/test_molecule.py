@@ -17,11 +17,9 @@ from representer import estimators
 from representer.data.molecules import labeled_graphs
 from representer.errors import ArgumentError, DataError
 from representer.estimators import MoleculeClassifier, MoleculeRegressor, joint_fitting
-from representer.estimators.classes import Classes, ClassTable
-from representer.estimators.division import divide
-from representer.estimators.fitting import Examples
+from representer.estimators.fitting import Examples, divide
 from representer.estimators.kernel_machine import KernelMachine
-from representer.estimators.targets import Numbers
+from representer.estimators.targets import Classes, ClassTable, Numbers
 from representer.kernels import SubtreeKernel
 
 SMALL = {"hidden_size": 8, "depth": 2, "members": 2, "random_state": 0, "verbose": 0}

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from language_samples import small_model
-from representer.estimators import language_predictors
-from representer.estimators.language_predictors import figures, negative_log_likelihood
+from representer.estimators import language_training
+from representer.estimators.language_training import figures, negative_log_likelihood
 
 TOKENS = torch.randint(11, (50,), generator=torch.Generator().manual_seed(0))
 
@@ -25,7 +25,7 @@ def word_by_word(model, tokens):
 
 @pytest.mark.parametrize("segment", [1, 7, 256])
 def test_the_state_is_carried_through_the_whole_text(monkeypatch, segment):
-    monkeypatch.setattr(language_predictors, "SEGMENT", segment)
+    monkeypatch.setattr(language_training, "SEGMENT", segment)
     model = small_model().eval()
     found = negative_log_likelihood(model, TOKENS)
     assert found == pytest.approx(word_by_word(model, TOKENS), rel=1e-12)
@@ -39,7 +39,7 @@ def test_streams_start_anew_each():
 
 
 def test_a_signal_is_looked_for_after_every_segment(monkeypatch):
-    monkeypatch.setattr(language_predictors, "SEGMENT", 10)
+    monkeypatch.setattr(language_training, "SEGMENT", 10)
     asked = []
     negative_log_likelihood(small_model().eval(), TOKENS, check=lambda: asked.append(1))
     assert len(asked) == 5

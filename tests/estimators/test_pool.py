@@ -7,9 +7,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from representer.estimators.classes import Classes
 from representer.estimators.pool import Pool
-from representer.estimators.targets import Numbers
+from representer.estimators.targets import Classes, Numbers
 
 HALVES = {
     "perfect": lambda right, rng: right + 0.1 * rng.standard_normal(right.shape),

@@ -21,9 +21,15 @@ from representer import estimators
 from representer.errors import ArgumentError, DataError
 from representer.estimators import TextClassifier
 from representer.estimators.results import parameter_counts
-from representer.report.metrics import effective_count, wilson_interval
-from representer.report.standing import parts_sentence
-from representer.report.wording import count, decimals_of, rounded, signed
+from representer.report.metrics import (
+    count,
+    decimals_of,
+    effective_count,
+    rounded,
+    signed,
+    wilson_interval,
+)
+from representer.report.summary import parts_sentence
 from undrawn import undrawn
 
 TINY: dict[str, Any] = {"epochs": 2, "random_state": 0, "verbose": 0}

@@ -15,9 +15,9 @@ from representer import estimators
 from representer.data.signals import Standardization, recordings
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import SignalClassifier
-from representer.estimators.classes import Classes
-from representer.estimators.division import held_out_groups
+from representer.estimators.fitting import held_out_groups
 from representer.estimators.pool import Pool
+from representer.estimators.targets import Classes
 
 RATE, SAMPLES = 100, 85  # 85 is no multiple of the stride
 SMALL = {

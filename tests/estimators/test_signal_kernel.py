@@ -10,9 +10,8 @@ from representer import estimators
 from representer.data.signals import synthetic_recordings
 from representer.errors import ArgumentError
 from representer.estimators import SignalClassifier, signal
-from representer.estimators.classes import Classes
-from representer.estimators.kernel_machine import KernelMachine, compressed
-from representer.estimators.kernel_selection import select, splits_of
+from representer.estimators.kernel_machine import KernelMachine, compressed, select, splits_of
+from representer.estimators.targets import Classes
 from representer.kernels import CrossSpectralKernel
 
 RATE, SAMPLES = 100, 85

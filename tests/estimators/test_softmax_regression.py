@@ -8,8 +8,8 @@ import torch
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from representer.estimators import softmax_regression
-from representer.estimators.softmax_regression import SoftmaxRegression
+from representer.estimators import linear_models
+from representer.estimators.linear_models import SoftmaxRegression
 
 
 def problem(classes: int, seed: int = 0) -> tuple[sparse.csr_array, np.ndarray]:
@@ -42,14 +42,14 @@ def test_the_gradient_vanishes_for_one_penalty_after_another(classes):
     assert gradient(x, labels, 1.0, *at_zero) >= first
     for penalty in (0.1, 1.0, 100.0, 3.0):
         solution = model.fit(penalty)
-        assert gradient(x, labels, penalty, *solution) < 1.01 * softmax_regression.PRECISION * first
+        assert gradient(x, labels, penalty, *solution) < 1.01 * linear_models.PRECISION * first
 
 
 def test_dense_features_have_a_more_precise_solution():
     x, labels = problem(3)
     solution = SoftmaxRegression(x.toarray(), labels).fit(3.0)
     first = np.linalg.norm(x.T @ (1 / 3 - np.eye(3)[labels]))
-    allowed = softmax_regression.DENSE_PRECISION * first
+    allowed = linear_models.DENSE_PRECISION * first
     assert gradient(x, labels, 3.0, *solution) < 1.01 * allowed
 
 
@@ -69,7 +69,7 @@ def test_features_that_tell_nothing_take_few_steps(as_given, size, monkeypatch):
 
 @pytest.mark.parametrize("classes", [3, 4])
 def test_it_is_the_logistic_regression_of_scikit_learn(classes, monkeypatch):
-    monkeypatch.setattr(softmax_regression, "PRECISION", 1e-5)  # what float32 allows
+    monkeypatch.setattr(linear_models, "PRECISION", 1e-5)  # what float32 allows
     x, labels = problem(classes)
     coefficients, intercepts = SoftmaxRegression(x, labels).fit(2.0)
     expected = LogisticRegression(C=2.0, tol=1e-8, max_iter=5000).fit(x, labels)
@@ -137,12 +137,12 @@ def test_the_loss_falls_with_each_step_where_most_examples_have_no_features():
 def test_a_step_that_rounding_spoils_is_not_taken(answer, monkeypatch):
     """Then float64 goes on from the best weights, and ends there if it finds no better ones."""
     x, labels = problem(3)
-    model, before = SoftmaxRegression(x, labels), softmax_regression._dot
+    model, before = SoftmaxRegression(x, labels), linear_models._dot
     monkeypatch.setattr(
-        softmax_regression, "_dot",
+        linear_models, "_dot",
         lambda a, b: before(a, b) if a is b or b[0].dtype == torch.float64 else answer,
     )  # fmt: skip
     w, b = model.fit(1.0)
-    assert gradient(x, labels, 1.0, w, b) < 1.01 * softmax_regression.PRECISION * np.linalg.norm(
+    assert gradient(x, labels, 1.0, w, b) < 1.01 * linear_models.PRECISION * np.linalg.norm(
         x.T @ (1 / 3 - np.eye(3)[labels])
     )

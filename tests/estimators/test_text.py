@@ -20,7 +20,7 @@ from representer import estimators
 from representer.data.text import cooccurrence_vectors
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import TextClassifier, TextRegressor
-from representer.estimators.division import divide, validation_fraction
+from representer.estimators.fitting import divide, validation_fraction
 
 TEXTS = [f"{a} {b} today" for a in ("good", "bad") for b in ("film", "play", "song", "book")] * 5
 LABELS = ["+" if text.startswith("good") else "-" for text in TEXTS]

@@ -7,10 +7,9 @@ import torch
 
 from representer.data.text import Vocabulary
 from representer.estimators import TextClassifier
-from representer.estimators.classes import Classes
 from representer.estimators.ngram_contributions import with_gaps
-from representer.estimators.text import TextInputs
-from representer.estimators.text_explanation import TextModel, evidence_of
+from representer.estimators.targets import Classes
+from representer.estimators.text import TextInputs, TextModel, evidence_of
 from representer.explain import reference_card, stack_readout
 from representer.models import (
     SequenceClassifier,

@@ -8,9 +8,8 @@ import torch
 
 from representer.errors import ArgumentError, DataError
 from representer.estimators import TextClassifier, TextRegressor
-from representer.estimators.classes import Classes, ClassTable
-from representer.estimators.linear_solution import solver
-from representer.estimators.targets import Numbers, example_weights
+from representer.estimators.linear_models import solver
+from representer.estimators.targets import Classes, ClassTable, Numbers, example_weights
 
 TEXTS = [f"{a} {b}" for a in ("good", "bad") for b in ("film", "play", "song")] * 10
 RNG = np.random.default_rng(0)

@@ -8,7 +8,7 @@ from explain_by_hand import DECAYS, enumerate_ngrams, normal, random_decays
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from representer.explain.best_ngrams import best_ngrams
+from representer.explain.ngrams import best_ngrams
 
 
 def suffix_weights(decay, read):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from representer.explain.chain_sums import chain_states, chain_sums
+from representer.explain.string_parts import chain_states, chain_sums
 
 COMBINES = pytest.mark.parametrize("combine", ["multiply", "add", "add_exact"])
 CASES = {"time": st.integers(1, 8), "order": st.integers(1, 4), "seed": st.integers(0, 2**16)}

@@ -7,7 +7,7 @@ import torch
 
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.explain import reference_card
-from representer.explain.reference_card import half_life
+from representer.explain.references import half_life
 from representer.nn import RAN, StringKernelRNN
 
 WORDS = ["left", "right", "up", "nothing"]

@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 from drawn_graphs import F64, graph
 from representer.errors import ArgumentError, KindError
 from representer.explain import top_walks
-from representer.functional.walk_kernel import walks
+from representer.functional.walks import walks
 from representer.nn import DeepGraphKernelNN, RandomWalkKernelNN, WLKernelNN
 
 OPTIONS = [

@@ -8,7 +8,7 @@ from torch import nn as torch_nn
 
 from representer import nn
 from representer.errors import KindError
-from representer.export.interface import interface
+from representer.export.programs import interface
 from representer.models import (
     GraphEnsemble,
     GraphRegressorConfig,

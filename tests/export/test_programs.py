@@ -15,15 +15,14 @@ from torch import nn as torch_nn
 from representer import nn
 from representer.errors import KindError, MissingExtraError, StorageError
 from representer.export import ExportError, programs, to_onnx, to_torch
-from representer.export.interface import interface
-from representer.export.programs import TOLERANCE, onnx_run
+from representer.export.programs import TOLERANCE, interface, onnx_run
 from representer.models import (
     SequenceClassifier,
     SequenceClassifierConfig,
     SignalClassifier,
     SignalClassifierConfig,
 )
-from representer.storage import failpoints
+from representer.storage import atomic
 
 INPUT, HIDDEN = 3, 4
 LAYERS: dict[str, Callable[[], torch_nn.Module]] = {
@@ -168,7 +167,7 @@ def test_an_export_follows_no_link_and_leaves_the_old_file_on_a_full_disk(
     path.unlink()
     path.write_text("older")
     monkeypatch.setenv("REPRESENTER_FAILPOINT", "pt2.begun:enospc")
-    failpoints.reset()
+    atomic.reset()
     with pytest.raises(StorageError, match="no space left on device"):
         write(layer, path)
     assert path.read_text() == "older"

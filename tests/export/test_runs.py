@@ -24,11 +24,10 @@ from representer.estimators import (
     TextClassifier,
     TextRegressor,
 )
-from representer.estimators.saving import save
+from representer.estimators.base import save
 from representer.export import export_run, scores
-from representer.export.preprocessing import word_rules
 from representer.export.programs import TOLERANCE, onnx_run
-from representer.export.runs import EXAMPLES
+from representer.export.runs import EXAMPLES, word_rules
 
 from .conftest import LABELS, TEXTS, Exported
 

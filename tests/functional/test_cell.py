@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from representer.errors import ArgumentError
-from representer.functional import NONLINEARITIES, Cell, cell
+from representer.functional import NONLINEARITIES, Cell, rkm
 
-NAMED = {name: value for name, value in vars(cell).items() if isinstance(value, Cell)}
+NAMED = {name: value for name, value in vars(rkm).items() if isinstance(value, Cell)}
 names = st.sampled_from(list(NONLINEARITIES))
 cells = st.builds(
     Cell,
@@ -67,7 +67,7 @@ def test_only_the_convolutional_cells_have_no_memory():
 
 def test_a_cell_is_immutable():
     with pytest.raises(FrozenInstanceError):
-        cell.LSTM.output = "identity"
+        rkm.LSTM.output = "identity"
 
 
 @pytest.mark.parametrize(
@@ -77,4 +77,4 @@ def test_a_cell_is_immutable():
 )  # fmt: skip
 def test_an_unknown_option_is_refused_with_the_known_ones(option: str, value: str):
     with pytest.raises(ArgumentError, match=f"{option} is '{value}'; expected one of "):
-        replace(cell.LSTM, **{option: value})
+        replace(rkm.LSTM, **{option: value})

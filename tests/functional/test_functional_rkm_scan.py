@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from looped import looped
-from representer.functional import NONLINEARITIES, Cell, cell, rkm_scan
+from representer.functional import NONLINEARITIES, Cell, rkm, rkm_scan
 
 T, B, H = 4, 2, 3
-CELLS = {name: value for name, value in vars(cell).items() if isinstance(value, Cell)}
+CELLS = {name: value for name, value in vars(rkm).items() if isinstance(value, Cell)}
 CELLS["RKM"] = Cell("static", "static", False, output="exponential", memory="output")
 CELLS["Gaussian"] = Cell("static", "static", False, output="gaussian", memory="expm1")
 EVERY_CELL = pytest.mark.parametrize("cell", CELLS.values(), ids=CELLS.keys())

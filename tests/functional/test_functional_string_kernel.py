@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from looped import looped
 from representer.functional import string_kernel, string_kernel_definition
-from representer.functional.string_kernel import ngram_mass, slot_weights
+from representer.functional.strings import ngram_mass, slot_weights
 
 claim = settings(deadline=None, max_examples=10)
 VARIANTS = list(product(["multiply", "add"], [False, True, "exact"], [True, False]))

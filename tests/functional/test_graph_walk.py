@@ -7,7 +7,7 @@ import torch
 
 from representer.errors import ShapeError
 from representer.functional import relabel, walk_states, walks_end
-from representer.functional.graph_walk import edges_of
+from representer.functional.walks import edges_of
 
 F64 = torch.float64
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])  # 0 - 1 - 2

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from representer.functional import NONLINEARITIES, StringChain
-from representer.functional.string_chain import Combine, Decay, Normalized, Readout
+from representer.functional.strings import Combine, Decay, Normalized, Readout
 
 ANY_CHAIN = st.builds(
     StringChain,

@@ -5,7 +5,7 @@ import torch
 
 from looped import looped
 from representer.functional import string_kernel_definition
-from representer.functional.string_features import slot_features, string_features
+from representer.functional.strings import slot_features, string_features
 
 
 def draw(length, d=2):

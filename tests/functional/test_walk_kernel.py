@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from representer.functional import local_kernel_definition, walk_kernel_definition
-from representer.functional.walk_kernel import walks
+from representer.functional.walks import walks
 
 F64 = torch.float64
 

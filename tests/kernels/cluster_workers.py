@@ -25,10 +25,10 @@ from representer.data.text import code_lines
 from representer.estimators import TextClassifier
 from representer.jobs import workers
 from representer.kernels import Nystroem, StringKernel, gram
-from representer.tasks.predicted_parts import predict_parts
+from representer.tasks.options import Task
+from representer.tasks.predictions import predict_parts
 from representer.tasks.registry import TASKS
-from representer.tasks.task import Task
-from representer.tasks.text.text_task import TextReading
+from representer.tasks.text_options import TextReading
 
 BLOCK = 8
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import check_grad
 from scipy.stats import multivariate_normal
 
-from representer.kernels.evidence import JITTER, _loss, block_weights
+from representer.kernels.subtree_kernel import JITTER, _loss, block_weights
 
 RNG = np.random.default_rng(0)
 X = [RNG.normal(size=(40, 3)) for _ in range(2)]

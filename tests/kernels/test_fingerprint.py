@@ -23,7 +23,7 @@ from representer.kernels import (
     WeisfeilerLehmanKernel,
     gram,
 )
-from representer.kernels.gram_file import fingerprint
+from representer.kernels.gram import fingerprint
 from representer.nn import Relabeling
 
 kernel = StringKernel()
@@ -108,7 +108,7 @@ def test_a_kernel_with_a_lambda_is_refused(tmp_path):
 PROGRAM = """
 import torch
 from representer.kernels import RecurrentKernel, StringKernel
-from representer.kernels.gram_file import fingerprint
+from representer.kernels.gram import fingerprint
 from own_functions import Own, q
 print(fingerprint(Own(), [set('abcdefghijkl')]), fingerprint(RecurrentKernel(q), ["a"], None, 5))
 """

@@ -11,8 +11,8 @@ from tests.kernels.test_learned_parameters import CASES, TEXTS, text_kernel
 
 from representer.errors import ArgumentError
 from representer.kernels import GaussianProcessKernel, TextKernel
-from representer.kernels.gram_transformer import as_array
-from representer.kernels.learned_parameters import with_values
+from representer.kernels.composition import with_values
+from representer.kernels.gram import as_array
 
 BOUNDS = {"kernel__decay": (0.01, 0.99)}
 

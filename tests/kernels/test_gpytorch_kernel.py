@@ -14,7 +14,7 @@ from tests.kernels.test_learned_parameters import CASES, TEXTS, text_kernel
 from representer import kernels
 from representer.errors import ArgumentError, MissingExtraError
 from representer.kernels import GPyTorchKernel, StringKernel
-from representer.kernels.gram_transformer import as_array
+from representer.kernels.gram import as_array
 
 BOUNDS = {"kernel__decay": (0.01, 0.99)}
 
@@ -129,7 +129,7 @@ def test_invalid_arguments_are_errors():
 
 
 def test_without_gpytorch_the_message_names_the_extra(monkeypatch):
-    monkeypatch.delitem(sys.modules, "representer.kernels.gpytorch_kernel")
+    monkeypatch.delitem(sys.modules, "representer.kernels.gaussian_process")
     monkeypatch.setitem(sys.modules, "gpytorch", None)
     with pytest.raises(MissingExtraError, match=r"needs gpytorch: .*representer\[gp\]"):
         _ = kernels.GPyTorchKernel

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from representer.errors import ArgumentError
 from representer.kernels import NgramKernel
-from representer.kernels.kneser_ney import KneserNey, NgramTable
+from representer.kernels.token_counts import KneserNey, NgramTable
 
 SIZE = 5
 ENOUGH = [int(digit) for digit in "210000100020011023120121000123"]  # pairs that occur 1 to 4 times

@@ -10,8 +10,8 @@ from torch_geometric.data import Data
 from representer.data.molecules import read_smiles
 from representer.errors import ArgumentError, KindError
 from representer.kernels import Cosine, RandomWalkKernel, StringKernel
-from representer.kernels.gram_transformer import as_array
-from representer.kernels.learned_parameters import check_bounds, with_values
+from representer.kernels.composition import check_bounds, with_values
+from representer.kernels.gram import as_array
 
 RNG = np.random.default_rng(0)
 TEXTS = ["".join(RNG.choice(list("abcd"), 10)) for _ in range(40)]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from representer.errors import StorageError
-from representer.kernels.matrix_file import MatrixFile, checksum
+from representer.kernels.gram import MatrixFile, checksum
 
 VALUES = np.arange(6.0).reshape(2, 3)
 

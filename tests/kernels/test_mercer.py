@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from representer.functional import NONLINEARITIES
-from representer.kernels.mercer import mercer_violation
+from representer.kernels.composition import mercer_violation
 
 GOOD = {
     "0": torch.zeros_like,

@@ -11,9 +11,12 @@ import pytest
 
 from representer.errors import ArgumentError, KindError
 from representer.kernels import StringKernel, text_kernel
-from representer.kernels.ngram_kernel import NgramKernel
-from representer.kernels.ngram_weights import class_ratio, inverse_document_frequency
-from representer.kernels.text_kernel import TextKernel
+from representer.kernels.text_kernel import (
+    NgramKernel,
+    TextKernel,
+    class_ratio,
+    inverse_document_frequency,
+)
 
 RNG = random.Random(0)
 STRINGS = ["".join(RNG.choice("abc") for _ in range(RNG.randint(0, 9))) for _ in range(8)]

@@ -20,7 +20,7 @@ from representer.kernels import (
     InversePolynomial,
     Polynomial,
     RandomWalkKernel,
-    local_kernels,
+    walk_kernels,
 )
 
 claim = settings(deadline=None, max_examples=10)
@@ -170,7 +170,7 @@ def test_the_result_does_not_depend_on_the_block_size(monkeypatch):
     kernel = RandomWalkKernel(3, 0.5, nonlinear="polynomial")
     whole, cross = kernel(X), kernel(X[:4], X)
     for nodes in (1, 5, 7):
-        monkeypatch.setattr(local_kernels, "NODES", nodes)
+        monkeypatch.setattr(walk_kernels, "NODES", nodes)
         torch.testing.assert_close(kernel(X), whole, **CLOSE)
         torch.testing.assert_close(kernel(X[:4], X), cross, **CLOSE)
 

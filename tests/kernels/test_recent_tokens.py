@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from representer.errors import ArgumentError
 from representer.kernels import StringKernel
-from representer.kernels.recent_tokens import RecentTokens
+from representer.kernels.token_counts import RecentTokens
 
 SIZE = 4
 texts = st.lists(st.integers(0, SIZE - 1), min_size=1, max_size=30)

@@ -161,7 +161,7 @@ def test_only_lambda_can_require_a_gradient_for_vectors_and_tokens():
 def test_long_sequences_are_processed_in_blocks(monkeypatch):
     X, kernel = draw([3, 9, 2, 7, 5]), StringKernel(3, 0.7, base=Linear())
     whole = kernel(X), kernel(X[:2], X)
-    monkeypatch.setattr("representer.kernels.sequence_kernel.BLOCK", 20)
+    monkeypatch.setattr("representer.kernels.sequences.BLOCK", 20)
     torch.testing.assert_close((kernel(X), kernel(X[:2], X)), whole)
 
 

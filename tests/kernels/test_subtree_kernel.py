@@ -11,8 +11,8 @@ from torch_geometric.data import Data
 from representer.errors import ArgumentError
 from representer.kernels import WeisfeilerLehmanKernel, gram
 from representer.kernels.graphs import Graph, Labels
-from representer.kernels.ngram_kernel import dense
 from representer.kernels.subtree_kernel import SubtreeKernel
+from representer.kernels.text_kernel import dense
 
 NO_EDGES = torch.zeros(2, 0, dtype=torch.int64)
 RNG = np.random.default_rng(0)

@@ -18,8 +18,8 @@ from representer.kernels import (
     WeisfeilerLehmanKernel,
     gram,
 )
-from representer.kernels.color_refinement import refined
-from representer.kernels.gram_file import fingerprint
+from representer.kernels.gram import fingerprint
+from representer.kernels.weisfeiler_lehman_kernel import refined
 from representer.nn import Relabeling, WLKernelNN
 
 MOLECULES = [read_smiles(s) for s in ("CCO", "c1ccccc1", "CC(=O)O", "C", "[Na+].[Cl-]")]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from representer.errors import ShapeError
-from representer.models.tokens import copy_vectors
+from representer.models.config import copy_vectors
 
 
 @pytest.mark.parametrize("freeze", [False, True])

@@ -13,7 +13,7 @@ from looped import looped
 from representer.data.signals import synthetic_recordings
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.models import SignalClassifier, SignalClassifierConfig
-from representer.models.signal_classifier_config import POOLINGS
+from representer.models.signal_classifier import POOLINGS
 
 SMALL = SignalClassifierConfig(
     num_channels=3, num_classes=2, sampling_rate=50.0, hidden_size=4, filter_length=6, stride=3

@@ -8,7 +8,7 @@ import torch
 from looped import looped
 from representer.errors import KindError, ShapeError
 from representer.models import SignalClassifier, SignalClassifierConfig, SignalStream
-from representer.models.signal_classifier_config import POOLINGS
+from representer.models.signal_classifier import POOLINGS
 from representer.nn import TABLE1
 
 CELLS = {"LSTM": "lstm", "RKM-LSTM": "rkm-lstm", "RKM-CIFG": "rkm-cifg", "CNN": "cnn"}

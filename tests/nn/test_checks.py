@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from representer.checks import check_integer
 from representer.errors import ArgumentError
 from representer.nn.checks import check_flag, check_probability
-from representer.requirements import check_integer
 
 
 def test_valid_values_are_returned():

@@ -122,8 +122,9 @@ def kinds(op: Op, all_of_them: bool) -> Iterator[list[tuple[Sample, torch.dtype]
                 sample = Sample(f"{words} 3x18x17", many, options, ("statistics", "lengths"))
                 yield [(sample, torch.float32)]
     if op.name == "rkm_scan":
-        from representer.functional.cell import LSTM
-        from representer.ops.rkm_scan import stationary, stationary_gradient, whole
+        from representer.functional.rkm import LSTM
+        from representer.ops.rkm_scan import stationary, whole
+        from representer.ops.rkm_scan import stationary as stationary_gradient
         from representer.ops.rkm_scan.samples import tensors
 
         with patch.object(whole, "refuses", lambda p: "off"):

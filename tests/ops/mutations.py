@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import RepresenterError
-from representer.ops import OPS, Op, operators
+from representer.ops import OPS, Op, torch_operator
 from representer.ops.trials import arguments, few_samples, gradients, make, several
 
 from .cases import RecordedCalls, call
@@ -121,8 +121,8 @@ def check_public(op: Op, backend: str, count: int) -> Iterator[str]:
 
 def _public_outcome(op: Op, backend: str, given: dict[str, Any], known: bool) -> Any:
     """Return the outcome of a public function; without ``known`` its operator checks all again."""
-    same = operators.is_ if known else lambda one, other: False
-    with patch.object(operators, "is_", same):
+    same = torch_operator.is_ if known else lambda one, other: False
+    with patch.object(torch_operator, "is_", same):
         try:
             return several(op.function(**given, backend=backend))
         except Exception as error:  # torch's own too, as of a sparse tensor that is reshaped

@@ -7,7 +7,7 @@ import torch
 from torch.autograd import forward_ad
 
 from representer.errors import BackendError, KindError, ShapeError
-from representer.ops.checks import (
+from representer.ops.common import (
     check_floating,
     check_like,
     check_no_forward_mode,

@@ -20,14 +20,14 @@ from torch import Tensor
 
 from looped import looped
 from representer.errors import BackendError
-from representer.ops import OPS, core, gated_scan, rkm_scan, structs
+from representer.ops import OPS, core, gated_scan, rkm_scan
 from representer.ops.rkm_scan.samples import CELLS, tensors
 
 from .test_ops import DTYPES, TOLERANCE
 
 NEEDS_CORE = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 EVERY_SET = pytest.mark.parametrize("name", core.USABLE or ["portable"])
-STRUCTS = Path(structs.__file__)
+STRUCTS = Path(core.__file__)
 COMPILERS = ("c++", "g++", "clang++", "cl")
 DEADLINE = 60  # seconds for a child process, most of them for importing torch
 

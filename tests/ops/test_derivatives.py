@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.func import grad, jacrev, vmap
 
 from representer import functional
-from representer.functional.cell import LSTM, RKM_LSTM
+from representer.functional.rkm import LSTM, RKM_LSTM
 from representer.ops import Op, Sample, gated_scan, rkm_scan
 from representer.ops.trials import (
     arguments,

@@ -15,7 +15,6 @@ from torch import Tensor
 from representer.functional import Cell
 from representer.functional import gated_scan as define_gated_scan
 from representer.ops import OPS, core, gated_scan, rkm_scan
-from representer.ops.rkm_scan import cpp
 from representer.ops.rkm_scan.samples import CELLS, tensors
 
 from .cases import LAYOUTS, as_it_is, moved
@@ -176,7 +175,7 @@ def test_a_cell_matches_the_definition_on_every_instruction_set(kind: str):
 def test_cells_match_the_definition_with_the_input_product_before_the_loop(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(cpp, "FUSED", 0)
+    monkeypatch.setattr(rkm_scan, "FUSED", 0)
     for case in _few(tuple(KINDS), kind, ("input", "input lengths")):
         _check(case)
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import KindError, ShapeError
-from representer.ops.operand import LENGTHS, Operand, Row, Sizes, check_operand, parse_axes
+from representer.ops.table import LENGTHS, Operand, Row, Sizes, check_operand, parse_axes
 
 U = torch.ones(2, 3, 4)
 LIKE = U, U.dtype, U.device

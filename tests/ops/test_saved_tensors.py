@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from representer.functional import Cell, StringChain
-from representer.functional.cell import CNN, RKM_LSTM
+from representer.functional.rkm import CNN, RKM_LSTM
 from representer.ops import rkm_scan, string_scan
 from representer.ops.rkm_scan.samples import tensors as of_cell
 from representer.ops.string_scan.samples import CHAINS

@@ -11,7 +11,7 @@ import torch
 
 from representer import nn
 from representer.ops import core
-from representer.ops.selection import chosen_backend, explain_backend, is_recording, use_backend
+from representer.ops.op import chosen_backend, explain_backend, is_recording, use_backend
 
 
 def test_no_backend_is_selected_outside_a_block():

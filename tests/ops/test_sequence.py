@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from representer.errors import ArgumentError
-from representer.ops.sequence import Steps, previous
+from representer.ops.common import Steps, previous
 
 LENGTHS = torch.tensor([2, 4, 0, 3])
 

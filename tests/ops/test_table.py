@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import ArgumentError, KindError
-from representer.ops.operand import LENGTHS, Operand
-from representer.ops.table import Table
+from representer.ops.table import LENGTHS, Operand, Table
 
 ROOT = Path(__file__).parents[2]
 
@@ -75,7 +74,7 @@ import torch
 from torch import Tensor
 
 from representer.ops import OPS, Backend, Op, Sample
-from representer.ops.operand import Operand
+from representer.ops.table import Operand
 from representer.ops.table import Table
 
 

@@ -11,7 +11,7 @@ import torch
 
 from representer.cli.main import entry_point
 from representer.errors import ArgumentError
-from representer.storage.run_folder import RunFolder
+from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
 from representer_papers.kbdnn2018 import RECIPES, long_term
 from representer_papers.kbdnn2018.long_term import LongTermSetting, long_term_settings

@@ -18,7 +18,7 @@ import torch
 
 from representer.data.text import Vocabulary
 from representer.nn import KBRN, KernelActivation
-from representer.storage.run_folder import RunFolder
+from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
 from representer.training import generators
 from representer_papers.kbdnn2018 import RECIPES as M18

@@ -11,9 +11,8 @@ import torch
 from papers.language_text import write_text
 from representer.errors import TrainingError
 from representer.tasks.recipe import Request
-from representer.training.trainer import Trainer
-from representer.training.training_step import StepOutcome, TrainingStep
-from representer.training.training_task import TrainingTask
+from representer.training.config import TrainingTask
+from representer.training.trainer import StepOutcome, Trainer, TrainingStep
 from representer_papers.rkm2019 import RECIPES, divergence
 from representer_papers.rkm2019.published import LANGUAGE_KINDS, LANGUAGE_ROWS
 
@@ -102,8 +101,8 @@ def test_every_row_has_a_cell_and_settings_of_its_own():
 
 
 def test_the_largest_state_is_that_of_the_carried_states(request_):
-    from representer.tasks.language.language_data import prepare
-    from representer.tasks.language.language_task import LanguageConfig
+    from representer.tasks.language import prepare
+    from representer.tasks.language_options import LanguageConfig
 
     options = divergence._settings("lstm", 0, 1, request_)["options"]
     parameters, data = prepare(LanguageConfig(data=str(request_.data / "ptb"), **options))

@@ -11,8 +11,8 @@ from language_samples import estimator_of
 from papers.language_text import write_text
 from representer.estimators.language_training import network_config
 from representer.models import LanguageModel
-from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
-from representer.tasks.language.language_task import LanguageConfig
+from representer.nn.recurrent.machine import RecurrentKernelMachine
+from representer.tasks.language_options import LanguageConfig
 from representer.tasks.recipe import Request
 from representer_papers.rkm2019.language import LANGUAGE, VARIANTS
 from representer_papers.shared import runs as shared_runs

@@ -15,7 +15,7 @@ import torch
 
 from representer.data.signals import Standardization, synthetic_recordings
 from representer.errors import DataError
-from representer.estimators.signal_inputs import SignalInputs
+from representer.estimators.signal import SignalInputs
 from representer.tasks.recipe import Request
 from representer_papers.rkm2019 import RECIPES, lfp
 from representer_papers.rkm2019.lfp import (

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from representer.tasks.text.text_flow import FLOW
-from representer.tasks.text.text_task import TextConfig
+from representer.tasks.text import FLOW
+from representer.tasks.text_options import TextConfig
 from representer_papers.shared.baselines import read_baselines, write_baselines
 
 

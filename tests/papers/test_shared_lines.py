@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from representer.errors import DataError, Interrupted, TrainingError
-from representer.storage.run_folder import RunFolder
+from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
 from representer_papers.kbdnn2018 import RECIPES
 from representer_papers.shared.runs import Measure, Run, accuracy, read_lines, run_missing

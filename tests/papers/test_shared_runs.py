@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from representer.devices import processor
 from representer.errors import ArgumentError, TrainingError
-from representer.storage.run_folder import RunFolder
+from representer.machine import processor
+from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
 from representer_papers.shared.runs import Measure, Run, run_missing, stored
 from representer_papers.shared.table import write_page

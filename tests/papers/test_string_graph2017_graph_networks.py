@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch_geometric.data import Data
 
 from papers.graph_files import write_graphs
-from representer.storage.run_folder import RunFolder
+from representer.storage.run import RunFolder
 from representer_papers.string_graph2017 import graph_networks
 from representer_papers.string_graph2017.graph_kernels import outer_folds
 from representer_papers.string_graph2017.graph_networks import GraphClassifier, _run_fold, _store

@@ -13,7 +13,7 @@ from representer.cli.main import entry_point
 from representer.errors import ArgumentError, DataError
 from representer.estimators.language_training import network_config
 from representer.models import LanguageModel
-from representer.tasks.language.language_task import LanguageConfig
+from representer.tasks.language_options import LanguageConfig
 from representer.tasks.recipe import Request
 from representer_papers.shared import language
 from representer_papers.shared import language as shared

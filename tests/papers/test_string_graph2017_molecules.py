@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 
 from representer.cli.main import entry_point
 from representer.errors import ArgumentError, DataError
-from representer.storage.run_folder import RunFolder
+from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
 from representer_papers.shared.table import mean
 from representer_papers.string_graph2017 import RECIPES, molecules

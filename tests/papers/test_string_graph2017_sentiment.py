@@ -11,7 +11,7 @@ import pytest
 from papers.conftest import write_treebank
 from representer.cli.main import entry_point
 from representer.errors import ArgumentError
-from representer.storage.run_folder import RunFolder
+from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
 from representer_papers.string_graph2017 import RECIPES
 from undrawn import undrawn

@@ -10,7 +10,7 @@ import torch
 
 from representer.data.text import Vocabulary, read_vectors
 from representer.estimators import joint_fitting
-from representer.storage.run_folder import RunFolder
+from representer.storage.run import RunFolder
 from representer_papers.string_graph2017 import sentiment
 from representer_papers.string_graph2017.published import SENTIMENT_CELLS
 from representer_papers.string_graph2017.sentiment import (

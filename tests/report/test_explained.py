@@ -15,9 +15,8 @@ from page_checks import faults, unequal_sums
 from representer.estimators.explanation import Contribution, Explanation
 from representer.report import page as page_module
 from representer.report import write_report
-from representer.report.explained import DRAWN, shown_entries, shown_entry
-from representer.report.graph_drawing import draw_graph, positions
-from representer.report.molecule_drawing import MOST_ATOMS, draw_shares
+from representer.report.page import DRAWN, shown_entries, shown_entry
+from representer.report.pictures import MOST_ATOMS, draw_graph, draw_shares, positions
 
 WORDS = ["not", "a", "<good>", "film"]
 

@@ -7,10 +7,9 @@ import json
 import pytest
 
 from made_up_run import write_made_up_run
-from representer.report import first_screen
-from representer.report.page import Results, _of_target
-from representer.report.results import by_target
-from representer.report.standing import AHEAD, BEHIND, LEVEL
+from representer.report import summary
+from representer.report.page import Results, _of_target, by_target
+from representer.report.summary import AHEAD, BEHIND, LEVEL
 
 
 @pytest.fixture
@@ -22,12 +21,12 @@ def run(tmp_path) -> Results:
     return Results(metrics, details, [], [])
 
 
-def screen_of(run: Results) -> first_screen.Screen:
+def screen_of(run: Results) -> summary.Screen:
     targets = [_of_target(run, *own) for own in by_target(run.metrics).items()]
-    return first_screen.of_classes(run, targets)
+    return summary.of_classes(run, targets)
 
 
-def card(screen: first_screen.Screen, label: str) -> first_screen.Card:
+def card(screen: summary.Screen, label: str) -> summary.Card:
     (found,) = [one for one in screen.cards if one.label.startswith(label)]
     return found
 

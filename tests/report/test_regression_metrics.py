@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chi2
 
 from representer.report.metrics import classification_metrics, regression_metrics, rmse_difference
-from representer.report.results import Column, Predictions, figures_of
+from representer.report.page import Column, Predictions, figures_of
 
 TRUTH = np.array([1.0, 2.0, 3.0, 4.0])
 

@@ -12,7 +12,7 @@ import pytest
 from made_up_run import NAMES, change, write_made_up_run
 from page_checks import faults
 from representer.errors import DataError
-from representer.report import canvas, signal_figures, write_report
+from representer.report import figures, pictures, write_report
 from representer.report import page as page_module
 from representer.report.figures import (
     Result,
@@ -109,7 +109,7 @@ def test_a_hostile_class_name_stays_text(tmp_path):
 
 
 def test_no_template_switches_escaping_off():
-    for template in Path(canvas.__file__).parent.glob("*.html"):
+    for template in Path(figures.__file__).parent.glob("*.html"):
         text = template.read_text(encoding="utf-8")
         assert not re.search(r"\|\s*safe\b|autoescape|Markup", text), template.name
 
@@ -220,7 +220,7 @@ CARD = {"waveform": [[0.1, 0.2], [0.3, 0.1]], "times": [0.0, 0.1], "amplitudes":
         lambda name: comparison([Result(name, 0.5, 0.4, 0.6, is_model=True)], "documents"),
         lambda name: parity([(1.0, 1.1, 0.1), (2.0, 2.1, 0.1)], name),
         lambda name: subjects({name: 0.5}, None, 0.5),
-        lambda name: signal_figures.wavelet(CARD, [name, f"_{name}"]),
+        lambda name: pictures.wavelet(CARD, [name, f"_{name}"]),
     ],
     ids=["comparison", "parity", "subjects", "wavelet"],
 )
@@ -231,7 +231,7 @@ def test_a_name_with_dollars_and_controls_is_shown_as_it_is(draw):
 
 
 def test_the_title_of_a_picture_may_hold_anything():
-    figure, _ = canvas.canvas(2.0, 1.0)
-    drawing = canvas.svg(figure, 'a"><script>alert(1)</script>')
+    figure, _ = figures.canvas(2.0, 1.0)
+    drawing = figures.svg(figure, 'a"><script>alert(1)</script>')
     assert "<script>" not in drawing
     assert 'aria-label="a&quot;&gt;&lt;script&gt;' in drawing

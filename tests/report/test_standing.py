@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from representer.report.standing import (
+from representer.report.summary import (
     ACCURACY,
     PERPLEXITY,
     RMSE,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from representer.report.metrics import wilson_interval
-from representer.report.trust import trust_in_classes, trust_in_intervals
+from representer.report.summary import trust_in_classes, trust_in_intervals
 
 
 def metrics_of(*bins: tuple[int, float, float], share: float = 0.2) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from representer.report.wording import decimals_of, headings, points, rounded, signed, slug
+from representer.report.metrics import decimals_of, headings, points, rounded, signed, slug
 
 
 @pytest.mark.parametrize(

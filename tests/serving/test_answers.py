@@ -11,7 +11,7 @@ from representer.errors import DataError, RepresenterError
 from representer.serving.answers import Answers, Job, refusal
 from representer.serving.limits import Limits
 from representer.serving.model_process import EndedError, SlowError
-from representer.serving.streams import BusyError, NoStreamError
+from representer.serving.served_model import BusyError, NoStreamError
 from served_toys import Toy
 
 toys: Any = Toy

@@ -12,12 +12,7 @@ import numpy as np
 import pytest
 
 from representer.errors import DataError, KindError
-from representer.estimators import (
-    GraphClassifier,
-    MoleculeRegressor,
-    SignalClassifier,
-    saving,
-)
+from representer.estimators import GraphClassifier, MoleculeRegressor, SignalClassifier, base
 from representer.serving import Limits, ServedModel
 
 QUIET: dict[str, Any] = {
@@ -106,7 +101,7 @@ def test_the_windows_of_a_request_are_standardized_as_those_of_one_subject(tmp_p
     of_subject = (X - X.mean((0, 2), keepdims=True)) / X.std((0, 2), keepdims=True)
     estimator = SignalClassifier(sampling_rate=100, standardize="none", **QUIET)
     estimator.fit(of_subject, ["slow", "fast"] * 10)
-    saving.save(estimator, tmp_path / "run", reading={"is_standardized_by_subject": True})
+    base.save(estimator, tmp_path / "run", reading={"is_standardized_by_subject": True})
     model = ServedModel(tmp_path / "run", device="cpu")
     found = [entry["probabilities"]["slow"] for entry in answer(model, (scale * X).tolist())]
     assert found == pytest.approx(estimator.predict_proba(of_subject)[:, 1], abs=1e-5)

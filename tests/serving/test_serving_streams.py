@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from representer.serving.streams import NoStreamError, Streams
-from representer.serving.worker import BusyError
+from representer.serving.model_process import BusyError
+from representer.serving.served_model import NoStreamError, Streams
 
 
 def test_streams_are_limited_and_closed_when_idle() -> None:

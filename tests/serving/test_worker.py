@@ -9,11 +9,10 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from representer.serving.answers import Answers, Job, Reply
+from representer.serving.guard import Metrics
 from representer.serving.limits import Limits
-from representer.serving.metrics import Metrics
-from representer.serving.model_process import SlowError
-from representer.serving.streams import BusyError
-from representer.serving.worker import Worker
+from representer.serving.model_process import SlowError, Worker
+from representer.serving.served_model import BusyError
 from served_toys import Toy
 
 

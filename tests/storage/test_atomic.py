@@ -16,7 +16,7 @@ import safetensors.torch
 import torch
 
 from representer.errors import StorageError
-from representer.storage import atomic, failpoints
+from representer.storage import atomic
 
 
 def test_written_content_can_be_read(tmp_path: Path) -> None:
@@ -67,8 +67,8 @@ def test_a_full_disk_leaves_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
     atomic.write_text(tmp_path / "a.txt", "old")
-    failpoints.reset()
-    monkeypatch.setenv(failpoints.VARIABLE, f"txt.{stage}:enospc")
+    atomic.reset()
+    monkeypatch.setenv(atomic.VARIABLE, f"txt.{stage}:enospc")
     with pytest.raises(StorageError, match=r"a\.txt cannot be written: no space left on device"):
         atomic.write_text(tmp_path / "a.txt", "new")
     assert (tmp_path / "a.txt").read_text() == "old"
@@ -114,7 +114,7 @@ def test_temporary_names_cannot_be_guessed_and_links_there_are_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names: list[str] = []
-    failpoints.reset()
+    atomic.reset()
     replace = Path.replace
     monkeypatch.setattr(
         Path, "replace", lambda self, target: (names.append(self.name), replace(self, target))[1]
@@ -226,11 +226,11 @@ def test_a_leftover_that_cannot_be_deleted_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_failpoint_fires_at_its_visit_and_only_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    failpoints.reset()
-    monkeypatch.setenv(failpoints.VARIABLE, "here:3:raise")
-    failpoints.failpoint("here")
-    failpoints.failpoint("there")
-    failpoints.failpoint("here")
+    atomic.reset()
+    monkeypatch.setenv(atomic.VARIABLE, "here:3:raise")
+    atomic.failpoint("here")
+    atomic.failpoint("there")
+    atomic.failpoint("here")
     with pytest.raises(RuntimeError, match="failpoint here"):
-        failpoints.failpoint("here")
-    failpoints.failpoint("here")
+        atomic.failpoint("here")
+    atomic.failpoint("here")

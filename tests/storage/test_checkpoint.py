@@ -21,9 +21,7 @@ from hypothesis import strategies as st
 from representer import __version__
 from representer.errors import CheckpointError, KindError, NewerCheckpointError
 from representer.storage import checkpoint
-from representer.storage.checkpoint import Checkpoint
-from representer.storage.checkpoint.container import MAGIC, decode, encode
-from representer.storage.checkpoint.tree import MAX_DEPTH
+from representer.storage.checkpoint import MAGIC, MAX_DEPTH, Checkpoint, decode, encode
 
 DTYPES = (
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.bool),

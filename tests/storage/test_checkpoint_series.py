@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from representer.errors import CheckpointError, StorageError
-from representer.storage import checkpoint, failpoints
+from representer.storage import atomic, checkpoint
 from representer.storage.checkpoint import Checkpoint
 
 
@@ -30,8 +30,8 @@ def latest_step(folder: Path, lines: list[str]) -> int | None:
 
 @pytest.fixture
 def arm(monkeypatch: pytest.MonkeyPatch):
-    failpoints.reset()
-    return lambda text: monkeypatch.setenv(failpoints.VARIABLE, text)
+    atomic.reset()
+    return lambda text: monkeypatch.setenv(atomic.VARIABLE, text)
 
 
 def test_the_newest_two_are_kept(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import pytest
 
+from representer.checks import LIMITS
 from representer.errors import ArgumentError
-from representer.limits import LIMITS
-from representer.storage.fields import from_values
+from representer.storage.files import from_values
 
 
 @dataclass(frozen=True)

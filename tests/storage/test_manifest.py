@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from representer.storage.manifest import MANIFEST, Entry, manifest_text, read_manifest
+from representer.storage.run import MANIFEST, Entry, manifest_text, read_manifest
 
 ENTRIES = {"b": Entry.of([b"x", b"y"]), "a": Entry.of([])}
 

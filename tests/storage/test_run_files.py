@@ -11,9 +11,7 @@ import safetensors.torch
 import torch
 
 from representer.errors import CheckpointError, DataError
-from representer.storage.manifest import MANIFEST
-from representer.storage.run_files import MODEL, WEIGHTS, RunFiles, task_of
-from representer.storage.run_folder import RunFolder
+from representer.storage.run import MANIFEST, MODEL, WEIGHTS, RunFiles, RunFolder, task_of
 
 
 @dataclass(frozen=True)

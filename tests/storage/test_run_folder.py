@@ -11,9 +11,8 @@ import pytest
 import torch
 
 from representer.errors import ArgumentError, RepresenterError, RunFolderError, StorageError
-from representer.storage import run_folder
-from representer.storage.manifest import MANIFEST, Entry, read_manifest
-from representer.storage.run_folder import RunFolder
+from representer.storage import run as run_folder
+from representer.storage.run import MANIFEST, Entry, RunFolder, read_manifest
 
 
 def test_a_kill_after_the_description_of_a_model_leaves_it_listed(tmp_path: Path) -> None:

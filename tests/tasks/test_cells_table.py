@@ -7,16 +7,11 @@ import re
 import pytest
 
 from representer.errors import ArgumentError
-from representer.estimators.text_parameters import TextParameters
-from representer.functional import cell as cells
+from representer.estimators.parameters import TextParameters
+from representer.functional import rkm
 from representer.models.cells import CELLS
 from representer.nn import TABLE1
-from representer.tasks.cells_table import (
-    cells_table,
-    formula,
-    memory_equation,
-    output_equation,
-)
+from representer.tasks.doctor import cells_table, formula, memory_equation, output_equation
 
 PRINTED = {  # L19 Table 2, thousands of parameters at m = d = 300
     "LSTM": (720, 1440), "RKM-LSTM": (720, 1440), "RKM-CIFG": (540, 1080),
@@ -54,15 +49,15 @@ def test_the_formula_gives_the_count(name):
 
 
 def test_equations_read_as_in_the_paper():
-    assert memory_equation(cells.RKM_CIFG) == "c_t = (1 − f_t) ⊙ c̃_t + f_t ⊙ c_{t−1}"
-    assert memory_equation(cells.LSTM) == "c_t = η_t ⊙ tanh(c̃_t) + f_t ⊙ c_{t−1}"
-    assert memory_equation(cells.CNN) == "c_t = σ_i² c̃_t"
-    assert output_equation(cells.RKM_CIFG) == "h_t = o_t ⊙ c_t"
-    assert output_equation(cells.LINEAR_KERNEL) == "h_t = tanh(c_t)"
+    assert memory_equation(rkm.RKM_CIFG) == "c_t = (1 − f_t) ⊙ c̃_t + f_t ⊙ c_{t−1}"
+    assert memory_equation(rkm.LSTM) == "c_t = η_t ⊙ tanh(c̃_t) + f_t ⊙ c_{t−1}"
+    assert memory_equation(rkm.CNN) == "c_t = σ_i² c̃_t"
+    assert output_equation(rkm.RKM_CIFG) == "h_t = o_t ⊙ c_t"
+    assert output_equation(rkm.LINEAR_KERNEL) == "h_t = tanh(c_t)"
 
 
 def test_a_cell_whose_candidate_does_not_see_h_has_its_own_formula():
-    assert formula(cells.RAN) == "(nm)(3d) + d(2d)"
+    assert formula(rkm.RAN) == "(nm)(3d) + d(2d)"
 
 
 def test_a_size_of_zero_is_refused_by_its_name():

@@ -19,18 +19,21 @@ from representer.errors import (
     StorageError,
     TrainingError,
 )
-from representer.storage import failpoints
-from representer.storage.lock import lock
+from representer.storage import atomic
+from representer.storage.atomic import lock
 from representer.tasks.comparison import (
     BASELINES,
-    MODEL,
+    MODEL_UNIT,
     RESULTS,
     Comparison,
     Result,
     Results,
+    Table,
+    as_markdown,
+    as_text,
+    run_and_report,
     run_missing,
 )
-from representer.tasks.comparison_table import Table, as_markdown, as_text, run_and_report
 
 # Losses of four test examples on two splits, by row.
 LOSSES: dict[str, list[list[float]]] = {
@@ -40,7 +43,7 @@ LOSSES: dict[str, list[list[float]]] = {
     "network": [[0, 1, 0, 0], [0, 0, 1, 1]],
     "network, lstm": [[1, 0, 0, 0], [1, 0, 0, 0]],
 }
-UNITS = {BASELINES: ("counts", "constant"), MODEL: ("both", "network")}
+UNITS = {BASELINES: ("counts", "constant"), MODEL_UNIT: ("both", "network")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +93,7 @@ def test_more_splits_and_variants_are_added_to_the_results(tmp_path: Path):
     run_missing(MadeUp(splits=range(1)), tmp_path)
     more = MadeUp(variants={"network, lstm": {"cell": "lstm"}})
     rows = run_missing(more, tmp_path)
-    assert more.ran == [(0, "network, lstm"), (1, BASELINES), (1, MODEL), (1, "network, lstm")]
+    assert more.ran == [(0, "network, lstm"), (1, BASELINES), (1, MODEL_UNIT), (1, "network, lstm")]
     assert [list(own) for own in rows.values()] == [[0, 1]] * 5
     other = MadeUp(variants={"network, lstm": {"cell": "lstm", "order": 2}})
     run_missing(other, tmp_path)
@@ -105,7 +108,7 @@ def test_a_line_cut_off_by_a_kill_is_run_again(tmp_path: Path):
         path.write_bytes(whole[:-cut])
         again = MadeUp()
         assert run_missing(again, tmp_path) == expected
-        assert again.ran == [(1, MODEL)]
+        assert again.ran == [(1, MODEL_UNIT)]
         assert path.read_bytes() == whole
 
 
@@ -118,7 +121,7 @@ def test_a_restart_that_fails_or_is_killed_keeps_every_finished_unit(
     before = path.read_bytes()
     for action, expected in (("enospc", StorageError), ("raise", RuntimeError)):
         monkeypatch.setenv("REPRESENTER_FAILPOINT", f"jsonl.begun:2:{action}")
-        failpoints.reset()
+        atomic.reset()
         with pytest.raises(expected):
             run_missing(MadeUp(), tmp_path)
         assert path.read_bytes() == before
@@ -169,18 +172,18 @@ def test_an_interruption_keeps_what_is_finished_and_names_the_way_to_continue(tm
     assert caught.value.exit_code == 143
     again = MadeUp()
     run_missing(again, tmp_path)
-    assert again.ran == [(1, BASELINES), (1, MODEL)]
+    assert again.ran == [(1, BASELINES), (1, MODEL_UNIT)]
 
 
 def test_divergence_of_one_unit_does_not_stop_the_others_and_other_errors_do(tmp_path: Path):
     lines: list[str] = []
-    diverged = MadeUp(errors={(0, MODEL): TrainingError("the loss is NaN")})
+    diverged = MadeUp(errors={(0, MODEL_UNIT): TrainingError("the loss is NaN")})
     rows = run_missing(diverged, tmp_path / "a", report=lines.append)
     assert "split 1, model: the loss is NaN" in lines
     assert list(rows["both"]) == [1]
     assert list(rows["counts"]) == [0, 1]
     assert "both (1 of 2 splits)" in as_text(Table.of(diverged, rows))
-    wrong = MadeUp(errors={(0, MODEL): DataError("a text is empty")})
+    wrong = MadeUp(errors={(0, MODEL_UNIT): DataError("a text is empty")})
     with pytest.raises(RepresenterError, match="a text is empty") as caught:
         run_missing(wrong, tmp_path / "b")
     assert caught.value.exit_code == 2
@@ -192,7 +195,7 @@ def test_processes_give_the_rows_of_a_single_one(tmp_path: Path):
     assert run_missing(MadeUp(), tmp_path / "b", jobs=2) == expected
     lines = (tmp_path / "b" / RESULTS).read_text("utf-8").splitlines()
     names = [json.loads(line)["name"] for line in lines]
-    assert sorted(names) == [BASELINES, BASELINES, MODEL, MODEL]
+    assert sorted(names) == [BASELINES, BASELINES, MODEL_UNIT, MODEL_UNIT]
 
 
 def test_a_folder_of_another_comparison_or_of_other_files_is_refused(tmp_path: Path):

@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from representer.tasks.comparison import Result
-from representer.tasks.comparison_statistics import METRICS, paired_interval, score_interval
+from representer.tasks.comparison import METRICS, Result, paired_interval, score_interval
 
 ACCURACY, RMSE = METRICS["accuracy"], METRICS["rmse"]
 QUANTILE = 4.302652729911275  # of Student's t with 2 degrees of freedom, 97.5 %

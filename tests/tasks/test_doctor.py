@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from representer.nn import TABLE1
-from representer.tasks import doctor, packages, self_check
+from representer.tasks import doctor
+from representer.tasks import options as packages
 from representer.tasks.doctor import Finding, as_data, as_table, examine
 
 
@@ -35,7 +36,7 @@ def test_a_cell_that_differs_from_its_recurrence_fails(monkeypatch):
         layer.register_forward_hook(lambda module, _, out: (out[0] + 1e-6, out[1]))
         return layer
 
-    monkeypatch.setitem(self_check.TABLE1, "RKM-LSTM", layer_with_noise)
+    monkeypatch.setitem(doctor.TABLE1, "RKM-LSTM", layer_with_noise)
     failed = [f.what for f in examine() if f.status == "fail"]
     assert failed == ["RKM-LSTM"]
 
@@ -44,7 +45,7 @@ def test_a_cell_that_crashes_is_a_finding(monkeypatch):
     def broken(*args, **options):
         raise RuntimeError("no such kernel")
 
-    monkeypatch.setitem(self_check.TABLE1, "CNN", broken)
+    monkeypatch.setitem(doctor.TABLE1, "CNN", broken)
     (finding,) = [f for f in examine() if f.what == "CNN"]
     assert (finding.status, finding.detail) == ("fail", "RuntimeError: no such kernel")
 
@@ -73,5 +74,5 @@ def test_the_data_are_those_of_the_table():
 @pytest.mark.parametrize("name", TABLE1)
 def test_the_self_check_leaves_the_random_state_alone(name):
     before = torch.get_rng_state()
-    self_check.deviation(name)
+    doctor.deviation(name)
     assert torch.equal(before, torch.get_rng_state())

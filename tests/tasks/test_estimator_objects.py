@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from representer.errors import DataError
-from representer.estimators.classes import Classes, ClassTable
 from representer.estimators.results import result_columns
-from representer.estimators.targets import Numbers, columns_of
-from representer.report.results import (
+from representer.estimators.targets import Classes, ClassTable, Numbers, columns_of
+from representer.report.page import (
     Column,
     Predictions,
     by_target,
@@ -20,14 +19,8 @@ from representer.report.results import (
     mistakes,
     points,
 )
-from representer.tasks.estimator_data import Data
-from representer.tasks.estimator_objects import (
-    Objects,
-    encode_labels,
-    find_classes,
-    find_target,
-)
-from representer.tasks.estimator_results import summary, verdicts
+from representer.tasks.objects import Data, Objects, encode_labels, find_classes, find_target
+from representer.tasks.results import summary, verdicts
 
 TABLE = ClassTable((Classes(("no", "yes")), Classes(("0", "1"))))
 

@@ -9,37 +9,39 @@ from typing import get_type_hints
 import numpy as np
 import pytest
 
-from representer.data.molecules.columns import are_numbers
+from representer.data.molecules.table import are_numbers
 from representer.data.tables import Dropped
 from representer.errors import ArgumentError, DataError
 from representer.estimators import GraphClassifier, MoleculeClassifier
-from representer.estimators.classes import Classes
-from representer.estimators.graph_parameters import GraphParameters, MoleculeRegressorParameters
-from representer.estimators.graph_reading import PlainGraph
-from representer.report.results import Column, Predictions, compared, figures_of, mistakes
+from representer.estimators.graph_inputs import PlainGraph
+from representer.estimators.parameters import GraphParameters, MoleculeRegressorParameters
+from representer.estimators.targets import Classes
+from representer.report.page import Column, Predictions, compared, figures_of, mistakes
 from representer.tasks.baselines import Baseline
 from representer.tasks.estimator_comparison import EstimatorComparison
-from representer.tasks.estimator_data import (
+from representer.tasks.flow import EstimatorTask
+from representer.tasks.graph_options import GraphConfig
+from representer.tasks.molecule_options import MoleculeConfig
+from representer.tasks.objects import (
     Data,
+    Objects,
     are_fractions,
     divided,
+    encode_labels,
+    find_classes,
 )
-from representer.tasks.estimator_objects import Objects, encode_labels, find_classes
-from representer.tasks.estimator_results import (
-    Facts,
-    kept_sentence,
-    predictions_of_baseline,
-    summary,
-    verdicts,
-)
-from representer.tasks.estimator_task import EstimatorTask
-from representer.tasks.graph.graph_task import GraphConfig
-from representer.tasks.molecule.molecule_task import MoleculeConfig
 from representer.tasks.options import (
     RunConfig,
     config_of,
     parameters_of,
     refuse_parameters_of_others,
+)
+from representer.tasks.results import (
+    Facts,
+    kept_sentence,
+    predictions_of_baseline,
+    summary,
+    verdicts,
 )
 
 

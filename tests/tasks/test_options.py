@@ -9,25 +9,24 @@ import yaml
 
 from representer.cli.main import load
 from representer.cli.parser import parse
-from representer.tasks.language import language_task
-from representer.tasks.language.language_task import LanguageConfig
+from representer.tasks import language_options, text_options
+from representer.tasks.language_options import LanguageConfig
 from representer.tasks.options import as_yaml, command_of, determining
-from representer.tasks.text import text_task
-from representer.tasks.text.text_task import TextConfig
-from representer.training.trainer_config import TrainerConfig
+from representer.tasks.text_options import TextConfig
+from representer.training.config import TrainerConfig
 
 
 def of_text(config: TextConfig) -> str:
-    return command_of("text", config, text_task.defaults_of(config))
+    return command_of("text", config, text_options.defaults_of(config))
 
 
 def of_language(config: LanguageConfig) -> str:
-    usual = language_task.defaults(config.preset, demo=config.demo)
+    usual = language_options.defaults(config.preset, demo=config.demo)
     return command_of("language", config, usual)
 
 
-PAPER = text_task.defaults_of(TextConfig(preset="paper"))
-STRING = language_task.defaults("string-5m", demo=False)
+PAPER = text_options.defaults_of(TextConfig(preset="paper"))
+STRING = language_options.defaults("string-5m", demo=False)
 SHORTER = LanguageConfig(**STRING | {"data": "a", "preset": "string-5m", "epochs": 3})
 
 
@@ -39,7 +38,7 @@ SHORTER = LanguageConfig(**STRING | {"data": "a", "preset": "string-5m", "epochs
         (TextConfig(data="a", layer_norm=False), "representer fit text a --layer-norm false"),
         (TextConfig(data="a", lr=0.01, resume=True), "representer fit text a --lr 0.01"),
         (
-            TextConfig(**text_task.defaults_of(TextConfig(demo=True)) | {"demo": True}),
+            TextConfig(**text_options.defaults_of(TextConfig(demo=True)) | {"demo": True}),
             "representer fit text --demo",
         ),
         (

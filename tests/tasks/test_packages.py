@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from representer.errors import MissingExtraError
-from representer.tasks import packages
-from representer.tasks.packages import PACKAGES, is_importable, package_version, require
+from representer.tasks import options
+from representer.tasks.options import PACKAGES, is_importable, package_version, require
 
 
 def test_every_package_is_in_the_extra_that_is_named():
@@ -21,7 +21,7 @@ def test_every_package_is_in_the_extra_that_is_named():
 
 
 def test_a_missing_package_is_refused_at_the_beginning_with_its_fix(monkeypatch):
-    monkeypatch.setattr(packages, "is_importable", lambda module: module != "jinja2")
+    monkeypatch.setattr(options, "is_importable", lambda module: module != "jinja2")
     with pytest.raises(
         MissingExtraError, match=r'needs jinja2: pip install "representer\[train\]"'
     ):

@@ -13,9 +13,9 @@ import pytest
 from cli.conftest import QUICK, Outcome, write_table
 from representer.cli.main import entry_point
 from representer.jobs import workers
-from representer.tasks.predicted_parts import RECORD, predict_parts
+from representer.tasks.options import Task
+from representer.tasks.predictions import RECORD, predict_parts
 from representer.tasks.registry import TASKS
-from representer.tasks.task import Task
 from undrawn import undrawn
 
 

@@ -12,10 +12,9 @@ import pytest
 
 from representer.data.tables import Dropped, Grid
 from representer.errors import DataError
-from representer.report.results import Predictions
-from representer.tasks.estimator_objects import Objects
-from representer.tasks.predicted_table import predicted_table
-from representer.tasks.table_file import write_table
+from representer.report.page import Predictions
+from representer.tasks.objects import Objects
+from representer.tasks.predictions import predicted_table, write_table
 
 
 def block(first: int, texts: list[str], source: str = "a.csv") -> Objects:

@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 
-from representer.cli import evaluate
-from representer.cli.fit import Fit
+from representer.cli import use
 from representer.cli.parser import build, parse
+from representer.cli.train import Fit
 from representer.errors import DataError, KindError
 from representer.tasks import registry
-from representer.tasks.options import option
+from representer.tasks.options import Task, option
 from representer.tasks.registry import TASKS, task_of_run
-from representer.tasks.task import Task
 
 every_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 ARGUMENTS = {"evaluate": ["run", "data"], "predict": ["run", "data", "output"],
@@ -111,9 +110,9 @@ def test_a_task_declared_once_is_in_fit_evaluate_and_their_help(monkeypatch, tmp
     assert arguments is not None
     command.run(arguments)
     words = [str(tmp_path / "run"), str(data), "--scale", "0.5"]
-    evaluated = parse("evaluate", evaluate, words)
+    evaluated = parse("evaluate", use, words)
     assert evaluated is not None
-    evaluate.run(evaluated)
+    use.run(evaluated)
     assert json.loads(capsys.readouterr().out) == {"mean": 2.5}
     cubes = parse("fit toy", command, ["cubes"])
     assert cubes is not None

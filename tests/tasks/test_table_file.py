@@ -11,9 +11,9 @@ from decimal import Decimal
 import pytest
 
 from representer.data.tables import read_grid
-from representer.data.tables.spreadsheet import unguard_formula
+from representer.data.tables.files import unguard_formula
 from representer.errors import DataError
-from representer.tasks.table_file import as_csv, check_output, shown_cell, write_table
+from representer.tasks.predictions import as_csv, check_output, shown_cell, write_table
 
 
 def test_formulas_are_guarded_and_numbers_stay_numbers():

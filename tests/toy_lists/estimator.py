@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from representer.errors import DataError
 from representer.estimators.explanation import NETWORK, Contribution
 from representer.estimators.fitting import shuffled
-from representer.estimators.kinds import Classifier
 from representer.estimators.pool import Explained
-from representer.storage.fields import from_values
+from representer.estimators.supervised import Classifier
+from representer.storage.files import from_values
 from toy_lists.task import ListParameters
 
 

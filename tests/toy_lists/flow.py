@@ -9,10 +9,9 @@ from typing import Any
 from representer.data.tables import read_grid
 from representer.errors import DataError
 from representer.tasks.baselines import Baseline, majority_class
-from representer.tasks.estimator_data import Data
-from representer.tasks.estimator_objects import Objects
-from representer.tasks.estimator_results import Facts
-from representer.tasks.estimator_task import EstimatorTask
+from representer.tasks.flow import EstimatorTask
+from representer.tasks.objects import Data, Objects
+from representer.tasks.results import Facts
 from toy_lists.estimator import ListClassifier
 from toy_lists.task import ListParameters, Reading, defaults_of
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from representer.checks import require_integers
 from representer.estimators.parameters import TargetParameters, option
-from representer.requirements import require_integers
-from representer.tasks.options import RunConfig, config_of, defaults
-from representer.tasks.task import Task
+from representer.tasks.options import RunConfig, Task, config_of, defaults
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,6 @@ LISTS = Task(
     options={"evaluate": (Reading,), "predict": (Reading,), "explain": (Reading,)},
     functions={
         **{name: f"toy_lists.flow:{name}" for name in ("fit", "evaluate", "predict", "explain")},
-        "as_text": "representer.tasks.estimator_explain:as_text",
+        "as_text": "representer.tasks.use:as_text",
     },
 )

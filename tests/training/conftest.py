@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from representer.storage import checkpoint
-from representer.storage.checkpoint.tree import flatten
+from representer.storage.checkpoint import flatten
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from faults.warm import Server  # pyright: ignore[reportMissingImports]

@@ -11,12 +11,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from representer.storage.run_folder import RunFolder
+from representer.storage.run import RunFolder
 from representer.training import generators
+from representer.training.config import TrainerConfig, TrainingTask
+from representer.training.state import TrainingResult
 from representer.training.trainer import Trainer
-from representer.training.trainer_config import TrainerConfig
-from representer.training.training_result import TrainingResult
-from representer.training.training_task import TrainingTask
 
 N = 50
 INPUTS = torch.randn(N, 4, generator=torch.Generator().manual_seed(0))

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from representer.errors import ArgumentError, Interrupted
 from representer.storage import checkpoint
-from representer.storage.run_folder import RunFolder
-from representer.training.averaged_sgd import NonMonotonicASGD
+from representer.storage.run import RunFolder
+from representer.training.averages import NonMonotonicASGD
+from representer.training.state import TrainingResult
 from representer.training.trainer import Trainer
-from representer.training.training_result import TrainingResult
 
 
 def parameters() -> list[nn.Parameter]:

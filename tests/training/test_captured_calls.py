@@ -9,7 +9,7 @@ import pytest
 import torch
 from graph_on_cpu import GraphOnCpu
 
-from representer.estimators.language_predictors import (
+from representer.estimators.language_training import (
     JointPredictor,
     NetworkPredictor,
     log_likelihoods,
@@ -17,16 +17,16 @@ from representer.estimators.language_predictors import (
 )
 from representer.estimators.pool import Pool
 from representer.models import LanguageModel, LanguageModelConfig
-from representer.training import captured_calls
-from representer.training.captured_calls import MOST, WARM_UP, CapturedCalls
+from representer.training import cuda_graphs
+from representer.training.cuda_graphs import MOST, WARM_UP, CapturedCalls
 
 
 @pytest.fixture
 def graphs(monkeypatch: pytest.MonkeyPatch) -> list[GraphOnCpu]:
     """Return the graphs that are made, on the CPU."""
     GraphOnCpu.made.clear()
-    monkeypatch.setattr(captured_calls, "CudaGraph", GraphOnCpu)
-    monkeypatch.setattr(captured_calls, "_is_on_gpu", lambda module: True)
+    monkeypatch.setattr(cuda_graphs, "CudaGraph", GraphOnCpu)
+    monkeypatch.setattr(cuda_graphs, "_is_on_gpu", lambda module: True)
     return GraphOnCpu.made
 
 

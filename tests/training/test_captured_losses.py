@@ -15,13 +15,13 @@ from small_training import fit, model, rows, task
 from torch import Tensor, nn
 
 from representer.estimators import LanguageModel, TextClassifier
-from representer.training import captured_calls, captured_losses, training_step
+from representer.training import cuda_graphs, trainer
 
 
 class OfLosses(GraphOnCpu):
     """Takes back what a graph does not repeat: assignments in Python."""
 
-    of: captured_losses.CapturedLosses
+    of: cuda_graphs.CapturedLosses
 
     def replay(self) -> None:
         """Run the body again."""
@@ -39,14 +39,14 @@ def graphs(monkeypatch: pytest.MonkeyPatch) -> list[GraphOnCpu]:
     """Return the graphs that a training makes, on the CPU."""
     GraphOnCpu.made.clear()
 
-    class Recorded(captured_losses.CapturedLosses):
+    class Recorded(cuda_graphs.CapturedLosses):
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments)
             OfLosses.of = self
 
-    monkeypatch.setattr(captured_calls, "CudaGraph", OfLosses)
-    monkeypatch.setattr(training_step, "CapturedLosses", Recorded)
-    monkeypatch.setattr(training_step, "can_capture", lambda *what: True)
+    monkeypatch.setattr(cuda_graphs, "CudaGraph", OfLosses)
+    monkeypatch.setattr(trainer, "CapturedLosses", Recorded)
+    monkeypatch.setattr(trainer, "can_capture", lambda *what: True)
     return GraphOnCpu.made
 
 
@@ -108,7 +108,7 @@ def test_after_a_failed_capture_all_steps_run_without_a_graph(
         OfLosses().capture(body)
         raise RuntimeError("operation not permitted when stream is capturing\nmore")
 
-    monkeypatch.setattr(captured_calls, "CudaGraph", type("Fails", (OfLosses,), {"capture": fail}))
+    monkeypatch.setattr(cuda_graphs, "CudaGraph", type("Fails", (OfLosses,), {"capture": fail}))
     said: list[str] = []
     fit(tmp_path / "with", cuda_graph=True, said=said)
     assert said == ["no CUDA graph: operation not permitted when stream is capturing"]
@@ -135,7 +135,7 @@ def test_steps_are_captured_in_one_process_on_a_cuda_device(
     accelerator: Any = SimpleNamespace(
         device=torch.device(device), num_processes=processes, scaler=scaler
     )
-    assert captured_losses.can_capture(accelerator, carried) == expected
+    assert cuda_graphs.can_capture(accelerator, carried) == expected
 
 
 def test_on_the_cpu_the_option_has_no_effect(tmp_path: Path) -> None:

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from representer.training.early_stopping import (
-    best_index,
-    has_collapsed,
-    is_above_older,
-    is_exhausted,
-)
+from representer.training.config import best_index, has_collapsed, is_above_older, is_exhausted
 
 
 @pytest.mark.parametrize(

@@ -9,19 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from representer.cli import fit, launch
+from representer.cli import main, train
 from representer.cli.main import entry_point
-from representer.tasks import recipe
-from representer.tasks.text import text_flow
-from representer.tasks.text.text_task import TextConfig
-from representer.training import freed_memory
-from representer.training.freed_memory import keep_freed_memory
+from representer.tasks import recipe, text
+from representer.tasks.text_options import TextConfig
+from representer.training import generators
+from representer.training.generators import keep_freed_memory
 
 SIZES = (40, 30, 10)  # MiB; above 32, glibc always maps afresh unless told otherwise
 
 _STEPS = f"""
 import resource, torch, representer
-from representer.training.freed_memory import keep_freed_memory
+from representer.training.generators import keep_freed_memory
 if {{keeps}}: assert keep_freed_memory()
 for step in range(16):  # so many that a heap which grows once more is a small part
     if step == 8: before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -40,13 +39,13 @@ def faults(keeps: bool) -> int:
 
 
 @pytest.mark.skipif(
-    freed_memory.platform.libc_ver()[0] != "glibc", reason="the setting is one of glibc's"
+    generators.platform.libc_ver()[0] != "glibc", reason="the setting is one of glibc's"
 )
 def test_freed_memory_is_returned_on_request():
     program = """
 import torch
 from pathlib import Path
-from representer.training.freed_memory import keep_freed_memory, return_freed_memory
+from representer.training.generators import keep_freed_memory, return_freed_memory
 def resident(): return int(Path("/proc/self/statm").read_text().split()[1])
 assert keep_freed_memory()
 before = resident()
@@ -66,7 +65,7 @@ print(kept, resident() - before)
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    freed_memory.platform.libc_ver()[0] != "glibc", reason="the setting is one of glibc's"
+    generators.platform.libc_ver()[0] != "glibc", reason="the setting is one of glibc's"
 )
 def test_freed_memory_is_reused_on_request_and_importing_changes_nothing():
     assert 4 * faults(keeps=True) < faults(keeps=False)
@@ -74,10 +73,10 @@ def test_freed_memory_is_reused_on_request_and_importing_changes_nothing():
 
 def test_the_commands_that_train_ask_for_it(monkeypatch: pytest.MonkeyPatch):
     asked: list[str] = []
-    monkeypatch.setattr(freed_memory, "keep_freed_memory", lambda: asked.append("asked"))
-    monkeypatch.setattr(text_flow, "fit", lambda config: asked.append("fitted"))
+    monkeypatch.setattr(generators, "keep_freed_memory", lambda: asked.append("asked"))
+    monkeypatch.setattr(text, "fit", lambda config: asked.append("fitted"))
     made = {field.name: getattr(TextConfig(demo=False), field.name) for field in fields(TextConfig)}
-    fit.command("fit text").run(made | launch.USUAL | {"launch": None})
+    train.command("fit text").run(made | main.USUAL | {"launch": None})
     assert asked == ["asked", "fitted"]
 
 
@@ -94,7 +93,7 @@ def test_the_command_that_reproduces_asks_for_it(
 
     made_up = recipe.Recipe("made-up", "none", "made up", reproduce)
     monkeypatch.setattr(recipe, "installed_recipes", lambda: {"made-up": made_up})
-    monkeypatch.setattr(freed_memory, "keep_freed_memory", lambda: asked.append("asked"))
+    monkeypatch.setattr(generators, "keep_freed_memory", lambda: asked.append("asked"))
     assert entry_point(["reproduce", "made-up", "--out", str(tmp_path)]) == 0
     assert asked == ["asked", "reproduced"]
     assert "the table" in capsys.readouterr().out
@@ -102,9 +101,9 @@ def test_the_command_that_reproduces_asks_for_it(
 
 @pytest.mark.parametrize(("system", "libc"), [("darwin", "glibc"), ("linux", "musl")])
 def test_elsewhere_nothing_is_touched(monkeypatch: pytest.MonkeyPatch, system: str, libc: str):
-    monkeypatch.setattr(freed_memory.sys, "platform", system)
-    monkeypatch.setattr(freed_memory.platform, "libc_ver", lambda: (libc, ""))
-    monkeypatch.setattr(freed_memory.ctypes, "CDLL", lambda name: pytest.fail("it was loaded"))
+    monkeypatch.setattr(generators.sys, "platform", system)
+    monkeypatch.setattr(generators.platform, "libc_ver", lambda: (libc, ""))
+    monkeypatch.setattr(generators.ctypes, "CDLL", lambda name: pytest.fail("it was loaded"))
     assert not keep_freed_memory()
 
 
@@ -122,8 +121,8 @@ def test_a_libc_that_takes_only_the_smaller_size_gets_it(monkeypatch: pytest.Mon
     class Loaded:
         mallopt = type("Function", (), {"__call__": lambda self, *a: Libc.mallopt(*a)})()
 
-    monkeypatch.setattr(freed_memory.sys, "platform", "linux")
-    monkeypatch.setattr(freed_memory.platform, "libc_ver", lambda: ("glibc", "2.31"))
-    monkeypatch.setattr(freed_memory.ctypes, "CDLL", lambda name: Loaded)
+    monkeypatch.setattr(generators.sys, "platform", "linux")
+    monkeypatch.setattr(generators.platform, "libc_ver", lambda: ("glibc", "2.31"))
+    monkeypatch.setattr(generators.ctypes, "CDLL", lambda name: Loaded)
     assert keep_freed_memory()
     assert taken == {-3: 2**25, -1: 2**25}

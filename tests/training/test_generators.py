@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from representer.storage.checkpoint.container import decode, encode
+from representer.storage.checkpoint import decode, encode
 from representer.training import generators
 
 SRC = Path(__file__).parents[2] / "src"

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from representer.errors import ArgumentError
 from representer.ops import core
-from representer.storage.run_folder import RunFolder
+from representer.storage.run import RunFolder
 from representer.training import lazy_adam
-from representer.training.averaged_sgd import NonMonotonicASGD
+from representer.training.averages import NonMonotonicASGD
 from representer.training.lazy_adam import LazyAdam, large_embeddings
 from representer.training.trainer import Trainer
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from representer.printable import say
+from representer.errors import say
 from representer.training.progress import Progress
 
 

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from representer.errors import ArgumentError, KindError, TrainingError
 from representer.storage import checkpoint
-from representer.storage.run_folder import RunFolder
+from representer.storage.run import RunFolder
 from representer.training import trainer
+from representer.training.state import read_weights
 from representer.training.trainer import Trainer
-from representer.training.training_files import read_weights
 
 
 def test_it_learns_and_returns_the_reason_for_its_end(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from representer.errors import ArgumentError
-from representer.training.trainer_config import TrainerConfig
+from representer.training.config import TrainerConfig
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from representer.errors import ArgumentError, CheckpointError
 from representer.storage import checkpoint
-from representer.training import fingerprint, trainer
+from representer.training import generators, trainer
 
 
 def test_a_finished_run_is_not_trained_again(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_another_environment_is_reported_and_no_blocker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fit(tmp_path, epochs=1)
-    real = fingerprint.fingerprint
+    real = generators.fingerprint
     monkeypatch.setattr(
         trainer, "fingerprint", lambda *args: {**real(*args), "threads": "64", "torch": "9.9"}
     )

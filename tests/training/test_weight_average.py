@@ -11,8 +11,8 @@ import torch
 from small_training import INPUTS, LABELS, batches, fit, model, task
 from torch import Tensor, nn
 
+from representer.training.averages import EVERY, WeightAverage
 from representer.training.lazy_adam import LazyAdam
-from representer.training.weight_average import EVERY, WeightAverage
 
 
 def test_the_average_has_its_closed_form() -> None:

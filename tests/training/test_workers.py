@@ -17,10 +17,11 @@ from accelerate.state import AcceleratorState
 from small_training import INPUTS, fit, model
 
 from representer.errors import ArgumentError, TrainingError
-from representer.storage import main_process, run_folder
-from representer.training import workers
-from representer.training.trainer_config import TrainerConfig
-from representer.training.training_files import read_weights
+from representer.storage import atomic
+from representer.storage import run as run_folder
+from representer.training import processes as workers
+from representer.training.config import TrainerConfig
+from representer.training.state import read_weights
 
 WORKER = Path(__file__).with_name("training_worker.py")
 
@@ -61,7 +62,7 @@ def test_accelerate_decides_who_writes(
 ) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert main_process.is_main_process() is is_main
+    assert atomic.is_main_process() is is_main
 
 
 def test_a_training_without_a_writing_process_is_an_error(

@@ -25,12 +25,11 @@ import torch._dynamo  # imported by the first optimizer otherwise, in every chil
 from representer.errors import RepresenterError
 from representer.models import SequenceClassifier, SequenceClassifierConfig
 from representer.storage import checkpoint
-from representer.storage.failpoints import VARIABLE
-from representer.storage.run_folder import RunFolder
+from representer.storage.atomic import VARIABLE
+from representer.storage.run import RunFolder
 from representer.training import generators
+from representer.training.config import TrainerConfig, TrainingTask
 from representer.training.trainer import Trainer
-from representer.training.trainer_config import TrainerConfig
-from representer.training.training_task import TrainingTask
 
 EXAMPLES, TIME, BATCH, WORDS = 78, 10, 8, 30
 _PRELOADED = (accelerate.utils, safetensors.torch, torch._dynamo)

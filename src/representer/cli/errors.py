@@ -14,9 +14,8 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 
-from representer.errors import Interrupted, RepresenterError
-from representer.printable import one_line
-from representer.training.interruption import Stopped
+from representer.errors import Interrupted, RepresenterError, one_line
+from representer.training.progress import Stopped
 
 # how torch says it; its errors of memory are RuntimeErrors, and torch is not imported here
 _OUT_OF_MEMORY = (

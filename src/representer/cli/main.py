@@ -11,46 +11,47 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from representer import __version__
 from representer.cli.errors import UsageError, did_you_mean, guarded, in_option_words
-from representer.errors import RepresenterError
+from representer.errors import ArgumentError, RepresenterError
+from representer.machine import wait_asleep
 from representer.tasks.registry import TASKS
-from representer.threads import wait_asleep
 
 COMMANDS = {
-    **{f"fit {name}": "representer.cli.fit" for name in TASKS},
+    **{f"fit {name}": "representer.cli.train" for name in TASKS},
     **{
-        f"compare {name}": "representer.cli.compare"
+        f"compare {name}": "representer.cli.train"
         for name, task in TASKS.items()
         if "comparison" in task.functions
     },
     **{
-        f"drift {name}": "representer.cli.drift"
+        f"drift {name}": "representer.cli.use"
         for name, task in TASKS.items()
         if "drift" in task.options
     },
-    "evaluate": "representer.cli.evaluate",
-    "predict": "representer.cli.predict",
-    "generate": "representer.cli.generate",
-    "explain": "representer.cli.explain",
-    "report": "representer.cli.report",
-    "export": "representer.cli.export",
-    "serve": "representer.cli.serve",
-    "demo": "representer.cli.demo",
-    "cells": "representer.cli.cells",
-    "doctor": "representer.cli.doctor",
-    "reproduce": "representer.cli.reproduce",
+    "evaluate": "representer.cli.use",
+    "predict": "representer.cli.use",
+    "generate": "representer.cli.use",
+    "explain": "representer.cli.use",
+    "report": "representer.cli.use",
+    "export": "representer.cli.share",
+    "serve": "representer.cli.share",
+    "demo": "representer.cli.share",
+    "cells": "representer.cli.info",
+    "doctor": "representer.cli.info",
+    "reproduce": "representer.cli.train",
 }
 WITHOUT_TASK = ("compare", "drift")  # their task may be that of the data
 
 
 class Command(Protocol):
-    """The interface of a command's module; ``defaults(arguments)`` is optional."""
+    """The interface of a command; ``defaults(arguments)`` is optional."""
 
-    SUMMARY: str
+    summary: str
 
     def add_arguments(self, parser: Any) -> None:
         """Add the command's arguments to a jsonargparse parser."""
@@ -89,9 +90,10 @@ def entry_point(argv: Sequence[str] | None = None) -> int:
 
 
 def load(name: str) -> Command:
-    """Import the module of a command."""
+    """Import a command."""
     module = importlib.import_module(COMMANDS[name])
-    return cast(Command, module.command(name) if " " in name else module)
+    group, _, task = name.partition(" ")
+    return module.COMMANDS_OF_TASKS[group](TASKS[task]) if task else module.COMMANDS[name]
 
 
 def _run(words: list[str]) -> int:
@@ -124,8 +126,6 @@ def _run(words: list[str]) -> int:
 def _find_command(words: list[str]) -> tuple[str | None, list[str]]:
     """Split the words into the command's name and its arguments; None for the help of a group."""
     if words[0] in WITHOUT_TASK and words[1:] and words[1] not in ("-h", "--help"):
-        from representer.cli.task_words import with_task
-
         words = [words[0], *with_task(words[0], words[1:])]
     for length in (2, 1):
         if " ".join(words[:length]) in COMMANDS:
@@ -150,7 +150,176 @@ def _find_command(words: list[str]) -> tuple[str | None, list[str]]:
 
 def _overview(names: Sequence[str] | dict[str, str]) -> str:
     lines = ["usage: representer COMMAND [options]", "", "commands:"]
-    lines += [f"  {name:<12} {load(name).SUMMARY}" for name in names]
+    lines += [f"  {name:<12} {load(name).summary}" for name in names]
     lines += ["", "Options of one command:  representer COMMAND --help"]
     lines += ["With the whole traceback of an error:  --debug"]
     return "\n".join(lines)
+
+
+# The task of ``compare`` and ``drift`` where the words do not name it.
+
+_OWN = {
+    "compare": {"splits", "cells", "jobs", "out", "config"},
+    "drift": {"permutations", "limit", "seed"},
+}
+
+
+def with_task(command: str, words: Sequence[str]) -> list[str]:
+    """Return the words after ``compare`` or ``drift`` with the task in front.
+
+    The task is the first word, that of ``--kind``, the only one that has all given options, or
+    that of the data.
+
+    Raises:
+        UsageError: There is no task that has the options and the data.
+    """
+    if words[0] in TASKS:
+        return list(words)
+    for at, word in enumerate(words):
+        option, _, value = word.partition("=")
+        value = value or " ".join(words[at + 1 : at + 2])
+        if option == "--kind" and value in TASKS:
+            return [value, *words[:at], *words[at + (1 if "=" in word else 2) :]]
+    given = {word.partition("=")[0][2:].replace("-", "_") for word in words if word[:2] == "--"}
+    options = _options(command)
+    known = [name for name, own in options.items() if given <= own]
+    if not known:
+        listed = ", ".join(options)
+        raise UsageError(
+            f"no task has all of these options. Name the task, one of {listed}: "
+            f"representer {command} TASK {'DATA' if command == 'compare' else 'FIRST SECOND'} "
+            f"[options]"
+        )
+    data = [word for word in words if word[:1] != "-" and Path(word).exists()]
+    found = task_of_data(Path((data or words)[0]))
+    return [found if found in known else known[0], *words]
+
+
+def _options(command: str) -> dict[str, set[str]]:
+    """Return the names of the command's options, by task."""
+    kinds = {
+        name: (task.config,) if command == "compare" else task.options.get(command, ())
+        for name, task in TASKS.items()
+    }
+    return {
+        name: _OWN[command].union(*({one.name for one in fields(kind)} for kind in own))
+        for name, own in kinds.items()
+        if own
+    }
+
+
+def task_of_data(path: Path) -> str:
+    """Return the task of a file or folder, by its name and its first rows; "text" if in doubt."""
+    from representer.data.graphs.tu import tu_folders
+    from representer.data.tables import files as formats
+    from representer.data.tables.reading import named_table, read_blocks, table_format
+
+    if path.is_dir():
+        if tu_folders(path) or named_table(path, "nodes"):
+            return "graph"
+        suffixes = {formats.TASKS.get(formats.format_of(one) or "") for one in path.iterdir()}
+        is_signal = "signal" in suffixes or named_table(path, "recordings")
+        return "signal" if is_signal else "language"
+    if task := formats.TASKS.get(formats.format_of(path) or ""):
+        return task
+    try:
+        if table_format(path) == "lines":
+            return "language"
+        columns = next(iter(read_blocks(path, ["smiles"], header=True))).columns
+    except (RepresenterError, OSError):
+        return "text"  # its reader says what is wrong
+    return _of_columns({name.lower() for name in columns})
+
+
+def _of_columns(names: set[str]) -> str:
+    from representer.data.molecules.table import is_smiles_name
+    from representer.data.tables.columns import TEXT_NAMES
+
+    if {"nodes", "edge_index"} & names:
+        return "graph"
+    if {"file", "subject"} <= names and not names & TEXT_NAMES:
+        return "signal"
+    return "molecule" if any(map(is_smiles_name, names)) else "text"
+
+
+# ``--launch torchrun``: several processes, here or on several machines, that train one model.
+
+_IS_WORKER, _RESTARTS = "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"  # set by torchrun
+USUAL = {"nproc": 1, "nnodes": 1, "rdzv_endpoint": None, "max_restarts": 0}
+
+
+def add_launch(parser: Any) -> None:
+    """Add the options of several processes, with torchrun's names."""
+    parser.add_argument(
+        "--launch", type=str | None, choices=("torchrun",), default=None,
+        help="start several processes that train one model; each batch is divided among them",
+    )  # fmt: skip
+    parser.add_argument(
+        "--nproc", type=int, default=1, metavar="N",
+        help="of --launch: processes on each machine (default: 1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--nnodes", type=int, default=1, metavar="N",
+        help="of --launch: machines, each of which is given the same command (default: 1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--rdzv-endpoint", type=str | None, default=None, metavar="HOST:PORT",
+        help="of --launch: address of the first machine, if there are several",
+    )  # fmt: skip
+    parser.add_argument(
+        "--max-restarts", type=int, default=0, metavar="N",
+        help="of --launch: how often all processes are started again, from the last checkpoint, "
+        "when one of them fails (default: 0)",
+    )  # fmt: skip
+
+
+def is_restarted() -> bool:
+    """Return True in a process that torchrun started again after a failure."""
+    return os.environ.get(_RESTARTS, "0") != "0"
+
+
+def launch(arguments: Any) -> None:
+    """Replace this process by torchrun if ``--launch`` is given; return in its processes.
+
+    Raises:
+        ArgumentError: The options do not fit together.
+    """
+    if arguments["launch"] is None:
+        for name, usual in USUAL.items():
+            if arguments[name] != usual:
+                raise ArgumentError(name, arguments[name], "nothing without --launch")
+        return
+    if _IS_WORKER in os.environ:
+        return
+    for name, least in (("nproc", 1), ("nnodes", 1), ("max_restarts", 0)):
+        if arguments[name] < least:
+            raise ArgumentError(name, arguments[name], f"{least} or more")
+    endpoint = arguments["rdzv_endpoint"]
+    if (arguments["nnodes"] > 1) != (endpoint is not None):
+        expected = "HOST:PORT of the first machine" if endpoint is None else "nothing on one"
+        raise ArgumentError("rdzv_endpoint", endpoint, expected)
+    sys.stdout.flush()
+    os.execve(sys.executable, command(arguments, sys.argv[1:]), environment(arguments))
+
+
+def command(arguments: Any, words: list[str]) -> list[str]:
+    """Return the command line of torchrun for the words of this command."""
+    return [
+        sys.executable, "-m", "torch.distributed.run",
+        *("--nproc-per-node", str(arguments["nproc"]), "--nnodes", str(arguments["nnodes"])),
+        *("--max-restarts", str(arguments["max_restarts"]), "--rdzv-backend", "c10d"),
+        *("--rdzv-endpoint", arguments["rdzv_endpoint"] or "127.0.0.1:0"),
+        *("-m", "--", "representer", *words),  # words may look like options of torchrun
+    ]  # fmt: skip
+
+
+def environment(arguments: Any) -> dict[str, str]:
+    """Return the variables of torchrun and its processes."""
+    import torch
+
+    own = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}  # a restart must not find old addresses
+    if "OMP_NUM_THREADS" not in os.environ:
+        own["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // arguments["nproc"]))
+    if arguments["device"] == "cpu" or not torch.cuda.is_available():
+        own["ACCELERATE_USE_CPU"] = "true"
+    return os.environ | own

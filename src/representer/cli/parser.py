@@ -2,23 +2,87 @@
 
 from __future__ import annotations
 
+import atexit
 import re
-from argparse import Action, ArgumentError, HelpFormatter
+import shutil
+import sys
+import tempfile
+from argparse import Action, HelpFormatter
+from argparse import ArgumentError as ParserError
 from collections.abc import Collection, Sequence
 from dataclasses import MISSING, Field, fields
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints
 
-from representer.cli.config_file import read_config_files
+from representer.checks import LARGEST_INTEGER, LIMITS, parse_number
 from representer.cli.errors import UsageError, did_you_mean
-from representer.errors import MissingExtraError
-from representer.limits import LARGEST_INTEGER, LIMITS
-from representer.numbers import parse_number
+from representer.errors import ArgumentError, DataError, MissingExtraError
+from representer.storage.files import parse_yaml, read_bytes
+from representer.tasks.options import Task
+from representer.tasks.registry import TASKS, task_of_run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jsonargparse import ArgumentParser, Namespace
 
     from representer.cli.main import Command
+
+
+class PlainCommand(NamedTuple):
+    """A command that is the same for every task."""
+
+    summary: str
+    add_arguments: Callable[[Any], None]
+    run: Callable[[Any], int | None]
+
+
+# Read the YAML file of ``--config``; messages name the file and the key.
+
+_MOST = 2**16  # bytes; what `fit` writes of it into its run may be longer
+
+
+def read_config_files(
+    words: Sequence[str], names: Collection[str], numeric: Collection[str]
+) -> dict[str, Any]:
+    """Return the options of all configuration files of a command line; the last one wins.
+
+    Raises:
+        DataError: If a file cannot be read, is not a mapping, has an unknown key, or a number that
+            is not in the plain notation.
+    """
+    found: dict[str, Any] = {}
+    for word, following in zip_longest(words, words[1:], fillvalue=""):
+        option, equals, value = word.partition("=")
+        if option == "--config" and (equals or following):
+            found |= _read(Path(value if equals else following), names, numeric)
+    return found
+
+
+def _read(path: Path, names: Collection[str], numeric: Collection[str]) -> dict[str, Any]:
+    try:
+        text = read_bytes(path, _MOST, follow_links=True).decode("utf-8")
+    except FileNotFoundError:
+        raise DataError("there is no such file", file=path, fix="Check the path.") from None
+    except UnicodeDecodeError:
+        raise DataError("is not UTF-8", file=path, fix="Save it as UTF-8.") from None
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file=path) from None
+    content, written = parse_yaml(text, file=path)
+    if not isinstance(content, dict):
+        fix = "Write each option as a line KEY: VALUE."
+        raise DataError("holds no options", file=path, fix=fix)
+    for key in content:
+        if str(key) not in names:
+            fix = f"{did_you_mean(str(key), sorted(names))}Known keys: {', '.join(sorted(names))}."
+            raise DataError(f"{key!r} is not an option", file=path, fix=fix)
+    for key in numeric & content.keys():  # to YAML 1_0 is 10 and 1:30 is 90
+        if type(content[key]) in (int, float) and parse_number(written[key]) is None:
+            fix = "Write it as 90, 0.5 or 1e-3."
+            raise DataError(f"{key} is {written[key]!r}", file=path, fix=fix)
+    return content
+
 
 KINDS = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
 _NO_KEYS = {"help", "config", "print_config"}
@@ -38,7 +102,7 @@ def build(name: str, command: Command) -> ArgumentParser:
         raise MissingExtraError("the command line", "jsonargparse", "train") from error
     parser = ArgumentParser(
         prog=f"representer {name}",
-        description=command.SUMMARY,
+        description=command.summary,
         formatter_class=_Formatter,
         exit_on_error=False,
         allow_abbrev=False,
@@ -71,7 +135,7 @@ def parse(name: str, command: Command, words: Sequence[str]) -> Namespace | None
         if defaults := getattr(command, "defaults", None):
             parser.set_defaults(defaults(arguments))  # given options win over them
             arguments = parser.parse_args(list(words))
-    except (ArgumentError, TypeError, ValueError) as error:
+    except (ParserError, TypeError, ValueError) as error:
         raise UsageError(_explain(parser, name, words, str(error))) from error
     _check_limits(parser, arguments)
     for action in parser._actions:  # an absent positional hides the value of the file
@@ -234,3 +298,101 @@ def _kinds(action: Action) -> list[Any]:
     """Return the types that an option takes, but None."""
     kind: Any = getattr(action, "_typehint", None) or action.type
     return [k for k in (get_args(kind) or (kind,)) if k is not type(None)]
+
+
+# Options of the commands that use a run, which depend on its task.
+
+WITH_STRINGS = ("predict", "explain")  # the commands with --input
+
+
+def add_run_and_options(parser: Any, command: str) -> None:
+    """Add the run, the data, and the options that a task has for the command."""
+    nouns = [task.noun for task in TASKS.values() if command in task.options]
+    described = f"{', '.join(nouns[:-1])} or {nouns[-1]}: a file or a folder; -: standard input"
+    parser.add_argument("run", type=str, help="run folder", metavar="RUN")
+    if command in WITH_STRINGS:
+        parser.add_argument("data", nargs="?", type=str | None, help=described, metavar="DATA")
+        parser.add_argument(
+            "--input", action="append", type=str, metavar="TEXT",
+            help="a single text, instead of DATA; may be repeated",
+        )  # fmt: skip
+    else:
+        parser.add_argument("data", type=str, help=described, metavar="DATA")
+    parser.add_argument(
+        "--format", type=str | None, metavar="SUFFIX",
+        help="of standard input: as the suffix of a file, such as csv, jsonl, npz or parquet "
+        "(default: by its content)",
+    )  # fmt: skip
+    add_device(parser)
+    for kind in _option_kinds(command):
+        add_options(parser, kind, skip={action.dest for action in parser._actions})
+
+
+def add_device(parser: Any) -> None:
+    """Add the device of the network."""
+    parser.add_argument(
+        "--device", type=str, default="auto", metavar="DEVICE",
+        help="device of the network: cpu, cuda, cuda:1, mps; auto: CUDA if there is one "
+        "(default: auto)",
+    )  # fmt: skip
+
+
+def path_of(arguments: Any) -> str:
+    """Return the path of the data; of ``-``, a temporary file with what standard input holds.
+
+    Raises:
+        ArgumentError: If a format is given for another path.
+    """
+    suffix = (arguments.format or "").lstrip(".")
+    if arguments.data != "-":
+        if suffix:
+            raise ArgumentError("format", suffix, "nothing unless DATA is -")
+        return arguments.data
+    folder = tempfile.mkdtemp(prefix="representer-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder, f"stdin.{suffix}" if suffix.replace(".", "").isalnum() else "stdin")
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return str(path)
+
+
+def data_of(task: Task, arguments: Any) -> str | list[str]:
+    """Return the path of the data, or the strings of ``--input``.
+
+    Raises:
+        ArgumentError: If there are neither or both, or the task does not take strings.
+    """
+    if arguments.input is None:
+        if arguments.data is None:
+            hint = "For a single text: --input TEXT" if task.takes_strings else ""
+            raise ArgumentError("data", None, "a file or a folder", hint=hint)
+        return path_of(arguments)
+    if not task.takes_strings:
+        expected = f"a file or a folder as DATA, since the model is one of {task.noun}"
+        raise ArgumentError("input", arguments.input[0], expected)
+    if arguments.data is not None:
+        raise ArgumentError("input", arguments.input[0], "nothing beside DATA")
+    return arguments.input
+
+
+def task_and_options(arguments: Any, command: str) -> tuple[Task, list[Any]]:
+    """Return the task of the run, and its options.
+
+    Raises:
+        DataError: If there is no such run.
+        ArgumentError: If an option is given that the task does not have.
+    """
+    task = task_of_run(arguments.run, command)
+    own = task.options[command]
+    known = {field.name for kind in own for field in fields(kind)}
+    for field in (field for kind in _option_kinds(command) for field in fields(kind)):
+        value = arguments[field.name]
+        if field.name not in known and value != field.default:
+            expected = f"nothing, since the model is one of {task.noun}"
+            raise ArgumentError(field.name, value, expected)
+    return task, [kind(**{f.name: arguments[f.name] for f in fields(kind)}) for kind in own]
+
+
+def _option_kinds(command: str) -> list[type[Any]]:
+    kinds = (kind for task in TASKS.values() for kind in task.options.get(command, ()))
+    return list(dict.fromkeys(kinds))

@@ -1,5 +1,5 @@
 // C interface of the core: structs of raw pointers, sizes and strides (in elements).
-// representer/ops/structs.py mirrors every struct. A null pointer marks an absent argument.
+// representer/ops/core.py mirrors every struct. A null pointer marks an absent argument.
 #pragma once
 
 #include <cstdint>

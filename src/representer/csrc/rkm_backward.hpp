@@ -1,5 +1,5 @@
 // rkm_scan backward: partitioned over threads as in forward, from the last step to the first. The
-// equations are those of representer/ops/rkm_scan/gradient.py:
+// equations are those of representer/ops/rkm_scan/reference.py:
 //
 //   e = dh_t + W' da_{t+1} + extra,   g = carried + e o psi'(c_t),   da = (g or e) * factor
 //

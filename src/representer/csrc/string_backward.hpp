@@ -1,5 +1,5 @@
 // string_scan backward: a single pass from the last step to the first. The equations are those of
-// representer/ops/string_scan/gradient.py.
+// representer/ops/string_scan/reference.py.
 //
 // Products with the whole sequence (gradients of weights and inputs) are left to the caller.
 #pragma once

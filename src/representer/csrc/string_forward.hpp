@@ -1,7 +1,7 @@
 // string_scan forward. The input products are computed for a block of steps at a time into a
 // cache-resident buffer; one pass over the buffer advances the states, which stay in the cache too.
 //
-// The equations are those of representer/functional/string_scan.py. Unless the decay depends on h, all
+// The equations are those of representer/functional/strings.py. Unless the decay depends on h, all
 // units and sequences are independent, and threads split both; otherwise they split the batch.
 #pragma once
 

@@ -1,4 +1,4 @@
-// One step of the chain of states of a vector of units, representer/functional/string_scan.py.
+// One step of the chain of states of a vector of units, representer/functional/strings.py.
 #pragma once
 
 #include "core.hpp"

@@ -10,9 +10,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from representer.data.tables.source import most_bytes, open_regular
-from representer.errors import DataError
-from representer.printable import reason
+from representer.data.tables.files import most_bytes, open_regular
+from representer.errors import DataError, reason
 
 DEFLATE_RATIO = 1032
 """The largest expansion ratio of the deflate format."""

@@ -6,11 +6,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from representer.estimators.base import load
     from representer.estimators.explanation import Contribution, Explanation
     from representer.estimators.graph import GraphClassifier, GraphRegressor
     from representer.estimators.language import LanguageModel
     from representer.estimators.molecule import MoleculeClassifier, MoleculeRegressor
-    from representer.estimators.saving import load
     from representer.estimators.signal import SignalClassifier
     from representer.estimators.text import TextClassifier, TextRegressor
 
@@ -25,9 +25,9 @@ _HOMES = {
     "SignalClassifier": "signal",
     "TextClassifier": "text",
     "TextRegressor": "text",
-    "load": "saving",
+    "load": "base",
 }
-ESTIMATORS = tuple(name for name in _HOMES if _HOMES[name] not in ("explanation", "saving"))
+ESTIMATORS = tuple(name for name in _HOMES if _HOMES[name] not in ("explanation", "base"))
 __all__ = [
     "ESTIMATORS",
     "Contribution",

@@ -2,30 +2,125 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, cast
 
+import torch
+from torch import Tensor
+
+from representer.checks import require
 from representer.data.copies import digest_of_graph
+from representer.errors import KindError
 from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Explanation
-from representer.estimators.graph_explanation import one_direction, walk_sum
-from representer.estimators.graph_inputs import GraphInputs
-from representer.estimators.graph_parameters import DECAYS, MAX_MEMBERS, GraphParameters
-from representer.estimators.graph_reading import PlainGraph, read_graphs
-from representer.estimators.kernel_selection import CANDIDATES
-from representer.estimators.kinds import Classifier, Regressor
-from representer.estimators.parameters import in_common
+from representer.estimators.graph_inputs import GraphInputs, PlainGraph, read_graphs
+from representer.estimators.kernel_machine import CANDIDATES
+from representer.estimators.parameters import GRAPH_DECAYS, MAX_MEMBERS, GraphParameters, in_common
 from representer.estimators.pool import Explained
-from representer.estimators.supervised import SupervisedEstimator
-from representer.estimators.targets import columns_of
+from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
+from representer.estimators.targets import centered, columns_of
+from representer.explain import WalkContribution, walk_readout
 from representer.kernels.subtree_kernel import SubtreeKernel
 from representer.models import GraphEnsemble, GraphRegressorConfig
-from representer.requirements import require
-from representer.storage.fields import from_values
-from representer.storage.run_files import RunFiles
-from representer.storage.run_folder import RunFolder
+from representer.models import GraphRegressor as GraphRegressionNetwork
+from representer.storage.files import from_values
+from representer.storage.run import RunFiles, RunFolder
+
+# The output of an ensemble of graph networks as an exact sum over the walks of a graph.
+#
+# A member is y = W_2 relu(W_1 h_G + b_1) + b_2, or with asinh(h_G). Given which relus are active,
+# and the factor asinh(h) / h of each unit, an output is a weighted sum of the units of h_G, and
+# each unit is a sum over the walks of the graph. All members use the same walks, so the
+# contribution of a walk to the mean output is the mean of its contributions. For classes, the
+# explained score is the logit of a class minus the mean of all logits, since a constant added to
+# all logits does not change the prediction.
+
+
+class WalkSum(NamedTuple):
+    """A score, and the contributions that sum to it.
+
+    Attributes:
+        score: From a forward pass of the network, not from the contributions.
+        constant: Contribution of the biases.
+        walks: Contributions of the walks, the largest in size first.
+    """
+
+    score: float
+    constant: float
+    walks: list[WalkContribution]
+
+
+@torch.no_grad()
+def walk_sum(model: GraphEnsemble, graph: Any, width: int, output: int) -> WalkSum:
+    """Return the mean score of the members for a graph, in float64, as a sum over its walks.
+
+    Args:
+        model: The ensemble.
+        graph: A graph with x, edge_index and edge_attr.
+        width: Number of classes of the first target; 1 for a number.
+        output: The class whose score is explained; 0 for a number.
+
+    Raises:
+        KindError: The network's outputs are not sums over walks.
+    """
+    if model.config.network == "gine":
+        hint = "Its output is not a sum of contributions."
+        raise KindError("network", "gine", "wl or random-walk", hint=hint)
+    model = copy.deepcopy(model).double()
+    graph = graph.clone()
+    graph.x = graph.x.double()
+    if graph.edge_attr is not None:
+        graph.edge_attr = graph.edge_attr.double()
+    outputs = model(graph.x, graph.edge_index, graph.edge_attr)[:, 0, :width]
+    scores = centered(outputs.T)[output]
+    members = [cast(GraphRegressionNetwork, member) for member in model.members]
+    heads = [head_weights(member, graph, width, output) for member in members]
+    constant = sum(constant for _, constant in heads) / len(heads)
+    walks = mean_walks(model, graph, [weights for weights, _ in heads])
+    return WalkSum(scores.mean().item(), constant, walks)
+
+
+def mean_walks(
+    model: GraphEnsemble, graph: Any, weights: Sequence[Tensor]
+) -> list[WalkContribution]:
+    """Return the contributions of all walks to the mean of the members, the largest first."""
+    total: dict[tuple[int, ...], float] = {}
+    count = len(model.members)
+    for member, own in zip(model.members, weights, strict=True):
+        for walk, value in walk_readout(member.network, graph, own):  # type: ignore[arg-type]
+            total[walk] = total.get(walk, 0.0) + value / count
+    walks = [WalkContribution(walk, value) for walk, value in total.items()]
+    return sorted(walks, key=lambda walk: -abs(walk.contribution))
+
+
+def one_direction(walks: Sequence[WalkContribution]) -> list[WalkContribution]:
+    """Add the contribution of each walk to that of its reverse, if both are there."""
+    values = {walk.positions: walk.contribution for walk in walks}
+    return [
+        WalkContribution(at, value + (values.get(at[::-1], 0.0) if at != at[::-1] else 0.0))
+        for at, value in values.items()
+        if at <= at[::-1] or at[::-1] not in values
+    ]
+
+
+@torch.no_grad()
+def head_weights(
+    member: GraphRegressionNetwork, graph: Any, width: int, output: int
+) -> tuple[Tensor, float]:
+    """Return the weight of each unit of h_G in a score, and the contribution of the biases."""
+    first, second = (layer for layer in member.head if isinstance(layer, torch.nn.Linear))
+    h = member.encode(graph.x, graph.edge_index, graph.edge_attr)[0]
+    scale = torch.ones_like(h)
+    if member.config.compress:
+        scale = torch.where(h == 0, scale, torch.asinh(h) / h)
+    on = (first(scale * h) > 0).to(h.dtype)
+    rows = (scale * ((second.weight * on) @ first.weight))[:width]
+    constants = ((second.weight * on) @ first.bias + second.bias)[:width]
+    return centered(rows)[output], centered(constants)[output].item()
+
 
 LEVELS = 4  # relabelings of the kernel
 SHOWN = 5  # labels in a warning
@@ -70,7 +165,7 @@ class GraphEnsembleEstimator(GraphParameters, SupervisedEstimator):
     def _configure(self, inputs: Any, width: int) -> EnsembleConfig:
         in_channels, edge_dim = self._widths(inputs)
         own: dict[str, Any] = {"in_channels": in_channels, "outputs": width, "edge_dim": edge_dim}
-        own["decay"] = self.decay if self.decay in DECAYS else float(self.decay)
+        own["decay"] = self.decay if self.decay in GRAPH_DECAYS else float(self.decay)
         return EnsembleConfig(**in_common(self, EnsembleConfig) | own)
 
     @staticmethod

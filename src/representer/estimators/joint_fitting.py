@@ -13,25 +13,21 @@ from numpy.typing import NDArray
 from torch import nn
 
 from representer.data.stored import sampled
-from representer.errors import RepresenterError, TrainingError
-from representer.estimators import saving
-from representer.estimators.conformal import Conformal
+from representer.errors import RepresenterError, TrainingError, say
+from representer.estimators import base
 from representer.estimators.explanation import BOTH, NETWORK
 from representer.estimators.fitting import Examples, outputs_of
 from representer.estimators.joint_target import JointTarget
-from representer.estimators.kernel_machine import KernelMachine
-from representer.estimators.kernel_selection import ENOUGH, fit_machine
-from representer.estimators.pool import Moments, Pool
+from representer.estimators.kernel_machine import ENOUGH, KernelMachine, fit_machine
+from representer.estimators.pool import Conformal, Moments, Pool
 from representer.estimators.targets import Column, columns_of, example_weights, known_values
-from representer.printable import say
+from representer.machine import limited
 from representer.storage import checkpoint
-from representer.storage.run_folder import RunFolder
-from representer.threads import limited
+from representer.storage.run import RunFolder
 from representer.training import generators
-from representer.training.metrics_log import METRICS_JSONL, as_jsonl
+from representer.training.config import METRICS_JSONL, TrainerConfig, as_jsonl
+from representer.training.state import TrainingResult
 from representer.training.trainer import Trainer
-from representer.training.trainer_config import TrainerConfig
-from representer.training.training_result import TrainingResult
 
 if TYPE_CHECKING:
     from representer.estimators.base import Estimator
@@ -121,12 +117,12 @@ def train(
     if network is None:
         estimator.network_, estimator.history_ = None, []
         if run.is_saved:
-            saving.describe(run, estimator, None, reading)
+            base.describe(run, estimator, None, reading)
             run.write_text(METRICS_JSONL, as_jsonl([]))
         return None
     task, config, optimizer = estimator._plan(examples[0], examples[1], network, seed)
     if run.is_saved and not checkpoint.steps(run.checkpoints):
-        saving.describe(run, estimator, network, reading)
+        base.describe(run, estimator, network, reading)
     with limited(estimator.n_jobs), generators.preserved():
         trainer = Trainer(
             network, task, config, run, optimizer=optimizer, settings=settings(config),

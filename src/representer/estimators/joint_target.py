@@ -9,13 +9,11 @@ from typing import Any, Self
 from numpy.typing import NDArray
 
 from representer.errors import ArgumentError
-from representer.estimators.calibration import Calibration, calibrate
 from representer.estimators.explanation import BOTH, KERNEL, NETWORK
 from representer.estimators.kernel_machine import DESCRIPTION
-from representer.estimators.pool import FILE, Moments, Pool
+from representer.estimators.pool import POOL_FILE, Calibration, Moments, Pool, calibrate
 from representer.estimators.targets import Column, Numbers
-from representer.storage.run_files import RunFiles
-from representer.storage.run_folder import RunFolder
+from representer.storage.run import RunFiles, RunFolder
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ def write_targets(run: RunFolder, targets: Sequence[JointTarget]) -> None:
         }}
         for one in targets
     ]  # fmt: skip
-    run.write_json(FILE, {"targets": described})
+    run.write_json(POOL_FILE, {"targets": described})
 
 
 def read_targets(
@@ -115,7 +113,7 @@ def read_targets(
     Raises:
         DataError: The file is missing or damaged.
     """
-    saved = files.read(FILE, _SavedTargets).targets
+    saved = files.read(POOL_FILE, _SavedTargets).targets
 
     def restored() -> tuple[JointTarget, ...]:
         if len(saved) != len(machines):
@@ -130,4 +128,4 @@ def read_targets(
             found.append(own)
         return tuple(found)
 
-    return files.parsed(FILE, restored)
+    return files.parsed(POOL_FILE, restored)

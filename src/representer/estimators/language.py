@@ -2,35 +2,267 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Self
+import copy
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
+from torch.optim import Optimizer
 
-from representer.data.language import LanguageVocabulary, Level, count_tokens
-from representer.errors import DataError
-from representer.estimators.division import validation_fraction
-from representer.estimators.explanation import KERNEL, NETWORK, Explanation
-from representer.estimators.fitting import seed_of
-from representer.estimators.generate import generate
-from representer.estimators.language_estimator import LanguageEstimator
-from representer.estimators.language_explanation import explain_next
-from representer.estimators.language_inputs import checked_prompts, hold_out, lines_of
-from representer.estimators.language_predictors import (
+from representer import models
+from representer.checks import check_integer
+from representer.data.language import LanguageVocabulary, Level, count_tokens, fixed_segments
+from representer.errors import ArgumentError, DataError, KindError, say
+from representer.estimators import base
+from representer.estimators.base import Estimator
+from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Explanation
+from representer.estimators.fitting import seed_of, start_from, validation_fraction
+from representer.estimators.joint_fitting import attempted, no_settings, train
+from representer.estimators.joint_target import NETWORK_ALONE, JointTarget
+from representer.estimators.language_kernel import LanguageKernel
+from representer.estimators.language_report import results_of
+from representer.estimators.language_training import (
     LAST,
+    SEGMENT,
+    JointPredictor,
+    LanguageInputs,
+    NetworkPredictor,
+    Predictor,
+    check_texts,
+    checked_prompts,
     figures,
+    generate,
+    hold_out,
+    lines_of,
     log_likelihoods,
     negative_log_likelihood,
+    network_config,
+    optimizer_for,
+    trainer_config,
+    training_task,
 )
-from representer.estimators.language_report import results_of
-from representer.estimators.language_training import check_texts
-from representer.printable import say
-from representer.requirements import check_integer
-from representer.storage.run_folder import UnsavedRun
+from representer.estimators.ngram_contributions import (
+    ngram_contributions,
+    require_layers,
+    with_gaps,
+)
+from representer.estimators.parameters import LanguageParameters
+from representer.estimators.pool import Moments, Pool
+from representer.estimators.targets import Classes, centered
+from representer.models import LanguageModel as LanguageNetwork
+from representer.models import LanguageModelConfig
+from representer.models.softmax import TiedSoftmax
+from representer.storage.files import from_values
+from representer.storage.run import RunFiles, RunFolder, UnsavedRun
+from representer.training import generators
+from representer.training.config import TrainerConfig, TrainingTask
+from representer.training.state import TrainingResult
+
+# Fitting, saving and loading of a language model; `LanguageModel` is what users call.
+
+Numbers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+VOCABULARY = "vocabulary.json"
+POOLED = 2**22  # log-probabilities of each half that determine the weights
+
+
+@dataclass(frozen=True)
+class _SavedInputs:
+    """The inputs in model.json; the vocabulary has a file of its own."""
+
+    level: Level
+
+
+class LanguageEstimator(LanguageParameters, Estimator):
+    """The base of `LanguageModel`."""
+
+    _task: ClassVar[str] = "language"
+    _config: ClassVar[type[LanguageModelConfig]] = LanguageModelConfig
+    _input_tags: ClassVar[tuple[str, ...]] = ("string",)
+    _make = staticmethod(models.LanguageModel)
+    inputs_: LanguageInputs
+    network_: Any
+
+    @property
+    def target_(self) -> Classes:
+        """The tokens as classes."""
+        return Classes(self.inputs_.vocabulary.words)
+
+    def learn_inputs(self, counts: Counter[str]) -> LanguageInputs:
+        """Return the inputs for a training text with these tokens, or those of `warm_start`.
+
+        Raises:
+            DataError: No token is frequent enough, or the run cannot be used.
+            ArgumentError: The run that training starts from has tokens of another level.
+        """
+        level: Level = self.level  # type: ignore[assignment]
+        if self.warm_start is None:
+            return LanguageInputs.from_counts(counts, level, self.min_count, self.max_vocabulary)
+        inputs: LanguageInputs = base.load_inputs(self.warm_start, type(self))
+        if inputs.level != level:
+            raise ArgumentError("level", level, f"{inputs.level!r}, as in {self.warm_start}")
+        return inputs
+
+    def new_network(self, seed: int, *, is_resumed: bool = False) -> models.LanguageModel:
+        """Return the network with its initial weights: random, or those of `warm_start`.
+
+        Args:
+            seed: The seed of random weights.
+            is_resumed: The weights come from a checkpoint; `warm_start` may be gone.
+        """
+        with generators.initializing(seed):
+            network = models.LanguageModel(network_config(self, len(self.inputs_.vocabulary)))
+        if not is_resumed:
+            start = type(self).load(str(self.warm_start)) if self.warm_start else None
+            start_from(start, network, str(self.warm_start))
+        return network
+
+    def train_on(
+        self,
+        run: RunFolder,
+        network: models.LanguageModel | None,
+        text: Tensor,
+        valid: Tensor,
+        seed: int,
+        *,
+        settings: Callable[[TrainerConfig], dict[str, Any]] = no_settings,
+    ) -> TrainingResult | None:
+        """Train a network in a run folder, from its newest checkpoint, and fit the kernel half.
+
+        Returns:
+            The result of the network's training.
+        """
+        self.examples_ = {"train": len(text), "valid": len(valid)}
+        result = train(self, run, network, (text, valid), seed, settings)
+        self._join(text.numpy(), valid.numpy())
+        if run.is_saved:
+            self._save_fitted(run)
+        return result
+
+    def _plan(
+        self, train: Tensor, valid: Tensor, network: Any, seed: int
+    ) -> tuple[TrainingTask, TrainerConfig, Optimizer | None]:
+        task = training_task(self, train, valid, network, seed)
+        return task, trainer_config(self, len(train), seed), optimizer_for(self, network)
+
+    def _join(self, train: Numbers, valid: Numbers) -> None:
+        """Fit the kernel half and the weights of both halves.
+
+        The counts are those of the training text while the weights are found on the validation
+        text, and then those of both.
+        """
+        self.targets_ = (NETWORK_ALONE,)
+        if self.answer == NETWORK:
+            return
+        size, level = len(self.inputs_.vocabulary), self.inputs_.level
+        following: list[Numbers] = []
+
+        def scored(find: Callable[[], Any]) -> tuple[Any, Moments]:
+            logs, tokens = _at_some_places(half := find(), torch.from_numpy(valid), size)
+            following.append(tokens)
+            return half, (logs, logs[:0])
+
+        select = partial(LanguageKernel.select, level, size, train, valid)
+        machine, logs = attempted(self.answer, "kernel", partial(scored, select))
+        network = None
+        if self.has_network:
+            find = partial(NetworkPredictor, self.network_)
+            _, network = attempted(self.answer, NETWORK, partial(scored, find))
+        tokens = following[0] if following else valid[:0]
+        pool = Pool.fit(self.target_, logs and logs[0], network and network[0], tokens)
+        machine = machine and machine.refit(np.concatenate([train, valid]))
+        self.targets_ = (JointTarget(pool, machine),)
+
+    @property
+    def predictor_(self) -> JointPredictor:
+        """Both halves with their weights."""
+        network = None if self.network_ is None else NetworkPredictor(self.network_)
+        return JointPredictor(self.machine_, network, self.pool_)
+
+    @property
+    def _network_name(self) -> str:
+        return self.cell
+
+    def _require_sizes(self, config: LanguageModelConfig) -> None:
+        if (n := len(self.inputs_.vocabulary)) != config.vocabulary_size:
+            raise ValueError(f"it has {n:,} tokens; the model has {config.vocabulary_size:,}")
+
+    def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
+        run.write_text(VOCABULARY, self.inputs_.vocabulary.to_json() + "\n")
+        return {"level": self.inputs_.level}
+
+    def _load_inputs(self, files: RunFiles, values: Any) -> LanguageInputs:
+        saved = from_values(_SavedInputs, values)
+        path = files.folder / VOCABULARY
+        vocabulary = LanguageVocabulary.from_json(files.text(VOCABULARY), file=path)
+        return LanguageInputs(vocabulary, saved.level)
+
+    def _write_machines(self, run: RunFolder, machines: Sequence[LanguageKernel]) -> None:
+        machines[0].write(run)
+
+    def _read_machines(self, files: RunFiles) -> list[LanguageKernel]:
+        size, level = len(self.inputs_.vocabulary), self.inputs_.level
+        return [LanguageKernel.read_from(files, level, size)]
+
+
+def _at_some_places(predictor: Predictor, text: Tensor, size: int) -> tuple[Floats, Numbers]:
+    """Return log-probabilities at evenly spread places of a text, and the tokens there."""
+    stride = min(SEGMENT, -(-len(text) * size // POOLED))
+    logs, following, state = [], [], None
+    for start, length in fixed_segments(len(text) - 1, SEGMENT):
+        span = slice(start, start + length)
+        some, state = predictor.read(text[span], state, slice(None, None, stride))
+        logs.append(some)
+        following.append(text[start + 1 : start + length + 1 : stride])
+    return torch.cat(logs).numpy(), torch.cat(following).numpy()
+
+
+# The score of the next token as an exact sum over the tokens of a text.
+#
+# The logits are E h + b with the last output h of the last layer, so the logit of a token minus the
+# mean of all logits is a weighted sum of h, which ``representer.explain`` decomposes through all
+# layers down to the tokens.
+
+
+@torch.no_grad()
+def explain_next(
+    model: LanguageNetwork, ids: Sequence[int], words: Sequence[str], token: int
+) -> tuple[float, float, list[Contribution]]:
+    """Return the score of a next token, its constant part, and its contributions.
+
+    The first of the tokens is the ``<eos>`` before the text.
+
+    Raises:
+        KindError: If the score is not a sum over the tokens.
+    """
+    if not isinstance(model.output, TiedSoftmax):
+        hint = "The probability of a rare token is a product over clusters."
+        raise KindError(
+            "the softmax", type(model.output).__name__, "one without cutoffs", hint=hint
+        )
+    layers = require_layers(model.layers, model.config.cell)
+    exact = copy.deepcopy(model).double()
+    tokens = torch.tensor(ids)
+    logits = centered(exact.output(exact(tokens[:, None]).features[-1, 0]))
+    sizes = [units for _, units in model.config.layer_sizes]
+    weights = [exact.embedding.weight.new_zeros(len(ids), units) for units in sizes]
+    weights[-1][-1] = centered(exact.embedding.weight)[token]
+    ngrams, constant = ngram_contributions(layers, model.embedding(tokens), weights)
+    bias = exact.output.bias
+    constant += 0.0 if bias is None else centered(bias)[token].item()
+    text = [words[number] for number in ids]
+    parts = [
+        Contribution(with_gaps(text, at), tuple(t - 1 for t in at if t), "network", value)
+        for at, value in ngrams
+    ]
+    return logits[token].item(), constant, parts
 
 
 class LanguageModel(LanguageEstimator):

@@ -17,12 +17,10 @@ from torch import Tensor
 from representer.data.language import Level
 from representer.estimators.explanation import Contribution
 from representer.estimators.kernel_machine import ARRAYS, DESCRIPTION
-from representer.estimators.language_predictors import ALL, LAST
-from representer.kernels.kneser_ney import MOST, KneserNey, NgramTable
-from representer.kernels.recent_tokens import RecentTokens
-from representer.storage.run_files import RunFiles
-from representer.storage.run_folder import RunFolder
-from representer.storage.tensor_file import Forms
+from representer.estimators.language_training import ALL, LAST
+from representer.kernels.token_counts import MOST, KneserNey, NgramTable, RecentTokens
+from representer.storage.files import Forms
+from representer.storage.run import RunFiles, RunFolder
 
 ORDERS: dict[Level, int] = {"word": 5, "char": 8}
 DECAYS = (0.98, 0.99, 0.995, 0.998, 0.999)  # of the cache: half of it is 35 to 700 tokens

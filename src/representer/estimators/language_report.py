@@ -14,15 +14,11 @@ from torch import Tensor
 from representer.data.language import LanguageVocabulary
 from representer.errors import DataError, KindError
 from representer.estimators.fitting import seed_of
-from representer.estimators.generate import generate
-from representer.estimators.language_inputs import LanguageInputs, lines_of
-from representer.estimators.language_predictors import figures
-from representer.estimators.report_page import about
-from representer.estimators.results import explanations_of
+from representer.estimators.language_training import LanguageInputs, figures, generate, lines_of
+from representer.estimators.results import about, explanations_of
 from representer.report.metrics import mean_over_lines, perplexity_interval
-from representer.report.page import Results
-from representer.report.results import Predictions
-from representer.training.early_stopping import best_index
+from representer.report.page import Predictions, Results
+from representer.training.config import best_index
 
 if TYPE_CHECKING:
     from representer.estimators.language import LanguageModel

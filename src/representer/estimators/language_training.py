@@ -2,27 +2,353 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import io
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from representer.data.language import Level, fixed_segments, fold, variable_segments
-from representer.errors import ArgumentError, DataError
-from representer.estimators.carried_state import CarriedState, detached, example_state
+from representer.data.language import (
+    LanguageVocabulary,
+    Level,
+    encode_lines,
+    fixed_segments,
+    fold,
+    text_lines,
+    tokens_of_line,
+    variable_segments,
+)
+from representer.errors import ArgumentError, CheckpointError, DataError
 from representer.estimators.fitting import epochs_for, trainer_options
-from representer.estimators.language_parameters import LanguageParameters
-from representer.estimators.language_predictors import figures, negative_log_likelihood
-from representer.estimators.parameters import DECAYS, in_common
+from representer.estimators.parameters import DECAYS, LanguageParameters, in_common
+from representer.estimators.pool import Pool
+from representer.estimators.targets import as_sequence, column_of, strings_of
 from representer.functional import activation_regularization
-from representer.models import LanguageModel, LanguageModelConfig
+from representer.models import LanguageModel as LanguageNetwork
+from representer.models import LanguageModelConfig
 from representer.training import generators
-from representer.training.averaged_sgd import NonMonotonicASGD
-from representer.training.trainer_config import TrainerConfig
-from representer.training.training_task import Loss, TrainingTask
+from representer.training.averages import NonMonotonicASGD
+from representer.training.config import Loss, TrainerConfig, TrainingTask
+from representer.training.cuda_graphs import replayed
+
+# The tokens of a language model: reading, numbering and writing running text.
+
+
+@dataclass(frozen=True)
+class LanguageInputs:
+    """Running text as the numbers of its tokens.
+
+    Args:
+        vocabulary: Tokens of the training text.
+        level: Words or characters.
+    """
+
+    vocabulary: LanguageVocabulary
+    level: Level
+
+    @classmethod
+    def from_counts(
+        cls, counts: Counter[str], level: Level, min_count: int, max_vocabulary: int
+    ) -> LanguageInputs:
+        """Return the inputs for a training text with these tokens, see `count_tokens`.
+
+        Raises:
+            DataError: No token is frequent enough.
+        """
+        vocabulary = LanguageVocabulary.from_counts(counts, min_count, max_vocabulary or None)
+        if len(vocabulary) == len(vocabulary.MARKS):
+            raise DataError(f"no token occurs {min_count} times", fix="Lower min_count.")
+        return cls(vocabulary, level)
+
+    def encode(self, lines: Iterable[str]) -> Tensor:
+        """Return the numbers of all tokens ``(N,)``, with an end-of-line token after each line."""
+        return encode_lines(lines, self.vocabulary, self.level)
+
+    def encode_prompt(self, prompt: str) -> list[int]:
+        """Return the numbers of a prompt after an end-of-line token, as lines begin in training.
+
+        The last line stays open.
+        """
+        numbers = [self.vocabulary.END]
+        for number, line in enumerate(prompt.split("\n")):
+            numbers += [self.vocabulary.END] if number else []
+            numbers += self.vocabulary.encode(tokens_of_line(line, self.level))
+        return numbers
+
+    def unknown(self, prompt: str) -> list[str]:
+        """Return the distinct tokens of a prompt that are unknown."""
+        words = [w for line in prompt.split("\n") for w in tokens_of_line(line, self.level)]
+        return [word for word in dict.fromkeys(words) if word not in self.vocabulary]
+
+    def pieces(self, numbers: Iterable[int], *, starts_line: bool) -> Iterator[str]:
+        """Yield tokens as text, each with the blank or line end that precedes it."""
+        blank = " " if self.level == "word" else ""
+        for number in numbers:
+            if number == self.vocabulary.END:
+                yield "\n"
+            else:
+                yield ("" if starts_line else blank) + self.vocabulary.words[number]
+            starts_line = number == self.vocabulary.END
+
+
+def lines_of(text: Any, encoding: str) -> list[str]:
+    """Return the lines of a text.
+
+    Raises:
+        DataError: A line is no string, or the file cannot be used.
+    """
+    if isinstance(text, Path):
+        return list(text_lines(text, encoding))
+    if isinstance(text, str):
+        return _physical(text)
+    text = column_of(text)
+    if not isinstance(text, Iterable):
+        problem = f"the text is a {type(text).__name__}; expected a string, a Path or lines"
+        raise DataError(problem)
+    lines: list[str] = []
+    for row, line in enumerate(as_sequence(text, "X")):
+        if not isinstance(line, str):
+            problem = f"text[{row}] is {line!r:.40} of type {type(line).__name__}; expected a line"
+            raise DataError(problem)
+        lines += _physical(line) or [""]
+    return lines
+
+
+def _physical(text: str) -> list[str]:
+    return list(io.StringIO(text, newline=None))
+
+
+def hold_out(lines: list[str], fraction: float, level: Level) -> tuple[list[str], list[str]]:
+    """Return the lines to train on and the last ones, to validate on; of one line, its tokens."""
+    if len(lines) > 1:
+        first = len(lines) - max(1, round(fraction * len(lines)))
+        return lines[:first], lines[first:]
+    tokens = tokens_of_line("".join(lines), level)
+    first = len(tokens) - max(1, round(fraction * len(tokens)))
+    blank = " " if level == "word" else ""
+    return [blank.join(tokens[:first])], [blank.join(tokens[first:])]
+
+
+def checked_prompts(X: Any) -> list[str]:
+    """Return beginnings of texts, at least one.
+
+    Raises:
+        DataError: One is no string, or there are none.
+    """
+    prompts = strings_of(X, "texts", "a string")
+    if not prompts:
+        raise DataError("X has 0 sample(s); at least one text is required")
+    return prompts
+
+
+# The state of a recurrent model, carried from one segment of a text to the next.
+
+
+def detached(state: Any) -> Any:
+    """Return a state of tensors, tuples and named tuples, detached from its graph."""
+    return _like(state, lambda tensor: tensor.detach())
+
+
+class CarriedState:
+    """The state between the segments of an epoch, and in checkpoints.
+
+    Args:
+        example: ``example(rows)`` returns a state of the right form for this number of streams.
+
+    Attributes:
+        value: The state; None before the first segment of a text.
+    """
+
+    def __init__(self, example: Callable[[int], Any]) -> None:
+        self.value: Any = None
+        self._example = example
+
+    def state_dict(self) -> list[Tensor] | None:
+        """Return the tensors of the state for a checkpoint."""
+        return None if self.value is None else [t.cpu().clone() for t in _tensors(self.value)]
+
+    def load_state_dict(self, saved: list[Tensor] | None) -> None:
+        """Continue from what `state_dict` returned."""
+        if saved is None:
+            self.value = None
+            return
+        tensors = iter(saved)
+        example = self._example(_rows(saved))
+        self.value = _like(example, lambda old: next(tensors).to(old))
+
+
+def _rows(saved: list[Tensor]) -> int:
+    if not saved:
+        return 1  # a network without a memory
+    return int(saved[0].shape[1])  # layers first, then streams, as in torch.nn.LSTM
+
+
+def _tensors(state: Any) -> list[Tensor]:
+    tensors: list[Tensor] = []
+    _like(state, lambda tensor: tensors.append(tensor) or tensor)
+    return tensors
+
+
+def _like(state: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """Return a state of the same form with each tensor changed, in a fixed order."""
+    if isinstance(state, Tensor):
+        return change(state)
+    parts = [_like(part, change) for part in state]
+    return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
+
+
+@torch.no_grad()
+def example_state(model: torch.nn.Module, rows: int) -> Any:
+    """Return a state of a language model for a number of streams; no random state changes."""
+    device = next(model.parameters()).device
+    was_training = model.training
+    try:
+        return model.eval()(torch.zeros(1, rows, dtype=torch.int64, device=device)).state
+    finally:
+        model.train(was_training)
+
+
+# Predictors of the next token: a kernel, a network, or both together; their perplexity.
+
+SEGMENT = 256  # steps at a time; the metrics do not depend on it
+ALL, LAST = slice(None), slice(-1, None)
+
+
+class Predictor(Protocol):
+    """The next tokens of a text that is read in parts."""
+
+    def read(self, tokens: Tensor, state: Any = None, rows: slice = ALL) -> tuple[Tensor, Any]:
+        """Return log p of every token after each token of a text, and the state after the text.
+
+        Args:
+            tokens: ``(T,)``.
+            state: What an earlier call returned for the tokens before; None at the beginning.
+            rows: The tokens after which predictions are returned.
+
+        Returns:
+            log p ``(R, V)`` in float64 on the CPU, and the state.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class NetworkPredictor:
+    """A network, in evaluation mode.
+
+    Attributes:
+        network: The network.
+        read_part: What calls it for several tokens; the network itself by default.
+    """
+
+    network: LanguageNetwork
+    read_part: Callable[..., Any] | None = None
+
+    @torch.no_grad()
+    def read(self, tokens: Tensor, state: Any = None, rows: slice = ALL) -> tuple[Tensor, Any]:
+        """Return log p of every token after each token of a text, see `Predictor`."""
+        tokens = tokens.to(self.network.embedding.weight.device)
+        if len(tokens) == 1:  # time does not grow with the text
+            logs, state = self.network.step(tokens, state)
+        else:
+            result = (self.read_part or self.network)(tokens[:, None], state)
+            logs = self.network.output.log_probabilities(result.features[rows, 0])
+            state = result.state
+        return logs.cpu().double(), detached(state)
+
+
+@dataclass(frozen=True)
+class JointPredictor:
+    """The log-linear pool of a kernel and a network, normalized over the vocabulary.
+
+    Attributes:
+        kernel: May be None if its weight is 0.
+        network: May be None if its weight is 0.
+        pool: The weights.
+    """
+
+    kernel: Predictor | None
+    network: Predictor | None
+    pool: Pool
+
+    def read(self, tokens: Tensor, state: Any = None, rows: slice = ALL) -> tuple[Tensor, Any]:
+        """Return log p of every token after each token of a text, see `Predictor`."""
+        states: list[Any] = [None, None] if state is None else list(state)
+        scores: list[Tensor] = []
+        weighted = (self.kernel, self.pool.kernel), (self.network, self.pool.network)
+        for k, (part, weight) in enumerate(weighted):
+            if part is not None and weight:
+                logs, states[k] = part.read(tokens, states[k], rows)
+                scores.append(weight * logs)
+        return torch.stack(scores).sum(0).log_softmax(-1), states
+
+
+def log_likelihoods(predictor: Predictor, tokens: Tensor) -> Tensor:
+    """Return the log-probability of each token of a text but the first ``(T - 1,)``, in nats."""
+    # One tensor for all: results of each part, kept between its large temporary tensors, would keep
+    # the next part from reusing their memory, gigabytes in a long text.
+    found = torch.empty(len(tokens) - 1, dtype=torch.float64)
+    state, predictor = None, _with_graphs(predictor)
+    for start, length in fixed_segments(len(tokens) - 1, SEGMENT):
+        logs, state = predictor.read(tokens[start : start + length], state)
+        following = tokens[start + 1 : start + length + 1, None]
+        found[start : start + length] = logs.gather(1, following)[:, 0]
+    return found
+
+
+def _with_graphs(predictor: Any) -> Any:
+    """Return a predictor that reads the parts of one text, on a GPU from CUDA graphs."""
+    if isinstance(predictor, JointPredictor):
+        return replace(predictor, network=_with_graphs(predictor.network))
+    if isinstance(predictor, NetworkPredictor):
+        return replace(predictor, read_part=replayed(predictor.network))
+    return predictor
+
+
+@torch.no_grad()
+def negative_log_likelihood(
+    model: LanguageNetwork,
+    tokens: Tensor,
+    rows: int = 1,
+    check: Callable[[], None] = lambda: None,
+) -> float:
+    """Return the mean negative log-likelihood of a text in nats per token.
+
+    The state is carried through the whole text; its first token is given, not predicted.
+
+    Args:
+        model: In evaluation mode.
+        tokens: ``(N,)``.
+        rows: Parallel streams; with more than one, each starts from zeros and a few tokens are left
+            out.
+        check: Called after every segment.
+    """
+    device = next(model.parameters()).device
+    inputs, targets = fold(tokens, min(rows, len(tokens) - 1))
+    total, state, forward = 0.0, None, replayed(model)
+    for start, length in fixed_segments(len(inputs), max(1, SEGMENT // inputs.shape[1])):
+        span = slice(start, start + length)
+        result = forward(inputs[span].to(device), state)
+        total += model.output.loss(result.features, targets[span].to(device)).item()
+        state = detached(result.state)
+        check()
+    return total / targets.numel()
+
+
+def figures(nats: float, tokens: int, level: Level) -> dict[str, Any]:
+    """Return the metrics of a text."""
+    metrics: dict[str, Any] = {
+        "tokens": tokens,
+        "loss": nats,
+        "perplexity": math.exp(min(nats, 700)),
+    }
+    return metrics | ({"bits_per_character": nats / math.log(2)} if level == "char" else {})
+
 
 RECENT = 5  # validations that do not count where the last is compared with those before
 
@@ -93,7 +419,7 @@ def optimizer_for(parameters: LanguageParameters, model: nn.Module) -> torch.opt
 
 
 def training_task(
-    parameters: LanguageParameters, train: Tensor, valid: Tensor, model: LanguageModel, seed: int
+    parameters: LanguageParameters, train: Tensor, valid: Tensor, model: LanguageNetwork, seed: int
 ) -> TrainingTask:
     """Return segments, loss and validation for the trainer.
 
@@ -123,7 +449,7 @@ def training_task(
         tokens, following, is_first = batch
         result = wrapped(tokens, None if is_first else carried.value)
         carried.value = detached(result.state)
-        own = cast(LanguageModel, getattr(wrapped, "module", wrapped))
+        own = cast(LanguageNetwork, getattr(wrapped, "module", wrapped))
         mean = own.output.loss(result.features, following) / following.numel()
         penalty = activation_regularization(
             result.features, result.raw, p.activation_penalty, p.slowness_penalty
@@ -131,7 +457,7 @@ def training_task(
         return Loss(mean + penalty, following.numel(), mean)
 
     def evaluate(trained: nn.Module, check: Callable[[], None]) -> dict[str, float]:
-        own = cast(LanguageModel, trained)
+        own = cast(LanguageNetwork, trained)
         nats = negative_log_likelihood(own, valid, p.evaluation_rows, check)
         metrics = figures(nats, len(valid) - 1, level)
         return {f"valid_{name}": value for name, value in metrics.items() if name != "tokens"}
@@ -179,3 +505,78 @@ def check_memory(parameters: LanguageParameters, vocabulary_size: int, free: int
         f"{free / 2**30:.1f} GiB are free",
         hint="Raise min_count, or lower max_vocabulary or embedding_size.",
     )
+
+
+# Generate text token by token with a language model.
+
+
+def generate(
+    predictor: Predictor,
+    prompt: Sequence[int],
+    count: int,
+    *,
+    size: int,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    never: Sequence[int] = (),
+    seed: int = 0,
+) -> Iterator[int]:
+    """Yield the continuation of a prompt; time and memory per token do not grow.
+
+    Args:
+        predictor: Predicts the next token.
+        prompt: Tokens to continue, at least one.
+        count: Number of tokens to yield.
+        size: Number of tokens of the vocabulary.
+        temperature: Softmax temperature; below 1 sharpens the distribution; 0 takes the most
+            probable token.
+        top_p: Sample from the smallest set of tokens with this total probability.
+        never: Tokens that are not sampled, such as the one for unknown words.
+        seed: Random seed.
+
+    Raises:
+        ArgumentError: If a value is out of its range.
+    """
+    if not prompt:
+        raise ArgumentError("prompt", list(prompt), "at least one token")
+    if count < 1:
+        raise ArgumentError("tokens", count, "1 or more")
+    if not 0 <= temperature < float("inf"):
+        raise ArgumentError("temperature", temperature, "0 or more, and finite")
+    if not 0 < top_p <= 1:
+        raise ArgumentError("top_p", top_p, "above 0 and up to 1")
+    if len(set(never)) >= size:
+        raise ArgumentError("never", sorted(never), "not all tokens")
+    return _sampled(predictor, prompt, count, temperature, top_p, list(never), seed)
+
+
+def _sampled(
+    predictor: Predictor,
+    prompt: Sequence[int],
+    count: int,
+    temperature: float,
+    top_p: float,
+    never: list[int],
+    seed: int,
+) -> Iterator[int]:
+    generator = torch.Generator().manual_seed(seed)
+    logs, state = predictor.read(torch.tensor(prompt), rows=LAST)
+    for _ in range(count):
+        scores = logs[0]
+        if not scores.isfinite().all():
+            raise CheckpointError("The model's predictions are not finite. Train again.")
+        scores[never] = -float("inf")
+        token = _sample(scores, temperature, top_p, generator)
+        yield token
+        logs, state = predictor.read(torch.tensor([token]), state)
+
+
+def _sample(scores: Tensor, temperature: float, top_p: float, generator: torch.Generator) -> int:
+    if temperature == 0:
+        return int(scores.argmax())
+    chances = torch.softmax(scores / temperature, dim=0)
+    if top_p < 1:
+        ordered, places = chances.sort(descending=True, stable=True)
+        before = ordered.cumsum(0) - ordered  # of all more probable tokens; 0 for the first
+        chances = chances.index_fill(0, places[before >= top_p], 0.0)
+    return int(torch.multinomial(chances, 1, generator=generator))

@@ -24,24 +24,18 @@ from representer.data.molecules import (
     scaffold,
 )
 from representer.errors import ArgumentError, DataError
-from representer.estimators.containers import strings_of
 from representer.estimators.explanation import Explanation
 from representer.estimators.fitting import Examples, batch_size_for
 from representer.estimators.graph import GraphEnsembleEstimator
 from representer.estimators.graph_inputs import GraphBatches
-from representer.estimators.graph_parameters import (
-    MoleculeParameters,
-    MoleculeRegressorParameters,
-)
-from representer.estimators.kinds import Classifier, Regressor
-from representer.estimators.targets import Numbers
+from representer.estimators.parameters import MoleculeParameters, MoleculeRegressorParameters
+from representer.estimators.supervised import Classifier, Regressor
+from representer.estimators.targets import Numbers, strings_of
 from representer.kernels.subtree_kernel import SubtreeKernel
-from representer.storage.fields import from_values
-from representer.storage.run_files import RunFiles
-from representer.storage.run_folder import RunFolder
+from representer.storage.files import from_values
+from representer.storage.run import RunFiles, RunFolder
 from representer.training import generators
-from representer.training.trainer_config import TrainerConfig
-from representer.training.training_task import TrainingTask
+from representer.training.config import TrainerConfig, TrainingTask
 
 
 def balanced(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from representer.errors import KindError
 from representer.explain import MemoryLedger, stack_readout
 from representer.nn import StringKernelRNN
-from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
+from representer.nn.recurrent.machine import RecurrentKernelMachine
 
 Layer = StringKernelRNN | RecurrentKernelMachine
 

@@ -13,16 +13,18 @@ from dataclasses import dataclass, field, fields
 from numbers import Real
 from typing import Any
 
-from representer.devices import EXPECTED, is_device_name
-from representer.errors import ArgumentError, MissingExtraError
-from representer.limits import LIMITS
-from representer.numbers import is_number, parse_number
-from representer.requirements import (
+from representer.checks import (
+    LIMITS,
+    is_number,
+    parse_number,
     require,
     require_choices,
+    require_fractions,
     require_integers,
     require_numbers,
 )
+from representer.errors import ArgumentError, MissingExtraError
+from representer.machine import EXPECTED, is_device_name
 
 AUTO = "auto"
 MONITORS = (AUTO, "accuracy", "loss")
@@ -166,3 +168,367 @@ def require_decay(parameters: Any) -> None:
 def _is_fraction(value: float | str) -> bool:
     number = parse_number(value) if isinstance(value, str) else value
     return isinstance(number, Real) and 0 <= number <= 1
+
+
+# Parameters of `TextClassifier` and `TextRegressor`. Free of torch, see `parameters`.
+
+TOKENIZERS = ("words", "blanks", "leam")
+POOLINGS = ("mean", "attention", "padded_mean")
+STARTS = ("unit", "paper")
+PADDINGS = ("causal", "same")
+COMBINATIONS, READOUTS = ("multiply", "add", "add_exact"), ("last", "sum")
+NORMALIZATIONS: dict[str, Any] = {"no": False, "paper": True, "exact": "exact"}
+TRAINING, RANDOM = VECTORS = ("training", "random")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TextParameters(TargetParameters):
+    """Parameters of the network for texts and of its inputs."""
+
+    valid_fraction: float | None = option(
+        None,
+        "fraction of the training data used for validation (default: 0.1; of fewer than 1000 "
+        "texts more, up to 0.3)",
+        metavar="X",
+    )
+    cell: str = option("rkm-cifg", "recurrent cell; `representer cells` lists them")
+    hidden_size: int = option(128, "units of the cell")
+    filter_length: int = option(1, "filter length in words: n of the n-gram")
+    filter_lengths: Sequence[int] = option(
+        (),
+        "several filter lengths in place of one, which share the units, such as 1,2,3",
+        metavar="LIST",
+    )
+    filter_padding: str = option(
+        "causal",
+        "window of a filter: causal, which ends with the current word, or same, which is centered "
+        "there, as in the code of L19, against its equations",
+        choices=PADDINGS,
+    )
+    order: int = option(2, "length of the n-grams of a string kernel, which may have gaps")
+    decay: float | str | None = option(
+        None,
+        "decay of a string kernel: a number in [0, 1], learned, input or state (default: state)",
+        metavar="NAME",
+    )
+    combine: str = option(
+        "multiply", "words of an n-gram of a string kernel: their products or their sum",
+        choices=COMBINATIONS,
+    )  # fmt: skip
+    normalized: str = option(
+        "no", "n-grams of a string kernel: summed, with a factor 1 - decay for each new one "
+        "(paper), or their mean (exact)", choices=tuple(NORMALIZATIONS),
+    )  # fmt: skip
+    readout: str = option(
+        "last", "output of a string kernel: n-grams of the full order, or the sum of all orders",
+        choices=READOUTS,
+    )  # fmt: skip
+    dilation: int = option(1, "steps between the words of a filter")
+    num_layers: int = option(1, "number of layers")
+    bidirectional: bool = option(False, "add a reverse direction")
+    layer_norm: bool | None = option(None, "normalize the memory cell (default: if it can be)")
+    embedding_size: int = option(128, "size of the word embeddings, unless --vectors sets it")
+    vectors: Any = option(
+        TRAINING,
+        "start of the word vectors: training (which words stand together in the training texts), "
+        "random, or a file of pretrained ones (GloVe or word2vec text, or .npz)",
+        metavar="FILE",
+    )
+    freeze_embeddings: bool = option(False, "do not train the word vectors")
+    average_weights: bool = option(True, "keep the average of the weights of the last steps")
+    dropout: float = option(0.5, "dropout in the classifier")
+    pooling: str = option(
+        "attention",
+        "mean over time: over the true length, with learned weights, or over the padded length",
+        choices=POOLINGS,
+    )
+    tokenizer: str = option("words", "tokenization scheme", choices=TOKENIZERS)
+    min_count: int = option(2, "words rarer than this in the training data are unknown")
+    max_length: int = option(400, "truncate texts after this many words")
+    forget_bias: float = option(0.0, "initial bias of the forget gate")
+    candidate_bias: bool = option(
+        False, "add a bias to the candidate, as in the code of L19, against its equations"
+    )
+    learn_static_gates: bool = option(False, "train the constant gates of a linear kernel")
+    initialization: str = option(
+        "unit", "start of the cell: states of unit variance, or as in the paper", choices=STARTS
+    )
+
+    def check(self) -> None:
+        """Check every value, see `TrainingParameters.check`."""
+        super().check()
+        require_integers(
+            self, 1, "hidden_size", "filter_length", "dilation", "order", "num_layers",
+            "embedding_size", "min_count", "max_length",
+        )  # fmt: skip
+        require(self, "dropout", 0 <= self.dropout < 1, "a number in [0, 1)")
+        are_lengths = all(type(n) is int and n >= 1 for n in self.filter_lengths)
+        expected = "different positive integers, no more than units"
+        is_fine = are_lengths and len(set(self.filter_lengths)) == len(self.filter_lengths)
+        is_fine = is_fine and len(self.filter_lengths) <= self.hidden_size
+        require(self, "filter_lengths", is_fine, expected)
+        require_choices(self, pooling=POOLINGS, tokenizer=TOKENIZERS, initialization=STARTS)
+        require_choices(self, filter_padding=PADDINGS)
+        require_choices(
+            self, combine=COMBINATIONS, normalized=tuple(NORMALIZATIONS), readout=READOUTS
+        )
+        if self.decay is not None:
+            require_decay(self)
+
+
+# Parameters of the estimators of graphs and of molecules. Free of torch, see `parameters`.
+
+NETWORKS = ("wl", "random-walk", "gine")
+GRAPH_READOUTS = ("sum", "last")
+INITIALS = ("authors", "fan-in")
+GRAPH_DECAYS = ("learned", "gated")
+MAX_MEMBERS = 100
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GraphParameters(TargetParameters):
+    """Parameters of the networks for graphs."""
+
+    lr: float = option(2e-3, "learning rate of Adam")
+    network: str = option("wl", "kind of network", choices=NETWORKS)
+    hidden_size: int = option(64, "units of the network")
+    depth: int = option(4, "levels of wl, or layers of gine")
+    order: int = option(2, "number of nodes of a walk")
+    decay: float | str = option(
+        "gated", "decay of walks: a number, learned or gated", metavar="NAME"
+    )
+    readout: str = option(
+        "sum", "readout of wl: sum over its levels, or the last level", choices=GRAPH_READOUTS
+    )
+    gate_scale: float = option(1.0, "scale of the gates")
+    share_references: bool = option(
+        True, "the same references at all levels of wl, as in the code of L17, not the paper"
+    )
+    initial: str = option("fan-in", "initialization of the weights", choices=INITIALS)
+    dropout: float = option(0.0, "dropout before the last layer")
+    members: int = option(1, "number of ensemble members")
+
+    def check(self) -> None:
+        """Check every value, see `TrainingParameters.check`."""
+        super().check()
+        require_integers(self, 1, "hidden_size", "depth", "order", "members")
+        require(self, "members", self.members <= MAX_MEMBERS, f"at most {MAX_MEMBERS}")
+        require(self, "dropout", 0 <= self.dropout < 1, "a number in [0, 1)")
+        require(self, "gate_scale", 0 < self.gate_scale < math.inf, "a positive number")
+        can_differ = self.share_references or (self.network == "wl" and self.readout == "sum")
+        expected = "true, except for network wl with readout sum"
+        require(self, "share_references", can_differ, expected)
+        require_choices(self, network=NETWORKS, readout=GRAPH_READOUTS, initial=INITIALS)
+        is_decay = self.decay in GRAPH_DECAYS or _is_decay(self.decay)
+        require(self, "decay", is_decay, "a non-negative number, learned or gated")
+
+
+def _is_decay(value: Any) -> bool:
+    number = parse_number(value) if isinstance(value, str) else value
+    return isinstance(number, Real) and 0 <= float(number) < math.inf
+
+
+FEATURES = (62, 82)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MoleculeParameters(GraphParameters):
+    """Parameters of the networks for molecules."""
+
+    features: int = option(82, "number of atom features: 62 or 82")
+    initial: str = option("authors", "initialization of the weights", choices=INITIALS)
+    readout: str = option(
+        "last", "readout of wl: sum over its levels, or the last level", choices=GRAPH_READOUTS
+    )
+    gate_scale: float = option(10.0, "scale of the gates")
+    members: int = option(5, "number of ensemble members")
+    lr_decay: float = option(
+        0.93, "factor of the learning rate after every lr-decay-every molecules"
+    )
+    lr_decay_every: int = option(0, "molecules between two such changes; 0: an epoch")
+
+    def check(self) -> None:
+        """Check every value, see `TrainingParameters.check`."""
+        super().check()
+        require(self, "features", self.features in FEATURES, "62 or 82")
+        require_integers(self, 0, "lr_decay_every")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MoleculeRegressorParameters(MoleculeParameters):
+    """Parameters of `MoleculeRegressor`."""
+
+    standardize: bool = option(True, "standardize the targets in training")
+    balance: float = option(
+        0.0, "draw training molecules evenly from bins of the target of this width; 0: no balancing"
+    )
+
+    def check(self) -> None:
+        """Check every value, see `TrainingParameters.check`."""
+        super().check()
+        require_numbers(self, "balance")
+
+
+# Parameters of `SignalClassifier`. Free of torch, see `parameters`.
+
+FILTERS = ("wavelet", "dense")
+SIGNAL_POOLINGS = ("power", "mean", "last", "max", "flatten", "attention")
+STANDARDIZATIONS = ("training", "window", "none")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SignalParameters(TargetParameters):
+    """Parameters of the network for signals and of its inputs.
+
+    With `valid_fraction` 0 there is no validation, and the last epoch is kept.
+    """
+
+    _is_validation_required = False
+    _save_every_epochs = 50
+
+    sampling_rate: float | None = option(None, "sampling rate in Hz; arrays need it", metavar="HZ")
+    cell: str = option("linear-kernel", "recurrent cell; `representer cells` lists them")
+    filters: str = option("wavelet", "kind of filters", choices=FILTERS)
+    filter_length: int | None = option(
+        None, "filter length in samples (default: those of half a second)"
+    )
+    stride: int | None = option(
+        None, "stride of the filters in samples (default: those of 1/32 second)"
+    )
+    hidden_size: int = option(60, "units of the cell")
+    num_layers: int = option(1, "number of layers")
+    layer_norm: bool = option(False, "normalize the cell state")
+    free_phase: bool = option(False, "train the phase of the first channel of a wavelet, too")
+    pooling: str = option(
+        "power",
+        "classify the mean and the power of the outputs, their mean, the last, the largest of each "
+        "unit, the largest of each part of the window, or a mean with learned weights",
+        choices=SIGNAL_POOLINGS,
+    )
+    pool_length: int | None = option(
+        None, "samples of a part for --pooling flatten (default: those of a filter)"
+    )
+    channel_dropout: float = option(0.1, "dropout of whole channels in training")
+    dropout: float = option(0.0, "dropout before the last layer")
+    augment: bool = option(False, "augment training windows: sign, shift, gains, noise")
+    standardize: str = option(
+        "training",
+        "standardize each channel over the training data, over the window, or not at all",
+        choices=STANDARDIZATIONS,
+    )
+    average_weights: bool = option(True, "keep the average of the weights of the last steps")
+    lr: float = option(2e-3, "learning rate of Adam")
+    clip_norm: float = option(1.0, "clip the norm of the gradient; 0: no clipping")
+
+    def check(self) -> None:
+        """Check every value, see `TrainingParameters.check`."""
+        super().check()
+        is_rate = self.sampling_rate is None or 0 < self.sampling_rate < math.inf
+        require(self, "sampling_rate", is_rate, "a positive number of Hz")
+        require_integers(self, 1, "filter_length", "pool_length", "stride", is_none_allowed=True)
+        require_integers(self, 1, "hidden_size", "num_layers")
+        for name in ("channel_dropout", "dropout"):
+            require(self, name, 0 <= getattr(self, name) < 1, "a number in [0, 1)")
+        require_choices(
+            self, filters=FILTERS, pooling=SIGNAL_POOLINGS, standardize=STANDARDIZATIONS
+        )
+
+
+def in_samples(parameters: Any, sampling_rate: float) -> dict[str, int]:
+    """Return the length and the stride of the filters; where left out, they follow the rate."""
+    usual = {"filter_length": sampling_rate / 2, "stride": sampling_rate / 32}
+    return {
+        name: getattr(parameters, name) or max(1, round(count)) for name, count in usual.items()
+    }
+
+
+# Parameters of `LanguageModel`. Free of torch, see `parameters`.
+
+LEVELS = ("word", "char")
+COMBINES = ("multiply", "add")
+OPTIMIZERS = ("adam", "sgd", "nt-asgd", "asgd")
+EMBEDDING_INITIALS = ("string", "uniform")
+DROPOUTS = (
+    "input_dropout", "layer_dropout", "output_dropout", "embedding_dropout", "rnn_dropout",
+    "weight_dropout",
+)  # fmt: skip
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LanguageParameters(TrainingParameters):
+    """Parameters of the language model, of its tokens and of its training."""
+
+    answer: str = option(
+        "both", "predict with n-gram counts (kernel), the network, or both", choices=ANSWERS
+    )
+    cuda_graph: bool = option(True, "replay training steps from CUDA graphs, on one CUDA device")
+    level: str = option("word", "unit of prediction: words or characters", choices=LEVELS)
+    encoding: str = option("utf-8", "encoding of files")
+    min_count: int = option(1, "tokens rarer than this in the training text are unknown")
+    max_vocabulary: int = option(0, "maximum size of the vocabulary; 0: no limit")
+    cell: str = option("string-kernel", "recurrent cell; `representer cells` lists them")
+    order: int = option(1, "length of the n-grams of a string kernel, which may have gaps")
+    combine: str = option(
+        "multiply", "combination of the words of a string kernel", choices=COMBINES
+    )
+    decay: float | str = option(
+        "state",
+        "decay of a string kernel: a number in [0, 1], learned, input or state",
+        metavar="NAME",
+    )
+    highway: bool = option(True, "highway connections in string-kernel layers")
+    filter_length: int = option(1, "filter length of the other cells in words")
+    layer_norm: bool = option(False, "normalize the memory cell of the other cells")
+    hidden_size: int = option(256, "units of all layers but the last")
+    embedding_size: int = option(
+        0, "size of the embeddings and of the last layer; 0: as hidden-size"
+    )
+    num_layers: int = option(2, "number of layers")
+    cutoffs: Sequence[int] = option(
+        (), "adaptive softmax: first tokens of the clusters", metavar="LIST"
+    )
+    input_dropout: float = option(0.3, "dropout on the embeddings")
+    layer_dropout: float = option(0.0, "dropout between layers")
+    output_dropout: float = option(0.3, "dropout on the last layer's output")
+    locked: bool = option(False, "use one mask for all steps of a segment in these three")
+    embedding_dropout: float = option(0.0, "dropout of whole words in a segment")
+    rnn_dropout: float = option(0.0, "dropout in string-kernel layers, one mask for all steps")
+    weight_dropout: float = option(0.0, "dropout of entries of recurrent matrices (DropConnect)")
+    initial: str = option("string", "initialization of the embeddings", choices=EMBEDDING_INITIALS)
+    activation_penalty: float = option(0.0, "weight of the mean square of the output (AR)")
+    slowness_penalty: float = option(0.0, "weight of the mean square of its change (TAR)")
+    batch_size: int | None = option(None, "parallel streams (default: by the number of tokens)")
+    unroll: int = option(35, "steps of a segment")
+    variable_unroll: bool = option(False, "draw the length of each segment at random around unroll")
+    optimizer: str = option(
+        "adam",
+        "optimizer; nt-asgd averages weights once validation stops improving, asgd from the start, "
+        "and stops by the same criterion",
+        choices=OPTIMIZERS,
+    )
+    lr: float = option(2e-3, "learning rate")
+    lr_decay: float = option(1.0, "factor of the learning rate per epoch, from epoch lr-decay-from")
+    lr_decay_from: int = option(1, "first epoch with such a change")
+    clip_norm: float = option(0.25, "clip the norm of the gradient; 0: no clipping")
+    evaluation_rows: int = option(10, "parallel streams in validation; the test has one")
+
+    def check(self) -> None:
+        """Check every value, see `TrainingParameters.check`."""
+        super().check()
+        require_integers(
+            self, 1, "min_count", "order", "filter_length", "hidden_size", "num_layers", "unroll",
+            "lr_decay_from", "evaluation_rows",
+        )  # fmt: skip
+        require_integers(self, 0, "max_vocabulary", "embedding_size")
+        require(self, "encoding", isinstance(self.encoding, str), "the name of an encoding")
+        are_integers = all(type(token) is int for token in self.cutoffs)
+        require(self, "cutoffs", are_integers, "a sequence of integers")
+        require(self, "max_vocabulary", self.max_vocabulary not in (1, 2), "3 or more, or 0")
+        require_numbers(self, "activation_penalty", "slowness_penalty")
+        require(self, "lr_decay", 0 < self.lr_decay < math.inf, "a positive number")
+        require_fractions(self, *DROPOUTS)
+        require_choices(
+            self, answer=ANSWERS, level=LEVELS, combine=COMBINES, optimizer=OPTIMIZERS,
+            initial=EMBEDDING_INITIALS, monitor=(AUTO, "loss"),
+        )  # fmt: skip
+        require_decay(self)

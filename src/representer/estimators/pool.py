@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any, Self
 
@@ -12,12 +13,14 @@ import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from representer.errors import TrainingError
+from representer.errors import DataError, TrainingError, say
 from representer.estimators.explanation import Contribution
-from representer.estimators.targets import Column
+from representer.estimators.targets import Classes, Column, Target
+from representer.storage.run import RunFiles, RunFolder
+from representer.training import generators
 
 Explained = tuple[float, float, list[Contribution]]  # score, constant part, contributions
-FILE = "pool.json"
+POOL_FILE = "pool.json"
 Moments = tuple[NDArray[np.float64], NDArray[np.float64]]  # scores and their variances (N, W)
 
 # examples that the prior of equal weights is worth: fewer where the better part alone has a smaller
@@ -256,3 +259,232 @@ def _weights(
 
     bounds = [(0.0, None)] * len(start)
     return minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B").x
+
+
+# Calibrated uncertainties of an ensemble: variance of its members, scaled, plus noise.
+#
+# The standard deviation of a prediction is :math:`\sqrt{a\,v + b}` with v the variance of the
+# predictions of the members; a and b maximize the likelihood of the validation part, on which the
+# members have not been trained.
+
+_SCALES = (0.0, *(2.0**k for k in range(-4, 9)))
+_NOISES = tuple(2.0 ** (k / 4) for k in range(-24, 5))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """a and b of each target; b has the squared unit of the target."""
+
+    scales: tuple[float, ...]
+    noises: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse numbers out of their range, which may come from a file."""
+        if len(self.scales) != len(self.noises) or min((*self.scales, *self.noises)) < 0:
+            raise ValueError("the calibration is not a pair of positive numbers for each target")
+
+    def deviations(self, variances: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the standard deviation of each prediction ``(N, K)``."""
+        return np.sqrt(np.asarray(self.scales) * variances + np.asarray(self.noises))
+
+
+UNCALIBRATED = Calibration((1.0,), (0.0,))  # while training has not ended
+
+
+def calibrate(
+    predictions: NDArray[np.float64], variances: NDArray[np.float64], truth: NDArray[np.float64]
+) -> Calibration:
+    """Return a and b by maximum likelihood.
+
+    The search is over a grid: a from 0 to 256, b around the mean squared error.
+
+    Args:
+        predictions: For validation molecules ``(N, K)``.
+        variances: Variances of the predictions of the members.
+        truth: True values, NaN where unknown.
+    """
+    found = [_fit(*(part[:, k] for part in (predictions, variances, truth)))
+             for k in range(truth.shape[1])]  # fmt: skip
+    return Calibration(tuple(a for a, _ in found), tuple(b for _, b in found))
+
+
+def _fit(
+    predictions: NDArray[np.float64], variances: NDArray[np.float64], truth: NDArray[np.float64]
+) -> tuple[float, float]:
+    rows = ~np.isnan(truth)
+    squares = (predictions - truth)[rows] ** 2
+    if not len(squares):
+        return 1.0, 0.0
+    v, mean = variances[rows], float(squares.mean()) or 1e-12
+    total = np.asarray(_SCALES)[:, None, None] * v + (np.asarray(_NOISES) * mean)[:, None]
+    losses = (np.log(total) + squares / total).mean(-1)
+    losses[1:] += 1e-9  # prefer scale 0 in a tie
+    i, j = np.unravel_index(int(losses.argmin()), losses.shape)
+    return _SCALES[i], _NOISES[j] * mean
+
+
+# Split conformal prediction: sets and intervals that contain the truth at a known rate.
+#
+# The calibration rows are drawn at random from the rows to fit, and neither train anything nor
+# choose weights or hyperparameters. Each has a score s of how badly its true value fits the
+# prediction:
+#
+# .. math::
+#     s = 1 - p_y \text{ for classes}, \qquad s = |y - \mu| / \sigma \text{ for numbers}
+#
+# With q the :math:`\lceil (n + 1)\,\ell \rceil`-th smallest of the n scores, the score of a new row
+# is at most q with a probability from the level :math:`\ell` to :math:`\ell + 1/(n + 1)`, whatever
+# the model, if the rows are exchangeable. This is a mean over calibration and new rows: given the
+# calibration rows, the rate has a standard deviation of about :math:`\sqrt{\ell (1 - \ell) / n}`.
+# With groups, n is their number, and the probability is that of a random row of a new group.
+#
+# References:
+#     Dunn, Wasserman and Ramdas, Distribution-Free Prediction Sets for Two-Layer Hierarchical
+#         Models,
+#     JASA 118, 2023, for one row of each group.
+#     Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World, 2005.
+#     Lei, G'Sell, Rinaldo, Tibshirani and Wasserman, Distribution-Free Predictive Inference for
+#     Regression, JASA 113, 2018; their section 5.2 has the score of numbers.
+#     Sadinle, Lei and Wasserman, Least Ambiguous Set-Valued Classifiers, JASA 114, 2019, for the
+#     score of classes.
+
+CONFORMAL_FILE = "conformal.json"
+FRACTION, ENOUGH, MOST = 0.1, 100, 0.3  # of the rows; up to ENOUGH rows, MOST of them
+
+
+@dataclass(frozen=True)
+class Conformal:
+    """The quantiles of the calibration scores.
+
+    Args:
+        level: Probability with which a set or an interval contains the true value.
+        quantiles: q of each target.
+        counts: Number of calibration rows of each target.
+    """
+
+    level: float
+    quantiles: tuple[float, ...]
+    counts: tuple[int, ...]
+
+    @classmethod
+    def fit(cls, level: float, scores: Sequence[NDArray[np.float64]]) -> Self:
+        """Return the quantiles of scores.
+
+        Raises:
+            DataError: There are too few rows for the level.
+        """
+        quantiles = [float(np.sort(own)[_rank(level, len(own)) - 1]) for own in scores]
+        return cls(level, tuple(quantiles), tuple(map(len, scores)))
+
+    def sets(self, tables: Sequence[NDArray[np.float64]]) -> list[NDArray[np.bool_]]:
+        """Return the classes in the set of each row, from the probabilities of each target."""
+        return [1 - own <= q for own, q in zip(tables, self.quantiles, strict=True)]
+
+    def half_widths(self, deviations: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return half of the width of each interval ``(N, K)``, from standard deviations."""
+        return deviations * np.asarray(self.quantiles)
+
+    def write(self, run: RunFolder) -> None:
+        """Write what `read` reads into a run folder."""
+        run.write_json(CONFORMAL_FILE, asdict(self))
+
+    @classmethod
+    def read(cls, files: RunFiles) -> Self:
+        """Return what `write` wrote.
+
+        Raises:
+            DataError: The file is damaged.
+        """
+        found = files.read(CONFORMAL_FILE, cls)
+        files.parsed(CONFORMAL_FILE, found._check)
+        return found
+
+    def _check(self) -> None:
+        numbers = np.array([*self.quantiles, *self.counts])
+        is_finite = np.isfinite(numbers).all() and (numbers >= 0).all()
+        if not (0 < self.level < 1 and is_finite and len(self.quantiles) == len(self.counts)):
+            raise ValueError("its numbers are out of their range")
+
+
+def class_scores(
+    tables: Sequence[NDArray[np.float64]], values: NDArray[Any]
+) -> list[NDArray[np.float64]]:
+    """Return the scores of the known rows of each target.
+
+    Args:
+        tables: Probabilities of each target ``(N, C)``.
+        values: Numbers of the true classes ``(N,)`` or ``(N, K)``, NaN where unknown.
+    """
+    scores = []
+    for own, truth in zip(tables, values.reshape(len(values), -1).T, strict=True):
+        rows = np.flatnonzero(~np.isnan(truth))
+        scores.append(1 - own[rows, truth[rows].astype(int)])
+    return scores
+
+
+def number_scores(
+    means: NDArray[np.float64], deviations: NDArray[np.float64], values: NDArray[np.float64]
+) -> list[NDArray[np.float64]]:
+    """Return the scores of the known rows of each target, from arrays ``(N, K)``."""
+    sizes = np.abs(values - means) / deviations
+    return [own[~np.isnan(own)] for own in sizes.T]
+
+
+def calibration_fraction(count: int) -> float:
+    """Return the fraction of rows to set aside: a tenth, or 100 rows if at most three tenths."""
+    return max(FRACTION, min(ENOUGH / count, MOST))
+
+
+def calibration_rows(
+    target: Target, values: NDArray[Any], groups: Any, seed: int, level: float | None = None
+) -> tuple[list[int], list[int]]:
+    """Return the rows to train on and the calibration rows.
+
+    The rows are drawn at random from all, so that no class is too rare for them. With groups, these
+    are drawn, each of them gives one random row, which is exchangeable with a row of a new group,
+    and its other rows are left out.
+
+    Raises:
+        DataError: There are too few rows or groups for the level.
+    """
+    count, rng = len(values), np.random.default_rng(generators.derive(seed, "conformal"))
+    own = np.arange(count)
+    if groups is not None:
+        own = np.unique([str(group) for group in groups], return_inverse=True)[1]
+    known = np.flatnonzero(~np.isnan(values.reshape(count, -1).astype(float)).all(axis=1))
+    order = rng.permutation(count)
+    order = order[np.isin(order, known)]
+    if groups is not None:
+        order = rng.permutation(order[np.unique(own[order], return_index=True)[1]])
+    size = len(np.unique(own))
+    chosen = np.sort(order[: round(size * calibration_fraction(size))])
+    if level is not None:
+        _rank(level, len(chosen), "rows" if groups is None else "groups")
+    rest = np.flatnonzero(~np.isin(own, own[chosen]))
+    if isinstance(target, Classes) and len(np.unique(values[rest])) < 2:
+        problem = "the rows that calibration leaves to train on are of one class"
+        raise DataError(problem, fix="Add examples of the others.")
+    return rest.tolist(), chosen.tolist()
+
+
+def repeated(digests: NDArray[np.int64], level: float) -> NDArray[np.int64] | None:
+    """Return digests as groups if some are equal, since copies must not be on both sides.
+
+    If there are too few for the level, they are on both, with a notice.
+    """
+    if (count := len(np.unique(digests))) == len(digests):
+        return None
+    if round(count * calibration_fraction(count)) * (1 - level) >= level - 1e-9:
+        return digests
+    say("so few objects differ that calibration rows equal others: the sets are too small")
+    return None
+
+
+def _rank(level: float, count: int, noun: str = "rows") -> int:
+    """Return the number of scores up to the quantile, or raise a `DataError` if there are fewer."""
+    rank = math.ceil((count + 1) * level - 1e-9)  # 0.9 is not a binary fraction
+    if rank > count:
+        least = math.ceil(level / (1 - level) - 1e-9)
+        problem = f"conformal={level:g} needs at least {least} calibration {noun}; there are"
+        raise DataError(f"{problem} {count}", fix=f"Add {noun}, or lower the level.")
+    return rank

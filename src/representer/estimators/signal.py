@@ -2,40 +2,380 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from representer import models
-from representer.data.signals import augmented
-from representer.errors import ArgumentError
-from representer.estimators.containers import pair_of
-from representer.estimators.explanation import KERNEL, Contribution, Explanation
-from representer.estimators.kernel_selection import CANDIDATES
-from representer.estimators.kinds import Classifier
+from representer.data.signals import Recordings, Standardization, augmented
+from representer.errors import ArgumentError, DataError, KindError
+from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Explanation
+from representer.estimators.fitting import shuffled
+from representer.estimators.kernel_machine import CANDIDATES
+from representer.estimators.parameters import SignalParameters, in_samples
 from representer.estimators.pool import Explained
-from representer.estimators.signal_epochs import (
-    Montage,
-    is_epochs,
-    known_channels,
-    read_epochs,
-    rearranged,
+from representer.estimators.supervised import Classifier
+from representer.estimators.targets import (
+    as_sequence,
+    centered,
+    column_of,
+    columns_of,
+    has_columns,
+    pair_of,
 )
-from representer.estimators.signal_explanation import details_of, filter_sum
-from representer.estimators.signal_inputs import SignalInputs, Windows, check_windows
-from representer.estimators.signal_parameters import SignalParameters, in_samples
-from representer.estimators.targets import columns_of
-from representer.kernels.cross_spectral_kernel import CrossSpectralKernel
-from representer.kernels.spectra import BANDS, POWER, VIEWS, Spectra
+from representer.explain import MemoryLedger, stack_readout, wavelet_frequencies
+from representer.kernels.cross_spectral_kernel import (
+    BANDS,
+    POWER,
+    VIEWS,
+    CrossSpectralKernel,
+    Spectra,
+)
+from representer.models import SignalClassifier as SignalNetwork
 from representer.models import SignalClassifierConfig
-from representer.storage.fields import from_values
-from representer.storage.run_files import RunFiles
-from representer.storage.run_folder import RunFolder
+from representer.models.signal_classifier import pooled, step_weights
+from representer.nn.recurrent.cells import SyncNet
+from representer.nn.recurrent.machine import RecurrentKernelMachine
+from representer.storage.files import from_values
+from representer.storage.run import RunFiles, RunFolder
+
+# The output of a signal network as an exact sum over filters and windows of the signal.
+#
+# A logit is a linear function of the cell's outputs, given which of them are the largest and the
+# weights of attention. ``representer.explain`` decomposes it into what each filter of the first
+# layer's candidate adds at each step; SyncNet has no later steps that depend on it, so its outputs
+# are the parts. The logarithm of the power of each unit in the window contributes what it is above
+# its mean over the training. As for texts, the explained score is the logit of a class minus the
+# mean.
+
+TRACES, POINTS = 5, 250  # channels of a picture, and samples of each
+
+
+@torch.no_grad()
+def filter_sum(model: SignalNetwork, signal: Tensor, label: int, width: int) -> Explained:
+    """Return the score of a class as a sum over filters and steps.
+
+    The contributions are exact, given the values of the gates and of the divisors of layer norms.
+
+    Args:
+        model: The network, in evaluation mode.
+        signal: Standardized ``(C, T)``.
+        label: The number of the class.
+        width: Number of classes of the first target, which is explained.
+
+    Returns:
+        The score, from a forward pass of the network in float64; the contribution of the biases;
+        and that of each filter at each step and of each power, whose place is the first and the
+        last sample.
+
+    Raises:
+        KindError: If the output of the cell is not a sum over the steps.
+    """
+    config, cell = model.config, model.cell
+    if not isinstance(cell, RecurrentKernelMachine | SyncNet):
+        expected = "one of the recurrent kernel machines, or SyncNet"
+        hint = "Its output is not a sum of contributions."
+        raise KindError("the cell", config.cell, expected, hint=hint)
+    exact = copy.deepcopy(model).double()
+    read = exact.read(signal[None].double())
+    features = pooled(read, config, exact.scores(read))[0]
+    outputs = centered(exact.head(features)[:width])
+    skipped = signal.shape[1] % config.stride
+    row = centered(exact.head.weight[:width])[label]
+    row, *of_powers = row.split(config.hidden_size) if config.pooling == "power" else [row]
+    weights = step_weights(read, config, exact.scores(read), row)
+    later = 0
+    if isinstance(cell, SyncNet):
+        by_filter, constant = weights * read[:, 0], 0.0
+        later = config.filter_length - 1 - config.filter_length // 2  # samples after a step
+    else:
+        readout = stack_readout(cell, signal[:, skipped:].T, weights)
+        ledger = readout.readouts[0]
+        assert isinstance(ledger, MemoryLedger)
+        by_filter, constant = ledger.by_ngram, readout.constant
+    names = _names(cell, config.filters == "wavelet")
+    units = names if config.num_layers == 1 else [f"unit {k}" for k in range(config.hidden_size)]
+    last = [skipped + (step + 1) * config.stride - 1 + later for step in range(len(read))]
+    parts = []
+    for step, values in enumerate(by_filter.tolist()):
+        first = last[step] - config.filter_length + 1
+        at = max(skipped, first), min(last[step], signal.shape[1] - 1)
+        start, end = (sample / config.sampling_rate for sample in at)
+        parts += [
+            Contribution(f"{name}, {start:.3f} to {end:.3f} s", at, NETWORK, value)
+            for name, value in zip(names, values, strict=True)
+        ]
+    at = skipped, signal.shape[1] - 1
+    start, end = (sample / config.sampling_rate for sample in at)
+    constant += centered(exact.head.bias[:width])[label].item()
+    for values in of_powers:
+        constant += (values @ exact.typical).item()
+        effects = (values * (features[config.hidden_size :] - exact.typical)).tolist()
+        parts += [
+            Contribution(f"power of {name}, {start:.3f} to {end:.3f} s", at, NETWORK, value)
+            for name, value in zip(units, effects, strict=True)
+        ]
+    return outputs[label].item(), constant, parts
+
+
+def details_of(
+    explanation: Explanation, window: NDArray[Any], channels: Sequence[str], sampling_rate: float
+) -> dict[str, Any]:
+    """Return what a picture shows of a window.
+
+    Args:
+        explanation: Its explanation.
+        window: As the estimator takes it ``(C, T)``.
+        channels: Their names; numbers if they have none.
+        sampling_rate: In Hz.
+
+    Returns:
+        ``moments``, the end in seconds and the contribution of each step of the network;
+        ``channels`` and ``by_channel``, what the kernel takes from each; ``traces``, up to `TRACES`
+        channels of `POINTS` samples, those with the largest contributions first; ``seconds``.
+    """
+    count, length = window.shape
+    moments: dict[int, float] = {}
+    by_channel = [0.0] * count
+    for one in explanation.contributions:
+        if one.part == KERNEL:
+            for channel in one.where:
+                by_channel[channel] += one.contribution / len(one.where)
+        elif one.where[1] - one.where[0] < length - 1:  # else the power in the whole window
+            moments[one.where[1]] = moments.get(one.where[1], 0.0) + one.contribution
+    order = sorted(range(count), key=lambda channel: -abs(by_channel[channel]))[:TRACES]
+    samples = np.unique(np.linspace(0, length - 1, min(length, POINTS)).round().astype(int))
+    names = list(channels) or [str(channel) for channel in range(count)]
+    return {
+        "seconds": length / sampling_rate,
+        "moments": [[end / sampling_rate, value] for end, value in sorted(moments.items())],
+        "channels": names,
+        "by_channel": by_channel,
+        "traces": {names[k]: window[k, samples].astype(float).round(3).tolist() for k in order},
+    }
+
+
+def _names(cell: RecurrentKernelMachine | SyncNet, is_wavelet: bool) -> list[str]:
+    if not is_wavelet:
+        return [f"filter {unit}" for unit in range(cell.hidden_size)]
+    return [f"filter {unit} ({hertz:.1f} Hz)" for unit, hertz in enumerate(
+        wavelet_frequencies(cell))]  # fmt: skip
+
+
+# Windows of MNE: ``Epochs`` with their channels, sampling rate and events.
+
+
+@dataclass(frozen=True)
+class Montage:
+    """The channels and the sampling rate of windows that name them.
+
+    Args:
+        channels: Names of the channels; none of an array.
+        sampling_rate: In Hz; 0 of an array.
+    """
+
+    channels: tuple[str, ...] = ()
+    sampling_rate: float = 0.0
+
+
+def is_epochs(X: Any) -> bool:
+    """Return True for MNE's ``Epochs``.
+
+    Raises:
+        DataError: X is a continuous recording of MNE.
+    """
+    if not (hasattr(X, "get_data") and hasattr(X, "ch_names")):
+        return False
+    if not hasattr(X, "events"):
+        fix = "Cut it into windows, such as mne.make_fixed_length_epochs(raw, duration=2)."
+        raise DataError(f"X is a {type(X).__name__}; expected mne.Epochs", fix=fix)
+    return True
+
+
+def read_epochs(epochs: Any, sampling_rate: float | None) -> tuple[NDArray[Any], Montage]:
+    """Return the good data channels of training epochs ``(N, C, T)``, and which they are.
+
+    Args:
+        epochs: MNE's ``Epochs``.
+        sampling_rate: The parameter of the estimator.
+
+    Raises:
+        ArgumentError: The parameter differs from the rate of the epochs.
+        DataError: There is no good data channel.
+    """
+    rate = float(epochs.info["sfreq"])
+    if sampling_rate is not None and sampling_rate != rate:
+        hint = f"Leave it out, or use epochs.resample({sampling_rate:g})."
+        raise ArgumentError("sampling_rate", sampling_rate, f"{rate:g}, as of X", hint=hint)
+    try:
+        good = epochs.copy().pick("data", exclude="bads", verbose="error")
+    except ValueError:
+        kinds = ", ".join(sorted(set(epochs.get_channel_types())))
+        problem = f"X has no good data channel, only channels of the types {kinds}"
+        raise DataError(problem, fix='Set them, such as epochs.set_channel_types({"Fz": "eeg"}).') \
+            from None  # fmt: skip
+    return good.get_data(copy=False), Montage(tuple(good.ch_names), rate)
+
+
+def known_channels(epochs: Any, known: Montage) -> NDArray[Any]:
+    """Return the channels of the training data of MNE's ``Epochs``, see `rearranged`."""
+    return rearranged(*read_epochs(epochs, None), known)
+
+
+def rearranged(data: NDArray[Any], montage: Montage, known: Montage) -> NDArray[Any]:
+    """Return the channels of the training data, in its order, of epochs ``(N, C, T)``.
+
+    Args:
+        data: Windows of good data channels ``(N, C, T)``.
+        montage: Their channels and sampling rate.
+        known: Those of the training; if it has no channels, all are returned.
+
+    Raises:
+        DataError: A channel is missing, or the sampling rate differs.
+    """
+    if montage.sampling_rate != known.sampling_rate:
+        problem = f"X has {montage.sampling_rate:g} Hz; the model has {known.sampling_rate:g} Hz"
+        raise DataError(problem, fix=f"Use epochs.resample({known.sampling_rate:g}).")
+    if missing := [name for name in known.channels if name not in montage.channels]:
+        problem = f"X lacks the channels {', '.join(missing)} of the training data"
+        raise DataError(problem, fix="Rename or interpolate them.")
+    order = [montage.channels.index(name) for name in known.channels]
+    return np.asarray(data)[:, order] if order else data
+
+
+# The inputs of networks for signals: checked windows, standardized.
+
+Windows = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class SignalInputs:
+    """Windows of a signal as standardized tensors.
+
+    Args:
+        standardization: Learned from the training windows.
+        num_channels: C.
+        names: Names of the channels, if they are known.
+        sampling_rate: That of epochs, in Hz; 0 if it is the parameter of the estimator.
+
+    Raises:
+        ValueError: The standardization, or the names, are of another number of channels.
+    """
+
+    standardization: Standardization
+    num_channels: int
+    names: tuple[str, ...] = ()
+    sampling_rate: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.standardization.require_channels(self.num_channels)
+        if len(self.names) not in (0, self.num_channels):
+            raise ValueError(f"{len(self.names)} names of {self.num_channels} channels")
+
+    def named(self, channels: Sequence[int]) -> str:
+        """Return the names of one channel or two, or their numbers."""
+        if self.names:
+            return " and ".join(self.names[c] for c in channels)
+        return f"channel{'s' * (len(channels) > 1)} {' and '.join(map(str, channels))}"
+
+    @classmethod
+    def learn(cls, kind: str, windows: Windows, montage: Montage) -> SignalInputs:
+        """Return the inputs for training windows ``(N, C, T)``."""
+        own = Standardization.fit(kind, _recordings(windows))  # type: ignore[arg-type]
+        return cls(own, windows.shape[1], montage.channels, montage.sampling_rate)
+
+    def encode(self, X: Any) -> list[Any]:
+        """Return each window standardized ``(C, T)``.
+
+        Raises:
+            DataError: The number of channels differs from that in training.
+        """
+        windows = np.asarray(X)
+        if windows.shape[1] != self.num_channels:
+            problem = f"X has {windows.shape[1]} channels; the model has {self.num_channels}"
+            raise DataError(problem, fix="Use the channels of the training data.")
+        return list(self.standardization.apply(_recordings(windows)).signals)
+
+    def collate(self, encoded: Sequence[Windows], multiple: int = 1) -> tuple[Tensor]:
+        """Return windows ``(B, C, T)``."""
+        return (torch.from_numpy(np.stack(encoded)),)
+
+    def size(self, encoded: Windows) -> int:
+        """Return the number of samples."""
+        return encoded.shape[1]
+
+    def batches(
+        self, encoded: Sequence[Any], batch_size: int, seed: int
+    ) -> Callable[[int], Sequence[Sequence[int]]]:
+        """Return the function from an epoch to batches in random order."""
+        return shuffled(encoded, batch_size, seed)
+
+
+def _recordings(windows: Windows) -> Recordings:
+    """Return windows as recordings, of which standardization reads signals and channels alone."""
+    none, channels = np.zeros(len(windows), dtype=np.int64), map(str, range(windows.shape[1]))
+    return Recordings(windows, none, (), none.astype(str), 1.0, tuple(channels))
+
+
+def check_windows(X: Any, stride: int) -> Windows:
+    """Return windows ``(N, C, T)`` in float32, after checking each.
+
+    Args:
+        X: An array ``(N, C, T)``, or a sequence of arrays ``(C, T)`` of one shape.
+        stride: The least number of samples.
+
+    Raises:
+        DataError: A window cannot be used; the message names its row.
+    """
+    if isinstance(X, str) or not hasattr(X, "__len__"):
+        raise DataError(f"X is a {type(X).__name__}; expected an array (N, C, T)")
+    one_column = column_of(X) if has_columns(X) else X
+    rows = [_window(one, row) for row, one in enumerate(as_sequence(one_column, "X"))]
+    if not rows:
+        return np.zeros((0, 1, stride), dtype=np.float32)
+    for axis, what in enumerate(("channels", "samples")):
+        sizes = [one.shape[axis] for one in rows]
+        common = Counter(sizes).most_common(1)[0][0]
+        for row, size in enumerate(sizes):
+            if size != common:
+                problem = f"X[{row}] has {size} {what}, the others have {common}"
+                raise DataError(problem, fix="Pad or cut it, or leave this row out.")
+    if rows[0].shape[1] < stride:
+        problem = f"X has windows of {rows[0].shape[1]} samples, fewer than the stride, {stride}"
+        fix = "Use longer windows or a smaller stride; X is (N, C, T)."
+        raise DataError(problem, fix=fix)
+    with np.errstate(over="ignore"):  # becomes infinity
+        windows = np.stack(rows).astype(np.float32)
+    broken = ~np.isfinite(windows)
+    if broken.any():
+        row, channel, sample = (int(i) for i in np.argwhere(broken)[0])
+        what = "NaN" if np.isnan(windows[row, channel, sample]) else "infinity"
+        problem = f"X[{row}] contains {what} in channel {channel}"
+        raise DataError(problem, fix="Interpolate it, or leave this row out.")
+    return windows
+
+
+def _window(one: Any, row: int) -> NDArray[Any]:
+    """Return a window as an array ``(C, T)`` of numbers."""
+    try:
+        array = np.asarray(one)
+        if array.dtype == object and array.ndim == 1:  # a list of channels, as tables hold them
+            array = np.asarray([np.asarray(channel) for channel in array])
+    except ValueError:  # channels of unequal lengths
+        raise DataError(f"X[{row}] has channels of unequal lengths") from None
+    if array.ndim != 2 or not len(array) or array.dtype.kind not in "fiu":
+        problem = f"X[{row}] is {array.dtype} of shape {array.shape}; expected numbers (C, T)"
+        raise DataError(problem, fix="Pass an array (N, C, T); one window is X[None].")
+    return array
+
 
 _MOST_VALUES = 2**26  # of cross-spectral matrices in memory; beyond, power alone is compared
 

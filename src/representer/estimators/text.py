@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
+from torch import Tensor
 
 from representer.data.stored import Stored, sampled
 from representer.data.text import (
@@ -21,23 +23,25 @@ from representer.data.text import (
     stored_documents,
     tokenize,
 )
-from representer.errors import DataError
-from representer.estimators.containers import strings_of
+from representer.errors import DataError, KindError
 from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Explanation
-from representer.estimators.kinds import Classifier, Regressor
-from representer.estimators.ngram_contributions import with_gaps
-from representer.estimators.parameters import DECAYS
-from representer.estimators.pool import Explained
-from representer.estimators.supervised import SupervisedEstimator
-from representer.estimators.targets import columns_of
-from representer.estimators.text_details import details_of
-from representer.estimators.text_explanation import TextModel, ngram_sum
-from representer.estimators.text_parameters import (
+from representer.estimators.ngram_contributions import (
+    Layer,
+    ngram_contributions,
+    require_layers,
+    with_gaps,
+)
+from representer.estimators.parameters import (
+    DECAYS,
     NORMALIZATIONS,
     TRAINING,
     VECTORS,
     TextParameters,
 )
+from representer.estimators.pool import Explained
+from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
+from representer.estimators.targets import centered, columns_of, strings_of
+from representer.explain import StackReadout, reference_card, stack_readout
 from representer.kernels.text_kernel import WORDS, TextKernel
 from representer.models import (
     SequenceClassifier,
@@ -46,10 +50,224 @@ from representer.models import (
     StackedClassifierConfig,
 )
 from representer.models.cells import TITLES
-from representer.storage.fields import from_values
-from representer.storage.run_files import RunFiles
-from representer.storage.run_folder import RunFolder
+from representer.nn import StringKernelRNN
+from representer.storage.files import from_values
+from representer.storage.run import RunFiles, RunFolder
 from representer.training import generators
+
+# The output of a text network as an exact sum over the n-grams of a text.
+#
+# The classifier is y = W_2 relu(W_1 h + b_1) + b_2 of the mean h of the outputs of the cell, or y =
+# W h of the means of several layers. Given which relus are active, and the weight of each step in
+# the mean, an output is a weighted sum of the cell's outputs, which ``representer.explain``
+# decomposes through all layers down to the words. The explained score is the logit of the predicted
+# class minus the mean of all logits, since a constant added to all logits does not change the
+# prediction; with one output it is the output.
+
+TextModel = SequenceClassifier | StackedClassifier
+
+
+class Evidence(NamedTuple):
+    """A prediction, and its score as a weighted sum of the outputs of the cell.
+
+    Attributes:
+        label: The explained class; 0 with one output.
+        probability: Probability of this class.
+        weights: Weight of the output of every step, for each layer that is read ``(T, D·H)``.
+        constant: Contribution of the biases.
+    """
+
+    label: int
+    probability: float
+    weights: list[Tensor]
+    constant: float
+
+
+class NgramSum(NamedTuple):
+    """The score of a document, and the contributions that sum to it.
+
+    Attributes:
+        label: The explained class.
+        probability: Of this class.
+        ngrams: Positions of the words of each n-gram, and its contribution, in reading order.
+        constant: Contribution of the biases.
+        score: The score, from a forward pass of the network in float64.
+    """
+
+    label: int
+    probability: float
+    ngrams: list[tuple[tuple[int, ...], float]]
+    constant: float
+    score: float
+
+
+def ngram_sum(
+    model: TextModel, ids: Sequence[int], output: int | None = None, width: int | None = None
+) -> NgramSum:
+    """Return the score of a document as a sum over its n-grams; see `ngram_contributions`.
+
+    Args:
+        model: The network.
+        ids: Numbers of the words; without any, the score is the constant.
+        output: The class whose score is explained; the predicted one if left out.
+        width: Number of outputs of the first target, which is explained; all if left out.
+
+    Raises:
+        KindError: If the output of the cell is not a sum over the words.
+    """
+    layers, tokens = layers_of(model), torch.tensor(ids)
+    exact = copy.deepcopy(model).double()
+    if not len(ids):
+        with torch.no_grad():  # one step of padding, which is not read
+            outputs = exact(torch.zeros(1, 1, dtype=torch.int64), torch.tensor([0]))[0, :width]
+        label = int(outputs.argmax()) if output is None else output
+        score = centered(outputs)[label].item()
+        return NgramSum(label, outputs.softmax(0)[label].item(), [], score, score)
+    with torch.no_grad():
+        evidence = evidence_of(exact, tokens, output, width)
+        x = model.embedding(tokens)
+        outputs = exact(tokens[None], torch.tensor([len(ids)]))[0, :width]
+    ngrams, constant = ngram_contributions(layers, x, evidence.weights)
+    return NgramSum(
+        label=evidence.label,
+        probability=evidence.probability,
+        ngrams=ngrams,
+        constant=evidence.constant + constant,
+        score=centered(outputs)[evidence.label].item(),
+    )
+
+
+def layers_of(model: TextModel) -> list[Layer]:
+    """Return the recurrent layers of a text network.
+
+    Raises:
+        KindError: If contributions are not defined for one of them.
+    """
+    if isinstance(model, SequenceClassifier) and model.lookahead:
+        hint = "Its gates depend on later words, too."
+        raise KindError("filter_padding", model.config.filter_padding, "'causal'", hint=hint)
+    layers = [model.cell] if isinstance(model, SequenceClassifier) else list(model.layers)
+    return require_layers(layers, getattr(model.config, "cell", type(model).__name__))
+
+
+def evidence_of(
+    model: TextModel, ids: Tensor, output: int | None = None, width: int | None = None
+) -> Evidence:
+    """Return the prediction for one document, and the weight of each output in its score.
+
+    Args:
+        model: The network.
+        ids: Numbers of the words ``(T,)``.
+        output: The class whose score is meant; the predicted one if left out.
+        width: As of `ngram_sum`.
+    """
+    length = torch.tensor([len(ids)])
+    if isinstance(model, SequenceClassifier):
+        outputs, is_step = model.read(ids[None], length)
+        shares = model.step_weights(outputs, is_step)[0].double()
+        means = shares @ outputs[0].double()
+        first, second = (
+            layer for layer in model.head if isinstance(layer, torch.nn.Linear)
+        )  # the others are dropout and relu
+        w1, b1 = first.weight.double(), first.bias.double()
+        w2, b2 = second.weight.double(), second.bias.double()
+        on = (w1 @ means + b1 > 0).double()
+        rows, constants, parts = (w2 * on) @ w1, (w2 * on) @ b1 + b2, 1
+    else:
+        means = model.encode(ids[None], length)[0].double()
+        rows, parts = model.output.weight.double(), len(model.layers)
+        constants = torch.zeros(len(rows))
+        shares = torch.full((len(ids),), 1 / len(ids), dtype=torch.float64)
+    rows, constants = rows[:width], constants[:width]
+    chances = (rows @ means + constants).softmax(0)
+    label = int(chances.argmax()) if output is None else output
+    weights = shares[:, None] * centered(rows)[label]
+    return Evidence(
+        label,
+        chances[label].item(),
+        list(weights.chunk(parts, dim=1)),
+        centered(constants)[label].item(),
+    )
+
+
+# Details of the explanation of a text: its words, and the units of the network one level deeper.
+#
+# See `text_explanation` for the score that the contributions sum to.
+
+UNITS, NEAR = 5, 3  # units to list, and their n-grams
+
+
+def details_of(estimator: TextNetwork, text: str, explanation: Explanation) -> dict[str, Any]:
+    """Return the contribution of each word of a text, and units or steps of the network.
+
+    The contribution of an n-gram is divided equally among its words.
+
+    Args:
+        estimator: The trained estimator.
+        text: A text of at least one word.
+        explanation: Its explanation; it has the number of lines and steps to list.
+    """
+    scheme: Any = estimator.inputs_.tokenizer
+    top = explanation.listed
+    inside = _inside(estimator, text, top) if estimator.pool_.network else {}
+    return explanation.marks(tokenize(text, scheme)) | inside
+
+
+def _inside(estimator: TextNetwork, text: str, top: int) -> dict[str, Any]:
+    """Return the units with the largest contributions, or the steps and their gates."""
+    words = estimator.inputs_.words(text)
+    ids = torch.tensor(estimator.inputs_.vocabulary.encode(words))
+    network = estimator.network_
+    with torch.no_grad():
+        x = network.embedding(ids)
+        ((scores, _), *_) = estimator._moments([text])  # of both parts: as in the explanation
+        output, width = int(scores[0].argmax()), scores.shape[1]
+        evidence = evidence_of(network, ids, output, width)
+    layers = layers_of(network)
+    scale = estimator.target_.unit[0] * estimator.pool_.network
+    readout = stack_readout(layers, x, [scale * each for each in evidence.weights])
+    found: dict[str, Any] = {"layers": sum(layer.num_layers for layer in layers)}
+    if isinstance(layers[0], StringKernelRNN):
+        return found | {"units": _units(estimator, readout, words, x)}
+    rows = [{**row._asdict(), "word": words[row.step]} for row in readout.rows(top)]
+    return found | {"steps": rows}
+
+
+def _units(
+    estimator: TextNetwork, readout: StackReadout, words: Sequence[str], x: Tensor
+) -> list[dict[str, Any]]:
+    """Return the strongest units of the first layer, with the n-grams that they take it from."""
+    effects = readout.steps().sum(0)
+    strongest = effects.abs().topk(min(UNITS, len(effects))).indices.tolist()
+    return [
+        {
+            "unit": unit,
+            "contribution": effects[unit].item(),
+            "half_life": _half_life(estimator, readout, unit, x),
+            "ngrams": [
+                {
+                    "text": with_gaps(words, sorted(one.positions)),
+                    "contribution": one.contribution,
+                }
+                for one in readout.ngrams(unit, NEAR)
+            ],
+        }
+        for unit in strongest
+    ]
+
+
+def _half_life(estimator: TextNetwork, readout: StackReadout, unit: int, x: Tensor) -> float | None:
+    """Return the half-life of a unit of the first layer in words; None if it never forgets."""
+    marks = len(estimator.inputs_.vocabulary.MARKS)  # marks are not words
+    known = estimator.inputs_.vocabulary.words[marks:]
+    vectors = estimator.network_.embedding.weight.detach()[marks:]
+    direction, own = divmod(unit, readout.parts[0].hidden_size)
+    part = readout.parts[direction]
+    assert isinstance(part, StringKernelRNN)
+    read = x.double().flip(0) if direction else x.double()
+    card = reference_card(part, own, known, vectors, k=1, data=[read])
+    return card.half_life if card.half_life != float("inf") else None
+
 
 VOCABULARY = "vocabulary.json"
 _LACKING = {  # options that are on by default, and the cells without them

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.nn.recurrent.inputs import check_input, check_lengths
-from representer.nn.recurrent.sequence_layer import SequenceLayer
+from representer.nn.recurrent.sequence_layer import SequenceLayer, check_input, check_lengths
 
 
 def check_sequence(layer: SequenceLayer, input: Any, *, is_stride_allowed: bool = False) -> Tensor:

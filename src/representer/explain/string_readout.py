@@ -18,14 +18,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from representer.checks import check_integer
 from representer.errors import KindError, ShapeError
-from representer.explain.best_ngrams import NgramContribution
-from representer.explain.chain_sums import tails
 from representer.explain.checks import check_finite, refuse_layer
-from representer.explain.string_parts import StringParts, string_parts
-from representer.explain.top_ngrams import best_layer_ngrams, check_multiplicative
+from representer.explain.ngrams import NgramContribution, best_layer_ngrams, check_multiplicative
+from representer.explain.string_parts import StringParts, string_parts, tails
 from representer.nn import StringKernelRNN
-from representer.requirements import check_integer
 
 MOST_TERMS = 20_000_000  # of all n-grams in all units
 

@@ -15,8 +15,8 @@ from torch import Tensor
 from torch._higher_order_ops.scan import scan_op
 
 from representer.ops import OPS
+from representer.ops.common import input_products
 from representer.ops.op import Op
-from representer.ops.products import input_products
 
 Named = dict[str, Any]
 _STATES = ("h0", "c0")

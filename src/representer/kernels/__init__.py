@@ -6,14 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from representer.kernels.composition import Activated, Cosine, Product, Sum
 from representer.kernels.cross_spectral_kernel import CrossSpectralKernel
-from representer.kernels.deep_graph_kernel import DeepGraphKernel
-from representer.kernels.deep_string_kernel import DeepStringKernel
 from representer.kernels.gaussian_process import GaussianProcessKernel
-from representer.kernels.gram_file import gram
-from representer.kernels.gram_transformer import GramTransformer
+from representer.kernels.gram import GramTransformer, Nystroem, gram
 from representer.kernels.kernel import Kernel
-from representer.kernels.ngram_kernel import NgramKernel
-from representer.kernels.nystroem import Nystroem
 from representer.kernels.point_kernels import (
     Gaussian,
     InversePolynomial,
@@ -21,17 +16,17 @@ from representer.kernels.point_kernels import (
     PointKernel,
     Polynomial,
 )
-from representer.kernels.random_walk_kernel import RandomWalkKernel
 from representer.kernels.recurrent_kernel import RecurrentKernel
-from representer.kernels.string_kernel import StringKernel
+from representer.kernels.string_kernel import DeepStringKernel, StringKernel
 from representer.kernels.subtree_kernel import SubtreeKernel
-from representer.kernels.text_kernel import TextKernel
+from representer.kernels.text_kernel import NgramKernel, TextKernel
 from representer.kernels.two_sample import TwoSample, two_sample_test
+from representer.kernels.walk_kernels import DeepGraphKernel, RandomWalkKernel
 from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
 
 if TYPE_CHECKING:
     from representer.kernels.examples import KERNELS
-    from representer.kernels.gpytorch_kernel import GPyTorchKernel
+    from representer.kernels.gaussian_process import GPyTorchKernel
 
 __all__ = [
     "KERNELS",
@@ -71,7 +66,7 @@ def __getattr__(name: str) -> Any:
 
         return kernels_with_installed()
     if name == "GPyTorchKernel":  # which needs gpytorch
-        from representer.kernels.gpytorch_kernel import GPyTorchKernel
+        from representer.kernels.gaussian_process import GPyTorchKernel
 
         return GPyTorchKernel
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

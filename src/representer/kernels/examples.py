@@ -6,13 +6,11 @@ from collections.abc import Callable
 from functools import cache
 
 from representer.installed import installed
-from representer.kernels.deep_graph_kernel import DeepGraphKernel
-from representer.kernels.deep_string_kernel import DeepStringKernel
 from representer.kernels.kernel import Kernel
 from representer.kernels.point_kernels import Gaussian, InversePolynomial, Linear, Polynomial
-from representer.kernels.random_walk_kernel import RandomWalkKernel
 from representer.kernels.recurrent_kernel import RecurrentKernel
-from representer.kernels.string_kernel import StringKernel
+from representer.kernels.string_kernel import DeepStringKernel, StringKernel
+from representer.kernels.walk_kernels import DeepGraphKernel, RandomWalkKernel
 from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
 
 KERNELS: dict[str, Callable[[], Kernel]] = {

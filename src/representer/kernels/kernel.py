@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from representer.checks import SuggestsArguments
 from representer.errors import KindError, MissingExtraError
-from representer.requirements import SuggestsArguments
 
 try:
     from sklearn.base import BaseEstimator

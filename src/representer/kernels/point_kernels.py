@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from representer.checks import check_integer
 from representer.errors import ArgumentError
 from representer.kernels.kernel import Kernel, Objects, takes_rows, value_of
 from representer.kernels.sequences import read_vectors
-from representer.requirements import check_integer
 
 
 class PointKernel(Kernel):

@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from representer.checks import check_integer
 from representer.errors import ArgumentError, ShapeError
 from representer.functional import nonlinearity
+from representer.kernels.composition import mercer_violation
 from representer.kernels.kernel import Kernel, takes_rows
-from representer.kernels.mercer import mercer_violation
 from representer.kernels.sequences import Sequences, empty_gram, read_pair, read_sequences
-from representer.requirements import check_integer
 
 if TYPE_CHECKING:
     from representer.nn import RKM

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from abc import abstractmethod
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from representer.errors import ArgumentError, KindError, ShapeError
+from representer.kernels.kernel import Kernel, takes_rows, value_of
 
 
 @dataclass(frozen=True)
@@ -166,3 +169,239 @@ def _check_finite(item: Tensor, name: str) -> None:
     value = float(item[step, feature])
     hint = "Drop or fill the missing step." if value != value else ""
     raise ArgumentError(f"{name}[{step}, {feature}]", value, "a finite number", hint=hint)
+
+
+# Reading of strings and lists of tokens as integers.
+
+SEQUENCES = "strings or of lists of tokens"
+REFUSED = (dict, set, frozenset, bytes, bytearray, Tensor, np.ndarray)  # of no order, or no tokens
+VECTORS = 'Sequences of vectors are compared with base="linear" or a point kernel.'
+
+
+def read_tokens(
+    X: Iterable[Any],
+    vocabulary: dict[Hashable, int],
+    name: str = "X",
+    like: Sequences | None = None,
+) -> Sequences:
+    """Read a list of strings (each character is a token), lists of tokens or arrays ``(T_i,)``.
+
+    Args:
+        X: The sequences.
+        vocabulary: The ids of previous tokens; new tokens are added.
+        name: Their name in messages.
+        like: The sequences that these will be compared with.
+
+    Returns:
+        Integers, on the device of the sequences if they are tensors.
+
+    Raises:
+        KindError: If one is not a string or list of tokens, or a token not a string or integer, or
+            if devices are mixed.
+        ShapeError: If one is an array with more than one axis.
+    """
+    require_several(X, SEQUENCES, name)
+    raw = list(X)
+    items = [_numbers(one, vocabulary, f"{name}[{i}]") for i, one in enumerate(raw)]
+    for i, item in enumerate(items):
+        first = like.items[0] if like is not None and like.items else items[0]
+        check_device(item, f"{name}[{i}]", first, "the first sequence")
+    return Sequences(items, bool(raw) and isinstance(raw[0], Tensor))
+
+
+def token_lists(X: Iterable[Any], name: str = "X") -> list[Sequence[Any]]:
+    """Return the tokens of strings, of lists of tokens, or of arrays ``(T_i,)``; see `read_tokens`.
+
+    Raises:
+        KindError: If one is not a string or list of tokens, or a token not a string or integer.
+        ShapeError: If one is an array with more than one axis.
+    """
+    require_several(X, SEQUENCES, name)
+    return [_tokens(one, f"{name}[{i}]") for i, one in enumerate(X)]
+
+
+def read_texts(X: Iterable[Any], name: str = "X") -> Iterator[str]:
+    """Yield the texts of a list, one after the other, since they may be read from a file.
+
+    Raises:
+        KindError: If X is no list of strings.
+    """
+    require_several(X, "texts", name)
+    for row, text in enumerate(X):
+        if not isinstance(text, str):
+            kind = type(text).__name__
+            raise KindError(f"{name}[{row}]", kind, "a string", hint=string_fix(text))
+        yield text
+
+
+def string_fix(value: Any) -> str:
+    """Return how to fix a value instead of a string, or an empty text."""
+    if value is None or (isinstance(value, (float, np.floating)) and np.isnan(value)):
+        return "Leave it out, or pass an empty string."
+    if isinstance(value, (bytes, bytearray)):
+        return "Decode it, with .decode()."
+    return "Pass one column." if isinstance(value, np.ndarray) else ""
+
+
+def require_several(X: Any, what: str, name: str = "X") -> None:
+    """Require a list of strings or the like; a single string would be read as its characters.
+
+    A table would be read as the names of its columns.
+
+    Raises:
+        KindError: X is something else.
+    """
+    shape = getattr(X, "shape", None)
+    is_table = len(shape or ()) == 2 and hasattr(X, "columns")
+    is_one = isinstance(X, (str, bytes, dict)) or shape == () or not isinstance(X, Iterable)
+    if is_table or is_one:
+        hint = "Put a single string into a list." if isinstance(X, str) else ""
+        hint = "Pass one of its columns." if is_table else hint
+        raise KindError(name, type(X).__name__, f"a list of {what}", hint=hint)
+
+
+def _numbers(sequence: Any, vocabulary: dict[Hashable, int], name: str) -> Tensor:
+    device = sequence.device if isinstance(sequence, Tensor) else None
+    tokens = _tokens(sequence, name)
+    numbers = [vocabulary.setdefault(token, len(vocabulary)) for token in tokens]
+    return torch.tensor(numbers, dtype=torch.int64, device=device)
+
+
+def _tokens(sequence: Any, name: str) -> Sequence[Any]:
+    if isinstance(sequence, str):
+        return sequence
+    if isinstance(sequence, (Tensor, np.ndarray)) and sequence.ndim:
+        if sequence.ndim > 1:
+            shape, expected = tuple(sequence.shape), "(time,), one token per step"
+            raise ShapeError(name, shape, expected, hint=VECTORS)
+        sequence = sequence.tolist()
+    if isinstance(sequence, REFUSED) or not isinstance(sequence, Iterable):
+        is_of_array = isinstance(sequence, (Tensor, np.number))
+        hint = "Put a single sequence into a list." if is_of_array else string_fix(sequence)
+        raise KindError(name, type(sequence).__name__, "a string or a list of tokens", hint=hint)
+    tokens = sequence if isinstance(sequence, Sequence) else list(sequence)
+    if {*map(type, tokens)} <= {str, int}:
+        return tokens
+    for t, token in enumerate(tokens):
+        if token is None or isinstance(token, (float, np.floating)) or not _is_hashable(token):
+            got, expected = type(token).__name__, "a token: a string or an integer"
+            hint = string_fix(token) if token is None else VECTORS
+            raise KindError(f"{name}[{t}]", got, expected, hint=hint)
+    return tokens
+
+
+def _is_hashable(token: Any) -> bool:
+    if isinstance(token, (Tensor, np.ndarray)):  # hashed by identity
+        return False
+    try:
+        hash(token)
+    except TypeError:
+        return False
+    return True
+
+
+# The base class of sequence kernels.
+
+BASES = ("linear", "delta")
+COMBINE = ("multiply", "add")
+BLOCK = 2**20  # similarities per block
+STRINGS = 'Strings and tokens are compared with base="delta".'
+
+
+class SequenceKernel(Kernel):
+    """Base class of kernels that depend on the ``base`` kernel of all pairs of tokens."""
+
+    base: str | Kernel
+
+    @takes_rows
+    def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
+        """Return the Gram matrix of X with Y, or of X with itself."""
+        self._check()
+        x, y = self._read(X, Y)
+        has_values = bool(x.items and y.items)
+        return self._values(x, lambda: self._gram(x, y) if has_values else empty_gram(x, y))
+
+    def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
+        """Return k(x, x) of each sequence."""
+        self._check()
+        x, _ = self._read(X)
+        return self._values(x, lambda: self._diag(x) if x.items else empty_gram(x))
+
+    def _of_row(self, row: np.ndarray) -> Any:
+        """Return a row of an array as a list of one sequence: of tokens, or of one feature."""
+        is_token = isinstance(self.base, str) and self.base == "delta"
+        return [row] if is_token else super()._of_row(row)
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Check the arguments, which ``set_params`` may have changed."""
+
+    @abstractmethod
+    def _pairs(
+        self, item: Tensor, own: Any, padded: Tensor, lengths: Tensor, others: list[Any]
+    ) -> Tensor:
+        """Return the kernel ``(B,)`` of one sequence with a padded batch ``(B, T, …)``.
+
+        ``own`` and ``others`` are the results of ``_prepare`` for the sequences.
+        """
+
+    def _prepare(self, item: Tensor) -> Any:
+        """Compute the intermediate results shared by all pairs with a sequence."""
+        return None
+
+    def _read(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Pair:
+        if not (isinstance(self.base, str) and self.base == "delta"):
+            return read_pair(X, Y, STRINGS)
+        vocabulary: dict[Hashable, int] = {}
+        x = read_tokens(X, vocabulary, "X")
+        return x, x if Y is None else read_tokens(Y, vocabulary, "Y", x)
+
+    def _gram(self, x: Sequences, y: Sequences) -> Tensor:
+        prepared = [(item, self._prepare(item)) for item in x.items]
+        if y is not x:
+            others = [(item, self._prepare(item)) for item in y.items]
+            return torch.stack([self._row(*pair, others) for pair in prepared])
+        rows = [self._row(*pair, prepared[i:]) for i, pair in enumerate(prepared)]
+        upper = torch.stack([F.pad(row, (len(rows) - len(row), 0)) for row in rows])
+        return upper + upper.triu(1).mT
+
+    def _diag(self, x: Sequences) -> Tensor:
+        pairs = [(item, self._prepare(item)) for item in x.items]
+        return torch.cat([self._row(*pair, [pair]) for pair in pairs])
+
+    def _row(self, item: Tensor, own: Any, others: list[tuple[Tensor, Any]]) -> Tensor:
+        """Return the kernel of one sequence with each of the others."""
+        largest = max(1, len(item)) * max(1, max(len(other) for other, _ in others))
+        step = max(1, BLOCK // largest)
+        parts = []
+        for i in range(0, len(others), step):
+            block, prepared = zip(*others[i : i + step], strict=True)
+            padded = torch.nn.utils.rnn.pad_sequence(list(block), batch_first=True)
+            lengths = torch.tensor([len(other) for other in block], device=item.device)
+            parts.append(self._pairs(item, own, padded, lengths, list(prepared)))
+        return torch.cat(parts)
+
+    def _similarities(self, item: Tensor, padded: Tensor) -> Tensor:
+        """Return the base kernel of all pairs of tokens ``(B, S, T)``."""
+        if not isinstance(self.base, Kernel):
+            if self.base == "delta":
+                return (item[:, None] == padded[:, None, :]).double()
+            return item @ padded.mT
+        B, T, d = padded.shape
+        if not len(item) or not B * T:
+            return item.new_zeros(B, len(item), T)
+        values = self.base(item, padded.reshape(B * T, d))
+        assert isinstance(values, Tensor)
+        return values.reshape(len(item), B, T).movedim(0, 1)
+
+    def _check_decay(self, name: str, decay: Any) -> None:
+        if not 0 <= value_of(decay) <= 1:
+            raise ArgumentError(name, decay, "a number in [0, 1]")
+
+    def _check_options(self, combine: Any, normalized: Any) -> None:
+        if combine not in COMBINE:
+            raise ArgumentError("combine", combine, " or ".join(map(repr, COMBINE)))
+        if normalized is not True and normalized not in (False, "exact"):
+            raise ArgumentError("normalized", normalized, "False, True or 'exact'")
+        if not isinstance(self.base, Kernel) and self.base not in BASES:
+            raise ArgumentError("base", self.base, "'linear', 'delta' or a kernel of vectors")

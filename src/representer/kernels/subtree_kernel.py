@@ -3,21 +3,245 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy import sparse
+from scipy.linalg import get_lapack_funcs, solve_triangular
+from scipy.optimize import minimize
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from representer.kernels.color_counts import ColorCounts
-from representer.kernels.evidence import JITTER, block_weights
+from representer.checks import check_integer, check_integers
 from representer.kernels.graphs import Graph, Labels, read_graphs
 from representer.kernels.kernel import Kernel, Objects
-from representer.kernels.subtree_names import SubtreeNames
-from representer.requirements import check_integer, check_integers
+from representer.machine import limited, threads_for
+
+# Counts of the colors of objects, and their overlap: common colors over all colors.
+
+ROWS = 2048  # objects to compare at a time
+
+
+@dataclass(frozen=True)
+class ColorCounts:
+    r"""The number of nodes of each color of some objects.
+
+    .. math:: k(x, y) = \frac{\sum_c \min(x_c, y_c)}{\sum_c \max(x_c, y_c)}
+
+    Args:
+        known: Counts of the numbered colors ``(N, F)``, at least 1 where stored.
+        sizes: Number of nodes of each object ``(N,)``, those without a numbered color included.
+        width: F.
+    """
+
+    known: sparse.csr_array
+    sizes: NDArray[np.int64]
+    width: int
+
+    ARRAYS: ClassVar[tuple[str, ...]] = ("ends", "colors", "counts", "sizes")
+
+    @classmethod
+    def of(cls, colors: Sequence[NDArray[np.int64]], width: int) -> Self:
+        """Return the counts of objects from the color of each of their nodes, -1 if it is new."""
+        sizes = np.array([len(own) for own in colors], np.int64)
+        rows, joined = np.repeat(np.arange(len(colors)), sizes), np.concatenate(colors)
+        is_known = joined >= 0
+        entries = np.ones(int(is_known.sum())), (rows[is_known], joined[is_known])
+        counts = sparse.coo_array(entries, shape=(len(colors), width)).tocsr()
+        return cls(sparse.csr_array(counts), sizes, width)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def at(self, rows: NDArray[np.int64]) -> Self:
+        """Return the counts of some of the objects."""
+        return type(self)(sparse.csr_array(self.known[rows]), self.sizes[rows], self.width)
+
+    def overlaps(self, other: ColorCounts) -> NDArray[np.float64]:
+        """Return k of each object with each of another list ``(N, M)``."""
+        most = np.minimum(_largest(self.known), _largest(other.known))
+        left, right = _unary(self.known, most), _unary(other.known, most).T.tocsr()
+        result = np.empty((len(self), len(other)))
+        for start in range(0, len(self), ROWS):
+            rows = slice(start, start + ROWS)
+            common = (left[rows] @ right).toarray()  # type: ignore[attr-defined]
+            every = self.sizes[rows, None] + other.sizes - common
+            result[rows] = np.where(every, common / np.maximum(every, 1), 1)  # 1 without any
+        return result
+
+    def parts(self, other: ColorCounts, coefficients: NDArray[np.float64]) -> dict[int, float]:
+        """Return the part of each color of a single object in a weighted sum of its overlaps.
+
+        Args:
+            other: The objects that it overlaps with.
+            coefficients: The weight of each ``(M,)``.
+        """
+        colors, counts = self.known.indices, self.known.data
+        shared = other.known[:, colors].tocoo()
+        rows, columns = shared.coords
+        common = np.minimum(shared.data, counts[columns])
+        sizes = self.sizes[0] + other.sizes - np.bincount(rows, common, len(other))
+        values = np.bincount(columns, common * coefficients[rows] / sizes[rows], len(colors))
+        return dict(zip(colors.tolist(), values.tolist(), strict=True))
+
+    def arrays(self) -> dict[str, NDArray[np.int64]]:
+        """Return plain arrays for `from_arrays`, by the names in `ARRAYS`."""
+        known = self.known
+        parts = (known.indptr, known.indices, known.data, self.sizes)
+        return {name: own.astype(np.int64) for name, own in zip(self.ARRAYS, parts, strict=True)}
+
+    @classmethod
+    def from_arrays(
+        cls,
+        ends: NDArray[np.int64],
+        colors: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        width: int,
+    ) -> Self:
+        """Return the counts that `arrays` described.
+
+        Raises:
+            ValueError: They do not fit together.
+        """
+        is_sorted = len(ends) == len(sizes) + 1 and ends[0] == 0 and (np.diff(ends) >= 0).all()
+        if not is_sorted or not len(colors) == len(counts) == ends[-1] or (counts < 1).any():
+            raise ValueError("the counts of colors are damaged")
+        if len(colors) and not 0 <= colors.min() <= colors.max() < width:
+            raise ValueError(f"a color is out of the range 0 to {width - 1}")
+        shape = (len(sizes), width)
+        known = sparse.csr_array((counts.astype(np.float64), colors, ends), shape=shape)
+        if (np.asarray(known.sum(axis=1)).ravel() > sizes).any() or (sizes < 0).any():
+            raise ValueError("the counts of colors exceed the number of nodes")
+        return cls(known, sizes, width)
+
+
+def _largest(counts: sparse.csr_array) -> NDArray[np.int64]:
+    return counts.max(axis=0).toarray().ravel().astype(np.int64)
+
+
+def _unary(counts: sparse.csr_array, most: NDArray[np.int64]) -> sparse.csr_array:
+    """Return columns of zeros and ones, whose inner products are sums of minima.
+
+    The count c of a color becomes c ones in the first c of its columns.
+
+    Args:
+        counts: ``(N, F)``.
+        most: Columns of each color ``(F,)``; larger counts are cut.
+    """
+    starts = np.cumsum(most) - most
+    repeats = np.minimum(counts.data.astype(np.int64), most[counts.indices])
+    firsts = np.repeat(np.cumsum(repeats) - repeats, repeats)
+    columns = np.repeat(starts[counts.indices], repeats) + np.arange(len(firsts)) - firsts
+    before = np.concatenate([[0], np.cumsum(repeats)])
+    ones = np.ones(len(columns), np.float32)  # exact up to 2^24 nodes
+    shape = (len(counts.indptr) - 1, max(1, int(most.sum())))
+    return sparse.csr_array((ones, columns, before[counts.indptr]), shape=shape)
+
+
+# Names of subtrees: a node and its neighbors in parentheses, level by level.
+
+LONGEST, LISTED = 72, 3  # characters of a name; equal neighbors that are listed one by one
+
+
+class SubtreeNames:
+    """Names of the subtrees of a graph, such as ``C(C,=O)``.
+
+    Args:
+        graph: A graph with a label for each node, and perhaps for each edge.
+        has_edges: Name the labels of the edges before those of the neighbors.
+    """
+
+    def __init__(self, graph: Graph, *, has_edges: bool) -> None:
+        self._labels = [str(label) for label in graph.nodes]
+        self._around: list[list[tuple[str, int]]] = [[] for _ in self._labels]
+        self._known: dict[tuple[int, int], str] = {}
+        kinds = [str(kind) for kind in graph.edges] if has_edges and graph.edges else None
+        for edge, (source, target) in enumerate(graph.edge_index.T.tolist()):
+            kind = kinds[edge] if kinds else ""
+            space = " " if kind[-1:].isalnum() else ""
+            self._around[target].append((kind + space, source))
+
+    def __call__(self, node: int, level: int) -> str:
+        """Return the name of the subtree of so many levels below a node, cut if it is long."""
+        if not level or not self._around[node]:
+            return self._labels[node]
+        if (node, level) not in self._known:
+            around = self._around[node]
+            below = Counter(kind + self(other, level - 1) for kind, other in around)
+            listed = [
+                ",".join([name] * count) if count <= LISTED else f"{count}×{name}"
+                for name, count in sorted(below.items())
+            ]
+            name = f"{self._labels[node]}({','.join(listed)})"
+            cut = name if len(name) <= LONGEST else f"{name[:LONGEST]}…"
+            self._known[node, level] = cut
+        return self._known[node, level]
+
+
+# Weights of a sum of kernels by the marginal likelihood of a Gaussian process.
+#
+#     K = sum_b a_b K_b + s I,        2 L = K' y^T K^-1 y + C log |K|
+#
+# for C targets y that share the weights. Without a test set, L prefers kernels that explain the
+# targets with few degrees of freedom: a level of a hierarchy that adds nothing gets the weight 0.
+# Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, section 5.4.1.
+
+BOUND = 9.0  # of the logarithm of a weight, relative to targets of variance 1
+START_NOISE, STEPS, JITTER = 0.1, 60, 1e-8
+
+
+def block_weights(
+    blocks: Sequence[NDArray[np.float64]], targets: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], float]:
+    """Return the weight of each kernel and the variance of the noise, for standardized targets.
+
+    Args:
+        blocks: Gram matrices of the kernels ``(N, N)``.
+        targets: Numbers ``(N, C)``, of which at least one column is not constant.
+    """
+    spread = targets.std(0)
+    y = ((targets - targets.mean(0)) / np.where(spread > 0, spread, 1.0))[:, spread > 0]
+    if not y.shape[1]:
+        return np.full(len(blocks), 1 / len(blocks)), 1.0
+    start = np.log([*np.ones(len(blocks)), START_NOISE])
+    with limited(threads_for(len(y) ** 2)):
+        found = minimize(
+            lambda logs: _loss(logs, blocks, y), start, jac=True, method="L-BFGS-B",
+            bounds=[(-BOUND, BOUND)] * len(start), options={"maxiter": STEPS},
+        )  # fmt: skip
+    *weights, noise = np.exp(found.x).tolist()
+    return np.array(weights), noise
+
+
+def _loss(
+    logs: NDArray[np.float64], blocks: Sequence[NDArray[np.float64]], y: NDArray[np.float64]
+) -> tuple[float, NDArray[np.float64]]:
+    """Return L and its gradient with respect to the logarithms of the weights and the noise."""
+    *weights, noise = np.exp(logs).tolist()
+    covariance = np.zeros((len(y), len(y)))
+    for weight, block in zip(weights, blocks, strict=True):
+        covariance += weight * block
+    covariance.flat[:: len(y) + 1] += noise + JITTER
+    factorize, invert = get_lapack_funcs(("potrf", "potri"), (covariance,))
+    root, failed = factorize(covariance, lower=1, overwrite_a=1)
+    if failed:
+        return 1e12, np.zeros_like(logs)
+    determinant = 2 * float(np.log(np.diag(root)).sum())
+    inverse, _ = invert(root, lower=1, overwrite_c=1)
+    inverse = np.tril(inverse) + np.tril(inverse, -1).T
+    solved = inverse @ y
+    count = y.shape[1]
+    rest = count * inverse - solved @ solved.T
+    loss = (float((y * solved).sum()) + count * determinant) / 2
+    slopes = [weight * float((rest * block).sum()) for weight, block in
+              zip(weights, blocks, strict=True)]  # fmt: skip
+    return loss, np.array([*slopes, noise * float(np.trace(rest))]) / 2
+
 
 UNKNOWN = -1
 LANDMARKS = 1500  # the cost of a machine on them grows with their cube

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import chain, combinations, repeat
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -10,12 +13,324 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from representer.checks import check_integer, check_integers, is_integer
 from representer.errors import ArgumentError
-from representer.kernels.kernel import Kernel
-from representer.kernels.ngram_kernel import NgramKernel, dense
-from representer.kernels.ngram_weights import class_ratio, inverse_document_frequency, unit_rows
-from representer.kernels.tokens import read_texts
-from representer.requirements import check_integer
+from representer.kernels.kernel import Kernel, value_of
+from representer.kernels.sequences import read_texts, token_lists
+
+# A kernel of sequences of tokens through its explicit sparse features: counts of n-grams.
+
+BITS = 62  # of a code; an n-gram of n tokens is a number of n digits, so that no two collide
+Coded = tuple[NDArray[np.int64], NDArray[np.int32]]
+
+
+class Occurrence(NamedTuple):
+    """One n-gram of a sequence.
+
+    Attributes:
+        column: Its feature.
+        where: Positions of its tokens.
+        weight: λ to the power of its gaps.
+    """
+
+    column: int
+    where: tuple[int, ...]
+    weight: float
+
+
+class NgramKernel(Kernel):
+    r"""Compares the n-grams of two sequences, of several orders, gaps allowed.
+
+    .. math::
+        K(x, y) = \sum_g w_g^2\, \psi(c_g(x))\, \psi(c_g(y)), \qquad
+        c_g(x) = \sum_{i_1 < \dots < i_n:\; x_{i_1} \dots x_{i_n} = g} \lambda^{i_n - i_1 - n + 1}
+
+    Without `damped` and before `fit`, this is the sum over orders of
+    ``StringKernel(n, λ, base="delta", trailing=False)``, L17 (1) between one-hot tokens. Its
+    features are sparse, so that a linear model on them needs no Gram matrix.
+
+    Args:
+        orders: The lengths n of the n-grams. With N the largest, `fit` numbers the 2^(62/N) − 1
+            most frequent tokens, 4095 for N = 5, and warns if there are more.
+        decay: λ in [0, 1]; 0 allows no gaps.
+        max_gap: Largest number of skipped tokens in an n-gram; None for no limit.
+        damped: True for :math:`\psi(c) = \log(1 + c)`, False for :math:`\psi(c) = c`.
+        boundary: A token that may begin or end an n-gram and may not be inside, such as the space
+            between the words of a string of characters; None for no such token.
+
+    Attributes:
+        weights_: w, after `fit` ``(F,)``.
+
+    References:
+        Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017, (1).
+        Wang and Manning, Baselines and Bigrams: Simple, Good Sentiment and Topic Classification,
+        ACL 2012, for the weights.
+    """
+
+    def __init__(
+        self,
+        orders: Sequence[int] = (1, 2),
+        decay: float = 0.0,
+        max_gap: int | None = None,
+        damped: bool = False,
+        boundary: Hashable = None,
+    ) -> None:
+        self.orders = orders
+        self.decay = decay
+        self.max_gap = max_gap
+        self.damped = damped
+        self.boundary = boundary
+        self._check()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return True, since all n-grams count before `fit`."""
+        return True
+
+    def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> NDArray[np.float64]:
+        """Return the Gram matrix of X with Y, or of X with itself."""
+        x = token_lists(X)
+        y = [] if Y is None else token_lists(Y, "Y")
+        model = self._fitted([*x, *y])
+        left = model.transform(x)
+        right = left if Y is None else model.transform(y)
+        return dense(left @ right.T)
+
+    def diag(self, X: Iterable[Any]) -> NDArray[np.float64]:
+        """Return k(x, x) of each sequence."""
+        x = token_lists(X)
+        model = self._fitted(x)
+        return np.asarray(model.transform(x).power(2).sum(axis=1)).ravel()
+
+    def fit(self, X: Iterable[Any], min_count: int = 1) -> Self:
+        """Number the n-grams of some sequences; see `fit_transform`."""
+        self.fit_transform(X, min_count)
+        return self
+
+    def fit_transform(self, X: Iterable[Any], min_count: int = 1) -> sparse.csr_array:
+        """Number the n-grams of some sequences and return their features; all weights are 1.
+
+        Args:
+            X: Strings, or lists or arrays ``(T_i,)`` of tokens: strings or integers.
+            min_count: N-grams in fewer sequences are left out.
+        """
+        self._check()
+        sequences = token_lists(X)
+        counts = Counter(chain.from_iterable(sequences))
+        most = 2 ** (BITS // max(self.orders)) - 1
+        if len(counts) > most:
+            text = f"{len(counts) - most:,} of {len(counts):,} tokens, the rarest, are left out"
+            why = f"with n-grams of {max(self.orders)} tokens, {most:,} can be numbered"
+            warnings.warn(f"{text}: {why}", stacklevel=2)
+        self.tokens_ = tuple(token for token, _ in counts.most_common(most))
+        self._numbers = {token: number for number, token in enumerate(self.tokens_)}
+        ids, rows = self._ids(sequences)
+        known, parts = [], []
+        for order in self.orders:
+            codes, at, values = self._coded(ids, rows, order)
+            own, columns = np.unique(codes, return_inverse=True)
+            part = _matrix(values, at, columns, (len(sequences), len(own)))
+            is_frequent = np.bincount(part.indices, minlength=len(own)) >= min_count
+            known.append(own[is_frequent])
+            parts.append(part if is_frequent.all() else _chosen(part, is_frequent))
+        self.codes_ = tuple(known)
+        self.weights_ = np.ones(sum(map(len, known)))
+        return self._weighted(parts)
+
+    def restore(
+        self, tokens: Sequence[Hashable], codes: Sequence[NDArray[np.int64]], weights: Any
+    ) -> Self:
+        """Set what `fit` finds: ``tokens_``, ``codes_`` and ``weights_``.
+
+        Raises:
+            ValueError: They do not fit together.
+        """
+        base = len(tokens) + 1
+        if len(set(tokens)) != len(tokens) or base > 2 ** (BITS // max(self.orders)):
+            raise ValueError("the tokens are repeated or too many")
+        for order, own in zip(self.orders, codes, strict=True):
+            is_sorted = bool((np.diff(own) > 0).all())
+            if not is_sorted or (len(own) and not 0 <= own[0] <= own[-1] < base**order):
+                raise ValueError("the codes of the n-grams are not sorted or out of their range")
+        if weights.shape != (sum(map(len, codes)),) or not (weights >= 0).all():
+            raise ValueError("the weights do not fit the n-grams")
+        self.tokens_, self.codes_, self.weights_ = tuple(tokens), tuple(codes), weights
+        self._numbers = {token: number for number, token in enumerate(self.tokens_)}
+        return self
+
+    def transform(self, X: Iterable[Any]) -> sparse.csr_array:
+        """Return the weighted features ``(N, F)``; n-grams that `fit` did not number are 0."""
+        sequences = token_lists(X)
+        ids, rows = self._ids(sequences)
+        parts = []
+        for order, known in zip(self.orders, self.codes_, strict=True):
+            codes, at, values = self._coded(ids, rows, order)
+            columns, is_known = _positions(codes, known)
+            entries = values[is_known], at[is_known], columns[is_known]
+            parts.append(_matrix(*entries, (len(sequences), len(known))))
+        return self._weighted(parts)
+
+    def occurrences(self, x: Any) -> Iterator[Occurrence]:
+        """Yield the n-grams of a sequence that `fit` has numbered."""
+        ids, rows = self._ids(token_lists([x]))
+        start = 0
+        for order, known in zip(self.orders, self.codes_, strict=True):
+            for offsets in self._offsets(order, len(ids)):
+                codes, _, at = self._at(ids, rows, offsets)
+                columns, is_known = _positions(codes, known)
+                weight = self._weight(offsets)
+                for column, first in zip(columns[is_known], at[is_known], strict=True):
+                    where = tuple(int(first) + offset for offset in offsets)
+                    yield Occurrence(start + int(column), where, weight)
+            start += len(known)
+
+    def _fitted(self, x: list[Any]) -> NgramKernel:
+        return self if hasattr(self, "weights_") else NgramKernel(**self.get_params(False)).fit(x)
+
+    def _weighted(self, parts: list[sparse.csr_array]) -> sparse.csr_array:
+        """Return the features of all orders, from counts of n-grams of each."""
+        features = sparse.csr_array(sparse.hstack(parts, format="csr"))
+        if self.damped:
+            features.data = np.log1p(features.data)
+        features.data *= self.weights_[features.indices]
+        return features
+
+    def _ids(self, sequences: list[Any]) -> Coded:
+        """Return the number of every token, -1 if unknown, and its sequence."""
+        lengths = np.array([len(one) for one in sequences], np.int64)
+        rows = np.repeat(np.arange(len(sequences), dtype=np.int32), lengths)
+        numbers = map(self._numbers.get, chain.from_iterable(sequences), repeat(-1))
+        return np.fromiter(numbers, np.int64, len(rows)), rows
+
+    def _coded(
+        self, ids: NDArray[np.int64], rows: NDArray[np.int32], order: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+        """Return the code, sequence and weight of every n-gram."""
+        longest = int(np.bincount(rows).max()) if len(rows) else 0
+        found = []
+        for offsets in self._offsets(order, longest):
+            codes, own, _ = self._at(ids, rows, offsets)
+            found.append((codes, own, np.broadcast_to(self._weight(offsets), len(codes))))
+        if not found:
+            return np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0)
+        if len(found) == 1:  # without copies
+            return found[0]
+        codes, own, values = map(np.concatenate, zip(*found, strict=True))
+        return codes, own, values
+
+    def _at(
+        self, ids: NDArray[np.int64], rows: NDArray[np.int32], offsets: tuple[int, ...]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+        """Return code, sequence and first position of the n-grams with these offsets."""
+        last, base = offsets[-1], len(self.tokens_) + 1
+        count = max(0, len(ids) - last)
+        is_fine = rows[:count] == rows[last : last + count]
+        codes = np.zeros(count, np.int64)
+        inside = self._numbers.get(self.boundary, -1) if self.boundary is not None else -1
+        for k, offset in enumerate(offsets):
+            tokens = ids[offset : offset + count]
+            is_fine = is_fine & (tokens >= 0)
+            if inside >= 0 and 0 < k < len(offsets) - 1:
+                is_fine &= tokens != inside
+            codes = codes * base + tokens
+        return codes[is_fine], rows[:count][is_fine], np.flatnonzero(is_fine)
+
+    def _offsets(self, order: int, longest: int) -> Iterator[tuple[int, ...]]:
+        """Yield the positions of the tokens of an n-gram, counted from its first."""
+        most = longest - order if self.max_gap is None else min(self.max_gap, longest - order)
+        if most < 0:
+            return
+        if order == 1:
+            yield (0,)
+            return
+        for end in range(order - 1, order + (most if self.decay > 0 else 0)):
+            for inner in combinations(range(1, end), order - 2):
+                yield (0, *inner, end)
+
+    def _weight(self, offsets: tuple[int, ...]) -> float:
+        return float(self.decay) ** (offsets[-1] - len(offsets) + 1)
+
+    def _check(self) -> None:
+        check_integers("orders", self.orders, 1, 8)
+        if not 0 <= value_of(self.decay) <= 1:
+            raise ArgumentError("decay", self.decay, "a number in [0, 1]")
+        if self.max_gap is not None and not is_integer(self.max_gap, 0):
+            raise ArgumentError("max_gap", self.max_gap, "0 or more, or None")
+
+
+def dense(matrix: Any) -> NDArray[np.float64]:
+    """Return a sparse matrix as an array."""
+    return matrix.toarray()  # scipy types a product as any of its results
+
+
+def _matrix(
+    values: NDArray[np.float64],
+    rows: NDArray[np.int32],
+    columns: NDArray[np.int64],
+    shape: tuple[int, int],
+) -> sparse.csr_array:
+    """Return the matrix of sums of values with the same row and column."""
+    indices = rows.astype(np.int32, copy=False), columns.astype(np.int32)
+    return sparse.coo_array((values, indices), shape=shape).tocsr()
+
+
+def _chosen(matrix: sparse.csr_array, is_chosen: NDArray[np.bool_]) -> sparse.csr_array:
+    """Return some columns of a matrix."""
+    columns = np.cumsum(is_chosen, dtype=np.int32) - 1
+    is_kept = is_chosen[matrix.indices]
+    ends = np.concatenate([[0], np.cumsum(is_kept)])[matrix.indptr]
+    entries = matrix.data[is_kept], columns[matrix.indices[is_kept]], ends.astype(np.int32)
+    return sparse.csr_array(entries, shape=(len(ends) - 1, int(is_chosen.sum())))
+
+
+def _positions(
+    codes: NDArray[np.int64], known: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the position of each code among the known ones, and whether it is there."""
+    if not len(known):
+        return np.zeros(len(codes), np.int64), np.zeros(len(codes), bool)
+    columns = np.minimum(np.searchsorted(known, codes), len(known) - 1)
+    return columns, known[columns] == codes
+
+
+# Weights of sparse features, by how rare they are and how unevenly spread over classes.
+
+
+def inverse_document_frequency(features: sparse.csr_array) -> NDArray[np.float64]:
+    """Return ``log((1 + N) / (1 + df)) + 1`` of each column ``(F,)``."""
+    shape: Any = features.shape
+    rows, columns = shape
+    frequency = np.bincount(features.indices, minlength=columns)
+    return np.log((1 + rows) / (1 + frequency)) + 1
+
+
+def class_ratio(features: sparse.csr_array, classes: NDArray[np.float64]) -> NDArray[np.float64]:
+    r"""Return :math:`\max_c |\log (p_{gc} / q_{gc})|` of each column g ``(F,)``.
+
+    p and q are the shares of a column among the occurrences in class c and in all others, with
+    one occurrence added to each.
+
+    Args:
+        features: Features ``(N, F)``; only which are not 0 counts.
+        classes: Indicators of the class of each row ``(N, C)``.
+
+    References:
+        Wang and Manning, Baselines and Bigrams, ACL 2012.
+    """
+    is_there = sparse.csr_array(
+        (np.ones(len(features.data)), features.indices, features.indptr), shape=features.shape
+    )
+    inside = dense(sparse.csr_array(classes.T) @ is_there) + 1
+    outside = inside.sum(0) - inside - (classes.shape[1] - 2)
+    p, q = (part / part.sum(axis=1, keepdims=True) for part in (inside, outside))
+    return np.abs(np.log(p / q)).max(axis=0)
+
+
+def unit_rows(features: sparse.csr_array) -> sparse.csr_array:
+    """Return features with rows of length 1, in place; rows of zeros stay."""
+    norms = np.sqrt(np.asarray(features.power(2).sum(axis=1)).ravel())
+    features.data /= np.repeat(np.where(norms > 0, norms, 1.0), np.diff(features.indptr))
+    return features
+
 
 SPACE = " "
 SLICE = 1 << 18  # characters whose features are computed together

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
+from representer.checks import check_integer
 from representer.errors import ArgumentError, ShapeError
-from representer.kernels.gram_transformer import as_array
+from representer.kernels.gram import as_array
 from representer.kernels.kernel import Kernel, check_kernel
-from representer.kernels.tokens import require_several
-from representer.requirements import check_integer
+from representer.kernels.sequences import require_several
 
 _BLOCK = 2**24  # entries of a block of permutations
 _ROUNDING = 1e-12  # relative to the largest entry; equal statistics differ by as much

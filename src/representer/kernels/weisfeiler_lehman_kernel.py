@@ -7,21 +7,57 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor, nn
 
+from representer.checks import check_integer
 from representer.errors import ArgumentError, KindError
-from representer.kernels.color_refinement import refined
-from representer.kernels.graph_batch import Batch, as_features, batches
-from representer.kernels.graph_kernel import GraphKernel
-from representer.kernels.graphs import Graph, read_graphs
-from representer.kernels.label_walks import count_products, count_squares, walk_counts
-from representer.kernels.random_walk_kernel import RandomWalkKernel
-from representer.requirements import check_integer
+from representer.kernels.graphs import Batch, Graph, as_features, batches, read_graphs
+from representer.kernels.walk_kernels import (
+    GraphKernel,
+    RandomWalkKernel,
+    count_products,
+    count_squares,
+    walk_counts,
+)
 
 if TYPE_CHECKING:
     from representer.nn import WLKernelNN
+
+
+# One round of color refinement, the Weisfeiler-Lehman test.
+#
+# Two nodes get the same new label if and only if their labels and the multisets of their neighbors'
+# labels are equal. Labels are integers, which are compared and not hashed, so there are no
+# collisions. Lei et al. 2017, section 3.4; Shervashidze et al. 2011.
+
+
+def refined(labels: np.ndarray, edge_index: np.ndarray, edges: np.ndarray | None) -> np.ndarray:
+    """Return the new labels.
+
+    Args:
+        labels: Non-negative labels of the nodes ``(N,)``.
+        edge_index: ``(2, E)``; a node's neighbors are the sources of its incoming edges.
+        edges: Labels of the edges ``(E,)``, or None to ignore them.
+    """
+    source, target = edge_index
+    seen = labels[source]
+    if edges is not None and len(edges):
+        seen = seen * (int(edges.max()) + 1) + edges
+    order = np.lexsort((seen, target))
+    seen, degrees = seen[order], np.bincount(target, minlength=len(labels))
+    starts = np.cumsum(degrees) - degrees
+    new, used = labels.astype(np.int64), int(labels.max(initial=0)) + 1
+    base = int(seen.max(initial=0)) + 1
+    for k in range(int(degrees.max(initial=0))):  # append the k-th neighbor
+        nodes = np.flatnonzero(degrees > k)
+        kinds, place = np.unique(new[nodes] * base + seen[starts[nodes] + k], return_inverse=True)
+        new[nodes] = place + used  # distinct from labels of nodes with fewer neighbors
+        used += len(kinds)
+    return np.unique(new, return_inverse=True)[1]
+
 
 Sides = tuple[list[Graph], list[Graph] | None]
 

@@ -2,21 +2,23 @@
 
 from representer.models.cells import CELLS, build_cell, resolve_cell
 from representer.models.config import from_dict, to_dict
-from representer.models.gine import GINE
-from representer.models.graph_regressor import GraphEnsemble, GraphRegressor, draw_as_authors
-from representer.models.graph_regressor_config import GraphRegressorConfig
+from representer.models.graph_regressor import (
+    GINE,
+    GraphEnsemble,
+    GraphRegressor,
+    GraphRegressorConfig,
+    draw_as_authors,
+)
 from representer.models.hub import HubModel
-from representer.models.language_model import LanguageFeatures, LanguageModel
-from representer.models.language_model_config import LanguageModelConfig
-from representer.models.sequence_classifier import SequenceClassifier
-from representer.models.sequence_classifier_config import SequenceClassifierConfig
-from representer.models.signal_classifier import SignalClassifier
-from representer.models.signal_classifier_config import SignalClassifierConfig
-from representer.models.signal_stream import SignalStream
-from representer.models.stacked_classifier import StackedClassifier
-from representer.models.stacked_classifier_config import StackedClassifierConfig
-from representer.models.tied_adaptive_softmax import TiedAdaptiveSoftmax
-from representer.models.tied_softmax import TiedSoftmax
+from representer.models.language_model import LanguageFeatures, LanguageModel, LanguageModelConfig
+from representer.models.sequence_classifier import SequenceClassifier, SequenceClassifierConfig
+from representer.models.signal_classifier import (
+    SignalClassifier,
+    SignalClassifierConfig,
+    SignalStream,
+)
+from representer.models.softmax import TiedAdaptiveSoftmax, TiedSoftmax
+from representer.models.stacked_classifier import StackedClassifier, StackedClassifierConfig
 
 __all__ = [
     "CELLS",

@@ -11,7 +11,7 @@ import torch
 
 from representer import nn
 from representer.errors import ArgumentError
-from representer.nn.recurrent.cells.syncnet import SyncNet
+from representer.nn.recurrent.cells import SyncNet
 
 
 def _torch_lstm(

@@ -12,13 +12,10 @@ from typing import Any, Self, get_type_hints
 
 from torch import nn
 
-from representer.errors import DataError, MissingExtraError
+from representer.errors import DataError, MissingExtraError, markdown, one_line, reason
 from representer.models.config import to_dict
-from representer.printable import markdown, one_line, reason
 from representer.storage import atomic
-from representer.storage.manifest import MANIFEST, Entry, manifest_text
-from representer.storage.run_files import WEIGHTS, RunFiles
-from representer.storage.run_folder import make_folder
+from representer.storage.run import MANIFEST, WEIGHTS, Entry, RunFiles, make_folder, manifest_text
 
 CARD, CONFIG = "README.md", "config.json"
 _CARD = """---

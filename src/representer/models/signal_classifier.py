@@ -2,17 +2,162 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from representer.checks import require, require_choices, require_fractions
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.models.cells import SIGNAL_CELLS, build_cell
+from representer.models.cells import SIGNAL_CELLS, build_cell, resolve_cell
+from representer.models.config import require_sizes
 from representer.models.hub import HubModel
-from representer.models.signal_classifier_config import SignalClassifierConfig
-from representer.models.signal_pooling import pooled
+
+# The configuration of the signal classifier.
+
+POOLINGS = ("power", "mean", "last", "max", "flatten", "attention")
+_SIZES = ("num_channels", "hidden_size", "filter_length", "stride", "num_layers")
+
+
+@dataclass(frozen=True)
+class SignalClassifierConfig:
+    """The configuration of `SignalClassifier`; the defaults are those of L19 section 6.
+
+    Args:
+        num_channels: C.
+        num_classes: Number of classes.
+        cell: A key of ``models.CELLS`` whose layer has wavelet filters, or ``"syncnet"``.
+        hidden_size: K, units of the cell and filters of each gate.
+        filters: ``"wavelet"`` or ``"dense"``.
+        filter_length: n, samples of a filter.
+        stride: Samples between two steps of the cell.
+        sampling_rate: Sampling rate of the signal in Hz.
+        num_layers: Layers of the cell.
+        layer_norm: Normalize the cell state.
+        free_phase: Learn the phase of the first channel of a wavelet, too.
+        channel_dropout: Probability of setting a channel to 0 for a whole window in training.
+        dropout: Dropout before the last layer.
+        pooling: Of the outputs of all steps: their ``"mean"``; the ``"last"`` one; the largest of
+            each unit, ``"max"``; ``"power"``: the mean and the logarithm of the mean square;
+            ``"attention"``: a weighted mean, whose weights are the softmax of a learned linear
+            function of the tanh of an output; ``"flatten"``: the largest of each unit in every part
+            of `pool_length` samples, all parts side by side.
+        pool_length: Samples of a part for ``"flatten"``; None for `filter_length`.
+        window_length: Samples of a window, which ``"flatten"`` needs.
+
+    Raises:
+        ArgumentError: If a value is out of range.
+    """
+
+    num_channels: int
+    num_classes: int
+    sampling_rate: float
+    cell: str = "rkm-lstm"
+    hidden_size: int = 30
+    filters: Literal["dense", "wavelet"] = "wavelet"
+    filter_length: int = 40
+    stride: int = 20
+    num_layers: int = 1
+    layer_norm: bool = False
+    free_phase: bool = False
+    channel_dropout: float = 0.0
+    dropout: float = 0.0
+    pooling: Literal["power", "mean", "last", "max", "flatten", "attention"] = "mean"
+    pool_length: int | None = None
+    window_length: int | None = None
+
+    def __post_init__(self) -> None:
+        resolve_cell(self.cell, SIGNAL_CELLS)
+        require_sizes(self, *_SIZES)
+        require_sizes(self, "num_classes", least=2)
+        require_fractions(self, "channel_dropout", "dropout")
+        is_rate = 0 < self.sampling_rate < math.inf
+        require(self, "sampling_rate", is_rate, "a positive number of Hz")
+        require(self, "filters", self.filters in ("dense", "wavelet"), "'dense' or 'wavelet'")
+        require_choices(self, pooling=POOLINGS)
+        for name in ("pool_length", "window_length"):
+            value = getattr(self, name)
+            is_length = value is None or (type(value) is int and value >= self.stride)
+            require(
+                self, name, is_length, f"None, or an integer of at least {self.stride}, a stride"
+            )
+        needs_length = self.pooling == "flatten" and self.window_length is None
+        expected = "the samples of a window with pooling='flatten'"
+        require(self, "window_length", not needs_length, expected)
+
+    @property
+    def pool_steps(self) -> int:
+        """Steps of the cell in a part, with ``pooling="flatten"``."""
+        return max(1, (self.pool_length or self.filter_length) // self.stride)
+
+    @property
+    def pooled_size(self) -> int:
+        """Number of features of the last layer."""
+        if self.pooling == "power":
+            return 2 * self.hidden_size
+        if self.pooling != "flatten":
+            return self.hidden_size
+        assert self.window_length is not None
+        return math.ceil(self.window_length // self.stride / self.pool_steps) * self.hidden_size
+
+
+# From the outputs of a cell over a window of a signal to the features of its last layer.
+#
+# Shapes: S steps, B batch, K units.
+
+_LEAST_POWER = 1e-4  # of standardized signals; below it, powers are alike
+
+
+def pooled(outputs: Tensor, config: SignalClassifierConfig, scores: Tensor | None) -> Tensor:
+    """Return the features ``(B, config.pooled_size)``.
+
+    Args:
+        outputs: ``(S, B, K)``.
+        config: Its `pooling`, see `SignalClassifierConfig`.
+        scores: Of the steps ``(S, B)``, for ``pooling="attention"``.
+    """
+    kind = config.pooling
+    if kind == "last":
+        return outputs[-1]
+    if kind == "max":
+        return outputs.amax(0)
+    if kind == "flatten":
+        return _largest(outputs, config.pool_steps).flatten(1)
+    if kind == "attention":
+        assert scores is not None
+        return torch.einsum("sb,sbk->bk", scores.softmax(0), outputs)
+    if kind == "mean":
+        return outputs.mean(0)
+    return with_power(outputs.mean(0), outputs.square().mean(0))
+
+
+def with_power(mean: Tensor, square: Tensor) -> Tensor:
+    """Return means and the logarithms of mean squares ``(B, 2K)`` of states, each ``(B, K)``."""
+    return torch.cat([mean, (square + _LEAST_POWER).log().to(mean.dtype)], dim=1)
+
+
+@torch.enable_grad()
+def step_weights(
+    outputs: Tensor, config: SignalClassifierConfig, scores: Tensor | None, row: Tensor
+) -> Tensor:
+    """Return the weights ``(S, K)`` of the outputs in a linear function of their features.
+
+    Given which outputs are the largest and the weights of the steps, features but powers are linear
+    functions of the outputs ``(S, 1, K)``; `row` has the weights of these features.
+    """
+    held = outputs.detach().requires_grad_()
+    features = pooled(held, config, None if scores is None else scores.detach())
+    (weights,) = torch.autograd.grad(features[0, : len(row)] @ row, held)
+    return weights[:, 0]
+
+
+def _largest(outputs: Tensor, steps: int) -> Tensor:
+    """Return the largest output of each unit in parts of so many steps ``(B, K, parts)``."""
+    return F.max_pool1d(outputs.permute(1, 2, 0), steps, ceil_mode=True)
+
 
 _MOMENTUM = 0.1  # of the running mean over batches
 
@@ -126,3 +271,88 @@ class SignalClassifier(HubModel):
     def scores(self, outputs: Tensor) -> Tensor | None:
         """Return the scores of steps ``(S, B)`` with attention, None without."""
         return None if self.attention is None else self.attention(outputs.tanh())[..., 0]
+
+
+# Streaming inference of a signal classifier, one stride at a time.
+
+
+class SignalStream:
+    """Processes a signal stride by stride, with a prediction after each.
+
+    After all strides of a window, the prediction equals that of the classifier for the window.
+    Memory and time of a step do not depend on the number of previous steps.
+
+    Args:
+        model: The classifier, which is set to evaluation mode.
+
+    Raises:
+        KindError: If its cell or its pooling needs a whole window.
+
+    Attributes:
+        steps: Number of strides since the last reset.
+    """
+
+    def __init__(self, model: SignalClassifier) -> None:
+        c = model.config
+        if c.pooling == "flatten" or not hasattr(model.cell, "step"):
+            kind = f"one with cell={c.cell!r} and pooling={c.pooling!r}"
+            raise KindError("the model of a stream", kind, "one that needs no whole window")
+        self._model = model.eval()
+        self._parameter = next(model.parameters())
+        self.reset()
+
+    def reset(self) -> None:
+        """Reset the state, to start a new signal."""
+        cell: Any = self._model.cell
+        self._stream = cell.stream() if self._model.config.stride == 1 else None
+        self._state: Any = None
+        self._sum = self._squares = self._parameter.new_zeros(())
+        self._total = self._sum
+        self._largest = self._parameter.new_full((), -torch.inf)
+        self.steps = 0
+
+    @torch.no_grad()
+    def step(self, samples: Tensor) -> Tensor:
+        """Process the samples of one stride.
+
+        Args:
+            samples: ``(C, stride)``, standardized as in training.
+
+        Returns:
+            The probability of each class ``(classes,)``.
+
+        Raises:
+            ShapeError: If their shape is wrong.
+            KindError: If they are not a floating-point tensor.
+        """
+        c = self._model.config
+        if not isinstance(samples, Tensor) or not samples.is_floating_point():
+            kind = str(samples.dtype) if isinstance(samples, Tensor) else type(samples).__name__
+            raise KindError("samples", kind, "a floating-point tensor (channels, stride)")
+        if samples.shape != (c.num_channels, c.stride):
+            raise ShapeError("samples", samples.shape, f"({c.num_channels}, {c.stride})")
+        x = samples.to(self._parameter).t()[:, None]
+        if self._stream is not None:
+            state = self._stream(x[0])
+        else:
+            output, self._state = self._model.cell(x, self._state)
+            state = output[-1]
+        self.steps += 1
+        return self._model.head(self._pooled(state))[0].softmax(dim=-1)
+
+    def _pooled(self, state: Tensor) -> Tensor:
+        """Return the pooled states until this one ``(1, …)``."""
+        kind = self._model.config.pooling
+        scores = self._model.scores(state)
+        if scores is not None:  # a softmax with a running maximum
+            largest = torch.maximum(self._largest, scores)
+            kept, new = (self._largest - largest).exp(), (scores - largest).exp()
+            self._total = self._total * kept + new
+            self._sum, self._largest = self._sum * kept + new * state, largest
+            return self._sum / self._total
+        self._sum, self._largest = self._sum + state, torch.maximum(self._largest, state)
+        self._squares = self._squares + state.square()
+        mean = self._sum / self.steps
+        if kind == "power":
+            return with_power(mean, self._squares / self.steps)
+        return {"last": state, "max": self._largest, "mean": mean}[kind]

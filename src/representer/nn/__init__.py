@@ -9,22 +9,23 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from representer.nn.activation.kernel_activation import KernelActivation
-from representer.nn.activation.piecewise_linear import PiecewiseLinear
+from representer.nn.activation.kernel_activation import KernelActivation, PiecewiseLinear
 from representer.nn.activation.replace import (
     activation_groups,
     activation_penalty,
     replace_activations,
 )
-from representer.nn.recurrent.cells.cnn import CNN
-from representer.nn.recurrent.cells.gated_cnn import GatedCNN
-from representer.nn.recurrent.cells.linear_kernel_rnn import LinearKernelRNN
-from representer.nn.recurrent.cells.ngram_lstm import NgramLSTM
-from representer.nn.recurrent.cells.ran import RAN
-from representer.nn.recurrent.cells.rkm import RKM
-from representer.nn.recurrent.cells.rkm_cifg import RKMCIFG
-from representer.nn.recurrent.cells.rkm_lstm import RKMLSTM
-from representer.nn.recurrent.kbrn.kbrn import KBRN
+from representer.nn.recurrent.cells import (
+    CNN,
+    RAN,
+    RKM,
+    RKMCIFG,
+    RKMLSTM,
+    GatedCNN,
+    LinearKernelRNN,
+    NgramLSTM,
+)
+from representer.nn.recurrent.kbrn import KBRN
 from representer.nn.recurrent.states import (
     KBRNState,
     RecurrentState,
@@ -34,25 +35,21 @@ from representer.nn.recurrent.states import (
     WindowState,
 )
 from representer.nn.recurrent.stream import Stream
-from representer.nn.recurrent.string.string_kernel_rnn import StringKernelRNN
-from representer.nn.regularization.drop_connect import DropConnect, drop_connect
-from representer.nn.regularization.embedding_dropout import EmbeddingDropout
-from representer.nn.regularization.locked_dropout import LockedDropout
+from representer.nn.recurrent.string import StringKernelRNN
+from representer.nn.regularization import DropConnect, EmbeddingDropout, LockedDropout, drop_connect
 
 if TYPE_CHECKING:
     from representer.nn.graph.deep_graph_kernel_nn import DeepGraphKernelNN
-    from representer.nn.graph.path_graph import path_graph
-    from representer.nn.graph.random_walk_kernel_nn import RandomWalkKernelNN
-    from representer.nn.graph.relabeling import Relabeling
-    from representer.nn.graph.wl_kernel_nn import WLKernelNN
-    from representer.nn.recurrent.cells.table1 import TABLE1
+    from representer.nn.graph.walks import RandomWalkKernelNN, path_graph
+    from representer.nn.graph.wl_kernel_nn import Relabeling, WLKernelNN
+    from representer.nn.recurrent.cells import TABLE1
 
 _GRAPH = {
     "DeepGraphKernelNN": "deep_graph_kernel_nn",
-    "RandomWalkKernelNN": "random_walk_kernel_nn",
-    "Relabeling": "relabeling",
+    "RandomWalkKernelNN": "walks",
+    "Relabeling": "wl_kernel_nn",
     "WLKernelNN": "wl_kernel_nn",
-    "path_graph": "path_graph",
+    "path_graph": "walks",
 }
 
 __all__ = [
@@ -96,7 +93,7 @@ if importlib.util.find_spec("torch_geometric") is None:  # a star import accesse
 
 def __getattr__(name: str) -> Any:
     if name == "TABLE1":  # on first access, since the packages of other cells import this one
-        from representer.nn.recurrent.cells.table1 import table_with_installed
+        from representer.nn.recurrent.cells import table_with_installed
 
         return table_with_installed()
     if name in _GRAPH:

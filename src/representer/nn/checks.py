@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from torch import nn
 from torch.fx import Proxy
 
+from representer.checks import is_number
 from representer.errors import ArgumentError, KindError
-from representer.numbers import is_number
 
 _Forward = TypeVar("_Forward", bound=Callable[..., Any])
 
@@ -76,3 +78,22 @@ def shown_arguments(layer: Any, *sizes: str, apart: dict[str, Any]) -> str:
             if value != parameter.default:
                 shown.append(f"{name}={value!r}")
     return ", ".join(shown)
+
+
+# Evaluation mode for a while.
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Set a module to evaluation mode in a block, and each of its parts to its own mode after it.
+
+    ``module.train()`` after the block would also set parts to training mode that were not in it,
+    such as frozen ones.
+    """
+    modes = {part: part.training for part in module.modules()}
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, mode in modes.items():
+            part.training = mode

@@ -8,8 +8,7 @@ from representer.ops import separable_convolution as _separable_convolution
 from representer.ops import string_scan as _string_scan
 from representer.ops import walk_aggregate as _walk_aggregate
 from representer.ops import walk_rounds as _walk_rounds
-from representer.ops.op import Backend, Op, Sample
-from representer.ops.selection import Choice, explain_backend, use_backend
+from representer.ops.op import Backend, Choice, Op, Sample, explain_backend, use_backend
 
 OPS: dict[str, Op] = {
     module.OP.name: module.OP

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from representer.printable import markdown, one_line
-from representer.report.results import by_target
-from representer.report.standing import parts_sentence
+from representer.errors import markdown, one_line
+from representer.report.page import by_target
+from representer.report.summary import parts_sentence
 
 _PIPELINES = {
     ("text", "classification"): "text-classification",

@@ -2,22 +2,363 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from representer.errors import DataError, MissingExtraError
-from representer.report import figures, first_screen, signal_figures
-from representer.report.explained import shown_entries
-from representer.report.results import by_target
-from representer.report.wording import FILTERS
+from representer.report import figures, pictures, summary
+from representer.report.metrics import (
+    FILTERS,
+    classification_metrics,
+    coverage,
+    decimals_of,
+    effective_count,
+    likelihood,
+    paired_difference,
+    regression_metrics,
+    rmse_difference,
+    rounded,
+)
 from representer.storage import atomic
 from representer.storage.files import parse_json, read_bytes
-from representer.storage.run_files import RunFiles
+from representer.storage.run import RunFiles
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+
+# Entries of explanations.json as the report shows them: two groups of lines, marks, a picture.
+
+LISTED = 8  # atoms of a line
+DRAWN = 50  # objects of a list that are drawn
+WEAK = 0.04  # of the strongest word; below, a word is not marked
+
+
+def shown_entries(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return entries as in `shown_entry`; the objects of the first `DRAWN` are drawn."""
+    return [shown_entry(entry, is_drawn=k < DRAWN) for k, entry in enumerate(entries)]
+
+
+def shown_entry(entry: Mapping[str, Any], *, is_drawn: bool = True) -> dict[str, Any]:
+    """Return an entry with what the page shows of it.
+
+    Args:
+        entry: The entry.
+        is_drawn: False to say in place of the drawing that there is none.
+
+    Returns:
+        The entry with ``favor`` and ``against``, the lines of each sign; ``decimals`` of their
+        numbers; ``columns``, the parts if there are several; ``marks`` of a text, and ``picture``
+        of another object, drawn here and never read from a file.
+    """
+    is_graph = "smiles" in entry or "edges" in entry
+    lines = [{**line, "atoms": is_graph and _atoms(line)} for line in entry["contributions"]]
+    numbers = [line["contribution"] for line in lines]
+    shown = {
+        **entry,
+        "favor": [line for line in lines if line["contribution"] >= 0],
+        "against": [line for line in lines if line["contribution"] < 0],
+        "columns": entry["parts"] if len(entry["parts"]) > 1 else [],
+        "decimals": decimals_of(numbers),
+        "picture": _picture(entry, is_drawn),
+    }
+    if "words" in entry:
+        shown["marks"] = _marks(entry)
+    return shown
+
+
+def _atoms(line: Mapping[str, Any]) -> str:
+    """Return the numbers of the atoms of a subtree, which its name does not have."""
+    places = line["places"]
+    if line["network"] or len(places) > 1:
+        return ""
+    found = [str(atom) for atom in places[0]]
+    return ", ".join(found[:LISTED]) + (", …" if len(found) > LISTED else "")
+
+
+def _marks(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return each word of a text with its color, and the listed n-grams that it is part of."""
+    ngrams: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    for line in entry["contributions"]:
+        for t in sorted({t for place in line["places"] for t in place}):
+            ngrams[t].append(line)
+    return [
+        {"word": word, "value": value, "strength": strength, "ngrams": ngrams[t],
+         "is_weak": abs(strength) < WEAK and not ngrams[t]}
+        for t, (word, value, strength) in enumerate(
+            zip(entry["words"], entry["by_word"], entry["strengths"], strict=True)
+        )
+    ]  # fmt: skip
+
+
+def _picture(entry: Mapping[str, Any], is_drawn: bool) -> Any:
+    if not is_drawn and not entry.keys().isdisjoint({"smiles", "edges", "moments"}):
+        return f"Not drawn, since the page has {DRAWN} drawings of these already."
+    if "smiles" in entry:
+        from representer.data.molecules import parse_smiles
+        from representer.report.pictures import draw_shares
+
+        return draw_shares(parse_smiles(entry["smiles"]), entry)
+    if "edges" in entry:
+        from representer.report.pictures import draw_graph
+
+        return draw_graph(entry["nodes"], entry["edges"], entry["by_node"])
+    if "moments" in entry:
+        from representer.report.pictures import window
+
+        return window(entry)
+    return ""
+
+
+# Predictions beside true values: the metrics of a model, and how another model compares.
+
+MISTAKES, EXCERPT, POINTS = 12, 320, 800
+
+
+class Column(NamedTuple):
+    """One target of some objects.
+
+    Attributes:
+        name: Its name; empty if it has none.
+        truth: Numbers of classes, or numbers ``(N,)``; NaN where unknown.
+        classes: Names of the classes; none for numbers.
+    """
+
+    name: str
+    truth: NDArray[Any]
+    classes: Sequence[str]
+
+    def known(self) -> NDArray[np.intp]:
+        """Return the positions with a true value."""
+        return np.flatnonzero(~np.isnan(self.truth))
+
+    def at(self, positions: NDArray[np.intp]) -> Column:
+        """Return the column at positions with a true value."""
+        truth = self.truth[positions]
+        return self._replace(truth=truth.astype(np.int64) if self.classes else truth)
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Predictions for some objects.
+
+    Attributes:
+        values: Numbers of classes, or numbers ``(N,)``.
+        probabilities: Of each class ``(N, C)``; None for numbers.
+        deviations: Standard deviations ``(N,)``; None for classes.
+        chances: Probability of the predicted class alone ``(N,)``, where there are too many classes
+            to keep those of all.
+        sets: Whether each class is in the prediction set ``(N, C)``; None without conformal
+            prediction.
+        half_widths: Half of the width of each interval ``(N,)``; None likewise.
+    """
+
+    values: NDArray[Any]
+    probabilities: NDArray[np.float64] | None = None
+    deviations: NDArray[np.float64] | None = None
+    chances: NDArray[np.float64] | None = None
+    sets: NDArray[np.bool_] | None = None
+    half_widths: NDArray[np.float64] | None = None
+
+    @classmethod
+    def joined(cls, parts: Sequence[Predictions]) -> Predictions:
+        """Return the predictions for the objects of all parts."""
+        columns = {name: [getattr(part, name) for part in parts] for name in vars(parts[0])}
+        kept = {name: own for name, own in columns.items() if own[0] is not None}
+        return cls(**{name: np.concatenate(own) for name, own in kept.items()})
+
+    def at(self, positions: NDArray[np.intp]) -> Predictions:
+        """Return the predictions at some positions."""
+        parts = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        kept = {name: own[positions] for name, own in parts.items() if own is not None}
+        return Predictions(**kept)
+
+
+def figures_by_target(
+    columns: Sequence[Column], predictions: Sequence[Predictions], digests: Any = None
+) -> dict[str, Any]:
+    """Return the metrics of a single target, or of each by its name; see `figures_of`.
+
+    Targets without a true value are left out. Objects with the same digest are copies.
+    """
+    figures = {}
+    for column, own in zip(columns, predictions, strict=True):
+        if len(rows := column.known()):
+            groups = None if digests is None else digests[rows]
+            figures[column.name] = figures_of(column.at(rows), own.at(rows), groups)
+    return figures if columns[0].name else figures[""]
+
+
+def figures_of(column: Column, predictions: Predictions, digests: Any = None) -> dict[str, Any]:
+    """Return the metrics of a classification or, with the coverage of intervals, a regression."""
+    truth = column.truth
+    count = effective_count(np.arange(len(truth)) if digests is None else digests)
+    if predictions.probabilities is not None:
+        figures = classification_metrics(truth, predictions.probabilities, column.classes, count)
+        figures["auc"] = area_under_curve(truth, predictions.probabilities)
+        if (sets := predictions.sets) is not None:
+            names = [column.classes[number] for number in truth]
+            inside = sets[np.arange(len(truth)), truth]
+            figures["conformal"] = {
+                "coverage": float(inside.mean()),
+                "mean_size": float(sets.sum(axis=1).mean()),
+                "by_class": rates_by(names, inside),
+            }
+        return figures
+    figures = regression_metrics(truth, predictions.values, count)
+    if predictions.deviations is not None:
+        intervals = predictions.values, predictions.deviations, truth
+        figures["coverage"] = coverage(*intervals)
+        figures["log_loss"] = likelihood(*intervals)
+        figures["mean_deviation"] = float(predictions.deviations.mean())
+    if (half := predictions.half_widths) is not None:
+        held = float((np.abs(truth - predictions.values) <= half).mean())
+        figures["conformal"] = {"coverage": held, "mean_width": float(2 * half.mean())}
+    return figures
+
+
+def rates_by(names: Sequence[Any], inside: NDArray[np.bool_]) -> dict[Any, float]:
+    """Return the share of rows that are inside, of those of each name."""
+    rows: dict[Any, list[int]] = {}
+    for row, name in enumerate(names):
+        rows.setdefault(name, []).append(row)
+    return {name: float(inside[of_name].mean()) for name, of_name in rows.items()}
+
+
+def area_under_curve(truth: NDArray[np.int64], chances: NDArray[np.float64]) -> float | None:
+    """Return the area under the ROC curve; None unless there are two classes, both present."""
+    if chances.shape[1] != 2 or len(set(truth.tolist())) < 2:
+        return None
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(truth, chances[:, 1]))
+
+
+def compared(
+    columns: Sequence[Column], predictions: Sequence[Predictions], others: Sequence[Predictions],
+    digests: Any = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Return the test metrics of another model and the paired difference, of each target.
+
+    Objects with the same digest are copies. The difference is that of the ``pairs``, the objects
+    without them, since they would make it look more certain than it is.
+    """
+    figures, differences = {}, {}
+    for column, own, other in zip(columns, predictions, others, strict=True):
+        rows = column.known()
+        if not len(rows):
+            continue
+        groups = None if digests is None else digests[rows]
+        listed = figures_of(column.at(rows), other.at(rows), groups)
+        if groups is not None:
+            rows = rows[np.sort(np.unique(groups, return_index=True)[1])]
+        known, model, beside = column.at(rows), own.at(rows), other.at(rows)
+        if model.probabilities is not None:
+            kept = ("count", "accuracy", "accuracy_interval", "macro_f1", "auc")
+            listed = {name: listed[name] for name in kept}
+            pair = model.values == known.truth, beside.values == known.truth
+            difference = paired_difference(*pair)
+        else:
+            difference = rmse_difference(known.truth, model.values, beside.values)
+        figures[column.name] = listed | {"pairs": len(rows)}
+        differences[column.name] = list(difference)
+    if columns[0].name:
+        return {"test": figures, "difference": differences}
+    return {**figures[""], "difference": differences[""]}
+
+
+def shown(predictions: Predictions, row: int, names: Sequence[str]) -> str:
+    """Return a prediction with its probability or standard deviation as text."""
+    value, chances = predictions.values[row], predictions.chances
+    if predictions.probabilities is not None:
+        chances = predictions.probabilities[:, int(value)]
+    if chances is not None:
+        return f"{names[int(value)]} ({100 * chances[row]:.0f} %)"
+    if predictions.deviations is None:
+        return f"{value:.4g}"
+    deviation = rounded(predictions.deviations[row], 2)
+    return f"{value:.{len(deviation.partition('.')[2])}f} ± {deviation}"
+
+
+def worst(column: Column, predictions: Predictions) -> list[int]:
+    """Return the positions of the most confident errors, or of the largest errors."""
+    known, predicted = column.known(), predictions.values
+    if predictions.probabilities is not None:
+        wrong = known[predicted[known] != column.truth[known]]
+        confidence = predictions.probabilities[wrong, predicted[wrong]]
+        rows = wrong[np.argsort(-confidence, kind="stable")]
+    else:
+        errors = np.abs(predicted[known] - column.truth[known])
+        rows = known[np.argsort(-errors, kind="stable")]
+    return rows[:MISTAKES].tolist()
+
+
+def mistakes(
+    column: Column,
+    predictions: Predictions,
+    objects: Sequence[Any],
+    labels: Sequence[Any],
+    numbers: Sequence[int],
+) -> list[dict[str, Any]]:
+    """Return the objects at the positions of `worst`; texts are shown with their beginning."""
+    return [
+        {
+            "number": numbers[i],
+            "truth": labels[i],
+            "predicted": shown(predictions, i, column.classes),
+            "text": _excerpt(objects[i]),
+        }
+        for i in worst(column, predictions)
+    ]
+
+
+def _excerpt(one: Any) -> str:
+    words = " ".join(one.split()) if isinstance(one, str) else ""
+    return words if len(words) <= EXCERPT else words[:EXCERPT].rsplit(" ", 1)[0] + " …"
+
+
+def points(
+    columns: Sequence[Column], predictions: Sequence[Predictions]
+) -> dict[str, list[list[float]]]:
+    """Return true value, prediction and deviation of objects by target, for the plot."""
+    result = {}
+    for column, own in zip(columns, predictions, strict=True):
+        if own.deviations is not None:
+            rows = column.known()[:POINTS]
+            parts = (column.truth, own.values, own.deviations)
+            table = np.stack([part[rows] for part in parts], axis=1)
+            result[column.name] = table.round(5).tolist()
+    return result
+
+
+def by_target(metrics: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return metrics.json as those of runs with one target each, by the name of the target.
+
+    A run whose target has no name is returned as it is, under an empty name. There are none without
+    a test.
+    """
+    if metrics["test"] is None:
+        return {}
+    if not metrics["targets"]:
+        return {"": metrics}
+    return {
+        name: metrics
+        | {"test": figures}
+        | {kind: [_of(row, name) for row in metrics[kind]] for kind in ("comparisons", "baselines")}
+        for name, figures in metrics["test"].items()
+    }
+
+
+def _of(row: dict[str, Any], name: str) -> dict[str, Any]:
+    return row | row["test"][name] | {"difference": row["difference"][name]}
+
 
 EXPLAINED = "explanations.json"  # written by `representer explain`, optional
 
@@ -102,14 +443,14 @@ def render(results: Results) -> str:
 
 def _of_language(run: Results) -> dict[str, Any]:
     curves = figures.perplexity_curves(run.history) if run.history else ""
-    return {"curves": curves, "screen": first_screen.of_text(run)}
+    return {"curves": curves, "screen": summary.of_text(run)}
 
 
 def _of_signal(run: Results) -> dict[str, Any]:
     baseline = run.metrics["baselines"][0] if run.metrics["baselines"] else None
     by_subject = baseline and baseline["by_subject"]
     return {
-        "screen": first_screen.of_subjects(run),
+        "screen": summary.of_subjects(run),
         "reliability": figures.reliability(run.metrics["test"]["calibration"]["bins"]),
         "subjects": figures.subjects(run.metrics["by_subject"], by_subject, run.metrics["chance"]),
         "curves": _loss_curves(run.history, "cross-entropy (nats per window)"),
@@ -120,7 +461,7 @@ def _of_signal(run: Results) -> dict[str, Any]:
 def _of_estimator(run: Results) -> dict[str, Any]:
     is_regression = run.metrics["kind"] == "regression"
     targets = [_of_target(run, *own) for own in by_target(run.metrics).items()]
-    screen = (first_screen.of_numbers if is_regression else first_screen.of_classes)(run, targets)
+    screen = (summary.of_numbers if is_regression else summary.of_classes)(run, targets)
     members = run.details["config"].get("members") or 1
     history = [_per_member(row, members) for row in run.history]
     curves = ""
@@ -177,15 +518,13 @@ def _loss_curves(history: Sequence[dict[str, Any]], unit: str) -> str:
 
 def _filters(described: dict[str, Any]) -> dict[str, Any]:
     channels, lags = described["channels"], described["lags"]
-    cards = [
-        {**card, "picture": signal_figures.wavelet(card, channels)} for card in described["cards"]
-    ]
+    cards = [{**card, "picture": pictures.wavelet(card, channels)} for card in described["cards"]]
     maps = [
-        {**row, "map": signal_figures.scalp(row["weights"], channels, f"Weights, {row['class']}")}
+        {**row, "map": pictures.scalp(row["weights"], channels, f"Weights, {row['class']}")}
         for row in lags
     ]
-    bands = described["importance"] and signal_figures.importance(described["importance"])
-    phases = signal_figures.phases(lags, channels) if lags and len(channels) > 1 else ""
+    bands = described["importance"] and pictures.importance(described["importance"])
+    phases = pictures.phases(lags, channels) if lags and len(channels) > 1 else ""
     return {**described, "cards": cards, "maps": maps, "bands": bands, "phases": phases}
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from representer.errors import DataError, RepresenterError
 from representer.serving.limits import Limits
-from representer.serving.streams import Streams
+from representer.serving.served_model import Streams
 
 if TYPE_CHECKING:
     from representer.serving.served_model import ServedModel

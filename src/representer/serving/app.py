@@ -16,11 +16,9 @@ from starlette.exceptions import HTTPException
 from representer import __version__
 from representer.errors import RepresenterError
 from representer.serving.answers import Answers, Objects, StreamPart, encoded, refusal
-from representer.serving.guard import Guard
+from representer.serving.guard import Guard, Metrics
 from representer.serving.limits import Limits
-from representer.serving.metrics import Metrics
-from representer.serving.model_process import ModelProcess
-from representer.serving.worker import Worker
+from representer.serving.model_process import ModelProcess, Worker
 
 if TYPE_CHECKING:
     from representer.serving.served_model import ServedModel

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import secrets
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,19 +16,18 @@ import torch
 
 from representer.data.graphs import parse_graph
 from representer.data.signals import Standardization
-from representer.errors import ArgumentError, DataError, KindError
-from representer.estimators import saving
-from representer.estimators.graph_reading import PlainGraph
+from representer.errors import ArgumentError, DataError, KindError, RepresenterError
+from representer.estimators import base
+from representer.estimators.graph_inputs import PlainGraph
 from representer.estimators.language import LanguageModel
-from representer.estimators.language_predictors import LAST
+from representer.estimators.language_training import LAST
 from representer.estimators.parameters import AUTO
 from representer.estimators.results import classes_of, explanations_of, predictions_of
-from representer.estimators.signal import SignalClassifier
-from representer.estimators.signal_inputs import SignalInputs, check_windows
-from representer.models.signal_stream import SignalStream
-from representer.report.results import Predictions
+from representer.estimators.signal import SignalClassifier, SignalInputs, check_windows
+from representer.models.signal_classifier import SignalStream
+from representer.report.page import Predictions
 from representer.serving.limits import Limits
-from representer.storage.run_files import RunFiles
+from representer.storage.run import RunFiles
 
 NEXT = 10  # most probable next tokens in an answer
 Json = dict[str, Any]
@@ -49,10 +51,10 @@ class ServedModel:
 
     def __init__(self, run: str | Path, *, device: str = AUTO) -> None:
         self._loaded_from, self.limits = (run, device), Limits()
-        self.estimator: Any = saving.load(run, device=device)
-        description = saving.read_description(RunFiles(run))
+        self.estimator: Any = base.load(run, device=device)
+        description = base.read_description(RunFiles(run))
         self.task, self.version = description.task, description.version
-        self._is_by_subject = saving.is_standardized_by_subject(run)
+        self._is_by_subject = base.is_standardized_by_subject(run)
         target = description.reading.get("target")
         self.targets = tuple(target.split(",")) if isinstance(target, str) and target else ()
 
@@ -235,3 +237,85 @@ def _entries(own: Predictions, names: Sequence[str]) -> list[Json]:
                 entry["prediction_set"] = [names[k] for k in np.flatnonzero(own.sets[row]).tolist()]
         entries.append(entry)
     return entries
+
+
+# Open streams: the state of each sequence between its requests.
+
+Step = Callable[[Any], dict[str, Any]]
+
+
+class BusyError(RepresenterError):
+    """Too many requests wait for the model, or too many streams are open."""
+
+    status = 503
+
+
+class NoStreamError(RepresenterError):
+    """There is no such stream, or it was closed."""
+
+    status = 404
+
+
+@dataclass
+class _Stream:
+    step: Step
+    used: float
+
+
+class Streams:
+    """Streams by their random names.
+
+    Args:
+        limit: Open streams.
+        seconds: Time without a request after which a stream is closed.
+        clock: Time in seconds.
+    """
+
+    def __init__(
+        self, limit: int, seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._limit, self._seconds, self._clock = limit, seconds, clock
+        self._open: dict[str, _Stream] = {}
+
+    def __len__(self) -> int:
+        """Return the number of open streams."""
+        self._close_idle()
+        return len(self._open)
+
+    def open(self, step: Step) -> str:
+        """Return the name of a new stream.
+
+        Raises:
+            BusyError: Too many streams are open.
+        """
+        if len(self) >= self._limit:
+            raise BusyError(f"{self._limit} streams are open")
+        name = secrets.token_urlsafe(16)
+        self._open[name] = _Stream(step, self._clock())
+        return name
+
+    def get(self, name: str) -> _Stream:
+        """Return a stream, which is used now.
+
+        Raises:
+            NoStreamError: There is none of this name.
+        """
+        self._close_idle()
+        if name not in self._open:
+            raise NoStreamError(f"there is no open stream {name[:40]!r}")
+        self._open[name].used = self._clock()
+        return self._open[name]
+
+    def close(self, name: str) -> None:
+        """Close a stream.
+
+        Raises:
+            NoStreamError: There is none of this name.
+        """
+        self.get(name)
+        del self._open[name]
+
+    def _close_idle(self) -> None:
+        oldest = self._clock() - self._seconds
+        for name in [name for name, own in self._open.items() if own.used < oldest]:
+            del self._open[name]

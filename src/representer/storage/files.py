@@ -10,16 +10,41 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import stat
-from collections.abc import Iterator
+import struct
+import types
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from representer.errors import DataError
+from representer.checks import LARGEST_INTEGER, LIMITS
+from representer.errors import DataError, RepresenterError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    Kind = TypeVar("Kind", bound=DataclassInstance)
+
 
 MAX_DEPTH = 64  # of JSON and YAML; files of this library have fewer than 12 levels
 MAX_YAML = 2**17  # characters; PyYAML is written in Python and reads 100,000 in a second
@@ -195,3 +220,234 @@ def _require_plain_yaml(text: str) -> None:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON value")
+
+
+# Build a dataclass from the values of a file, checking every name, type and size.
+
+_LONGEST_TEXT = 2**16
+_LONGEST_LIST = 2**22
+_NAMES = {int: "an integer", float: "a finite number", bool: "true or false", str: "a text"}
+
+
+def from_values(kind: type[Kind], values: Any) -> Kind:
+    """Return an instance of a dataclass from values read from JSON.
+
+    Integers must be within `limits.LIMITS`, so that a file cannot request absurd sizes.
+
+    Args:
+        kind: The dataclass, whose type hints are checked.
+        values: A JSON object; fields with a default may be missing.
+
+    Raises:
+        ValueError: A name is unknown or missing, or a value has the wrong type or is out of range.
+    """
+    if not isinstance(values, Mapping):
+        raise ValueError(f"it holds {_shown(values)}; expected an object")
+    hints = _hints(kind)
+    unknown = [name for name in values if name not in hints]
+    if unknown:
+        raise ValueError(f"unknown key {_shown(unknown[0])}")
+    arguments = {}
+    for field in fields(kind):
+        if field.name in values:
+            arguments[field.name] = _checked(hints[field.name], values[field.name], field.name)
+        elif field.default is MISSING and field.default_factory is MISSING:
+            raise ValueError(f"{field.name!r} is missing")
+    try:
+        return kind(**arguments)
+    except (RepresenterError, TypeError, ValueError) as error:
+        raise ValueError(str(error)) from None
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _checked(hint: Any, value: Any, name: str) -> Any:
+    """Convert a value to its type hint: JSON lists become tuples, objects become dataclasses."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return value
+    if is_dataclass(hint) and isinstance(hint, type):
+        return from_values(hint, value)
+    if origin in (Union, types.UnionType):
+        return _one_of(arguments, value, name)
+    if origin is Literal:
+        if isinstance(value, str | bool) and value in arguments:
+            return value
+        raise ValueError(f"{name} is {_shown(value)}; expected {' or '.join(map(repr, arguments))}")
+    if origin is tuple:
+        return _tuple(arguments, value, name)
+    if origin is dict:
+        if not isinstance(value, Mapping) or len(value) > _LONGEST_LIST:
+            raise ValueError(f"{name} is {_shown(value)}; expected an object")
+        key_hint, item_hint = arguments
+        return {_key(key_hint, k, name): _checked(item_hint, v, name) for k, v in value.items()}
+    return _plain(hint, value, name)
+
+
+def _one_of(hints: tuple[Any, ...], value: Any, name: str) -> Any:
+    problem = ValueError(f"{name} is {_shown(value)}")
+    for hint in hints:
+        if hint is type(None):
+            if value is None:
+                return None
+            continue
+        try:
+            return _checked(hint, value, name)
+        except ValueError as error:
+            problem = error
+    raise problem
+
+
+def _tuple(hints: tuple[Any, ...], value: Any, name: str) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple) or len(value) > _LONGEST_LIST:
+        raise ValueError(f"{name} is {_shown(value)}; expected a list")
+    if len(hints) == 2 and hints[1] is ...:
+        return tuple(_checked(hints[0], item, name) for item in value)
+    if len(value) != len(hints):
+        raise ValueError(f"{name} has {len(value)} entries; expected {len(hints)}")
+    return tuple(_checked(hint, item, name) for hint, item in zip(hints, value, strict=True))
+
+
+def _key(hint: Any, key: Any, name: str) -> Any:
+    if hint is int and isinstance(key, str) and key.isascii() and key.isdecimal() and len(key) < 10:
+        return int(key)  # JSON keys are strings
+    return _plain(hint, key, name)
+
+
+def _plain(hint: Any, value: Any, name: str) -> Any:
+    expected = _NAMES[hint]
+    if hint is float and type(value) in (int, float):
+        if abs(value) <= LARGEST_INTEGER**2 and math.isfinite(value):
+            return float(value)
+    elif type(value) is hint:
+        limit = LIMITS.get(name, LARGEST_INTEGER)
+        if hint is int and not -LARGEST_INTEGER <= value <= limit:
+            expected = f"an integer of at most {limit:,}"
+        elif hint is str and len(value) > _LONGEST_TEXT:
+            expected = f"a text of at most {_LONGEST_TEXT:,} characters"
+        else:
+            return value
+    raise ValueError(f"{name} is {_shown(value)}; expected {expected}")
+
+
+def _shown(value: Any) -> str:
+    """Return a shortened value for a message."""
+    text = repr(value) if isinstance(value, str | int | float | bool | None) else ""
+    if isinstance(value, int) and not -(10**20) < value < 10**20:
+        text = "a huge integer"
+    text = text or {dict: "an object", list: "a list"}.get(type(value), type(value).__name__)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+# Read safetensors files, checking names, shapes, dtypes and sizes before reading the body.
+
+_MAX_HEADER = 16 * 2**20
+_DTYPES = {
+    "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
+    "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8,
+    "U8": torch.uint8, "BOOL": torch.bool, "C64": torch.complex64,
+}  # fmt: skip
+
+
+class Form(NamedTuple):
+    """Shape and dtype of a tensor."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    def __str__(self) -> str:
+        """Return shape and dtype in torch's notation."""
+        return f"{self.shape} {self.dtype}"
+
+
+Forms = Mapping[str, Form]
+
+
+def forms_of(tensors: Mapping[str, Tensor]) -> dict[str, Form]:
+    """Return the shape and dtype of each tensor."""
+    return {name: Form(tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
+
+
+def require_same_forms(given: Forms, expected: Forms) -> None:
+    """Check that tensors match those of a model in name, shape and dtype.
+
+    Raises:
+        ValueError: They differ; the message names the first difference.
+    """
+    for name in [*expected, *(name for name in given if name not in expected)]:
+        if given.get(name) != expected.get(name):
+            there, here = given.get(name, "missing"), expected.get(name, "missing")
+            raise ValueError(f"{name[:80]} is {there} in the file and {here} in the model")
+
+
+def read_tensors(
+    path: str | Path,
+    *,
+    check: Callable[[Forms], None] = lambda forms: None,
+    verify: Callable[[bytes], None] = lambda data: None,
+    is_nan_allowed: bool = False,
+) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return the tensors of a file and the metadata of its header.
+
+    Args:
+        path: The file.
+        check: Is called with names, shapes and dtypes before memory is allocated; raises ValueError
+            to refuse them.
+        verify: Is called with the whole file before it is parsed; raises to refuse it.
+        is_nan_allowed: Accept NaN. Infinite numbers are refused always.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: It is damaged, refused by `check`, or holds a number that is not finite.
+    """
+    import safetensors
+    import safetensors.torch
+
+    with opened(path, physical_memory()) as (descriptor, size):
+        start = read_exactly(descriptor, min(size, 8), path)
+        length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
+        if not 0 < length <= min(_MAX_HEADER, size - 8):
+            raise ValueError("it is not a safetensors file, or its start is damaged")
+        header = read_exactly(descriptor, length, path)
+        forms, metadata = _read_header(header)
+        check(forms)
+        needed = 8 + length + sum(math.prod(f.shape) * f.dtype.itemsize for f in forms.values())
+        if needed != size:
+            raise ValueError(f"it has {size:,} bytes; its header declares {needed:,}")
+        body = read_exactly(descriptor, size - 8 - length, path)
+    data = b"".join((start, header, body))
+    verify(data)
+    try:
+        tensors = safetensors.torch.load(data)
+    except (safetensors.SafetensorError, AssertionError, KeyError, RuntimeError) as error:
+        raise ValueError(str(error)) from None
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point():
+            is_bad = tensor.isinf() if is_nan_allowed else ~tensor.isfinite()
+            if is_bad.any():
+                raise ValueError(f"{name[:80]} holds a number that is not finite")
+    return tensors, metadata
+
+
+def _read_header(header: bytes) -> tuple[dict[str, Form], dict[str, str]]:
+    values = parse_json(header, max_depth=8)
+    if not isinstance(values, dict):
+        raise ValueError("its header is not an object")
+    metadata = values.pop("__metadata__", None) or {}
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
+        raise ValueError("its metadata are not strings")
+    return {name: _form(value) for name, value in values.items()}, metadata
+
+
+def _form(value: Any) -> Form:
+    if not isinstance(value, dict):
+        raise ValueError("its header does not describe tensors")
+    shape, dtype = value.get("shape"), value.get("dtype")
+    if not isinstance(dtype, str) or dtype not in _DTYPES:
+        raise ValueError(f"it has a tensor of unsupported dtype {str(dtype)[:20]!r}")
+    if not isinstance(shape, list) or not all(type(n) is int and 0 <= n < 2**48 for n in shape):
+        raise ValueError("it has a tensor without a shape")
+    return Form(tuple(shape), _DTYPES[dtype])

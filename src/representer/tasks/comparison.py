@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,28 +12,37 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from representer.errors import (
     ArgumentError,
     DataError,
     Interrupted,
     RepresenterError,
     TrainingError,
+    aligned,
+    markdown,
+    markdown_code,
+    say,
+    show,
 )
 from representer.estimators.explanation import BOTH
-from representer.printable import say
+from representer.machine import limited
+from representer.report.metrics import FEWEST, exact_p, extended, t_quantile, variance_of_difference
+from representer.report.summary import AHEAD, BEHIND, LEVEL, TOO_FEW
 from representer.storage import atomic
+from representer.storage.atomic import lock, reason_of
 from representer.storage.files import parse_json, physical_memory, read_bytes
-from representer.storage.lock import lock, reason_of
-from representer.threads import limited
-from representer.training.settings import plain, require_same
-from representer.training.trainer_config import EXECUTION
+from representer.training.config import EXECUTION, plain, require_same
+from representer.training.generators import fingerprint
 
 # Options that do not change the results, or that a comparison sets itself.
 WITHOUT_EFFECT = (
     *EXECUTION, "data", "valid", "test", "out", "resume", "demo", "answer", "conformal", "threads",
 )  # fmt: skip
 SETTINGS, RESULTS = "comparison.json", "results.jsonl"
-MODEL, BASELINES = "model", "baselines"
+MODEL_UNIT, BASELINES = "model", "baselines"
 _MOST_SETTINGS = 2**26  # bytes
 
 
@@ -123,7 +133,7 @@ class Comparison(ABC):
 
     def units(self) -> list[Unit]:
         """Return everything that is run, split by split."""
-        names = (BASELINES, MODEL, *self.variants)
+        names = (BASELINES, MODEL_UNIT, *self.variants)
         return [
             Unit(split, name, json.dumps(plain(self.variants.get(name, {})), sort_keys=True))
             for split in self.splits
@@ -289,3 +299,378 @@ def _opened(folder: Path, comparison: Comparison) -> Iterator[Results]:
         yield results
     finally:
         os.close(descriptor)
+
+
+# Scores over repeated splits, and paired differences, with 95 % intervals.
+#
+# Test parts that differ from split to split. The training parts overlap, so the splits are not
+# independent, and s²/J is far too small a variance of the mean over J splits. Nadeau and Bengio's
+# correction takes
+#
+#     (1/J + n_test/n_train) s²
+#
+# and Student's t with J − 1 degrees of freedom. Examples are not resampled: those of one subject
+# depend on each other, and the differences of the splits contain both the choice of the test
+# examples and that of the training examples. Of equal splits, and of fewer than `FEWEST` test
+# examples, s² is at least the variance that the choice of the test examples explains. Splits of
+# fewer than twice `FEWEST` test examples in all tell nothing: the interval of their difference
+# contains 0.
+#
+# One test part for all splits. The splits differ in seed and validation part only, so s²/J lacks
+# the choice of the test examples. Their variance is added: that of the mean over the splits of each
+# example's influence on the score, over the number of examples. An interval of a difference is
+# extended to 0 unless the test of a single split rejects, on the mean losses over all splits.
+#
+# References:
+#     Nadeau and Bengio, Inference for the generalization error, Machine Learning 52, 2003.
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A function of the mean loss.
+
+    Attributes:
+        name: For tables.
+        unit: Of a score, with a space before it.
+        digits: After the decimal point.
+        score: From the mean loss.
+        slope: Its derivative.
+        range: The smallest and the largest possible score.
+        is_loss: True if smaller is better.
+    """
+
+    name: str
+    unit: str
+    digits: int
+    score: Callable[[float], float]
+    slope: Callable[[float], float]
+    range: tuple[float, float]
+    is_loss: bool = True
+
+
+METRICS = {
+    "accuracy": Metric(
+        "accuracy", " %", 2, lambda m: 100 * (1 - m), lambda m: -100.0, (0, 100), is_loss=False
+    ),
+    "rmse": Metric(
+        "RMSE", "", 4, math.sqrt, lambda m: 0.5 / math.sqrt(m) if m > 0 else 0.0, (0, math.inf)
+    ),
+    "perplexity": Metric("perplexity", "", 2, math.exp, math.exp, (1, math.inf)),
+}
+
+
+class Interval(NamedTuple):
+    """A mean over splits with its 95 % interval; NaN bounds for a single split."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def scores(results: Mapping[int, Result], metric: Metric) -> NDArray[np.float64]:
+    """Return the score on each split ``(J,)``."""
+    return np.array([metric.score(float(np.mean(one.losses))) for one in results.values()])
+
+
+def areas(results: Mapping[int, Result]) -> dict[int, float]:
+    """Return the area under the ROC curve on each split that has one."""
+    return {split: one.auc for split, one in results.items() if one.auc is not None}
+
+
+def area_interval(first: Mapping[int, Result], second: Mapping[int, Result]) -> Interval:
+    """Return the area of one row minus that of another, for test parts that differ by split."""
+    one, other = areas(first), areas(second)
+    shared = [split for split in one if split in other]
+    if not shared:
+        return Interval(math.nan, math.nan, math.nan)
+    differences = np.array([one[split] - other[split] for split in shared])
+    return _interval(differences, _ratio({split: first[split] for split in shared}), [])
+
+
+def score_interval(
+    results: Mapping[int, Result], metric: Metric, *, has_fixed_test: bool
+) -> Interval:
+    """Return the mean score of a row over its splits."""
+    influences = _influences(results, metric)
+    found = _interval(scores(results, metric), _ratio(results), influences, has_fixed_test)
+    return Interval(found.mean, *np.clip(found[1:], *metric.range).tolist())
+
+
+def paired_interval(
+    first: Mapping[int, Result],
+    second: Mapping[int, Result],
+    metric: Metric,
+    *,
+    has_fixed_test: bool,
+) -> Interval:
+    """Return the score of one row minus that of another, over the splits that both have."""
+    shared = [split for split in first if split in second]
+    if not shared:
+        return Interval(math.nan, math.nan, math.nan)
+    one, other = ({split: rows[split] for split in shared} for rows in (first, second))
+    pairs = zip(_influences(one, metric), _influences(other, metric), strict=True)
+    influences = [own - beside for own, beside in pairs]
+    values = scores(one, metric) - scores(other, metric)
+    found = _interval(values, _ratio(one), influences, has_fixed_test)
+    if not has_fixed_test:
+        tested = [row.test or len(row.losses) for row in one.values()]
+        most = min(sum(tested), max(row.train for row in one.values()) + max(tested))
+        return Interval(found.mean, *extended(found.low, found.high, float(most < 2 * FEWEST)))
+    if len(influences[0]) < 2 or math.isnan(found.low):
+        return found
+    own, beside = (np.mean([row.losses for row in rows.values()], axis=0) for rows in (one, other))
+    d = own - beside
+    if metric.is_loss:  # as of `rmse_difference`
+        half = t_quantile(len(d)) * math.sqrt(variance_of_difference(own, beside) / len(d))
+        p = float(len(d) < FEWEST or abs(d.mean()) <= half)
+    else:
+        p = exact_p(int((d > 0).sum()), int((d < 0).sum()))
+    return Interval(found.mean, *extended(found.low, found.high, p))
+
+
+def _interval(
+    values: NDArray[np.float64], ratio: float, influences: Sequence[NDArray[np.float64]],
+    has_fixed_test: bool = False,
+) -> Interval:  # fmt: skip
+    """Return the mean of some splits; NaN bounds if nothing tells how much they vary.
+
+    Args:
+        values: Of the splits ``(J,)``.
+        ratio: Number of test examples over that of training examples.
+        influences: Of the test examples of each split ``(N,)``; none if they are unknown.
+        has_fixed_test: The test examples are those of every split.
+    """
+    mean, count = float(values.mean()), len(values)
+    if count < 2:
+        return Interval(mean, math.nan, math.nan)
+    spread = float(values.var(ddof=1)) if np.ptp(values) > 1e-9 * abs(mean) else 0.0
+    if has_fixed_test:
+        shared = np.mean(influences, axis=0)
+        of_examples = t_quantile(len(shared)) ** 2 * _variance(shared)
+        half = math.sqrt(t_quantile(count) ** 2 * spread / count + of_examples)
+    else:
+        if not spread or min(map(len, influences), default=FEWEST) < FEWEST:
+            spread = max(spread, float(np.mean([_variance(own) for own in influences or [[]]])))
+        half = t_quantile(count) * math.sqrt((1 / count + ratio) * spread)
+    half = half or (math.nan if mean else 0.0)
+    return Interval(mean, mean - half, mean + half)
+
+
+def _variance(values: Any) -> float:
+    """Return the variance of a mean; 0 of fewer than two values."""
+    return float(np.var(values, ddof=1)) / len(values) if len(values) > 1 else 0.0
+
+
+def _ratio(results: Mapping[int, Result]) -> float:
+    sizes = [(one.test or len(one.losses), one.train) for one in results.values()]
+    return float(np.mean([test / train for test, train in sizes]))
+
+
+def _influences(results: Mapping[int, Result], metric: Metric) -> list[NDArray[np.float64]]:
+    """Return each test example's influence on the score of each split ``(N,)``."""
+    losses = [np.asarray(one.losses, dtype=np.float64) for one in results.values()]
+    return [metric.slope(float(own.mean())) * (own - own.mean()) for own in losses]
+
+
+# The table of a comparison: scores, differences to the best baseline, and a recommendation.
+
+PAGE = "table.md"
+CHEAPER = 0.5  # fraction of the seconds from which a row is worth naming as cheaper
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the table.
+
+    Attributes:
+        name: Name of the model or the baseline.
+        score: Mean over the splits.
+        difference: To the best baseline; None for it, or if no baseline has finished.
+        seconds: Median time of training.
+        splits: Number of splits.
+        is_baseline: True for a baseline.
+        auc: Mean area under the ROC curve; None without two classes.
+    """
+
+    name: str
+    score: Interval
+    difference: Interval | None
+    seconds: float
+    splits: int
+    is_baseline: bool
+    auc: float | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of a comparison, the best ones first.
+
+    Attributes:
+        metric: The metric.
+        rows: The rows.
+        results: The results that they summarize.
+        has_fixed_test: As of the comparison.
+    """
+
+    metric: Metric
+    rows: Sequence[Row]
+    results: Rows
+    has_fixed_test: bool
+
+    @classmethod
+    def of(cls, comparison: Comparison, results: Rows) -> Table:
+        """Summarize the results of a comparison."""
+        metric, fixed = METRICS[comparison.metric], comparison.has_fixed_test
+        intervals = {
+            name: score_interval(own, metric, has_fixed_test=fixed) for name, own in results.items()
+        }
+        names = sorted(results, key=lambda name: _rank(metric, intervals[name]))
+        baselines = {name for name in names if next(iter(results[name].values())).is_baseline}
+        reference = next((name for name in names if name in baselines), None)
+        rows = []
+        for name in names:
+            own = results[name]
+            difference = None
+            if reference is not None and reference != name:
+                difference = paired_interval(own, results[reference], metric, has_fixed_test=fixed)
+            seconds = float(np.median([one.seconds for one in own.values()]))
+            found = [*areas(own).values()]
+            auc = float(np.mean(found)) if found else None
+            is_baseline = name in baselines
+            rows.append(Row(name, intervals[name], difference, seconds, len(own), is_baseline, auc))
+        return cls(metric, rows, results, fixed)
+
+    @property
+    def baseline(self) -> Row | None:
+        """The best baseline."""
+        return next((row for row in self.rows if row.is_baseline), None)
+
+    def difference(self, first: Row, second: Row) -> Interval:
+        """Return the paired difference of two rows."""
+        one, other = self.results[first.name], self.results[second.name]
+        return paired_interval(one, other, self.metric, has_fixed_test=self.has_fixed_test)
+
+    def relation(self, difference: Interval) -> str:
+        """Return "ahead of", "behind" or "level with", by the interval of a difference.
+
+        Without an interval, as of a single split, it is "too few to tell".
+        """
+        if math.isnan(difference.low):
+            return TOO_FEW
+        if self.is_level(difference):
+            return LEVEL
+        return BEHIND if (difference.mean > 0) == self.metric.is_loss else AHEAD
+
+    def recommendation(self) -> str:
+        """Return what to use, in one sentence; empty without results.
+
+        It names the best row, the best one of the other kind (model or baseline), and the fastest
+        one that is level with the best.
+        """
+        if not self.rows:
+            return ""
+        best = self.rows[0]
+        others = [row for row in self.rows[1:] if row.is_baseline != best.is_baseline]
+        differences = {row.name: self.difference(best, row) for row in self.rows[1:]}
+        level = [row for row in self.rows[1:] if self.is_level(differences[row.name])]
+        fastest = min(level, key=lambda row: row.seconds, default=best)
+        is_faster = fastest.seconds < CHEAPER * best.seconds
+        times = f"takes {_seconds(fastest)} instead of {_seconds(best)}"
+        sentence = f"Use {best.name} ({self.metric.name} {self._number(best.score.mean)}"
+        sentence += f"{self.metric.unit})"
+        if others:
+            difference = differences[others[0].name]
+            relation, beside = self.relation(difference), others[0].name
+            about = f"which is {relation}"
+            about = "on too few splits to tell it from" if relation == TOO_FEW else about
+            sentence += f", {about} {beside} ({self.signed(difference)})"
+        if is_faster and fastest in others[:1]:
+            sentence += f"; {fastest.name} {times}"
+        elif is_faster:
+            difference = self.signed(self.difference(fastest, best))
+            sentence += f"; {fastest.name} is level with it ({difference}) and {times}"
+        return f"{sentence}.{self._by_area()}"
+
+    def _by_area(self) -> str:
+        """Return which row ranks best, if another one than that with the highest accuracy.
+
+        On few examples of one class, all models may be right on the others alone.
+        """
+        ranked = [row for row in self.rows if row.auc is not None]
+        ranked.sort(key=lambda row: -(row.auc or 0.0))
+        others = [row for row in ranked[1:] if row.is_baseline != ranked[0].is_baseline]
+        if self.has_fixed_test or not others or ranked[0] is self.rows[0]:
+            return ""
+        best, other = ranked[0], others[0]
+        mean, low, high = area_interval(self.results[best.name], self.results[other.name])
+        if math.isnan(low):
+            return ""
+        relation = AHEAD if low > 0 else LEVEL
+        return (
+            f" To rank by probability, {best.name} is the best (area under the ROC curve "
+            f"{best.auc:.3f}): {relation} {other.name} ({mean:+.3f}, {low:+.3f} to {high:+.3f})."
+        )
+
+    def is_level(self, difference: Interval) -> bool:
+        """Return True if the interval of a difference contains 0."""
+        return difference.low <= 0 <= difference.high
+
+    def signed(self, difference: Interval) -> str:
+        """Return a difference with its interval as text."""
+        mean, low, high = (f"{number:+.{self.metric.digits}f}" for number in difference)
+        if math.isnan(difference.mean):
+            return "no common split"
+        return mean if math.isnan(difference.low) else f"{mean}, {low} to {high}"
+
+    def cells(self) -> list[list[str]]:
+        """Return the head and the rows as texts: score, interval, difference, AUC, seconds."""
+        reference = self.baseline
+        against = f"difference to {reference.name}" if reference else "difference"
+        scored = self.metric.name + (f" in{self.metric.unit}" if self.metric.unit else "")
+        has_area = any(row.auc is not None for row in self.rows)
+        head = ["", scored, "95 % interval", against, *["AUC"] * has_area, "training"]
+        body, most = [], max((row.splits for row in self.rows), default=0)
+        for row in self.rows:
+            name = row.name if row.splits == most else f"{row.name} ({row.splits} of {most} splits)"
+            mean, low, high = (self._number(number) for number in row.score)
+            interval = "–" if math.isnan(row.score.low) else f"{low} – {high}"
+            difference = "" if row.difference is None else self.signed(row.difference)
+            area = ["–" if row.auc is None else f"{row.auc:.3f}"] * has_area
+            body.append([name, mean, interval, difference, *area, _seconds(row)])
+        return [head, *body]
+
+    def _number(self, value: float) -> str:
+        return f"{value:.{self.metric.digits}f}"
+
+
+def as_text(table: Table) -> str:
+    """Return the table for the terminal, with the recommendation."""
+    return "\n".join([*aligned(table.cells()), "", table.recommendation()])
+
+
+def as_markdown(table: Table) -> list[str]:
+    """Return the table as lines of Markdown, with the recommendation."""
+    cells = table.cells()
+    head, *body = (f"| {' | '.join([markdown(row[0]), *row[1:]])} |" for row in cells)
+    sentence = markdown(table.recommendation())
+    return [head, f"|---|{'---:|' * (len(cells[0]) - 1)}", *body, "", sentence]
+
+
+def run_and_report(comparison: Comparison, folder: Path, *, jobs: int, command: str) -> Table:
+    """Run what is missing, write ``table.md`` into the folder, and print the table."""
+    table = Table.of(comparison, run_missing(comparison, folder, jobs=jobs))
+    machine = fingerprint()
+    software = f"torch {machine['torch']}, {machine['cpu capability']}"
+    about = f"Made by {markdown_code(command)} with {software}."
+    lines = [f"# {markdown(comparison.title)}", "", about, "", *as_markdown(table)]
+    atomic.write_text(folder / PAGE, "\n".join(lines) + "\n")
+    show(f"{comparison.title}\n\n{as_text(table)}\n\n{folder / PAGE}")
+    return table
+
+
+def _rank(metric: Metric, score: Interval) -> float:
+    return score.mean if metric.is_loss else -score.mean
+
+
+def _seconds(row: Row) -> str:
+    return f"{row.seconds:.1f} s"

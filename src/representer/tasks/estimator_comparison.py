@@ -12,17 +12,16 @@ from typing import Any
 import numpy as np
 
 from representer.errors import ArgumentError
-from representer.estimators.division import random_parts, validation_fraction
 from representer.estimators.explanation import BOTH, NETWORK
+from representer.estimators.fitting import random_parts, validation_fraction
 from representer.estimators.results import predictions_of
-from representer.report.results import Predictions, area_under_curve
-from representer.storage.run_folder import UnsavedRun
-from representer.tasks.comparison import BASELINES, MODEL, Comparison, Result, parts_of
-from representer.tasks.estimator_data import Data
-from representer.tasks.estimator_objects import Objects
-from representer.tasks.estimator_results import predictions_of_baseline
-from representer.tasks.estimator_task import EstimatorTask
+from representer.report.page import Predictions, area_under_curve
+from representer.storage.run import UnsavedRun
+from representer.tasks.comparison import BASELINES, MODEL_UNIT, Comparison, Result, parts_of
+from representer.tasks.flow import EstimatorTask
+from representer.tasks.objects import Data, Objects
 from representer.tasks.options import parameters_of
+from representer.tasks.results import predictions_of_baseline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +93,7 @@ class EstimatorComparison(Comparison):
         data = self.flow.divide(config, self.sources, split_by, is_silent=True)
         if unit == BASELINES:
             return self._baselines(config, data)
-        if unit == MODEL:
+        if unit == MODEL_UNIT:
             return self._train(replace(config, answer=BOTH), data)
         (result,) = self._train(replace(config, answer=NETWORK, **self.variants[unit]), data)
         return [replace(result, name=unit)]

@@ -5,16 +5,20 @@ The command line and config.yaml share them. Free of torch, since the command li
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, make_dataclass
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from representer.errors import ArgumentError
+from representer.errors import ArgumentError, MissingExtraError
 from representer.estimators.parameters import TrainingParameters, option
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
 
 KINDS = ("auto", "classification", "regression")
 BASELINES = ("none", "simple", "all")
@@ -203,3 +207,135 @@ def command_of(task: str, config: DataclassInstance, usual: Mapping[str, Any]) -
         if not (value is True and plain[name] is False):  # a flag
             words.append(str(value).lower() if isinstance(value, bool) else str(value))
     return shlex.join(words)
+
+
+# Optional packages, and what needs them.
+
+
+@dataclass(frozen=True)
+class Package:
+    """An optional dependency.
+
+    Attributes:
+        name: As installed.
+        module: As imported.
+        extra: The extra that installs it.
+        megabytes: Approximate installed size, including its dependencies.
+        purpose: What does not work without it.
+    """
+
+    name: str
+    module: str
+    extra: str
+    megabytes: int
+    purpose: str
+
+
+PACKAGES = (
+    Package("jsonargparse", "jsonargparse", "train", 6, "options of the commands"),
+    Package("accelerate", "accelerate", "train", 25, "training"),
+    Package("huggingface_hub", "huggingface_hub", "train", 5, "the Hugging Face Hub"),
+    Package("safetensors", "safetensors", "train", 2, "saving weights"),
+    Package("scikit-learn", "sklearn", "train", 165, "baselines and scores per class"),
+    Package("matplotlib", "matplotlib", "train", 80, "pictures in reports"),
+    Package("jinja2", "jinja2", "train", 2, "reports"),
+    Package("tqdm", "tqdm", "train", 1, "the progress bar"),
+    Package("pyarrow", "pyarrow", "train", 170, "reading Parquet"),
+    Package("python-calamine", "python_calamine", "train", 2, "reading workbooks"),
+    Package("joblib", "joblib", "kernels", 2, "Gram matrices in parallel"),
+    Package("torch_geometric", "torch_geometric", "graph", 30, "graph layers and kernels"),
+    Package("rdkit", "rdkit", "graph", 110, "reading molecules"),
+    Package("mne", "mne", "signals", 60, "reading recordings of the brain"),
+    Package("tensorboard", "tensorboard", "track", 55, "logging metrics to TensorBoard"),
+    Package("mlflow-skinny", "mlflow", "track", 40, "logging metrics to MLflow"),
+    Package("fastapi", "fastapi", "serve", 10, "serving predictions over HTTP"),
+    Package("uvicorn", "uvicorn", "serve", 1, "serving predictions over HTTP"),
+    Package("prometheus-client", "prometheus_client", "serve", 1, "figures of a server"),
+    Package("onnx", "onnx", "onnx", 40, "writing ONNX"),
+    Package("onnxscript", "onnxscript", "onnx", 10, "writing ONNX"),
+    Package("onnxruntime", "onnxruntime", "onnx", 80, "running ONNX"),
+)
+
+
+def package_version(name: str) -> str | None:
+    """Return the version of an installed package, or None."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def require(purpose: str, *names: str) -> None:
+    """Require packages before a long computation that needs them at its end.
+
+    Raises:
+        MissingExtraError: If one of them is missing.
+    """
+    for package in PACKAGES:
+        if package.name in names and not is_importable(package.module):
+            raise MissingExtraError(purpose, package.name, package.extra)
+
+
+def is_importable(module: str) -> bool:
+    """Return True if a module can be found, without importing it."""
+    return importlib.util.find_spec(module) is not None
+
+
+# A task of the command line: what is declared once, and every command reads.
+#
+# Free of torch, since the command line reads the options here.
+
+READ = ("evaluate", "predict", "explain")  # commands that read data of a run
+
+
+def functions_in(module: str) -> dict[str, str]:
+    """Return the functions of the usual commands in a module, by name, see `Task`."""
+    return {name: f"{module}:{name}" for name in ("fit", "comparison", "drift", *READ)}
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task, such as the classification of texts.
+
+    Functions are named as ``module:function`` and imported when a command first needs them.
+
+    Args:
+        name: As in ``representer fit NAME`` and in model.json.
+        summary: One sentence for ``--help``.
+        noun: What its models are of, for messages: "texts".
+        config: Dataclass with the options of ``fit``; ``data`` is positional.
+        defaults: From the given options to the defaults of a preset, the demo or a cell.
+        options: Dataclasses with the options of ``evaluate``, ``predict``, ``explain`` and
+            ``drift``; a task lacks the commands that it does not list.
+        functions: ``fit(config)``, ``evaluate(run, data, *options, device)``,
+            ``predict(run, data, output, *options, device)``,
+            ``explain(run, data, *options, limit, top, device)``,
+            ``as_text(entry, styled)`` of an explained row, ``opened(run, data, options, device,
+            require_labels)`` where `export` compares predictions, and, where models can be
+            compared, ``comparison(config, splits, variants)``, see `tasks.comparison`, and
+            ``drift(first, second, *options, permutations, limit, seed)`` of two files.
+        packages: Optional packages that they need.
+        takes_strings: True if ``predict`` and ``explain`` take a list of strings as ``data``.
+        is_shared: True if several processes can train one model; otherwise `fit` has its own.
+    """
+
+    name: str
+    summary: str
+    noun: str
+    config: type[Any]
+    defaults: Callable[[Any], dict[str, Any]]
+    options: Mapping[str, tuple[type[Any], ...]]
+    functions: Mapping[str, str]
+    packages: tuple[str, ...] = ()
+    takes_strings: bool = False
+    is_shared: bool = True
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """Return one of the functions, importing its module.
+
+        Raises:
+            MissingExtraError: A package that the task needs is not installed.
+        """
+        require(f"fit {self.name}" if name == "fit" else name, *self.packages)
+        module, _, attribute = self.functions[name].partition(":")
+        return getattr(importlib.import_module(module), attribute)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from representer.errors import KindError
 from representer.installed import installed
-from representer.tasks.graph.graph_task import GRAPH
-from representer.tasks.language.language_task import LANGUAGE
-from representer.tasks.molecule.molecule_task import MOLECULE
-from representer.tasks.signal.signal_task import SIGNAL
-from representer.tasks.task import Task
-from representer.tasks.text.text_task import TEXT
+from representer.tasks.graph_options import GRAPH
+from representer.tasks.language_options import LANGUAGE
+from representer.tasks.molecule_options import MOLECULE
+from representer.tasks.options import Task
+from representer.tasks.signal_options import SIGNAL
+from representer.tasks.text_options import TEXT
 
 _OWN = (TEXT, LANGUAGE, MOLECULE, GRAPH, SIGNAL)
 TASKS: dict[str, Task] = {task.name: task for task in (*_OWN, *installed("tasks").values())}
@@ -22,7 +22,7 @@ def task_of_run(run: str, command: str) -> Task:
         DataError: The folder is no run of a known task.
         KindError: The task lacks the command.
     """
-    from representer.storage.run_files import task_of
+    from representer.storage.run import task_of
 
     task = task_of(run, TASKS)
     if command not in TASKS[task].options:

@@ -14,13 +14,13 @@ from torch import Tensor
 
 from representer.errors import ArgumentError
 from representer.nn import KBRN
-from representer.nn.recurrent.kbrn.step_norm import StepNorm
+from representer.nn.recurrent.kbrn import StepNorm
 from representer.report.metrics import wilson_interval
 from representer.storage.checkpoint import Checkpoint, latest, save_step
-from representer.storage.run_folder import RunFolder
+from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
 from representer.training import generators
-from representer.training.freed_memory import keep_freed_memory
+from representer.training.generators import keep_freed_memory
 from representer_papers.kbdnn2018 import FUNCTIONS, LONG_TERM_CELLS
 from representer_papers.kbdnn2018.networks import TITLES, Network, long_term_network
 from representer_papers.kbdnn2018.pictures import panels

@@ -15,13 +15,12 @@ from torch import nn
 from representer.errors import TrainingError
 from representer.estimators import LanguageModel
 from representer.estimators.language_training import optimizer_for, training_task
-from representer.storage.run_folder import RunFolder
-from representer.tasks.language.language_data import LanguageData, prepare
-from representer.tasks.language.language_task import PRESETS, LanguageConfig
+from representer.storage.run import RunFolder
+from representer.tasks.language import LanguageData, prepare
+from representer.tasks.language_options import PRESETS, LanguageConfig
 from representer.tasks.recipe import Request
+from representer.training.config import TrainerConfig, TrainingTask
 from representer.training.trainer import Trainer
-from representer.training.trainer_config import TrainerConfig
-from representer.training.training_task import TrainingTask
 from representer_papers.rkm2019.published import LANGUAGE_CELLS, LANGUAGE_ROWS, ROWS
 from representer_papers.shared.language import locate_texts
 from representer_papers.shared.runs import Measure, Run, Stored, run_missing, stored

@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from representer.data.tables.source import physical_lines
-from representer.storage.run_folder import RunFolder
-from representer.tasks.estimator_data import Data
+from representer.data.tables.files import physical_lines
+from representer.storage.run import RunFolder
+from representer.tasks.objects import Data
 from representer.tasks.recipe import Request
-from representer.tasks.text.text_flow import FLOW
-from representer.tasks.text.text_task import PRESETS, TextConfig, defaults_of
+from representer.tasks.text import FLOW
+from representer.tasks.text_options import PRESETS, TextConfig, defaults_of
 from representer_papers.rkm2019.published import DOCUMENTS, ROWS, column_name
 from representer_papers.shared.baselines import read_baselines, write_baselines
 from representer_papers.shared.datasets import existing, located, missing

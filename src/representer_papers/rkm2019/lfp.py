@@ -23,17 +23,22 @@ from representer.data.signals import (
 from representer.errors import DataError
 from representer.explain import band_importance, combined_lags, phase_lags
 from representer.report import figures
-from representer.report.canvas import svg
+from representer.report.figures import svg
 from representer.storage import atomic
-from representer.storage.run_folder import RunFolder
+from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
-from representer.tasks.signal.signal_baseline import spectral_baseline
-from representer.tasks.signal.signal_data import standardized
-from representer.tasks.signal.signal_fold import FoldResult, new_estimator
-from representer.tasks.signal.signal_folds import accuracy_by_subject, plan
-from representer.tasks.signal.signal_loso import estimators_of, run_loso
-from representer.tasks.signal.signal_paired import paired_over_subjects
-from representer.tasks.signal.signal_task import SignalConfig
+from representer.tasks.signal.fold import new_estimator
+from representer.tasks.signal.folds import (
+    FoldResult,
+    accuracy_by_subject,
+    estimators_of,
+    paired_over_subjects,
+    plan,
+    run_loso,
+    spectral_baseline,
+    standardized,
+)
+from representer.tasks.signal_options import SignalConfig
 from representer_papers.rkm2019.published import AVERAGED, BASELINE, CELLS
 from representer_papers.shared.datasets import MissingError, wanted
 from representer_papers.shared.runs import Measure, Run, run_missing

@@ -10,8 +10,8 @@ import numpy as np
 from representer.report.metrics import wilson_interval
 from representer.storage import atomic
 from representer.tasks.baselines import Baseline
-from representer.tasks.estimator_data import Data
-from representer.tasks.text.text_flow import train_baselines
+from representer.tasks.objects import Data
+from representer.tasks.text import train_baselines
 
 
 def write_baselines(path: Path, data: Data) -> None:

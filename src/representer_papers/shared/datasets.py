@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from representer.data.tables.source import COMPRESSIONS
+from representer.data.tables.files import COMPRESSIONS
 from representer.errors import ArgumentError, DataError
 
 D = TypeVar("D")

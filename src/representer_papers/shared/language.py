@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from representer.errors import DataError
 from representer.storage import atomic
-from representer.tasks.language.language_task import LanguageConfig
+from representer.tasks.language_options import LanguageConfig
 from representer.tasks.recipe import Request
 from representer_papers.shared.datasets import wanted
 from representer_papers.shared.runs import Stored
@@ -29,7 +29,7 @@ from representer_papers.shared.table import (
 )
 
 if TYPE_CHECKING:
-    from representer.storage.run_folder import RunFolder
+    from representer.storage.run import RunFolder
 
 TEXTS = {"ptb": "Penn Treebank", "wikitext-2": "WikiText-2"}
 """Titles of the texts by the name of their folder."""
@@ -132,7 +132,7 @@ def _settings(request: Request, variant: Variant, seed: int) -> dict[str, Any]:
 
 
 def _train(threads: int, run: RunFolder, described: dict[str, Any], data: Path) -> None:
-    from representer.tasks.language.language_fit import fit_in
+    from representer.tasks.language import fit_in
 
     config = LanguageConfig(
         data=str(data), out=str(run.path), seed=described["seed"], threads=threads,

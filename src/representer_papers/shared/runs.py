@@ -19,10 +19,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 
-from representer.devices import processor
 from representer.errors import ArgumentError, DataError, RunFolderError, TrainingError
+from representer.machine import processor
 from representer.storage.checkpoint import latest
-from representer.storage.run_folder import RunFolder
+from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
 
 Line = dict[str, Any]

@@ -13,7 +13,7 @@ from typing import Any
 
 from representer.storage import atomic
 from representer.tasks.recipe import Request
-from representer.training.fingerprint import fingerprint
+from representer.training.generators import fingerprint
 from representer_papers.shared.runs import MACHINE, METRICS, RESUMED, Stored, chip, stored
 
 

@@ -27,7 +27,7 @@ from representer.kernels import (
     WeisfeilerLehmanKernel,
 )
 from representer.storage import atomic
-from representer.storage.run_folder import RunFolder
+from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
 from representer_papers.shared.runs import Measure, Run, run_missing
 from representer_papers.shared.table import metrics_by_seed, table_head, table_row, write_page

@@ -12,11 +12,10 @@ from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
 from representer import nn
-from representer.storage.run_folder import RunFolder
+from representer.storage.run import RunFolder
 from representer.training import generators
+from representer.training.config import TrainerConfig, TrainingTask
 from representer.training.trainer import Trainer
-from representer.training.trainer_config import TrainerConfig
-from representer.training.training_task import TrainingTask
 from representer_papers.shared.graph_store import GraphBatch, GraphStore, outputs_in_batches
 from representer_papers.string_graph2017.graph_sets import Fold, GraphData
 

@@ -148,7 +148,7 @@ def _body(row: str, atoms: int, bonds: int, units: int) -> nn.Module:
     if row == "loopy-bp":
         return LoopyBP(atoms, bonds, units)
     if row == "gine":
-        from representer.models.gine import GINE
+        from representer.models.graph_regressor import GINE
 
         return _Layer(GINE(atoms, units, DEPTH, bonds))
     options: dict[str, Any] = {"readout": "last"}

@@ -34,12 +34,11 @@ from representer.data.molecules import (
 )
 from representer.errors import DataError
 from representer.storage import atomic
-from representer.storage.run_folder import RunFolder
+from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
 from representer.training import generators
+from representer.training.config import TrainerConfig, TrainingTask
 from representer.training.trainer import Trainer
-from representer.training.trainer_config import TrainerConfig
-from representer.training.training_task import TrainingTask
 from representer_papers.shared.datasets import existing
 from representer_papers.shared.graph_store import GraphBatch, GraphStore, outputs_in_batches
 from representer_papers.shared.runs import Measure, Run, run_missing

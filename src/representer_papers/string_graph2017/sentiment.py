@@ -23,21 +23,20 @@ from representer.data.text import (
     read_vectors,
 )
 from representer.errors import ArgumentError
-from representer.estimators import TextClassifier, saving
-from representer.estimators.classes import Classes
+from representer.estimators import TextClassifier, base
 from representer.estimators.fitting import Examples, training_task
 from representer.estimators.results import predictions_of
+from representer.estimators.targets import Classes
 from representer.estimators.text import TextInputs
 from representer.models import StackedClassifier, StackedClassifierConfig
-from representer.storage.run_folder import RunFolder
-from representer.tasks.estimator_data import Data
-from representer.tasks.estimator_objects import encode_labels
-from representer.tasks.estimator_results import Outcome, metrics_of
+from representer.storage.run import RunFolder
+from representer.tasks.objects import Data, encode_labels
 from representer.tasks.recipe import Request
-from representer.tasks.text.text_flow import objects_of
+from representer.tasks.results import Outcome, metrics_of
+from representer.tasks.text import objects_of
 from representer.training import generators
+from representer.training.config import TrainerConfig
 from representer.training.trainer import Trainer
-from representer.training.trainer_config import TrainerConfig
 from representer_papers.shared.baselines import write_baselines
 from representer_papers.shared.datasets import existing, located, missing
 from representer_papers.shared.runs import Measure, Run, accuracy, run_missing
@@ -268,7 +267,7 @@ def run_sentiment(
     estimator.target_ = data.target
     estimator.examples_ = {name: len(data.parts[name]) for name in ("train", "valid")}
     estimator.inputs_ = inputs = _EqualLengths(data.inputs.vocabulary, "blanks", None)
-    saving.describe(folder, estimator, model, {"text": "text", "label": "label"})
+    base.describe(folder, estimator, model, {"text": "text", "label": "label"})
     train, valid = (Examples(data.encoded[name], data.values[name]) for name in ("train", "valid"))
     parameters = TextClassifier(batch_size=config.batch_size)
     task = training_task(parameters, inputs, data.target, train, valid, config.seed)

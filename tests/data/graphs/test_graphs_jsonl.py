@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from representer.data.graphs import read_graph_file, read_jsonl_graphs
-from representer.data.graphs.jsonl import parse_graph
+from representer.data.graphs.records import parse_graph
 from representer.errors import DataError
 
 FIRST = {"nodes": ["a", "b", "a"], "edges": [[0, 1, "s"], [1, 2, "d"]], "label": "yes"}

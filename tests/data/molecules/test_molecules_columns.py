@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from representer.data.molecules.columns import (
+from representer.data.molecules.table import (
     are_numbers,
     guess_target,
     is_smiles_name,

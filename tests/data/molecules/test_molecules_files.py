@@ -9,7 +9,7 @@ import pytest
 from rdkit import Chem
 
 from representer.data.molecules import read_molecules
-from representer.data.molecules.files import read_molecule_grid
+from representer.data.molecules.table import read_molecule_grid
 from representer.errors import DataError
 
 CHLORINE = """

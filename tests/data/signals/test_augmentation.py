@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 
-from representer.data.signals import augmentation, augmented
+from representer.data.signals import augmented
 
 
 def windows():
@@ -15,7 +17,7 @@ def windows():
 
 @pytest.fixture
 def quiet(monkeypatch):
-    monkeypatch.setattr(augmentation, "NOISE", 0.0)
+    monkeypatch.setattr(sys.modules["representer.data.signals.recordings"], "NOISE", 0.0)
 
 
 def turn(before, after):
@@ -26,7 +28,7 @@ def turn(before, after):
 
 
 def test_windows_are_shifted_and_randomly_negated(quiet, monkeypatch):
-    monkeypatch.setattr(augmentation, "GAIN", 0.0)
+    monkeypatch.setattr(sys.modules["representer.data.signals.recordings"], "GAIN", 0.0)
     before = windows()
     after = augmented(before)
     ratio = after / before.roll(turn(before, after), 2)
@@ -35,7 +37,7 @@ def test_windows_are_shifted_and_randomly_negated(quiet, monkeypatch):
 
 
 def test_shifts_differ_between_batches(quiet, monkeypatch):
-    monkeypatch.setattr(augmentation, "GAIN", 0.0)
+    monkeypatch.setattr(sys.modules["representer.data.signals.recordings"], "GAIN", 0.0)
     before = windows()
     assert len({turn(before, augmented(before)) for _ in range(8)}) > 3
 

@@ -8,8 +8,8 @@ import zlib
 import numpy as np
 import pytest
 
-from representer.data.signals import mat_layout
-from representer.data.signals.mat_layout import check_layout
+from representer.data.signals import arrays as mat_layout
+from representer.data.signals.arrays import check_layout
 
 scipy_io = pytest.importorskip("scipy.io")
 

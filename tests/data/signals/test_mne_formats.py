@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from representer.data.signals import mat_layout, read_mne, read_recordings
+from representer.data.signals import arrays, read_mne, read_recordings
 from representer.errors import DataError
 
 mne = pytest.importorskip("mne")
@@ -170,7 +170,7 @@ def test_sizes_that_a_file_of_eeglab_declares_are_checked(tmp_path, fields, prob
 
 
 def test_a_file_of_eeglab_that_is_compressed_too_far_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(mat_layout, "most_bytes", lambda size: 100_000)
+    monkeypatch.setattr(arrays, "most_bytes", lambda size: 100_000)
     fields = {"icaweights": np.zeros((100, 1000))}
     scipy_io.savemat(tmp_path / "s1.set", {"EEG": eeglab(SIGNALS, 1, []) | fields},
                      appendmat=False, do_compression=True)  # fmt: skip

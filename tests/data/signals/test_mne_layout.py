@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from representer.data.signals.mne_layout import check_edf, check_fif, require_plausible
+from representer.data.signals.mne_files import check_edf, check_fif, require_plausible
 from representer.errors import DataError
 
 

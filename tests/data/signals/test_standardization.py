@@ -10,7 +10,7 @@ import pytest
 
 from representer.data.signals import Standardization, recordings
 from representer.errors import ArgumentError
-from representer.storage.fields import from_values
+from representer.storage.files import from_values
 
 
 def made(seed: int = 0, scale: float = 5.0):

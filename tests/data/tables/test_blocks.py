@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from representer.data.tables.blocks import ROW, BlockSize, blocks
+from representer.data.tables.files import ROW, BlockSize, blocks
 from representer.data.tables.reading import read_blocks, read_grid, table_files
 from representer.data.text import read_tables
 from representer.errors import DataError

@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from representer.data.tables.columns import (
+    Grid,
     guess_label,
     guess_text,
     ignored_split,
     requested,
     resolve,
 )
-from representer.data.tables.grid import Grid
 from representer.errors import DataError
 
 

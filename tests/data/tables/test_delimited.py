@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from representer.data.tables.delimited import read_delimited
-from representer.data.tables.grid import Grid
+from representer.data.tables.columns import Grid
+from representer.data.tables.reading import read_delimited
 from representer.errors import ArgumentError, DataError
 
 

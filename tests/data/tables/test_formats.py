@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from representer.data.tables.formats import FORMATS, TABLES, TASKS, format_of
+from representer.data.tables.files import FORMATS, TABLES, TASKS, format_of
 from representer.tasks.registry import TASKS as ALL
 
 

@@ -4,10 +4,9 @@ import time
 
 import pytest
 
-from representer.data.tables.blocks import WHOLE
-from representer.data.tables.delimited import read_delimited
-from representer.data.tables.header import has_header
-from representer.data.tables.reading import read_grid
+from representer.data.tables.columns import has_header
+from representer.data.tables.files import WHOLE
+from representer.data.tables.reading import read_delimited, read_grid
 from representer.errors import DataError
 
 REVIEWS = [[f"review number {i} of many", "pos" if i % 2 else "neg"] for i in range(20)]

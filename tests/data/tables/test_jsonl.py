@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from representer.data.tables.grid import MISSING
-from representer.data.tables.jsonl import read_jsonl
+from representer.data.tables.columns import MISSING
+from representer.data.tables.reading import read_jsonl
 from representer.errors import DataError
 
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from representer.data.tables import LabelMap
-from representer.data.tables.label_map import alike
-from representer.data.tables.spreadsheet import guard_formula
+from representer.data.tables.files import guard_formula
+from representer.data.tables.labels import alike
 from representer.errors import ArgumentError, DataError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from representer.data.tables import Grid
-from representer.data.tables.roles import data_columns, find_roles
+from representer.data.tables.columns import data_columns, find_roles
 from representer.errors import DataError
 
 ROLES = {"file": {"file", "path"}, "label": {"label", "class"}, "rate": {"rate"}}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from representer.data.tables import source
-from representer.data.tables.source import physical_lines
+from representer.data.tables import files
+from representer.data.tables.files import physical_lines
 from representer.errors import ArgumentError, DataError
 
 
@@ -78,7 +78,7 @@ def test_text_that_begins_like_a_magic_number_is_read(tmp_path):
 
 
 def test_a_plain_file_with_a_compressed_suffix_is_rejected(tmp_path):
-    for suffix in source.COMPRESSIONS:
+    for suffix in files.COMPRESSIONS:
         path = written(tmp_path / f"a.csv{suffix}", b"text,label\n")
         with pytest.raises(DataError, match="cannot be read"):
             lines_of(path)
@@ -147,7 +147,7 @@ def test_encodings_that_are_not_for_text_are_rejected(tmp_path, encoding):
 
 
 def test_an_endless_line_is_rejected_with_bounded_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(source, "MAX_LINE", 100)
+    monkeypatch.setattr(files, "MAX_LINE", 100)
     path = written(tmp_path / "a.csv", b"x" * 99 + b"\n" + b"y" * 101 + b"\n")
     with pytest.raises(DataError, match="line 2: longer than 100 characters"):
         lines_of(path)
@@ -189,9 +189,9 @@ def test_a_pipe_that_replaces_a_checked_file_does_not_block(tmp_path, monkeypatc
         os.mkfifo(checked)
         return checked
 
-    monkeypatch.setattr(source, "regular_file", swap)
+    monkeypatch.setattr(files, "regular_file", swap)
     with pytest.raises(DataError, match="not a regular file"):
-        source.open_regular(path)
+        files.open_regular(path)
 
 
 def test_a_path_that_is_not_utf_8_is_rejected(tmp_path):
@@ -212,7 +212,7 @@ def test_a_file_that_expands_too_far_is_rejected(tmp_path, suffix, compress):
 
 def test_a_file_can_expand_to_exactly_the_limit(tmp_path):
     for limit in (9, 10):
-        stream = source.Limited(io.BytesIO(b"x" * 10), limit, tmp_path)
+        stream = files.Limited(io.BytesIO(b"x" * 10), limit, tmp_path)
         if limit == 10:
             assert stream.read() == b"x" * 10
         else:
@@ -245,6 +245,6 @@ def test_a_file_without_read_permission_is_rejected(tmp_path, monkeypatch):
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(source.os, "open", refuse)
+    monkeypatch.setattr(files.os, "open", refuse)
     with pytest.raises(DataError, match="no permission"):
         lines_of(path)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from representer.data.tables.spreadsheet import guard_formula, unguard_formula
+from representer.data.tables.files import guard_formula, unguard_formula
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import time
 
-from representer.data.tables.suggest import did_you_mean, listing
+from representer.data.tables.files import did_you_mean, listing
 
 
 def test_long_names_and_long_lists_are_truncated():

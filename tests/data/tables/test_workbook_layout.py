@@ -10,7 +10,7 @@ import openpyxl
 import pytest
 
 from representer.data.tables import read_grid
-from representer.data.tables.workbook_layout import check_workbook
+from representer.data.tables.workbook import check_workbook
 from representer.errors import DataError
 
 TABLE = "urn:oasis:names:tc:opendocument:xmlns:table:1.0"

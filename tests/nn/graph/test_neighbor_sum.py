@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from representer.nn.graph.neighbor_sum import NeighborSum
+from representer.nn.graph.walks import NeighborSum
 from representer.ops.walk_aggregate.samples import PARTS, SIZES, tensors
 
 

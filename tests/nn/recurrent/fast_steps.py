@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from representer.nn.recurrent.core_steps import fast_step
+from representer.nn.recurrent.stream import fast_step
 
 from .layers import batch, build
 from .string_layers import build_string, string_batch

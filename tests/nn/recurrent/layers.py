@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from representer import nn
-from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
+from representer.nn.recurrent.machine import RecurrentKernelMachine
 
 LAYERS: dict[str, Callable[..., RecurrentKernelMachine]] = {
     **nn.TABLE1,

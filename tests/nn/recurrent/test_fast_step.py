@@ -12,10 +12,8 @@ from torch import Tensor
 
 from looped import looped
 from representer import nn, ops
-from representer.nn.recurrent import sequence_layer
-from representer.nn.recurrent.core_steps import fast_step
-from representer.nn.recurrent.machine import streaming_step
-from representer.nn.recurrent.string import streaming_step as string_step
+from representer.nn.recurrent import machine, sequence_layer, string
+from representer.nn.recurrent.stream import fast_step
 from representer.ops import core
 
 from .fast_steps import assert_fast, general, quick, ready, ready_string, spoil, strided
@@ -23,7 +21,7 @@ from .layers import INPUT, WITH_MEMORY
 
 pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 EVERY_KIND = pytest.mark.parametrize("make", [ready, ready_string])
-MODULES = {ready: streaming_step, ready_string: string_step}
+MODULES = {ready: machine, ready_string: string}
 
 
 @EVERY_KIND

@@ -17,8 +17,7 @@ from torch.nn.utils.rnn import (
 from looped import looped
 from representer import nn
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.nn.recurrent.inputs import check_input, pack_like, unpack
-from representer.nn.recurrent.sequence_layer import SequenceLayer
+from representer.nn.recurrent.sequence_layer import SequenceLayer, check_input, pack_like, unpack
 
 from .all_layers import (
     EVERY_KIND,

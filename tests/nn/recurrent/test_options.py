@@ -13,7 +13,7 @@ import torch
 
 from representer import nn
 from representer.errors import ArgumentError
-from representer.nn.recurrent.options import zoneout_pair
+from representer.nn.recurrent.sequence_layer import zoneout_pair
 
 from .layers import build
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from representer.nn.recurrent.rebuildable import rebuildable
+from representer.nn.recurrent.states import rebuildable
 
 
 @rebuildable

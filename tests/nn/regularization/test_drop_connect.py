@@ -17,7 +17,7 @@ from representer import nn as layers
 from representer.errors import ArgumentError, KindError
 from representer.explain import influence, stack_readout, top_ngrams
 from representer.nn import drop_connect
-from representer.nn.recurrent.core_steps import fast_step
+from representer.nn.recurrent.stream import fast_step
 
 INPUT, H, T, B = 3, 4, 5, 2
 KINDS: dict[str, Callable[[], nn.Module]] = {

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from looped import looped
-from representer.functional import cell as cells
-from representer.functional.cell import Cell
+from representer.functional import rkm
+from representer.functional.rkm import Cell
 from representer.ops import rkm_scan
-from representer.ops.rkm_scan import gradient
+from representer.ops.rkm_scan import reference
 from representer.ops.rkm_scan.samples import CELLS, tensors
 
 
@@ -31,7 +31,7 @@ def test_computing_the_factors_in_blocks_of_steps_changes_no_bit(
     whole = _gradients(cell, options, reverse)
     entries = 3 * len(cell.gates) * 4
     for steps_in_block in (1, 2, 3):  # 5 steps: whole blocks, and a shorter last one
-        monkeypatch.setattr(gradient, "BLOCK", steps_in_block * entries)
+        monkeypatch.setattr(reference, "BLOCK", steps_in_block * entries)
         parts = _gradients(cell, options, reverse)
         assert all(torch.equal(a, b) for a, b in zip(parts, whole, strict=True))
 
@@ -43,7 +43,7 @@ def test_a_closed_gate_passes_no_gradient_and_an_open_gate_all():
     c0 = torch.ones(1, 1, dtype=torch.float64, requires_grad=True)
     z.requires_grad_()
     weight, h0 = torch.zeros(4, 1, 1, dtype=torch.float64), torch.zeros(1, 1, dtype=torch.float64)
-    _, _, c = rkm_scan(z, weight, h0, c0, cell=cells.RKM_LSTM, backend="reference")
+    _, _, c = rkm_scan(z, weight, h0, c0, cell=rkm.RKM_LSTM, backend="reference")
     dz, dc0 = torch.autograd.grad(c.sum(), (z, c0))
     assert dc0.item() == 1
     assert not dz.any()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from looped import looped
-from representer.functional.cell import Cell
+from representer.functional.rkm import Cell
 from representer.ops.rkm_scan.reference import ALL, CELLS, NOTHING, Operands
 from representer.ops.rkm_scan.samples import CELLS as NAMED
 from representer.ops.rkm_scan.samples import tensors

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from representer import functional
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.functional import cell as cells
-from representer.functional.cell import Cell, Feedback, ForgetGate, InputGate, Memory
+from representer.functional import rkm
+from representer.functional.rkm import Cell, Feedback, ForgetGate, InputGate, Memory
 from representer.ops import rkm_scan
 from representer.ops.rkm_scan.samples import tensors
 
@@ -83,7 +83,7 @@ def test_input_and_filters_give_the_results_of_their_product(
         torch.testing.assert_close(slope, gradients[0], rtol=1e-8, atol=1e-8)
 
 
-def _operands(cell: Cell = cells.RKM_LSTM, **changes: Any) -> dict[str, Any]:
+def _operands(cell: Cell = rkm.RKM_LSTM, **changes: Any) -> dict[str, Any]:
     full = tensors(cell, (T, B, H), "norm hold lengths", torch.float32)
     return {"weight": None, **full, "cell": cell, **changes}
 
@@ -114,7 +114,7 @@ def test_the_error_for_a_wrong_shape_names_the_operand(changes: dict[str, Any], 
 
 
 def test_the_error_for_filters_of_a_wrong_shape_names_them():
-    given = tensors(cells.LSTM, (T, B, H), "input", torch.float32)
+    given = tensors(rkm.LSTM, (T, B, H), "input", torch.float32)
     spoiled = {
         "z": (torch.zeros(T, B, 4, H), r"z has shape .*; expected \(time, batch, features\)"),
         "input_weight": (torch.zeros(4, H, 7), r"\(4, 4, 7\); expected \(4, units, 2\)"),
@@ -122,9 +122,9 @@ def test_the_error_for_filters_of_a_wrong_shape_names_them():
     }
     for name, (tensor, message) in spoiled.items():
         with pytest.raises(ShapeError, match=message):
-            rkm_scan(**{**given, name: tensor}, cell=cells.LSTM)
+            rkm_scan(**{**given, name: tensor}, cell=rkm.LSTM)
     with pytest.raises(ShapeError, match=r"weight has shape \(4,\); expected \(4, units, 2\)"):
-        rkm_scan(**{**given, "input_weight": torch.zeros(4)}, cell=cells.LSTM)
+        rkm_scan(**{**given, "input_weight": torch.zeros(4)}, cell=rkm.LSTM)
 
 
 @pytest.mark.parametrize(
@@ -151,9 +151,9 @@ def test_the_error_for_a_wrong_dtype_or_device_names_the_operand(
 
 def test_cells_require_exactly_the_operands_that_they_use():
     with pytest.raises(KindError, match=r"weight is a tensor .*; expected None"):
-        rkm_scan(**_operands(cells.CNN, weight=torch.zeros(1, H, H)))
+        rkm_scan(**_operands(rkm.CNN, weight=torch.zeros(1, H, H)))
     with pytest.raises(KindError, match=r"static is None; expected a tensor \(2, 4\)"):
-        rkm_scan(**_operands(cells.CNN, static=None))
+        rkm_scan(**_operands(rkm.CNN, static=None))
 
 
 def test_a_candidate_whose_slope_does_not_follow_from_its_value_is_refused():

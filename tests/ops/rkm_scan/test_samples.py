@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import torch
 
-from representer.functional import cell as cells
-from representer.functional.cell import Cell
+from representer.functional import rkm
+from representer.functional.rkm import Cell
 from representer.ops.rkm_scan.samples import CELLS, samples, tensors
 
 OPTIONS = {"norm", "hold", "lengths", "input_weight"}
 
 
 def test_every_named_cell_is_sampled():
-    named = {cell for cell in vars(cells).values() if isinstance(cell, Cell)}
+    named = {cell for cell in vars(rkm).values() if isinstance(cell, Cell)}
     assert named <= set(CELLS.values())
 
 
@@ -28,10 +28,8 @@ def test_every_cell_is_sampled_with_every_option_in_both_directions():
 
 
 def test_samples_are_reproducible_and_equal_in_every_precision():
-    first, again = (
-        tensors(cells.LSTM, (5, 3, 4), "norm hold lengths", torch.float64) for _ in "ab"
-    )
-    single = tensors(cells.LSTM, (5, 3, 4), "norm hold lengths", torch.float32)
+    first, again = (tensors(rkm.LSTM, (5, 3, 4), "norm hold lengths", torch.float64) for _ in "ab")
+    single = tensors(rkm.LSTM, (5, 3, 4), "norm hold lengths", torch.float32)
     for name, tensor in first.items():
         assert torch.equal(tensor, again[name])
         torch.testing.assert_close(tensor.to(single[name].dtype), single[name])

@@ -8,7 +8,7 @@ import torch
 
 from ops.cases import pairwise_chains
 from representer.functional import NONLINEARITIES
-from representer.functional.string_chain import Combine, Decay, Normalized, Readout
+from representer.functional.strings import Combine, Decay, Normalized, Readout
 from representer.ops.string_scan.samples import CHAINS, samples, tensors
 
 OPERANDS = {"x", "h0", "c0", "input_weight", "bias", "decay", "weight", "carry", "mask", "lengths"}

@@ -13,7 +13,7 @@ from looped import looped
 from ops.cases import pairwise_chains
 from representer.errors import KindError, ShapeError
 from representer.functional import StringChain
-from representer.functional.string_chain import Combine, Decay, Normalized, Readout
+from representer.functional.strings import Combine, Decay, Normalized, Readout
 from representer.ops import OPS, string_scan
 from representer.ops.string_scan.samples import CHAINS, tensors
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from representer.tasks.graph import graph_flow as module
-from representer.tasks.graph.graph_flow import graph_baselines, rings_and_chains
+from representer.tasks import graph as module
+from representer.tasks.graph import graph_baselines, rings_and_chains
 
 
 def test_rings_are_told_from_chains():

@@ -6,7 +6,7 @@ import pytest
 
 from language_samples import made_up_text, small_config
 from representer.errors import ArgumentError, DataError
-from representer.tasks.language.language_data import prepare
+from representer.tasks.language import prepare
 
 
 def read(config):

@@ -16,12 +16,12 @@ from safetensors.torch import load_file
 from language_samples import made_up_text, small_config
 from representer.errors import ArgumentError, DataError, Interrupted
 from representer.estimators import LanguageModel
-from representer.estimators.language_predictors import negative_log_likelihood
 from representer.estimators.language_report import EXCERPT, surprisals
-from representer.kernels.kneser_ney import KneserNey
-from representer.storage.run_files import MODEL
-from representer.tasks.language import language_fit
-from representer.tasks.language.language_data import prepare
+from representer.estimators.language_training import negative_log_likelihood
+from representer.kernels.token_counts import KneserNey
+from representer.storage.run import MODEL
+from representer.tasks import language
+from representer.tasks.language import prepare
 from representer.training import trainer
 
 FILES = ("metrics.jsonl", "metrics.csv", "final.safetensors", "model.safetensors")
@@ -35,7 +35,7 @@ def text(tmp_path):
 
 
 def fit(path, config, *, resume=False):
-    return language_fit.fit(replace(config, out=str(path), resume=resume))
+    return language.fit(replace(config, out=str(path), resume=resume))
 
 
 ANSWERS = {"both": ("kernel", "network"), "kernel": ("kernel",), "network": ("network",)}

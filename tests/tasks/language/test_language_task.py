@@ -9,11 +9,11 @@ import torch
 
 from language_samples import estimator_of
 from representer.errors import ArgumentError
-from representer.estimators.language_parameters import LanguageParameters
 from representer.estimators.language_training import network_config, optimizer_for, trainer_config
+from representer.estimators.parameters import LanguageParameters
 from representer.models import LanguageModel
-from representer.tasks.language.language_task import LanguageConfig, defaults
-from representer.training.averaged_sgd import NonMonotonicASGD
+from representer.tasks.language_options import LanguageConfig, defaults
+from representer.training.averages import NonMonotonicASGD
 
 
 @pytest.mark.parametrize(

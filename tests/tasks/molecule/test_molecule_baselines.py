@@ -10,9 +10,8 @@ import pytest
 pytest.importorskip("rdkit")
 pytest.importorskip("torch_geometric")
 
-from representer.tasks.estimator_data import divided
-from representer.tasks.estimator_objects import Objects
-from representer.tasks.molecule.molecule_baselines import no_structure, subtree_ridge
+from representer.tasks.molecule import no_structure, subtree_ridge
+from representer.tasks.objects import Objects, divided
 
 FRACTIONS = {"valid": 0.3, "test": 0.2}
 

@@ -6,10 +6,10 @@ import pytest
 
 from representer.errors import ArgumentError
 from representer.estimators import MoleculeClassifier, MoleculeRegressor
-from representer.estimators.graph_parameters import MoleculeRegressorParameters
-from representer.tasks.estimator_objects import Objects
-from representer.tasks.molecule.molecule_flow import numbers
-from representer.tasks.molecule.molecule_task import MoleculeConfig, defaults_of
+from representer.estimators.parameters import MoleculeRegressorParameters
+from representer.tasks.molecule import numbers
+from representer.tasks.molecule_options import MoleculeConfig, defaults_of
+from representer.tasks.objects import Objects
 from representer.tasks.options import parameters_of, refuse_parameters_of_others
 
 

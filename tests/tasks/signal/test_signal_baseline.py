@@ -12,8 +12,8 @@ from sklearn.preprocessing import StandardScaler
 
 from representer.data.signals import default_couplings, recordings, synthetic_recordings
 from representer.kernels import CrossSpectralKernel
-from representer.tasks.signal.signal_baseline import VIEWS, spectral_baseline
-from representer.tasks.signal.signal_folds import folds_of
+from representer.tasks.signal.data import folds_of
+from representer.tasks.signal.folds import VIEWS, spectral_baseline
 
 
 def loud(subjects: int = 4, windows: int = 12):

@@ -12,9 +12,9 @@ import torch
 from representer.data.signals import Standardization, synthetic_recordings, write_npz
 from representer.estimators import SignalClassifier
 from representer.explain import band_importance, combined_lags, phase_lags, wavelet_cards
-from representer.report import signal_figures
-from representer.tasks.signal.signal_fit import fit
-from representer.tasks.signal.signal_task import SignalConfig
+from representer.report import pictures
+from representer.tasks.signal.flow import fit
+from representer.tasks.signal_options import SignalConfig
 from undrawn import undrawn
 
 TINY = {
@@ -113,13 +113,13 @@ def test_the_page_shows_all_of_it(runs, found):
 def test_known_channels_have_a_map_of_the_scalp():
     pytest.importorskip("mne")
     values = [0.1, 0.2, 0.3, 0.4, 0.5]
-    drawn = signal_figures.scalp(values, ["FZ", "cz", "Pz", "O1", "ch7"], "Weights")
+    drawn = pictures.scalp(values, ["FZ", "cz", "Pz", "O1", "ch7"], "Weights")
     assert drawn.startswith('<svg role="img" aria-label="Weights"')
-    assert signal_figures.scalp(values, ["a", "b", "c", "Cz", "Pz"], "Weights") == ""
+    assert pictures.scalp(values, ["a", "b", "c", "Cz", "Pz"], "Weights") == ""
 
 
 def test_a_place_of_the_scalp_with_two_names_is_drawn_once():
     pytest.importorskip("mne")
     names, values = ["Fz", "Cz", "Pz", "T7"], [0.1, 0.2, 0.3, 0.4]
-    once = signal_figures.scalp(values, names, "Weights")
-    assert signal_figures.scalp([0.9, *values], ["T3", *names], "Weights") == once
+    once = pictures.scalp(values, names, "Weights")
+    assert pictures.scalp([0.9, *values], ["T3", *names], "Weights") == once

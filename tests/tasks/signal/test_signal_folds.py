@@ -7,7 +7,7 @@ import pytest
 
 from representer.data.signals import recordings
 from representer.errors import ArgumentError, DataError
-from representer.tasks.signal.signal_folds import Fold, final_fold, folds_of
+from representer.tasks.signal.data import Fold, final_fold, folds_of
 
 NAMES = [f"s{k}" for k in range(10)]
 

@@ -17,20 +17,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from representer.data.signals import standardization, synthetic_recordings
+from representer.data.signals import synthetic_recordings
+from representer.data.signals.recordings import KINDS
 from representer.errors import ArgumentError, DataError, Interrupted
-from representer.estimators import SignalClassifier, kernel_selection
+from representer.estimators import SignalClassifier, kernel_machine
 from representer.estimators.pool import Pool
 from representer.storage import checkpoint
-from representer.storage.run_folder import RunFolder
-from representer.tasks.signal import signal_fold, signal_loso, signal_processes
-from representer.tasks.signal.signal_data import SignalData, digest_of, standardized
-from representer.tasks.signal.signal_fold import FoldResult
-from representer.tasks.signal.signal_folds import Fold, accuracy_by_subject
-from representer.tasks.signal.signal_loso import LosoResult, jobs_of, run_folds, run_loso
-from representer.tasks.signal.signal_processes import end
-from representer.tasks.signal.signal_task import SignalConfig
-from representer.training.training_files import read_weights
+from representer.storage.run import RunFolder
+from representer.tasks.signal import folds
+from representer.tasks.signal.data import (
+    Fold,
+    SignalData,
+    accuracy_by_subject,
+    digest_of,
+    standardized,
+)
+from representer.tasks.signal.fold import FoldResult
+from representer.tasks.signal.folds import LosoResult, jobs_of, run_folds, run_loso
+from representer.tasks.signal.processes import end
+from representer.tasks.signal_options import SignalConfig
+from representer.training.state import read_weights
 
 TINY = SignalConfig(
     answer="network",
@@ -97,16 +103,16 @@ def test_folds_run_in_as_many_processes_as_wanted(
     drawn, tmp_path, monkeypatch, processors, jobs, expected
 ):
     asked = []
-    monkeypatch.setattr(signal_loso.os, "cpu_count", lambda: processors)
-    monkeypatch.setattr(signal_loso.LosoResult, "of_folds", lambda results: None)
+    monkeypatch.setattr(folds.os, "cpu_count", lambda: processors)
+    monkeypatch.setattr(folds.LosoResult, "of_folds", lambda results: None)
     monkeypatch.setattr(
-        signal_loso, "run_folds", lambda data, jobs, processes, report: asked.append(processes)
+        folds, "run_folds", lambda data, jobs, processes, report: asked.append(processes)
     )
     run_loso(drawn, replace(TINY, jobs=jobs), tmp_path, report=quiet)
     assert asked == [expected]
 
 
-@pytest.mark.parametrize("kind", standardization.KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_data_of_a_test_subject_change_nothing_in_training(drawn, tmp_path, kind):
     config = replace(TINY, epochs=1, standardize=kind)
     changed = with_another(drawn, "subject 2")
@@ -146,7 +152,7 @@ def test_kernel_and_weights_are_fitted_without_the_test_subject(drawn, tmp_path,
 
 
 def test_a_fold_counts_subjects_in_its_cross_validation_and_weights(drawn, tmp_path, monkeypatch):
-    seen, splits_of, counted, find = [], kernel_selection.splits_of, [], Pool.fit.__func__
+    seen, splits_of, counted, find = [], kernel_machine.splits_of, [], Pool.fit.__func__
     monkeypatch.setattr(
         Pool, "fit", classmethod(lambda cls, *own: counted.append(own[-1]) or find(cls, *own))
     )
@@ -155,7 +161,7 @@ def test_a_fold_counts_subjects_in_its_cross_validation_and_weights(drawn, tmp_p
         seen.append((values, groups))
         return splits_of(target, values, groups)
 
-    monkeypatch.setattr(kernel_selection, "splits_of", recorded)
+    monkeypatch.setattr(kernel_machine, "splits_of", recorded)
     config = replace(TINY, answer="kernel")
     job = jobs_of(drawn, config, tmp_path)[0]
     run_folds(SignalData(standardized(drawn, config), ""), [job], processes=1, report=quiet)
@@ -202,7 +208,7 @@ def test_a_worker_process_gives_the_result_of_this_process(drawn, done, tmp_path
     _, found = done
     results: dict[int, FoldResult] = {}
     jobs = jobs_of(drawn, TINY, tmp_path)
-    signal_processes.run_in_processes(
+    folds.run_in_processes(
         SignalData(standardized(drawn, TINY), digest_of(drawn)), jobs[1:], 1,
         lambda job, result: results.update({jobs.index(job): result}),
     )  # fmt: skip
@@ -230,7 +236,7 @@ def test_a_shared_array_has_no_name_and_is_read_only_in_a_worker(tmp_path):
         array.tofile(file)
         file.flush()
         assert not list(tmp_path.iterdir())  # nothing is left by a killed process
-        shared = signal_processes.Shared(file, array)
+        shared = folds.Shared(file, array)
         with ProcessPoolExecutor(1, get_context("spawn"), keep, (shared,)) as pool:
             values, shape, is_writable = pool.submit(kept).result()
     assert (values, shape, is_writable) == ([*range(6)], (1, 2, 3), False)
@@ -256,7 +262,7 @@ def test_finished_folds_are_not_run_again(drawn, done, monkeypatch):
     def never(*arguments, **options):
         raise AssertionError("trained again")
 
-    monkeypatch.setattr(signal_fold, "train_fold", never)
+    monkeypatch.setattr(folds, "train_fold", never)
     again = run_loso(drawn, TINY, folder, report=quiet)
     assert np.array_equal(again.probabilities, found.probabilities)
     assert [fold.best_epoch for fold in again.folds] == [fold.best_epoch for fold in found.folds]
@@ -264,17 +270,17 @@ def test_finished_folds_are_not_run_again(drawn, done, monkeypatch):
 
 def test_the_folds_that_are_missing_are_run(drawn, done, tmp_path, monkeypatch):
     _, found = done
-    whole = signal_fold.train_fold
+    whole = folds.train_fold
 
     def stopped(run, job, *arguments, **options):
         if job.fold.name == "subject 2":
             raise Interrupted("asked to stop", 143)
         return whole(run, job, *arguments, **options)
 
-    monkeypatch.setattr(signal_fold, "train_fold", stopped)
+    monkeypatch.setattr(folds, "train_fold", stopped)
     with pytest.raises(Interrupted):
         run_loso(drawn, TINY, tmp_path, report=quiet)
-    monkeypatch.setattr(signal_fold, "train_fold", whole)
+    monkeypatch.setattr(folds, "train_fold", whole)
     lines: list[str] = []
     again = run_loso(drawn, TINY, tmp_path, report=lines.append)
     assert lines[0] == "2 of 4 folds are finished already"
@@ -385,7 +391,7 @@ def test_a_fold_writes_its_predictions_as_plain_json(done):
     assert written["fold"]["test"] == ["subject 0"]
     assert written["rows"] == [0, 1, 2, 3, 4, 5]
     assert written["epochs"] == 2
-    read = signal_fold.FoldResult.from_dict(written)
+    read = folds.FoldResult.from_dict(written)
     assert np.array_equal(read.probabilities, found.folds[0].probabilities)
     assert LosoResult.of_folds([read]).seconds == read.seconds
 
@@ -413,13 +419,13 @@ def test_a_process_that_was_told_to_stop_begins_no_other_fold(drawn, tmp_path, m
         begun.append(job)
         raise Interrupted("SIGTERM came", 143)
 
-    monkeypatch.setattr(signal_processes, "_data", [None])
-    monkeypatch.setattr(signal_processes, "_stopped", [])
-    monkeypatch.setattr(signal_processes, "run_fold", told_to_stop)
+    monkeypatch.setattr(folds, "_data", [None])
+    monkeypatch.setattr(folds, "_stopped", [])
+    monkeypatch.setattr(folds, "run_fold", told_to_stop)
     jobs = jobs_of(drawn, TINY, tmp_path)
     for job in jobs:
         with pytest.raises(Interrupted, match="SIGTERM came"):
-            signal_processes._run(job)
+            folds._run(job)
     assert begun == jobs[:1]
 
 

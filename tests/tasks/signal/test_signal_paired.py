@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import rankdata, ttest_1samp, wilcoxon
 
 from representer.errors import ArgumentError
-from representer.tasks.signal.signal_paired import paired_over_subjects
+from representer.tasks.signal.folds import paired_over_subjects
 
 
 def paired(differences):

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from representer.data.signals import Recordings
-from representer.tasks.signal.signal_baseline import BaselinePredictions
-from representer.tasks.signal.signal_paired import paired_over_subjects
-from representer.tasks.signal.signal_results import _figures, _standing
+from representer.tasks.signal.flow import _figures, _standing
+from representer.tasks.signal.folds import BaselinePredictions, paired_over_subjects
 
 SUBJECTS = ("b", "c", "a")  # in the order of the recordings
 

@@ -6,11 +6,11 @@ from dataclasses import fields
 
 import pytest
 
-from representer.data.signals import standardization
+from representer.data.signals import recordings
 from representer.errors import ArgumentError
-from representer.estimators.signal_parameters import SignalParameters
-from representer.tasks.signal import signal_task
-from representer.tasks.signal.signal_task import DEMO, SIGNAL, SignalConfig
+from representer.estimators.parameters import SignalParameters
+from representer.tasks import signal_options
+from representer.tasks.signal_options import DEMO, SIGNAL, SignalConfig
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_names_of_subjects_are_read_between_commas():
 
 
 def test_standardization_is_one_of_those_of_the_data():
-    assert signal_task.STANDARDIZE == standardization.KINDS
+    assert signal_options.STANDARDIZE == recordings.KINDS
 
 
 def test_every_parameter_of_the_estimator_but_the_rate_of_the_data_is_an_option():

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from representer.errors import ArgumentError, DataError
-from representer.tasks.estimator_data import Data
-from representer.tasks.text.text_flow import FLOW, describe_model, networks, title
-from representer.tasks.text.text_task import TextConfig
+from representer.tasks.objects import Data
+from representer.tasks.text import FLOW, describe_model, networks, title
+from representer.tasks.text_options import TextConfig
 
 
 def write(path: Path, rows: list[tuple[str, str]]) -> str:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from representer.tasks.text.text_marks import as_text, sentence
+from representer.tasks.text import as_text, sentence
 
 LINES = [
     {"what": "wave … tide", "places": [[1, 3]], "kernel": 0.5, "network": 0.25,

@@ -1,9 +1,15 @@
 """Reading of labeled graphs in TU format, in tables and in JSON Lines."""
 
-from representer.data.graphs.jsonl import parse_graph, read_jsonl_graphs
 from representer.data.graphs.reading import read_graph_file
-from representer.data.graphs.records import FEATURES, GraphFile, GraphRecord, Values
-from representer.data.graphs.tables import read_graph_tables
+from representer.data.graphs.records import (
+    FEATURES,
+    GraphFile,
+    GraphRecord,
+    Values,
+    parse_graph,
+    read_graph_tables,
+    read_jsonl_graphs,
+)
 from representer.data.graphs.tu import read_tu
 
 __all__ = [

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from representer.data.graphs.jsonl import EXAMPLE, read_jsonl_graphs
-from representer.data.graphs.records import GraphFile
-from representer.data.graphs.tables import EXAMPLE as TABLES
-from representer.data.graphs.tables import read_graph_tables
+from representer.data.graphs.records import (
+    JSON_EXAMPLE,
+    GraphFile,
+    read_graph_tables,
+    read_jsonl_graphs,
+)
+from representer.data.graphs.records import TABLES_EXAMPLE as TABLES
 from representer.data.graphs.tu import read_tu
-from representer.data.tables.formats import format_of
+from representer.data.tables.files import format_of
 from representer.data.tables.reading import named_table
 from representer.errors import DataError
 
@@ -43,6 +46,6 @@ def read_graph_file(
     if format_of(path) not in ("jsonl", "lines"):
         expected = ".jsonl with one graph a line, or a folder"
         problem = f"the suffix is {path.suffix!r}; expected {expected}"
-        fix = f"Pass the folder of {TABLES}, or write each graph as an object: {EXAMPLE}."
+        fix = f"Pass the folder of {TABLES}, or write each graph as an object: {JSON_EXAMPLE}."
         raise DataError(problem, file=path, fix=fix)
     return read_jsonl_graphs(path, require_labels=require_labels)

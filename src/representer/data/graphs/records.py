@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from representer.checks import LARGEST_INTEGER
 from representer.data.tables import Grid
+from representer.data.tables.columns import (
+    LABEL_NAMES,
+    MISSING,
+    data_columns,
+    find_roles,
+    name_of,
+    number_of,
+    plain,
+    text_of,
+)
+from representer.data.tables.files import WHOLE, listing
+from representer.data.tables.reading import named_table, read_grid, read_jsonl
+from representer.errors import DataError
 
 FEATURES = ("auto", "labels", "attributes")
 Values = tuple[Any, ...] | NDArray[np.float64] | None  # labels, numbers (N, d), or None
@@ -101,3 +117,393 @@ def _in_both_directions(values: Values, keep: NDArray[np.bool_]) -> Values:
     if isinstance(values, tuple):
         return tuple(value for value, kept in zip(values + values, keep, strict=True) if kept)
     return None if values is None else np.concatenate([values, values])[keep]
+
+
+# Reading of graphs in JSON Lines: one object with ``nodes``, ``edges`` and ``label`` per line.
+
+JSON_EXAMPLE = '{"nodes": ["C", "O"], "edges": [[0, 1]], "label": "a"}'
+_MOST_NODES = 1_000_000  # of a graph whose nodes are not listed
+_FIX = f"Every line is an object such as {JSON_EXAMPLE}."
+
+
+def read_jsonl_graphs(path: str | Path, *, require_labels: bool = True) -> GraphFile:
+    """Read the graphs of a JSON file; edges are undirected.
+
+    An object may have the keys of PyTorch Geometric instead, ``edge_index`` (two arrays), ``y``,
+    and optionally ``x``, ``edge_attr`` and ``num_nodes``.
+
+    An edge that is listed twice, as in both directions, is one edge, with a note.
+
+    Args:
+        path: The file; ``.gz``, ``.bz2`` and ``.xz`` are decompressed.
+        require_labels: Raise an error for a graph without a label; else labels are not read.
+
+    Raises:
+        DataError: If a graph is invalid; the message names the file and line.
+    """
+    path = Path(path)
+    (grid,) = read_jsonl(path, size=WHOLE)
+    is_pyg = "edge_index" in grid.columns
+    for name in ("nodes", "edges", *(["label"] if require_labels else [])):
+        if name not in grid.columns and not is_pyg:
+            problem = f"the first object has no {name!r}"
+            raise DataError(problem, file=path, line=grid.lines[0], fix=_FIX)
+    graphs: list[GraphRecord] = []
+    repeated = 0
+    for line, cells in zip(grid.lines, grid.rows, strict=True):
+        try:
+            fields: dict[str, Any] = dict(zip(grid.columns, cells, strict=True))
+            fields = _from_pyg(fields) if is_pyg else fields
+            graph = _graph(line, fields, require_labels)
+            _require_same_kinds(graph, graphs)
+        except InvalidGraphError as error:
+            raise DataError(str(error), file=path, line=line, fix=_FIX) from None
+        graphs.append(graph)
+        repeated += len(fields["edges"]) - len(distinct(fields["edges"]))
+    return GraphFile(str(path), str(path), graphs, (path,), repeated_edges(repeated))
+
+
+def parse_graph(value: Any) -> GraphRecord:
+    """Return one graph without a label, an object as on a line of a file.
+
+    Raises:
+        DataError: It cannot be used.
+    """
+    try:
+        value = _from_pyg(value) if isinstance(value, dict) and "edge_index" in value else value
+        if not isinstance(value, dict) or not {"nodes", "edges"} <= value.keys():
+            raise DataError("the graph is no object with 'nodes' and 'edges'", fix=_FIX)
+        return _graph(1, value, False)
+    except InvalidGraphError as error:
+        raise DataError(str(error), fix=_FIX) from None
+
+
+def _from_pyg(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys of this format for those of PyG; without x, nodes have no labels."""
+    given = {name: value for name, value in fields.items() if value is not MISSING}
+    index = given.get("edge_index")
+    if not (
+        isinstance(index, list) and len(index) == 2 and all(isinstance(e, list) for e in index)
+    ):
+        raise InvalidGraphError("'edge_index' is not two arrays")
+    features, label = given.get("edge_attr"), given.get("y", given.get("label"))
+    parts = [*index, *([features] if isinstance(features, list) else [])]
+    if len({len(part) for part in parts}) > 1:
+        raise InvalidGraphError("the arrays of 'edge_index' and 'edge_attr' differ in length")
+    count = given.get(
+        "num_nodes", 1 + max((e for e in index[0] + index[1] if type(e) is int), default=0)
+    )
+    if type(count) is not int or not 0 < count <= _MOST_NODES:
+        raise InvalidGraphError(f"'num_nodes' is {count!r:.40}; expected 1 to {_MOST_NODES:,}")
+    label = label[0] if isinstance(label, list) and len(label) == 1 else label
+    nodes = given.get("x", given.get("node_feat")) or range(count)
+    return {
+        "nodes": nodes,
+        "edges": [list(edge) for edge in zip(*parts, strict=True)],
+        "label": label,
+    }
+
+
+def _graph(line: int, fields: dict[str, Any], require_labels: bool) -> GraphRecord:
+    nodes, edges = fields["nodes"], fields["edges"]
+    for name, value in (("nodes", nodes), ("edges", edges)):
+        if not isinstance(value, list | range):
+            raise InvalidGraphError(f"{name!r} is not an array")
+    if not nodes:
+        raise InvalidGraphError("the graph has no nodes")
+    label = _label(fields.get("label", MISSING)) if require_labels else None
+    if label is None and require_labels:
+        raise InvalidGraphError("the graph has no label")
+    endpoints, values = _edges(edges, len(nodes))
+    labels = None if isinstance(nodes, range) else _values(nodes, "node")
+    return undirected(line, len(nodes), endpoints, labels, values, label)
+
+
+def _edges(edges: list[Any], count: int) -> tuple[NDArray[np.int64], Values]:
+    """Return the endpoints ``(2, E)`` of the edges, and their labels or numbers."""
+    lengths = {len(edge) if isinstance(edge, list) else 0 for edge in edges}
+    if lengths - {2, 3}:
+        raise InvalidGraphError("an edge is not [u, v] or [u, v, label or numbers]")
+    if len(lengths) > 1:
+        raise InvalidGraphError("some edges have a label or numbers, others do not")
+    for edge in edges:
+        u, v = edge[:2]
+        for end in (u, v):
+            if type(end) is not int or not 0 <= end < count:
+                shown = json.dumps(end)[:40]
+                expected = f"a node from 0 to {count - 1}"
+                raise InvalidGraphError(f"an edge ends at {shown}; expected {expected}")
+    edges = distinct(edges)
+    endpoints = np.array([edge[:2] for edge in edges], dtype=np.int64).reshape(-1, 2).T
+    return endpoints, _values([edge[2] for edge in edges], "edge") if lengths == {3} else None
+
+
+def _values(values: list[Any], what: str) -> Values:
+    """Return the labels, or the numbers, of all nodes or edges."""
+    if all(isinstance(value, list) for value in values):
+        widths = {len(value) for value in values}
+        if len(widths) != 1 or widths == {0}:
+            listed = " and ".join(map(str, sorted(widths)))
+            raise InvalidGraphError(f"a {what} has {listed} numbers; expected equal counts")
+        for value in values:
+            for number in value:
+                if type(number) not in (int, float) or not _is_double(number):
+                    shown = json.dumps(number)[:40]
+                    raise InvalidGraphError(f"a {what} has the feature {shown}; expected a number")
+        return np.array(values, dtype=np.float64)
+    for value in values:
+        is_integer = type(value) is int and abs(value) <= LARGEST_INTEGER
+        if not isinstance(value, str) and not is_integer:
+            expected = "a text, an integer, or numbers for each"
+            shown = json.dumps(value)[:40]
+            raise InvalidGraphError(f"a {what} has the label {shown}; expected {expected}")
+    if len({type(value) for value in values}) > 1:
+        raise InvalidGraphError(f"some labels of a {what} are texts, others are integers")
+    return tuple(values)
+
+
+def _is_double(number: float) -> bool:
+    try:
+        return math.isfinite(float(number))
+    except OverflowError:
+        return False
+
+
+def _label(value: Any) -> str | None:
+    if value is MISSING or value is None:
+        return None
+    if isinstance(value, str):
+        if not (name := name_of(value)):
+            raise InvalidGraphError("the label is empty")
+        return name
+    if isinstance(value, list | dict):
+        raise InvalidGraphError("the label is neither a text nor a number")
+    return json.dumps(value)  # true and false for Booleans
+
+
+def _require_same_kinds(graph: GraphRecord, others: list[GraphRecord]) -> None:
+    """Require the same kind of values for nodes and edges as in the previous graphs."""
+    for what in ("nodes", "edges"):
+        with_values = [g for g in others[:1] if what == "nodes" or g.edge_index.size]
+        if what == "edges":
+            with_values = with_values or [g for g in others if g.edge_index.size][:1]
+            if not graph.edge_index.size:
+                continue
+        if with_values:
+            own, first = _kind(getattr(graph, what)), _kind(getattr(with_values[0], what))
+            if own != first:
+                problem = f"the {what} have {own}; those of line {with_values[0].line} have {first}"
+                raise InvalidGraphError(problem)
+
+
+def _kind(values: Values) -> str:
+    if values is None:
+        return "no features"
+    if isinstance(values, tuple):
+        return "texts as labels" if isinstance(values[0], str) else "integers as labels"
+    return f"{values.shape[1]} numbers each"
+
+
+# A table of graphs, nodes or edges: its cells by their meaning, and its labels or numbers.
+
+
+@dataclass(frozen=True)
+class FeatureTable:
+    """The cells of a table whose columns are roles, such as the node, or features.
+
+    Attributes:
+        path: The file.
+        grid: Its cells.
+        places: The column of each role.
+        features: Which are used: ``"labels"``, ``"attributes"``, or labels if there are some, as
+            ``"auto"``; an empty text for none.
+    """
+
+    path: Path
+    grid: Grid
+    places: Mapping[str, int]
+    features: str = ""
+
+    def cells(self, role: str) -> list[str]:
+        """Return the cells of a role as text, empty if it has no column."""
+        at = self.places.get(role)
+        return ["" if at is None else name_of(row[at]) for row in self.grid.rows]
+
+    def error(self, row: int, role: str | int, problem: str, fix: str) -> DataError:
+        """Return the error of a cell in the column of a role or at a position."""
+        column = self.grid.columns[role if isinstance(role, int) else self.places[role]]
+        line = self.grid.lines[row]
+        return DataError(problem, file=self.path, line=line, column=column, fix=fix)
+
+    def about(self) -> str:
+        """Return in words for what each column is used."""
+        named = [(role, [at]) for role, at in self.places.items()]
+        labels, numbers, unused = self._features
+        named += [("labels", labels), ("numbers", numbers), ("unused, see --features,", unused)]
+        words = [
+            f"{what} {listing([self.grid.columns[at] for at in columns])}"
+            for what, columns in named
+            if columns
+        ]
+        return f"{self.path.name}: {', '.join(words)}"
+
+    def values(self) -> list[Any]:
+        """Return the label of each row, several of them joined, or its numbers; empty for neither.
+
+        Raises:
+            DataError: A cell of a column of numbers is not a finite number.
+        """
+        labels, numbers, _ = self._features
+        rows = self.grid.rows
+        if labels:
+            return [",".join(name_of(row[at]) for at in labels) for row in rows]
+        return [[self._number(row, at) for at in numbers] for row in range(len(rows)) if numbers]
+
+    @cached_property
+    def _features(self) -> tuple[list[int], list[int], list[int]]:
+        """The columns of the labels or those of the numbers that are used, and the others."""
+        free = [at for at in data_columns(self.grid) if at not in self.places.values()]
+        numbers = [at for at in free if self._has_numbers(at)]
+        labels = sorted({*free} - {*numbers})
+        if not self.features:
+            return [], [], []
+        if self.features == "labels" or (self.features == "auto" and labels):
+            return labels, [], numbers
+        return [], numbers, labels
+
+    def _has_numbers(self, column: int) -> bool:
+        """Return True if most cells are numbers; integers in a column such as label are labels."""
+        known = [cell for row in self.grid.rows if text_of(cell := row[column]).strip()]
+        numbers = [number for cell in known if (number := number_of(cell)) is not None]
+        if plain(self.grid.columns[column]) in LABEL_NAMES and len(numbers) == len(known):
+            return not all(number.is_integer() for number in numbers)
+        return 2 * len(numbers) > len(known)
+
+    def _number(self, row: int, column: int) -> float:
+        cell = self.grid.rows[row][column]
+        number = number_of(cell)
+        if number is None or not math.isfinite(number):
+            problem = f"{text_of(cell)!r:.60} is not a finite number, as most cells of its column"
+            raise self.error(row, column, problem, "Correct it, or remove the column.")
+        return number
+
+
+# Graphs from a folder with three tables: of graphs, of nodes and of edges.
+
+_GRAPH, _ENDS = {"graph", "graph_id"}, ("source", "target")
+_ROLES = {
+    "graphs": {"graph": {*_GRAPH, "id"}, "label": LABEL_NAMES},
+    "nodes": {"graph": _GRAPH, "node": {"node", "node_id", "id"}},
+    "edges": {
+        "graph": _GRAPH, "source": {"source", "from", "src"}, "target": {"target", "to", "dst"},
+        "edge": {"edge", "edge_id", "id"},
+    },
+}  # fmt: skip
+TABLES_EXAMPLE = (
+    "graphs.csv (graph, label), nodes.csv (graph, node, labels or numbers) and edges.csv (graph, "
+    "source, target)"
+)
+
+
+def read_graph_tables(
+    folder: str | Path, *, features: str = "auto", require_labels: bool = True
+) -> GraphFile:
+    """Read the graphs of a folder with a table of graphs, one of nodes and one of edges.
+
+    The columns are found by their names, or else by their position: the graph and its label; the
+    graph and the node; the graph and both ends of the edge, which is undirected. In further columns
+    of nodes and edges, texts are labels and numbers are features. The names of nodes are any
+    values, distinct within a graph.
+
+    Args:
+        folder: The folder with ``graphs.csv``, ``nodes.csv`` and ``edges.csv``, or with tables of
+            these names in another format.
+        features: See `read_graph_file`.
+        require_labels: Raise an error for a graph without a label.
+
+    Raises:
+        DataError: If the graphs are invalid; the message names the file and line.
+    """
+    tables = [_read(Path(folder), name, features, require_labels) for name in _ROLES]
+    graphs, nodes, edges = tables
+    labels, rows = graphs.cells("label"), dict[str, int]()
+    for row, name in enumerate(graphs.cells("graph")):
+        if name in rows or not name:
+            problem = f"the graph {name!r:.60} is listed twice" if name else "the cell is empty"
+            raise graphs.error(row, "graph", problem, "Give each graph one line and a name.")
+        if require_labels and not labels[row]:
+            raise graphs.error(row, "label", "the graph has no label", "Add it.")
+        rows[name] = row
+    node_values, edge_values = nodes.values(), edges.values()
+    positions: list[dict[str, int]] = [{} for _ in rows]  # of the nodes of each graph, by name
+    values: list[list[Any]] = [[] for _ in rows]
+    for row, (graph, name) in enumerate(_located(nodes, graphs, rows, "node")):
+        if name in positions[graph]:
+            problem = f"the node {name!r:.60} of this graph is listed twice"
+            raise nodes.error(row, "node", problem, "Give each node of a graph another name.")
+        positions[graph][name] = len(positions[graph])
+        values[graph] += node_values[row : row + 1]
+    listed: list[list[list[Any]]] = [[] for _ in rows]
+    lines: list[list[int]] = [[] for _ in rows]
+    for row, (graph, *ends) in enumerate(_located(edges, graphs, rows, *_ENDS)):
+        for role, name in zip(_ENDS, ends, strict=True):
+            if name not in positions[graph]:
+                there = listing([*positions[graph]], 5) or "none"
+                problem = f"the graph has no node {name!r:.60}; its nodes are {there}"
+                raise edges.error(row, role, problem, "Correct the edge, or add the node.")
+        listed[graph].append([*ends, *edge_values[row : row + 1]])
+        lines[graph].append(row)
+    records, repeated = [], 0
+    for (name, row), own in zip(rows.items(), positions, strict=True):
+        if not own:
+            fix = f"Add its nodes to {nodes.path.name}, or remove it."
+            raise graphs.error(row, "graph", "the graph has no nodes", fix)
+        try:
+            kept = distinct(listed[row])
+        except InvalidGraphError as error:
+            at = lines[row][error.edge or 0]
+            raise edges.error(at, "source", str(error), "Keep one of the two.") from None
+        repeated += len(listed[row]) - len(kept)
+        places = np.array([[own[u], own[v]] for u, v, *_ in kept], dtype=np.int64).reshape(-1, 2).T
+        between = _array([value for _, _, *rest in kept for value in rest])
+        line, label = graphs.grid.lines[row], labels[row] or None
+        nodes_of = _array(values[row])
+        records.append(undirected(line, len(own), places, nodes_of, between, label, name))
+    files = tuple(table.path for table in tables)
+    notes = (f"columns of {'; '.join(map(FeatureTable.about, tables))}", *repeated_edges(repeated))
+    return GraphFile(str(folder), str(graphs.path), records, files, notes, graphs.grid)
+
+
+def _read(folder: Path, name: str, features: str, require_labels: bool) -> FeatureTable:
+    if (path := named_table(folder, name)) is None:
+        fix = f"A folder of tables has {TABLES_EXAMPLE}."
+        raise DataError(f"has no table of {name}, such as {name}.csv", file=folder, fix=fix)
+    grid, optional = (
+        read_grid(path, [], header=True),
+        ["edge"] if require_labels else ["edge", "label"],
+    )
+    places = find_roles(grid, _ROLES[name], path, optional=optional)
+    return FeatureTable(path, grid, places, features * (name != "graphs"))
+
+
+def _located(
+    table: FeatureTable, graphs: FeatureTable, rows: dict[str, int], *roles: str
+) -> list[tuple[Any, ...]]:
+    """Return for each row of a table that of its graph, and the cells of other roles."""
+    header = table.grid.columns[table.places["graph"]]
+    if header in rows:
+        problem = f"the first line has the graph {header!r:.60}; expected names of columns"
+        fix = f"Add such a line: {','.join(table.places)}."
+        raise DataError(problem, file=table.path, line=1, fix=fix)
+    names = table.cells("graph")
+    for row, name in enumerate(names):
+        if name not in rows:
+            problem = f"the graph {name!r:.60} is not in {graphs.path.name}"
+            raise table.error(row, "graph", problem, "Add it there, or remove this line.")
+    return [*zip((rows[name] for name in names), *map(table.cells, roles), strict=True)]
+
+
+def _array(values: list[Any]) -> Values:
+    if not values:
+        return None
+    return tuple(values) if isinstance(values[0], str) else np.array(values, dtype=np.float64)

@@ -7,13 +7,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from representer.data.graphs.jsonl import EXAMPLE
-from representer.data.graphs.records import GraphFile, GraphRecord, Values
-from representer.data.graphs.tables import EXAMPLE as TABLES
-from representer.data.tables.source import physical_lines
+from representer.checks import LARGEST_INTEGER, parse_number
+from representer.data.graphs.records import JSON_EXAMPLE, GraphFile, GraphRecord, Values
+from representer.data.graphs.records import TABLES_EXAMPLE as TABLES
+from representer.data.tables.files import physical_lines
 from representer.errors import DataError
-from representer.limits import LARGEST_INTEGER
-from representer.numbers import parse_number
 
 _EDGES = "_A.txt"
 
@@ -64,7 +62,7 @@ class _Folder:
             problem = f"has several data sets: {listed}" if names else "has no file NAME_A.txt"
             fix = (
                 f"Pass the folder of one data set in TU format, one with {TABLES}, or a JSONL file "
-                f"with a graph on each line: {EXAMPLE}."
+                f"with a graph on each line: {JSON_EXAMPLE}."
             )
             raise DataError(problem, file=folder, fix=fix)
         self.folder, self.features = folder, features

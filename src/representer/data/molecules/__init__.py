@@ -1,16 +1,22 @@
 """Molecules: reading, graphs with the features of L17, splits and resampling."""
 
-from representer.data.molecules.assembled import assembled_molecules
-from representer.data.molecules.balanced import BalancedDraws
-from representer.data.molecules.features import (
+from representer.data.molecules.smiles import (
     ATOM_FEATURES,
     BOND_FEATURES,
     atom_features,
     bond_features,
+    labeled_graphs,
+    molecule_graph,
+    parse_smiles,
+    read_smiles,
 )
-from representer.data.molecules.graphs import molecule_graph
-from representer.data.molecules.smiles import labeled_graphs, parse_smiles, read_smiles
-from representer.data.molecules.splits import canonical, scaffold, split_molecules
+from representer.data.molecules.splits import (
+    BalancedDraws,
+    assembled_molecules,
+    canonical,
+    scaffold,
+    split_molecules,
+)
 from representer.data.molecules.table import (
     MoleculeTable,
     invalid_reason,

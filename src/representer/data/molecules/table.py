@@ -3,26 +3,259 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from representer.data.molecules.columns import (
-    guess_target,
-    smiles_column,
-    value,
-)
-from representer.data.molecules.files import read_molecule_grid
+from representer.checks import is_missing, measured, parse_number, written_number
 from representer.data.molecules.smiles import parse_smiles
-from representer.data.tables import Dropped, Grid
-from representer.data.tables.columns import ignored_split, resolve
-from representer.data.tables.grid import text_of
-from representer.errors import ArgumentError, DataError
-from representer.numbers import parse_number
+from representer.data.tables import Grid, read_grid
+from representer.data.tables.columns import (
+    BLANK,
+    LABEL_NAMES,
+    Dropped,
+    ambiguous,
+    ignored_split,
+    is_filled,
+    is_other,
+    name_of,
+    plain,
+    require_filled,
+    resolve,
+    text_of,
+    without_estimates,
+)
+from representer.data.tables.files import format_of, physical_lines
+from representer.errors import ArgumentError, DataError, MissingExtraError
+
+# Selection of the columns of molecules and values, by name or by their content.
+
+_SAMPLE, _LONG = 30, 4  # cells, characters
+SMILES_NAMES = ("smiles", "canonical_smiles", "smi", "structure")
+
+
+def is_smiles_name(name: str) -> bool:
+    """Return True if a column of this name may hold molecules."""
+    return plain(name) in SMILES_NAMES or "smiles" in plain(name)
+
+
+def smiles_column(grid: Grid, smiles: str | None, source: str) -> tuple[int, list[str]]:
+    """Return the position of the molecules, with a note if their column is guessed.
+
+    Args:
+        grid: The cells.
+        smiles: The requested column, or None.
+        source: The file, for messages.
+
+    Raises:
+        ArgumentError: If several columns are requested.
+        DataError: If there is no such column; the message lists the existing ones.
+    """
+    if smiles is not None:
+        (at, *others) = resolve(grid, smiles, "smiles", source)
+        if others:
+            raise ArgumentError("smiles", smiles, "one column")
+        return at, []
+    names = [plain(name) for name in grid.columns]
+    for name in SMILES_NAMES:
+        if names.count(name) == 1:
+            return names.index(name), []
+    found = [i for i, name in enumerate(names) if "smiles" in name] or [
+        i for i, name in enumerate(names) if "selfies" not in name and _has_molecules(grid, i)
+    ]
+    if len(found) == 1:
+        return found[0], [f"The molecules are taken from column {grid.columns[found[0]]!r}."]
+    why = "several columns could be it" if found else "no column is named smiles"
+    raise ambiguous(grid, found, "smiles", source, why)
+
+
+def guess_target(grid: Grid, smiles: int, source: str) -> tuple[int, str]:
+    """Return the position of the values to learn, and a note that says so.
+
+    That is the column with a common name, or else the only one that is neither an identifier nor
+    empty.
+
+    Args:
+        grid: The cells.
+        smiles: The position of the molecules.
+        source: The file, for messages.
+
+    Raises:
+        DataError: If no column or more than one is possible; the message lists the columns.
+    """
+    free = [i for i in range(len(grid.columns)) if i != smiles]
+    found = [i for i in free if plain(grid.columns[i]) in LABEL_NAMES]
+    if len(found) != 1:
+        found = [i for i in free if not is_other(grid, i) and _has_values(grid, i)]
+        found = without_estimates(grid, found)
+    if len(found) == 1:
+        return found[0], f"The target is taken from column {grid.columns[found[0]]!r}."
+    why = "several columns could be it" if found else "none looks like it"
+    raise ambiguous(grid, found, "target", source, why)
+
+
+def are_numbers(cells: list[str]) -> bool:
+    """Return True if values are numbers to predict, not classes.
+
+    Most of them are numbers, so that the others, such as those with a decimal comma, are mistakes
+    to report; 0 and 1 alone are classes.
+    """
+    known = [cell for cell in cells if cell]
+    numbers = [number for cell in known if (number := written_number(cell)) is not None]
+    return 2 * len(numbers) > len(known) and not set(numbers) <= {0.0, 1.0}
+
+
+def value(cell: object) -> str:
+    """Return a cell as text without surrounding whitespace, ``""`` for a missing value."""
+    text = name_of(cell)
+    return "" if is_missing(text) else text
+
+
+def _has_molecules(grid: Grid, column: int) -> bool:
+    """Return True if the first cells are SMILES, some of them too long for a class or number."""
+    cells = [text for row in grid.rows[:_SAMPLE] if (text := value(row[column]))]
+    if not any(len(cell) >= _LONG and parse_number(cell) is None for cell in cells):
+        return False
+    try:
+        return all(parse_smiles(cell).GetNumAtoms() for cell in cells)
+    except ArgumentError:
+        return False
+
+
+def _has_values(grid: Grid, column: int) -> bool:
+    """Return True for numbers, and for texts that repeat; names of molecules do not.
+
+    Few cells, and one value alone, are not for training.
+    """
+    cells = [text for row in grid.rows if (text := value(row[column]))]
+    if not is_filled(cells, len(grid.rows)) or len(cells) > 2 > len(set(cells)):
+        return False
+    numbers = [written_number(cell) for cell in cells]
+    if cells and None not in numbers:
+        counting = [numbers[0] + k for k in range(len(numbers))]  # type: ignore[operator]
+        return len(cells) < 3 or numbers != counting  # an index
+    are_measured = 2 * sum(bool(measured(cell)) for cell in cells) > len(cells)
+    return are_measured or 0 < len(set(cells)) <= len(cells) // 2
+
+
+# Files of molecules as tables: SDF and molfiles, files of SMILES, and tables themselves.
+
+SMILES, NAME = "smiles", "name"
+_PROPERTY = re.compile(r">.*<([^<]+)>")
+
+
+def read_molecule_grid(
+    path: str | PathLike[str], smiles: str | None, target: str | None, **layout: Any
+) -> tuple[Grid, str | None]:
+    """Return the cells of a table, of an SDF file or of a file of SMILES, and the column to use.
+
+    An SDF file has the columns ``smiles``, ``name``, if it gives names, and its properties; the
+    SMILES of a structure that cannot be read is empty. A file of SMILES has ``smiles`` and
+    ``name``, what follows the first blank of a line.
+
+    Args:
+        path: The file; ``.sdf``, ``.sd``, ``.mol``, ``.smi`` and ``.smiles``, which may be
+            compressed, or a suffix of a table.
+        smiles: The requested column of the molecules, which only a table can have, or None.
+        target: That of the target, or None.
+        layout: As in :func:`read_grid`; of the formats of chemistry, only the encoding is used.
+
+    Returns:
+        The cells, and the column of the molecules; None if it is to be guessed.
+
+    Raises:
+        DataError: If the file cannot be used.
+        MissingExtraError: If RDKit is needed and not installed.
+    """
+    path = Path(path)
+    if reader := _READERS.get(format_of(path) or ""):
+        return reader(path, layout.get("encoding") or "utf-8"), SMILES
+    wanted = [smiles or SMILES_NAMES[0], *([target] if target else [])]
+    return read_grid(path, wanted, header=True, **layout), smiles
+
+
+def _smiles_grid(path: Path, encoding: str) -> Grid:
+    rows, lines, dropped = list[list[object]](), list[int](), list[Dropped]()
+    for number, line in enumerate(physical_lines(path, encoding), 1):
+        smiles, *name = line.split(maxsplit=1) or [""]
+        if not smiles:
+            dropped.append(Dropped(number, BLANK))
+        elif number > 1 or "smiles" not in smiles.lower():  # a header
+            rows.append([smiles, name[0].strip() if name else ""])
+            lines.append(number)
+    return _grid([SMILES, NAME], rows, lines, dropped, path)
+
+
+def _sdf_grid(path: Path, encoding: str) -> Grid:
+    records, distinct, content = list[tuple[int, dict[str, str]]](), dict[str, None](), 0
+    for line, record in _records(path, encoding):
+        records.append((line, record))
+        distinct |= dict.fromkeys(record)
+        content += sum(map(len, chain(record, record.values())))
+        require_filled(len(records) * len(distinct), content, path)
+    names = list(distinct)
+    rows: list[list[object]] = [[record.get(name, "") for name in names] for _, record in records]
+    return _grid(names, rows, [line for line, _ in records], [], path)
+
+
+def _grid(
+    columns: list[str], rows: list[list[object]], lines: list[int], dropped: list[Dropped],
+    path: Path,
+) -> Grid:  # fmt: skip
+    if not rows:
+        raise DataError("contains no molecules", file=path)
+    return Grid(columns, rows, lines, dropped, header=True, numbered=False, notes=[])
+
+
+def _records(path: Path, encoding: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the first line of each structure, its SMILES, name and properties."""
+    block, start = list[str](), 1
+    for number, line in enumerate(physical_lines(path, encoding), 1):
+        if not line.startswith("$$$$"):
+            block.append(line.rstrip("\r\n"))
+            continue
+        yield start, _record(block)
+        block, start = [], number + 1
+    if any(line.strip() for line in block):
+        yield start, _record(block)
+
+
+def _record(block: list[str]) -> dict[str, str]:
+    end = next((k for k, line in enumerate(block) if line.startswith("M  END")), -1) + 1
+    own = {SMILES: _smiles("\n".join(block[:end]))}
+    if name := "".join(block[:1]).strip():
+        own[NAME] = name
+    lines = iter(block[end:])
+    for line in lines:
+        if found := _PROPERTY.match(line):
+            values = []
+            while value := next(lines, "").strip():
+                values.append(value)
+            own.setdefault(found[1], "\n".join(values))
+    return own
+
+
+def _smiles(molfile: str) -> str:
+    """Return the SMILES of a structure, also of one that is chemically wrong, or ""."""
+    try:
+        from rdkit import Chem, rdBase
+    except ImportError as error:
+        raise MissingExtraError("reading SDF files", "rdkit", "graph") from error
+    with rdBase.BlockLogs():
+        molecule = Chem.MolFromMolBlock(molfile)
+        if molecule is None:  # its SMILES will be refused with the reason
+            molecule = Chem.MolFromMolBlock(molfile, sanitize=False)
+        return "" if molecule is None else Chem.MolToSmiles(molecule)
+
+
+_READERS = {"sdf": _sdf_grid, "smiles": _smiles_grid}
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,16 @@
 """Recordings of multichannel signals, from files or synthetic."""
 
-from representer.data.signals.augmentation import augmented
-from representer.data.signals.mat import read_mat
+from representer.data.signals.arrays import read_mat, read_npz, write_npz
 from representer.data.signals.mne_files import read_mne
-from representer.data.signals.npz import read_npz, write_npz
-from representer.data.signals.preparation import cut, resampled
 from representer.data.signals.reading import read_recordings
-from representer.data.signals.recordings import Recordings, recordings
-from representer.data.signals.standardization import Standardization
+from representer.data.signals.recordings import (
+    Recordings,
+    Standardization,
+    augmented,
+    cut,
+    recordings,
+    resampled,
+)
 from representer.data.signals.synthetic import Coupling, default_couplings, synthetic_recordings
 
 __all__ = [

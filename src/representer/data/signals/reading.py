@@ -2,21 +2,196 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from representer.data.signals.mat import read_mat
+from representer.data.signals.arrays import read_mat, read_npz
 from representer.data.signals.mne_files import LISTED, read_mne
-from representer.data.signals.npz import read_npz
-from representer.data.signals.preparation import cut, resampled
-from representer.data.signals.recordings import Recordings, recordings
-from representer.data.signals.tables import EXAMPLE, read_listed
-from representer.data.tables.formats import format_of
-from representer.data.tables.reading import kind_of, named_table
+from representer.data.signals.recordings import Recordings, cut, recordings, resampled
+from representer.data.tables import read_grid
+from representer.data.tables.columns import (
+    LABEL_NAMES,
+    data_columns,
+    find_roles,
+    name_of,
+    number_of,
+    plain,
+    text_of,
+)
+from representer.data.tables.files import format_of, listing
+from representer.data.tables.reading import kind_of, named_table, read_blocks
 from representer.errors import DataError
+
+# A recording as a table: a row is a sample, a column a channel or the time.
+
+_TIME = re.compile(r"time(stamp)?s?(_.*)?")
+_SLOWEST, _FASTEST = 1.0, 20_000.0  # Hz
+_UNITS = {"s": 1.0, "ms": 1e-3}
+
+
+@dataclass(frozen=True)
+class SampleTable:
+    """The samples of one recording.
+
+    Attributes:
+        path: The file.
+        signals: ``(C, T)``, float32.
+        channels: Names of the channels.
+        times: ``(T,)``, in the unit of the file, NaN where a cell is no number; empty if there are
+            none.
+    """
+
+    path: Path
+    signals: np.ndarray
+    channels: list[str]
+    times: np.ndarray
+
+    @classmethod
+    def read(cls, path: Path) -> SampleTable:
+        """Read a table; columns whose names begin with time or timestamp are no channels.
+
+        Raises:
+            DataError: If the file cannot be read, or a sample is not a finite number.
+        """
+        blocks, channels, names = [], list[int](), list[str]()
+        for grid in read_blocks(path, []):
+            columns = data_columns(grid)
+            clocks = [at for at in columns if _TIME.fullmatch(plain(grid.columns[at]))][:1]
+            channels = [at for at in columns if not _TIME.fullmatch(plain(grid.columns[at]))]
+            cells = [[row[at] for at in (*channels, *clocks)] for row in grid.rows]
+            block = np.array([[_number(cell) for cell in row] for row in cells])
+            for row, at in np.argwhere(~np.isfinite(block[:, : len(channels)]))[:1].tolist():
+                raise DataError(
+                    f"{text_of(cells[row][at])!r:.60} is not a finite number",
+                    file=path,
+                    line=grid.lines[row],
+                    column=grid.columns[channels[at]],
+                    fix="Interpolate the sample, or remove the column if it is no channel.",
+                )
+            names = [grid.columns[at] for at in channels]
+            blocks.append(block)
+        table = np.concatenate(blocks).T
+        signals = table[: len(channels)].astype(np.float32)
+        return cls(path, signals, names, table[len(channels) :].ravel())
+
+    def sampling_rate(self, listing: Path) -> tuple[float, str]:
+        """Return the sampling rate in Hz by the times, and their unit.
+
+        It is that of the median difference and of all differences near it, since times may be
+        rounded. The unit is seconds or milliseconds, if one of them alone gives 1 to 20,000 Hz.
+
+        Args:
+            listing: The table to which ``fs`` can be added, for messages.
+
+        Raises:
+            DataError: If there are no times, or their unit is not clear.
+        """
+        steps = np.diff(self.times)
+        step = float(np.median(steps)) if steps.size else math.nan
+        problem = "the sampling rate is unknown, since the table has no column of increasing times"
+        if step > 0:
+            step = float(steps[np.abs(steps - step) <= step / 2].mean())
+            rates = {unit: 1 / (step * seconds) for unit, seconds in _UNITS.items()}
+            likely = [(rate, unit) for unit, rate in rates.items() if _SLOWEST <= rate <= _FASTEST]
+            if len(likely) == 1:
+                ((rate, unit),) = likely
+                return round(rate, 1) if rate < 100 else float(round(rate)), unit
+            shown = " or ".join(f"{rate:.4g} Hz if in {unit}" for unit, rate in rates.items())
+            problem = f"the times are {step:.4g} apart, which is {shown}"
+        fix = f"Add a column fs with the sampling rate in Hz to {listing.name}."
+        raise DataError(problem, file=self.path, fix=fix)
+
+
+def _number(cell: object) -> float:
+    number = number_of(cell)
+    return math.nan if number is None else number
+
+
+# Recordings that a table lists with their classes and subjects, one label a file.
+
+_ROLES = {
+    "file": {"file", "path", "filename", "file_name"},
+    "label": LABEL_NAMES,
+    "subject": {"subject", "subject_id", "participant", "participant_id", "person", "patient"},
+    "fs": {"fs", "sampling_rate", "sfreq"},
+}
+EXAMPLE = (
+    f"recordings.csv (file, label, subject), where each file is a table of samples or {LISTED}"
+)
+
+
+def read_listed(
+    path: Path, *, sampling_rate: float, window_seconds: float, is_labeled: bool
+) -> tuple[list[tuple[Path, Recordings]], tuple[str, ...]]:
+    """Read the recordings that a table lists, see `read_recordings`.
+
+    Returns:
+        Each file with its windows, and notes for the user.
+
+    Raises:
+        DataError: If a table is invalid, or a sampling rate is not clear.
+    """
+    grid = read_grid(path, [], header=True)
+    optional = ("fs",) if is_labeled else ("fs", "label", "subject")
+    places = find_roles(grid, _ROLES, path, optional=optional)
+    parts: list[tuple[Path, Recordings]] = []
+    rates, is_resampled, listed = set[str](), False, dict[Path, int]()
+    for line, row in zip(grid.lines, grid.rows, strict=True):
+        cells = {role: name_of(row[at]) for role, at in places.items()}
+        cells["file"] = text_of(row[places["file"]]).strip()  # as the system spells it
+        file, fs = path.parent / cells["file"], number_of(cells.get("fs"))
+        for role, cell in cells.items():
+            problem = "" if cell or role in optional else f"the cell is empty; expected the {role}"
+            if role == "file" and not file.is_file():
+                problem = f"there is no file {cell!r:.200}; expected a path from {path.parent}"
+            elif role == "file" and not file.resolve().is_relative_to(path.parent.resolve()):
+                problem = f"the file {cell!r:.200} is not in {path.parent}"
+            if role == "fs" and cell and not 0 < (fs or 0) < math.inf:
+                problem = f"the sampling rate is {cell!r:.60}; expected a positive number of Hz"
+            if problem:
+                column = grid.columns[places[role]]
+                fix = f"The form is {EXAMPLE}."
+                raise DataError(problem, file=path, line=line, column=column, fix=fix)
+        if (before := listed.setdefault(file.resolve(), line)) != line:
+            problem, fix = f"{cells['file']} is listed on line {before}, too", "Remove one of them."
+            raise DataError(problem, file=path, line=line, fix=fix)
+        if format_of(file) == "mne":
+            raw = read_mne(file, is_whole=True)
+            signals, channels, rate, unit = raw.signals, [*raw.channels], raw.sampling_rate, ""
+            if fs not in (None, rate):
+                problem, fix = (
+                    f"fs is {fs:g} Hz; the file has {rate:g} Hz",
+                    "Leave this cell empty.",
+                )
+                raise DataError(problem, file=path, line=line, fix=fix)
+        else:
+            table = SampleTable.read(file)
+            signals, channels = table.signals[None], table.channels
+            rate, unit = (fs, "") if fs else table.sampling_rate(path)
+        rates.add(f"{rate:g} Hz" + (f" by the times in {unit}" if unit else ""))
+        labels = [cells["label"]] * len(signals) if "label" in cells else None
+        subjects = [cells.get("subject") or file.stem] * len(signals)
+        whole = recordings(signals, labels, subjects, rate, channels, file=file, is_labeled=False)
+        is_resampled |= sampling_rate not in (0, rate)
+        part = resampled(whole, sampling_rate or rate)
+        parts.append((file, cut(part, window_seconds, file=file) if window_seconds else part))
+    columns = ", ".join(f"{role} {grid.columns[at]!r}" for role, at in places.items())
+    count, seconds = sum(len(part) for _, part in parts), [part.seconds for _, part in parts]
+    notes = [
+        f"columns: {columns}",
+        f"channels: {listing(parts[0][1].channels)}",
+        " and ".join(sorted(rates)),
+        f"resampled to {sampling_rate:g} Hz" if is_resampled else "",
+        f"{len(parts)} recordings, {count} windows of {min(seconds):g} s",
+        "as long as the shortest (--window-seconds cuts windows)" if len({*seconds}) > 1 else "",
+    ]
+    return parts, ("; ".join(filter(None, notes)),)
+
 
 _ARRAYS: dict[str, Callable[..., Recordings]] = {"npz": read_npz, "mat": read_mat}
 _FORMS = (

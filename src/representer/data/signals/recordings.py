@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from representer.data.tables.suggest import listing
-from representer.errors import DataError
+from representer.data.tables.files import listing
+from representer.errors import ArgumentError, DataError, MissingExtraError
 
 
 @dataclass(frozen=True)
@@ -162,3 +165,195 @@ def _channel_names(channels: Any, count: int, error: Any) -> tuple[str, ...]:
         if occurrences > 1:
             raise error(f"the channel {name} occurs {occurrences} times")
     return names
+
+
+# Standardization of channels to mean 0 and standard deviation 1.
+
+Kind = Literal["subject", "window", "training", "none"]
+KINDS = ("subject", "window", "training", "none")
+
+
+@dataclass(frozen=True)
+class Standardization:
+    """Scaling of channels to mean 0 and standard deviation 1; constant channels become 0.
+
+    ``"subject"`` uses the moments of all windows of the same subject, regardless of their labels:
+    it removes differences between electrodes and skulls, and keeps differences of power between the
+    windows of a subject. Subjects are standardized separately, so nothing leaks from test to
+    training, but the recording of a subject must be complete. ``"window"`` uses the moments of the
+    window itself, so all windows have equal power. ``"training"`` uses the stored moments of the
+    training windows; streaming needs this kind. ``"none"`` changes nothing.
+
+    Attributes:
+        kind: One of these four.
+        mean: Mean of each channel in training; empty for other kinds.
+        deviation: Standard deviation of each channel in training; empty for other kinds.
+    """
+
+    kind: Kind
+    mean: tuple[float, ...] = ()
+    deviation: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ArgumentError("kind", self.kind, "one of " + ", ".join(KINDS))
+
+    @classmethod
+    def fit(cls, kind: Kind, training: Recordings) -> Standardization:
+        """Return a standardization; only ``"training"`` uses the windows."""
+        if kind != "training":
+            return cls(kind)
+        mean, deviation = _moments(training.signals)
+        return cls(kind, tuple(mean.ravel().tolist()), tuple(deviation.ravel().tolist()))
+
+    def apply(self, recordings: Recordings) -> Recordings:
+        """Standardize recordings.
+
+        Raises:
+            ArgumentError: If the number of channels differs from that in training.
+        """
+        if self.kind == "none":
+            return recordings
+        if self.kind == "window":
+            mean = recordings.signals.mean(axis=2, keepdims=True, dtype=np.float64)
+            deviation = recordings.signals.std(axis=2, keepdims=True, dtype=np.float64)
+            return replace(recordings, signals=_scaled(recordings.signals, mean, deviation))
+        if self.kind == "training":
+            if len(self.mean) != len(recordings.channels):
+                expected = f"the {len(self.mean)} channels of training"
+                raise ArgumentError("channels", recordings.channels, expected)
+            moments = (np.asarray(part)[:, None] for part in (self.mean, self.deviation))
+            return replace(recordings, signals=_scaled(recordings.signals, *moments))
+        signals = np.empty_like(recordings.signals)
+        for subject in np.unique(recordings.subjects):
+            rows = recordings.subjects == subject
+            signals[rows] = _scaled(recordings.signals[rows], *_moments(recordings.signals[rows]))
+        return replace(recordings, signals=signals)
+
+    def require_channels(self, count: int) -> None:
+        """Check the stored moments against a number of channels.
+
+        Raises:
+            ValueError: If their number differs, or a deviation is negative.
+        """
+        moments = self.mean, self.deviation
+        expected = count if self.kind == "training" else 0
+        if any(len(part) != expected for part in moments) or any(d < 0 for d in self.deviation):
+            raise ValueError("the standardization does not match the channels")
+
+
+def _moments(signals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and deviation of each channel ``(C, 1)``."""
+    mean = signals.mean(axis=(0, 2), dtype=np.float64)
+    deviation = signals.std(axis=(0, 2), dtype=np.float64)
+    return mean[:, None], deviation[:, None]
+
+
+def _scaled(signals: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+    is_constant = deviation <= 1e-6 * np.abs(mean)  # up to float32 rounding errors
+    scale = np.where(is_constant, 0.0, 1.0 / np.where(is_constant, 1.0, deviation))
+    return ((signals - mean) * scale).astype(np.float32)
+
+
+# Resampling of recordings, and splitting into shorter windows.
+
+LARGEST_FACTOR = 10_000  # of the two integers whose ratio is the ratio of the rates
+
+
+def resampled(recordings: Recordings, sampling_rate: float) -> Recordings:
+    """Return recordings of the same duration at another sampling rate.
+
+    Frequencies above half of the lower rate are removed by a zero-phase filter. Each window is
+    filtered separately, so resample before cutting.
+
+    Args:
+        recordings: The recordings.
+        sampling_rate: In Hz.
+
+    Raises:
+        ArgumentError: If the rate is not positive, or its ratio to the rate of the recordings is
+            not a ratio of integers up to 10,000.
+    """
+    if not 0 < sampling_rate < math.inf:
+        raise ArgumentError("sampling_rate", sampling_rate, "a positive number of Hz")
+    if sampling_rate == recordings.sampling_rate:
+        return recordings
+    try:
+        from scipy.signal import resample_poly
+    except ImportError as error:
+        raise MissingExtraError("resampling", "scipy", "signals") from error
+    ratio = Fraction(sampling_rate / recordings.sampling_rate).limit_denominator(LARGEST_FACTOR)
+    is_near = math.isclose(ratio, sampling_rate / recordings.sampling_rate, rel_tol=1e-9)
+    if not is_near or ratio.numerator > LARGEST_FACTOR:
+        expected = f"a ratio of integers up to 10,000 times {recordings.sampling_rate:g} Hz"
+        raise ArgumentError("sampling_rate", sampling_rate, expected)
+    up, down = ratio.numerator, ratio.denominator
+    # with zero padding, an offset would be a step at both ends
+    windows = [
+        resample_poly(window, up, down, axis=1, padtype="mean") for window in recordings.signals
+    ]
+    signals = np.asarray(windows, dtype=np.float32)
+    return replace(recordings, signals=signals, sampling_rate=float(sampling_rate))
+
+
+def cut(recordings: Recordings, seconds: float, *, file: str | Path | None = None) -> Recordings:
+    """Split every window into consecutive shorter windows without overlap.
+
+    The remainder at the end of a window is dropped. The pieces of window i are the rows
+    ``i * pieces`` to ``(i + 1) * pieces - 1``, in temporal order.
+
+    Args:
+        recordings: The recordings.
+        seconds: Length of the new windows, rounded to whole samples.
+        file: The file, for messages.
+
+    Raises:
+        ArgumentError: If the new windows are shorter than one sample.
+        DataError: If the recorded windows are shorter than the new ones.
+    """
+    samples = round(seconds * recordings.sampling_rate) if 0 < seconds < math.inf else 0
+    if samples < 1:
+        expected = f"at least one sample, {1 / recordings.sampling_rate:g} s"
+        raise ArgumentError("seconds", seconds, expected)
+    count, channels, length = recordings.signals.shape
+    if length < samples:
+        raise DataError(
+            f"window 0 of subject {recordings.subjects[0]}, like all windows, has "
+            f"{recordings.seconds:g} s and is shorter than a window of {seconds:g} s",
+            file=file,
+            fix="Choose shorter windows, or provide longer recordings.",
+        )
+    pieces = length // samples
+    kept = recordings.signals[:, :, : pieces * samples].reshape(count, channels, pieces, samples)
+    return replace(
+        recordings,
+        signals=np.ascontiguousarray(kept.swapaxes(1, 2)).reshape(-1, channels, samples),
+        labels=recordings.labels.repeat(pieces),
+        subjects=recordings.subjects.repeat(pieces),
+    )
+
+
+# Augmentation of training windows that preserves oscillations and phase lags.
+
+GAIN = 0.2  # standard deviation of a channel's log gain, similar to that of electrodes
+NOISE = 0.3  # standard deviation of white noise; a standardized channel has 1
+
+
+def augmented(signals: Tensor) -> Tensor:
+    """Return windows with random signs, circular shifts in time, gains and noise.
+
+    All channels of a window have the same sign, and all windows the same circular shift, so the
+    lags between channels stay the same.
+
+    Args:
+        signals: Standardized windows ``(B, C, T)``.
+
+    Returns:
+        The augmented windows, drawn with the global generator of torch.
+    """
+    windows, channels, samples = signals.shape
+    options = {"device": signals.device, "dtype": signals.dtype}
+    signs = torch.randint(2, (windows, 1, 1), device=signals.device) * 2 - 1
+    gains = torch.exp(GAIN * torch.randn(windows, channels, 1, **options))
+    shifted = torch.roll(signals, int(torch.randint(samples, ())), dims=2)
+    return shifted * signs * gains + NOISE * torch.randn(windows, channels, samples, **options)

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from representer.checks import check_integer
 from representer.data.signals.recordings import Recordings
 from representer.errors import ArgumentError
-from representer.requirements import check_integer
 
 
 @dataclass(frozen=True)

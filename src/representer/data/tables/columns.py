@@ -3,11 +3,142 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from representer.data.tables.grid import MISSING, Grid, name_of
-from representer.data.tables.suggest import did_you_mean, listing
+from representer.checks import parse_number, written_number
+from representer.data.tables.files import BlockSize, blocks, did_you_mean, listing
 from representer.errors import DataError
+
+# The cells of a file, before its columns are selected, and the dropped rows.
+
+MISSING = object()
+"""A missing cell, in formats that allow it."""
+
+
+def text_of(cell: object) -> str:
+    """Return a cell as text, ``""`` for a missing value."""
+    if cell is None or cell is MISSING:
+        return ""
+    return cell if isinstance(cell, str) else str(cell)
+
+
+def name_of(cell: object) -> str:
+    """Return a cell as a name: without whitespace around it, its accents composed.
+
+    Names that look alike are equal then, however they were typed; Unicode writes an accented
+    letter as one character or as two, and most systems show no difference.
+    """
+    return unicodedata.normalize("NFC", text_of(cell).strip())
+
+
+def number_of(cell: object) -> float | None:
+    """Return a cell as a number, None if it is none."""
+    return float(cell) if isinstance(cell, float) else written_number(text_of(cell))
+
+
+def require_filled(cells: int, content: int, path: Path) -> None:
+    """Refuse a table that needs much more memory than its file, since most cells are empty.
+
+    Args:
+        cells: The number of cells.
+        content: The number of characters of the rows, as written.
+        path: The file.
+
+    Raises:
+        DataError: If there are over two million cells and more than one per character.
+    """
+    if cells > 2_000_000 + content:
+        problem = f"has {cells:,} cells in {content:,} characters, so nearly all are empty"
+        raise DataError(problem, file=path, fix="Remove columns and cells that are hardly used.")
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A dropped row.
+
+    Args:
+        line: The line of the file on which the row starts, counted from 1.
+        reason: The reason, for example ``"empty text"``.
+    """
+
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Cells by row and column."""
+
+    columns: list[str]  # distinct names
+    rows: Sequence[Sequence[object]]  # strings, or for JSON and Parquet any value, or MISSING
+    lines: list[int]  # the physical line on which each row starts, from 1
+    dropped: list[Dropped]  # lines without a row
+    header: bool  # the file names its columns
+    numbered: bool  # columns may also be given by position, starting at 1
+    notes: list[str]  # guesses made while reading
+    written: Sequence[str] = ()  # the names as in the file, where a column may have none
+
+    @property
+    def head(self) -> Sequence[str]:
+        """The names of the columns as they are written back."""
+        return self.written or self.columns
+
+
+BLANK = "blank line"
+MOST_REASONS, MOST_LINES = 20, 5  # shown; a reason may quote the row
+
+
+class LeftOut:
+    """Counts of dropped rows by reason, in bounded memory.
+
+    As text, it is for example ``"3 rows left out: 2 empty text (lines 4, 9), 1 empty label (line
+    12)"``; an empty string if nothing was left out.
+
+    Attributes:
+        total: Number of dropped rows.
+        counts: Their number by reason, for the first `MOST_REASONS` reasons.
+        lines: The first `MOST_LINES` lines of each of these reasons.
+    """
+
+    def __init__(self, dropped: Sequence[Dropped] = ()) -> None:
+        self.total, self._hidden = 0, set[int]()
+        self.counts, self.lines = Counter[str](), dict[str, list[int]]()
+        self.add(dropped)
+
+    def add(self, dropped: Sequence[Dropped]) -> None:
+        """Count dropped rows."""
+        self.total += len(dropped)
+        for row in dropped:
+            if row.reason not in self.lines and len(self.lines) >= MOST_REASONS:
+                self._hidden.add(hash(row.reason))
+                continue
+            lines = self.lines.setdefault(row.reason, [])
+            self.counts[row.reason] += 1
+            if len(lines) < MOST_LINES:
+                lines.append(row.line)
+
+    def __str__(self) -> str:
+        """Return a sentence for the user."""
+        if not self.total:
+            return ""
+        parts = []
+        for reason, count in self.counts.items():
+            shown = ", ".join(map(str, self.lines[reason])) + ", ..." * (count > MOST_LINES)
+            parts.append(f"{count} {reason} (line{'s' if count > 1 else ''} {shown})")
+        if self._hidden:
+            parts.append(f"and for {len(self._hidden)} other reasons")
+        rows = f"{self.total} row{'s' if self.total > 1 else ''}"
+        return f"{rows} left out: {', '.join(parts)}"
+
+
+def left_out(dropped: Sequence[Dropped]) -> str:
+    """Return the number of rows left out, with reasons and their first lines, see `LeftOut`."""
+    return str(LeftOut(dropped))
+
 
 TEXT_NAMES = {
     "text", "texts", "document", "documents", "doc", "sentence", "sentences", "review", "reviews",
@@ -206,3 +337,209 @@ def ignored_split(grid: Grid) -> list[str]:
             about = f"Column {name!r} is ignored, and the split is made at random."
             notes.append(f"{about} To use it, give its parts as files: --valid, --test.")
     return notes
+
+
+# Columns with a fixed meaning, such as the two ends of an edge, found by name or position.
+
+_INDEX = {"", "unnamed:_0", "__index_level_0__"}  # names of the row numbers that pandas writes
+
+
+def data_columns(grid: Grid) -> list[int]:
+    """Return the positions of all columns but the index of a data frame."""
+    return [at for at, name in enumerate(grid.head) if plain(name) not in _INDEX]
+
+
+def find_roles(
+    grid: Grid,
+    roles: Mapping[str, Collection[str]],
+    path: str | Path,
+    *,
+    optional: Collection[str] = (),
+) -> dict[str, int]:
+    """Return the position of the column of each role.
+
+    A column has a role by its name; the roles without such a column have the first columns that
+    are left, in order.
+
+    Args:
+        grid: The cells.
+        roles: Names of the column of each role, see `plain`. The role itself is the first choice.
+        path: The file, for messages.
+        optional: Roles that need no column. They are found by name only.
+
+    Raises:
+        DataError: If several columns have a name of one role, or no column is left for one.
+    """
+    places: dict[str, int] = {}
+    for role, known in roles.items():
+        found = by_name(grid, range(len(grid.columns)), known, role)
+        if len(found) > 1:
+            listed = listing([grid.columns[at] for at in found])
+            fix = f"Rename the one to use to {role!r}, or remove the others."
+            raise DataError(f"several columns could be the {role}: {listed}", file=path, fix=fix)
+        if found:
+            places[role] = found[0]
+    free = [at for at in data_columns(grid) if at not in places.values()]
+    for role in roles:
+        if role not in places and role not in optional:
+            if not free:
+                problem = f"no column is left for the {role}; the columns are {listing(grid.head)}"
+                raise DataError(problem, file=path, fix=f"Add a column {role!r}.")
+            places[role] = free.pop(0)
+    return {role: places[role] for role in roles if role in places}
+
+
+# The header of a table of texts: whether there is one, and the names of the columns.
+
+SAMPLE = 1000  # rows that a header is told from
+LONGEST_NAME = 60
+ABOVE = 20  # rows that may stand above a header
+
+
+def grids(
+    path: Path,
+    rows: Iterable[tuple[int, list[str] | str]],
+    wanted: list[str],
+    header: bool | None,
+    size: BlockSize,
+    notes: list[str],
+) -> Iterator[Grid]:
+    """Yield the blocks of a table, whose first row may name the columns.
+
+    Args:
+        path: The file, for messages.
+        rows: The line of each row and its cells, all of equal width but for a title above the
+            header, or the reason for which it is dropped.
+        wanted: Names or positions of the columns that will be used; they help to detect a header.
+        header: True if the first row names the columns; None to decide from the first rows.
+        size: Limits of a block.
+        notes: What was found out about the file.
+
+    Raises:
+        DataError: If there are no rows below the header, or names that repeat.
+    """
+    first: list[str] | None = None
+    columns: list[str] = []
+    written: list[str] = []
+    named, count = False, 0
+    for block in blocks(rows, size):
+        kept = [(line, row) for line, row in block if isinstance(row, list)]
+        dropped = [Dropped(line, row) for line, row in block if isinstance(row, str)]
+        if first is None and kept:
+            above = 0 if header is False else rows_above([row for _, row in kept], wanted)
+            dropped += [Dropped(line, "above the header") for line, _ in kept[:above]]
+            kept = kept[above:]
+            start, first = kept[0]
+            named, note = _decide_header([row for _, row in kept], above > 0 or header, wanted)
+            notes += [note] if note else []
+            columns = [str(number + 1) for number in range(len(first))]
+            if named:
+                columns, written = _names(path, first, start, wanted), first
+                kept = kept[1:]
+        if named:
+            again = [line for line, row in kept if row == first]
+            dropped += [Dropped(line, "header repeated") for line in again]
+            dropped.sort(key=lambda row: row.line)
+            kept = [(line, row) for line, row in kept if row != first] if again else kept
+        count += len(kept)
+        places, cells = [line for line, _ in kept], [row for _, row in kept]
+        yield Grid(
+            columns, cells, places, dropped, named, numbered=True, notes=notes,
+            written=written,
+        )  # fmt: skip
+        notes = []
+    if first is None:
+        raise DataError("contains only blank lines", file=path)
+    if not count:
+        fix = "If the first row is a document, pass header=False."
+        raise DataError("has a header and no documents", file=path, fix=fix)
+
+
+def rows_above(rows: list[list[str]], wanted: Iterable[str] = ()) -> int:
+    """Return the number of rows above the header, such as a title; 0 if it is not clear.
+
+    The header is the first row with cells in most columns, if it has more names of columns than
+    each row above it. If none has any, it is one that may be a header.
+
+    Args:
+        rows: The first rows; those of a title may be shorter.
+        wanted: Names of the columns that will be used.
+    """
+    width = max(len(row) for row in rows[: ABOVE + 1])
+    filled = [sum(bool(cell.strip()) for cell in row) for row in rows[:ABOVE]]
+    least = max(min(2, width), width / 2)
+    at = next((k for k, n in enumerate(filled) if len(rows[k]) == width and n >= least), 0)
+    most = max((count_names(above, wanted) for above in rows[:at]), default=0)
+    if count_names(rows[at], wanted) > most:
+        return at
+    return 0 if most or has_header(rows[at:]) is not None else at
+
+
+def _decide_header(
+    rows: list[list[str]], header: bool | None, wanted: list[str]
+) -> tuple[bool, str]:
+    """Return True if the first row is a header, and a note if that is a guess."""
+    if header is not None:
+        return header, ""
+    first = [cell.strip() for cell in rows[0]]
+    numbers = [name for name in wanted if name.isascii() and name.isdecimal()]
+    if len(numbers) < len(wanted):  # columns were given by name, so there is a header
+        return True, ""
+    shown = has_header(rows)
+    if shown is True or (shown is None and numbers and set(numbers) <= set(first)):
+        return True, ""
+    if shown is False or numbers:
+        numbered = f"the columns are numbered 1 to {len(first)}"
+        return False, f"The first row is used as a document, not as a header: {numbered}."
+    names = listing([cell[:40] for cell in first])
+    return True, f"The first row is used as the header: {names} (otherwise pass header=False)."
+
+
+def has_header(rows: list[list[str]]) -> bool | None:
+    """Return True if the first row is a header, False if it is data, None if it could be either.
+
+    The first row is data if one of its cells recurs in its column like a class, is a number in a
+    column of numbers, or is too long for a name. It is a header if it contains a common name, such
+    as ``text`` or ``label``.
+
+    Args:
+        rows: The first rows of the file, of equal width.
+    """
+    first, rest = rows[0], rows[1 : SAMPLE + 1]
+    if not rest:
+        return None
+    if any(len(cell) > LONGEST_NAME or "\n" in cell or "\r" in cell for cell in first):
+        return False
+    for cell, *column in zip(first, *(row for row in rest if row != first), strict=True):
+        if _is_number(cell) and all(map(_is_number, column)):
+            return False
+        if cell and _is_one_of_few(cell, column):
+            return False
+    distinct = len({cell.strip() for cell in first}) == len(first)
+    return True if distinct and any(map(is_known_name, first)) else None
+
+
+def _is_number(cell: str) -> bool:
+    return parse_number(cell) is not None
+
+
+def _is_one_of_few(cell: str, column: list[str]) -> bool:
+    counts = Counter(column)
+    return cell in counts and len(counts) <= max(2, len(column) // 5)
+
+
+def _names(path: Path, first: list[str], line: int, wanted: list[str]) -> list[str]:
+    """Return the names of the columns; one without a name of its own is named by its number.
+
+    Raises:
+        DataError: Several columns have one name, and it is wanted, or may be.
+    """
+    names = [cell.strip() or str(number) for number, cell in enumerate(first, 1)]
+    by_name = {name for name in wanted if not name.isdecimal()}
+    for name, count in Counter(names).items():
+        if count > 1 and (name in by_name or not by_name):
+            fix = "Rename one, or pass header=False if the first row is a document."
+            problem = f"{count} columns have this name in the header"
+            raise DataError(problem, file=path, line=line, column=name, fix=fix)
+    first_of = {name: i for i, name in reversed([*enumerate(names, 1)])}
+    return [name if first_of[name] == i else str(i) for i, name in enumerate(names, 1)]

@@ -2,21 +2,436 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import csv
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from representer.data.tables.blocks import SMALL, WHOLE, BlockSize
-from representer.data.tables.delimited import read_delimited
-from representer.data.tables.formats import TABLES, format_of
-from representer.data.tables.grid import Grid
-from representer.data.tables.jsonl import read_jsonl
-from representer.data.tables.lines import content_of, read_lines
-from representer.data.tables.parquet import read_parquet
-from representer.data.tables.source import COMPRESSIONS, regular_file, uncompressed
+from representer.data.tables.columns import (
+    ABOVE,
+    BLANK,
+    MISSING,
+    Dropped,
+    Grid,
+    count_names,
+    grids,
+    require_filled,
+)
+from representer.data.tables.files import (
+    COMPRESSIONS,
+    MAX_EXPANSION,
+    SMALL,
+    TABLES,
+    WHOLE,
+    BlockSize,
+    blocks,
+    first_lines,
+    format_of,
+    most_bytes,
+    open_regular,
+    physical_lines,
+    regular_file,
+    uncompressed,
+)
 from representer.data.tables.workbook import read_workbook
-from representer.errors import DataError
+from representer.errors import ArgumentError, DataError, MissingExtraError, reason
+from representer.storage.files import parse_json
+
+# Reading of CSV and TSV files, whose rows must have equal width.
+
+MARK = re.compile(r'"?sep=([^"\r\n])"?\s*', re.IGNORECASE)  # a first line for Excel
+
+
+def read_delimited(
+    path: Path,
+    *,
+    wanted: list[str],
+    header: bool | None = None,
+    delimiter: str | None = None,
+    quotes: bool | None = None,
+    encoding: str = "utf-8",
+    size: BlockSize = SMALL,
+    is_tsv: bool = False,
+) -> Iterator[Grid]:
+    """Return the blocks of a CSV or TSV file.
+
+    Args:
+        path: The file.
+        wanted: Names or positions of the columns that will be used; they help to detect a header.
+        header: True if the first row names the columns; None to decide from the first rows.
+        delimiter: The cell separator. None means a tab for ``.tsv`` and a comma otherwise, or a
+            semicolon or tab if the first line has those and no comma, or separates names of columns
+            with it on one of the first lines. Excel's ``sep=;`` as first
+            line is obeyed and is no row.
+        quotes: True if a cell in double quotes may contain delimiters and line ends. None means
+            True, except that a quoted cell of a TSV file may not contain a line end: in TSV files
+            quotes are often ordinary characters, and rows would be merged.
+        encoding: Name of the encoding.
+        size: Limits of a block.
+        is_tsv: Separate cells by a tab, as in a file whose suffix is ``.tsv``.
+
+    Raises:
+        DataError: If the file is not a valid table.
+    """
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise ArgumentError("delimiter", delimiter, "one character other than a quote or line end")
+    lines = physical_lines(path, encoding)
+    head = list(islice(lines, ABOVE))
+    is_tsv = is_tsv or ".tsv" in (suffix.lower() for suffix in path.suffixes[-2:])
+    mark = MARK.fullmatch(head[0])
+    separator = delimiter or (mark and mark[1])
+    separator = separator or separator_of(head, "\t" if is_tsv else ",", wanted)
+    notes = []
+    if delimiter is None and separator != ("\t" if is_tsv else ","):
+        notes.append(f"The first line shows that {_shown(separator)} separates the cells.")
+    rows = _delimited_rows(
+        path, chain(head, lines), separator, quotes, is_tsv, wanted, is_marked=mark is not None
+    )
+    return grids(path, rows, wanted, header, size, notes)
+
+
+def _delimited_rows(
+    path: Path,
+    lines: Iterator[str],
+    separator: str,
+    quotes: bool | None,
+    is_tsv: bool,
+    wanted: list[str],
+    *,
+    is_marked: bool,
+) -> Iterator[tuple[int, list[str] | str]]:
+    """Yield the line of each row and its cells, or the reason for which it is dropped."""
+    quoting = csv.QUOTE_NONE if quotes is False else csv.QUOTE_MINIMAL
+    reader = csv.reader(lines, delimiter=separator, strict=True, quoting=quoting)
+    if is_marked:
+        next(reader)
+    width = start = names = 0
+    blank: list[int] = []  # since the last row; those at the end of the file are not reported
+    while True:
+        line = reader.line_num + 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise _syntax(path, line, reader.line_num, str(error), separator) from None
+        is_blank = len(row) != width and not any(map(str.strip, row))
+        if not row or (width > 1 and is_blank):
+            blank.append(line)
+            continue
+        above, names = names, max(names, count_names(row, wanted)) if line <= ABOVE else 0
+        if len(row) > width and names > max(1, above):
+            width = 0  # what came before is a title
+        if width and len(row) != width:
+            raise _width(path, line, len(row), width, start, separator)
+        if is_tsv and quotes is None and reader.line_num > line:
+            raise DataError(
+                f"a quoted cell continues to line {reader.line_num}",
+                file=path,
+                line=line,
+                fix="Pass quotes=False if quotes are ordinary characters here, "
+                "or quotes=True if cells may span lines.",
+            )
+        yield from ((each, BLANK) for each in blank)
+        blank = []
+        width, start = width or len(row), start or line
+        yield line, row
+
+
+def separator_of(lines: list[str], usual: str, wanted: list[str]) -> str:
+    """Return the usual separator, unless the first lines of a CSV file clearly have another."""
+    if usual == "\t":
+        return usual
+    try:
+        rows = [(mark, next(csv.reader([line], delimiter=mark), []))
+                for line in lines for mark in ",;\t"]  # fmt: skip
+    except csv.Error:
+        return usual
+    best, row = max(rows, key=lambda one: count_names(one[1], wanted))
+    if count_names(row, wanted) > 1:
+        return best
+    cells = {mark: len(row) for mark, row in rows[:3]}
+    return usual if cells[usual] > 1 else max(cells, key=lambda mark: cells[mark])
+
+
+def _width(path: Path, line: int, got: int, expected: int, first: int, mark: str) -> DataError:
+    few = "too few" if got < expected else "too many"
+    return DataError(
+        f"{few} cells: {got} instead of {expected} as on line {first}",
+        file=path,
+        line=line,
+        fix=f"Put a cell that contains {_shown(mark)} or a line end in double quotes.",
+    )
+
+
+def _syntax(path: Path, line: int, last: int, message: str, mark: str) -> DataError:
+    if "unexpected end of data" in message:
+        problem = f"a quote that opens in the row on this line is not closed before line {last}"
+        fix = 'Close it, write a quote inside a cell as "", or pass quotes=False.'
+    elif "field larger than field limit" in message:
+        problem = f"a cell is longer than {csv.field_size_limit():,} characters"
+        fix = "Look for an unclosed quote; for longer documents use JSON Lines."
+    elif "expected after" in message:
+        problem = f"something other than {_shown(mark)} follows a closing quote on line {last}"
+        fix = 'Write a quote inside a cell as "", or pass quotes=False.'
+    else:
+        problem, fix = message, "Is this a CSV file?"
+    return DataError(problem, file=path, line=line, fix=fix)
+
+
+def _shown(mark: str) -> str:
+    return {"\t": "a tab", " ": "a blank"}.get(mark, repr(mark))
+
+
+# Text files by their content: lines of fastText, one text a line, or a table.
+
+_LABEL = re.compile(r"(?:^|(?<=\s))__label__(\S+)\s*")
+_BINARY = {"PAR1": "parquet", "PK\x03\x04": "workbook"}
+
+
+def content_of(path: Path, encoding: str, wanted: list[str]) -> str:
+    """Return the format that the first lines of a file show; ``"lines"`` if it is no table."""
+    head = [line for line in first_lines(path, encoding, ABOVE) if line.strip()] or [""]
+    if kind := _BINARY.get(head[0][:4]):
+        return kind
+    if _LABEL.match(head[0]):
+        return "labeled"
+    if re.match(r"\s*(\{|\[\s*(\{|$))", head[0]):
+        return "jsonl"
+    if all("\t" in line for line in head):
+        return "tsv"
+    for mark in ",;":
+        first, *rest = csv.reader(head, delimiter=mark)
+        is_table = len(first) > 1 and rest and all(len(row) == len(first) for row in rest)
+        if is_table and count_names(first, wanted):
+            return "csv"
+    return "lines"
+
+
+def read_lines(
+    path: Path, *, wanted: list[str], encoding: str, size: BlockSize = SMALL, is_labeled: bool
+) -> Iterator[Grid]:
+    """Return the lines of a text in blocks, each without its end, in the first wanted column.
+
+    Args:
+        path: The file.
+        wanted: Names of the columns that will be used.
+        encoding: Name of the encoding.
+        size: Limits of a block.
+        is_labeled: Read lines of fastText, such as ``__label__good a fine film``, as the columns
+            ``label`` and ``text``; several labels are joined by ``|``.
+    """
+    columns = ["label", "text"] if is_labeled else [*wanted[:1]] or ["text"]
+
+    def rows() -> Iterator[tuple[int, list[str] | str]]:
+        yield 0, columns
+        for number, line in enumerate(physical_lines(path, encoding), 1):
+            if not (text := line.rstrip("\r\n")).strip():
+                yield number, BLANK
+            elif is_labeled:
+                yield number, ["|".join(_LABEL.findall(text)), _LABEL.sub("", text).strip()]
+            else:
+                yield number, [text]
+
+    kind = "label and text" if is_labeled else "a text"
+    return grids(path, rows(), wanted, True, size, [f"Each line is read as {kind}."])
+
+
+# JSON files: one object on each line, or one document with an array of objects.
+
+_FIX = 'Every line is an object, such as {"text": "...", "label": "..."}.'
+
+
+def read_jsonl(path: Path, *, encoding: str = "utf-8", size: BlockSize = SMALL) -> Iterator[Grid]:
+    """Yield the blocks of a JSON file. The keys of the first object are the columns.
+
+    A document instead of lines is an array of objects, an object with one such array, or an object
+    with an array for each column; its rows are numbered from 1.
+
+    Raises:
+        DataError: If a line is not a JSON object, or has duplicate keys.
+    """
+    columns: list[str] = []
+
+    def rows() -> Iterator[tuple[int, list[object] | str]]:
+        cells, content = 0, 0
+        blank: list[int] = []  # since the last row; those at the end of the file are not reported
+        for number, record in _records(path, encoding):
+            if record is MISSING:
+                blank.append(number)
+                continue
+            if not isinstance(record, dict):
+                problem = f"a JSON {_KINDS.get(type(record), 'value')}, not an object"
+                raise DataError(problem, file=path, line=number, fix=_FIX)
+            yield from ((each, BLANK) for each in blank)
+            blank = []
+            columns[:] = columns or record
+            cells, content = cells + len(columns), content + 8 * len(record)  # at least
+            require_filled(cells, content, path)
+            yield number, [record.get(column, MISSING) for column in columns]
+
+    for block in blocks(rows(), size):
+        if not columns:
+            continue
+        kept = [(line, row) for line, row in block if not isinstance(row, str)]
+        dropped = [Dropped(line, row) for line, row in block if isinstance(row, str)]
+        cells, lines = [row for _, row in kept], [line for line, _ in kept]
+        yield Grid(columns, cells, lines, dropped, header=True, numbered=False, notes=[])
+    if not columns:
+        raise DataError("contains no objects with keys", file=path, fix=_FIX)
+
+
+def _records(path: Path, encoding: str) -> Iterable[tuple[int, Any]]:
+    """Return the value of each line, MISSING for a blank one, or the rows of one document."""
+    head = next(filter(str.strip, first_lines(path, encoding, 1000)), "").strip()
+    if head[:1] == "[" or head[-1:] in ("{", "[", ",", ":"):
+        text = "".join(physical_lines(path, encoding, longest=1 << 62))
+        return enumerate(_unfolded(_parsed(path, 1, text)), 1)
+    records = (
+        (number, _parsed(path, number, line) if line.strip() else MISSING)
+        for number, line in enumerate(physical_lines(path, encoding), 1)
+    )
+    first = list(islice(records, 2))
+    if len(first) == 1 and (rows := _unfolded(first[0][1])) != [first[0][1]]:
+        return enumerate(rows, 1)
+    return chain(first, records)
+
+
+def _unfolded(value: Any) -> list[Any]:
+    """Return the rows of a document."""
+    if not isinstance(value, dict):
+        return value if isinstance(value, list) else [value]
+    arrays = [one for one in value.values() if isinstance(one, list)]
+    if len(arrays) == 1 and all(isinstance(one, dict) for one in arrays[0]):
+        return arrays[0] or [value]
+    columns = [[*one.values()] if isinstance(one, dict) else one for one in value.values()]
+    sizes = {len(one) if isinstance(one, list) else 0 for one in columns}
+    if len(sizes) != 1 or 0 in sizes:
+        return [value]
+    if any(isinstance(cell, list | dict) for one in columns for cell in one):
+        return [value]
+    return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _parsed(path: Path, number: int, line: str) -> Any:
+    try:
+        return parse_json(line.rstrip("\n"), object_pairs_hook=_unique)
+    except json.JSONDecodeError as error:
+        problem = f"not JSON: {error.msg} at character {error.colno}"
+        line_number = number + error.lineno - 1
+        raise DataError(problem, file=path, line=line_number, fix=_FIX) from None
+    except ValueError as error:
+        raise DataError(f"not JSON: {error}", file=path, line=number, fix=_FIX) from None
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        ((duplicate, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"the key {duplicate!r} occurs twice")
+    return record
+
+
+_KINDS = {list: "array", str: "string", int: "number", float: "number", bool: "truth value"}
+
+
+# Reading of Parquet files with pyarrow.
+
+BATCH = 1024  # rows that are decoded together
+_WIDEST = 1024  # bytes of a cell of fixed width, which is never shared
+
+
+def read_parquet(path: Path, *, size: BlockSize = SMALL) -> Iterator[Grid]:
+    """Yield the columns of plain values of a Parquet file in blocks, with row numbers as lines.
+
+    Raises:
+        MissingExtraError: If pyarrow is not installed.
+        DataError: If the file is missing, damaged, or has no such column.
+    """
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingExtraError("reading Parquet", "pyarrow", "train") from None
+
+    with open_regular(path) as content, _as_data_errors(path):
+        held = os.fstat(content.fileno()).st_size
+        schema, metadata = (
+            read(content) for read in (pyarrow.parquet.read_schema, pyarrow.parquet.read_metadata)
+        )
+        leaves = [metadata.schema.column(k) for k in range(metadata.num_columns)]
+        texts = [
+            leaf.path for leaf in leaves
+            if leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type != "DECIMAL"
+        ]  # fmt: skip
+        wide = {leaf.path for leaf in leaves if leaf.length > _WIDEST}
+        with pyarrow.parquet.ParquetFile(content, read_dictionary=texts) as file:
+            names = [
+                field.name for field in schema
+                if field.name not in wide and not pyarrow.types.is_nested(field.type)
+            ]  # fmt: skip
+            twice = [name for name, count in Counter(schema.names).items() if count > 1]
+            if twice:
+                problem = "two columns have this name"
+                raise DataError(problem, file=path, column=twice[0], fix="Rename one.")
+            _require_plausible(file.metadata, held)
+            if not names or not file.metadata.num_rows:
+                raise DataError("holds no rows of plain values", file=path)
+            for block in blocks(
+                enumerate(_parquet_rows(file, names, most_bytes(held), path), 1), size
+            ):
+                rows, numbers = [row for _, row in block], [number for number, _ in block]
+                yield Grid(names, rows, numbers, [], header=True, numbered=False, notes=[])
+
+
+def _parquet_rows(file: Any, names: list[str], left: int, path: Path) -> Iterator[list[object]]:
+    """Yield the rows, whose texts have at most ``left`` characters in all."""
+    for batch in file.iter_batches(BATCH, columns=names):
+        columns = batch.select(names).columns  # a nested a comes along with a plain a.b
+        for row in zip(*map(_cells, columns), strict=True):
+            left -= sum(len(cell) for cell in row if isinstance(cell, str | bytes))
+            if left < 0:
+                problem = "its texts repeat so often that they need far more memory"
+                raise DataError(problem, file=path, fix="Drop the columns of long equal texts.")
+            yield list(row)
+
+
+def _cells(column: Any) -> list[object]:
+    """Return the cells of a column; equal texts are one object, so few bytes stay few."""
+    if not hasattr(column, "dictionary"):
+        return column.to_pylist()
+    numbers = column.indices
+    used = numbers.unique().drop_null()
+    words = dict(zip(used.to_pylist(), column.dictionary.take(used).to_pylist(), strict=True))
+    return [words.get(k) for k in numbers.to_pylist()]
+
+
+@contextmanager
+def _as_data_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:  # pyarrow raises many types on damaged files
+        fix = "Write or download the file again; is it Parquet?"
+        problem = f"cannot be read as Parquet: {reason(error)}"
+        raise DataError(problem, file=path, fix=fix) from None
+
+
+def _require_plausible(metadata: Any, size: int) -> None:
+    """Reject a file that declares far more rows or bytes than compression makes possible."""
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    rows = max(metadata.num_rows, sum(group.num_rows for group in groups))
+    held = sum(max(0, group.total_byte_size) for group in groups)
+    if rows > 100_000 + 8 * size or held > (16 << 20) + MAX_EXPANSION * size:
+        raise ValueError(f"{rows:,} rows of {held:,} bytes are declared in {size:,} bytes")
 
 
 def read_grid(path: str | PathLike[str], wanted: list[str], **layout: Any) -> Grid:

@@ -2,22 +2,191 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import zipfile
 import zlib
+from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from xml.parsers import expat
 
-from representer.data.tables.blocks import SMALL, BlockSize
-from representer.data.tables.columns import count_names
-from representer.data.tables.grid import BLANK, Grid, text_of
-from representer.data.tables.header import ABOVE, grids, rows_above
-from representer.data.tables.source import open_regular
-from representer.data.tables.workbook_layout import check_workbook
-from representer.errors import DataError, MissingExtraError
-from representer.printable import reason
+from representer.data.tables.columns import (
+    ABOVE,
+    BLANK,
+    Grid,
+    count_names,
+    grids,
+    rows_above,
+    text_of,
+)
+from representer.data.tables.files import MAX_EXPANSION, SMALL, BlockSize, open_regular
+from representer.errors import DataError, MissingExtraError, reason
+
+# Checks of the size of the sheets of a workbook, before calamine allocates all cells.
+#
+# The reader allocates the rectangle from the first to the last cell, so a single cell far away may
+# need gigabytes, which ends the process.
+
+MOST_CELLS, BYTES_OF_CELL = 2_000_000, 8
+_ALWAYS_READ = 16 << 20
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_CELLS = {2, 3, 4, 5, 6, 0xBD, 0xD6, 0xFD, 0x203, 0x204, 0x205, 0x27E}  # BIFF records with a value
+_END, _SHEET, _MULTIPLE = 0x0A, 0x85, 0xBD
+
+
+def check_workbook(content: IO[bytes]) -> None:
+    """Check the sheets of an Excel or LibreOffice workbook.
+
+    Raises:
+        ValueError: If the rectangles of the sheets have far more cells than the file can hold, or
+            it expands to far more than text does.
+    """
+    data = content.read()
+    if data.startswith(_OLE):
+        stream = _stream(data)
+        _require(_cells_of_records(stream), len(stream))
+    content.seek(0)
+    if zipfile.is_zipfile(content):
+        _check_archive(content, len(data))
+    content.seek(0)
+
+
+def _require(cells: int, size: int) -> None:
+    if cells > MOST_CELLS + size // BYTES_OF_CELL:
+        raise ValueError(
+            f"a stray cell, which you can delete, makes its sheets {cells:,} cells large"
+        )
+
+
+def _check_archive(content: IO[bytes], packed: int) -> None:
+    left = _ALWAYS_READ + MAX_EXPANSION * packed
+    with zipfile.ZipFile(content) as archive:
+        if "xl/workbook.bin" in {name.lower() for name in archive.namelist()}:
+            raise ValueError("a binary workbook (.xlsb)")
+        for entry in archive.infolist():
+            entry.file_size = left + 2  # read what it holds and not what it declares
+            with archive.open(entry) as member:
+                text = member.read(left + 1)
+            if (left := left - len(text)) < 0:
+                raise ValueError(f"it expands to more than {MAX_EXPANSION} times its size")
+            if b"sheetData" in text or b"table:table" in text:
+                _require(_Sheets(text).cells, len(text))
+
+
+class _Sheets:
+    """The number of cells in the rectangles of the sheets of an XML file, from A1 on."""
+
+    def __init__(self, text: bytes) -> None:
+        self.cells = self._row = self._column = self._rows = self._columns = 0
+        self._row_count = self._column_count = 1
+        parser = expat.ParserCreate()
+        parser.StartElementHandler = self._start
+        parser.Parse(text, True)
+        self._end_sheet()
+
+    def _start(self, name: str, attributes: dict[str, Any]) -> None:
+        local = name.rpartition(":")[2]
+        if local in ("sheetData", "table"):
+            self._end_sheet()
+        elif local in ("row", "table-row"):
+            self._row += self._row_count
+            self._row_count = int(attributes.get("table:number-rows-repeated", 1))
+            if local == "row" and "r" in attributes:
+                self._row = int(attributes["r"])
+            self._column, self._column_count = 0, 1
+        elif local in ("c", "table-cell", "covered-table-cell"):
+            self._column += self._column_count
+            self._column_count = int(attributes.get("table:number-columns-repeated", 1))
+            if local == "c" and "r" in attributes:
+                self._move(attributes["r"])
+            if any(key.startswith("office:") for key in attributes):
+                self._fill()
+        elif local in ("v", "is", "p"):
+            self._fill()
+
+    def _move(self, place: str) -> None:
+        if not (parsed := re.fullmatch(r"([A-Za-z]{1,4})([0-9]{1,9})", place)):
+            raise ValueError(f"a cell is at {place!r:.20}")
+        self._column = 0
+        for letter in parsed[1].upper():
+            self._column = 26 * self._column + ord(letter) - 64
+        self._row = int(parsed[2])
+
+    def _fill(self) -> None:
+        """Extend the rectangle to the current cell, which has a value, and its repetitions."""
+        self._rows = max(self._rows, self._row + self._row_count - 1)
+        self._columns = max(self._columns, self._column + self._column_count - 1)
+
+    def _end_sheet(self) -> None:
+        self.cells += self._rows * self._columns
+        self._row = self._column = self._rows = self._columns = 0
+
+
+def _stream(data: bytes) -> bytes:
+    """Return the workbook in an OLE file, empty if it has none that is as long as Excel writes."""
+    size = 1 << min(struct.unpack_from("<H", data, 30)[0], 12)
+    directory, table = struct.unpack_from("<I", data, 48)[0], struct.unpack_from("<I", data, 68)[0]
+
+    def numbers(content: bytes) -> array[int]:
+        return array("I", content[: len(content) & -4])
+
+    def sector(number: int) -> bytes:
+        return data[(number + 1) * size : (number + 2) * size]
+
+    sectors, links = numbers(data[76:512]), array("I")
+    while (more := numbers(sector(table))) and len(sectors) < len(data):
+        table = more.pop()
+        sectors += more
+    for number in sectors:
+        links += numbers(sector(number))
+
+    def chain(number: int) -> bytes:
+        parts = list[bytes]()
+        while number < len(links) and len(parts) < len(links):
+            parts.append(sector(number))
+            number = links[number]
+        return b"".join(parts)
+
+    entries = chain(directory)
+    for at in range(0, len(entries) - 127, 128):
+        if entries[at : at + 64].decode("utf-16-le", "replace").rstrip("\0") in (
+            "Workbook",
+            "Book",
+        ):
+            start, held = struct.unpack_from("<II", entries, at + 116)
+            if held < 4096:
+                raise ValueError("its stream is shorter than Excel writes it")
+            return chain(start)
+    return b""
+
+
+def _cells_of_records(stream: bytes) -> int:
+    """Return the number of cells in the rectangles of the sheets of a BIFF stream."""
+    starts = [struct.unpack_from("<I", body)[0] for kind, body in _records(stream, 0)
+              if kind == _SHEET and len(body) >= 4]  # fmt: skip
+    found: dict[int, int] = {}
+    for start in set(starts):
+        rows = columns = 0
+        for kind, body in _records(stream, start):
+            if kind in _CELLS and len(body) >= 6:
+                row, column = struct.unpack_from("<HH", body)
+                last = struct.unpack("<H", body[-2:])[0] if kind == _MULTIPLE else column
+                rows, columns = max(rows, row + 1), max(columns, column + 1, last + 1)
+        found[start] = rows * columns
+    return sum(found[start] for start in starts)
+
+
+def _records(stream: bytes, at: int) -> Any:
+    """Yield type and content of each record up to the end of a part of the stream."""
+    while at + 4 <= len(stream):
+        kind, length = struct.unpack_from("<HH", stream, at)
+        if kind == _END:
+            return
+        yield kind, stream[at + 4 : at + 4 + length]
+        at += 4 + length
+
 
 _DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, expat.ExpatError, NotImplementedError)
 
@@ -69,10 +238,10 @@ def read_workbook(
             problem = f"cannot be read as a workbook: {reason(error)}"
             raise DataError(problem, file=path, fix=fix) from None
     notes = [f"The sheet {name!r} is read, of {count}."] if count > 1 else []
-    return grids(path, _rows(rows), wanted, header, size, notes)
+    return grids(path, _workbook_rows(rows), wanted, header, size, notes)
 
 
-def _rows(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[int, list[str] | str]]:
+def _workbook_rows(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[int, list[str] | str]]:
     for line, row in enumerate(rows, 1):
         cells = [_text(cell) for cell in row]
         yield line, cells if any(map(str.strip, cells)) else BLANK

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from os import PathLike
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from representer.data.text.vocabulary import Vocabulary
-from representer.errors import ArgumentError, ShapeError
+from representer.checks import parse_number
+from representer.data.array_files import read_arrays
+from representer.data.tables.files import physical_lines, regular_file
+from representer.data.text.words import Vocabulary
+from representer.errors import ArgumentError, DataError, ShapeError
 
 
 @dataclass(frozen=True)
@@ -124,3 +134,216 @@ def spellings(word: str) -> Iterator[str]:
     yield word.lower()
     yield word.capitalize()
     yield word.upper()
+
+
+# Reading of word vectors: GloVe and word2vec text, and ``.npz`` with ``words`` and ``vectors``.
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+def read_vectors(path: str | PathLike[str], vocabulary: Vocabulary | None = None) -> WordVectors:
+    """Read word vectors from a file.
+
+    A text file has one word and its values per line (GloVe), optionally after a first line with the
+    numbers of words and dimensions (word2vec); it may be compressed (``.gz``, ``.bz2``, ``.xz``). A
+    GloVe token may contain spaces: the last D fields are the vector. The first vector of each word
+    is used. An ``.npz`` file contains ``words`` (text) and ``vectors``; nothing is unpickled.
+
+    Args:
+        path: The file.
+        vocabulary: Keep only the vectors that :meth:`WordVectors.align` looks up for these words,
+            so that a large file needs little memory. The values of other words are counted but not
+            parsed.
+
+    Raises:
+        DataError: If the file is missing or damaged, with the line.
+    """
+    path = Path(path)
+    wanted = None
+    if vocabulary is not None:
+        wanted = {form for word in vocabulary.words[2:] for form in spellings(word)}
+    if path.suffix.lower() == ".npz":
+        words, matrix = _npz(path)
+        return _first_of_each(words, matrix, wanted)
+    if path.suffix.lower() == ".bin":
+        regular_file(path)
+        fix = "Save the vectors as text (save_word2vec_format with binary=False) or as .npz."
+        raise DataError("binary word2vec files are not supported", file=path, fix=fix)
+    return _text(path, wanted)
+
+
+def _text(path: Path, wanted: set[str] | None) -> WordVectors:
+    lines = physical_lines(path)
+    head = next(lines)
+    announced = _announced(head)
+    dimensions = announced[1] if announced else _dimensions(path, head)
+    rows: dict[str, np.ndarray] = {}
+    count = 0
+    for count, line in enumerate(lines if announced else chain([head], lines), 1):
+        number = count + (announced is not None)
+        word, values = _fields(path, number, line.rstrip(" \t\r\n"), dimensions)
+        if (wanted is None or word in wanted) and word not in rows:
+            rows[word] = _numbers(path, number, values)
+    if announced and announced[0] != count:
+        problem = f"the first line announces {announced[0]} words; the file has {count}"
+        raise DataError(problem, file=path, fix="Download the file again; it may be incomplete.")
+    matrix = np.stack(list(rows.values())) if rows else np.zeros((0, dimensions), np.float32)
+    return WordVectors(tuple(rows), matrix)
+
+
+def _announced(line: str) -> tuple[int, int] | None:
+    """Return the numbers of words and dimensions in the first line of a word2vec text file."""
+    fields = line.split()
+    if len(fields) == 2 and all(re.fullmatch("[1-9][0-9]{0,8}", field) for field in fields):
+        return int(fields[0]), int(fields[1])
+    return None
+
+
+def _dimensions(path: Path, line: str) -> int:
+    """Return the number of values at the end of a line, whose first field is the word."""
+    fields = line.rstrip(" \t\r\n").replace("\t", " ").split(" ")
+    dimensions = 0
+    while dimensions < len(fields) - 1 and _is_number(fields[-1 - dimensions]):
+        dimensions += 1
+    if not dimensions:
+        fix = "Each line is a word and its values, separated by spaces."
+        raise DataError("no word vector", file=path, line=1, fix=fix)
+    return dimensions
+
+
+def _fields(path: Path, number: int, line: str, dimensions: int) -> tuple[str, list[str]]:
+    word, *values = line.replace("\t", " ").rsplit(" ", dimensions)
+    if len(values) < dimensions:
+        problem = f"{len(values)} values instead of {dimensions}"
+        fix = "Download the file again; it may be incomplete."
+        raise DataError(problem, file=path, line=number, fix=fix)
+    if not word:
+        raise DataError("no word before the values", file=path, line=number, fix="Remove the line.")
+    if " " in word and _is_number(word.rsplit(" ", 1)[1]):
+        problem = f"more than {dimensions} values"
+        fix = "Every line needs the same number of values."
+        raise DataError(problem, file=path, line=number, fix=fix)
+    return word, values
+
+
+def _numbers(path: Path, number: int, values: list[str]) -> np.ndarray:
+    together = "".join(values)
+    try:
+        row = np.array([float(value) for value in values])
+    except ValueError:
+        row = np.array([np.nan])
+    # the checks of _is_number, for all values at once
+    if np.abs(row).max() < _LARGEST and together.isascii() and "_" not in together:
+        return row.astype(np.float32)
+    bad = next(value for value in values if not _is_number(value))
+    fix = "Download the file again, or remove the line."
+    raise DataError(f"{bad[:40]!r} is not a finite number", file=path, line=number, fix=fix)
+
+
+def _is_number(field: str) -> bool:
+    """Return True if a field is a number that float32 can represent."""
+    number = parse_number(field)
+    return number is not None and abs(number) < _LARGEST
+
+
+def _npz(path: Path) -> tuple[list[str], np.ndarray]:
+    arrays, others = read_arrays(path, ("words", "vectors"))
+    if len(arrays) < 2:
+        fix = "Save it with numpy.savez(path, words=..., vectors=...)."
+        names = ", ".join((*arrays, *others)) or "no arrays"
+        raise DataError(f"holds {names} instead of words and vectors", file=path, fix=fix)
+    words, vectors = arrays["words"], arrays["vectors"]
+    if words.dtype.kind != "U" or vectors.dtype.kind not in "fiu":
+        problem = f"words has dtype {words.dtype} and vectors {vectors.dtype}"
+        raise DataError(problem, file=path, fix="Save text and numbers.")
+    if words.ndim != 1 or vectors.ndim != 2 or len(words) != len(vectors):
+        problem = f"words has shape {words.shape} and vectors {vectors.shape}"
+        raise DataError(problem, file=path, fix="Save one row of vectors for each word.")
+    with np.errstate(over="ignore"):  # too large numbers become infinite, which is an error
+        matrix = vectors.astype(np.float32)
+    bad = ~np.isfinite(matrix).all(axis=1)
+    if bad.any():
+        problem = f"the vector of {str(words[bad][0])!r} (row {bad.argmax() + 1}) is not finite"
+        raise DataError(problem, file=path, fix="Remove the row.")
+    return words.tolist(), matrix
+
+
+def _first_of_each(words: list[str], matrix: np.ndarray, wanted: set[str] | None) -> WordVectors:
+    first: dict[str, int] = {}
+    for row, word in enumerate(words):
+        if wanted is None or word in wanted:
+            first.setdefault(word, row)
+    rows = np.array(list(first.values()), dtype=np.int64)
+    return WordVectors(tuple(first), matrix[rows])
+
+
+# Word vectors from the texts themselves: a factorization of how often words stand together.
+
+WINDOW = 5  # words to the left and to the right
+SMOOTHING = 0.75  # exponent of the context counts, which are too small for rare words
+_TINY = 1e-6  # instead of the length of a row of zeros
+_ITERATIONS: Any = 3  # annotated as text, after the default
+
+
+def cooccurrence_vectors(
+    documents: Sequence[Sequence[int]], size: int, dimensions: int, seed: int
+) -> NDArray[np.float32]:
+    """Return a vector of each word: the factors of positive pointwise mutual information.
+
+    Words at a distance of k up to 5 count 1/k. With the smoothed shares of contexts, row i of
+    ``U √S`` is the vector of word i, scaled to a mean square of 1, where ``U S Vᵀ`` is the
+    truncated singular value decomposition of ``max(log p(i, j) / (p(i) p(j)), 0)``. Where there
+    are fewer words than dimensions, the last columns are 0, and so is the row of a word without
+    positive information.
+
+    Args:
+        documents: The ids of each document's words, from 0 to ``size - 1``.
+        size: V, the number of words.
+        dimensions: D, the length of a vector.
+        seed: Random seed of the decomposition.
+
+    Returns:
+        The matrix ``(V, D)``; all 0 if no two words stand together.
+
+    References:
+        Levy, Goldberg and Dagan, Improving Distributional Similarity with Lessons Learned from
+        Word Embeddings, TACL 2015.
+    """
+    information = _positive_information(_counts(documents, size))
+    vectors = np.zeros((size, dimensions), np.float32)
+    rank = min(dimensions, size - 1)
+    if rank < 1 or not information.nnz:
+        return vectors
+    from sklearn.utils.extmath import randomized_svd  # a second, which only training waits for
+
+    u, s, _ = randomized_svd(information, rank, n_iter=_ITERATIONS, random_state=seed)
+    is_known = np.diff(information.indptr) > 0
+    vectors[is_known, :rank] = (u * np.sqrt(s))[is_known]
+    return vectors / np.sqrt(np.mean(vectors**2, axis=1, keepdims=True)).clip(_TINY)
+
+
+def _counts(documents: Sequence[Sequence[int]], size: int) -> sp.csr_array:
+    """Return the symmetric weighted counts of two words in one window ``(V, V)``."""
+    lengths = [len(document) for document in documents]
+    words = np.fromiter(
+        (word for document in documents for word in document), np.int64, sum(lengths)
+    )
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    counts = sp.csr_array((size, size))
+    for distance in range(1, WINDOW + 1):
+        is_same = owner[:-distance] == owner[distance:]
+        ends = words[:-distance][is_same], words[distance:][is_same]
+        counts = counts + sp.coo_array((np.full(len(ends[0]), 1 / distance), ends), (size, size))
+    return sp.csr_array(counts + counts.T)
+
+
+def _positive_information(counts: sp.csr_array) -> sp.csr_array:
+    """Return the entries of positive pointwise mutual information of counts ``(V, V)``."""
+    pairs = counts.tocoo()
+    words = counts.sum(1)
+    contexts = words**SMOOTHING
+    shares = pairs.data * contexts.sum() / (words[pairs.row] * contexts[pairs.col])
+    values = np.maximum(np.log(shares), 0).astype(np.float32)
+    result = sp.csr_array((values, (pairs.row, pairs.col)), counts.shape)
+    result.eliminate_zeros()
+    return result

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from representer import functional, ops
-from representer.errors import ArgumentError, KindError, ShapeError
+from representer.checks import SuggestsArguments, check_integer
+from representer.errors import ArgumentError, KindError, MissingExtraError, ShapeError
 from representer.functional import green_function
-from representer.functional.kernel_activation import Green
+from representer.functional.activations import Green
 from representer.nn.activation.compaction import (
     CORNERS,
     compacted,
@@ -21,15 +22,181 @@ from representer.nn.activation.compaction import (
     rounding_error,
     sampled,
 )
-from representer.nn.activation.initial import INITIAL, even_centers, fitted
-from representer.nn.activation.piecewise_linear import PiecewiseLinear
-from representer.nn.activation.plot import plotted
 from representer.nn.checks import check_flag, leaf_of_fx
-from representer.ops.checks import has_values
-from representer.requirements import SuggestsArguments, check_integer
+from representer.ops.common import has_values
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+# Initialization of an expansion by fitting a function.
+
+INITIAL: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "tanh": torch.tanh,
+    "identity": lambda a: a,
+}
+"""Initial functions by name; ``"random"`` and ``"zeros"`` are not fitted."""
+
+# Relative to the largest eigenvalue. Gaussians at close centers are nearly collinear, and would be
+# fitted with large coefficients of opposite signs.
+RIDGES = {"abs": 1e-13, "relu": 1e-13, "cubic": 1e-13}
+RIDGE = 1e-7
+FIT_POINTS = 401
+
+
+def even_centers(limits: tuple[float, float], count: int) -> Tensor:
+    """Return centers evenly spaced on the range, with the one nearest to 0 moved to 0.
+
+    Common activations have their corner at 0.
+    """
+    low, high = limits
+    if count == 1:
+        return torch.tensor([min(max(0.0, low), high)])
+    even = torch.linspace(low, high, count)
+    if low < 0 < high and count > 2:
+        even[1 + even[1:-1].abs().argmin()] = 0.0
+    return even
+
+
+def fitted(
+    function: Callable[[Tensor], Tensor],
+    centers: Tensor,
+    *,
+    green: str | Green,
+    bandwidth: float,
+    limits: tuple[float, float],
+    has_line: bool,
+) -> tuple[Tensor, Tensor]:
+    r"""Fit coefficients, and slope and intercept of a line, to a function.
+
+    They minimize :math:`\sum_j (f(a_j) - \sum_k \chi_k g(a_j - c_k) - \theta a_j - \nu)^2` over an
+    even grid of the range, with a small ridge penalty on the coefficients.
+
+    Returns:
+        Coefficients ``(F, K)`` and lines ``(F, 2)``, which are 0 without ``has_line``.
+
+    Raises:
+        ShapeError: If the function does not preserve the shape.
+        ArgumentError: If it returns values that are not finite.
+    """
+    grid = torch.linspace(*limits, FIT_POINTS, dtype=torch.float64, device=centers.device)
+    with torch.no_grad():
+        wanted = function(grid)
+        if not isinstance(wanted, Tensor) or wanted.shape != grid.shape:
+            got = tuple(getattr(wanted, "shape", ()))
+            raise ShapeError("init(a)", got, f"{tuple(grid.shape)}, the shape of a")
+        if not wanted.isfinite().all():
+            raise ArgumentError("init", function, f"a function that is finite on {limits}")
+        g = green_function(green, bandwidth)
+        columns = [g(grid[None, :, None] - centers.double()[:, None, :])]
+        if has_line:
+            line = torch.stack((grid, torch.ones_like(grid)), dim=-1)
+            columns.append(line.expand(len(centers), *line.shape))
+        design = torch.cat(columns, dim=-1)  # (F, points, K or K + 2)
+        normal = design.mT @ design
+        largest = torch.linalg.matrix_norm(normal, ord=2)[:, None, None]
+        eye = torch.eye(normal.shape[-1], dtype=normal.dtype, device=normal.device)
+        eye[centers.shape[1] :] = 0  # no penalty on the line
+        ridge = RIDGES.get(green, RIDGE) if isinstance(green, str) else RIDGE
+        right = design.mT @ wanted.double()[:, None]
+        found = torch.linalg.solve(normal + ridge * largest * eye, right)[..., 0]
+    count = centers.shape[1]
+    lines = found[:, count:] if has_line else found.new_zeros(len(centers), 2)
+    return found[:, :count].to(centers.dtype), lines.to(centers.dtype)
+
+
+# Piecewise-linear functions given by their corners, for export and plots.
+
+
+class PiecewiseLinear(nn.Module):
+    r"""Piecewise-linear functions, one for each feature, that are not trained.
+
+    .. math::
+        f_i(a) = y_{ij} + \frac{y_{i,j+1} - y_{ij}}{k_{i,j+1} - k_{ij}} (a - k_{ij}), \qquad
+        k_{ij} < a \le k_{i,j+1}
+
+    Args:
+        knots: Positions of the corners ``(F, K)``, ascending.
+        values: Values of the function at the corners ``(F, K)``.
+        slopes: Slopes before the first and after the last corner ``(F, 2)``.
+        dim: The dimension of the features.
+
+    Shape:
+        - input with F features in ``dim``, or any shape for F = 1; output the same
+
+    References:
+        Marra et al., Learning Neuron Non-Linearities with Kernel-Based Deep Neural Networks, 2018,
+        (5): the form of a `KernelActivation` with ``green="abs"`` or ``"relu"``.
+    """
+
+    knots: Tensor
+    values: Tensor
+    slopes: Tensor
+
+    def __init__(self, knots: Tensor, values: Tensor, slopes: Tensor, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+        for name, tensor in (("knots", knots), ("values", values), ("slopes", slopes)):
+            self.register_buffer(name, tensor.detach().clone())
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply the functions elementwise."""
+        if len(self.knots) == 1:
+            return self._evaluate(input.reshape(-1, 1)).reshape(input.shape)
+        return self._evaluate(input.movedim(self.dim, -1)).movedim(-1, self.dim)
+
+    def _evaluate(self, a: Tensor) -> Tensor:
+        """Evaluate with the features last, with elementwise operations and lookups only."""
+        knots, values = self.knots, self.values
+        last = knots.shape[1] - 1
+        rows = a.reshape(-1, a.shape[-1])
+        below = (rows[..., None] > knots).sum(-1)  # number of corners below, 0 to K
+        start = (below - 1).clamp(0, last)
+        feature = torch.arange(len(knots), device=a.device)
+        steps = (values[:, 1:] - values[:, :-1]) / (knots[:, 1:] - knots[:, :-1])
+        slope = torch.cat((self.slopes[:, :1], steps, self.slopes[:, 1:]), dim=1)[feature, below]
+        return (values[feature, start] + slope * (rows - knots[feature, start])).reshape(a.shape)
+
+
+# Plots of learned activations.
+
+PLOT_POINTS = 801
+INK, STEEP = "#3b82c4", "#d9822b"
+
+
+def plotted(activation: KernelActivation, span: tuple[float, float], columns: int) -> Figure:
+    """Plot every function on a range; see ``KernelActivation.plot``.
+
+    Raises:
+        MissingExtraError: If matplotlib is not installed.
+        ArgumentError: If the range is empty, or columns is not positive.
+    """
+    low, high = span
+    if not low < high:
+        raise ArgumentError("span", span, "two numbers, the lower one first")
+    if columns < 1:
+        raise ArgumentError("columns", columns, "1 or more")
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("plot()", "matplotlib", "train") from error
+    grid = torch.linspace(low, high, PLOT_POINTS, dtype=torch.float64)
+    values = exact_values(activation, grid[:, None].expand(-1, activation.num_features)).T
+    steepest = (values.diff(dim=1) / (grid[1] - grid[0])).abs().amax(1).tolist()
+    columns = min(columns, activation.num_features)
+    rows = -(-activation.num_features // columns)
+    figure = Figure(figsize=(1.6 * columns, 1.3 * rows), layout="constrained")
+    every = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axes in every[activation.num_features :]:
+        axes.set_axis_off()
+    for axes, y, steep in zip(every, values.tolist(), steepest, strict=False):
+        axes.plot(grid.tolist(), y, color=INK, linewidth=1.2)
+        axes.tick_params(labelsize=6)
+        for spine in axes.spines.values() if steep > 1 else ():
+            spine.set(linestyle=(0, (4, 2)), color=STEEP)
+    return figure
+
 
 Init = Literal["random", "zeros", "relu", "tanh", "identity"] | Callable[[Tensor], Tensor]
 

@@ -8,14 +8,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from representer.checks import check_integer
 from representer.functional import NONLINEARITIES
 from representer.nn.checks import leaf_of_fx
-from representer.nn.graph.graph_network import GraphNetwork, check_graph
-from representer.nn.graph.graph_options import CombineOption, DecayOption, GraphOptions, Walks
-from representer.nn.graph.walk_states import WalkStates, draw
+from representer.nn.graph.walks import (
+    CombineOption,
+    DecayOption,
+    GraphNetwork,
+    GraphOptions,
+    Walks,
+    WalkStates,
+    check_graph,
+    draw,
+)
 from representer.nn.has_kernel import HasKernel
-from representer.nn.recurrent.options import shows, with_defaults
-from representer.requirements import check_integer
+from representer.nn.recurrent.sequence_layer import shows, with_defaults
 
 if TYPE_CHECKING:
     from representer.kernels import Kernel  # noqa: F401 (named in a string)

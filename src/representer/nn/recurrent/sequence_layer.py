@@ -5,30 +5,246 @@ It gives every cell of the library the API of ``torch.nn.LSTM``; subclasses comp
 
 from __future__ import annotations
 
+import inspect
+import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Self
+from functools import cache
+from types import SimpleNamespace
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    Self,
+    TypedDict,
+    TypeVar,
+    get_args,
+    get_type_hints,
+)
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
-from torch.nn.utils.rnn import PackedSequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from representer.checks import SuggestsArguments, check_integer
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.nn.checks import check_flag, check_probability, leaf_of_fx, shown_arguments
-from representer.nn.recurrent.core_steps import CoreSteps, fast_step
-from representer.nn.recurrent.inputs import (
-    check_input,
-    check_lengths,
-    pack_like,
-    unpack,
-    zero_padding,
-)
-from representer.nn.recurrent.options import warn_of_idle_dropout
+from representer.nn.recurrent.initial import Initialization
 from representer.nn.recurrent.states import StateLayout
-from representer.nn.recurrent.stream import Stream, check_has_steps
-from representer.requirements import SuggestsArguments, check_integer
+from representer.nn.recurrent.stream import CoreSteps, Stream, check_has_steps, fast_step
+from representer.ops.common import can_be_read, check_length_range, dtypes_meet, wrong_device
+
+# Input checks and packing of sequence layers.
+
+
+def check_input(
+    input: object, input_size: int, batch_first: bool, *, like: Tensor | None = None
+) -> bool:
+    """Check an input, and compare its dtype and device with ``like``, a parameter of the layer.
+
+    Returns:
+        True if the input is batched.
+
+    Raises:
+        KindError: If it is not a floating-point tensor of the layer's dtype and device.
+        ShapeError: If its shape is wrong.
+    """
+    if not isinstance(input, Tensor):
+        raise KindError("input", type(input).__name__, "a tensor or a PackedSequence")
+    if not input.is_floating_point():
+        hint = "Use input.float(), or an nn.Embedding for token ids."
+        raise KindError("input", str(input.dtype), "a floating-point dtype", hint=hint)
+    layout = "(batch, time, {})" if batch_first else "(time, batch, {})"
+    expected = f"{layout.format(input_size)} or unbatched (time, {input_size})"
+    if input.dim() not in (2, 3):
+        raise ShapeError("input", input.shape, expected)
+    if input.shape[-1] != input_size:
+        hint = f"The last axis is {input.shape[-1]}, input_size is {input_size}."
+        raise ShapeError("input", input.shape, expected, hint=hint)
+    time_axis = 1 if batch_first and input.dim() == 3 else 0
+    if not input.shape[time_axis]:
+        raise ShapeError("input", input.shape, f"{expected} with at least one time step")
+    if like is not None:
+        if input.device != like.device:
+            names = "the layer's ", " or move the layer"
+            raise wrong_device("input", input, like.device, *names)
+        if not dtypes_meet(input, like):
+            hint = f"Use input.to({like.dtype}), or layer.to({input.dtype})."
+            raise KindError("input", str(input.dtype), f"the layer's {like.dtype}", hint=hint)
+    return input.dim() == 3
+
+
+def check_lengths(x: Tensor, lengths: object, stride: int) -> None:
+    """Check the lengths of sequences ``(T, B, I)``, which must be multiples of the stride.
+
+    Raises:
+        KindError: If they are not integers.
+        ShapeError: If there is not one per sequence, or one is not a multiple of the stride.
+        ArgumentError: If one is out of range; those on a device are checked by the recurrence.
+    """
+    time, batch, _ = x.shape
+    ends = [time]
+    if lengths is not None:
+        is_tensor = isinstance(lengths, Tensor)
+        if not is_tensor or lengths.dtype not in (torch.int32, torch.int64):
+            received = str(lengths.dtype) if is_tensor else type(lengths).__name__
+            raise KindError("lengths", received, f"a tensor of {batch} integers")
+        if lengths.shape != (batch,):
+            raise ShapeError("lengths", lengths.shape, f"({batch},), one per sequence")
+        if can_be_read(lengths):
+            check_length_range(lengths, time)
+        is_read = stride > 1 and not torch.compiler.is_compiling()
+        ends = lengths.tolist() if is_read else []
+    invalid = [end for end in ends if end % stride]
+    if invalid:
+        hint = f"Crop it to {invalid[0] // stride * stride} steps or pad it."
+        expected = f"a multiple of {stride} time steps, the stride"
+        raise ShapeError("input", (invalid[0],), expected, hint=hint)
+
+
+def unpack(packed: PackedSequence, lengths: object = None) -> tuple[Tensor, Tensor]:
+    """Return the sequences padded with zeros ``(T, B, I)`` and their lengths ``(B,)``.
+
+    Raises:
+        ArgumentError: If other lengths are given.
+        ShapeError: If the sequences do not consist of feature vectors.
+    """
+    if packed.data.dim() != 2:
+        hint = "Pack sequences of shape (time, features)."
+        raise ShapeError("input.data", packed.data.shape, "(steps, features)", hint=hint)
+    if lengths is not None:
+        raise ArgumentError("lengths", lengths, "None: a packed batch has its own lengths")
+    x, own = pad_packed_sequence(packed)
+    return x, own.to(x.device)
+
+
+def zero_padding(x: Tensor, lengths: Tensor) -> Tensor:
+    """Set ``(T, B, I)`` beyond each sequence's length to 0."""
+    is_real = torch.arange(x.shape[0], device=x.device)[:, None] < lengths
+    return torch.where(is_real[:, :, None], x, 0.0)
+
+
+def pack_like(output: Tensor, lengths: Tensor, packed: PackedSequence) -> PackedSequence:
+    """Pack ``(T, B, H)`` in the order of another packed batch with the same lengths."""
+    if packed.sorted_indices is not None:
+        output = output.index_select(1, packed.sorted_indices)
+        lengths = lengths.index_select(0, packed.sorted_indices)
+    data, batch_sizes, _, _ = pack_padded_sequence(output, lengths.cpu())
+    return PackedSequence(data, batch_sizes, packed.sorted_indices, packed.unsorted_indices)
+
+
+# The shared options of sequence layers, declared once with their defaults.
+#
+# Constructors have shared options as ``**options: Unpack[…]`` of a ``TypedDict`` for type checkers;
+# `shows` adds them to the signature for ``help``.
+
+OutputNonlinearity = str | Callable[[Tensor], Tensor] | None
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class Default(NamedTuple):
+    """The default of an option, in its annotation."""
+
+    value: Any
+
+
+class MachineOptions(TypedDict, total=False):
+    """Options of all recurrent kernel machines, described in the class."""
+
+    filter_length: Annotated[int | dict[int, int], Default(1)]
+    dilation: Annotated[int, Default(1)]
+    filters: Annotated[Literal["dense", "wavelet"], Default("dense")]
+    stride: Annotated[int, Default(1)]
+    free_phase: Annotated[bool, Default(False)]
+    sampling_rate: Annotated[float | None, Default(None)]
+    layer_norm: Annotated[bool, Default(False)]
+    weight_drop: Annotated[float, Default(0.0)]
+    variational_dropout: Annotated[float, Default(0.0)]
+    zoneout: Annotated[float | tuple[float, float], Default(0.0)]
+    recompute_gates: Annotated[bool, Default(False)]
+    device: Annotated[torch.device | str | None, Default(None)]
+    dtype: Annotated[torch.dtype | None, Default(None)]
+
+
+class CellOptions(MachineOptions, total=False):
+    """Options of cells with gates or an output nonlinearity."""
+
+    forget_bias: Annotated[float, Default(0.0)]
+    candidate_bias: Annotated[bool, Default(False)]
+    output_nonlinearity: Annotated[OutputNonlinearity, Default(None)]
+    initialization: Annotated[Initialization, Default("unit")]
+
+
+@cache
+def defaults_of(options: type) -> dict[str, Any]:
+    """Return the options of a ``TypedDict`` with their defaults."""
+    hints = get_type_hints(options, include_extras=True)
+    return {name: get_args(hint)[1].value for name, hint in hints.items()}
+
+
+def with_defaults(options: type, given: Any) -> Any:
+    """Return a namespace of all options.
+
+    Raises:
+        TypeError: If a name is unknown, as for any keyword argument.
+        ArgumentError: If an option that is True or False by default is something else.
+    """
+    defaults = defaults_of(options)
+    for name in given:
+        if name not in defaults:
+            raise TypeError(f"__init__() got an unexpected keyword argument {name!r}")
+    flags = [name for name in given if isinstance(defaults[name], bool)]
+    return SimpleNamespace(**defaults | given | {n: check_flag(n, given[n]) for n in flags})
+
+
+def shows(options: type) -> Callable[[_Function], _Function]:
+    """Return a decorator that lists the options in the signature of a constructor."""
+
+    def decorate(function: _Function) -> _Function:
+        signature = inspect.signature(function)
+        *own, _ = signature.parameters.values()
+        hints = get_type_hints(options, include_extras=True)
+        shared = [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=default,
+                annotation=get_args(hints[name])[0],
+            )
+            for name, default in defaults_of(options).items()
+        ]  # fmt: skip
+        shared.sort(key=lambda parameter: parameter.name in ("device", "dtype"))
+        function.__signature__ = signature.replace(parameters=own + shared)  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+def zoneout_pair(zoneout: float | tuple[float, float]) -> tuple[float, float]:
+    """Return the probabilities of cell and output, from a pair or one value for both."""
+    if isinstance(zoneout, tuple) and len(zoneout) != 2:
+        raise ArgumentError(
+            "zoneout", zoneout, "one number, or a pair (of the cell, of the output)"
+        )
+    cell, output = zoneout if isinstance(zoneout, tuple) else (zoneout, zoneout)
+    return check_probability("zoneout", cell), check_probability("zoneout", output)
+
+
+def warn_of_idle_dropout(layer: Any) -> None:
+    """Warn about dropout without effect; called by the constructors of layers."""
+    if not layer.dropout or layer.num_layers > 1:
+        return
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back and frame.f_locals.get("self") is layer:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(
+        f"dropout={layer.dropout} acts between layers, and num_layers is 1. "
+        "Use variational_dropout or nn.Dropout instead.",
+        stacklevel=level,
+    )
+
 
 Run = Callable[
     [Tensor, tuple[Tensor, ...], Tensor, Tensor | None, bool],

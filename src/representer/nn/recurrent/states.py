@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import _register_namedtuple
 
 from representer.errors import KindError, ShapeError
-from representer.nn.recurrent.rebuildable import rebuildable
-from representer.ops.checks import dtypes_meet
+from representer.ops.common import dtypes_meet
+
+# Named tuples that other libraries can rebuild and ``torch.export`` can save.
+
+_Tuple = TypeVar("_Tuple", bound=tuple[Any, ...])
+
+
+def rebuildable(kind: type[_Tuple]) -> type[_Tuple]:
+    """Let a named tuple be made as ``kind(iterable)`` too, like a plain tuple.
+
+    A tuple of one field takes an iterator only, since any other iterable may be the field. The
+    type has a name in files of ``torch.export``, and ``torch.load`` accepts it with weights_only.
+    """
+    named: Any = kind
+    new: Callable[..., _Tuple] = named.__new__
+    takes_any = len(named._fields) != 1
+
+    @functools.wraps(new)
+    def rebuild(cls: type[_Tuple], *given: Any, **options: Any) -> _Tuple:
+        is_alone = len(given) == 1 and not options and not isinstance(given[0], Tensor)
+        if is_alone and (takes_any or isinstance(given[0], Iterator)):
+            given = tuple(given[0])
+        return new(cls, *given, **options)
+
+    named.__new__ = rebuild
+    _register_namedtuple(named, serialized_type_name=f"representer.{named.__name__}")
+    torch.serialization.add_safe_globals([named])
+    return kind
+
 
 _State = TypeVar("_State", bound=tuple[Any, ...])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import partial
 from itertools import product
 
@@ -11,10 +11,40 @@ from torch import Tensor
 
 from representer import functional
 from representer.ops import core, gpu
-from representer.ops.gated_scan import cpp, reference
+from representer.ops.gated_scan import reference
 from representer.ops.gated_scan.reference import Operands, Results
 from representer.ops.op import Backend, Op, Sample, normal
 from representer.ops.table import Table
+
+# gated_scan on the compiled core.
+
+
+def cpp_forward(p: Operands, new: Results) -> Results:
+    """Fill in the results."""
+    return _run("scan_forward", p.u, p.c0, p, new)
+
+
+def cpp_backward(
+    p: Operands, kept: Results, grad: Results, requested: Container[str]
+) -> dict[str, Tensor]:
+    """Return the gradients of u, f and c0."""
+    new = Results(p.c0.new_empty(kept.states.shape), p.c0.new_empty(p.c0.shape))
+    df = p.c0.new_empty(kept.states.shape if p.f.dim() == 3 else p.c0.shape)
+    own = {"kept": kept.states, "first": p.c0, "grad_f": df}
+    du, dc0 = _run("scan_backward", grad.states, grad.final, p, new, **own)
+    return {"u": du, "f": df.sum_to_size(p.f.shape), "c0": dc0}
+
+
+def _run(
+    operation: str, u: Tensor, start: Tensor, p: Operands, new: Results, **own: Tensor
+) -> Results:
+    time, batch, units = u.shape
+    core.run(
+        operation, core.ScanStruct, u.dtype, time=time, batch=batch, units=units,
+        reverse=p.reverse, decay=min(p.f.dim(), 2), u=u, f=p.f, c0=start, lengths=p.lengths,
+        **new._asdict(), **own,
+    )  # fmt: skip
+    return new
 
 
 def gated_scan(
@@ -78,4 +108,4 @@ OP = Op("gated_scan", gated_scan, functional.gated_scan, _samples)
 OP.register(Table(Operands, Results))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(gpu.backend("gated_scan"))
-OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, core.refuses))
+OP.add_backend(Backend("cpp", ("cpu",), cpp_forward, cpp_backward, core.MISSING, core.refuses))

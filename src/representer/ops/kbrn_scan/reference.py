@@ -19,9 +19,9 @@ from typing import Annotated, Any, NamedTuple
 import torch
 from torch import Tensor
 
+from representer.ops.common import Steps, previous
 from representer.ops.kernel_activation import reference as expansion
-from representer.ops.operand import LENGTHS, Operand
-from representer.ops.sequence import Steps, previous
+from representer.ops.table import LENGTHS, Operand
 
 
 def _restored(p: Any, kept: Mapping[str, Tensor]) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from representer.functional.kernel_activation import GREENS
+from representer.functional.activations import GREENS
 from representer.ops.op import Sample, normal
 
 SIZES = ((1, 1, 1), (2, 1, 17), (6, 3, 4), (3, 2, 5))  # T, B, H

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import partial
 from itertools import product
 from typing import Any
@@ -12,12 +12,44 @@ from torch import Tensor
 
 from representer import functional
 from representer.errors import ShapeError
-from representer.functional.kernel_activation import GREENS
+from representer.functional.activations import GREENS
 from representer.ops import core, gpu
-from representer.ops.kernel_activation import cpp, reference
+from representer.ops.kernel_activation import reference
 from representer.ops.kernel_activation.reference import Operands, Results, sizes
 from representer.ops.op import Backend, Op, Sample, normal
 from representer.ops.table import Table
+
+# kernel_activation on the compiled core.
+
+
+def cpp_forward(p: Operands, new: Results) -> Results:
+    """Fill in the results."""
+    _run("activation_forward", p, out=new.output)
+    return new
+
+
+def cpp_backward(
+    p: Operands, kept: Results, grad: Results, requested: Container[str]
+) -> dict[str, Tensor]:
+    """Return the gradients of the operands, by name."""
+    d_input, d_centers, d_coefficients = (
+        torch.empty_like(x, memory_format=torch.contiguous_format) for x in p[:3]
+    )
+    _run(
+        "activation_backward", p, grad=grad.output, grad_x=d_input, grad_centers=d_centers,
+        grad_coefficients=d_coefficients,
+    )  # fmt: skip
+    return {"input": d_input, "centers": d_centers, "coefficients": d_coefficients}
+
+
+def _run(operation: str, p: Operands, **tensors: Any) -> None:
+    rows, features = p.input.shape
+    core.run(
+        operation, core.ActivationStruct, p.input.dtype, rows=rows, features=features,
+        count=p.centers.shape[1], green=list(GREENS).index(p.green), x=p.input, centers=p.centers,
+        coefficients=p.coefficients, bandwidth=p.bandwidth, **tensors,
+    )  # fmt: skip
+
 
 MOST_CENTERS = 512  # that the GPU kernels add up one by one
 
@@ -99,4 +131,4 @@ OP = Op("kernel_activation", kernel_activation, functional.kernel_activation, _s
 OP.register(Table(Operands, Results, sizes))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(gpu.backend("kernel_activation", refuses))
-OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, core.refuses))
+OP.add_backend(Backend("cpp", ("cpu",), cpp_forward, cpp_backward, core.MISSING, core.refuses))

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from representer.errors import ArgumentError
-from representer.functional.kernel_activation import GREENS
-from representer.ops.operand import Operand
+from representer.functional.activations import GREENS
+from representer.ops.table import Operand
 
 
 class Operands(NamedTuple):

@@ -2,20 +2,98 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Container
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import _C, Tensor, nn
+from torch._C._functorch import maybe_current_level  # pyright: ignore
 
 from representer import functional
-from representer.functional import Cell
+from representer.functional.rkm import EPS, Cell
 from representer.ops import core, gpu
-from representer.ops.checks import may_need_gradient
-from representer.ops.op import Backend, Op
-from representer.ops.rkm_scan import cpp, gradient, reference
-from representer.ops.rkm_scan.reference import ALL, CELLS, NOTHING, Operands, Results, sizes
+from representer.ops.common import input_products, is_forward_mode, may_need_gradient
+from representer.ops.core import padded
+from representer.ops.op import Backend, Op, allows
+from representer.ops.rkm_scan import reference
+from representer.ops.rkm_scan.reference import (
+    ALL,
+    CELLS,
+    NOTHING,
+    Operands,
+    Results,
+    finish,
+    gates_of,
+    sizes,
+)
 from representer.ops.rkm_scan.samples import samples
 from representer.ops.table import Table
+
+# rkm_scan on the compiled core: the loop there, the products of whole sequences in torch.
+
+# numbers of gates, and of those that depend on h
+KNOWN = {(1, 0), (1, 1), (2, 0), (2, 2), (3, 2), (3, 3), (4, 4)}
+FUSED = 2**22  # bytes of packed weights up to which the input product runs inside the loop
+
+
+def cpp_forward(p: Operands, new: Results) -> Results:
+    """Fill in the results."""
+    x, input_weight, bias = p.z, p.input_weight, p.bias
+    time, batch, units = new.output.shape
+    if input_weight is not None:
+        weights = input_weight.numel() + len(input_weight) * units**2
+        if weights * x.element_size() > FUSED:
+            x, input_weight, bias = input_products(x, input_weight, bias), None, None
+    inner = (1,) if input_weight is not None else (units, 1)
+    x = x if x.stride()[2:] == inner else x.contiguous()
+    core.run(
+        "rkm_forward", core.ForwardStruct, x.dtype, cell=core.cell_struct(p.cell), time=time,
+        batch=batch, units=units, features=0 if input_weight is None else x.shape[2],
+        reverse=p.reverse, biased=0 if bias is None else len(bias), x=core.Strided(x),
+        x_time=x.stride(0), x_batch=x.stride(1), input_weight=input_weight, bias=bias,
+        weight=p.weight, h0=p.h0, c0=p.c0, gate_values=p.static, norm=p.norm, hold=p.hold,
+        lengths=p.lengths, out=new.output, h=new.h, c=new.c, epsilon=EPS,
+        **core.filled(gates=new.gates, cells=new.cells, fresh=new.fresh),
+    )  # fmt: skip
+    return new
+
+
+def cpp_backward(
+    p: Operands, kept: Results, grad: Results, requested: Container[str]
+) -> dict[str, Tensor]:
+    """Return the gradients of the operands, by name."""
+    gates = gates_of(p, kept)
+    time, batch, _, units = gates.shape
+    upstream = grad.output if grad.output.stride(2) == 1 else grad.output.contiguous()
+    dz, to_h, to_c = (gates.new_empty(x.shape) for x in (gates, p.h0, p.c0))
+    g_fresh = gates.new_empty(kept.cells.shape) if "static" in requested else None
+    g_normed = None if p.norm is None else gates.new_empty(kept.cells.shape)
+    core.run(
+        "rkm_backward", core.BackwardStruct, gates.dtype, cell=core.cell_struct(p.cell),
+        time=time, batch=batch, units=units, reverse=p.reverse,
+        grad_output=core.Strided(upstream), grad_time=upstream.stride(0),
+        grad_batch=upstream.stride(1), grad_h=grad.h, grad_c=grad.c, out=kept.output, gates=gates,
+        cells=kept.cells, fresh=kept.fresh, weight=p.weight, h0=p.h0, c0=p.c0,
+        gate_values=p.static, norm=p.norm, hold=p.hold, lengths=p.lengths, grad_z=dz,
+        extra_h=to_h, grad_c0=to_c, grad_fresh=g_fresh, grad_normed=g_normed, epsilon=EPS,
+    )  # fmt: skip
+    if p.weight is not None:
+        seen = dz[-1 if p.reverse else 0].flatten(1)[:, -len(p.weight) * units :]
+        to_h = to_h.addmm_(seen, p.weight.flatten(0, 1))
+    candidate = gates.new_empty(0) if g_fresh is None else gates[:, :, 0]
+    del gates  # frees them if they were recomputed
+    return {"h0": to_h, "c0": to_c} | finish(
+        p, kept, dz, candidate, g_fresh, g_normed, "z" in requested, core.product, core.transpose
+    )
+
+
+def refuses(p: Operands) -> str:
+    """Return why the core cannot run a call, or an empty string."""
+    gates, seen = len(p.cell.gates), len(p.cell.recurrent_gates)
+    if (gates, seen) not in KNOWN:
+        return f"has no kernel for {gates} gates of which {seen} depend on h"
+    return core.refuses(p)
+
 
 MOST_NORMALIZED = 4096  # units, which one program of a GPU normalizes
 
@@ -107,6 +185,114 @@ def _refuses(p: Operands) -> str:
 
 OP = Op("rkm_scan", rkm_scan, _definition, samples)
 OP.register(Table(Operands, Results, sizes))
-OP.add_backend(Backend("reference", (), reference.forward, gradient.backward))
+OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(gpu.backend("rkm_scan", _refuses))
-OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, cpp.refuses))
+OP.add_backend(Backend("cpp", ("cpu",), cpp_forward, cpp_backward, core.MISSING, refuses))
+
+
+# One time step of a few sequences on the compiled core, with as little overhead as possible.
+#
+# For streaming without gradients: no operator dispatch, no copies, no packed weights. It computes
+# one step of ``rkm_scan`` with ``input_weight``.
+
+_PLAIN = (Tensor, nn.Parameter)
+FEW = 32  # sequences up to which the core multiplies without packing
+
+
+def is_usable(x: Tensor) -> bool:
+    """Return True if a step on this input can take the short path."""
+    return not torch.is_grad_enabled() and x.shape[0] <= FEW and is_plain(x)
+
+
+def is_plain(x: Tensor) -> bool:
+    """Return True if the core may read an input, and nothing observes operators."""
+    return (
+        not torch.compiler.is_compiling()
+        and not core.MISSING
+        and type(x) is Tensor
+        and x.is_cpu
+        and x.dtype in (torch.float32, torch.float64)
+        and not x.is_neg()
+        and allows("cpp")
+        and not _C._is_any_autocast_enabled()
+        # the short path calls no operator that these could see, differentiate, batch or trace
+        and not _C._len_torch_dispatch_stack()
+        and not _C._len_torch_function_stack()
+        and not _C._is_tracing()
+        and maybe_current_level() is None
+        and not is_forward_mode()
+    )
+
+
+def is_ready(tensor: Any, shape: tuple[int, ...], dtype: torch.dtype) -> bool:
+    """Return True if the core may read a tensor: plain, of this shape and dtype, contiguous."""
+    return (
+        type(tensor) in _PLAIN
+        and tensor.shape == shape
+        and tensor.dtype == dtype
+        and tensor.is_cpu
+        and tensor.is_contiguous()
+        and not tensor.is_neg()
+    )
+
+
+class StepOperands(NamedTuple):
+    """The weights of a step."""
+
+    input_weight: Tensor  # (G·H, I)
+    bias: Tensor | None  # (b·H,), of the last b gates
+    weight: Tensor | None  # (R·H, H)
+    static: Tensor | None  # (2, H)
+    norm: Tensor | None  # (2, H)
+
+
+class Step:
+    """A cell with a number of units, ready to take steps on operands that `fits` checked."""
+
+    operation, carries = "rkm", False
+
+    def __init__(self, cell: Cell, units: int) -> None:
+        self.cell = cell
+        self.gates, self.seen, self.units = len(cell.gates), len(cell.recurrent_gates), units
+        self.needs_static = "static" in (cell.input_gate, cell.forget_gate)
+        self.is_known = (self.gates, self.seen) in KNOWN
+        self.template = core.ForwardStruct(
+            core.cell_struct(cell), 1, 0, units, 0, False, 1, epsilon=EPS
+        )
+
+    def fits(self, features: int, dtype: torch.dtype, operands: StepOperands) -> bool:
+        """Return True if the core may read these operands; nothing else protects its memory."""
+        input_weight, bias, weight, static, norm = operands
+        units = self.units
+        return (
+            is_ready(input_weight, (self.gates * units, features), dtype)
+            and (bias is None or is_ready(bias, (self._biased(bias) * units,), dtype))
+            and (weight is not None) == (self.seen > 0)
+            and (weight is None or is_ready(weight, (self.seen * units, units), dtype))
+            and (static is not None) == self.needs_static
+            and (static is None or is_ready(static, (2, units), dtype))
+            and (norm is None or is_ready(norm, (2, units), dtype))
+        )
+
+    def packed_entries(self, operands: StepOperands) -> int:
+        """Return an upper bound of the entries of the packed weights."""
+        return self.gates * padded(self.units) * (1 + operands.input_weight.shape[1] + self.units)
+
+    def struct(self, operands: StepOperands) -> Any:
+        """Return the arguments of a step without input, output and state."""
+        input_weight, bias, weight, static, norm = operands
+        s = core.ForwardStruct.from_buffer_copy(self.template)
+        s.features = s.x_batch = input_weight.shape[1]
+        s.input_weight = input_weight.data_ptr()
+        if bias is not None:
+            s.bias, s.biased = bias.data_ptr(), self._biased(bias)
+        if weight is not None:
+            s.weight = weight.data_ptr()
+        if static is not None:
+            s.gate_values = static.data_ptr()
+        if norm is not None:
+            s.norm = norm.data_ptr()
+        return s
+
+    def _biased(self, bias: Tensor) -> int:
+        return min(len(bias) // self.units, self.gates)

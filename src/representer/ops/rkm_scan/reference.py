@@ -9,7 +9,7 @@ Shapes: T time, B batch, G pre-activations, R those that depend on h (the last o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Annotated, Any, NamedTuple
 
 import torch
@@ -17,12 +17,21 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from representer.errors import ArgumentError
-from representer.functional.cell import Cell
 from representer.functional.nonlinearities import NONLINEARITIES
-from representer.functional.rkm_scan import EPS
-from representer.ops.operand import LENGTHS, Operand
-from representer.ops.products import input_products
-from representer.ops.sequence import Steps, previous
+from representer.functional.rkm import EPS, Cell
+from representer.ops.common import (
+    Multiply,
+    Steps,
+    Transpose,
+    input_gradient,
+    input_products,
+    over_steps,
+    previous,
+    real,
+    transpose,
+    weight_gradient,
+)
+from representer.ops.table import LENGTHS, Operand
 
 NOTHING, ALL, CELLS = 0, 1, 2  # kept for the gradient, which recomputes the gates from CELLS
 
@@ -186,3 +195,238 @@ def memory_of(cell: Cell, h: Tensor, c: Tensor) -> Tensor:
     if cell.memory == "output":
         return h
     return c if cell.memory == "cell" else torch.expm1(c)
+
+
+# The parts of rkm_scan that are not sequential: gates, norms, and sums over all steps at once.
+#
+# Shapes: T time, B batch, I features, G pre-activations, R those that depend on h, H units.
+
+JOINT = 128  # features and units up to which one product gives all gradients of weights
+
+
+def normalize(fresh: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the cells normalized before gain and bias, and 1 / their standard deviation."""
+    centered = fresh - fresh.mean(-1, keepdim=True)  # var_mean warns about an empty batch
+    scale = (centered.square().mean(-1, keepdim=True) + EPS).rsqrt()
+    return centered * scale, scale
+
+
+def gates_of(p: Operands, kept: Results) -> Tensor:
+    """Return the gates ``(T, B, G, H)``, recomputed if they were not kept."""
+    if p.keep == ALL:
+        return kept.gates
+    if p.input_weight is None:
+        gates = p.z.clone(memory_format=torch.contiguous_format)
+    else:
+        gates = input_products(p.z, p.input_weight, p.bias).contiguous()
+    if p.weight is not None:  # in place: the gates are the largest array of the gradient
+        h_before = previous(kept.output, p.h0, p.lengths, p.reverse).flatten(0, 1)
+        weight = p.weight.flatten(0, 1)
+        gates.flatten(2).flatten(0, 1)[:, -len(weight) :].addmm_(h_before, weight.t())
+    gates[:, :, 1:].sigmoid_()
+    gates[:, :, 0] = NONLINEARITIES[p.cell.candidate].value(gates[:, :, 0])
+    return gates
+
+
+def finish(
+    p: Operands,
+    kept: Results,
+    dz: Tensor,
+    candidate: Tensor,
+    g_fresh: Tensor | None,
+    g_normed: Tensor | None,
+    needs_z: bool,
+    multiply: Multiply = torch.mm,
+    transpose: Transpose = transpose,
+) -> dict[str, Tensor]:
+    """Return the gradients that follow from those of the pre-activations and cells.
+
+    ``dz`` is the gradient of the pre-activations ``(T, B, G, H)``; ``g_fresh`` and ``g_normed`` are
+    those of the cells before their norm, for the static gates, and after it ``(T, B, H)``.
+    ``candidate`` is c~ of every step ``(T, B, H)``, read with ``g_fresh`` only.
+    """
+    found = {}
+    if needs_z:
+        weight = p.input_weight
+        found["z"] = dz if weight is None else input_gradient(dz, weight, multiply)
+    if _is_joint(p, dz):
+        found |= _joint_gradients(p, kept, dz, transpose)
+    else:
+        if p.input_weight is not None:
+            found["input_weight"] = weight_gradient(dz, real(p.z, p.lengths), transpose)
+        if p.bias is not None:
+            found["bias"] = dz.flatten(0, 1).sum(0)
+        if p.weight is not None:
+            h_before = previous(kept.output, p.h0, p.lengths, p.reverse)
+            found["weight"] = weight_gradient(dz[:, :, -len(p.weight) :], h_before, transpose)
+    if p.static is not None and g_fresh is not None:
+        h_before = previous(kept.output, p.h0, p.lengths, p.reverse)
+        c_before = previous(kept.cells, p.c0, p.lengths, p.reverse)
+        memory = memory_of(p.cell, h_before, c_before)
+        parts = [torch.zeros_like(p.static[0])] * 2
+        if p.cell.input_gate == "static":
+            parts[0] = over_steps(g_fresh * candidate, p.lengths)
+        if p.cell.forget_gate == "static":
+            parts[1] = over_steps(g_fresh * memory, p.lengths)
+        found["static"] = torch.stack(parts)
+    if p.norm is not None:
+        assert g_normed is not None
+        normed, _ = normalize(kept.fresh)
+        parts = [over_steps(g_normed * normed, p.lengths), over_steps(g_normed, p.lengths)]
+        found["norm"] = torch.stack(parts)
+    return found
+
+
+def _is_joint(p: Operands, dz: Tensor) -> bool:
+    """Return True if every pre-activation depends on x and h, and most time goes to reading dz."""
+    if p.input_weight is None or p.weight is None or len(p.weight) != dz.shape[2]:
+        return False
+    return p.z.shape[2] + dz.shape[3] <= JOINT
+
+
+def _joint_gradients(
+    p: Operands, kept: Results, dz: Tensor, transpose: Transpose
+) -> dict[str, Tensor]:
+    """Return the gradients of input_weight, bias and weight as parts of that of [x 1 h]."""
+    features, ones, units = p.z.shape[2], int(p.bias is not None), dz.shape[3]
+    seen = dz.new_ones(*dz.shape[:2], features + ones + units)
+    seen[:, :, :features] = real(p.z, p.lengths)
+    previous(kept.output, p.h0, p.lengths, p.reverse, out=seen[:, :, features + ones :])
+    parts = weight_gradient(dz, seen, transpose).split((features, ones, units), 2)
+    of_x, of_bias, of_h = (part.clone(memory_format=torch.contiguous_format) for part in parts)
+    found = {"input_weight": of_x, "weight": of_h}
+    return found | {"bias": of_bias[..., 0].contiguous()} if ones else found
+
+
+# The gradient of rkm_scan over the whole sequence, in torch.
+#
+# With g the gradient of the cell c_t and e that of the emission h_t, for every step from the last
+# to the first:
+#
+#     e  = dh_t + W' da_{t+1}                      g  = g_carried + e o_t psi'(c_t)
+#     da_output    = e psi(c_t) o (1 - o)          da_candidate = g i_t phi'
+#     da_input     = g c~_t i (1 - i)              da_forget    = g m_{t-1} f (1 - f)
+#                                  (with i = 1 - f)             = g (m_{t-1} - c~_t) f (1 - f)
+#     g_carried    = g f_t                         (into h_{t-1} where the memory is the output)
+#
+# The factors of g and e do not depend on later steps: they are computed for a block of steps at
+# once, as many as stay in the cache. With layer norm, g passes through its gradient first.
+#
+# Shapes: T time, B batch, G pre-activations, R those that depend on h (the last ones), H units.
+
+BLOCK = 2**18  # entries of the gates for which factors are computed at once: 1 MiB in float32
+
+
+def backward(
+    p: Operands, kept: Results, grad: Results, requested: Container[str]
+) -> dict[str, Tensor]:
+    """Return the gradients of the operands, by name."""
+    cell, gates, lengths, reverse = p.cell, gates_of(p, kept), p.lengths, p.reverse
+    weight, static, norm, hold, fresh = p.weight, p.static, p.norm, p.hold, kept.fresh
+    (time, batch, _, units), first_seen = gates.shape, len(cell.gates) - len(cell.recurrent_gates)
+    of_cell = len(cell.gates) - cell.output_gate  # pre-activations that act through the cell
+    gate = dict(zip(cell.gates, gates.unbind(2), strict=True))
+    h_before = previous(kept.output, p.h0, lengths, reverse)
+    c_before = previous(kept.cells, p.c0, lengths, reverse)
+    memory = memory_of(cell, h_before, c_before)
+    normed, scale = normalize(fresh) if norm is not None else (fresh, fresh)
+    emitted = (
+        kept.cells if hold is None else (fresh if norm is None else normed * norm[0] + norm[1])
+    )
+
+    block = max(1, BLOCK // max(1, gates[0].numel()))
+    factor_TBGH, to_cell, at = gates, None, range(0)
+    keep = gate.get("forget", torch.zeros_like(kept.cells) if static is None else static[1])
+    keep = keep.expand(time, batch, units)
+
+    dz = torch.empty_like(gates)
+    g_after_norm = torch.empty_like(kept.cells) if norm is not None else None
+    g_all = torch.empty_like(kept.cells) if "static" in requested else None
+    seen_TBX = dz.flatten(2)[:, :, first_seen * units :]
+    weight_XH = None if weight is None else weight.flatten(0, 1)
+    to_h, to_c = grad.h, grad.c  # the gradients of h_t and c_t from later steps
+    steps = Steps(time, lengths, reverse)
+    for t in steps.backwards():
+        if t not in at:
+            at = range(t, min(t + block, time)) if reverse else range(max(0, t - block + 1), t + 1)
+            part = slice(at.start, at.stop)
+            factor_TBGH = _factors(cell, gates[part], static, memory[part], emitted[part])
+            to_cell = _slope_of_emission(cell, gates[part], emitted[part])
+        i = t - at.start
+        e = grad.output[t] + to_h
+        g = to_c
+        held_e = held_g = None
+        if hold is not None:
+            held_e, held_g = e * hold[1, t], g * hold[0, t]
+            e, g = e - held_e, g - held_g
+        g = torch.addcmul(g, e, to_cell[i]) if to_cell is not None else g + e
+        if norm is not None and g_after_norm is not None:
+            g_after_norm[t] = g
+            g = _through_norm(g, normed[t], scale[t], norm[0])
+        if g_all is not None:
+            g_all[t] = g
+        torch.mul(g[:, None], factor_TBGH[i, :, :of_cell], out=dz[t, :, :of_cell])
+        if cell.output_gate:
+            torch.mul(e, factor_TBGH[i, :, of_cell], out=dz[t, :, of_cell])
+        if not steps.is_whole(t):
+            dz[t] = torch.where(steps.real(t)[:, None], dz[t], 0.0)
+        before_h = seen_TBX[t].mm(weight_XH) if weight_XH is not None else torch.zeros_like(e)
+        before_c = torch.zeros_like(g)
+        if cell.forget_gate != "none":
+            carried = g * keep[t]
+            if cell.memory == "output":
+                before_h = before_h + carried
+            else:
+                before_c = carried if cell.memory == "cell" else carried * (memory[t] + 1)
+        if held_e is not None and held_g is not None:
+            before_h, before_c = before_h + held_e, before_c + held_g
+        if steps.is_whole(t):
+            to_h, to_c = before_h, before_c
+        else:
+            real = steps.real(t)
+            to_h, to_c = torch.where(real, before_h, to_h), torch.where(real, before_c, to_c)
+
+    found = {"h0": to_h.clone(), "c0": to_c.clone()}
+    return found | finish(p, kept, dz, gate["candidate"], g_all, g_after_norm, "z" in requested)
+
+
+def _factors(
+    cell: Cell, gates: Tensor, static: Tensor | None, memory: Tensor, emitted: Tensor
+) -> Tensor:
+    """Return the factor of g (of e for the output gate) in da, for a few steps."""
+    gate = dict(zip(cell.gates, gates.unbind(2), strict=True))
+    candidate = gate["candidate"]
+    factors = torch.empty_like(gates)
+    factor = dict(zip(cell.gates, factors.unbind(2), strict=True))
+    torch.mul(gates[:, :, 1:], 1 - gates[:, :, 1:], out=factors[:, :, 1:])
+    if cell.input_gate == "dynamic":
+        factor["input"].mul_(candidate)
+        factor["candidate"].copy_(gate["input"])
+    elif cell.input_gate == "coupled":
+        factor["candidate"].copy_(1 - gate["forget"])
+    else:
+        assert static is not None
+        factor["candidate"].copy_(static[0].expand_as(candidate))
+    if cell.forget_gate == "dynamic":
+        factor["forget"].mul_(memory - candidate if cell.input_gate == "coupled" else memory)
+    if cell.candidate == "tanh":
+        factor["candidate"].mul_(1 - candidate.square())
+    if cell.output_gate:
+        factor["output"].mul_(NONLINEARITIES[cell.output].value(emitted))
+    return factors
+
+
+def _slope_of_emission(cell: Cell, gates: Tensor, emitted: Tensor) -> Tensor | None:
+    """Return dh_t / dc_t for a few steps; None where it is 1."""
+    output_gate = gates[:, :, -1] if cell.output_gate else None
+    if cell.output == "identity":
+        return output_gate
+    psi = NONLINEARITIES[cell.output]
+    slope = psi.derivative(emitted, psi.value(emitted))
+    return slope if output_gate is None else slope * output_gate
+
+
+def _through_norm(g: Tensor, normed: Tensor, scale: Tensor, gain: Tensor) -> Tensor:
+    g = g * gain
+    centered = g - g.mean(-1, keepdim=True)
+    return (centered - normed * (g * normed).mean(-1, keepdim=True)) * scale

@@ -9,15 +9,15 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from representer.functional import cell as cells
-from representer.functional.cell import Cell
+from representer.functional import rkm
+from representer.functional.rkm import Cell
 from representer.installed import installed
 from representer.ops.op import Sample, normal
 
 RKM = Cell("static", "static", False, output="tanh", memory="output")
 CELLS: dict[str, Cell] = {
-    **{name.lower(): cell for name, cell in vars(cells).items() if isinstance(cell, Cell)},
-    "rkm_lstm_tanh": replace(cells.RKM_LSTM, output="tanh"),
+    **{name.lower(): cell for name, cell in vars(rkm).items() if isinstance(cell, Cell)},
+    "rkm_lstm_tanh": replace(rkm.RKM_LSTM, output="tanh"),
     "rkm_tanh": RKM,
     "rkm_inverse": replace(RKM, output="inverse", feedback="none"),
     "rkm_polynomial": replace(RKM, output="polynomial"),

@@ -16,13 +16,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from representer.functional.rkm_scan import EPS
-from representer.ops.products import input_products
-from representer.ops.rkm_scan import stationary, stationary_gradient, whole
+from representer.functional.rkm import EPS
+from representer.ops.common import input_products, previous
+from representer.ops.rkm_scan import stationary, whole
 from representer.ops.rkm_scan.pointwise import advance, constants, load, memory_before, retreat
-from representer.ops.rkm_scan.products import finish, gates_of
-from representer.ops.rkm_scan.reference import ALL, Operands, Results
-from representer.ops.sequence import previous
+from representer.ops.rkm_scan.reference import ALL, Operands, Results, finish, gates_of
 from representer.ops.steps import accumulator, load_rows
 
 _UNITS = 256  # of a program without layer norm
@@ -156,7 +154,7 @@ def backward(
     if not whole.refuses(p):
         run = whole.backward
     else:
-        run = _steps_backward if stationary.refuses(p) else stationary_gradient.backward
+        run = _steps_backward if stationary.refuses(p) else stationary.backward
     to_h, to_c = run(p, grad, read, (dz, g_normed, g_fresh))
     found = finish(p, kept, dz, gates[:, :, 0], g_fresh, g_normed, "z" in requested)
     return {"h0": to_h, "c0": to_c} | found

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from representer.functional.rkm_scan import EPS
+from representer.functional.rkm import EPS
 from representer.ops.rkm_scan.pointwise import advance, constants, load, memory_before, retreat
 from representer.ops.rkm_scan.reference import Operands, Results
 from representer.ops.steps import accumulator, clear, load_rows, place, step

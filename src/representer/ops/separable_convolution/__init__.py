@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import partial
 from itertools import product
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,9 +13,43 @@ from torch import Tensor
 from representer import functional
 from representer.ops import core
 from representer.ops.op import Backend, Op, Sample, normal
-from representer.ops.separable_convolution import cpp, reference
-from representer.ops.separable_convolution.reference import Operands, Results, check, sizes
+from representer.ops.separable_convolution import reference
+from representer.ops.separable_convolution.reference import (
+    Operands,
+    Results,
+    check,
+    input_gradient,
+    sizes,
+)
 from representer.ops.table import Table
+
+# separable_convolution on the compiled core.
+
+
+def cpp_forward(p: Operands, new: Results) -> Results:
+    """Fill in the results."""
+    _run("separable_forward", p, new.y, out=new.y)
+    return new
+
+
+def cpp_backward(
+    p: Operands, kept: Results, grad: Results, requested: Container[str]
+) -> dict[str, Tensor]:
+    """Return the gradients of the operands, by name."""
+    dmix, dtaps = (w.new_zeros(w.shape[0], w.shape[2], w.shape[1]) for w in (p.mix, p.taps))
+    dy = grad.y.contiguous()
+    _run("separable_backward", p, dy, out=dy, grad=dy, grad_mix=dmix, grad_taps=dtaps)
+    found = {"mix": dmix.mT.contiguous(), "taps": dtaps.mT.contiguous()}
+    return found | ({"x": input_gradient(p, dy)} if "x" in requested else {})
+
+
+def _run(operation: str, p: Operands, y: Tensor, **tensors: Any) -> None:
+    time, batch, outputs = y.shape
+    core.run(
+        operation, core.SeparableStruct, y.dtype, time=time, batch=batch, outputs=outputs,
+        channels=p.x.shape[2], length=p.taps.shape[2], rank=len(p.taps), stride=p.stride,
+        dilation=p.dilation, x=p.x, mix=p.mix.mT, taps=p.taps.mT, **tensors,
+    )  # fmt: skip
 
 
 def separable_convolution(
@@ -84,4 +119,4 @@ def _samples() -> Iterator[Sample]:
 OP = Op("separable_convolution", separable_convolution, functional.separable_convolution, _samples)
 OP.register(Table(Operands, Results, sizes, check))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
-OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, core.refuses))
+OP.add_backend(Backend("cpp", ("cpu",), cpp_forward, cpp_backward, core.MISSING, core.refuses))

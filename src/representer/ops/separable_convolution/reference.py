@@ -11,7 +11,7 @@ from torch.nn.grad import conv1d_input, conv1d_weight
 
 from representer import functional
 from representer.errors import ArgumentError, ShapeError
-from representer.ops.operand import Operand
+from representer.ops.table import Operand
 
 
 class Operands(NamedTuple):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Container
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,12 +11,65 @@ from torch import Tensor
 from representer import functional
 from representer.functional import StringChain
 from representer.ops import core, gpu
-from representer.ops.checks import may_need_gradient
+from representer.ops.common import may_need_gradient
+from representer.ops.core import padded
 from representer.ops.op import Backend, Op
-from representer.ops.string_scan import cpp, gradient, reference
-from representer.ops.string_scan.reference import Operands, Results, check, sizes
+from representer.ops.rkm_scan import is_ready
+from representer.ops.string_scan import reference
+from representer.ops.string_scan.reference import Operands, Results, check, finish, sizes
 from representer.ops.string_scan.samples import samples
 from representer.ops.table import Table
+
+# string_scan on the compiled core: products and chain there, sums over steps in torch.
+
+
+def cpp_forward(p: Operands, new: Results) -> Results:
+    """Fill in the results."""
+    time, batch, units = new.output.shape
+    core.run(
+        "string_forward", core.StringForwardStruct, new.output.dtype,
+        chain=core.chain_struct(p.chain, p.decay), time=time, batch=batch, units=units,
+        features=0 if p.input_weight is None else p.x.shape[2], reverse=p.reverse,
+        biased=0 if p.bias is None else len(p.bias), x=p.x, input_weight=p.input_weight,
+        bias=p.bias, decay=p.decay, weight=p.weight, h0=p.h0, c0=p.c0, carry=p.carried,
+        mask=p.mask, lengths=p.lengths, out=new.output, h=new.h, c=new.c,
+        **core.filled(products=new.products, states=new.states),
+    )  # fmt: skip
+    return new
+
+
+def cpp_backward(
+    p: Operands, kept: Results, grad: Results, requested: Container[str]
+) -> dict[str, Tensor]:
+    """Return the gradients of the operands, by name."""
+    time, batch, units = kept.output.shape
+    upstream = grad.output if grad.output.stride(2) == 1 else grad.output.contiguous()
+    new = kept.output.new_empty
+    dz, to_h, to_c = new(kept.products.shape), new(p.h0.shape), new(p.c0.shape)
+    d_carry = new(kept.output.shape) if p.chain.highway else None
+    d_decay = None if p.decay is None else new(p.h0.shape)
+    core.run(
+        "string_backward", core.StringBackwardStruct, dz.dtype,
+        chain=core.chain_struct(p.chain, p.decay), time=time, batch=batch, units=units,
+        reverse=p.reverse, grad_output=core.Strided(upstream), grad_time=upstream.stride(0),
+        grad_batch=upstream.stride(1), grad_h=grad.h, grad_c=grad.c, products=kept.products,
+        states=kept.states, decay=p.decay, weight=p.weight, c0=p.c0, carry=p.carried,
+        mask=p.mask, lengths=p.lengths, grad_z=dz, grad_carry=d_carry, extra_h=to_h, grad_c0=to_c,
+        grad_decay=d_decay,
+    )  # fmt: skip
+    if p.weight is not None:
+        of_first = dz[-1 if p.reverse else 0, :, p.chain.order] @ p.weight
+        to_h += of_first if p.mask is None else p.mask * of_first
+    return {"h0": to_h, "c0": to_c} | finish(
+        p, kept, dz, d_carry, d_decay, "x" in requested, core.product, core.transpose
+    )
+
+
+def refuses(p: Operands) -> str:
+    """Return why the core cannot run a call, or an empty string."""
+    shape = p.x.shape if p.input_weight is None else p.input_weight.shape
+    has_units = shape[-1] and shape[-2]
+    return core.refuses(p) if has_units else "has nothing to do without units"
 
 
 def string_scan(
@@ -99,6 +153,69 @@ def _definition(
 
 OP = Op("string_scan", string_scan, _definition, samples)
 OP.register(Table(Operands, Results, sizes, check))
-OP.add_backend(Backend("reference", (), reference.forward, gradient.backward))
+OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(gpu.backend("string_scan"))
-OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, cpp.refuses))
+OP.add_backend(Backend("cpp", ("cpu",), cpp_forward, cpp_backward, core.MISSING, refuses))
+
+
+# One time step of a few sequences of a string-kernel cell, with as little overhead as possible.
+#
+# For streaming without gradients: no operator dispatch, and only the checks that memory needs. It
+# computes one step of ``string_scan`` with ``input_weight``.
+
+
+class StepOperands(NamedTuple):
+    """The weights of a step."""
+
+    input_weight: Tensor  # (P·H, I)
+    bias: Tensor | None  # (g·H,), of the last g products
+    decay: Tensor | None  # () or (H,)
+    weight: Tensor | None  # (H, H)
+
+
+class Step:
+    """A chain with a number of units, ready to take steps on operands that `fits` checked.
+
+    With ``is_learned``, a decay that is not a gate has one value for each unit.
+    """
+
+    operation = "string"
+
+    def __init__(self, chain: StringChain, units: int, is_learned: bool) -> None:
+        self.chain, self.units, self.products = chain, units, len(chain.products)
+        self.of_decay, self.carries = (units,) if is_learned else (), chain.highway
+        decay = None if chain.is_gated else torch.empty(self.of_decay)
+        struct = core.chain_struct(chain, decay)
+        self.template = core.StringForwardStruct(struct, 1, 0, units, 0, False, 1)
+
+    def fits(self, features: int, dtype: torch.dtype, operands: StepOperands) -> bool:
+        """Return True if the core may read these operands; nothing else protects its memory."""
+        input_weight, bias, decay, weight = operands
+        chain, units = self.chain, self.units
+        return (
+            is_ready(input_weight, (self.products * units, features), dtype)
+            and (bias is None or is_ready(bias, ((self.products - chain.order) * units,), dtype))
+            and (decay is None) == chain.is_gated
+            and (decay is None or is_ready(decay, self.of_decay, dtype))
+            and (weight is not None) == chain.is_state_gated
+            and (weight is None or is_ready(weight, (units, units), dtype))
+            and not (chain.highway and features != units)
+        )
+
+    def packed_entries(self, operands: StepOperands) -> int:
+        """Return an upper bound of the entries of the packed weights."""
+        outputs, features = operands.input_weight.shape
+        return padded(outputs) * features + padded(self.units) * self.units
+
+    def struct(self, operands: StepOperands) -> Any:
+        """Return the arguments of a step without input, output and state."""
+        input_weight, bias, decay, weight = operands
+        s = core.StringForwardStruct.from_buffer_copy(self.template)
+        s.features, s.input_weight = input_weight.shape[1], input_weight.data_ptr()
+        if bias is not None:
+            s.bias, s.biased = bias.data_ptr(), len(bias) // self.units
+        if decay is not None:
+            s.decay = decay.data_ptr()
+        if weight is not None:
+            s.weight = weight.data_ptr()
+        return s

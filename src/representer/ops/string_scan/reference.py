@@ -8,7 +8,7 @@ Shapes: T time, B batch, n order, P = n plus the gates, S = n or 2 n with the ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Annotated, Any, NamedTuple
 
 import torch
@@ -16,11 +16,19 @@ from torch import Tensor
 
 from representer.errors import ShapeError
 from representer.functional.nonlinearities import NONLINEARITIES
-from representer.functional.string_chain import StringChain
-from representer.functional.string_scan import string_states
-from representer.ops.operand import LENGTHS, Operand
-from representer.ops.products import input_products
-from representer.ops.sequence import Steps, previous
+from representer.functional.strings import StringChain, string_states
+from representer.ops.common import (
+    Multiply,
+    Steps,
+    Transpose,
+    input_gradient,
+    input_products,
+    previous,
+    real,
+    transpose,
+    weight_gradient,
+)
+from representer.ops.table import LENGTHS, Operand
 
 
 def _has_filters(p: Any) -> bool:
@@ -191,3 +199,171 @@ def _advance(chain: StringChain, tokens: Tensor, lam: Tensor, c: Tensor) -> Tens
         ones = torch.ones_like(mass[:, :1])
         joined = torch.cat((joined, ones, mass[:, : n - 1]), dim=1)
     return fresh + (joined if w is None else w * joined)
+
+
+# The gradient of string_scan over the whole sequence, in torch.
+#
+# With e the gradient of the emission h_t, d that of the readout s_t, y = sigma(s_t), and g_j, q_j
+# those of the state c_j and of the mass m_j after step t, for every step from the last to the
+# first:
+#
+#     e      = dh_t + k * (V' da_{t+1})
+#     d      = e sigma'(s_t),  or with highway  e gate k sigma'(s_t)
+#     da_h   = e (k y - x_t) gate (1 - gate),        dx_t = e (1 - gate)              highway
+#     g_j   += d,              or  d / m_j,          q_j -= d c_j / m_j^2             exact
+#     dp_j   = w g_j * (c_{j-1},  1,  m_{j-1})                multiply, add, add_exact
+#     dlam   = sum_j g_j (c_j + w' joined_j) + q_j (m_j + w' m_{j-1}),   w' = -1 or 0
+#     g_j    = lam g_j + w g_{j+1} * (p_{j+1},  1,  1)               into step t - 1
+#     q_j    = lam q_j + w q_{j+1}  [ + w g_{j+1} p_{j+1} ]                 add_exact
+#     da     = dlam lam (1 - lam)                                    where it is a gate
+#
+# where on the right c and m are those before the step. What does not depend on later steps is
+# computed for all steps at once.
+#
+# Shapes: T time, B batch, n order, P = n plus the gates, S = n or 2 n with the masses, H units.
+
+
+def backward(
+    p: Operands, kept: Results, grad: Results, requested: Container[str]
+) -> dict[str, Tensor]:
+    """Return the gradients of the operands, by name."""
+    chain, n, z, states = p.chain, p.chain.order, kept.products, kept.states
+    carried, mask = p.carried, p.mask
+    to_read, of_gate = _slopes(p, kept)
+    gate = z[:, :, -1] if chain.highway else None
+    before = previous(states.flatten(2), p.c0.flatten(1), p.lengths, p.reverse)
+    c_before = before.unflatten(2, p.c0.shape[1:])
+
+    dz = torch.empty_like(z)
+    d_carry = torch.empty_like(kept.output) if carried is not None else None
+    d_decay = None if p.decay is None else torch.zeros_like(p.h0)
+    to_h, to_c = grad.h, grad.c  # the gradients of h_t and the states from later steps
+    steps = Steps(len(z), p.lengths, p.reverse)
+    for t in steps.backwards():
+        e = grad.output[t] + to_h
+        if gate is not None and of_gate is not None and d_carry is not None:
+            d_carry[t] = _where(steps, t, e * (1 - gate[t]))
+            dz[t, :, -1] = e * of_gate[t]
+        g = to_c + e[:, None] * to_read[t]
+        lam = z[t, :, n, None] if p.decay is None else p.decay
+        fresh_c, d_tokens, d_lam = _through_step(chain, z[t, :, :n], lam, c_before[t], g)
+        dz[t, :, :n] = d_tokens
+        if p.decay is None:
+            gated = z[t, :, n]
+            dz[t, :, n] = d_lam * gated * (1 - gated)
+        elif d_decay is not None:
+            d_decay += _where(steps, t, d_lam)
+        if not steps.is_whole(t):
+            dz[t] = torch.where(steps.real(t)[:, None], dz[t], 0.0)
+        h_new = torch.zeros_like(e)
+        if p.weight is not None:
+            h_new = dz[t, :, n].mm(p.weight)
+            h_new = h_new if mask is None else mask * h_new
+        if steps.is_whole(t):
+            to_h, to_c = h_new, fresh_c
+        else:
+            is_real = steps.real(t)
+            to_h = torch.where(is_real, h_new, to_h)
+            to_c = torch.where(is_real[:, None], fresh_c, to_c)
+    found = {"h0": to_h.clone(), "c0": to_c.clone()}
+    return found | finish(p, kept, dz, d_carry, d_decay, "x" in requested)
+
+
+def _where(steps: Steps, t: int, x: Tensor) -> Tensor:
+    return x if steps.is_whole(t) else torch.where(steps.real(t), x, 0.0)
+
+
+def _slopes(p: Operands, kept: Results) -> tuple[Tensor, Tensor | None]:
+    """Return the factors of e in g and q ``(T, B, S, H)``, and in da_h ``(T, B, H)``."""
+    chain, n = p.chain, p.chain.order
+    sigma = NONLINEARITIES[chain.activation]
+    read = string_states(chain, kept.states)
+    s = read[:, :, -1] if chain.readout == "last" else read.sum(2)
+    y = sigma.value(s)
+    slope, of_gate = sigma.derivative(s, y), None
+    if chain.highway:
+        gate, carried = kept.products[:, :, -1], p.carried
+        assert carried is not None
+        seen = y if p.mask is None else p.mask * y
+        of_gate = (seen - carried) * gate * (1 - gate)
+        slope = slope * gate if p.mask is None else slope * gate * p.mask
+    to_read = slope[:, :, None].expand(*slope.shape[:2], n, slope.shape[2])
+    if chain.normalized == "exact":
+        mass = kept.states[:, :, n:]
+        share = torch.where(mass == 0, 0.0, 1 / torch.where(mass == 0, 1.0, mass))
+        to_read = torch.cat((to_read * share, -to_read * share * read), dim=2)
+    elif chain.has_mass:
+        to_read = torch.cat((to_read, torch.zeros_like(to_read)), dim=2)
+    if chain.readout == "last":
+        is_last = torch.arange(to_read.shape[2], device=s.device) % n == n - 1
+        to_read = torch.where(is_last[:, None], to_read, 0.0)
+    return to_read, of_gate
+
+
+def _through_step(
+    chain: StringChain, tokens: Tensor, lam: Tensor, c: Tensor, g: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of c, of the tokens p_j, and of lam ``(B, H)`` through one step.
+
+    ``c`` are states and masses before the step ``(B, S, H)``, ``g`` is the gradient of those after.
+    """
+    n = chain.order
+    w = 1 - lam if chain.normalized == "paper" else torch.ones_like(lam)
+    of_c, shorter, one = g[:, :n], c[:, : n - 1], torch.ones_like(c[:, :1])
+    shorter_mass = c[:, n : 2 * n - 1]
+    before, d_lam = lam * g, (g * c).sum(1)
+    d_joined = w * of_c
+    if chain.combine == "multiply":
+        factor = torch.cat((one, shorter), dim=1)
+        joined = factor * tokens
+        before[:, : n - 1] += d_joined[:, 1:] * tokens[:, 1:]
+    elif chain.combine == "add":
+        factor = torch.ones_like(tokens)
+        joined = tokens + torch.cat((0 * one, shorter), dim=1)
+        before[:, : n - 1] += d_joined[:, 1:]
+    else:
+        factor = torch.cat((one, shorter_mass), dim=1)
+        joined = factor * tokens + torch.cat((0 * one, shorter), dim=1)
+        before[:, : n - 1] += d_joined[:, 1:]
+        before[:, n : 2 * n - 1] += d_joined[:, 1:] * tokens[:, 1:]
+    if chain.has_mass:
+        before[:, n : 2 * n - 1] += w * g[:, n + 1 :]
+        joined = torch.cat((joined, one, shorter_mass), dim=1)
+    if chain.normalized == "paper":
+        d_lam = d_lam - (g * joined).sum(1)
+    return before, d_joined * factor, d_lam
+
+
+def finish(
+    p: Operands,
+    kept: Results,
+    dz: Tensor,
+    d_carry: Tensor | None,
+    d_decay: Tensor | None,
+    needs_x: bool,
+    multiply: Multiply = torch.mm,
+    transpose: Transpose = transpose,
+) -> dict[str, Tensor]:
+    """Return the gradients that follow from those of the products, dz ``(T, B, P, H)``.
+
+    ``d_carry`` is the gradient of the input that the highway carries ``(T, B, H)``, ``d_decay``
+    that of the given decay in each sequence ``(B, H)``.
+    """
+    found = {}
+    if p.input_weight is not None:
+        found["input_weight"] = weight_gradient(dz, real(p.x, p.lengths), transpose)
+        if p.bias is not None:
+            found["bias"] = dz[:, :, -len(p.bias) :].sum((0, 1))
+    if needs_x:
+        weight = p.input_weight
+        found["x"] = dz if weight is None else input_gradient(dz, weight, multiply)
+        if p.carry is None and d_carry is not None:
+            found["x"] += d_carry
+    if p.weight is not None:
+        h_before = previous(kept.output, p.h0, p.lengths, p.reverse)
+        fed = h_before if p.mask is None else p.mask * h_before
+        order = p.chain.order
+        found["weight"] = weight_gradient(dz[:, :, order : order + 1], fed, transpose)[0]
+    if p.decay is not None and d_decay is not None:
+        found["decay"] = d_decay.sum_to_size(p.decay.shape)
+    return found if p.carry is None or d_carry is None else found | {"carry": d_carry}

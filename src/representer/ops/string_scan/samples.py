@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from representer.functional.string_chain import StringChain
+from representer.functional.strings import StringChain
 from representer.ops.op import Sample, normal
 
 CHAINS: dict[str, StringChain] = {

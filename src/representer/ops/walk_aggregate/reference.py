@@ -20,9 +20,9 @@ from torch import Tensor
 from representer.errors import ArgumentError
 from representer.functional import nonlinearity
 from representer.functional.nonlinearities import NONLINEARITIES
-from representer.functional.walk_aggregate import walk_aggregate
-from representer.ops.checks import assert_in_graph, is_captured
-from representer.ops.operand import Operand
+from representer.functional.walks import walk_aggregate
+from representer.ops.common import assert_in_graph, is_captured
+from representer.ops.table import Operand
 
 EDGES = Operand(
     "2 edges",

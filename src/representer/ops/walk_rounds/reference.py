@@ -21,7 +21,7 @@ from torch import Tensor
 
 from representer.errors import ArgumentError, ShapeError
 from representer.functional import NONLINEARITIES, nonlinearity
-from representer.ops.operand import Operand
+from representer.ops.table import Operand
 from representer.ops.walk_aggregate.reference import EDGES, evaluate, gradients
 from representer.ops.walk_aggregate.reference import Operands as Sum
 

@@ -10,13 +10,12 @@ from typing import Any
 
 from representer.errors import ArgumentError
 from representer.estimators.explanation import BOTH, NETWORK
-from representer.report.results import area_under_curve
-from representer.storage.run_folder import UnsavedRun
-from representer.tasks.comparison import BASELINES, MODEL, Comparison, Result, parts_of
-from representer.tasks.signal.signal_baseline import spectral_baselines
-from representer.tasks.signal.signal_data import SignalData, prepare, standardized
-from representer.tasks.signal.signal_fold import FoldJob, new_estimator, train_fold
-from representer.tasks.signal.signal_folds import plan, subjects_of
+from representer.report.page import area_under_curve
+from representer.storage.run import UnsavedRun
+from representer.tasks.comparison import BASELINES, MODEL_UNIT, Comparison, Result, parts_of
+from representer.tasks.signal.data import SignalData, plan, prepare, standardized, subjects_of
+from representer.tasks.signal.fold import FoldJob, new_estimator, train_fold
+from representer.tasks.signal.folds import spectral_baselines
 
 _SET_HERE = ("jobs", "folds", "test_subjects")  # by the comparison itself
 
@@ -92,7 +91,7 @@ class SignalComparison(Comparison):
             tested = [(one.name, one.seconds, one.probabilities) for one in every]
         else:
             options = {"answer": NETWORK, **self.variants.get(unit, {})}
-            options = {"answer": BOTH} if unit == MODEL else options
+            options = {"answer": BOTH} if unit == MODEL_UNIT else options
             config = replace(self.config, resume=False, **options)
             data = replace(self.data, recordings=standardized(recordings, config))
             estimator = train_fold(UnsavedRun(), FoldJob(config, fold, Path()), data).estimator

@@ -14,30 +14,30 @@ from numpy.typing import NDArray
 
 from representer.data.signals import Recordings, Standardization, cut
 from representer.data.tables import Grid
-from representer.errors import DataError, KindError
+from representer.errors import DataError, KindError, say
 from representer.estimators import SignalClassifier
 from representer.estimators.explanation import Example
 from representer.estimators.parameters import AUTO
 from representer.estimators.results import classes_of
+from representer.machine import limited
 from representer.models import SignalStream
-from representer.printable import say
-from representer.report.results import Predictions
-from representer.storage.run_files import require_finite
-from representer.tasks import estimator_drift
-from representer.tasks.estimator_objects import Objects
-from representer.tasks.estimator_use import EstimatorUse
-from representer.tasks.live_examples import named, of_path
-from representer.tasks.signal.signal_data import (
+from representer.report.page import Predictions
+from representer.storage.run import require_finite
+from representer.tasks import use
+from representer.tasks.objects import Objects
+from representer.tasks.predictions import as_csv, check_output, write_table
+from representer.tasks.results import named_examples, of_path
+from representer.tasks.signal.data import (
     DEMO_SOURCE,
     SignalForm,
+    accuracy_by_subject,
     at_rate,
     demo,
     read_given,
+    subjects_of,
 )
-from representer.tasks.signal.signal_folds import accuracy_by_subject, subjects_of
-from representer.tasks.signal.signal_task import SignalReading, Streaming
-from representer.tasks.table_file import as_csv, check_output, write_table
-from representer.threads import limited
+from representer.tasks.signal_options import SignalReading, Streaming
+from representer.tasks.use import EstimatorUse
 
 UNSEEN = 2**20  # seed of the recordings to look at in the demo
 
@@ -143,7 +143,9 @@ def examples(run: str, data: str | None) -> list[Example]:
         windows: Any = adapted(estimator, form, windows_of(demo(UNSEEN), DEMO_SOURCE))
     else:
         windows = of_path(USE, run, data)
-    return named(windows, "window", [windows.recordings.subjects[row] for row in windows.rows])
+    return named_examples(
+        windows, "window", [windows.recordings.subjects[row] for row in windows.rows]
+    )
 
 
 def of_two_files(first: Windows, second: Windows) -> SignalClassifier:
@@ -162,7 +164,7 @@ def of_two_files(first: Windows, second: Windows) -> SignalClassifier:
     return SignalClassifier(sampling_rate=first.recordings.sampling_rate)
 
 
-drift = partial(estimator_drift.drift, USE, of_two_files)
+drift = partial(use.drift, USE, of_two_files)
 
 
 def predict(

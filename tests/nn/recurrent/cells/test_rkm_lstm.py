@@ -9,7 +9,7 @@ import torch
 from representer import nn
 from representer.errors import ArgumentError, ShapeError
 from representer.explain import memory_ledger
-from representer.nn.recurrent.cells.ngram_lstm import TORCH_ORDER
+from representer.nn.recurrent.cells import TORCH_ORDER
 
 from ..layers import batch, build
 

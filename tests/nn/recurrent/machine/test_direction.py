@@ -11,19 +11,18 @@ from torch import Tensor
 
 from looped import looped
 from representer import functional
-from representer.functional import cell as cells
-from representer.functional.cell import Cell
-from representer.nn.recurrent.machine.direction import CellDirection
-from representer.nn.recurrent.machine.filters import FilterBank
-from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
+from representer.functional import rkm
+from representer.functional.rkm import Cell
+from representer.nn.recurrent.filters import FilterBank
+from representer.nn.recurrent.machine import CellDirection, RecurrentKernelMachine
 from representer.ops.rkm_scan.samples import CELLS, tensors
 
 from ..layers import HIDDEN, WITH_MEMORY, batch, build
 
 SIZES = 5, 3, 4  # T, B, H
 SHORTCUTS = {
-    "linear kernel without feedback": replace(cells.LINEAR_KERNEL, feedback="none"),
-    "its identity": replace(cells.LINEAR_KERNEL, feedback="none", output="identity"),
+    "linear kernel without feedback": replace(rkm.LINEAR_KERNEL, feedback="none"),
+    "its identity": replace(rkm.LINEAR_KERNEL, feedback="none", output="identity"),
     "linear kernel machine": Cell(
         "static", "static", False, output="linear", feedback="none", memory="output"
     ),
@@ -78,7 +77,7 @@ def test_a_linear_cell_without_feedback_runs_as_an_elementwise_scan(
     cell: Cell, monkeypatch: pytest.MonkeyPatch
 ):
     direction, o = _direction(cell, "lengths", None)
-    monkeypatch.setattr("representer.nn.recurrent.machine.direction.rkm_scan", None)
+    monkeypatch.setattr("representer.nn.recurrent.machine.rkm_scan", None)
     window = o["z"].new_zeros(3, 0, 2)
     output, *_ = direction(o["z"], (o["h0"], o["c0"]), window, o["lengths"], True)
     assert output.shape == SIZES

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from representer import nn
-from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
+from representer.nn.recurrent.machine import RecurrentKernelMachine
 
 LINEAR = (nn.RKMLSTM, nn.RKMCIFG, nn.LinearKernelRNN)
 BOUNDED: list[dict[str, Any]] = [{"output_nonlinearity": "tanh"}, {"layer_norm": True}]

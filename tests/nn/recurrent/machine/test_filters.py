@@ -12,7 +12,7 @@ from torch import Tensor
 
 from representer.errors import ArgumentError
 from representer.functional import ngram_product_definition
-from representer.nn.recurrent.machine.filters import FilterBank, units_by_length
+from representer.nn.recurrent.filters import FilterBank, units_by_length
 
 from ..layers import HIDDEN, INPUT, MIXED, batch, build
 

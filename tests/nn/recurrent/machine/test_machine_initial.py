@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from representer import nn
-from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
+from representer.nn.recurrent.machine import RecurrentKernelMachine
 
 INPUT, UNITS, BATCH = 16, 120, 30
 

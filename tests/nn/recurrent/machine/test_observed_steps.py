@@ -17,8 +17,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from representer import nn, ops
-from representer.nn.recurrent.core_steps import fast_step
 from representer.nn.recurrent.sequence_layer import SequenceLayer
+from representer.nn.recurrent.stream import fast_step
 from representer.ops import core
 
 pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)

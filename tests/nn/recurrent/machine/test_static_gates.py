@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from representer.errors import ArgumentError
-from representer.nn.recurrent.machine.static_gates import StaticGates
+from representer.nn.recurrent.machine import StaticGates
 
 from ..layers import HIDDEN, batch, build
 

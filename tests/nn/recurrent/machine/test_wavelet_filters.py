@@ -13,8 +13,8 @@ from looped import looped
 from representer import nn
 from representer.errors import KindError
 from representer.functional import ngram_product_definition, wavelet_filters
-from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
-from representer.nn.recurrent.machine.wavelet_filters import WaveletFilters
+from representer.nn.recurrent.filters import WaveletFilters
+from representer.nn.recurrent.machine import RecurrentKernelMachine
 
 from ..layers import INPUT, TIME, assert_states_equal, batch, build, by_hand
 

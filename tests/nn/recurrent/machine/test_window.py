@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from representer.nn.recurrent.machine.window import extend, last_inputs
+from representer.nn.recurrent.machine import extend, last_inputs
 
 from ..layers import (
     EVERY_LAYER,

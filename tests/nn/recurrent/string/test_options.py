@@ -10,7 +10,7 @@ import pytest
 from representer import nn
 from representer.errors import ArgumentError
 from representer.functional import StringChain
-from representer.nn.recurrent.string.options import check_decay, string_chain
+from representer.nn.recurrent.string import check_decay, string_chain
 
 DEFAULTS: dict[str, Any] = {
     "order": 2,

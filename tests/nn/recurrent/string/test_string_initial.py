@@ -12,8 +12,7 @@ from torch import Tensor
 from representer import nn
 from representer.errors import ArgumentError
 from representer.functional import StringChain
-from representer.nn.recurrent.initial import fixed_moments
-from representer.nn.recurrent.string.initial import token_deviations
+from representer.nn.recurrent.initial import fixed_moments, token_deviations
 
 ORDER, INPUT, UNITS, BATCH, LONG = 3, 16, 120, 30, 150
 

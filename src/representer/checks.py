@@ -1,0 +1,209 @@
+"""Upper limits of sizes and counts in command-line options and run folders.
+
+Larger values would exhaust memory or time before anything is computed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import math
+import os
+import re
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, Self, TypeGuard
+
+from representer.errors import ArgumentError
+
+LARGEST_INTEGER = 2**53  # every JSON parser represents it exactly
+
+_SIZE, _LAYERS = 2**20, 256
+LIMITS: dict[str, int] = {
+    "vocabulary_size": 2**27,
+    "embedding_size": _SIZE,
+    "hidden_size": _SIZE,
+    "head_size": _SIZE,
+    "input_size": _SIZE,
+    "in_channels": _SIZE,
+    "num_channels": _SIZE,
+    "num_classes": _SIZE,
+    "outputs": _SIZE,
+    "edge_dim": 4096,
+    "num_layers": _LAYERS,
+    "depth": _LAYERS,
+    "members": 100,
+    "order": 64,
+    "filter_length": 2**14,
+    "dilation": 2**12,
+    "stride": _SIZE,
+    "samples": 2**26,
+    "max_length": 10**9,
+    "batch_size": 10**9,
+    "epochs": 10**9,
+    "length": 10**9,
+    "repeats": 10**6,
+    "tokens": 10**9,
+    "limit": 10**9,
+    "top": 10**6,
+    "threads": max(64, 4 * (os.cpu_count() or 1)),  # many more can crash the process
+    "workers": max(64, 4 * (os.cpu_count() or 1)),
+}
+
+
+# Numbers in plain notation, a subset of what ``float`` accepts, and integers.
+
+_PLAIN = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_MISSING = ("", "na", "n/a", "nan", "none", "null", "?")
+_MEASURE = re.compile(
+    r"[<>~≈≤≥=±]{0,2} ?(?:[$€£¥]|[A-Z]{3} )? ?([+-]?[0-9][0-9.,]{0,20}) ?"
+    r"(?:[%°$€£¥\w][^\d\s-]{0,9})?"
+)
+_NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE | re.ASCII)
+
+
+def parse_number(text: str) -> float | None:
+    """Parse a number in plain notation; return None for any other text.
+
+    The notation is an optional sign, ASCII digits with an optional decimal point, and an optional
+    exponent, or ``nan``, ``inf`` or ``infinity`` in any case. Unlike with ``float``, ``1_000`` and
+    digits of other scripts are not numbers. Surrounding whitespace is allowed; a number too large
+    for a double is infinite.
+
+    Args:
+        text: A cell or field.
+
+    Examples:
+        >>> [parse_number(text) for text in ("-1.5e3", " 7 ", "1_000", "١٢", "0x10")]
+        [-1500.0, 7.0, None, None, None]
+    """
+    text = text.strip(" \t\r\n")
+    if _PLAIN.fullmatch(text) or _NOT_FINITE.fullmatch(text):
+        return float(text)
+    return None
+
+
+def written_number(text: str) -> float | None:
+    """Parse a number as `parse_number` does, or with a decimal comma, as in ``-1,5``."""
+    return parse_number(text.replace(",", ".", 1))
+
+
+def measured(text: str) -> str:
+    """Return the number in a text that is one with a unit or sign, such as ``> 12 nM``, or ""."""
+    found = _MEASURE.fullmatch(text)
+    return found[1] if found else ""
+
+
+def is_missing(cell: str | None) -> bool:
+    """Return True for an empty cell or a word that tables have for a missing value."""
+    return cell is not None and cell.strip().lower() in _MISSING
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Return True for a real number of Python or NumPy; True and False are none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def is_integer(value: Any, least: int) -> bool:
+    """Return True for an integer of Python or NumPy that is at least `least`.
+
+    Examples:
+        >>> [is_integer(value, 1) for value in (1, 0, True, 1.0)]
+        [True, False, False, False]
+    """
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+
+
+# Requirements on the values of parameters and configurations, by name.
+
+
+class SuggestsArguments:
+    """Base of classes whose constructors suggest a name for an unknown keyword argument.
+
+    Python's own message names the class that defines ``__init__``, which may be a private base.
+    """
+
+    def __new__(cls, *_: Any, **options: Any) -> Self:
+        """Check the names of the keyword arguments.
+
+        Raises:
+            TypeError: If one is unknown, as for any function.
+        """
+        taken = inspect.signature(cls.__init__).parameters if options else {}
+        takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in taken.values())
+        for name in () if takes_any else options:
+            if name not in taken:
+                close = difflib.get_close_matches(name, [*taken], 1)
+                hint = f"; did you mean {close[0]!r}?" if close else ""
+                problem = f"{cls.__name__}() got an unexpected keyword argument {name!r}"
+                raise TypeError(problem + hint)
+        return super().__new__(cls)
+
+
+def check_integer(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
+    """Return an integer of Python or NumPy from `least` to `most`.
+
+    Raises:
+        ArgumentError: If it is something else.
+    """
+    if is_integer(value, least) and (most is None or value <= most):
+        return int(value)
+    expected = "a positive integer" if least == 1 else f"an integer of at least {least}"
+    raise ArgumentError(
+        name, value, expected if most is None else f"an integer from {least} to {most}"
+    )
+
+
+def check_integers(name: str, values: Any, least: int = 1, most: int | None = None) -> None:
+    """Check a sequence of one or more integers from `least` to `most`.
+
+    Raises:
+        ArgumentError: If it is something else, such as one number.
+    """
+    is_several = isinstance(values, Sequence) or getattr(values, "ndim", 0) == 1
+    are_integers = is_several and len(values) and all(is_integer(one, least) for one in values)
+    if are_integers and (most is None or max(values) <= most):
+        return
+    rule = f"of at least {least}" if most is None else f"from {least} to {most}"
+    hint = f"For one of them, use ({values},)." if is_integer(values, least) else ""
+    raise ArgumentError(name, values, f"integers {rule}", hint=hint)
+
+
+def require(parameters: Any, name: str, is_fine: bool, expected: str) -> None:
+    """Raise an error that states the value of a parameter and what was expected.
+
+    Raises:
+        ArgumentError: If not `is_fine`.
+    """
+    if not is_fine:
+        raise ArgumentError(name, getattr(parameters, name), expected)
+
+
+def require_integers(
+    parameters: Any, least: int, *names: str, is_none_allowed: bool = False
+) -> None:
+    """Require integers of at least `least`, or None where that is allowed."""
+    rule = "0 or more" if least == 0 else "a positive integer"
+    for name in names:
+        value = getattr(parameters, name)
+        is_fine = is_integer(value, least) or (is_none_allowed and value is None)
+        require(parameters, name, is_fine, rule)
+
+
+def require_numbers(parameters: Any, *names: str) -> None:
+    """Require finite numbers that are not negative."""
+    for name in names:
+        require(parameters, name, 0 <= getattr(parameters, name) < math.inf, "0 or more")
+
+
+def require_choices(parameters: Any, **choices: Sequence[Any]) -> None:
+    """Require one of the known values of each parameter."""
+    for name, known in choices.items():
+        listed = ", ".join(map(str, known))
+        require(parameters, name, getattr(parameters, name) in known, f"one of {listed}")
+
+
+def require_fractions(parameters: Any, *names: str) -> None:
+    """Require numbers in [0, 1)."""
+    for name in names:
+        require(parameters, name, 0 <= getattr(parameters, name) < 1, "a number in [0, 1)")

@@ -1,0 +1,239 @@
+"""``representer evaluate RUN DATA``: evaluate a trained model on other data."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import fields
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from representer.checks import check_integer
+from representer.cli.parser import (
+    PlainCommand,
+    add_device,
+    add_number,
+    add_options,
+    add_run_and_options,
+    data_of,
+    path_of,
+    task_and_options,
+)
+from representer.errors import ArgumentError, printable, say
+from representer.tasks.options import Task
+from representer.tasks.registry import task_of_run
+
+EVALUATE_SUMMARY = (
+    "Evaluate a trained model on a labeled table, graphs, recordings or a text; print JSON."
+)
+
+
+def add_evaluate_arguments(parser: Any) -> None:
+    """Add the run, the data, and the options of every task."""
+    add_run_and_options(parser, "evaluate")
+
+
+def run_evaluate(arguments: Any) -> None:
+    """Print the metrics as one JSON object, on the last line of stdout."""
+    task, options = task_and_options(arguments, "evaluate")
+    evaluate = task.function("evaluate")
+    metrics = evaluate(arguments.run, path_of(arguments), *options, device=arguments.device)
+    print(json.dumps(metrics))
+
+
+# ``representer predict RUN DATA -o OUT.csv``: predict the rows of a table, or recordings.
+
+BACKENDS = ("loky", "dask", "ray")
+PREDICT_SUMMARY = (
+    "Predict the texts or molecules of a table, graphs, or recordings, with a trained model."
+)
+
+
+def add_predict_arguments(parser: Any) -> None:
+    """Add the run, the data, where to write, and the options of every task."""
+    add_run_and_options(parser, "predict")
+    parser.add_argument(
+        "-o", "--output", type=str | None, metavar="OUT.csv",
+        help="CSV file to write; -, the default, is stdout; with --jobs, a folder",
+    )  # fmt: skip
+    parser.add_argument(
+        "--jobs", type=int | None, metavar="N",
+        help="predict the files of DATA, a folder or a pattern, by so many workers, each into a "
+        "file of its own",
+    )  # fmt: skip
+    parser.add_argument(
+        "--backend",
+        type=str,
+        choices=BACKENDS,
+        default="loky",
+        help="of --jobs: processes (loky), or workers of a Dask or Ray cluster (default: loky)",
+    )
+    parser.add_argument(
+        "--address", type=str | None, metavar="HOST:PORT",
+        help="of --backend: the Dask scheduler, or auto on a machine of a Ray cluster; default: "
+        "workers are started here",
+    )  # fmt: skip
+
+
+def run_predict(arguments: Any) -> None:
+    """Write the rows of the input, in order, each with a prediction and its confidence."""
+    task, options = task_and_options(arguments, "predict")
+    output = None if arguments.output == "-" else arguments.output
+    data = data_of(task, arguments)
+    if arguments.jobs is not None:
+        _predict_parts(arguments, task, data, options)
+        return
+    for name, usual in (("backend", "loky"), ("address", None)):
+        if arguments[name] != usual:
+            raise ArgumentError(name, arguments[name], "nothing without --jobs")
+    task.function("predict")(arguments.run, data, output, *options, device=arguments.device)
+
+
+def _predict_parts(arguments: Any, task: Any, data: Any, options: list[Any]) -> None:
+    if arguments.jobs < 1:
+        raise ArgumentError("jobs", arguments.jobs, "1 or more")
+    if not isinstance(data, str) or arguments.data == "-":
+        raise ArgumentError("jobs", arguments.jobs, "nothing with --input or standard input")
+    if arguments.output in (None, "-"):
+        raise ArgumentError("output", arguments.output, "a folder, since --jobs is given")
+    if arguments.backend == "loky" and arguments.address is not None:
+        raise ArgumentError("address", arguments.address, "nothing with --backend loky")
+    from representer.jobs import workers
+    from representer.tasks.predictions import predict_parts
+
+    with workers(arguments.backend, arguments.jobs, arguments.address):
+        predict_parts(
+            task, arguments.run, data, arguments.output, options, device=arguments.device,
+            n_jobs=None if arguments.address else arguments.jobs,
+        )  # fmt: skip
+
+
+# ``representer explain RUN DATA``: show what a prediction is made of.
+
+EXPLAIN_SUMMARY = (
+    "Show which words, filters of a signal, or walks over atoms or nodes the predictions of a "
+    "trained model come from."
+)
+
+
+def add_explain_arguments(parser: Any) -> None:
+    """Add the run, the data, how much to show, and the options of every task."""
+    add_run_and_options(parser, "explain")
+    add_number(parser, "--limit", 10, "rows to explain, starting with the first")
+    add_number(parser, "--top", 5, "n-grams, words, filters or walks to show for each")
+    parser.add_argument("--report", action="store_true", help="show them in the report of RUN, too")
+
+
+def run_explain(arguments: Any) -> None:
+    """Print the explanations, and write them into the run's report if that is requested."""
+    for name in ("limit", "top"):
+        check_integer(name, arguments[name])
+    how = {name: arguments[name] for name in ("limit", "top", "device", "report")}
+    task, options = task_and_options(arguments, "explain")
+    data = data_of(task, arguments)
+    entries = task.function("explain")(arguments.run, data, *options, **how)
+    as_text, styled = task.function("as_text"), sys.stdout.isatty()
+    print("\n\n".join(as_text(entry, styled=styled) for entry in entries))
+
+
+# ``representer report RUN``: rewrite report.html of a run.
+
+REPORT_SUMMARY = "Rewrite the report of a finished run."
+
+
+def add_report_arguments(parser: Any) -> None:
+    """Add the run."""
+    parser.add_argument("run", type=str, help="run folder", metavar="RUN")
+
+
+def run_report(arguments: Any) -> None:
+    """Write the page and print its path."""
+    from representer.report import write_report
+
+    print(write_report(Path(arguments.run)))
+
+
+# ``representer generate RUN``: continue a prompt with a trained language model.
+
+GENERATE_SUMMARY = "Generate text from a prompt with a trained language model."
+
+
+def add_generate_arguments(parser: Any) -> None:
+    """Add the run, the prompt, and how to sample."""
+    parser.add_argument("run", type=str, help="run folder", metavar="RUN")
+    parser.add_argument("--prompt", type=str, default="", help="text to continue", metavar="TEXT")
+    add_number(parser, "--tokens", 100, "tokens to generate", "-n")
+    parser.add_argument(
+        "--temperature", type=float, default=1.0, metavar="X",
+        help="softmax temperature; below 1 sharpens the distribution; 0: greedy (default: 1.0)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--top-p", type=float, default=1.0, metavar="X",
+        help="sample from the smallest set of tokens with this total probability (default: 1.0)",
+    )  # fmt: skip
+    add_number(parser, "--seed", 0, "random seed")
+    add_device(parser)
+
+
+def run_generate(arguments: Any) -> None:
+    """Print the prompt and its continuation, token by token as it is sampled."""
+    how = {name: arguments[name] for name in ("temperature", "top_p", "seed", "device")}
+    task = task_of_run(arguments.run, "generate")
+    pieces = task.function("generate")(arguments.run, arguments.prompt, arguments.tokens, **how)
+    is_terminal = sys.stdout.isatty()
+    for piece in chain([arguments.prompt], pieces):
+        sys.stdout.write(printable(piece, keep="\n\t") if is_terminal else piece)
+        sys.stdout.flush()
+    sys.stdout.write("\n")
+
+
+# ``representer drift FIRST SECOND``: whether two files hold data from one distribution.
+
+LEVEL = 0.05
+_LABELS = ("label", "labels")  # which are not compared
+
+
+class Drift:
+    """The command of one task."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.summary = f"Test whether two sets of {task.noun} come from one distribution."
+
+    def add_arguments(self, parser: Any) -> None:
+        """Add both files, the options of reading them, and those of the test."""
+        parser.add_argument("first", type=str, help="the earlier file", metavar="FIRST")
+        parser.add_argument("second", type=str, help="the later file", metavar="SECOND")
+        for kind in self.task.options["drift"]:
+            add_options(parser, kind, skip=_LABELS)
+        add_number(parser, "--permutations", 999, "random exchanges of the files' rows")
+        add_number(parser, "--limit", 1000, "rows of each file; more are drawn at random")
+        add_number(parser, "--seed", 0, "of both")
+
+    def run(self, arguments: Any) -> None:
+        """Print the result as one JSON object on stdout, and as a sentence on stderr."""
+        chosen = {name: arguments[name] for name in ("permutations", "limit", "seed")}
+        for name, least in (("permutations", 1), ("limit", 2), ("seed", 0)):
+            if chosen[name] < least:
+                raise ArgumentError(name, chosen[name], f"{least} or more")
+        options = [
+            kind(**{one.name: arguments[one.name] for one in fields(kind) if one.name in arguments})
+            for kind in self.task.options["drift"]
+        ]
+        drift = self.task.function("drift")
+        found = drift(arguments.first, arguments.second, *options, **chosen)
+        print(json.dumps(found))
+        how = "differ" if found["p_value"] <= LEVEL else "show no difference"
+        say(f"the {self.task.noun} of both files {how} at level {LEVEL:g}: "
+            f"p = {found['p_value']:.3g}")  # fmt: skip
+
+
+COMMANDS = {
+    "evaluate": PlainCommand(EVALUATE_SUMMARY, add_evaluate_arguments, run_evaluate),
+    "predict": PlainCommand(PREDICT_SUMMARY, add_predict_arguments, run_predict),
+    "explain": PlainCommand(EXPLAIN_SUMMARY, add_explain_arguments, run_explain),
+    "report": PlainCommand(REPORT_SUMMARY, add_report_arguments, run_report),
+    "generate": PlainCommand(GENERATE_SUMMARY, add_generate_arguments, run_generate),
+}
+COMMANDS_OF_TASKS = {"drift": Drift}

@@ -1,0 +1,282 @@
+"""Tokenization of a document into words, numbers and punctuation marks."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import ClassVar, Literal, Self, get_args
+
+from representer.errors import ArgumentError, DataError
+
+Scheme = Literal["words", "blanks", "leam"]
+_MOST_MARKS, GRAPHEME_JOINER = 30, "\u034f"
+
+
+def tokenize(text: str, scheme: Scheme = "words") -> list[str]:
+    """Return the tokens of a document.
+
+    ``words`` is for any language. It converts to lower case and splits into words, numbers and
+    single punctuation marks; runs of periods or hyphens stay together; English clitics are separate
+    tokens as in the vocabulary of GloVe (``don't`` becomes ``do n't``, ``cat's`` becomes
+    ``cat 's``). In scripts without spaces between words (Chinese, Japanese, Thai, Lao, Khmer,
+    Burmese) every character is a token, and n-grams of tokens stand for words.
+
+    ``blanks`` splits at whitespace, for text that is already tokenized, such as Chinese text after
+    word segmentation.
+
+    ``leam`` reproduces the preprocessing in the experiments of Liang et al. (2019), including its
+    peculiarities: everything but ASCII letters, digits and ``( ) , . ! ?`` becomes a space, the
+    letters ``br`` are deleted everywhere (intended for the HTML tag, this also changes
+    ``library``), and every token that Python parses as a float becomes ``0``, including ``nan`` and
+    ``infinity``.
+
+    Args:
+        text: The document.
+        scheme: ``words``, ``blanks`` or ``leam``.
+
+    Returns:
+        The tokens, possibly none.
+
+    Raises:
+        ArgumentError: If the scheme is unknown.
+
+    Examples:
+        >>> tokenize("The cat's 3.5 kg -- isn't it?")
+        ['the', 'cat', "'s", '3.5', 'kg', '--', 'is', "n't", 'it', '?']
+        >>> tokenize("A library, 7.50 dollars!", scheme="leam")
+        ['a', 'liary', ',', '0', '.', '0', 'dollars', '!']
+    """
+    if scheme == "words":
+        composed = unicodedata.normalize("NFC", _stream_safe(text.replace("\u2019", "'")))
+        return WORDS.findall(composed.lower())
+    if scheme == "blanks":
+        return text.split()
+    if scheme == "leam":
+        return _leam(text)
+    raise ArgumentError("scheme", scheme, f"one of {', '.join(get_args(Scheme))}")
+
+
+def _marks(last: int) -> str:
+    r"""Return the ranges of the combining marks, which belong to words but not to ``\w``."""
+    codes = [i for i in range(0x300, last + 1) if unicodedata.category(chr(i))[0] == "M"]
+    ranges: list[list[int]] = []
+    for code in codes:
+        if ranges and ranges[-1][1] == code - 1:
+            ranges[-1][1] = code
+        else:
+            ranges.append([code, code])
+    return "".join(f"\\U{a:08x}-\\U{b:08x}" for a, b in ranges)
+
+
+@cache
+def long_run() -> re.Pattern[str]:
+    """Return the pattern of 30 combining marks before another one."""
+    marks = _marks(0x1FFFF)
+    return re.compile(f"[{marks}]{{{_MOST_MARKS}}}(?=[{marks}])")
+
+
+def _stream_safe(text: str) -> str:
+    """Insert a joiner after every 30 consecutive combining marks, as in Unicode's UAX 15.
+
+    Normalization sorts the marks of a run in quadratic time. No word of any language has so many
+    marks, so ordinary text is not changed.
+    """
+    if text.isascii():
+        return text
+    return long_run().sub(lambda run: run[0] + GRAPHEME_JOINER, text)
+
+
+_UNSPACED = (  # scripts without spaces between words
+    "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ece\u0edc-\u0edf"  # Thai, Lao
+    "\u1000-\u103f\u1050-\u108f\u1780-\u17d3\u17dc\u17dd"  # Burmese, Khmer
+    "\u3005-\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # Japanese
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003347f"  # Chinese
+)
+_MARKS = rf"{_marks(0xFFFF)}\u200c\u200d"  # with the joiners of Persian and Hindi
+_LETTER = rf"(?:[^\W\d_{_UNSPACED}]|[{_MARKS}])"
+_CLITIC = r"(?:s|re|ve|ll|d|m)\b"
+# possessive (++, *+), so that a word of millions of letters takes no memory for backtracking
+WORDS = re.compile(
+    rf"""
+    (?:(?!n't\b){_LETTER})++(?=n't\b)                       # do|n't
+    | n't\b
+    | '{_CLITIC}
+    | \d+(?:[.,]\d+)*+                                     # 3.14 and 1,000
+    | [{_UNSPACED}][{_MARKS}]*
+    | {_LETTER}(?:{_LETTER}|\d)*+(?:'(?!{_CLITIC}){_LETTER}++)*+  # b2b and o'clock
+    | \.{{2,}} | -{{2,}}
+    | \S
+    """,
+    re.VERBOSE,
+)
+
+
+def _leam(text: str) -> list[str]:
+    text = re.sub(r"[^A-Za-z0-9(),.!?]", " ", text)
+    for abbreviation in ("e.g.,", "a.k.a.", "i.e.,", "i.e."):
+        text = text.replace(abbreviation, " ")
+    text = text.replace("br", "")
+    text = re.sub(r"([,!()?.])", r" \1 ", text)
+    return ["0" if _is_float(token) else token for token in text.lower().split()]
+
+
+def _is_float(token: str) -> bool:
+    try:
+        float(token)
+    except ValueError:
+        return False
+    return True
+
+
+# The mapping between words and ids, the base of all vocabularies.
+
+
+class Numbering:
+    """Words in a fixed order, with ids; 0 is a special token and 1 the unknown word.
+
+    Args:
+        words: All words, starting with the two special tokens. If these occur as words of a
+            document, both are encoded as unknown.
+
+    Raises:
+        ArgumentError: If the special tokens do not come first or a word is a duplicate.
+    """
+
+    UNKNOWN: ClassVar[int] = 1
+    MARKS: ClassVar[tuple[str, str]]
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = tuple(words)
+        if self.words[:2] != self.MARKS:
+            raise ArgumentError("words", list(self.words[:2]), f"{self.MARKS} first")
+        self._numbers = {word: number for number, word in enumerate(self.words)}
+        if len(self._numbers) < len(self.words):
+            twice = next(word for word, count in Counter(self.words).items() if count > 1)
+            raise ArgumentError("words", twice, "distinct words")
+        for mark in self.MARKS:
+            self._numbers[mark] = self.UNKNOWN
+
+    @classmethod
+    def build(
+        cls,
+        token_lists: Iterable[Sequence[str]],
+        min_count: int = 1,
+        max_size: int | None = None,
+    ) -> Self:
+        """Collect the words of tokenized documents, most frequent first, ties in code point order.
+
+        Args:
+            token_lists: The tokens of each document.
+            min_count: Words that occur less often are encoded as unknown.
+            max_size: Maximum number of words including the special tokens; None for no limit.
+
+        Raises:
+            ArgumentError: If the limits exclude all words.
+        """
+        return cls.from_counts(Counter(chain.from_iterable(token_lists)), min_count, max_size)
+
+    @classmethod
+    def from_counts(
+        cls, counts: Mapping[str, int], min_count: int = 1, max_size: int | None = None
+    ) -> Self:
+        """Build a vocabulary from word counts; see :meth:`build`."""
+        if min_count < 1:
+            raise ArgumentError("min_count", min_count, "1 or more")
+        if max_size is not None and max_size < 3:
+            raise ArgumentError(
+                "max_size", max_size, "3 or more (including two special tokens), or None"
+            )
+        frequent = [w for w, count in counts.items() if count >= min_count and w not in cls.MARKS]
+        frequent.sort(key=lambda word: (-counts[word], word))
+        limit = None if max_size is None else max_size - 2
+        return cls((*cls.MARKS, *frequent[:limit]))
+
+    def __len__(self) -> int:
+        """Return the number of words, including the special tokens."""
+        return len(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        """Return True if a word has an id."""
+        return self._numbers.get(word, self.UNKNOWN) > self.UNKNOWN  # type: ignore[call-overload]
+
+    def __eq__(self, other: object) -> bool:
+        """Return True if both map the same words to the same ids."""
+        return isinstance(other, type(self)) and self.words == other.words
+
+    def __hash__(self) -> int:
+        """Return a hash consistent with equality."""
+        return hash(self.words)
+
+    def __repr__(self) -> str:
+        """Return the size."""
+        return f"{type(self).__name__}({len(self):,} words)"
+
+    def encode(self, tokens: Iterable[str]) -> list[int]:
+        """Return the ids of the tokens."""
+        return [self._numbers.get(token, self.UNKNOWN) for token in tokens]
+
+    def decode(self, numbers: Iterable[int]) -> list[str]:
+        """Return the words of ids."""
+        return [self.words[number] for number in numbers]
+
+    def to_json(self) -> str:
+        """Return the vocabulary as JSON."""
+        return json.dumps({"words": self.words}, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str, *, file: str | Path | None = None) -> Self:
+        """Read the output of :meth:`to_json`.
+
+        Raises:
+            DataError: If the text is not a vocabulary.
+        """
+        try:
+            words = json.loads(text)["words"]
+            if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+                raise TypeError("words is not a list of strings")
+            return cls(words)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            fix = "save() writes it; copy it from the run folder again."
+            raise DataError(f"is not a vocabulary ({error})", file=file, fix=fix) from None
+
+
+# The vocabulary of documents.
+
+
+class Vocabulary(Numbering):
+    """Words in a fixed order, with ids; 0 is padding and 1 the unknown word.
+
+    Args:
+        words: All words, starting with the special tokens ``<pad>`` and ``<unk>``. If these occur
+            as words of a document, both are encoded as unknown.
+
+    Raises:
+        ArgumentError: If the special tokens do not come first or a word is a duplicate.
+    """
+
+    PAD: ClassVar[int] = 0
+    MARKS: ClassVar[tuple[str, str]] = ("<pad>", "<unk>")
+
+
+# The vocabulary of a running text.
+
+
+class LanguageVocabulary(Numbering):
+    """Tokens by descending frequency; 0 is the end of a line and 1 the unknown token.
+
+    Args:
+        words: All tokens, starting with the special tokens ``<eos>`` and ``<unk>``. If these occur
+            in a text, both are encoded as unknown; only line ends are encoded as ``<eos>``.
+
+    Raises:
+        ArgumentError: If the special tokens do not come first or a token is a duplicate.
+    """
+
+    END: ClassVar[int] = 0
+    MARKS: ClassVar[tuple[str, str]] = ("<eos>", "<unk>")

@@ -1,0 +1,262 @@
+"""A linear model of one target: softmax regression of classes, ridge regression of numbers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.linear_model import Ridge
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from representer.estimators.targets import Classes, Column
+from representer.machine import limited, threads_for
+
+# Softmax regression by Newton's method with conjugate gradients.
+
+# largest gradient at the solution, relative to that at 0: of sparse and of dense features
+PRECISION, DENSE_PRECISION = 3e-3, 1e-5
+INNER = 0.3  # residual of a Newton step, relative to the gradient
+_MOST_STEPS, _MOST_PRODUCTS, _MOST_HALVINGS = 100, 250, 50
+_SUFFICIENT = 1e-4  # decrease of the loss, relative to its slope
+_ROUNDING = 10  # units of rounding in a gradient
+
+Gradient = tuple[Tensor, Tensor]  # of coefficients (F, K) and intercepts (K,)
+
+
+class Weights(NamedTuple):
+    """A point or a direction, with the scores that it gives.
+
+    Attributes:
+        coefficients: ``(F, K)``.
+        intercepts: ``(K,)``.
+        scores: Of the examples ``(N, K)``.
+    """
+
+    coefficients: Tensor
+    intercepts: Tensor
+    scores: Tensor
+
+    def plus(self, other: Weights, scale: float) -> Weights:
+        """Return the sum with a multiple of other weights."""
+        return Weights(*_sum(self[:2], other[:2], scale), self.scores + scale * other.scores)
+
+
+class SoftmaxRegression:
+    r"""Minimizes the loss of several classes with an L2 penalty, for one penalty after another.
+
+    .. math::
+        \min_{W, b}\; C \sum_i -\log \mathrm{softmax}(W^\top x_i + b)_{y_i} + \tfrac12 \|W\|^2
+
+    The Hessian is never formed: a product with it takes one product with the features and one with
+    their transpose. Each call of `fit` starts from the solution of the one before.
+
+    Args:
+        features: ``(N, F)``, dense in the precision of the computation, or sparse.
+        labels: The class of each example ``(N,)``, each from 0 to K - 1.
+        weights: Of the losses of the examples ``(N, 1)``; 1 by default.
+
+    References:
+        Lin, Weng and Keerthi, Trust Region Newton Method for Large-Scale Logistic Regression,
+        JMLR 2008.
+    """
+
+    def __init__(
+        self, features: Any, labels: NDArray[np.int64], weights: NDArray[np.float64] | None = None
+    ) -> None:
+        if isinstance(features, np.ndarray):
+            self._x = torch.from_numpy(features)
+            self._x_transposed, entries, precision = self._x.T, self._x, DENSE_PRECISION
+        else:
+            self._x, self._x_transposed = _tensor(features), _tensor(features.T.tocsr())
+            entries, precision = self._x.values(), PRECISION
+        self._threads = threads_for(entries.numel())
+        self._targets = one_hot(torch.from_numpy(labels)).to(self._x.dtype)
+        self._rows = None if weights is None else torch.from_numpy(weights).to(self._x.dtype)
+        count = self._targets.shape[1]
+        coefficients, offsets, scores = (
+            self._x.new_zeros(size, layout=torch.strided)
+            for size in ((self._x.shape[1], count), (count,), (self._x.shape[0], count))
+        )
+        self._weights = Weights(coefficients, offsets, scores)
+        residuals = 1 / count - self._targets
+        # a gradient has rounding errors, which are all that is left if no feature is informative
+        errors = (entries.norm() + len(self._targets) ** 0.5) * residuals.norm()
+        least = _ROUNDING * torch.finfo(errors.dtype).eps * float(errors)
+        self._tolerance = precision * float(self._slopes(residuals)[0].norm()) + least
+
+    def fit(self, penalty: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return coefficients ``(K, F)`` and intercepts ``(K,)``.
+
+        Args:
+            penalty: C, the inverse of the L2 penalty.
+        """
+        with limited(self._threads):
+            self._minimize(penalty)
+        coefficients, intercepts, _ = self._weights
+        return coefficients.T.double().numpy(), intercepts.double().numpy()
+
+    def _minimize(self, penalty: float) -> None:
+        for _ in range(_MOST_STEPS):
+            chances = self._weights.scores.softmax(1)
+            slopes, offsets = self._slopes(chances - self._targets)
+            gradient = slopes + self._weights.coefficients / penalty, offsets
+            if _dot(gradient, gradient) <= self._tolerance**2:
+                break
+            step = self._newton_step(gradient, chances, penalty)
+            moved = self._descend(step, _dot(gradient, step), penalty)
+            if moved is None and self._x.dtype == torch.float64:
+                break  # rounding errors are all that is left
+            if moved is None:  # what float32 rounds away, float64 may tell
+                self._x, self._x_transposed = self._x.double(), self._x_transposed.double()
+                self._targets = self._targets.double()
+                moved = Weights(*(part.double() for part in self._weights))
+            self._weights = moved
+
+    def _newton_step(self, gradient: Gradient, chances: Tensor, penalty: float) -> Weights:
+        """Solve H s = -g approximately by conjugate gradients."""
+        residual = -gradient[0], -gradient[1]
+        direction, square = residual, _dot(residual, residual)
+        zeros = torch.zeros_like(gradient[0]), torch.zeros_like(gradient[1])
+        step = Weights(*zeros, torch.zeros_like(chances))
+        least = INNER**2 * square
+        for _ in range(_MOST_PRODUCTS):
+            scores = self._x @ direction[0] + direction[1]
+            weighted = chances * scores
+            slopes, offsets = self._slopes(weighted - chances * weighted.sum(1, keepdim=True))
+            product = slopes + direction[0] / penalty, offsets
+            if not (curvature := _dot(direction, product)) > 0:
+                break
+            scale = square / curvature
+            step = step.plus(Weights(*direction, scores), scale)
+            residual = _sum(residual, product, -scale)
+            before, square = square, _dot(residual, residual)
+            if square <= least:
+                break
+            direction = _sum(residual, direction, square / before)
+        return step
+
+    def _descend(self, step: Weights, slope: float, penalty: float) -> Weights | None:
+        """Return the weights after a step, halved until the loss decreases enough; None if never.
+
+        A step may be huge: chances of 0 and 1 leave nothing of the Hessian but that of the penalty.
+        """
+        loss = self._loss(self._weights, penalty)
+        for halvings in range(_MOST_HALVINGS if slope < 0 else 0):
+            moved = self._weights.plus(step, scale := 0.5**halvings)
+            if self._loss(moved, penalty) - loss <= _SUFFICIENT * scale * slope:
+                return moved
+        return None
+
+    def _loss(self, weights: Weights, penalty: float) -> float:
+        """Return the objective, divided by C."""
+        scores = weights.scores.double()
+        losses = scores.logsumexp(1) - (scores * self._targets).sum(1)
+        losses = losses if self._rows is None else losses * self._rows[:, 0]
+        return float(losses.sum() + weights.coefficients.double().square().sum() / (2 * penalty))
+
+    def _slopes(self, residuals: Tensor) -> Gradient:
+        """Return the gradients of coefficients and intercepts for residuals ``(N, K)``."""
+        residuals = residuals if self._rows is None else residuals * self._rows
+        return self._x_transposed @ residuals, residuals.sum(0)
+
+
+def _dot(a: Sequence[Tensor], b: Sequence[Tensor]) -> float:
+    """Return the inner product of coefficients and intercepts."""
+    return float((a[0].double() * b[0]).sum() + (a[1].double() * b[1]).sum())
+
+
+def _sum(a: Gradient, b: Gradient, scale: float) -> Gradient:
+    """Return a plus a multiple of b."""
+    return torch.add(a[0], b[0], alpha=scale), torch.add(a[1], b[1], alpha=scale)
+
+
+def _tensor(matrix: Any) -> Tensor:
+    """Return a sparse matrix as a tensor in float32."""
+    with warnings.catch_warnings(action="ignore", category=UserWarning):  # "in beta state"
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(matrix.indptr.astype(np.int32)),
+            torch.from_numpy(matrix.indices.astype(np.int32)),
+            torch.from_numpy(matrix.data.astype(np.float32)),
+            size=matrix.shape,
+        )
+
+
+UNSEEN = 10.0  # logits by which a class without training objects is behind
+
+Features = sparse.csr_array | NDArray[np.float64]
+Solution = tuple[NDArray[np.float64], NDArray[np.float64]]  # coefficients (W, F), intercepts (W,)
+
+
+def as_columns(target: Column, values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return indicators of classes ``(N, C)``, or a standardized number ``(N, 1)``."""
+    if isinstance(target, Classes):
+        return np.eye(target.width)[values]
+    return (values - np.asarray(target.means)) / np.asarray(target.scales)
+
+
+def scores_of(
+    features: Features, coefficients: NDArray[np.float64], intercepts: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the scores ``(N, W)`` of a linear model."""
+    return np.asarray(features @ coefficients.T) + intercepts
+
+
+def solver(
+    target: Column,
+    features: Features,
+    values: NDArray[Any],
+    weights: NDArray[np.float64] | None = None,
+) -> Callable[[float], Solution]:
+    """Return the function from C to the coefficients and intercepts of the smallest penalized loss.
+
+    Its calls start from the solution of the call before, so that ascending C take less time. The
+    losses of the values may have weights ``(N, 1)``.
+    """
+    if isinstance(target, Classes):
+        seen, labels = np.unique(values, return_inverse=True)
+        fit = _softmax(features, labels, len(seen), weights)
+        return lambda penalty: _one_per_class(target.width, seen, *fit(penalty))
+    standardized = as_columns(target, values)
+    shape: Any = features.shape
+    if not shape[1]:  # which Ridge refuses
+        mean = np.average(standardized, axis=0, weights=weights)
+        return lambda penalty: (np.zeros((len(mean), 0)), mean)
+
+    def ridge(penalty: float) -> Solution:
+        of_rows = None if weights is None else weights[:, 0]
+        model = Ridge(alpha=1 / (2 * penalty), tol=1e-6).fit(features, standardized, of_rows)
+        coefficients = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
+        return coefficients, np.atleast_1d(np.asarray(model.intercept_, dtype=np.float64))
+
+    return ridge
+
+
+def _softmax(
+    features: Features,
+    labels: NDArray[np.int64],
+    count: int,
+    weights: NDArray[np.float64] | None,
+) -> Callable[[float], Solution]:
+    """Return the function from C to a row per class, which sum to 0 for two classes."""
+    if count == 1:
+        shape: Any = features.shape
+        return lambda penalty: (np.zeros((1, shape[1])), np.zeros(1))
+    model = SoftmaxRegression(features, labels, weights)
+    # C is that of logistic regression, which penalizes the difference of two classes
+    return lambda penalty: model.fit(penalty / 2 if count == 2 else penalty)
+
+
+def _one_per_class(
+    count: int, seen: NDArray[np.int64], rows: NDArray[np.float64], intercepts: NDArray[np.float64]
+) -> Solution:
+    """Return a row per class from those of the classes in the training data."""
+    coefficients = np.zeros((count, rows.shape[1]))
+    offsets = np.full(count, intercepts.min() - UNSEEN)
+    coefficients[seen], offsets[seen] = rows, intercepts
+    return coefficients, offsets

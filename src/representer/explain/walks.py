@@ -1,0 +1,301 @@
+"""The walks that contribute most to an output of a graph-kernel network."""
+
+from __future__ import annotations
+
+import itertools
+from heapq import nlargest
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.explain import Explanation
+from torch_geometric.explain.algorithm import ExplainerAlgorithm
+from torch_geometric.explain.config import MaskType, ModelTaskLevel
+
+from representer.checks import check_integer
+from representer.errors import KindError, MissingExtraError, ShapeError
+
+if TYPE_CHECKING:
+    from representer.nn import RandomWalkKernelNN, WLKernelNN
+    from representer.nn.graph.walks import WalkStates
+
+
+class WalkContribution(NamedTuple):
+    """One walk of a graph and its contribution.
+
+    Attributes:
+        positions: Its nodes, in order; a node may occur several times.
+        contribution: Its term of the output.
+    """
+
+    positions: tuple[int, ...]
+    contribution: float
+
+
+@torch.no_grad()
+def top_walks(
+    net: RandomWalkKernelNN | WLKernelNN, data: Any, unit: int, k: int, level: int = -1
+) -> list[WalkContribution]:
+    r"""Return the k walks of largest absolute contribution to an output of a graph.
+
+    .. math::
+        h_G = \sum_{x_1 \to \dots \to x_n} \; \prod_{j=1}^n \langle w_j, f_{x_j} \rangle
+              \prod_{j=2}^n \lambda_{x_{j-1}, x_j} \, \langle r_j, e_{x_{j-1} x_j} \rangle
+
+    Each term is one walk: the products of its nodes (and edges) with those of the unit's reference,
+    times the decay of each edge, where a gate is treated as a constant. The sum of all terms is the
+    output before its activation. Parallel edges make separate walks.
+
+    The search is exact and takes O(E n k) steps for E edges.
+
+    Args:
+        net: The network. For a ``WLKernelNN``, the walks of one level are returned, whose sum is
+            that level's part of the output; the features are the labels of that level.
+        data: A graph with ``x``, ``edge_index`` and, if the network uses edge features,
+            ``edge_attr``, such as PyG's ``Data``.
+        unit: The unit.
+        k: Number of walks.
+        level: Number of relabelings of a ``WLKernelNN`` before the walks; all by default.
+
+    Returns:
+        At most k pairs of nodes and contribution, in descending order of absolute contribution,
+        zeros included.
+
+    Raises:
+        KindError: If the network is of another kind, adds nodes instead of multiplying them, or has
+            an activation after each step of a walk.
+        ShapeError: If a shape is wrong.
+        ArgumentError: If unit, k or level is out of range, or an edge joins a node that does
+            not exist.
+
+    References:
+        Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
+        (6), section 4, appendix D.
+    """
+    chains = checked_chains(net)
+    k = check_integer("k", k, 1)
+    unit = check_integer("unit", unit, 0, net.hidden_channels - 1)
+    level = check_integer("level", level + len(chains) * (level < 0), 0, len(chains) - 1)
+    walks, labels = chains[level], node_labels(net, data, level)
+    edges, attributes = data.edge_index, getattr(data, "edge_attr", None)
+    nodes, steps = walk_factors(walks, labels, edges, attributes, unit)
+    return _best(nodes.tolist(), steps.tolist(), edges.T.tolist(), k)
+
+
+def checked_chains(net: RandomWalkKernelNN | WLKernelNN) -> list[WalkStates]:
+    """Return the chain of each level of a network, whose outputs must be sums over walks.
+
+    Raises:
+        KindError: If they are not, or the network is of an unsupported class.
+    """
+    try:
+        from representer.nn.graph.walks import RandomWalkKernelNN
+        from representer.nn.graph.wl_kernel_nn import WLKernelNN
+    except ImportError as error:
+        raise MissingExtraError("top_walks", "torch_geometric", "graph") from error
+
+    if not isinstance(net, (RandomWalkKernelNN, WLKernelNN)):
+        raise KindError("net", repr(net), "a RandomWalkKernelNN or WLKernelNN")
+    is_wl = isinstance(net, WLKernelNN)
+    chains = [net._walks(level) for level in range(net.depth)] if is_wl else [net.walks]
+    if net.combine != "multiply" or net.options.sigma != "identity":
+        hint = "A sum, or an activation of a sum over neighbors, is not a sum over walks."
+        expected = "one with combine='multiply' and nonlinear=False"
+        raise KindError("net", repr(net), expected, hint=hint)
+    return chains
+
+
+def node_labels(net: RandomWalkKernelNN | WLKernelNN, data: Any, level: int) -> Tensor:
+    """Check the graph and return the labels of its nodes at a level."""
+    x, edges, attributes = data.x, data.edge_index, getattr(data, "edge_attr", None)
+    model: Any = net
+    if not hasattr(model, "labels"):
+        model.node_states(x, edges, attributes)
+        return x
+    model.node_states(x, edges, attributes, level)
+    return model.labels(x, edges, attributes, level=level)
+
+
+def walk_factors(
+    walks: WalkStates, x: Tensor, edges: Tensor, attributes: Tensor | None, unit: int | slice
+) -> tuple[Tensor, Tensor]:
+    """Return the factor of each node ``(n, N)`` and edge ``(n - 1, E)`` at each step of a walk.
+
+    Args:
+        walks: The chain.
+        x: Labels of the nodes.
+        edges: ``(2, E)``.
+        attributes: Edge features, or None.
+        unit: One unit, or a slice of units, which adds an axis before the last.
+    """
+    nodes = walks.nodes[:, unit] @ x.T
+    steps = nodes.new_ones(len(nodes) - 1, *nodes.shape[1:-1], edges.shape[1])
+    given = nodes.new_zeros(0) if attributes is None else attributes
+    features = (given[:, None] if given.dim() == 1 else given).T
+    if walks.edges is not None:
+        steps = walks.edges[:, unit] @ features
+    value = walks.decay_value()
+    if value is not None:
+        return nodes, steps * (value[unit][..., None] if value.dim() else value)
+    assert walks.gates is not None
+    assert walks.gate_bias is not None
+    source_logits, target_logits = walks.gates[:, unit] @ x.T
+    z = (
+        source_logits[..., edges[0]]
+        + target_logits[..., edges[1]]
+        + walks.gate_bias[unit][..., None]
+    )
+    if walks.gate_edge is not None:
+        z = z + walks.gate_edge[unit] @ features
+    return nodes, steps * walks.options.gate_scale * torch.sigmoid(z)
+
+
+def _best(
+    nodes: list[list[float]], steps: list[list[float]], edges: list[list[int]], k: int
+) -> list[WalkContribution]:
+    """Return the k largest walks, keeping the k largest of every length that end at each node.
+
+    All walks that end at a node are extended by the same factors, so a discarded walk cannot become
+    one of the largest.
+    """
+
+    def size(walk: WalkContribution) -> float:
+        return abs(walk.contribution)
+
+    ending = [[WalkContribution((v,), value)] for v, value in enumerate(nodes[0])]
+    for row, step in zip(nodes[1:], steps, strict=True):
+        longer: list[list[WalkContribution]] = [[] for _ in row]
+        for (u, v), weight in zip(edges, step, strict=True):
+            factor = weight * row[v]
+            longer[v] += [WalkContribution((*at, v), value * factor) for at, value in ending[u]]
+        ending = [nlargest(k, walks, key=size) for walks in longer]
+    return nlargest(k, (walk for walks in ending for walk in walks), key=size)
+
+
+# The contributions of all walks of a graph to a weighted sum of a network's outputs.
+
+
+@torch.no_grad()
+def walk_readout(
+    net: RandomWalkKernelNN | WLKernelNN, data: Any, weights: Tensor
+) -> list[WalkContribution]:
+    r"""Return all walks of a graph with their contributions to a read-out.
+
+    .. math::
+        \sum_i w_i h_G[i] = \sum_{x_1 \to \dots \to x_n} \sum_i w_i \, s_i(x_1 \dots x_n)
+
+    where :math:`s_i` is the contribution to unit i as in :func:`top_walks`. The sum includes all
+    levels of the read-out, and parallel edges. A graph of N nodes with d neighbors each has
+    :math:`N d^{n-1}` walks, which are all held in memory.
+
+    Args:
+        net: The network; the read-out is that of its outputs before any activation.
+        data: A graph with ``x``, ``edge_index`` and, if the network uses edge features,
+            ``edge_attr``.
+        weights: Weight of each unit ``(H,)``.
+
+    Returns:
+        Pairs of nodes and contribution, in descending order of absolute contribution.
+
+    Raises:
+        KindError: If the network's outputs are not sums over walks.
+        ShapeError: If a shape is wrong.
+
+    References:
+        Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
+        (6), (11), section 4.
+    """
+    chains = checked_chains(net)
+    if weights.shape != (net.hidden_channels,):
+        raise ShapeError("weights", weights.shape, f"({net.hidden_channels},), one per unit")
+    edges, attributes = data.edge_index, getattr(data, "edge_attr", None)
+    total: dict[tuple[int, ...], float] = {}
+    for level in getattr(net, "_read", (0,)):
+        labels = node_labels(net, data, level)
+        nodes, steps = walk_factors(chains[level], labels, edges, attributes, slice(None))
+        walks, values = _all_walks(nodes, steps, edges)
+        for walk, value in zip(walks.tolist(), (values @ weights).tolist(), strict=True):
+            total[tuple(walk)] = total.get(tuple(walk), 0.0) + value
+    contributions = [WalkContribution(walk, value) for walk, value in total.items()]
+    return sorted(contributions, key=lambda walk: -abs(walk.contribution))
+
+
+def _all_walks(nodes: Tensor, steps: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+    """Return all walks ``(W, n)`` and their contributions to all units ``(W, H)``."""
+    source, target = edges
+    order = source.argsort(stable=True)
+    degrees = source.bincount(minlength=nodes.shape[-1])
+    starts = degrees.cumsum(0) - degrees
+    walks, values = torch.arange(nodes.shape[-1])[:, None], nodes[0].T
+    for node_factors, edge_factors in zip(nodes[1:], steps, strict=True):
+        branches = degrees[walks[:, -1]]
+        longer = torch.arange(len(walks)).repeat_interleave(branches)
+        offset = torch.arange(len(longer)) - (branches.cumsum(0) - branches).repeat_interleave(
+            branches
+        )
+        edge = order[starts[walks[longer, -1]] + offset]
+        walks = torch.cat((walks[longer], target[edge][:, None]), dim=1)
+        values = values[longer] * edge_factors.T[edge] * node_factors.T[target[edge]]
+    return walks, values
+
+
+# Exact contributions of walks as an algorithm of PyG's ``Explainer`` (extra ``graph``).
+
+
+class WalkExplainer(ExplainerAlgorithm):
+    """The contributions of nodes and edges to the output of a graph-kernel network, without masks.
+
+    The output, before any activation, is a sum over walks (see `walk_readout`). Each walk divides
+    its contribution equally among its nodes for ``node_mask`` ``(N, 1)``, and among its edges for
+    ``edge_mask`` ``(E,)``, parallel edges included. So each mask sums to the output, except that
+    walks of a single node have no edge.
+
+    Args:
+        weights: Weight of each unit ``(H,)`` in the explained number; by default their sum.
+
+    Raises:
+        KindError: The model is not a network whose output is a sum over walks.
+    """
+
+    def __init__(self, weights: Tensor | None = None) -> None:
+        super().__init__()
+        self.weights = weights
+
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        model: Any,
+        x: Tensor,
+        edge_index: Tensor,
+        *,
+        target: Tensor,
+        index: int | Tensor | None = None,
+        edge_attr: Tensor | None = None,
+    ) -> Explanation:
+        """Return the masks that the explainer asks for."""
+        weights = x.new_ones(target.shape[-1]) if self.weights is None else self.weights
+        graph = Data(x=x, edge_index=edge_index, edge_attr=edge_attr)
+        nodes, edges = x.new_zeros(len(x), 1), x.new_zeros(edge_index.shape[1])
+        places: dict[tuple[int, int], list[int]] = {}
+        for place, (source, end) in enumerate(edge_index.T.tolist()):
+            places.setdefault((source, end), []).append(place)
+        with torch.no_grad():
+            found = walk_readout(model, graph, weights)
+        for walk, value in found:
+            nodes[:, 0].index_add_(
+                0, torch.tensor(walk), x.new_full((len(walk),), value / len(walk))
+            )
+            for step in itertools.pairwise(walk):
+                own = places[step]
+                edges[own] += value / (len(walk) - 1) / len(own)
+        config = self.explainer_config
+        return Explanation(
+            node_mask=None if config.node_mask_type is None else nodes,
+            edge_mask=None if config.edge_mask_type is None else edges,
+        )
+
+    def supports(self) -> bool:
+        """Return True for whole graphs and masks of whole nodes and edges."""
+        masks = (self.explainer_config.node_mask_type, self.explainer_config.edge_mask_type)
+        is_graph = self.model_config.task_level == ModelTaskLevel.graph
+        return is_graph and all(mask in (None, MaskType.object) for mask in masks)

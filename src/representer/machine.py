@@ -1,0 +1,133 @@
+"""The machine: devices by name, and threads of the CPU; importing needs no torch."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from representer.errors import ArgumentError
+
+if TYPE_CHECKING:
+    import torch
+    from threadpoolctl import ThreadpoolController
+
+EXPECTED = "auto, cpu, cuda, cuda:N or mps"
+_NAME = re.compile(r"auto|cpu|mps|cuda(:[0-9]{1,3})?", re.ASCII)
+
+
+def is_device_name(name: object) -> bool:
+    """Return True if a value names a device, present or not."""
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
+
+
+def require_device(name: str, processes: int = 1) -> torch.device:
+    """Return the device of a name; ``auto`` is a CUDA device if there is one, else the CPU.
+
+    Args:
+        name: The name.
+        processes: Number of training processes; each of several takes a CUDA device of its own.
+
+    Raises:
+        ArgumentError: It names no device of this machine, or one device for several processes.
+    """
+    import torch
+
+    if not is_device_name(name):
+        raise ArgumentError("device", name, EXPECTED)
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    kind, _, number = name.partition(":")
+    if kind == "auto":
+        return torch.device("cuda" if count else "cpu")
+    if kind == "cuda" and int(number or 0) >= count:
+        present = f"one of the {count} CUDA devices of this machine" if count else "auto or cpu"
+        hint = "" if count else "This PyTorch finds no CUDA device; see representer doctor."
+        raise ArgumentError("device", name, present, hint=hint)
+    if kind == "mps" and not torch.backends.mps.is_available():
+        hint = "This PyTorch finds no Apple GPU."
+        raise ArgumentError("device", name, "auto or cpu", hint=hint)
+    if processes > 1 and (number or kind == "mps"):
+        hint = "Each process takes a CUDA device of its own."
+        raise ArgumentError("device", name, "auto, cuda or cpu in several processes", hint=hint)
+    return torch.device(name)
+
+
+def processor() -> str:
+    """Return the name of the processor, if the system provides it."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+# Threads of the CPU: how many compute, and how they wait for each other.
+
+# Rounds in a loop before a waiting thread of OpenMP sleeps, in place of some 10 ms. Where another
+# process has the processor of the thread that is waited for, the loop only delays both.
+ROUNDS = "1000"
+# Entries of a matrix below which a second thread costs more than it saves: one factorizes 540 x 540
+# in about half the time of two, and waits far less where other programs use the processors.
+SMALL = 1 << 22
+
+
+def wait_asleep() -> None:
+    """Let threads of OpenMP sleep while they wait; without effect once torch is imported.
+
+    Variables that the user has set keep their values.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", ROUNDS)
+
+
+def busy_note() -> str:
+    """Return advice for a machine whose processors other programs use; else nothing.
+
+    BLAS waits in loops for its threads, which takes many times as long where others run.
+    """
+    load, processors = os.getloadavg()[0], os.cpu_count() or 1
+    if processors == 1 or load < processors / 2:
+        return ""
+    return (
+        f"other programs keep the processors busy (load {load:.1f} on {processors}); --threads 1 "
+        "may take a fraction of the time"
+    )
+
+
+def threads_for(entries: int) -> int | None:
+    """Return the number of threads for algebra with matrices of so many entries; None: all."""
+    return 1 if entries < SMALL else None
+
+
+@contextmanager
+def limited(threads: int | None) -> Iterator[None]:
+    """Compute on this many threads within a block: torch, the core, and BLAS of numpy and scipy.
+
+    Args:
+        threads: Their number; None leaves all as they are.
+    """
+    if threads is None:
+        yield
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with _libraries(len(sys.modules)).limit(limits=threads, user_api="blas"):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> ThreadpoolController:
+    """Return the libraries of this process, found again once more modules are imported."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

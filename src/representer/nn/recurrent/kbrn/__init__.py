@@ -1,1 +1,0 @@
-"""The recurrent network with learned activations."""

@@ -1,1 +1,0 @@
-"""The implementation of all cells of L19 Table 1."""

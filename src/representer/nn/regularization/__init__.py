@@ -1,1 +1,0 @@
-"""Regularization of recurrent networks: dropout with locked masks, of words and of weights."""

@@ -1,0 +1,263 @@
+"""Iterate over the steps of padded sequences, in either direction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor  # pyright: ignore
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd import forward_ad
+
+from representer.errors import ArgumentError, BackendError, KindError, ShapeError
+
+# Parts of the scans that cover all steps at once: input products and sums over steps.
+#
+# Shapes: T time, B batch, I features, G products with the input, R of them that depend on h, H
+# units.
+
+Multiply = Callable[[Tensor, Tensor], Tensor]
+Transpose = Callable[[Tensor], Tensor]
+
+
+def transpose(matrix: Tensor) -> Tensor:
+    """Return the transpose of a matrix as a contiguous copy."""
+    return matrix.t().contiguous()
+
+
+def input_products(x: Tensor, input_weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Return z ``(T, B, G, H)`` from the input ``(T, B, I)``."""
+    flat_bias = None if bias is None else bias.flatten()
+    return F.linear(x, input_weight.flatten(0, 1), flat_bias).unflatten(-1, input_weight.shape[:2])
+
+
+def input_gradient(dz: Tensor, input_weight: Tensor, multiply: Multiply = torch.mm) -> Tensor:
+    """Return the gradient of x ``(T, B, I)`` from that of z ``(T, B, G, H)``."""
+    flat = multiply(dz.flatten(2).flatten(0, 1), input_weight.flatten(0, 1).contiguous())
+    return flat.view(*dz.shape[:2], flat.shape[1])
+
+
+def weight_gradient(dz: Tensor, inputs: Tensor, transpose: Transpose = transpose) -> Tensor:
+    """Return sum_t dz_t x_t' ``(G, H, I)``, in the layout for which BLAS is fastest.
+
+    ``inputs`` are x_t, or h_{t-1} for a recurrent weight, without NaN beyond the lengths.
+    """
+    product = inputs.flatten(0, 1).t() @ dz.flatten(2).flatten(0, 1)
+    return transpose(product).view(*dz.shape[2:], inputs.shape[2])
+
+
+def real(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """Set the padding beyond the lengths to 0, even if it is NaN."""
+    if lengths is None:
+        return x
+    is_real = torch.arange(x.shape[0], device=x.device)[:, None] < lengths
+    return torch.where(is_real[:, :, None], x, 0.0)
+
+
+def over_steps(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """Return the sum over steps and batch ``(H,)`` of ``(T, B, H)``."""
+    return real(x, lengths).flatten(0, 1).sum(0)
+
+
+# Checks shared by the ops: shapes, dtypes, devices, and modes of autograd.
+
+
+def check_floating(name: str, tensor: Tensor) -> None:
+    """Check that a tensor has a real floating-point dtype.
+
+    Raises:
+        KindError: If it is not.
+    """
+    if not tensor.is_floating_point():
+        raise KindError(name, str(tensor.dtype), "a floating-point dtype", hint="Use .float().")
+
+
+def dtypes_meet(tensor: Tensor, like: Tensor) -> bool:
+    """Return True if two tensors have one dtype, or autocast gives them one (never to float64)."""
+    if tensor.dtype == like.dtype:
+        return True
+    is_double = torch.float64 in (tensor.dtype, like.dtype)
+    return torch.is_autocast_enabled(like.device.type) and not is_double
+
+
+def without_autocast(like: Tensor) -> AbstractContextManager[Any]:
+    """Return a context in which equations in Python keep their precision, as the ops do."""
+    device = like.device.type
+    is_known = torch.amp.is_autocast_available(device)
+    return torch.autocast(device, enabled=False) if is_known else nullcontext()
+
+
+def check_like(name: str, tensor: Tensor, like: Tensor, shape: tuple[int, ...]) -> None:
+    """Check the shape of a tensor, and that its dtype and device match another's.
+
+    Under autocast dtypes may differ, since the ops convert all of them to float32.
+
+    Raises:
+        ShapeError: If the shape differs.
+        KindError: If dtype or device differ.
+    """
+    if tuple(tensor.shape) != shape:
+        raise ShapeError(name, tensor.shape, str(shape))
+    if tensor.device != like.device:
+        raise wrong_device(name, tensor, like.device)
+    if not dtypes_meet(tensor, like):
+        raise KindError(
+            name, str(tensor.dtype), str(like.dtype), hint=f"Use {name}.to({like.dtype})."
+        )
+
+
+def wrong_device(
+    name: str, tensor: Tensor, device: torch.device, owner: str = "", advice: str = ""
+) -> KindError:
+    """Return the error of a tensor on another device than the others."""
+    hint = f"Use {name}.to({str(device)!r}){advice}."
+    if "meta" in (tensor.device.type, device.type):  # a layer reads parameters of its submodules
+        hint += " If accelerate offloads the layer, name its class in preload_module_classes."
+    return KindError(name, f"on {tensor.device}", f"{owner}{device}", hint=hint)
+
+
+def may_need_gradient(tensors: Iterable[Tensor | None]) -> bool:
+    """Return True if autograd may need the gradient of one of these tensors.
+
+    Tensors inside ``torch.vmap`` do not expose this, so they always count.
+    """
+    if torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
+        return True  # a trace is for both modes
+    if not torch.is_grad_enabled():
+        return False
+    is_eager = not torch.compiler.is_compiling()
+    return any(
+        x is not None and (x.requires_grad or (is_eager and is_functorch_wrapped_tensor(x)))
+        for x in tensors
+    )
+
+
+def can_be_read(tensor: Tensor, *, may_wait: bool = False) -> bool:
+    """Return True if values can be read at no cost: on a CPU, neither traced nor transformed.
+
+    With ``may_wait``, also on another device, whose work is then waited for.
+    """
+    device = tensor.device.type
+    return (
+        type(tensor) in (Tensor, torch.nn.Parameter)
+        and (device == "cpu" or (may_wait and device != "meta" and not is_captured(tensor)))
+        and not torch.compiler.is_compiling()
+        and not torch.jit.is_tracing()  # pyright: ignore[reportPrivateImportUsage]
+        and not is_functorch_wrapped_tensor(tensor)
+    )
+
+
+def has_values(tensor: Tensor) -> bool:
+    """Return False for a tensor that has a shape only."""
+    return not (tensor.is_meta or isinstance(tensor, FakeTensor))
+
+
+def is_captured(tensor: Tensor) -> bool:
+    """Return True while a CUDA graph records what happens to a tensor: no value can be read."""
+    return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
+
+
+def assert_in_graph(condition: Tensor, message: str) -> None:
+    """Make a CUDA graph that is being recorded fail on the device if a condition does not hold."""
+    torch._assert_async(condition, message)  # pyright: ignore[reportPrivateImportUsage]
+
+
+def is_forward_mode() -> bool:
+    """Return True inside a level of forward-mode AD, whose tangents no operator propagates."""
+    return forward_ad._current_level >= 0
+
+
+def check_no_forward_mode(name: str) -> None:
+    """Check that an operator cannot silently drop tangents.
+
+    Raises:
+        BackendError: Inside a level of forward-mode AD.
+    """
+    if is_forward_mode():
+        function = name.removesuffix("_backward")
+        raise BackendError(
+            f"representer::{name} has no forward-mode derivative; inside jvp, jacfwd or dual_level "
+            f'call representer.ops.{function}(..., backend="reference") or its layer.'
+        )
+
+
+def check_length_range(lengths: Tensor, time: int) -> int:
+    """Check that every length is within the padded sequence, and return the smallest.
+
+    In a CUDA graph lengths are checked on the device, and the smallest is returned as 0.
+
+    Raises:
+        ArgumentError: If a length is negative or larger than ``time``.
+    """
+    if is_captured(lengths):
+        assert_in_graph(((lengths >= 0) & (lengths <= time)).all(), f"lengths are not 0 to {time}")
+        return 0
+    shortest = time
+    for i, length in enumerate(lengths.tolist()):
+        if not 0 <= length <= time:
+            raise ArgumentError(f"lengths[{i}]", length, f"0 to {time}, the number of steps")
+        shortest = min(shortest, length)
+    return shortest
+
+
+class Steps:
+    """The steps of a batch of sequences in the order of the recurrence.
+
+    Raises:
+        ArgumentError: If a length is negative or larger than ``time``.
+    """
+
+    def __init__(self, time: int, lengths: Tensor | None, reverse: bool) -> None:
+        self._order = range(time)[::-1] if reverse else range(time)
+        self._shortest = time
+        if lengths is not None:
+            self._shortest = check_length_range(lengths, time)
+            real_TB = torch.arange(time, device=lengths.device)[:, None] < lengths
+            self._real = real_TB[:, :, None]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._order)
+
+    def backwards(self) -> Iterator[int]:
+        """Iterate over the steps in the order in which gradients flow."""
+        return reversed(self._order)
+
+    def is_whole(self, t: int) -> bool:
+        """Return True if every sequence has a step t."""
+        return t < self._shortest
+
+    def real(self, t: int) -> Tensor:
+        """Return the mask of the sequences that have a step t, ``(B, 1)``."""
+        return self._real[t]
+
+
+def previous(
+    states: Tensor,
+    initial: Tensor,
+    lengths: Tensor | None,
+    reverse: bool,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Return the state before each step ``(T, B, H)``, in the memory of ``out`` if given.
+
+    ``states`` are those after each step, 0 beyond the lengths.
+    """
+    shifted = torch.empty_like(states) if out is None else out
+    if not reverse:
+        shifted[0] = initial
+        shifted[1:] = states[:-1]
+        return shifted
+    shifted[-1] = initial
+    shifted[:-1] = states[1:]
+    if lengths is None:
+        return shifted
+    last = lengths.to(torch.int64).sub(1).clamp(0, states.shape[0] - 1)
+    batch = torch.arange(len(last), device=last.device)
+    shifted[-1] = 0
+    shifted[last, batch] = initial
+    return shifted

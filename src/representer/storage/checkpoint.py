@@ -1,0 +1,390 @@
+"""Checkpoints: complete or absent, checked by a digest, free of code."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from representer import __version__
+from representer.errors import CheckpointError, KindError, NewerCheckpointError
+from representer.storage import atomic
+from representer.storage.atomic import failpoint
+from representer.storage.files import parse_json, physical_memory, read_bytes
+
+# Nested Python values as JSON plus a list of tensors, exactly.
+#
+#     None, bool, int, str, finite float    themselves
+#     list                                  a JSON array
+#     tuple                                 {"tuple": [...]}
+#     dict with str or int keys             {"dict": [[key, value], ...]}, in its order
+#     infinite float or NaN                 {"float": "inf" | "-inf" | "nan"}
+#     tensor                                {"tensor": its place in the list}
+#
+# What `unflatten` gives back is equal to what `flatten` took, in value and in type. Neither ever
+# looks up a class or a function by a name found in the data.
+
+_PLAIN = (type(None), bool, int, str)
+_KINDS = "a tensor, int, float, str, bool, None, list, tuple, or dict with str or int keys"
+_MAX_INT_BITS = 4096  # decimal text of more is refused by Python's own reader
+MAX_DEPTH = 100  # a limit of its own: the interpreter's recursion limit may have been raised
+
+
+def flatten(value: Any) -> tuple[Any, list[Tensor]]:
+    """Take a nested value apart.
+
+    Args:
+        value: What to store.
+
+    Returns:
+        A value for ``json.dumps``, and the tensors it refers to.
+
+    Raises:
+        KindError: Something in it is of a kind that cannot be stored; the message says where.
+    """
+    tensors: list[Tensor] = []
+    return _flatten(value, tensors, "value", 0), tensors
+
+
+def unflatten(node: Any, tensors: Sequence[Tensor], depth: int = 0) -> Any:
+    """Reconstruct the value of `flatten`.
+
+    Args:
+        node: The value from ``json.loads``.
+        tensors: The tensors.
+        depth: Levels above this node.
+
+    Raises:
+        CheckpointError: The value is not one that `flatten` makes.
+    """
+    _require(depth <= MAX_DEPTH, "it is nested too deeply")
+    if isinstance(node, _PLAIN):
+        return node
+    if isinstance(node, float):
+        return node
+    if isinstance(node, list):
+        return [unflatten(item, tensors, depth + 1) for item in node]
+    _require(isinstance(node, dict) and len(node) == 1, "a node is not a tagged value")
+    ((tag, content),) = node.items()
+    if tag == "tensor":
+        _require(type(content) is int and 0 <= content < len(tensors), "a tensor is missing")
+        return tensors[content]
+    if tag == "float":
+        _require(content in ("inf", "-inf", "nan"), "a number is not one")
+        return float(content)
+    _require(tag in ("tuple", "dict") and isinstance(content, list), f"unknown tag {tag!r}")
+    if tag == "tuple":
+        return tuple(unflatten(item, tensors, depth + 1) for item in content)
+    return _unflatten_dict(content, tensors, depth)
+
+
+def _unflatten_dict(pairs: list[Any], tensors: Sequence[Tensor], depth: int) -> dict[Any, Any]:
+    result = {}
+    for pair in pairs:
+        _require(isinstance(pair, list) and len(pair) == 2, "an entry is not a pair")
+        _require(type(pair[0]) in (str, int), "a key is neither text nor integer")
+        _require(pair[0] not in result, "a key occurs twice")
+        result[pair[0]] = unflatten(pair[1], tensors, depth + 1)
+    return result
+
+
+def _flatten(value: Any, tensors: list[Tensor], place: str, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise KindError(place, "nested too deeply", f"at most {MAX_DEPTH} levels")
+    if isinstance(value, Tensor):
+        tensors.append(value)
+        return {"tensor": len(tensors) - 1}
+    kind = type(value)
+    if kind is float:
+        return value if math.isfinite(value) else {"float": repr(value)}
+    if kind in _PLAIN and not (kind is int and value.bit_length() > _MAX_INT_BITS):
+        return value
+    if kind is list or kind is tuple:
+        items = [_flatten(v, tensors, f"{place}[{i}]", depth + 1) for i, v in enumerate(value)]
+        return items if kind is list else {"tuple": items}
+    if isinstance(value, dict) and all(type(key) in (str, int) for key in value):
+        pairs = [[k, _flatten(v, tensors, f"{place}[{k!r}]", depth + 1)] for k, v in value.items()]
+        return {"dict": pairs}
+    raise KindError(place, kind.__name__, _KINDS, hint="Convert it before it is stored.")
+
+
+def _require(condition: bool, problem: str) -> None:
+    if not condition:
+        raise CheckpointError(f"the header is not a checkpoint's: {problem}")
+
+
+# The file format of a checkpoint: a nested value in bytes, guarded by a digest.
+#
+#     magic          8 bytes   89 "RPRCKP" 0A
+#     version        uint32    of the format, little-endian as are the sizes
+#     header size    uint64
+#     tensors size   uint64
+#     header         JSON: {"written_by": library version, "value": see tree.py}
+#     tensors        safetensors, named "0", "1", ...
+#     digest         32 bytes  SHA-256 of everything before
+#
+# The frame (all but the meaning of the header's value) is the same in every later version, so that
+# a file that a newer library wrote can be told from a damaged one.
+
+MAGIC = b"\x89RPRCKP\n"
+VERSION = 1
+_FRAME = struct.Struct("<8sIQQ")
+_DIGEST_SIZE = hashlib.sha256().digest_size
+_MAX_HEADER = 16 * 2**20  # a header of millions of entries is an attack, not a checkpoint
+
+
+def encode(value: Any) -> list[bytes]:
+    """Return the pieces of the file that holds a value.
+
+    Args:
+        value: Nested dicts, lists and tuples of tensors, numbers, texts, bools and None.
+
+    Raises:
+        KindError: Something in it is of another kind.
+    """
+    import safetensors.torch
+
+    tree, tensors = flatten(value)
+    header = json.dumps({"written_by": __version__, "value": tree}).encode("ascii")
+    if len(header) > _MAX_HEADER:
+        raise KindError(
+            "value", f"{len(header):,} bytes without its tensors", f"at most {_MAX_HEADER:,}"
+        )
+    slots = {str(i): _storable(tensor) for i, tensor in enumerate(tensors)}
+    body = safetensors.torch.save(slots)
+    frame = _FRAME.pack(MAGIC, VERSION, len(header), len(body))
+    digest = hashlib.sha256(frame)
+    digest.update(header)
+    digest.update(body)
+    return [frame, header, body, digest.digest()]
+
+
+def decode(data: bytes) -> Any:
+    """Return the value that a file holds.
+
+    Args:
+        data: The whole file.
+
+    Raises:
+        NewerCheckpointError: A newer version of the library wrote it.
+        CheckpointError: It is damaged, or something else.
+    """
+    view = memoryview(data)
+    if bytes(view[: len(MAGIC)]) != MAGIC:
+        raise CheckpointError("it is not a checkpoint of this library, or its start is damaged")
+    if len(view) < _FRAME.size + _DIGEST_SIZE:
+        raise CheckpointError(f"it is cut off after {len(view)} bytes")
+    _, version, header_size, body_size = _FRAME.unpack_from(view)
+    expected = _FRAME.size + header_size + body_size + _DIGEST_SIZE
+    if len(view) != expected:
+        raise CheckpointError(f"it has {len(view):,} bytes; {expected:,} were written")
+    if hashlib.sha256(view[:-_DIGEST_SIZE]).digest() != bytes(view[-_DIGEST_SIZE:]):
+        raise CheckpointError("its content does not match its checksum")
+    start = _FRAME.size + header_size
+    header = _read_header(bytes(view[_FRAME.size : start]))
+    if version > VERSION:
+        raise NewerCheckpointError(
+            f"it was written by representer {header.get('written_by', '(unknown)')} (format "
+            f"{version}); this is {__version__} (format {VERSION}). Install the newer version."
+        )
+    if version != VERSION or "value" not in header:
+        raise CheckpointError(f"its format {version} is unknown")
+    return unflatten(header["value"], _read_tensors(bytes(view[start:-_DIGEST_SIZE])))
+
+
+def _storable(tensor: Tensor) -> Tensor:
+    if tensor.layout != torch.strided or tensor.dtype == torch.complex128:
+        kind = f"a {tensor.layout} tensor of {tensor.dtype}"
+        raise KindError("value", kind, "a dense tensor of a dtype that safetensors has")
+    return tensor.detach().cpu().contiguous().clone()  # the clone parts those that share memory
+
+
+def _read_header(text: bytes) -> dict[str, Any]:
+    if len(text) > _MAX_HEADER:
+        raise CheckpointError(f"its header has {len(text):,} bytes; at most {_MAX_HEADER:,}")
+    try:
+        text.decode("ascii")
+        header = parse_json(text, max_depth=3 * MAX_DEPTH + 3)  # a dict takes three levels of JSON
+    except ValueError:
+        raise CheckpointError("its header is not readable") from None
+    if not isinstance(header, dict):
+        raise CheckpointError("its header is not readable")
+    return header
+
+
+def _read_tensors(body: bytes) -> list[Tensor]:
+    import safetensors
+    import safetensors.torch
+
+    try:
+        slots = safetensors.torch.load(body)
+    except (safetensors.SafetensorError, AssertionError, KeyError, RuntimeError, ValueError):
+        raise CheckpointError("its tensors are not readable") from None
+    try:
+        return [slots[str(i)] for i in range(len(slots))]
+    except KeyError:
+        raise CheckpointError("its tensors are not numbered") from None
+
+
+# A checkpoint: everything that an interrupted run needs to continue exactly.
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The state of a run after a step.
+
+    Args:
+        step: Optimization steps done.
+        state: Weights, optimizer, random states and position, see ``training_state``.
+        settings: Settings that determine the run; a resumed run must have the same.
+        environment: What else the results may depend on, see ``fingerprint``.
+    """
+
+    step: int
+    state: dict[str, Any]
+    settings: dict[str, Any]
+    environment: dict[str, str]
+
+
+def save(path: str | Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint atomically.
+
+    Args:
+        path: The file, in an existing folder.
+        checkpoint: The checkpoint.
+
+    Raises:
+        KindError: A value of the state cannot be stored.
+        StorageError: It cannot be written; the previous file is unchanged.
+    """
+    values = {field.name: getattr(checkpoint, field.name) for field in fields(Checkpoint)}
+    atomic.write_bytes(path, *encode(values))
+
+
+def load(path: str | Path) -> Checkpoint:
+    """Read a checkpoint.
+
+    Args:
+        path: The file.
+
+    Raises:
+        NewerCheckpointError: A newer version of the library wrote it.
+        CheckpointError: It is missing, damaged, or not a checkpoint.
+    """
+    try:
+        values = decode(_read(Path(path)))
+        return _from_values(values)
+    except CheckpointError as error:
+        raise type(error)(f"{path} cannot be used: {error}") from None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return read_bytes(path, physical_memory())
+    except OSError as error:
+        raise CheckpointError(f"{(error.strerror or str(error)).lower()}") from None
+    except ValueError:  # a NUL in the name
+        raise CheckpointError("that is not a path") from None
+
+
+def _from_values(values: Any) -> Checkpoint:
+    kinds = {"step": int, "state": dict, "settings": dict, "environment": dict}
+    if not isinstance(values, dict) or set(values) != set(kinds):
+        raise CheckpointError("it does not hold the state of a run")
+    for name, kind in kinds.items():
+        if type(values[name]) is not kind:
+            raise CheckpointError(f"its {name} is not of the right kind")
+    return Checkpoint(**values)
+
+
+# The checkpoints of a run: write one, keep the newest few, and find the newest valid one.
+
+_NAME = re.compile(r"step-([0-9]{9,})\.ckpt")
+
+
+def path_of_step(folder: str | Path, step: int) -> Path:
+    """Return the path of the checkpoint of a step, for example ``step-000000400.ckpt``."""
+    return Path(folder) / f"step-{step:09d}.ckpt"
+
+
+def steps(folder: str | Path) -> list[int]:
+    """Return the steps with a checkpoint in a folder, valid or damaged, in ascending order."""
+    folder = Path(folder)
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
+
+
+def save_step(
+    folder: str | Path, checkpoint: Checkpoint, *, report: Callable[[str], None], keep: int = 2
+) -> Path:
+    """Write the checkpoint of a step, and then delete those that are no longer needed.
+
+    Checkpoints of later steps are deleted, too: `latest` found them damaged, and the run continued
+    from an earlier one.
+
+    Args:
+        folder: The folder of the run's checkpoints.
+        checkpoint: The checkpoint.
+        report: Called with a message if a file cannot be deleted; training continues.
+        keep: Number of checkpoints to keep, including the new one.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        StorageError: It cannot be written; all earlier checkpoints are kept.
+    """
+    path = path_of_step(folder, checkpoint.step)
+    save(path, checkpoint)
+    earlier = [step for step in steps(folder) if step <= checkpoint.step]
+    for step in sorted(set(steps(folder)) - set(earlier[-keep:])):
+        obsolete = path_of_step(folder, step)
+        try:
+            failpoint("ckpt.pruned")
+            obsolete.unlink(missing_ok=True)
+        except OSError as error:
+            report(f"{obsolete} is no longer needed and cannot be deleted: {error.strerror}")
+    return path
+
+
+def latest(folder: str | Path, *, report: Callable[[str], None]) -> Checkpoint | None:
+    """Read the newest valid checkpoint.
+
+    Args:
+        folder: The folder of the run's checkpoints; it may be missing.
+        report: Called with a message for each damaged checkpoint.
+
+    Returns:
+        The checkpoint, or None if the folder has none.
+
+    Raises:
+        NewerCheckpointError: A newer version of the library wrote the newest one; an earlier one
+            would discard its training.
+        CheckpointError: All checkpoints are damaged.
+    """
+    found = steps(folder)
+    for step in reversed(found):
+        try:
+            return load(path_of_step(folder, step))
+        except NewerCheckpointError:
+            raise
+        except CheckpointError as error:
+            report(f"{error}; trying the one before")
+    if found:
+        raise CheckpointError(
+            f"all {len(found)} checkpoints in {folder} are damaged. "
+            "Delete the folder of the run and start it anew."
+        )
+    return None
+
+
+__all__ = ["Checkpoint", "latest", "load", "path_of_step", "save", "save_step", "steps"]

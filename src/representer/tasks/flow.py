@@ -1,0 +1,396 @@
+"""``fit`` for a task that trains an estimator on labeled objects.
+
+A task gives a reader, two estimators, baselines, facts and a demo; everything else is here and in
+`estimator_use`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from representer.checks import is_missing
+from representer.data.tables.labels import alike
+from representer.errors import ArgumentError, DataError, say, show
+from representer.estimators.base import Estimator
+from representer.estimators.fitting import batch_size_for, validation_fraction
+from representer.estimators.joint_fitting import fit_parts
+from representer.estimators.results import (
+    environment_of,
+    model_name,
+    parameter_counts,
+    predictions_of,
+)
+from representer.estimators.supervised import SupervisedEstimator
+from representer.report import write_report
+from representer.report.page import points
+from representer.report.summary import parts_sentence
+from representer.storage import checkpoint
+from representer.storage.run import RunFiles, RunFolder
+from representer.tasks.baselines import Baseline
+from representer.tasks.objects import (
+    Data,
+    Objects,
+    Split,
+    are_fractions,
+    divided,
+    equal_objects,
+    with_calibration,
+)
+from representer.tasks.options import (
+    as_yaml,
+    command_of,
+    determining,
+    parameters_of,
+    refuse_parameters_of_others,
+)
+from representer.tasks.predictions import as_csv
+from representer.tasks.results import (
+    Facts,
+    Model,
+    Outcome,
+    Trained,
+    explained_tests,
+    kept_sentence,
+    metrics_of,
+    summary,
+    verdicts,
+)
+from representer.tasks.use import EstimatorUse, drift
+from representer.training.config import EXECUTION, TrainerConfig, plain, require_same
+
+# The steps around training that every ``fit`` has: naming and opening the run, and its results.
+
+# A run may be resumed with other values of these; the trainer checks its own settings.
+WITHOUT_EFFECT_ON_TRAINING = (
+    *EXECUTION, "data", "valid", "test", "out", "vectors", "baselines", "preset", "resume", "demo",
+    "time_limit", "skip_invalid",
+)  # fmt: skip
+
+
+def with_output_folder(config: Any, demo: str, otherwise: str) -> Any:
+    """Return the options with a run folder, which is named after the data if it is not given."""
+    name = demo if config.demo else Path(config.data or "").name.partition(".")[0] or otherwise
+    return replace(config, out=config.out or f"runs/{name}")
+
+
+def opened(config: Any) -> RunFolder:
+    """Return the folder of a run; a demo continues without ``--resume``."""
+    is_repeated_demo = config.demo and Path(config.out).exists()
+    return RunFolder(config.out, resume=config.resume or is_repeated_demo)
+
+
+def require_same_options(run: Path, config: Any, splits: Mapping[str, Any]) -> None:
+    """Refuse to continue a run with other options or data, whichever of its parts are fitted.
+
+    Raises:
+        ArgumentError: Options differ; the message names each with both values.
+        DataError: The data differ; the message names the file.
+    """
+    files = RunFiles(run)
+    if not (files.has("config.yaml") and files.has("splits.json")):
+        return  # it was interrupted before anything was trained
+    saved = files.yaml("config.yaml")
+    before = files.parsed(
+        "splits.json", lambda: {*map(str, files.json("splits.json")["sha256"].values())}
+    )
+    now = determining(config, TrainerConfig(), WITHOUT_EFFECT_ON_TRAINING)
+    require_same({name: saved.get(name) for name in now}, plain(now), run)
+    digests = splits["sha256"]
+    if {*digests.values()} != before:
+        changed = next((name for name, own in digests.items() if own not in before), "")
+        file = changed if Path(changed).is_file() else config.data  # of running text, a part
+        problem = f"is not the data with which the run in {run} was started"
+        raise DataError(problem, file=file, fix="Give that data, or choose another --out.")
+
+
+def repeated(
+    task: str, config: Any, usual: Mapping[str, Any], estimator: Estimator
+) -> dict[str, Any]:
+    """Return what details.json needs to repeat a run: command, options and environment."""
+    return {
+        "command": command_of(task, config, usual),
+        "config": config.to_dict(),
+        "environment": environment_of(estimator),
+    }
+
+
+def publish(
+    run: RunFolder, metrics: dict[str, Any], details: dict[str, Any], closing: Sequence[str]
+) -> dict[str, Any]:
+    """Write results and report of a run, print its closing lines, and return the metrics."""
+    run.write_json("details.json", details)
+    run.write_json("metrics.json", metrics)
+    page = write_report(run.path)
+    for text in (*closing, f"report: {page}"):
+        if text:
+            show(text)
+    return metrics
+
+
+FEW = 10  # different integers that may be classes
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimatorTask(EstimatorUse):
+    """All functions of a task; the other arguments are those of `EstimatorUse`.
+
+    Args:
+        name: As in ``representer fit NAME``.
+        nouns: Several objects: "graphs".
+        parameters: Dataclass with the parameters of both estimators, a `TargetParameters`.
+        classifier: The class of the classifier.
+        regressor: The class of the regressor; None for a task of classes alone, whose options
+            have the base `RunConfig`, see `config_of`.
+        demo: Returns synthetic objects.
+        describe: Returns facts on the objects, from the options of ``fit`` and the data.
+        resources: Reads parameters of the estimator from files, from the options of ``fit`` and
+            the inputs.
+        numbers: Returns True for objects whose labels are numbers; else they are classes.
+        split_by: From the options of ``fit``, objects and the fractions of all parts to the
+            positions in each part; None for a random split.
+        calibrated_by: From the options of ``fit`` and training objects to the group of each, of
+            which conformal prediction draws some as a whole; None without groups.
+        defaults: From the options of ``fit`` to the defaults of its preset or demo.
+        baselines: From the options of ``fit`` and the data.
+        describe_model: From the options of ``fit``, the data, the estimator and its new network;
+            None for the name of the network alone.
+        title: Of the report, from the options of ``fit`` and the data; None for a general one.
+        networks: From the options of ``fit`` to those of each network to train, by its heading;
+            the first is the model, the others are compared with it.
+        closing: Returns what the terminal shows below the results.
+    """
+
+    name: str
+    nouns: str
+    parameters: type[Any]
+    classifier: type[SupervisedEstimator]
+    demo: Callable[[], Objects]
+    describe: Callable[[Any, Data], Facts]
+    defaults: Callable[[Any], dict[str, Any]]
+    calibrated_by: Callable[[Any, Objects], Any] = lambda config, objects: None
+    baselines: Callable[[Any, Data], list[Baseline]]
+    regressor: type[SupervisedEstimator] | None = None
+    resources: Callable[[Any, Any], dict[str, Any]] = lambda config, inputs: {}
+    numbers: Callable[[Objects], bool] = lambda objects: are_fractions(objects.labels)
+    split_by: Callable[[Any, Objects, Sequence[float]], Sequence[Sequence[int]]] | None = None
+    describe_model: Callable[[Any, Data, Any, Any], Model] | None = None
+    title: Callable[[Any, Data], str] | None = None
+    networks: Callable[[Any], dict[str, Any]] = lambda config: {"": config}
+    closing: Callable[[Any, RunFolder, Trained], str] = lambda task, run, trained: ""
+
+    def fit(self, config: Any) -> dict[str, Any]:
+        """Train an estimator, test it, write the run folder, and return metrics.json.
+
+        Nothing is written before the data have been read and checked. A finished demo prints its
+        results again, and an interrupted one continues.
+        """
+        config = with_output_folder(config, "demo", self.name)
+        data = self.prepare(config)
+        networks = self.networks(config)
+        with ExitStack() as stack:
+            runs = [stack.enter_context(opened(one)) for one in networks.values()]
+            trained = []
+            for run, (heading, own) in zip(runs, networks.items(), strict=True):
+                if heading:
+                    print(f"{heading}:")
+                trained.append(self.train(run, own, data, is_silent=bool(trained)))
+            return self.report(runs[0], trained[0], trained[1:])
+
+    def prepare(self, config: Any) -> Data:
+        """Read, check, split and encode the data, without writing anything.
+
+        Raises:
+            DataError: The data cannot be used.
+            ArgumentError: There are no data, or a parameter is out of its range.
+        """
+        return self.divide(config, self.sources(config))
+
+    def sources(self, config: Any) -> dict[str, Objects]:
+        """Read and check the data, see `prepare`.
+
+        Returns:
+            The main objects as ``"all"``, and those of ``"valid"`` and ``"test"``.
+        """
+        for kind in filter(None, (self.classifier, self.regressor)):
+            self._estimator(kind, config).check()
+        reading = self._reading(config)
+        is_regression = self.regressor is not None and config.kind == "regression"
+        if config.demo:
+            main = self.demo()
+        elif config.data is None:
+            hint = f"Without data of your own: representer fit {self.name} --demo"
+            raise ArgumentError("data", None, f"the path of labeled {self.nouns}", hint=hint)
+        else:
+            how = reading | {"is_regression": is_regression, "require_labels": True}
+            main = self.read(config.data, **how)
+        kind = self.kind(config, {"all": main})
+        how = reading | main.reading | {"is_regression": kind is self.regressor}
+        for column, labels in main.columns if kind is self.regressor and not is_regression else ():
+            known = {label for label in labels if label and not is_missing(label)}
+            if len(known) <= FEW and not are_fractions([*known]):
+                values = ", ".join(sorted(known, key=lambda label: (len(label), label)))
+                about = f"{column or 'target'} is {values} only, taken as numbers to predict"
+                say(f"{main.source}: {about}; --task classification predicts classes")
+        sources = {"all": main}
+        for name in ("valid", "test"):
+            if path := getattr(config, name):
+                sources[name] = self.read(path, **how, require_labels=True)
+        refuse_parameters_of_others(config, kind, self.parameters)
+        estimator = self._estimator(kind, config)
+        for name, one in sources.items():
+            one = one.with_numbers() if kind is self.regressor else one
+            reason = partial(self.reason, estimator, config)
+            one = one.usable(reason, self.noun, self.remedy)
+            if not config.demo:  # whose objects are drawn, not copied
+                one = replace(one, digests=kind.digests(one.objects))
+            sources[name] = one
+            sources[name].say_notes()
+            for _, labels in one.columns if kind is not self.regressor else ():
+                if note := alike(dict.fromkeys(labels)):
+                    say(f"{one.labels_file}: {note}")
+        for note in equal_objects(sources, self.nouns).values():
+            say(f"{main.source}: {note}")
+        return sources
+
+    def kind(self, config: Any, sources: dict[str, Objects]) -> type[SupervisedEstimator]:
+        """Return the class of the estimator: a regressor if labels are numbers."""
+        if self.regressor is None or config.kind == "classification":
+            return self.classifier
+        is_regression = config.kind == "regression" or self.numbers(sources["all"])
+        return self.regressor if is_regression else self.classifier
+
+    def divide(
+        self,
+        config: Any,
+        sources: dict[str, Objects],
+        split_by: Split | None = None,
+        *,
+        is_silent: bool = False,
+    ) -> Data:
+        """Split and encode the data, see `prepare`."""
+        is_regression = (kind := self.kind(config, sources)) is self.regressor
+        estimator = self._estimator(kind, config)
+        test = 0.0 if "test" in sources else config.test_fraction
+        valid = validation_fraction(config.valid_fraction, len(sources["all"]), test)
+        own = self.split_by and partial(self.split_by, config)
+        shares = {"valid": valid, "test": test}
+        data = divided(
+            sources, shares, config.seed, is_regression=is_regression, split_by=split_by or own
+        )
+        if config.conformal is not None:
+            groups = self.calibrated_by(config, data.parts["train"])
+            data = with_calibration(data, config.conformal, config.seed, groups)
+        if is_regression:
+            data = replace(data, target=estimator._find_target(data.values["train"]))
+        try:
+            inputs = estimator._learn_inputs(data.parts["train"].objects, config.seed)
+            encoded = {part: inputs.encode(own.objects) for part, own in data.parts.items()}
+        except DataError as error:
+            raise DataError(str(error), file=data.parts["train"].source) from None
+        resources = self.resources(config, inputs)
+        data = replace(data, inputs=inputs, encoded=encoded, resources=resources)
+        facts = self.describe(config, data)
+        for note in () if is_silent else facts.notes:
+            say(note)
+        return replace(data, facts=facts.values | equal_objects(sources, self.nouns))
+
+    def train(self, run: RunFolder, config: Any, data: Data, *, is_silent: bool = False) -> Trained:
+        """Train a model in a folder, or continue its training, and predict the test objects."""
+        kind = (data.is_regression and self.regressor) or self.classifier
+        estimator = self._estimator(kind, config, **data.resources)
+        estimator.target_, estimator.inputs_ = data.target, data.inputs
+        network = estimator.new_network(config.seed) if estimator.has_network else None
+        model = Model(estimator._network_name)
+        if self.describe_model:
+            model = self.describe_model(config, data, estimator, network)
+        for note in () if is_silent else model.notes:
+            say(note)
+        if run.resume:
+            require_same_options(run.path, config, data.splits())
+        if network is None or not checkpoint.steps(run.checkpoints):  # else they must not change
+            run.write_text("config.yaml", as_yaml(config))
+            run.write_json("splits.json", data.splits())
+            if skipped := data.skipped():
+                run.write_text("skipped.csv", as_csv(skipped))
+        result = fit_parts(
+            estimator, run, network,
+            {part: data.labeled(part) for part in data.parts if part != "test"},
+            config.seed, encoded=data.encoded,
+            settings=lambda trainer: determining(config, trainer, WITHOUT_EFFECT_ON_TRAINING)
+            | {"sha256": {role: one.digest for role, one in data.sources}},
+            reading=self._reading(config) | data.sources[0][1].reading,
+        )  # fmt: skip
+        run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
+        predictions = predictions_of(estimator, data.parts["test"].objects)
+        if estimator.machine_ is not None:
+            described = {**model.values, "kernel": estimator.machine_.description}
+            model = replace(model, values=described)
+        count = len(data.parts["train"])
+        outcome = Outcome(
+            name=model_name(estimator.parts_, model.name),
+            predictions=predictions,
+            training=result,
+            steps_per_epoch=-(-count // batch_size_for(estimator, count)),
+            parameters=parameter_counts(estimator, model.parts),
+            parts=estimator.parts_,
+        )
+        return Trained(config, data, estimator, model, outcome)
+
+    def report(
+        self,
+        run: RunFolder,
+        trained: Trained,
+        others: Sequence[Trained] = (),
+        baselines: Sequence[Baseline] | None = None,
+    ) -> dict[str, Any]:
+        """Compare with other networks and baselines, write the results, print the closing table.
+
+        If several processes trained the model, only the first does this; the others return nothing.
+
+        Baselines are trained here if they are None.
+        """
+        if not run.is_writer:
+            return {}
+        config, data, outcome = trained.config, trained.data, trained.outcome
+        if baselines is None:
+            baselines = self.baselines(config, data) if config.baselines != "none" else []
+        metrics = metrics_of(self.name, data, outcome, [one.outcome for one in others], baselines)
+        metrics |= verdicts(metrics, self.nouns)
+        test, columns = data.parts["test"], data.columns("test")
+        details = {
+            "title": self.title(config, data) if self.title else self._title(data),
+            "noun": self.noun,
+            "nouns": self.nouns,
+            "data": data.described(trained.model.facts),
+            "model": {"values": dict(trained.model.values)},
+            "place": test.place,
+            **explained_tests(self, run, trained),
+            "points": points(columns, outcome.predictions),
+            **repeated(self.name, config, self.defaults(config), trained.estimator),
+        }
+        about = parts_sentence(metrics["parts"]), kept_sentence(metrics), metrics["verdict"]
+        lines = summary(metrics), *about, self.closing(self, run, trained)
+        return publish(run, metrics, details, lines)
+
+    def drift(
+        self, first: str, second: str, options: Any, *, permutations: int, limit: int, seed: int
+    ) -> dict[str, Any]:
+        """Compare the objects of two files; see `estimator_drift.drift`."""
+        chosen = {"permutations": permutations, "limit": limit, "seed": seed}
+        return drift(self, lambda *sets: self.classifier(), first, second, options, **chosen)
+
+    def _estimator(self, kind: type[Any], config: Any, **resources: Any) -> Any:
+        return kind(**parameters_of(config, kind) | resources)
+
+    def _reading(self, config: Any) -> dict[str, Any]:
+        return {one.name: getattr(config, one.name) for one in fields(self.reading)}
+
+    def _title(self, data: Data) -> str:
+        main = data.sources[0][1]
+        kind = "regression" if data.is_regression else "classification"
+        return f"{Path(main.source).name if main.files else main.source}: {kind} of {self.nouns}"

@@ -1,0 +1,64 @@
+"""The task ``graph``: classification and regression of graphs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from representer.estimators.parameters import GraphParameters
+from representer.tasks.options import READ, Task, config_of, defaults, functions_in, option
+
+FEATURES = ("auto", "labels", "attributes")
+
+
+@dataclass(frozen=True)
+class GraphReading:
+    """Options of reading graphs; the default of a run is that of its training."""
+
+    features: str = option(
+        "auto",
+        "of a folder with labels and attributes of nodes or edges, use these (auto: labels)",
+        choices=FEATURES,
+    )
+
+
+@dataclass(frozen=True)
+class GraphOptions:
+    """Options of the task."""
+
+    data: str | None = option(
+        None,
+        "JSONL file of graphs; or folder in TU format, or with graphs.csv (graph, label), "
+        "nodes.csv (graph, node, labels or numbers) and edges.csv (graph, source, target)",
+    )
+
+
+GraphConfig: type[Any] = config_of(
+    "GraphConfig", __name__, GraphReading, GraphOptions, GraphParameters
+)
+
+# Sizes with which the demo trains in a few seconds on one core.
+DEMO: dict[str, Any] = {
+    "hidden_size": 16, "depth": 3, "epochs": 12, "lr": 5e-3, "test_fraction": 0.2, "threads": 1,
+}  # fmt: skip
+
+
+def defaults_of(given: Any) -> dict[str, Any]:
+    """Return the defaults of all options, given those of the command line."""
+    return defaults(GraphConfig, DEMO if given.demo else {})
+
+
+GRAPH = Task(
+    name="graph",
+    summary="Train a model of labeled graphs in a folder of tables, a TU folder or a JSONL file.",
+    noun="graphs",
+    config=GraphConfig,
+    defaults=defaults_of,
+    options=dict.fromkeys((*READ, "drift"), (GraphReading,)),
+    functions=functions_in("representer.tasks.graph")
+    | {
+        "as_text": "representer.tasks.use:as_text",
+        "examples": "representer.tasks.graph:examples",
+    },
+    packages=("accelerate", "safetensors", "scikit-learn", "torch_geometric", "jinja2"),
+)

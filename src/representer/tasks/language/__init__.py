@@ -1,1 +1,0 @@
-"""Language models: fit, evaluate, generate."""

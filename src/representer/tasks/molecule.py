@@ -1,0 +1,304 @@
+"""Properties of molecules: from a table of SMILES and values to a described model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from representer.data.molecules import (
+    MoleculeTable,
+    assembled_molecules,
+    molecules_of,
+    parse_smiles,
+    read_smiles,
+    scaffold,
+    split_molecules,
+)
+from representer.data.molecules.table import are_numbers, read_molecule_grid
+from representer.errors import printable
+from representer.estimators import MoleculeClassifier, MoleculeRegressor
+from representer.estimators.explanation import NETWORK
+from representer.estimators.parameters import MoleculeRegressorParameters
+from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
+from representer.tasks import use
+from representer.tasks.baselines import Baseline
+from representer.tasks.estimator_comparison import EstimatorComparison
+from representer.tasks.flow import EstimatorTask
+from representer.tasks.molecule_options import MoleculeConfig, MoleculeReading, defaults_of
+from representer.tasks.objects import Data, Objects, strings_of
+from representer.tasks.results import Facts, Model, tested
+
+# Baselines of a molecule run, trained on the same split.
+
+BITS, RADIUS, TREES = 2048, 2, 100
+DEPTHS = (1, 2, 3)
+PENALTIES = (0.1, 1.0, 10.0, 100.0)
+
+
+def train_baselines(config: Any, data: Data) -> list[Baseline]:
+    """Train the baselines other than networks: a kernel, fingerprints, and a constant."""
+    return [subtree_ridge(data), fingerprint_forest(data), no_structure(data)]
+
+
+def no_structure(data: Data) -> Baseline:
+    """Predict the training mean, or the training frequencies of the classes, for every molecule."""
+    started, count, found = time.perf_counter(), len(data.parts["test"]), []
+    for column in data.columns("train"):
+        known = column.at(column.known()).truth
+        if column.classes:
+            shares = np.bincount(known, minlength=len(column.classes)) / len(known)
+            found.append(np.tile(shares, (count, 1)))
+        else:
+            found.append(np.full(count, known.mean()))
+    if data.is_regression:
+        return _baseline(data, "mean", "Always the mean of the training data.", found, started)
+    about = "Always the frequencies of the classes in the training data."
+    return _baseline(data, "class frequencies", about, found, started)
+
+
+def subtree_ridge(data: Data) -> Baseline:
+    """Train ridge or logistic regression on the sparse counts of the WL subtree kernel.
+
+    Ridge regression on these features is kernel ridge regression on the Gram matrix. Depth and
+    penalty are selected on the validation part.
+    """
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    started = time.perf_counter()
+    parts = [data.parts[name] for name in ("train", "valid", "test")]
+    graphs = [read_smiles(smiles) for part in parts for smiles in part.objects]
+    ends = np.cumsum([len(part) for part in parts])
+    columns = data.columns("train")
+    known = {name: _known(data, name) for name in ("train", "valid")}
+    counts = {}
+    for depth in DEPTHS:
+        every = WeisfeilerLehmanKernel(depth=depth, edges=True).counts(graphs)
+        counts[depth] = (every[: ends[0]], every[ends[0] : ends[1]], every[ends[1] :])
+
+    def candidate(k: int, depth: int, penalty: float) -> tuple[float, Any]:
+        train, valid, test = counts[depth]
+        rows, truth = known["train"][k]
+        to_validate, wanted = known["valid"][k]
+        if data.is_regression:
+            # conjugate gradients, since there are more features than molecules
+            model: Any = Ridge(penalty, solver="sparse_cg", tol=1e-4, max_iter=2000)
+            model.fit(train[rows], truth)
+            loss = float(((model.predict(valid[to_validate]) - wanted) ** 2).sum())
+            return loss, model.predict(test)
+        model = LogisticRegression(C=1 / penalty, max_iter=1000)
+        model.fit(train[rows], truth)
+        width = len(columns[k].classes)
+        loss = -float(_logs(_all_classes(model, valid[to_validate], width), wanted).sum())
+        return loss, _all_classes(model, test, width)
+
+    best = [
+        min((candidate(k, depth, p) for depth in DEPTHS for p in PENALTIES), key=lambda c: c[0])[1]
+        for k in range(len(columns))
+    ]
+    kind = "ridge" if data.is_regression else "logistic regression"
+    about = "Linear in the subtree counts; depth and penalty selected on the validation molecules."
+    return _baseline(data, f"WL subtree kernel, {kind}", about, best, started)
+
+
+def fingerprint_forest(data: Data) -> Baseline:
+    """Train random forests on counts of circular fingerprints (ECFP4), a standard baseline."""
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    started = time.perf_counter()
+    train, test = (_fingerprints(data.parts[name].objects) for name in ("train", "test"))
+    found = []
+    for column, (rows, truth) in zip(data.columns("train"), _known(data, "train"), strict=True):
+        if data.is_regression:
+            forest: Any = RandomForestRegressor(TREES, max_features=1 / 3, random_state=0)
+            found.append(forest.fit(train[rows], truth).predict(test))
+        else:
+            forest = RandomForestClassifier(TREES, random_state=0)
+            forest.fit(train[rows], truth)
+            found.append(_all_classes(forest, test, len(column.classes)))
+    about = f"{TREES} trees on the counts of circular fingerprints of radius {RADIUS}."
+    return _baseline(data, "ECFP, random forest", about, found, started)
+
+
+def _fingerprints(smiles: Sequence[str]) -> NDArray[np.float32]:
+    from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
+
+    make = GetMorganGenerator(radius=RADIUS, fpSize=BITS)
+    rows = [make.GetCountFingerprintAsNumPy(parse_smiles(s)) for s in smiles]
+    return np.stack(rows).astype(np.float32)
+
+
+def _baseline(
+    data: Data, name: str, about: str, found: list[NDArray[np.float64]], started: float
+) -> Baseline:
+    """Return a baseline from the numbers or probabilities of each target."""
+    seconds = time.perf_counter() - started
+    if data.is_regression:
+        return Baseline(name, about, np.stack(found, axis=1), seconds)
+    labels = np.stack([chances.argmax(axis=1) for chances in found], axis=1)
+    return Baseline(name, about, labels, seconds, found)
+
+
+def _known(data: Data, part: str) -> list[tuple[NDArray[np.intp], NDArray[Any]]]:
+    """Return the positions with a true value, and these values, of each target."""
+    columns = data.columns(part)
+    return [(rows, column.at(rows).truth) for column in columns for rows in [column.known()]]
+
+
+def _all_classes(model: Any, features: Any, width: int) -> NDArray[np.float64]:
+    """Return probabilities of all classes, 0 for those without training molecules."""
+    found = np.zeros((features.shape[0], width))
+    found[:, model.classes_] = model.predict_proba(features)
+    return found
+
+
+def _logs(chances: NDArray[np.float64], truth: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.log(np.clip(chances[np.arange(len(truth)), truth.astype(int)], 1e-12, None))
+
+
+# ``fit``, ``evaluate``, ``predict`` and ``explain`` of molecules: reader, facts and drawings.
+
+GINE = "gine"
+OTHER_ELEMENT = {62: 43, 82: 62}  # places of "other" in the lists of atom features
+
+
+def read(
+    path: str | Path, *, smiles: str | None, target: str | None, skip_invalid: bool,
+    is_regression: bool, require_labels: bool, **layout: Any,
+) -> Objects:  # fmt: skip
+    """Read the molecules and targets of a table; see `read_molecules`."""
+    wanted = target if require_labels else None
+    grid, smiles = read_molecule_grid(path, smiles, wanted, **layout)
+    table = molecules_of(
+        grid, str(Path(path)), smiles, wanted,
+        skip_invalid=skip_invalid, require_target=require_labels,
+    )  # fmt: skip
+    objects = objects_of(table, (Path(path),))
+    if require_labels:
+        return objects
+    return replace(objects, table=grid, targets=_names(target))
+
+
+def strings(smiles: Sequence[str], noun: str, reading: dict[str, Any]) -> Objects:
+    """Return molecules of the command line; their targets are those of the run."""
+    return replace(strings_of(smiles, noun, reading), targets=_names(reading["target"]))
+
+
+def _names(target: str | None) -> tuple[str, ...]:
+    return tuple(target.split(",")) if target else ()
+
+
+def objects_of(table: MoleculeTable, files: tuple[Path, ...] = ()) -> Objects:
+    """Return the molecules and targets of a table."""
+    return Objects(
+        source=table.source,
+        labels_file=table.source,
+        objects=table.smiles,
+        labels=table.targets,
+        lines=table.lines,
+        files=files,
+        notes=table.notes,
+        dropped=table.dropped,
+        reading={"smiles": table.smiles_column, "target": ",".join(table.target_columns)},
+        targets=table.target_columns,
+        is_numbered_by_line=True,
+    )
+
+
+def numbers(objects: Objects) -> bool:
+    """Return True if a target is a number to predict; 0 and 1 of others are numbers beside it."""
+    return any(are_numbers([label or "" for label in labels]) for _, labels in objects.columns)
+
+
+def split_by(
+    config: MoleculeConfig, objects: Objects, fractions: Sequence[float]
+) -> Sequence[Sequence[int]]:
+    """Return the positions in each part; all copies of a molecule are in one part."""
+    labels = None
+    if FLOW.kind(config, {"all": objects}) is MoleculeClassifier and len(objects.targets) == 1:
+        labels = [label for (label,) in objects.labels]
+    return split_molecules(objects.objects, fractions, config.seed, config.split, labels)
+
+
+def scaffolds(config: MoleculeConfig, objects: Objects) -> list[str] | None:
+    """Return the scaffolds of the molecules if a split keeps each of them together."""
+    return [scaffold(one) for one in objects.objects] if config.split == "scaffold" else None
+
+
+def describe(config: MoleculeConfig, data: Data) -> Facts:
+    """Return the sizes of the molecules, and what is unusual about some of them."""
+    molecules = [smiles for part in data.parts.values() for smiles in part.objects]
+    graphs = [graph for part in data.encoded.values() for graph in part]
+    atoms = sorted(len(graph.x) for graph in graphs)
+    other = OTHER_ELEMENT[config.features]
+    values = {
+        "SMILES column": data.sources[0][1].reading["smiles"],
+        "split": config.split,
+        "atoms": f"median {atoms[len(atoms) // 2]}, maximum {atoms[-1]}",
+        "single atoms": f"{sum(count == 1 for count in atoms):,}",
+        "molecules of several components": f"{sum('.' in smiles for smiles in molecules):,}",
+        "molecules with an element outside the list of atom features": (
+            f"{sum(bool(graph.x[:, other].any()) for graph in graphs):,}"
+        ),
+    }
+    return Facts(values)
+
+
+def describe_model(config: MoleculeConfig, data: Data, estimator: Any, network: Any) -> Model:
+    """Return the name of the network, with its members."""
+    name = estimator._network_name
+    return Model(name, {"network": name, "units": str(config.hidden_size)} if network else {})
+
+
+def networks(config: MoleculeConfig) -> dict[str, MoleculeConfig]:
+    """Return the configuration, and on request that of GINE of the same size beside it."""
+    if config.baselines != "all" or config.network == GINE:
+        return {"": config}
+    out = str(Path(config.out or "") / GINE)
+    return {config.network: config, GINE: replace(config, network=GINE, answer=NETWORK, out=out)}
+
+
+def title(config: MoleculeConfig, data: Data) -> str:
+    """Return the title of the report: the targets of the table."""
+    source = data.sources[0][1].source
+    name = source if config.demo else Path(source).name
+    return f"{name}: {', '.join(data.targets)} from the molecule"
+
+
+def as_text(entry: dict[str, Any], *, styled: bool) -> str:
+    """Return an explanation as lines for the terminal, with the SMILES."""
+    first, _, rest = use.as_text(entry, styled=styled).partition("\n")
+    return f"{first}, {printable(entry['smiles'])}\n{rest}"
+
+
+FLOW = EstimatorTask(
+    name="molecule",
+    noun="molecule",
+    nouns="molecules",
+    reading=MoleculeReading,
+    read=read,
+    strings=strings,
+    remembered={"smiles": "", "target": ""},
+    parameters=MoleculeRegressorParameters,
+    classifier=MoleculeClassifier,
+    regressor=MoleculeRegressor,
+    defaults=defaults_of,
+    demo=lambda: objects_of(assembled_molecules()),
+    baselines=train_baselines,
+    describe=describe,
+    describe_model=describe_model,
+    title=title,
+    networks=networks,
+    numbers=numbers,
+    split_by=split_by,
+    calibrated_by=scaffolds,
+)
+fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain
+comparison, drift = partial(EstimatorComparison.read, FLOW), FLOW.drift
+examples = partial(tested, FLOW, FLOW.demo)

@@ -1,0 +1,556 @@
+"""Objects as they were read, for a task that trains an estimator, and their encoded labels."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from representer.checks import is_missing, measured, parse_number, written_number
+from representer.data.stored import Stored, most, take
+from representer.data.tables import Dropped, Grid, LabelMap, LeftOut
+from representer.data.tables.files import listing, open_regular
+from representer.errors import DataError, say
+from representer.estimators.fitting import random_parts
+from representer.estimators.joint_fitting import CALIBRATION
+from representer.estimators.pool import calibration_rows, repeated
+from representer.estimators.results import result_columns
+from representer.estimators.targets import Classes, ClassTable, Numbers, Target
+from representer.report.page import Column
+
+_MOST_MEASURED = 20  # classes that are named like 5 mg
+_THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+")  # may be 1250 or 1.250
+
+
+@dataclass(frozen=True)
+class Objects:
+    """Objects as they were read.
+
+    Attributes:
+        source: Path of the file or folder, or what the objects are.
+        labels_file: The file with the labels, for messages.
+        objects: As the estimator takes them.
+        labels: The label of each as text, None if it has none; see `targets`.
+        lines: Line of each label, for messages.
+        files: All files that were read.
+        notes: Remarks for the user.
+        dropped: Rows that were left out.
+        reading: Options of reading, as detected.
+        column: The column of the objects, for messages.
+        label_column: The column of the labels, for messages.
+        targets: Names of the targets; each label is then a tuple with a text for each of them,
+            which is empty where unknown if there are several.
+        table: All rows of a table, which predictions are added to.
+        has_lines: False if messages cannot name lines, as of arrays.
+        is_numbered_by_line: True if users find an object by its line, not by its row.
+        rows: Row of each object in its file, from 1.
+        names: The name of each object, if they have names.
+        digests: Numbers by which objects are equal, once they are known.
+    """
+
+    source: str
+    labels_file: str
+    objects: Sequence[Any]
+    labels: Sequence[Any]
+    lines: Sequence[int]
+    files: tuple[Path, ...] = ()
+    notes: Sequence[str] = ()
+    dropped: Sequence[Dropped] = ()
+    reading: dict[str, Any] = field(default_factory=dict)
+    column: str | None = None
+    label_column: str | None = None
+    targets: Sequence[str] = ()
+    table: Grid | None = None
+    has_lines: bool = True
+    is_numbered_by_line: bool = False
+    rows: Sequence[int] = ()
+    names: Sequence[str] = ()
+    digests: Any = ()
+
+    def __post_init__(self) -> None:
+        if not len(self.rows):
+            object.__setattr__(self, "rows", range(1, len(self.objects) + 1))
+
+    def __len__(self) -> int:
+        return len(self.objects)
+
+    @property
+    def columns(self) -> list[tuple[str | None, Sequence[str | None]]]:
+        """The column and the labels of each target."""
+        if not self.targets:
+            return [(self.label_column, self.labels)]
+        return [(name, [cells[k] for cells in self.labels]) for k, name in enumerate(self.targets)]
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The number by which users find each object, see `place`."""
+        return self.lines if self.is_numbered_by_line else self.rows
+
+    @property
+    def place(self) -> str:
+        """The unit of these numbers: line or row."""
+        return "line" if self.is_numbered_by_line else "row"
+
+    def subset(self, positions: Sequence[int]) -> Objects:
+        """Return the objects at these positions."""
+        optional = [name for name in ("names", "digests") if len(getattr(self, name))]
+        chosen = {
+            name: take(getattr(self, name), positions)
+            for name in ("objects", "labels", "lines", "rows", *optional)
+        }
+        return replace(self, **chosen)
+
+    def in_memory(self) -> Objects:
+        """Return the objects with everything in memory."""
+        if not isinstance(self.objects, Stored):
+            return self
+        numbers = {name: np.asarray(getattr(self, name)).tolist() for name in ("lines", "rows")}
+        return replace(self, objects=[*self.objects], **numbers)
+
+    def usable(self, reason: Callable[[Any], str], noun: str = "object", fix: str = "") -> Objects:
+        """Return the objects for which there is no reason against them; the others are dropped.
+
+        Raises:
+            DataError: There are none.
+        """
+        kept = self.without(reason)
+        if not len(kept):
+            dropped = LeftOut(kept.dropped)
+            raise none_usable(len(self), dropped, noun, self.source, self.column, fix)
+        return kept
+
+    def without(self, reason: Callable[[Any], str]) -> Objects:
+        """Return the objects for which there is no reason against them, maybe none."""
+        return self._without([reason(one) for one in self.objects])
+
+    def with_numbers(self) -> Objects:
+        """Return the objects whose one label is no word for a missing number."""
+        if self.targets:
+            return self
+        reasons = [f"missing label '{one}'" if is_missing(one) else "" for one in self.labels]
+        return self._without(reasons)
+
+    def _without(self, reasons: Sequence[str]) -> Objects:
+        rows = zip(self.lines, reasons, strict=True)
+        own = [Dropped(int(line), why) for line, why in rows if why]
+        if not own:
+            return self
+        dropped = sorted([*self.dropped, *own], key=lambda row: row.line)
+        kept = self.subset([i for i, why in enumerate(reasons) if not why])
+        return replace(kept, dropped=dropped)
+
+    def say_notes(self) -> None:
+        """Print the remarks, and the rows that were left out, on stderr."""
+        for _ in with_notes([self]):
+            pass
+
+    def described(self, role: str) -> dict[str, Any]:
+        """Return the source, and the rows that were left out, for the report."""
+        lines: dict[str, list[int]] = {}
+        for row in self.dropped:
+            lines.setdefault(row.reason.partition(" '")[0], []).append(row.line)
+        return {
+            "file": self.source,
+            "role": role,
+            "sha256": self.digest,
+            "rows": len(self) + len(self.dropped),
+            "kept": len(self),
+            "dropped": [
+                {"reason": reason, "count": len(at), "lines": at[:5]}
+                for reason, at in lines.items()
+            ],
+        }
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the file or of all files, or of the objects if they come from no file."""
+        digests = []
+        for path in self.files:
+            with open_regular(path) as file:
+                digests.append(hashlib.file_digest(file, "sha256"))
+        if len(digests) == 1 and not Path(self.source).is_dir():
+            return digests[0].hexdigest()
+        total = hashlib.sha256(b"".join(digest.digest() for digest in digests))
+        if not digests:
+            total.update(repr((self.source, self.labels)).encode())
+        return total.hexdigest()
+
+
+def with_notes(blocks: Iterable[Objects], words: str = "left out") -> Iterator[Objects]:
+    """Yield blocks; print their remarks, and the rows that were left out of each file, on stderr.
+
+    Args:
+        blocks: Consecutive blocks of one or more files.
+        words: What happened to the rows that were left out.
+    """
+    source, dropped = "", LeftOut()
+
+    def say_left_out() -> None:
+        if dropped.total:
+            say(f"{source}: {dropped}".replace("left out", words, 1))
+
+    for block in blocks:
+        if block.source != source:
+            say_left_out()
+            source, dropped = block.source, LeftOut()
+        for note in filter(None, block.notes):
+            say(f"{source}: {note}")
+        dropped.add(block.dropped)
+        yield block
+    say_left_out()
+
+
+def none_usable(
+    count: int, dropped: LeftOut, noun: str, source: str, column: str | None, fix: str = ""
+) -> DataError:
+    """Return the error of objects of which none can be used."""
+    problem = f"none of the {count} {noun}s can be used ({', '.join(sorted(dropped.counts))})"
+    return DataError(problem, file=source, column=column, fix=fix)
+
+
+def strings_of(strings: Sequence[str], noun: str, reading: dict[str, Any]) -> Objects:
+    """Return strings of the command line as the rows of a table with one column."""
+    lines = [*range(1, len(strings) + 1)]
+    table = Grid([noun], [[one] for one in strings], lines, [], True, False, [])
+    return Objects("--input", "--input", strings, [None] * len(strings), lines, table=table)
+
+
+def find_classes(main: Objects) -> list[list[str]]:
+    """Return the names of the classes of each target, sorted.
+
+    Raises:
+        DataError: A target has only one.
+    """
+    found = []
+    for column, labels in main.columns:
+        known = [label for label in labels if label]
+        if len(set(known)) < 2:
+            problem = (
+                f"all {len(known)} labels are {known[0]!r:.60}" if known else "there are no labels"
+            )
+            fix = "A classifier needs at least two classes; are these the right labels?"
+            raise DataError(problem, file=main.labels_file, column=column, fix=fix)
+        units = [label for label in known if measured(label) and parse_number(label) is None]
+        if len(set(units)) > _MOST_MEASURED and 2 * len(units) > len(known):
+            problem = f"the labels are numbers with a unit or sign, such as {units[0]!r}"
+            fix = "To predict numbers, write them alone and with a decimal point, such as 1250.5."
+            raise DataError(problem, file=main.labels_file, column=column, fix=fix)
+        found.append(list(LabelMap.build(known).names))
+    return found
+
+
+def encode_labels(source: Objects, classes: Sequence[Sequence[str]]) -> NDArray[Any]:
+    """Return the number of each class, or without classes the numbers themselves.
+
+    Returns:
+        Values ``(N,)`` of one target, ``(N, K)`` of several, NaN where unknown.
+
+    Raises:
+        DataError: A label is not one of the classes or not a finite number; with file and line.
+    """
+    columns = source.columns
+    encoded = [
+        _encoded(source, column, labels, names)
+        for (column, labels), names in zip(columns, classes or [()] * len(columns), strict=True)
+    ]
+    return encoded[0] if len(encoded) == 1 else np.stack(encoded, axis=1)
+
+
+def _encoded(
+    source: Objects, column: str | None, labels: Sequence[str | None], names: Sequence[str]
+) -> NDArray[Any]:
+    values: list[float] = []
+    commas = [label for label in labels if label and "," in label]
+    is_clear = not commas or not all(map(_THOUSANDS.fullmatch, commas))
+    is_optional = len(source.targets) > 1
+    classes = LabelMap(tuple(names)) if names else None
+    for label, line in zip(labels, source.lines, strict=True):
+        at = line if source.has_lines else None
+        place: Any = {"file": source.labels_file, "line": at, "column": column}
+        if is_optional and not label:
+            values.append(math.nan)
+            continue
+        if classes:
+            values.append(classes.encode(label or "", **place))
+            continue
+        number = (written_number if is_clear else parse_number)(label or "")
+        if number is None or not math.isfinite(number):
+            problem = f"the label is {label!r:.60}; expected a finite number"
+            fix = "Write the number alone, with a decimal point, such as 1250.5."
+            raise DataError(problem, **place, fix=fix)
+        values.append(number)
+    return np.array(values, dtype=np.int64 if names and not is_optional else np.float64)
+
+
+def find_target(
+    main: Objects, train: NDArray[Any], classes: Sequence[Sequence[str]]
+) -> Classes | ClassTable | Numbers:
+    """Return what is predicted.
+
+    Raises:
+        DataError: A target has nothing to learn in the training part.
+    """
+    table = train.reshape(len(train), -1)
+    for k, (column, _) in enumerate(main.columns):
+        place: Any = {"file": main.labels_file, "column": column}
+        known = table[~np.isnan(table[:, k]), k]
+        if classes and len(set(known.tolist())) < 2:
+            fix = "Add examples of the other classes."
+            raise DataError("only one class is left to train on", **place, fix=fix)
+        if not classes:
+            try:
+                Numbers.find(known)
+            except DataError as error:
+                problem = str(error).replace("y has", "the training part has")
+                raise DataError(problem, **place) from None
+    if not classes:
+        return Numbers.find(train)
+    columns = tuple(Classes(tuple(names)) for names in classes)
+    return columns[0] if len(columns) == 1 else ClassTable(columns)
+
+
+# Objects with labels, split into parts, for a task that trains an estimator.
+
+PARTS = ("train", "valid", "test")
+TRAINED = "trained_on"  # digests in splits.json
+
+# From objects and the fractions of all parts to the positions in each part.
+Split = Callable[[Objects, Sequence[float]], Sequence[Sequence[int]]]
+
+
+@dataclass(frozen=True)
+class Data:
+    """The data of a run.
+
+    Attributes:
+        target: The classes, or the standardized numbers.
+        parts: Training, validation and test objects, by name.
+        values: Their encoded labels: numbers of classes, or numbers, ``(N,)`` or ``(N, K)``.
+        sources: Each file or folder that was read, with its role.
+        inputs: How objects become batches, learned from the training objects.
+        encoded: The objects of each part as the network's inputs.
+        facts: On the objects, for the report.
+        resources: Parameters of the estimator that were read from files.
+    """
+
+    target: Target
+    parts: dict[str, Objects]
+    values: dict[str, NDArray[Any]]
+    sources: list[tuple[str, Objects]]
+    inputs: Any = None
+    encoded: dict[str, Sequence[Any]] = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)
+    resources: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_regression(self) -> bool:
+        """True if the labels are numbers."""
+        return isinstance(self.target, Numbers)
+
+    @property
+    def targets(self) -> Sequence[str]:
+        """Names of the targets; none for a single target without a name."""
+        return self.sources[0][1].targets
+
+    def labeled(self, part: str) -> tuple[Sequence[Any], NDArray[Any]]:
+        """Return the objects of a part and their values, numbers as ``(N, K)``."""
+        values = self.values[part]
+        values = values.reshape(len(values), -1) if self.is_regression else values
+        return self.parts[part].objects, values
+
+    def columns(self, part: str) -> list[Column]:
+        """Return each target of a part."""
+        return result_columns(self.targets, self.values[part], self.target)
+
+    def digests(self, part: str) -> NDArray[Any]:
+        """Return numbers by which the objects of a part are equal; of a demo, all differ."""
+        objects = self.parts[part]
+        return objects.digests if len(objects.digests) else np.arange(len(objects))
+
+    def distinct(self, part: str) -> NDArray[np.intp]:
+        """Return the positions of the objects of a part without the copies of others in it."""
+        return np.sort(np.unique(self.digests(part), return_index=True)[1])
+
+    def splits(self) -> dict[str, Any]:
+        """Return the rows or lines of each part, counted from 1, as in splits.json.
+
+        With them are the digests of the objects that were trained on, unless they are large.
+        """
+        parts = {
+            name: {"source": part.source, f"{part.place}s": _numbers(part)}
+            for name, part in self.parts.items()
+        }
+        used = [part.digests for name, part in self.parts.items() if name != "test"]
+        is_listed = not isinstance(self.parts["train"].objects, Stored)
+        trained = np.concatenate(used).tobytes().hex() if is_listed else ""
+        digests = {one.source: one.digest for _, one in self.sources}
+        return {"sha256": digests, **parts, TRAINED: trained}
+
+    def skipped(self) -> list[tuple[str, str, str]]:
+        """Return skipped.csv: the rows that were left out, below a header if there are any."""
+        rows = [(o.source, str(r.line), r.reason) for _, o in self.sources for r in o.dropped]
+        return [("file", "line", "reason"), *rows] if rows else []
+
+    def described(self, facts: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Return counts, sources and facts, also those given, for the report."""
+        roles = {"all": "training, and parts without their own data"}
+        return {
+            "sources": [one.described(roles.get(name, name)) for name, one in self.sources],
+            **{name: len(part) for name, part in self.parts.items()},
+            "labels": self._labels(),
+            "facts": {**self.facts, **(facts or {})},
+        }
+
+    def _labels(self) -> dict[str, dict[str, Any]]:
+        labels: dict[str, dict[str, Any]] = {}
+        for column in self.columns("train"):
+            known = column.truth[column.known()]
+            counts = Counter(known.tolist())
+            labels[column.name] = {
+                name: counts[number] for number, name in enumerate(column.classes)
+            } or {
+                "mean": float(known.mean()), "standard deviation": float(known.std()),
+                "minimum": float(known.min()), "maximum": float(known.max()),
+            }  # fmt: skip
+        return labels
+
+
+def are_fractions(labels: Sequence[str | None]) -> bool:
+    """Return True if all labels are finite numbers and at least one of them is not an integer.
+
+    Those with a decimal comma are numbers, too; `encode_labels` refuses them. Words for a missing
+    number do not count.
+    """
+    given = [label for label in labels if not is_missing(label)]
+    numbers = [written_number(label) if label else None for label in given]
+    known = [number for number in numbers if number is not None and math.isfinite(number)]
+    return len(known) == len(given) and not all(number.is_integer() for number in known)
+
+
+def divided(
+    sources: dict[str, Objects],
+    fractions: dict[str, float],
+    seed: int,
+    *,
+    is_regression: bool,
+    split_by: Split | None = None,
+) -> Data:
+    """Split the parts without their own data from the main ones, and encode all labels.
+
+    Args:
+        sources: The main objects as ``"all"``, and those of ``"valid"`` and ``"test"``.
+        fractions: Of validation and test.
+        seed: Determines the split.
+        is_regression: True if labels are numbers.
+        split_by: From objects and the fractions of all parts to the positions in each part; by
+            default the split is random, and classes keep their proportions.
+
+    Raises:
+        DataError: A label cannot be used, or there are too few objects.
+    """
+    main = sources["all"]
+    classes = [] if is_regression else find_classes(main)
+    encoded = {name: encode_labels(one, classes) for name, one in sources.items()}
+    largest = most(main.objects) / len(main) if isinstance(main.objects, Stored) else 1.0
+    own = {k: min(share, largest) for k, share in fractions.items() if k not in sources}
+    if split_by and own:
+        try:
+            division = split_by(main, (1 - sum(own.values()), *own.values()))
+        except DataError as error:
+            raise DataError(str(error), file=main.source) from None
+    else:
+        division = _positions(main, encoded["all"], own, seed, is_regression)
+    of_part = dict(zip(("train", *own), division, strict=True))
+    parts, values = {}, {}
+    for name in PARTS:
+        source = "all" if name in of_part else name
+        positions = of_part.get(name, range(len(sources[source])))
+        parts[name] = sources[source].subset(positions)
+        if name != "train":
+            parts[name] = parts[name].in_memory()
+        values[name] = encoded[source][list(positions)]
+    target = find_target(main, values["train"], classes)
+    return Data(target, parts, values, list(sources.items()))
+
+
+def equal_objects(sources: Mapping[str, Objects], nouns: str) -> dict[str, str]:
+    """Return how many objects are copies, and how many of other files are in the main one, too."""
+    main, found = sources["all"], {}
+    if count := len(main.digests) - len(np.unique(main.digests)):
+        about = f"{count:,} of {len(main):,} {nouns} equal others, and stay with them in a split"
+        found["copies"] = about
+    for name in ("valid", "test"):
+        one = sources.get(name)
+        if one and (count := int(np.isin(one.digests, main.digests).sum())):
+            about = f"{count:,} {nouns} of the {name} file are training {nouns}, too"
+            found[f"{name} {nouns} that are training {nouns}"] = about
+    return found
+
+
+def with_calibration(data: Data, level: float, seed: int, groups: Any = None) -> Data:
+    """Return the data with a part of the training objects as the part ``"calibration"``.
+
+    Copies count once; groups of the training objects, if there are any, are drawn as a whole.
+    """
+    objects, values = data.parts["train"], data.values["train"]
+    alike = groups if groups is not None else repeated(objects.digests, level)
+    try:
+        division = calibration_rows(data.target, values, alike, seed, level)
+    except DataError as error:
+        raise DataError(str(error), file=objects.labels_file) from None
+    named = {part: list(rows) for part, rows in zip(("train", CALIBRATION), division, strict=True)}
+    return replace(
+        data,
+        parts=data.parts | {name: objects.subset(rows) for name, rows in named.items()},
+        values=data.values | {name: values[rows] for name, rows in named.items()},
+    )
+
+
+def _numbers(part: Objects) -> list[int] | str:
+    """Return the numbers of objects; those that are not in memory are all but the other parts'."""
+    return "all others" if isinstance(part.objects, Stored) else list(part.numbers)
+
+
+def _names(values: NDArray[Any]) -> list[str]:
+    """Return values as text; equal ones share it."""
+    names = {value: str(value) for value in np.unique(values).tolist()}
+    return [names[value] for value in values.tolist()]
+
+
+def _require_examples(main: Objects) -> None:
+    column, labels = main.columns[0]
+    if len(main.columns) == 1 and len(set(labels)) == len(labels):
+        shown = listing([label or "" for label in labels], 3)
+        problem = f"all labels differ: {shown}; expected classes of several examples"
+        fix = (
+            "Is this the column of the labels? Numbers to predict are like 1250.5, without a unit."
+        )
+        raise DataError(problem, file=main.labels_file, column=column, fix=fix)
+
+
+def _positions(
+    main: Objects,
+    values: NDArray[Any],
+    fractions: dict[str, float],
+    seed: int,
+    is_regression: bool,
+) -> Sequence[Sequence[int]]:
+    """Return the positions of the training part and of each other part."""
+    shares = (1 - sum(fractions.values()), *fractions.values())
+    if not fractions:
+        return [range(len(main))]
+    if not is_regression:
+        _require_examples(main)
+    labels = None if is_regression else _names(values)
+    try:
+        return random_parts(labels, len(main), shares, seed, main.digests)
+    except DataError as error:
+        raise DataError(str(error), file=main.labels_file) from None

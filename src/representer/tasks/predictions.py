@@ -1,0 +1,345 @@
+"""The rows of a table with their predictions, block by block in constant memory."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from representer.data.tables import MISSING, LeftOut
+from representer.data.tables.files import COMPRESSIONS, guard_formula, uncompressed
+from representer.data.tables.reading import kind_of, table_files
+from representer.errors import DataError, StorageError, printable, say
+from representer.jobs import completed
+from representer.report.page import Predictions
+from representer.storage import atomic
+from representer.storage.atomic import LOCK, lock
+from representer.storage.files import parse_json, read_bytes
+from representer.storage.run import OF_PREDICTIONS
+from representer.tasks.objects import Objects, none_usable, with_notes
+from representer.tasks.options import Task
+
+# Tables that commands write: checks of the output before any work, CSV, and atomic writing.
+
+
+def check_output(output: Path, data: Path | None) -> None:
+    """Refuse an output that could not be written, before any work is done.
+
+    Raises:
+        DataError: If the output is a directory, its directory is missing, it is the input, or its
+            suffix is that of another format than CSV.
+    """
+    if output.is_dir():
+        raise DataError("is a directory", file=output, fix="Give -o the name of a file.")
+    if not output.parent.is_dir():
+        raise DataError("there is no such folder", file=output.parent, fix="Make it first.")
+    if kind_of(output) not in (None, "csv") or output.suffix.lower() in COMPRESSIONS:
+        problem = "the suffix is that of another format; what is written is CSV"
+        raise DataError(problem, file=output, fix="Give -o a name that ends in .csv.")
+    if data is not None and data.exists() and output.exists() and output.samefile(data):
+        raise DataError("is the input", file=output, fix="Give -o another name.")
+
+
+def refuse_same_columns(added: Sequence[str], columns: Sequence[str], source: str) -> None:
+    """Refuse to add columns that the input already has.
+
+    Raises:
+        DataError: If the input has one of them.
+    """
+    for name in added:
+        if name in columns:
+            fix = "Rename it in the input."
+            problem = "the input already has this column"
+            raise DataError(problem, file=source, column=name, fix=fix)
+
+
+def added_columns(
+    objects: Objects, predictions: Sequence[Predictions], classes: Sequence[Sequence[str]]
+) -> tuple[list[str], dict[int, list[str]]]:
+    """Return the names of the added columns, and their cells by line."""
+    names = objects.targets if len(objects.targets) == len(predictions) else ()
+    ends = [f"_{name}" for name in names or range(1, len(predictions) + 1)]
+    added: list[str] = []
+    parts: list[list[list[str]]] = []
+    for k, own in enumerate(predictions):
+        end = ends[k] if len(predictions) > 1 else ""
+        if own.chances is not None:
+            added += [f"prediction{end}", f"probability{end}"]
+            pairs = zip(own.values.tolist(), own.chances.tolist(), strict=True)
+            parts.append([[classes[k][int(number)], f"{chance:.6f}"] for number, chance in pairs])
+            continue
+        if own.probabilities is None:
+            added += [f"prediction{end}", f"uncertainty{end}"]
+            deviations = np.zeros(0) if own.deviations is None else own.deviations
+            numbers = [own.values, deviations]
+            if own.half_widths is not None:
+                added += [f"low{end}", f"high{end}"]
+                numbers += [own.values - own.half_widths, own.values + own.half_widths]
+            parts.append([[f"{number:.9g}" for number in row] for row in np.stack(numbers, 1)])
+            continue
+        added += [f"prediction{end}", *(f"probability{end}_{name}" for name in classes[k])]
+        rows = [
+            [classes[k][int(c)], *(f"{p:.6f}" for p in chances)]
+            for c, chances in zip(own.values, own.probabilities, strict=True)
+        ]
+        if own.sets is not None:
+            added.append(f"prediction_set{end}")
+            for row, inside in zip(rows, own.sets, strict=True):
+                row.append(json.dumps([classes[k][c] for c in np.flatnonzero(inside).tolist()]))
+        parts.append(rows)
+    joined = ([cell for part in row for cell in part] for row in zip(*parts, strict=True))
+    return added, dict(zip(objects.lines, joined, strict=True))
+
+
+def shown_cell(value: object) -> str:
+    """Return the text of an input cell in CSV."""
+    if isinstance(value, str):
+        return value
+    if value is None or value is MISSING:
+        return ""
+    is_json = isinstance(value, (bool, int, float, list, dict))
+    return json.dumps(value, ensure_ascii=False, default=str) if is_json else str(value)
+
+
+class _Lines(list[str]):
+    """Rows that a writer of CSV has written."""
+
+    def write(self, line: str) -> None:
+        self.append(line)
+
+
+def as_csv(rows: Iterable[Sequence[object]]) -> str:
+    """Return rows as CSV; text that a spreadsheet program would run as a formula is guarded.
+
+    See :func:`guard_formula`: numbers stay numbers, and a label such as ``-ve`` becomes ``'-ve``.
+    ``evaluate`` accepts a guarded label for its class; everything else is read as it is written.
+    """
+    lines = _Lines()
+    end = "\r\n"  # a cell with either of its characters is quoted
+    writer = csv.writer(lines, lineterminator=end)
+    writer.writerows([guard_formula(str(cell)) for cell in row] for row in rows)
+    return "".join(f"{line.removesuffix(end)}\n" for line in lines)
+
+
+def write_table(output: str | Path | None, parts: Iterable[str]) -> None:
+    """Write a file completely or not at all; None is stdout, which gets part by part.
+
+    Args:
+        output: The file.
+        parts: Its text, in consecutive parts, which may be computed while it is written.
+
+    Raises:
+        StorageError: If the file cannot be written.
+    """
+    if output is None:
+        for text in parts:
+            sys.stdout.write(printable(text, keep="\n\t") if sys.stdout.isatty() else text)
+        return
+    path = Path(output)
+    if path.exists() and not stat.S_ISREG(path.stat().st_mode):  # a device or a pipe: not replaced
+        try:
+            with path.open("w", encoding="utf-8", newline="") as file:
+                file.writelines(parts)
+        except OSError as error:
+            raise StorageError(path, error) from error
+        return
+    atomic.write_chunks(path, (text.encode() for text in parts))
+
+
+def predicted_table(
+    blocks: Iterable[Objects],
+    predict: Callable[[Objects], Sequence[Predictions]],
+    reason: Callable[[Any], str],
+    classes: Sequence[Sequence[str]],
+    noun: str,
+    output: str | Path | None,
+) -> Iterator[str]:
+    """Yield the text of a CSV file with the rows of the input, in order, and their predictions.
+
+    A row that cannot be used keeps its place without a prediction; stderr says which.
+
+    Args:
+        blocks: The objects, in consecutive blocks.
+        predict: From some objects to the predictions of each target.
+        reason: From an object to the reason against using it, empty if there is none.
+        classes: Names of the classes of each target; none for numbers.
+        noun: One object: "graph".
+        output: The file that is written, which must not be one of those that are read.
+
+    Raises:
+        DataError: The objects cannot be used.
+    """
+    head: list[str] = []  # known from the first predictions on
+    waiting: list[list[str]] = []
+    dropped = LeftOut()
+    source, column = "", None
+    kept = (block.without(reason) for block in blocks)
+    for objects in with_notes(kept, "without a prediction"):
+        source, column, rows = objects.source, objects.column, dict[int, list[str]]()
+        for file in objects.files if output is not None else ():
+            check_output(Path(output or ""), file)
+        dropped.add(objects.dropped)
+        if len(objects):
+            predictions = predict(objects)
+            added, rows = added_columns(objects, predictions, classes)
+            if not head:
+                columns = objects.table.head if objects.table else [noun]
+                refuse_same_columns(added, columns, objects.source)
+                head = [*columns, *added]
+                yield as_csv([head])
+        waiting += _written(objects, rows)
+        if head:
+            yield as_csv([*row, *[""] * (len(head) - len(row))] for row in waiting)
+            waiting = []
+    if not head:
+        raise none_usable(dropped.total, dropped, noun, source, column)
+
+
+def _written(objects: Objects, rows: Mapping[int, list[str]]) -> Iterator[list[str]]:
+    """Yield the rows of a block, each with its predictions if it has any."""
+    if objects.table is None:
+        cells = [[str(row)] for row in objects.rows]
+        lines = objects.lines
+    else:
+        cells = [[*map(shown_cell, own)] for own in objects.table.rows]
+        lines = objects.table.lines
+    for line, own in zip(lines, cells, strict=True):
+        yield [*own, *rows.get(line, ())]
+
+
+# Predictions of a table in many files, one output for each, by the backends of joblib.
+#
+# An output is written completely or not at all, and ``predictions.json`` lists those that are there
+# with the size and time of their input, so the same command continues after an interruption.
+
+RECORD = "predictions.json"
+_LARGEST = 2**28  # bytes of the record
+
+
+def predict_parts(
+    task: Task,
+    run: str | Path,
+    data: str | Path,
+    output: str | Path,
+    options: Sequence[Any],
+    *,
+    device: str,
+    n_jobs: int | None,
+) -> None:
+    """Write the predictions of each file of a table into a folder, as ``NAME.csv``.
+
+    Workers read and write the files themselves, so on several machines the folders are shared.
+
+    Args:
+        task: The task of the run.
+        run: The run folder.
+        data: A folder, a pattern or a file.
+        output: The folder of the outputs; it is made if it is missing.
+        options: Of ``predict``, see `Task`.
+        device: Device of the network.
+        n_jobs: Number of workers; None is all of a cluster.
+
+    Raises:
+        DataError: A file cannot be used, or the folder holds something else.
+        RunFolderError: Another process writes into the folder.
+        StorageError: An output cannot be written.
+    """
+    folder = Path(output)
+    parts = _outputs(table_files(data), folder)
+    descriptor = lock(folder)
+    try:
+        record = _Record(folder, _described(run, options))
+        missing = [name for name, source in parts.items() if not record.has(name, source)]
+        jobs = completed(
+            _predict, missing,
+            lambda name: (task, run, parts[name], folder / name, options, device), n_jobs, "files",
+        )  # fmt: skip
+        for name, state in jobs:
+            record.add(name, state)
+    finally:
+        atomic.remove_leftovers(folder, say)
+        os.close(descriptor)
+    there = f"; {len(parts) - len(missing)} were there" if len(missing) < len(parts) else ""
+    say(f"{folder}: predictions of {len(parts)} files{there}")
+
+
+class _Record:
+    """The outputs of a folder that are complete, with the state of their inputs."""
+
+    def __init__(self, folder: Path, described: Mapping[str, Any]) -> None:
+        self.folder = folder
+        self.values: dict[str, Any] = {**described, "parts": {}}
+        path = folder / RECORD
+        if path.exists():
+            try:
+                found = parse_json(read_bytes(path, _LARGEST))
+                is_same = {**found, "parts": {}} == self.values
+            except (OSError, ValueError, TypeError) as error:
+                fix = "Delete the folder, or choose another one."
+                raise DataError(f"cannot be used: {error}", file=path, fix=fix) from None
+            if not is_same:
+                fix = "Choose another folder."
+                raise DataError("holds predictions of another model", file=folder, fix=fix)
+            self.values = found
+        elif any(one.name != LOCK for one in folder.iterdir()):
+            fix = "Choose an empty or a new folder."
+            raise DataError("holds other files", file=folder, fix=fix)
+        else:
+            atomic.write_json(path, self.values)
+
+    def has(self, name: str, source: Path) -> bool:
+        """Return True if the output is there and its input is that of now."""
+        state = self.values["parts"].get(name)
+        return state is not None and state == _state(source) and (self.folder / name).is_file()
+
+    def add(self, name: str, state: list[int]) -> None:
+        """Note that an output is complete."""
+        self.values["parts"][name] = state
+        atomic.write_json(self.folder / RECORD, self.values)
+
+
+def _outputs(files: Iterable[Path], folder: Path) -> dict[str, Path]:
+    """Return the inputs by the name of their output."""
+    if folder.is_file():
+        raise DataError("is a file", file=folder, fix="With --jobs, give -o the name of a folder.")
+    found: dict[str, Path] = {}
+    for path in files:
+        name = f"{uncompressed(path).stem}.csv"
+        if name in found:
+            fix = "Predict them into folders of their own."
+            raise DataError(f"has the same name as {found[name]}", file=path, fix=fix)
+        if path.resolve() == (folder / name).resolve():
+            raise DataError("is the input", file=folder / name, fix="Give -o another folder.")
+        found[name] = path
+    return found
+
+
+def _described(run: str | Path, options: Sequence[Any]) -> dict[str, Any]:
+    """Return what predictions depend on besides their input."""
+    files = (Path(run, name) for name in OF_PREDICTIONS)
+    model = {one.name: hashlib.sha256(one.read_bytes()).hexdigest()
+             for one in files if one.is_file()}  # fmt: skip
+    return {"format": "representer predictions 1", "model": model, "options": repr(options)}
+
+
+def _state(path: Path) -> list[int]:
+    """Return size and time of a file."""
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns]
+
+
+def _predict(
+    task: Task, run: str, source: Path, output: Path, options: Sequence[Any], device: str
+) -> list[int]:
+    """Predict one file; return its state before it was read."""
+    state = _state(source)
+    task.function("predict")(run, source, output, *options, device=device)
+    return state

@@ -1,0 +1,371 @@
+"""Results of a task that trains an estimator, for metrics.json, details.json and the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from representer.errors import KindError, printable
+from representer.estimators.explanation import Example, Part
+from representer.estimators.results import EXPLAINED_ERRORS
+from representer.report.page import (
+    Column,
+    Predictions,
+    by_target,
+    compared,
+    figures_by_target,
+    mistakes,
+    worst,
+)
+from representer.report.summary import ACCURACY, RMSE, chance_sentence, standing
+from representer.storage.run import RunFiles, RunFolder
+from representer.tasks.baselines import Baseline
+from representer.tasks.objects import Data, Objects
+from representer.tasks.registry import task_of_run
+from representer.tasks.use import EstimatorUse
+from representer.training.state import TrainingResult
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Facts on the objects, for the report.
+
+    Attributes:
+        values: By what they are.
+        notes: Those that stderr shows before training.
+    """
+
+    values: dict[str, str]
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Model:
+    """Description of a network, for the report.
+
+    Attributes:
+        name: Its name in tables.
+        values: Its equations and sizes, by what they are.
+        parts: Names of its submodules, where they differ.
+        facts: On the objects, known with the network.
+        notes: What stderr shows before training.
+    """
+
+    name: str
+    values: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A trained model as the results show it.
+
+    Attributes:
+        name: Name of the model.
+        predictions: For the test objects, of each target.
+        training: Result of the network's training; None without a network.
+        steps_per_epoch: Batches of the training objects.
+        parameters: Number of parameters by part, and of ``"all"``.
+        parts: Kernel and network, see `Estimator.parts_`.
+    """
+
+    name: str
+    predictions: Sequence[Predictions]
+    training: TrainingResult | None
+    steps_per_epoch: int
+    parameters: dict[str, int]
+    parts: Mapping[str, Part] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        """Time of training all parts."""
+        if not self.parts:
+            return self.training.seconds if self.training else 0.0
+        return sum(part.seconds or 0.0 for part in self.parts.values())
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained estimator with its best weights, and its test predictions."""
+
+    config: Any
+    data: Data
+    estimator: Any
+    model: Model
+    outcome: Outcome
+
+
+def metrics_of(
+    task: str,
+    data: Data,
+    outcome: Outcome,
+    others: Sequence[Outcome] = (),
+    baselines: Sequence[Baseline] = (),
+) -> dict[str, Any]:
+    """Return metrics.json: the test metrics of the model, of other networks and of baselines."""
+    columns, predictions, training = data.columns("test"), outcome.predictions, outcome.training
+    digests = data.digests("test")
+    about = "Trained with the same settings."
+    return {
+        "task": task,
+        "kind": "regression" if data.is_regression else "classification",
+        "model": outcome.name,
+        "targets": list(data.targets),
+        "test": figures_by_target(columns, predictions, digests),
+        **_training(training, outcome.steps_per_epoch),
+        "seconds": outcome.seconds,
+        "parts": {name: part._asdict() for name, part in outcome.parts.items()},
+        "parameters": outcome.parameters,
+        "comparisons": [
+            {"name": one.name, "description": about, "seconds": one.seconds}
+            | compared(columns, predictions, one.predictions, digests)
+            for one in others
+        ],
+        "baselines": [
+            {"name": one.name, "description": one.description, "seconds": one.seconds}
+            | compared(columns, predictions, predictions_of_baseline(one, columns), digests)
+            for one in baselines
+        ],
+    }
+
+
+def _training(training: TrainingResult | None, steps: int) -> dict[str, Any]:
+    """Return how the network was trained; nothing without one."""
+    if training is None:
+        return {"valid": None}
+    best = training.best
+    return {
+        "valid": best,
+        "best_epoch": (best["step"] if best else training.step) / steps,
+        "epochs": training.step / steps,
+        "steps": training.step,
+        "steps_per_epoch": steps,
+        "stopped_by": training.reason,
+    }
+
+
+def kept_sentence(metrics: Mapping[str, Any]) -> str:
+    """Return which weights of the network predict, if it was trained on after them."""
+    best, epochs = metrics.get("best_epoch", 0.0), metrics.get("epochs", 0.0)
+    if not 0 < best < epochs:
+        return ""
+    return (
+        f"The network's weights are those of epoch {best:.3g} of {epochs:.3g}, the best on the "
+        "validation data."
+    )
+
+
+def predictions_of_baseline(baseline: Baseline, columns: Sequence[Column]) -> list[Predictions]:
+    """Return the predictions of a baseline for each target."""
+    table = baseline.predictions.reshape(len(baseline.predictions), -1)
+    result = []
+    for k, column in enumerate(columns):
+        values, chances = table[:, k], None
+        if column.classes:
+            values = values.astype(np.int64)
+            one_hot = np.eye(len(column.classes))
+            chances = baseline.probabilities[k] if baseline.probabilities else one_hot[values]
+        result.append(Predictions(values, chances))
+    return result
+
+
+def verdicts(metrics: dict[str, Any], nouns: str) -> dict[str, Any]:
+    """Return how the model compares with the best baseline, for metrics.json.
+
+    Returns:
+        ``standing`` of each target by its name, see `report.standing`, and all sentences as
+        ``verdict``; empty without baselines.
+    """
+    measure = RMSE if metrics["kind"] == "regression" else ACCURACY
+    found = {}
+    for name, own in by_target(metrics).items():
+        others = (*own["comparisons"], *own["baselines"])
+        differences = {other["name"]: other["difference"] for other in others}
+        count = own["test"]["count"]
+        pairs = min((other.get("pairs", count) for other in others), default=count)
+        on = f"{count} test {nouns}" + f" ({pairs} different ones)" * (pairs < count)
+        found[name] = standing(metrics["model"], differences, measure, on, pairs)
+    sentences = [
+        (f"{name}: " if name else "") + sentence
+        for name, own in by_target(metrics).items()
+        for sentence in (found[name].get("sentence"), chance_sentence(own["test"]))
+        if sentence
+    ]
+    return {"standing": found, "verdict": " ".join(sentences)}
+
+
+def summary(metrics: dict[str, Any]) -> str:
+    """Return the closing table for the terminal, of each target."""
+    targets = by_target(metrics).items()
+    return "\n".join((f"{name}\n" if name else "") + _summary(own) for name, own in targets)
+
+
+def _summary(metrics: dict[str, Any]) -> str:
+    rows = [(metrics["model"], metrics["test"], metrics["seconds"])]
+    others = (*metrics["comparisons"], *metrics["baselines"])
+    rows += [(row["name"], row, row["seconds"]) for row in others]
+    width = max(len(name) for name, _, _ in rows)
+    if metrics["kind"] == "regression":
+        lines = [f"{'':<{width}}        RMSE    95 % interval             MAE      R²  training"]
+        for name, row, seconds in rows:
+            low, high = row["rmse_interval"]
+            r2 = "–" if row["r2"] is None else f"{row['r2']:.3f}"
+            lines.append(
+                f"{name:<{width}}  {row['rmse']:10.4g}  {low:10.4g} – {high:<10.4g}"
+                f"  {row['mae']:8.4g}  {r2:>6}  {seconds:6.1f} s"
+            )
+        return "\n".join(lines)
+    lines = [f"{'':<{width}}  accuracy  95 % interval     macro F1  training"]
+    for name, row, seconds in rows:
+        low, high = (100 * bound for bound in row["accuracy_interval"])
+        lines.append(
+            f"{name:<{width}}  {100 * row['accuracy']:6.2f} %  {low:5.2f} – {high:6.2f} %  "
+            f"{row['macro_f1']:8.3f}  {seconds:6.1f} s"
+        )
+    return "\n".join(lines)
+
+
+# The test objects that a report explains: a few typical ones, and the worst errors.
+
+EXAMPLES, LINES = 4, 6
+SMALL = 60  # words, or nodes: larger objects are not explained without being asked for
+
+
+def explained_tests(task: Any, run: RunFolder, trained: Trained) -> dict[str, Any]:
+    """Return explanations of test objects for details.json.
+
+    Returns:
+        ``examples``, typical ones, and ``mistakes``, of which the first are explained; none are if
+        the predictions of the model have no contributions.
+    """
+    data, test = trained.data, trained.data.parts["test"]
+    column, own = data.columns("test")[0], trained.outcome.predictions[0]
+    sizes = [data.inputs.size(one) for one in data.encoded["test"]]
+    labels = test.columns[0][1]
+    if data.is_regression:
+        labels = [f"{value:.4g}" for value in column.truth]
+    wrong = mistakes(column, own, test.objects, labels, test.numbers)
+    found = dict(zip(worst(column, own), wrong, strict=True))
+    for row, mistake in found.items() if test.names else ():
+        mistake["name"] = test.names[row]
+    errors = [row for row in found if sizes[row] <= SMALL][:EXPLAINED_ERRORS]
+    chosen = typical(column, own, sizes)
+    try:
+        entries = task.entries(run.path, trained.estimator, test.subset(chosen + errors), LINES)
+    except KindError:
+        return {"examples": [], "mistakes": wrong}
+    for row, entry in zip(chosen + errors, entries, strict=True):
+        entry["truth"] = str(labels[row])
+    for row, entry in zip(errors, entries[len(chosen) :], strict=True):
+        found[row]["explained"] = entry
+    return {"examples": entries[: len(chosen)], "mistakes": wrong}
+
+
+def typical(column: Column, predictions: Predictions, sizes: Sequence[int]) -> list[int]:
+    """Return the positions of up to `EXAMPLES` objects of a readable size.
+
+    Of classes, the first right ones of each class in turn; of numbers, from the smallest true value
+    to the largest in even steps.
+    """
+    known = [row for row in column.known().tolist() if sizes[row] <= SMALL]
+    known = known or column.known()[np.argsort(np.asarray(sizes)[column.known()])].tolist()[:1]
+    if not column.classes:
+        ordered = sorted(known, key=lambda row: column.truth[row])
+        places = np.linspace(0, len(ordered) - 1, min(EXAMPLES, len(ordered)))
+        return [ordered[place] for place in dict.fromkeys(places.round().astype(int).tolist())]
+    right = [row for row in known if predictions.values[row] == column.truth[row]]
+    by_class = [
+        [row for row in right if column.truth[row] == k] for k in range(len(column.classes))
+    ]
+    turns = [own[turn] for turn in range(EXAMPLES) for own in by_class if turn < len(own)]
+    return sorted((turns or known)[:EXAMPLES])
+
+
+# Objects of the test part of a run, with names to choose them by.
+
+MOST, LONGEST = 1000, 60  # examples, characters of a text in a name
+
+
+def tested(
+    use: EstimatorUse, demo: Callable[[], Objects], run: str, data: str | None
+) -> list[Example]:
+    """Return the objects of a path or of the demo; those of the training without the other parts.
+
+    Raises:
+        DataError: They cannot be used.
+    """
+    objects = demo() if data is None else of_path(use, run, data)
+    files = RunFiles(run)
+
+    def test_rows() -> set[int] | None:
+        splits = files.json("splits.json")
+        test = splits["test"]
+        is_same = splits["sha256"].get(test["source"]) == objects.digest
+        return set(test[f"{objects.place}s"]) if is_same else None
+
+    rows = files.parsed("splits.json", test_rows) if files.has("splits.json") else None
+    if rows is not None:
+        objects = objects.subset([k for k, at in enumerate(objects.numbers) if at in rows])
+    return named_examples(objects, objects.place)
+
+
+def of_path(use: EstimatorUse, run: str, data: str) -> Objects:
+    """Return the objects of a file or folder that the model of a run can explain."""
+    return use._to_predict(run, data, use.reading(), "cpu")[1]
+
+
+def named_examples(objects: Objects, place: str, groups: Sequence[str] = ()) -> list[Example]:
+    """Return objects with their names; of each group as many as there is space for.
+
+    Args:
+        objects: All of them.
+        place: What their numbers count: "line".
+        groups: The group of each, if there are groups.
+    """
+    rows: dict[str, list[int]] = {}
+    for row, group in enumerate(groups or [""] * len(objects)):
+        rows.setdefault(group, []).append(row)
+    each = max(1, MOST // max(1, len(rows)))
+    return [
+        Example(_name(objects, row, place), group, objects.objects[row])
+        for group, own in list(rows.items())[:MOST]
+        for row in own[:each]
+    ]
+
+
+def _name(objects: Objects, row: int, place: str) -> str:
+    value, label = objects.objects[row], objects.labels[row]
+    known = ", ".join(label) if isinstance(label, tuple) else label
+    name = f"{place} {objects.numbers[row]}" + (f" ({known})" if known else "")
+    return printable(name + (f": {value[:LONGEST]}" if isinstance(value, str) else ""))
+
+
+# Objects of a run to look at, from data that the user names or from its demo.
+
+
+def examples_of(run: str, data: str | None) -> list[Example]:
+    """Return objects of the data of a run; of the training's data, those of the test part alone.
+
+    Nothing leads from a run folder to another file: it may be somebody else's.
+
+    Args:
+        run: The run folder.
+        data: Their path; None for those of the demo if the run is one, and no objects otherwise.
+
+    Raises:
+        DataError: They cannot be used.
+    """
+    task, files = task_of_run(run, "explain"), RunFiles(run)
+    if "examples" not in task.functions or (data is None and not _is_demo(files)):
+        return []
+    return task.function("examples")(run, data)
+
+
+def _is_demo(files: RunFiles) -> bool:
+    # a run that was saved from Python has no configuration
+    return files.has("config.yaml") and files.yaml("config.yaml").get("demo") is True

@@ -1,0 +1,393 @@
+"""Split subjects into training, validation and test; no subject is in two parts."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from representer.data.signals import (
+    Recordings,
+    Standardization,
+    cut,
+    read_recordings,
+    resampled,
+    synthetic_recordings,
+)
+from representer.data.tables.files import format_of
+from representer.data.tables.labels import alike
+from representer.data.tables.reading import kind_of, named_table
+from representer.errors import ArgumentError, DataError, say
+from representer.estimators.fitting import (
+    FINAL,
+    groups_by_classes,
+    held_out_groups,
+)
+from representer.estimators.parameters import in_samples
+from representer.tasks.signal_options import SignalReading
+
+# Split subjects into training, validation and test; no subject is in two parts.
+
+SIDES = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class Fold:
+    """The subjects of one training and its test.
+
+    Attributes:
+        name: Name of the fold; the subject, if one subject is left out.
+        train: Training subjects.
+        valid: Subjects for early stopping; none if the last epoch is used.
+        test: Test subjects; none for the final model.
+
+    Raises:
+        ArgumentError: If a subject is in two parts, or there is no training subject.
+    """
+
+    name: str
+    train: tuple[str, ...]
+    valid: tuple[str, ...]
+    test: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        sides: dict[str, str] = {}
+        for side in SIDES:
+            for subject in getattr(self, side):
+                if sides.setdefault(subject, side) != side:
+                    expected = f"a subject in one part only, not in {sides[subject]} and {side}"
+                    raise ArgumentError("subject", subject, expected)
+        if not self.train:
+            raise ArgumentError("train", (), f"at least one subject in fold {self.name!r}")
+
+    def folder_name(self, number: int) -> str:
+        """Return the name of the fold's folder: its number, and its name with safe characters."""
+        return f"{number:03d}-{re.sub(r'[^A-Za-z0-9_-]+', '_', self.name)[:60]}"
+
+    def parts(self, recordings: Recordings) -> dict[str, np.ndarray]:
+        """Return the indices of the windows of each part."""
+        return {
+            side: np.flatnonzero(np.isin(recordings.subjects, getattr(self, side)))
+            for side in SIDES
+        }
+
+
+def plan(recordings: Recordings, config: Any) -> list[Fold]:
+    """Return the folds of a `SignalConfig`; see `folds_of`."""
+    return folds_of(
+        recordings, config.valid_fraction, config.seed,
+        count=config.folds, tested=config.tested, file=config.data,
+    )  # fmt: skip
+
+
+def folds_of(
+    recordings: Recordings,
+    valid_fraction: float,
+    seed: int,
+    *,
+    count: int = 0,
+    tested: Sequence[str] = (),
+    file: str | Path | None = None,
+) -> list[Fold]:
+    """Return folds that leave each subject out once, alone or in a group.
+
+    Args:
+        recordings: The recordings.
+        valid_fraction: Fraction of the other subjects used for early stopping; at least one, and
+            one of each kind if subjects differ in their classes. 0: no early stopping.
+        seed: Random seed of the groups and of the subjects for early stopping.
+        count: Number of groups, from 2 to the number of subjects; 0 for one fold per subject.
+        tested: The test subjects of a single fold, instead of all folds.
+        file: File named in error messages.
+
+    Raises:
+        ArgumentError: If there are fewer subjects than groups.
+        DataError: If there are too few subjects, one is unknown, or the training part lacks a
+            class.
+    """
+    subjects = subjects_of(recordings)
+    if tested:
+        if unknown := [name for name in tested if name not in subjects]:
+            listed = ", ".join(subjects)
+            problem = f"there is no subject {', '.join(unknown)}; the subjects are {listed}"
+            raise DataError(problem, file=file)
+        left_out = {"test": tuple(dict.fromkeys(tested))}
+    elif count:
+        if not 2 <= count <= len(subjects):
+            expected = f"0, or 2 to {len(subjects)}, the number of subjects"
+            raise ArgumentError("folds", count, expected)
+        labels, of_rows = recordings.labels, recordings.subjects
+        kinds = groups_by_classes(labels, of_rows, subjects, seed, "groups").values()
+        dealt = [subject for of_kind in kinds for subject in of_kind]
+        left_out = {f"group {k + 1}": tuple(sorted(dealt[k::count])) for k in range(count)}
+    else:
+        left_out = {name: (name,) for name in subjects}
+    return [
+        _fold(recordings, name, test, valid_fraction, seed, file) for name, test in left_out.items()
+    ]
+
+
+def final_fold(
+    recordings: Recordings, valid_fraction: float, seed: int, *, file: str | Path | None = None
+) -> Fold:
+    """Return the fold of the final model: all subjects are for training or early stopping."""
+    return _fold(recordings, FINAL, (), valid_fraction, seed, file)
+
+
+def subjects_of(recordings: Recordings) -> list[str]:
+    """Return the subjects in order of appearance."""
+    return list(dict.fromkeys(recordings.subjects.tolist()))
+
+
+def accuracy_by_subject(
+    recordings: Recordings, rows: np.ndarray, predicted: np.ndarray
+) -> dict[str, float]:
+    """Return the accuracy on each subject, in the order of the recordings.
+
+    Args:
+        recordings: The recordings.
+        rows: Indices of the predicted windows.
+        predicted: Predicted class of each ``(rows,)``.
+    """
+    right, subjects = predicted == recordings.labels[rows], recordings.subjects[rows]
+    return {s: float(right[subjects == s].mean()) for s in subjects_of(recordings) if s in subjects}
+
+
+def joined(folds: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of all folds in ascending order, and the probabilities of these windows."""
+    rows, probabilities = map(np.concatenate, zip(*folds, strict=True))
+    order = np.argsort(rows, kind="stable")
+    return rows[order], probabilities[order]
+
+
+def _fold(
+    recordings: Recordings,
+    name: str,
+    test: tuple[str, ...],
+    valid_fraction: float,
+    seed: int,
+    file: str | Path | None,
+) -> Fold:
+    others = [subject for subject in subjects_of(recordings) if subject not in test]
+    needed = 2 if valid_fraction else 1
+    if len(others) < needed:
+        to_stop = ", and another one for early stopping" if valid_fraction else ""
+        raise DataError(
+            f"there are {len(others)} subjects besides the test subjects; expected at least "
+            f"{needed}",
+            file=file,
+            fix=f"One is needed for training{to_stop}. Sessions of one subject can stand for "
+            "subjects.",
+        )
+    valid = set[str]()
+    if valid_fraction:
+        valid = held_out_groups(
+            recordings.labels, recordings.subjects, others, valid_fraction, seed, name
+        )
+    train = tuple(subject for subject in others if subject not in valid)
+    rows = np.isin(recordings.subjects, train)
+    missing = sorted(set(range(len(recordings.classes))) - set(recordings.labels[rows].tolist()))
+    if missing:
+        names = ", ".join(recordings.classes[k] for k in missing)
+        raise DataError(
+            f"the training subjects of fold {name!r} have no window of {names}",
+            file=file,
+            fix="Add subjects with this class, or remove the class.",
+        )
+    return Fold(name, train, tuple(s for s in others if s in valid), test)
+
+
+DEMO_SOURCE = "synthetic recordings"
+_OF_ARRAYS, _OF_EVENTS = ("signals", "labels"), ("events", "event_start", "event_seconds")
+
+
+@dataclass(frozen=True)
+class SignalData:
+    """Recordings of a run.
+
+    Attributes:
+        recordings: At the sampling rate and the window length of the run.
+        digest: Digest of the recordings before they are standardized.
+        source: Path of the file, or a description.
+        report: Statistics for details.json.
+    """
+
+    recordings: Recordings
+    digest: str
+    source: str = ""
+    report: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SignalForm:
+    """The form of the recordings of a model, as a run saves it; Python saves none of it.
+
+    Attributes:
+        channels: Names, in order; none for any.
+        samples: Samples of a window; 0 for any.
+        is_standardized_by_subject: Whether windows are standardized by subject.
+        subjects: Subjects used for training or early stopping.
+        is_whole: Whether a table gave one label to each recording, whatever its events.
+
+    Raises:
+        ArgumentError: A channel occurs twice, or a number is negative.
+    """
+
+    channels: tuple[str, ...] = ()
+    samples: int = 0
+    is_standardized_by_subject: bool = False
+    subjects: tuple[str, ...] = ()
+    is_whole: bool = False
+
+    def __post_init__(self) -> None:
+        if len(set(self.channels)) < len(self.channels):
+            raise ArgumentError("channels", self.channels, "different names")
+        if self.samples < 0:
+            raise ArgumentError("samples", self.samples, "0 or more")
+
+
+def prepare(config: Any) -> SignalData:
+    """Read the recordings of a run.
+
+    Args:
+        config: A `SignalConfig`.
+
+    Raises:
+        ArgumentError: If no data are named.
+        DataError: If they cannot be used; the message names file and subject.
+    """
+    if not config.demo and config.data is None:
+        raise ArgumentError("data", None, "a file of recordings, or --demo")
+    source = DEMO_SOURCE if config.demo else str(config.data)
+    has_arrays = format_of(Path(source)) in ("npz", "mat")
+    has_events = not (has_arrays or is_listed(source))
+    unused = {
+        name: "recordings such as .edf files have events" for name in _OF_EVENTS if not has_events
+    }
+    unused |= {name: ".npz and .mat files have arrays" for name in _OF_ARRAYS if not has_arrays}
+    for name, files in unused.items():
+        if (value := getattr(config, name)) is not None:
+            raise ArgumentError(name, value, f"nothing, since only {files}")
+    cutting = {"sampling_rate": config.resample, "window_seconds": config.window_seconds}
+    given = (
+        demo(config.seed) if config.demo else read_given(source, **reading_of(config), **cutting)
+    )
+    made = at_rate(given, config.resample or given.sampling_rate, source)
+    if config.window_seconds:
+        made = cut(made, config.window_seconds, file=source)
+    stride = in_samples(config, made.sampling_rate)["stride"]
+    if (samples := made.signals.shape[2]) < stride:
+        raise DataError(
+            f"window 0 of subject {made.subjects[0]} has {samples} samples, fewer than the "
+            f"{stride} of one step",
+            file=source,
+            fix="Use longer windows or a smaller --stride.",
+        )
+    if note := alike(made.classes):
+        say(f"{source}: {note}")
+    if single := given.one_class_subjects():
+        named = ", ".join(single[:5]) + (", …" if len(single) > 5 else "")
+        who = f"subject {named} has" if len(single) == 1 else f"subjects {named} have"
+        say(f"{source}: {who} windows of one class; their accuracies are less informative")
+    if config.standardize == "subject" and set(single) == set(subjects_of(made)):
+        say("--standardize subject removes the differences between such subjects; "
+            "window and training do not")  # fmt: skip
+    report = {
+        "source": source,
+        "windows": len(made),
+        "given_windows": len(given),
+        "seconds": made.seconds,
+        "given_seconds": given.seconds,
+        "sampling_rate": made.sampling_rate,
+        "given_sampling_rate": given.sampling_rate,
+        "channels": list(made.channels),
+        "classes": dict(zip(made.classes, np.bincount(made.labels).tolist(), strict=True)),
+        "subjects": {s: int((made.subjects == s).sum()) for s in subjects_of(made)},
+        "one_class_subjects": single,
+    }
+    return SignalData(made, digest_of(made), source, report)
+
+
+def is_listed(source: str | None) -> bool:
+    """Return True for a table of recordings, or the folder of one."""
+    path = Path(source or "-")
+    return bool(named_table(path, "recordings") if path.is_dir() else kind_of(path))
+
+
+def demo(seed: int) -> Recordings:
+    """Return the recordings of the demo, whose classes differ in phase, not in power."""
+    return synthetic_recordings(subjects=6, windows=60, seconds=2.0, seed=seed)
+
+
+def standardized(recordings: Recordings, config: Any) -> Recordings:
+    """Return the recordings standardized by subject, if a run does that before training."""
+    if config.standardize != "subject":
+        return recordings
+    return Standardization("subject").apply(recordings)
+
+
+def reading_of(config: Any) -> dict[str, Any]:
+    """Return the options of reading of a configuration."""
+    return {one.name: getattr(config, one.name) for one in fields(SignalReading)}
+
+
+def read_given(
+    path: str | Path,
+    *,
+    signals: str | None = None,
+    labels: str | None = None,
+    events: str | None = None,
+    event_start: float | None = None,
+    event_seconds: float | None = None,
+    require_labels: bool = True,
+    sampling_rate: float = 0.0,
+    window_seconds: float = 0.0,
+    is_whole: bool = False,
+) -> Recordings:
+    """Read recordings, and print the remarks of their reader on stderr.
+
+    The options are those of `SignalReading` and, for recordings that may differ in rate or length,
+    of `read_recordings`.
+
+    Raises:
+        DataError: If the file cannot be used.
+    """
+    found = read_recordings(
+        path,
+        signals=signals or "X",
+        labels=labels or "y",
+        events=[name.strip() for name in (events or "").split(",") if name.strip()],
+        start=event_start or 0.0,
+        seconds=event_seconds,
+        is_labeled=require_labels,
+        sampling_rate=sampling_rate,
+        window_seconds=window_seconds,
+        is_whole=is_whole,
+    )
+    for note in found.notes:
+        say(f"{path}: {note}")
+    return found
+
+
+def digest_of(recordings: Recordings) -> str:
+    """Return a digest of recordings."""
+    digest = hashlib.sha256()
+    about = (recordings.classes, recordings.channels, recordings.sampling_rate,
+             recordings.signals.shape, recordings.subjects.tolist())  # fmt: skip
+    digest.update(repr(about).encode())
+    for array in (recordings.signals, recordings.labels):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def at_rate(recordings: Recordings, sampling_rate: float, source: str | Path) -> Recordings:
+    """Return the recordings at a sampling rate, resampled with a notice if necessary."""
+    if recordings.sampling_rate == sampling_rate:
+        return recordings
+    say(f"{source}: resampled from {recordings.sampling_rate:g} Hz to {sampling_rate:g} Hz")
+    return resampled(recordings, sampling_rate)

@@ -1,0 +1,161 @@
+"""The task ``signal``: classification of recordings of several subjects.
+
+Free of torch, since the command line reads its options here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from representer.checks import require, require_choices, require_numbers
+from representer.errors import ArgumentError
+from representer.estimators.parameters import MONITORS, SignalParameters
+from representer.tasks.options import BASELINES, Task, config_of, defaults, option, parameters_of
+
+STANDARDIZE = ("subject", "window", "training", "none")
+
+
+@dataclass(frozen=True)
+class SignalReading:
+    """Options of reading recordings; the default of a run is that of its training."""
+
+    signals: str | None = option(
+        None, "array of the windows in .npz and .mat files (default: X)", metavar="NAME"
+    )
+    labels: str | None = option(
+        None, "array of the classes in .npz and .mat files (default: y)", metavar="NAME"
+    )
+    events: str | None = option(
+        None, "events of recordings, such as .edf files, to use as classes: A,B", metavar="NAMES"
+    )
+    event_start: float | None = option(
+        None,
+        "seconds from an event of a recording to its window (default: 0)",
+        metavar="SECONDS",
+    )
+    event_seconds: float | None = option(
+        None, "length of such a window (default: duration of the events)", metavar="SECONDS"
+    )
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """Options of predicting recordings as they arrive."""
+
+    stream: bool = option(False, "process recordings step by step; write a row for each step")
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """Options of a run and its folds; `SignalConfig` adds those of reading and of the estimator.
+
+    An option replaces the estimator's parameter of the same name, with another default.
+
+    Raises:
+        ArgumentError: If a value is out of its range, or two options exclude each other.
+    """
+
+    data: str | None = option(
+        None,
+        ".npz or .mat file with X, y, subject and fs; .fif, .edf, .bdf, .vhdr or .set file, or "
+        "folder of them; or table (file, label, subject) of tables of samples, a file for each "
+        "recording",
+    )
+    out: str | None = option(None, "run folder (default: runs/NAME-OF-DATA)", metavar="RUN")
+    resample: float = option(0.0, "resample to this rate; 0: no resampling", metavar="HZ")
+    window_seconds: float = option(
+        0.0, "cut recordings into windows of this length; 0: no cutting", metavar="SECONDS"
+    )
+    standardize: str = option(
+        "subject",
+        "standardize each channel over all windows of the subject, over the window, over the "
+        "training data, or not at all",
+        choices=STANDARDIZE,
+    )
+    folds: int = option(0, "number of groups of subjects to leave out in turn; 0: each subject")
+    test_subjects: str | None = option(
+        None, "test on these subjects only, in one fold: A,B", metavar="SUBJECTS"
+    )
+    valid_fraction: float = option(
+        0.2, "fraction of the training subjects used for early stopping; 0: no early stopping"
+    )
+    epochs: int = option(60, "maximum number of passes over the training windows")
+    batch_size: int = option(32, "windows per step")
+    patience: int = option(10, "stop after this many epochs without improvement; 0: never")
+    monitor: str = option("loss", "validation metric for early stopping", choices=MONITORS)
+    baselines: str = option(
+        "simple", "baselines to train too: none, log band power, or all", choices=BASELINES
+    )
+    jobs: int | None = option(
+        None, "folds to train in parallel (default: one per processor, at most 8)", metavar="N"
+    )
+    seed: int = option(0, "random seed of folds, weights and order")
+    threads: int = option(1, "CPU threads per fold; 0: default of torch")
+    resume: bool = option(False, "continue; finished folds are not repeated")
+    demo: bool = option(False, "no DATA: synthetic recordings")
+
+    def __post_init__(self) -> None:
+        require_numbers(self, "resample", "window_seconds", "folds", "seed", "threads")
+        require(self, "jobs", self.jobs is None or self.jobs >= 0, "0 or more")
+        require_choices(self, standardize=STANDARDIZE, baselines=BASELINES)
+        require(self, "folds", self.folds != 1, "0 for each subject, or 2 groups or more")
+        is_alone = not (self.folds and self.test_subjects)
+        require(self, "test_subjects", is_alone, "nothing with --folds")
+        if self.demo and self.data is not None:
+            raise ArgumentError("data", self.data, "nothing with --demo, which has its own data")
+        SignalParameters(**estimator_parameters(self, 1.0)).check()
+
+    @property
+    def tested(self) -> list[str]:
+        """The subjects that ``test_subjects`` names."""
+        return [s.strip() for s in (self.test_subjects or "").split(",") if s.strip()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, as in config.yaml."""
+        return asdict(self)
+
+
+def estimator_parameters(config: Any, sampling_rate: float) -> dict[str, Any]:
+    """Return the parameters of the estimator, whose windows are standardized by subject before."""
+    chosen = parameters_of(config, SignalParameters) | {"sampling_rate": sampling_rate}
+    return chosen | ({"standardize": "none"} if config.standardize == "subject" else {})
+
+
+SignalConfig: type[Any] = config_of(
+    "SignalConfig", __name__, CrossValidation, SignalReading, SignalParameters,
+    base=CrossValidation, without=("sampling_rate", "conformal"),
+)  # fmt: skip
+
+# Sizes with which six folds and the final model train in about a minute on one core.
+DEMO: dict[str, Any] = {
+    "hidden_size": 16, "filter_length": 40, "stride": 10, "lr": 1e-2, "epochs": 40, "patience": 8,
+}  # fmt: skip
+
+_HOME = "representer.tasks.signal"
+SIGNAL = Task(
+    name="signal",
+    summary="Train a model of signals on recordings of several subjects, leaving each out in turn.",
+    noun="signals",
+    config=SignalConfig,
+    # in Python one at a time, since only a script with a main guard can start processes
+    defaults=lambda given: defaults(SignalConfig, {"jobs": 0} | (DEMO if given.demo else {})),
+    options={
+        "evaluate": (SignalReading,),
+        "predict": (SignalReading, Streaming),
+        "explain": (SignalReading,),
+        "drift": (SignalReading,),
+    },
+    functions={
+        "fit": f"{_HOME}.flow:fit",
+        "comparison": f"{_HOME}.signal_comparison:comparison",
+        "evaluate": f"{_HOME}.signal_use:evaluate",
+        "drift": f"{_HOME}.signal_use:drift",
+        "predict": f"{_HOME}.signal_use:predict",
+        "explain": f"{_HOME}.signal_use:explain",
+        "examples": f"{_HOME}.signal_use:examples",
+        "as_text": "representer.tasks.use:as_text",
+    },
+    packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
+    is_shared=False,  # its folds are processes
+)

@@ -1,0 +1,386 @@
+"""Text classification from a table of texts and labels to a described model."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from representer.data.stored import most, sampled
+from representer.data.tables import Dropped, read_grid
+from representer.data.tables.columns import requested
+from representer.data.tables.files import DETECTION, SMALL
+from representer.data.tables.reading import table_files
+from representer.data.text import (
+    Table,
+    Vocabulary,
+    assemble,
+    code_lines,
+    read_tables,
+    read_vectors,
+    stored_texts,
+    tokenize,
+    truncation,
+)
+from representer.data.text.code_lines import SWAPPED
+from representer.errors import KindError, printable
+from representer.estimators import TextClassifier, TextRegressor
+from representer.estimators.explanation import KERNEL, NETWORK
+from representer.estimators.parameters import RANDOM, TRAINING, TextParameters
+from representer.estimators.text import TextInputs
+from representer.functional import Cell
+from representer.nn import StringKernelRNN
+from representer.storage.run import RunFolder
+from representer.tasks import use
+from representer.tasks.baselines import Baseline, constant_prediction, tfidf
+from representer.tasks.doctor import memory_equation, output_equation
+from representer.tasks.estimator_comparison import EstimatorComparison
+from representer.tasks.flow import EstimatorTask
+from representer.tasks.objects import Data, Objects
+from representer.tasks.results import Facts, Model, Trained, tested
+from representer.tasks.text_options import TextConfig, TextReading, defaults_of
+from representer.training.generators import return_freed_memory
+
+# Format explanations of texts for the terminal, with the words of the listed lines marked.
+
+STRONG, PLAIN = "\x1b[1;4m", "\x1b[0m"
+
+
+def as_text(entry: dict[str, Any], *, styled: bool) -> str:
+    """Return an explanation as lines.
+
+    Args:
+        entry: Entry returned by ``explain``.
+        styled: Print marked words bold and underlined; otherwise in brackets.
+    """
+    title, *lines = use.as_text(entry, styled=styled).splitlines()
+    marked = f"  {sentence(entry['words'], entry['marked'], styled=styled)}"
+    depth = entry.get("layers", 1)
+    above = f"  of layer 1 of {depth}, contributions propagated through the layers above:"
+    inside = _units(entry.get("units", [])) + _steps(entry.get("steps", []))
+    return "\n".join([title, marked, *lines, *([above] if depth > 1 else []), *inside])
+
+
+def sentence(words: Sequence[str], marked: Sequence[bool], *, styled: bool) -> str:
+    """Return the words, with the marked ones highlighted and control characters replaced."""
+    before, after = (STRONG, PLAIN) if styled else ("[", "]")
+    shown = [
+        f"{before}{printable(word)}{after}" if is_marked else printable(word)
+        for word, is_marked in zip(words, marked, strict=True)
+    ]
+    return " ".join(shown)
+
+
+def _units(units: Sequence[dict[str, Any]]) -> list[str]:
+    lines = ["  units of the network with the largest contributions:"] if units else []
+    for one in units:
+        half_life = "never" if one["half_life"] is None else f"{one['half_life']:.2f} words"
+        head = f"    unit {one['unit']} {one['contribution']:+.4f}, half-life {half_life}, from"
+        lines.append(head)
+        lines += [
+            f"      {n['contribution']:+10.4f}  {printable(n['text'])}" for n in one["ngrams"]
+        ]
+    return lines
+
+
+def _steps(steps: Sequence[dict[str, Any]]) -> list[str]:
+    if not steps:
+        return []
+    width = max(4, *(len(printable(step["word"])) for step in steps))
+    lines = [
+        "  steps of the network with the largest contributions:",
+        f"    {'word':<{width}}  position  contribution  unit  of the unit  "
+        "input gate     kept  output gate",
+    ]
+    for step in steps:
+        lines.append(
+            f"    {printable(step['word']):<{width}}  {step['step'] + 1:>8}  "
+            f"{step['contribution']:+12.4f}  {step['unit']:>4}  "
+            f"{step['unit_contribution']:+11.4f}  {step['written']:>10.3f}  "
+            f"{step['kept']:>7.2g}  {step['read']:>11.3f}"
+        )
+    return lines
+
+
+# Tables of texts that are larger than memory, or consist of several files.
+
+LARGE = 128 << 20  # bytes from which texts stay in a file
+
+
+def is_large(path: str | Path) -> bool:
+    """Return True for a folder or a pattern, or a file of 128 MiB or more."""
+    if Path(path).is_file():
+        return Path(path).stat().st_size >= LARGE
+    return Path(path).is_dir() or any(mark in str(path) for mark in "*?[")
+
+
+def stored(path: str | Path, blocks: Iterable[Objects]) -> Objects:
+    """Return the texts of all blocks of a table, of which memory holds labels and lines alone.
+
+    If they are small, they are in memory as always.
+    """
+    files = tuple(table_files(path))
+    names: dict[str, str] = {}
+    labels: list[str] = []
+    dropped: list[Dropped] = []
+    lines = array("q")
+    first: Objects | None = None
+
+    def texts() -> Iterator[str]:
+        nonlocal first
+        for block in blocks:
+            first = first or replace(block, objects=[], labels=[], lines=[], rows=range(0))
+            labels.extend(names.setdefault(label, label) for label in block.labels)
+            lines.extend(block.lines)
+            dropped.extend(block.dropped)
+            yield from block.objects
+
+    objects = stored_texts(texts())
+    assert first is not None  # a table without usable rows is an error of its reader
+    is_one = len(files) == 1
+    result = replace(
+        first, source=str(path), labels_file=str(path), objects=objects, labels=labels,
+        lines=np.asarray(lines), rows=np.arange(1, len(labels) + 1), files=files, dropped=dropped,
+        has_lines=is_one, is_numbered_by_line=is_one,
+    )  # fmt: skip
+    if sum(file.stat().st_size for file in files) < LARGE:
+        return result.in_memory()
+    return_freed_memory()
+    some = f"{most(objects):,} rows"
+    note = (
+        "The table is large: its texts stay in a file. Parts that are split off have at most "
+        f"{some}; kernel and baselines learn from {some}, the network from all."
+    )
+    return replace(result, notes=[*result.notes, note])
+
+
+# ``fit``, ``evaluate``, ``predict`` and ``explain`` of texts: reader, baselines, facts, demo.
+
+STARTS = {
+    RANDOM: "at random",
+    None: "at random",
+    TRAINING: "from the words that stand together in the training texts",
+}  # of word vectors
+PARTS = {"embedding": "word vectors", "head": "classifier"}
+_ENOUGH = 32  # characters for each word that a text must have
+BESIDE, TOP = "lstm", 8  # of the demo: the second cell, and the n-grams that are shown
+
+
+def read(
+    path: str | Path, *, text: str | None, label: str | None, is_regression: bool,
+    require_labels: bool, **layout: Any,
+) -> Objects:  # fmt: skip
+    """Read the texts and labels of a table; see `read_table`."""
+    if require_labels and is_large(path):
+        how = {"is_regression": is_regression, "require_labels": True} | layout
+        return stored(path, read_in_blocks(path, text=text, label=label, **how))
+    label = label if require_labels else None
+    grid = read_grid(path, requested(text) + requested(label), **layout)
+    table = assemble(grid, str(Path(path)), text, label, require_label=require_labels)
+    objects = objects_of(table, (Path(path),))
+    return objects if require_labels else replace(objects, table=grid, notes=grid.notes)
+
+
+def read_in_blocks(
+    path: str | Path, *, text: str | None, label: str | None, is_regression: bool,
+    require_labels: bool, **layout: Any,
+) -> Iterator[Objects]:  # fmt: skip
+    """Yield the texts and labels of the files of a table in blocks; see `read_tables`."""
+    wanted = text, label if require_labels else None
+    size = SMALL if text else DETECTION
+    for grid, table in read_tables(
+        path, *wanted, require_label=require_labels, size=size, **layout
+    ):
+        objects = objects_of(table, (Path(table.source),))
+        yield objects if require_labels else replace(objects, table=grid, notes=grid.notes)
+
+
+def objects_of(table: Table, files: tuple[Path, ...] = ()) -> Objects:
+    """Return the texts and labels of a table."""
+    return Objects(
+        source=table.source,
+        labels_file=table.source,
+        objects=table.texts,
+        labels=table.labels or [None] * len(table),
+        lines=table.lines,
+        files=files,
+        notes=table.notes,
+        dropped=table.dropped,
+        reading={
+            "text": table.text_column, "label": table.label_column, "header": table.header
+        },
+        column=table.text_column,
+        label_column=table.label_column,
+        is_numbered_by_line=True,
+    )  # fmt: skip
+
+
+def too_short(estimator: Any, config: TextConfig | None, text: str) -> str:
+    """Return a reason if a text has too few words, after training if it has none."""
+    least = config.min_length if config else 1
+    scheme = getattr(estimator, "inputs_", estimator).tokenizer
+    start = text[: _ENOUGH * least]  # tells of most texts; its last word may be cut
+    if len(tokenize(start, scheme)) > least:
+        return ""
+    return "" if len(tokenize(text, scheme)) >= least else "too short"
+
+
+def describe(config: TextConfig, data: Data) -> Facts:
+    """Return the columns, the vocabulary and the lengths of the texts."""
+    reading, vocabulary = data.sources[0][1].reading, data.inputs.vocabulary
+    texts = [text for part in data.parts.values() for text in sampled(part.objects)]
+    lengths = sorted(len(tokenize(text, config.tokenizer)) for text in texts)
+    cut = truncation(lengths, config.max_length)
+    tested = [number for document in data.encoded["test"] for number in document]
+    unknown = tested.count(Vocabulary.UNKNOWN) / max(1, len(tested))
+    plural = "" if config.min_count == 1 else "s"
+    values = {
+        "text column": str(reading["text"]),
+        "label column": str(reading["label"]),
+        "vocabulary": f"{len(vocabulary) - len(Vocabulary.MARKS):,} words that occur at least "
+        f"{config.min_count} time{plural} in training",
+        "unknown words": f"{unknown:.1%} of the words of the test documents",
+        "length": f"median {lengths[len(lengths) // 2]} words; {cut}",
+        "word vectors": STARTS.get(config.vectors, "from a file")
+        + (", fixed" if config.freeze_embeddings else ", then trained"),
+    }
+    notes = [str(cut)]
+    if config.demo:
+        notes.append(
+            f"{len(data.parts['train'])} lines of code to train on; in half of them, two tokens "
+            "are swapped. Which ones? Only the order of the tokens tells."
+        )
+    return Facts(values, notes)
+
+
+def resources(config: TextConfig, inputs: TextInputs) -> dict[str, Any]:
+    """Return the word vectors."""
+    if config.vectors in STARTS:
+        return {}
+    return {"vectors": read_vectors(config.vectors, inputs.vocabulary)}
+
+
+def describe_model(config: TextConfig, data: Data, estimator: Any, network: Any) -> Model:
+    """Return the name and the equations of the cell, and the coverage of the word vectors."""
+    name = estimator._network_name
+    if network is None:
+        return Model(name)
+    values = {
+        "cell": name,
+        **_equations(network.cell),
+        "head": f"mean over time → {network.config.head_size} ReLU → {network.config.num_classes}",
+    }
+    if config.vectors in STARTS:
+        return Model(name, values, PARTS)
+    words = (data.inputs.words(text) for text in sampled(data.parts["train"].objects))
+    counts = Counter(word for document in words for word in document)
+    coverage = f"{estimator.coverage_}; {estimator.coverage_.running(counts):.1%} of running words"
+    notes = [f"{config.vectors}: {coverage}"]
+    return Model(name, values, PARTS, {"word vectors": coverage}, notes)
+
+
+def _equations(layer: Any) -> dict[str, str]:
+    """Return the equations of the memory cell and of the output."""
+    if isinstance(layer, StringKernelRNN):
+        memory = "c_{j,t} = λ c_{j,t−1} + c_{j−1,t−1} ⊙ W_j x_t"
+        return {"memory cell": memory, "output": f"h_t = {layer.activation or ''}(c_{{n,t}})"}
+    cell: Cell | None = getattr(layer, "cell", None)
+    if cell is None:
+        return {}
+    return {"memory cell": memory_equation(cell), "output": output_equation(cell)}
+
+
+def train_baselines(data: Data, *, tuned: bool = False) -> list[Baseline]:
+    """Train both baselines on the words that the network reads, and predict the test texts.
+
+    Tuned baselines select their regularization on the validation texts.
+    """
+    objects = {name: part.objects for name, part in data.parts.items()}
+    objects["train"], train = sampled(objects["train"], data.values["train"])
+    words = {name: [data.inputs.words(text) for text in own] for name, own in objects.items()}
+    is_regression = data.is_regression
+    valid = (words["valid"], data.values["valid"]) if tuned else None
+    return [
+        tfidf(words["train"], train, words["test"], valid, is_regression=is_regression),
+        constant_prediction(train, len(words["test"]), is_regression=is_regression),
+    ]
+
+
+def title(config: TextConfig, data: Data) -> str:
+    """Return the title of the report: the columns of the table."""
+    main = data.sources[0][1]
+    text, label = str(main.reading["text"]), main.reading["label"]
+    if config.demo:
+        return f"{main.source[:1].upper()}{main.source[1:]}: original, or with two tokens swapped"
+    if not main.reading["header"]:
+        text, label = f"column {text.replace(',', ' and ')}", f"column {label}"
+    return f"{Path(main.source).name}: {label} from {text}"
+
+
+def networks(config: TextConfig) -> dict[str, TextConfig]:
+    """Return the configuration, in the demo with that of an LSTM of the same width beside it."""
+    if not config.demo or config.answer == KERNEL:
+        return {"": config}
+    out = str(Path(config.out or "") / BESIDE)
+    beside = replace(config, cell=BESIDE, answer=NETWORK, out=out)
+    return {config.cell: config, beside.cell: beside}
+
+
+def explain_one(task: EstimatorTask, run: RunFolder, trained: Trained) -> str:
+    """Return the explanation of the demo's first swapped test line."""
+    test = trained.data.parts["test"]
+    if not trained.config.demo:
+        return ""
+    first = test.subset([list(test.labels).index(SWAPPED)])
+    try:
+        (entry,) = task.entries(run.path, trained.estimator, first, TOP)
+    except KindError as error:
+        return f"No explanation: {error}"
+    total = sum(one["contribution"] for one in entry["contributions"])
+    total += entry["others"]["contribution"] + entry["constant"]
+    explained = use.as_text(entry, styled=False).splitlines()[1:]
+    return "\n".join(
+        [
+            "\nThe first test line with two swapped tokens:\n",
+            f"  {' '.join(entry['words'])}\n",
+            f"The prediction is {entry['prediction']}, by these n-grams and their exact "
+            "contributions:\n",
+            *explained,
+            f"\nThe contributions and the constant sum to {total:+.6f}.\n",
+        ]
+    )
+
+
+FLOW = EstimatorTask(
+    name="text",
+    noun="document",
+    nouns="documents",
+    reading=TextReading,
+    read=read,
+    blocks=read_in_blocks,
+    remembered={"text": "the column with the texts", "label": ""},
+    reason=too_short,
+    remedy="Is this the right column? Otherwise lower min_length.",
+    parameters=TextParameters,
+    classifier=TextClassifier,
+    regressor=TextRegressor,
+    defaults=defaults_of,
+    demo=lambda: objects_of(code_lines()),
+    baselines=lambda config, data: train_baselines(data, tuned=config.demo),
+    describe=describe,
+    resources=resources,
+    describe_model=describe_model,
+    title=title,
+    networks=networks,
+    closing=explain_one,
+)
+fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain
+comparison, drift = partial(EstimatorComparison.read, FLOW), FLOW.drift
+examples = partial(tested, FLOW, FLOW.demo)
+opened = FLOW.opened

@@ -1,1 +1,0 @@
-"""Text classification from a table of texts and labels to a described model."""

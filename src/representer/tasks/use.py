@@ -1,0 +1,401 @@
+"""``evaluate``, ``predict`` and ``explain`` for the runs of a task that trains an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from representer.data.tables import left_out
+from representer.errors import ArgumentError, DataError, printable, say
+from representer.estimators import base
+from representer.estimators.drift import compare_sets
+from representer.estimators.parameters import AUTO
+from representer.estimators.results import (
+    classes_of,
+    explanations_of,
+    predictions_of,
+    result_columns,
+)
+from representer.estimators.supervised import NOT_FINITE, SupervisedEstimator
+from representer.estimators.targets import Numbers, columns_of
+from representer.report import write_report
+from representer.report.page import EXPLAINED, Predictions, figures_by_target
+from representer.storage import atomic
+from representer.storage.files import from_values
+from representer.storage.run import MODEL, RunFiles, require_finite
+from representer.tasks.objects import TRAINED, Objects, encode_labels, strings_of, with_notes
+from representer.tasks.predictions import check_output, predicted_table, write_table
+
+# Explained predictions of an estimator, as explanations.json and the terminal show them.
+
+
+def write_explanations(run: str | Path, entries: Sequence[dict[str, Any]]) -> None:
+    """Write explanations.json into a run folder, and update the report of a finished run.
+
+    Raises:
+        StorageError: They cannot be written, for example because the folder is read-only.
+    """
+    folder = Path(run)
+    atomic.write_json(folder / EXPLAINED, entries)
+    if all((folder / name).is_file() for name in ("metrics.json", "details.json")):
+        say(f"report: {write_report(folder)}")
+
+
+def as_text(entry: dict[str, Any], *, styled: bool) -> str:
+    """Return an explanation as lines."""
+    columns = ["contribution", *(entry["parts"] if len(entry["parts"]) > 1 else [])]
+    rows = [
+        (_named(one), *(f"{one[name]:+12.6f}" for name in columns))
+        for one in entry["contributions"]
+    ]
+    others = [(f"{entry['others']['count']} others", entry["others"]["contribution"])]
+    ends = [("constant", entry["constant"]), ("score", entry["score"])]
+    pairs = (others if entry["others"]["count"] else []) + ends
+    rows += [(name, f"{value:+12.6f}") for name, value in pairs]
+    width = max(len(name) for name, *_ in rows)
+    head = [f"  {'':<{width}}  {'  '.join(f'{name:>12}' for name in columns)}"]
+    lines = [f"  {name:<{width}}  {'  '.join(cells)}" for name, *cells in rows]
+    which = printable(entry.get("name") or str(entry["row"]))
+    title = f"{entry['noun']} {which}: {printable(entry['prediction'])}"
+    return "\n".join([title, *(head if len(columns) > 1 else []), *lines])
+
+
+def _named(line: dict[str, Any]) -> str:
+    """Return the name of a line, with the number of its places if there are several."""
+    count = len(line["places"])
+    return printable(line["what"]) + (f" ({count} places)" if count > 1 else "")
+
+
+Inputs = str | Path | Sequence[str]
+SPLITS = "splits.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimatorUse:
+    """The functions of a task that use a trained estimator.
+
+    Args:
+        noun: One object: "graph".
+        reading: Dataclass with the options of reading.
+        read: From path, options of reading, ``is_regression`` and ``require_labels`` to objects.
+        remembered: The options of reading whose default is that of the training, with what a
+            value is if one is required.
+        strings: From strings of the command line, `noun` and options of reading to objects.
+        reason: From an estimator, the options of ``fit`` (None after training) and an object to
+            the reason against using it, empty if there is none.
+        remedy: The fix if `fit` can use none of its objects.
+        form: Dataclass of what a run says of its data besides the options of reading, if it does.
+        as_trained: From an estimator and the form of its data to more arguments of `read`.
+        adapted: From an estimator, the form of its data and objects to those that it takes.
+        figures: From the form, objects, their encoded labels and predictions to more metrics.
+        group: What objects that resemble each other have in common: "subject".
+        groups: The group of each object, if there are groups.
+        blocks: As `read`, in consecutive blocks, so that data may be larger than memory.
+    """
+
+    noun: str
+    reading: type[Any]
+    read: Callable[..., Objects]
+    remembered: Mapping[str, str] = field(default_factory=dict)
+    strings: Callable[[Sequence[str], str, dict[str, Any]], Objects] = strings_of
+    reason: Callable[[Any, Any, Any], str] = lambda estimator, config, one: ""
+    remedy: str = ""
+    form: type[Any] | None = None
+    as_trained: Callable[[Any, Any], dict[str, Any]] = lambda estimator, form: {}
+    adapted: Callable[[Any, Any, Any], Objects] = lambda estimator, form, objects: objects
+    figures: Callable[..., dict[str, Any]] = lambda form, objects, values, predictions: {}
+    group: str = ""
+    groups: Callable[[Any], Sequence[Any]] = lambda objects: ()
+    blocks: Callable[..., Iterable[Objects]] | None = None
+
+    def evaluate(
+        self, run: str | Path, data: str | Path, options: Any, *, device: str = AUTO
+    ) -> dict[str, Any]:
+        """Evaluate a trained model on labeled objects.
+
+        Raises:
+            DataError: They cannot be used, for example for an unknown label.
+        """
+        estimator, form, blocks = self._opened(
+            run, data, options, device=device, require_labels=True
+        )
+        target = estimator.target_
+        values: list[NDArray[Any]] = []
+        predictions: list[list[Predictions]] = []
+        dropped, names, more = 0, [], {}
+        seen: list[NDArray[np.int64]] = []
+        trained = _trained_on(RunFiles(run))
+        for objects in with_notes(blocks):
+            dropped += len(objects.dropped)
+            if len(objects.columns) != (count := len(columns_of(target))):
+                columns = ", ".join(str(name) for name, _ in objects.columns)
+                problem = f"the targets are {columns}; the model has {count}"
+                fix = "Name the targets of the training."
+                raise DataError(problem, file=objects.source, fix=fix)
+            if not len(objects):
+                continue
+            values.append(encode_labels(objects, classes_of(target)))
+            predictions.append(self._checked(run, estimator, objects))
+            names = objects.targets
+            seen.append(estimator.digests(objects.objects))
+            if not self.blocks:
+                more = self.figures(form, objects, values[-1], predictions[-1])
+        joined = [Predictions.joined(parts) for parts in zip(*predictions, strict=True)]
+        columns = result_columns(names, np.concatenate(values), target)
+        digests = np.concatenate(seen)
+        figures = figures_by_target(columns, joined, digests)
+        if known := int(np.isin(digests, trained).sum()):
+            say(f"{data}: {known} of {len(joined[0].values)} {self.noun}s are those that the model "
+                "was trained on; only others measure generalization")  # fmt: skip
+        about = {"run": str(run), "data": str(data), "left_out": dropped, TRAINED: known}
+        return about | ({"targets": figures} if names else figures) | more
+
+    def predict(
+        self,
+        run: str | Path,
+        data: Inputs,
+        output: str | Path | None,
+        options: Any,
+        *,
+        device: str = AUTO,
+    ) -> None:
+        """Write the rows of the input, in order, or the number of each object, with predictions.
+
+        A row that cannot be used keeps its place without a prediction; stderr says which.
+
+        Raises:
+            DataError: The objects or the path of the output cannot be used.
+            StorageError: The output cannot be written.
+        """
+        if output is not None:
+            check_output(Path(output), Path(data) if isinstance(data, str | Path) else None)
+        estimator, _, blocks = self._opened(run, data, options, device=device)
+        parts = predicted_table(
+            blocks,
+            lambda objects: self._checked(run, estimator, objects),
+            lambda one: self.reason(estimator, None, one),
+            classes_of(estimator.target_),
+            self.noun,
+            output,
+        )
+        write_table(output, parts)
+
+    def explain(
+        self,
+        run: str | Path,
+        data: Inputs,
+        options: Any,
+        *,
+        limit: int,
+        top: int,
+        device: str = AUTO,
+        report: bool = False,
+    ) -> list[dict[str, Any]]:
+        """Explain the predictions for the first objects.
+
+        With `report`, write explanations.json into the run folder and update its report.
+
+        Raises:
+            StorageError: The run folder cannot be written.
+            DataError: The objects cannot be used.
+            KindError: The model has no exact contributions, with the reason.
+        """
+        estimator, objects = self._to_predict(run, data, options, device)
+        first = objects.subset(range(min(limit, len(objects))))
+        name = Path(objects.source).name
+        entries = [one | {"source": name} for one in self.entries(run, estimator, first, top)]
+        if report:
+            write_explanations(run, entries)
+        return entries
+
+    def entries(
+        self, run: str | Path, estimator: Any, objects: Objects, top: int
+    ) -> list[dict[str, Any]]:
+        """Return the explanation of each object, as in explanations.json."""
+        predictions = self._checked(run, estimator, objects)
+        noun = "line" if objects.is_numbered_by_line else self.noun
+        entries = explanations_of(
+            estimator, objects.objects, predictions, objects.numbers, noun, top, objects.targets
+        )
+        names = dict(zip(objects.numbers, objects.names, strict=False))
+        for entry in entries if names else ():
+            entry["name"] = names[entry["row"]]
+        require_finite(run, [entry[name] for entry in entries for name in ("score", "constant")])
+        return entries
+
+    def opened(
+        self,
+        run: str | Path,
+        data: Inputs,
+        options: Any,
+        *,
+        device: str,
+        require_labels: bool = False,
+    ) -> tuple[Any, Any, Any]:
+        """Return the estimator of a run, the form of its data, and objects as it takes them."""
+        estimator, form, blocks = self._opened(
+            run, data, options, device=device, require_labels=require_labels, in_blocks=False
+        )
+        (objects,) = blocks
+        return estimator, form, objects
+
+    def _opened(
+        self,
+        run: str | Path,
+        data: Inputs,
+        options: Any,
+        *,
+        device: str,
+        require_labels: bool = False,
+        in_blocks: bool = True,
+    ) -> tuple[Any, Any, Iterator[Objects]]:
+        """Return the same with the objects in blocks if the task reads them so."""
+        is_path = isinstance(data, str | Path)
+        estimator, reading, form = self._load(run, options, device, is_path=is_path)
+        if not is_path:
+            return estimator, form, iter([self.strings(data, self.noun, reading)])
+        kind = {"is_regression": isinstance(estimator.target_, Numbers)}
+        kind |= self.as_trained(estimator, form)
+        read = self.blocks if self.blocks and in_blocks else lambda *a, **k: [self.read(*a, **k)]
+        objects = read(data, **reading, **kind, require_labels=require_labels)
+        if require_labels and kind["is_regression"]:
+            objects = (one.with_numbers() for one in objects)
+        return estimator, form, (self.adapted(estimator, form, one) for one in objects)
+
+    def _to_predict(
+        self, run: str | Path, data: Inputs, options: Any, device: str
+    ) -> tuple[Any, Objects]:
+        """Return the estimator of a run, and the objects that it can predict."""
+        estimator, _, objects = self.opened(run, data, options, device=device)
+        objects = objects.usable(lambda one: self.reason(estimator, None, one), self.noun)
+        for line in (*objects.notes, left_out(objects.dropped)):
+            if line:
+                say(f"{objects.source}: {line.replace('left out', 'without a prediction')}")
+        return estimator, objects
+
+    def _load(
+        self, run: str | Path, options: Any, device: str, *, is_path: bool = True
+    ) -> tuple[Any, dict[str, Any], Any]:
+        """Return the estimator of a run, and how to read data: as in training, unless options say.
+
+        Returns:
+            The estimator, the options of reading, and the form of the data of training.
+
+        Raises:
+            DataError: The run is damaged.
+            ArgumentError: There is no such device, or a required option of reading is neither given
+                nor known to the run.
+        """
+        estimator: Any = base.load(run, device=device)
+        files, given = RunFiles(run), asdict(options)
+        usual = {one.name: one.default for one in fields(self.reading)}
+        saved = base.read_description(files).reading
+        known = {name: saved[name] for name in self.remembered if name in saved}
+        trained = files.parsed(MODEL, lambda: from_values(self.reading, known))
+        reading = {
+            name: getattr(trained, name) if value == usual[name] else value
+            for name, value in given.items()
+        }
+        for name, expected in self.remembered.items():
+            if is_path and expected and not reading[name]:
+                hint = "The run says nothing about tables: it was saved from Python."
+                raise ArgumentError(name, reading[name], expected, hint=hint)
+        rest = {name: value for name, value in saved.items() if name not in usual}
+        form = self.form and files.parsed(MODEL, partial(from_values, self.form, rest))
+        return estimator, reading, form
+
+    def _checked(self, run: str | Path, estimator: Any, objects: Objects) -> list[Predictions]:
+        """Return predictions; messages name the source of the objects, or the run."""
+        try:
+            return self._predictions(run, estimator, objects.objects)
+        except DataError as error:
+            is_model = NOT_FINITE in str(error)
+            raise DataError(str(error), file=run if is_model else objects.source) from None
+
+    def _predictions(
+        self, run: str | Path, estimator: Any, objects: Sequence[Any]
+    ) -> list[Predictions]:
+        return predictions_of(estimator, objects)
+
+
+def _trained_on(files: RunFiles) -> NDArray[np.int64]:
+    """Return the digests of the objects that a run was trained on, as far as it lists them."""
+    listed = files.json(SPLITS).get(TRAINED, "") if files.has(SPLITS) else ""
+    return files.parsed(SPLITS, lambda: np.frombuffer(bytes.fromhex(listed), np.int64))
+
+
+# ``representer drift``: whether two files hold objects from one distribution, and what differs.
+
+SHOWN = 10
+GROUPS = 4  # in each file; the exchanges of fewer have no p-value below 0.05
+
+
+def drift(
+    use: EstimatorUse,
+    new: Callable[..., SupervisedEstimator],
+    first: str | Path,
+    second: str | Path,
+    options: Any,
+    *,
+    permutations: int,
+    limit: int,
+    seed: int,
+) -> dict[str, Any]:
+    """Compare the objects of two files, and return the result for the terminal.
+
+    Args:
+        use: Reads the files.
+        new: From the objects of both files to an estimator with their kernel.
+        first: The earlier file.
+        second: The later file.
+        options: Those of reading; labels are not needed.
+        permutations: Number of random exchanges.
+        limit: Largest number of objects of a file; a random part of more is compared.
+        seed: Of the exchanges, and of that part.
+
+    Raises:
+        DataError: Objects cannot be used.
+        ArgumentError: There are too few.
+    """
+    reading = asdict(options)
+    sets = [
+        use.read(path, **reading, is_regression=False, require_labels=False)
+        for path in (first, second)
+    ]
+    estimator = new(*sets)
+    for k, objects in enumerate(sets):
+        found = objects.usable(lambda one: use.reason(estimator, None, one), use.noun, use.remedy)
+        for line in filter(None, (*found.notes, left_out(found.dropped))):
+            say(f"{found.source}: {line}")
+        if len(found) > limit:
+            say(f"{found.source}: {limit:,} of {len(found):,} {use.noun}s are compared")
+            rows = np.random.default_rng([seed, k]).choice(len(found), limit, replace=False)
+            found = found.subset(sorted(rows.tolist()))
+        sets[k] = found
+    groups = [(k, str(group)) for k, one in enumerate(sets) for group in use.groups(one)]
+    counts = [len({group for group in groups if group[0] == k}) for k in range(2)]
+    if groups and min(counts) < GROUPS:
+        say(f"the files have {counts[0]} and {counts[1]} {use.group}s. With fewer than {GROUPS} in "
+            f"each, single {use.noun}s are exchanged, as if those of a {use.group} did not "
+            f"resemble each other: p is too small")  # fmt: skip
+        groups = []
+    test, differences = compare_sets(
+        estimator, sets[0].objects, sets[1].objects, permutations=permutations, seed=seed,
+        groups=[f"{k} {group}" for k, group in groups] or None,
+    )  # fmt: skip
+    witness = test.witness[len(sets[0]) :]
+    unlike = [sets[1].numbers[i] for i in np.argsort(-witness)[:SHOWN].tolist()]
+    return {
+        "p_value": test.p_value,
+        "mmd": test.statistic,
+        "permutations": permutations,
+        "counts": [len(one) for one in sets],
+        "differences": [one._asdict() for one in differences[:SHOWN]],
+        f"{sets[1].place}s_least_like_the_first_file": unlike,
+    }

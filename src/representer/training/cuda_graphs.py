@@ -1,0 +1,229 @@
+"""Calls of a function of tensors, replayed from a CUDA graph for every shape that repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from representer.training.config import Loss
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+
+WARM_UP = 2  # calls with a shape that run without a graph, which libraries use to set up
+MOST = 32  # graphs, each of which has its own inputs
+Report = Callable[[str], object]
+
+
+class Graph(Protocol):
+    """A recorded computation that can be repeated on new contents of the same tensors."""
+
+    def capture(self, body: Callable[[], Any]) -> Any:
+        """Record a computation, and return its tensors, which are not computed yet."""
+        ...
+
+    def replay(self) -> None:
+        """Repeat it."""
+        ...
+
+
+class CudaGraph:
+    """A graph of CUDA kernels; all graphs use one pool of memory, since they run in turn."""
+
+    _pool: Any = None
+
+    def __init__(self) -> None:
+        self._graph = torch.cuda.CUDAGraph()
+        CudaGraph._pool = CudaGraph._pool or torch.cuda.graph_pool_handle()
+
+    def capture(self, body: Callable[[], Any]) -> Any:
+        """Record a computation, and return its tensors, which are not computed yet."""
+        with torch.cuda.graph(self._graph, pool=CudaGraph._pool):
+            return body()
+
+    def replay(self) -> None:
+        """Repeat it."""
+        self._graph.replay()
+
+
+@dataclass(eq=False)
+class Captured:
+    """A graph, the tensors that it reads, and its results, which every replay overwrites."""
+
+    graph: Graph
+    inputs: list[Tensor]
+    results: Any
+
+
+class CapturedCalls:
+    """Calls a function, with one launch for inputs whose shapes were met before.
+
+    The inputs of a graph are the tensors of the arguments, which are copied to where the graph
+    reads them; other arguments are constants of the graph. The next call overwrites the results.
+
+    Args:
+        function: Computes on a CUDA device, without reading a value of a tensor.
+        report: Receives the reason if a call cannot be captured; all others run without a graph.
+        make: Makes a graph; by default a `CudaGraph`.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        report: Report = lambda reason: None,
+        make: Callable[[], Graph] | None = None,
+    ) -> None:
+        self._function, self._report, self._make = function, report, make or CudaGraph
+        self._seen: dict[Any, int] = {}
+        self._graphs: dict[Any, Captured] = {}
+        self._is_off = False
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Return what the function returns for these arguments."""
+        leaves, form = tree_flatten(arguments)
+        key = (str(form), *map(_described, leaves))
+        if key not in self._graphs:
+            self._seen[key] = self._seen.get(key, 0) + 1
+            if self._is_off or self._seen[key] <= WARM_UP or len(self._graphs) >= MOST:
+                return self._directly(*arguments)
+            try:
+                self._graphs[key] = self._captured(leaves, form)
+            except RuntimeError as error:
+                self._is_off = True
+                self._report(f"no CUDA graph: {str(error).splitlines()[0]}")
+                return self._directly(*arguments)
+        captured = self._graphs[key]
+        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        for own, given in zip(captured.inputs, tensors, strict=True):
+            own.copy_(given)
+        return self._replayed(captured)
+
+    def _directly(self, *arguments: Any) -> Any:
+        return self._function(*arguments)
+
+    def _captured(self, leaves: Sequence[Any], form: Any) -> Captured:
+        """Record a graph for inputs like those of the call before."""
+        copies = [leaf.clone() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        graph = self._make()
+        results = graph.capture(lambda: self._recorded(*tree_unflatten(copies, form)))
+        return Captured(graph, [x for x in copies if isinstance(x, Tensor)], results)
+
+    def _recorded(self, *arguments: Any) -> Any:
+        return self._function(*arguments)
+
+    def _replayed(self, captured: Captured) -> Any:
+        captured.graph.replay()
+        return captured.results
+
+
+def replayed(module: nn.Module) -> Callable[..., Any]:
+    """Return what calls a module whose weights stay where they are: from graphs if on a GPU."""
+    return CapturedCalls(module) if _is_on_gpu(module) else module
+
+
+def _is_on_gpu(module: nn.Module) -> bool:
+    return any(parameter.is_cuda for parameter in module.parameters())
+
+
+def _described(leaf: Any) -> Any:
+    """Return what must be equal for a graph to take a leaf: the shape of a tensor, else itself."""
+    return (leaf.shape, leaf.dtype, leaf.device) if isinstance(leaf, Tensor) else leaf
+
+
+# Losses and gradients of batches, replayed from a CUDA graph for every shape that repeats.
+
+
+def can_capture(accelerator: Accelerator, carried: Any) -> bool:
+    """Return True if training steps can be captured.
+
+    They run on one CUDA device, in one process and without scaled gradients, and the state that the
+    task carries, if any, is in an attribute ``value``.
+    """
+    is_single = accelerator.device.type == "cuda" and accelerator.num_processes == 1
+    is_carried = carried is None or hasattr(carried, "value")
+    return is_single and accelerator.scaler is None and is_carried
+
+
+class CapturedLosses(CapturedCalls):
+    """Computes losses and gradients, with one launch for a batch whose shapes were met before.
+
+    The inputs of a graph are the tensors of the batch and of the state that the task carries. The
+    optimizer runs without a graph.
+
+    Args:
+        compute: Computes the loss of a batch on the device and adds its gradients.
+        parameters: The trained parameters.
+        carried: State between batches, in its attribute ``value``; None without one.
+        report: Receives the reason if a batch cannot be captured; all others run without a graph.
+        make: Makes a graph; by default a `CudaGraph`.
+    """
+
+    def __init__(
+        self,
+        compute: Callable[[Any], Loss],
+        parameters: Sequence[nn.Parameter],
+        carried: Any,
+        report: Report,
+        make: Callable[[], Graph] | None = None,
+    ) -> None:
+        super().__init__(self._step, report, make)
+        self._compute, self._parameters, self._carried = compute, parameters, carried
+        self._buffers: dict[nn.Parameter, Tensor] = {}
+        self._graded: dict[Captured, list[nn.Parameter]] = {}
+
+    def __call__(self, batch: Any) -> Loss:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the loss of a batch, after replacing the gradients."""
+        loss, state = super().__call__(batch, getattr(self._carried, "value", None))
+        self._carry(state)
+        return loss
+
+    def _step(self, batch: Any, state: Any) -> tuple[Loss, Any]:
+        """Return the loss of a batch and the state after it; gradients are added to those there."""
+        self._carry(state)
+        loss = self._compute(batch)
+        shown = loss.shown if loss.shown is None else loss.shown.detach()
+        found = Loss(loss.objective.detach(), loss.examples, shown)
+        return found, getattr(self._carried, "value", None)
+
+    def _directly(self, *arguments: Any) -> Any:
+        self._clear()
+        return self._step(*arguments)
+
+    def _captured(self, leaves: Sequence[Any], form: Any) -> Captured:
+        """Record a graph that fills the gradients of the parameters that had one just before."""
+        graded = [parameter for parameter in self._parameters if parameter.grad is not None]
+        for parameter in graded:
+            self._buffers.setdefault(parameter, torch.zeros_like(parameter))
+        self._use_buffers(graded)
+        captured = super()._captured(leaves, form)
+        self._graded[captured] = graded
+        return captured
+
+    def _recorded(self, *arguments: Any) -> Any:
+        for parameter in self._parameters:
+            if parameter.grad is not None:
+                parameter.grad.zero_()
+        return self._step(*arguments)
+
+    def _replayed(self, captured: Captured) -> Any:
+        self._clear()
+        self._use_buffers(self._graded[captured])
+        return super()._replayed(captured)
+
+    def _use_buffers(self, parameters: Sequence[nn.Parameter]) -> None:
+        for parameter in parameters:
+            parameter.grad = self._buffers[parameter]
+
+    def _carry(self, state: Any) -> None:
+        if self._carried is not None:
+            self._carried.value = state
+
+    def _clear(self) -> None:
+        for parameter in self._parameters:
+            parameter.grad = None
