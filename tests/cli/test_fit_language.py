@@ -212,7 +212,10 @@ def test_a_run_is_an_estimator_and_an_estimator_is_a_run(run, spoken, tmp_path):
             run(name, folder, spoken.parent / "count.txt", *options).out
             for folder in (spoken, tmp_path / "saved")
         ]
-        assert outcomes[0].replace(str(spoken), str(tmp_path / "saved")) == outcomes[1]
+        first = outcomes[0].replace(
+            '"trained_on": 60', '"trained_on": 0'
+        )  # a run alone lists lines
+        assert first.replace(str(spoken), str(tmp_path / "saved")) == outcomes[1]
     assert run("generate", tmp_path / "saved", "-n", "7", "--temperature", "0").out == LINE + "\n"
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from representer.data import copies
 from representer.data.copies import digest_of, digest_of_graph
 
 
@@ -71,3 +72,9 @@ def test_a_graph_has_the_same_digest_in_every_order_of_nodes_and_edges():
 )  # fmt: skip
 def test_different_graphs_have_different_digests(one, other):
     assert digest_of_graph(*one) != digest_of_graph(*other)
+
+
+def test_of_very_many_digests_the_smallest_are_listed(monkeypatch):
+    monkeypatch.setattr(copies, "MOST", 3)
+    listed = copies.as_hex(np.array([5, 1, 5, -7, 9]))
+    assert np.frombuffer(bytes.fromhex(listed), np.int64).tolist() == [-7, 1, 5]

@@ -13,6 +13,7 @@ from representer.errors import ArgumentError, DataError
 from representer.estimators import TextClassifier, TextRegressor, load
 from representer.estimators.pool import Conformal, calibration_rows, class_scores, number_scores
 from representer.estimators.targets import Classes, ClassTable, Numbers
+from representer.report.page import Column, Predictions, figures_by_target
 
 # Of 30 rows, 9 are for calibration. The next lower quantile would lower the coverage by 0.1, which
 # is five standard errors over 20 splits.
@@ -261,3 +262,13 @@ def test_invalid_levels_are_rejected():
         TextRegressor(**KERNEL, conformal=0.99).fit(X, values)
     with pytest.raises(ArgumentError, match=r"conformal is None; expected a level such as 0\.9"):
         TextRegressor(**KERNEL).fit(X, values).predict_interval(X)
+
+
+def test_sets_and_intervals_are_evaluated_by_groups():
+    truth, groups = np.array([0, 1, 1, 0]), np.array(["g", "g", "h", "h"])
+    sets = np.eye(2, dtype=bool)[[0, 1, 0, 0]]
+    classes = Predictions(truth, np.full((4, 2), 0.5), sets=sets)
+    numbers = Predictions(truth + 0.5, half_widths=np.array([1, 1, 0.1, 1]))
+    for column, own in ((Column("", truth, "ab"), classes), (Column("", truth * 1.0, ()), numbers)):
+        figures = figures_by_target([column], [own], groups=groups)["conformal"]
+        assert (figures["coverage"], figures["by_group"]) == (0.75, {"g": 1.0, "h": 0.5})

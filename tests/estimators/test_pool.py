@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from representer.estimators.pool import Pool
-from representer.estimators.targets import Classes, Numbers
+from representer.estimators.targets import Classes, Numbers, Weighted
 
 HALVES = {
     "perfect": lambda right, rng: right + 0.1 * rng.standard_normal(right.shape),
@@ -81,3 +81,17 @@ def test_the_prior_of_equal_weights_yields_to_the_better_half():
     weak = right / 20 + np.random.default_rng(1).standard_normal(right.shape)
     pool = Pool.fit(target, kernel, weak, values)
     assert pool.loss <= pool.kernel_loss < pool.network_loss
+
+
+@pytest.mark.parametrize("find", [Pool.fit, Pool.unvalidated])
+def test_a_weight_of_an_object_is_its_number_of_copies_in_the_stack(find):
+    rng = np.random.default_rng(0)
+    target, values = Classes(("a", "b")), rng.integers(0, 2, 60)
+    counts = rng.integers(1, 9, 60)
+    kernel, network = (rng.normal(size=(60, 2)) + np.eye(2)[values] for _ in range(2))
+    rows, weights = np.repeat(np.arange(60), counts), counts[:, None] / counts.mean()
+    ours = find(Weighted(target, weights), kernel, network, values)
+    theirs = find(target, kernel[rows], network[rows], values[rows])
+    assert ours.kernel_loss == pytest.approx(theirs.kernel_loss)
+    assert ours.network_loss == pytest.approx(theirs.network_loss)
+    assert ours.loss != pytest.approx(find(target, kernel, network, values).loss, abs=1e-3)

@@ -39,8 +39,9 @@ def regressor() -> TextRegressor:
 
 
 def test_texts_of_unknown_words_only_get_a_note(classifier):
-    texts = ["good film", "xylophone zebra", "bad xylophone", "quark"]
-    with pytest.warns(UserWarning, match=r"2 of 4 texts have nothing .*: X\[1\], X\[3\]\."):
+    texts = ["good film", "xylophone zebra", "bad xylophone", "quark", "", " "]
+    nothing = r"4 of 6 texts have nothing .*: X\[1\], X\[3\], X\[4\], X\[5\]\."
+    with pytest.warns(UserWarning, match=nothing):
         classifier.predict(texts)
 
 
@@ -54,6 +55,7 @@ def test_it_learns_what_can_be_learned(classifier, regressor):
     assert (std > 0).all()
 
 
+@pytest.mark.filterwarnings("ignore:.* texts have nothing that training had")
 def test_an_empty_text_is_predicted_by_the_constants_alone(classifier):
     (explanation,) = classifier.explain([""])
     assert explanation.contributions == ()

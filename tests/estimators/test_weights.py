@@ -9,6 +9,7 @@ import torch
 from representer.errors import ArgumentError, DataError
 from representer.estimators import TextClassifier, TextRegressor
 from representer.estimators.linear_models import solver
+from representer.estimators.pool import Pool
 from representer.estimators.targets import Classes, ClassTable, Numbers, example_weights
 
 TEXTS = [f"{a} {b}" for a in ("good", "bad") for b in ("film", "play", "song")] * 10
@@ -102,3 +103,15 @@ def test_wrong_weights_of_classes_are_named():
         TextClassifier(**SMALL, class_weight={"other": 2.0}).fit(TEXTS, LABELS)
     with pytest.raises(ArgumentError, match="numbers have no classes"):
         TextRegressor(**SMALL, class_weight="balanced").fit(TEXTS, np.arange(60.0))
+
+
+def test_the_stack_weighs_its_losses(monkeypatch):
+    seen = []
+    for name in ("fit", "unvalidated"):
+        real = getattr(Pool, name)
+        spy = lambda target, *a, real=real: (seen.append(target), real(target, *a))[1]  # noqa: E731
+        monkeypatch.setattr(Pool, name, spy)
+    model = TextClassifier(**SMALL)
+    model.fit(TEXTS, LABELS, sample_weight=WEIGHTS)
+    sizes = np.unique(seen[0].weights)
+    assert sizes[-1] / sizes[0] == pytest.approx(9)

@@ -8,10 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+TRAINED = "trained_on"  # the key of digests in the file SPLITS of a run
+SPLITS = "splits.json"
+MOST = 2**20  # digests in a file, 16 MiB
+
 
 def digest(content: bytes) -> int:
     """Return 64 bits of a hash."""
     return int.from_bytes(blake2b(content, digest_size=8).digest(), signed=True)
+
+
+def as_hex(digests: NDArray[np.int64]) -> str:
+    """Return different digests as text; of very many, the smallest, which are a random part."""
+    return np.unique(digests)[:MOST].tobytes().hex()
 
 
 def digest_of(one: Any) -> int:

@@ -13,8 +13,10 @@ from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from representer.data.copies import digest_of
 from representer.data.tables.files import format_of, physical_lines
 from representer.data.text.words import LanguageVocabulary
 from representer.errors import ArgumentError, DataError
@@ -42,6 +44,11 @@ def text_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[str]:
         DataError: If the file is missing, empty, damaged, binary or in another encoding.
     """
     return physical_lines(Path(path), encoding)
+
+
+def digests_of(lines: Iterable[str]) -> NDArray[np.int64]:
+    """Return numbers by which lines are equal, of those that are not empty ``(N,)``."""
+    return np.fromiter((digest_of(line) for line in lines if not line.isspace()), np.int64)
 
 
 def count_tokens(lines: Iterable[str], level: Level) -> Counter[str]:

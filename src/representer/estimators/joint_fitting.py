@@ -14,7 +14,7 @@ from torch import nn
 
 from representer.data.stored import sampled
 from representer.errors import RepresenterError, TrainingError, say
-from representer.estimators import base
+from representer.estimators import base, targets
 from representer.estimators.explanation import BOTH, NETWORK
 from representer.estimators.fitting import Examples, outputs_of
 from representer.estimators.joint_target import JointTarget
@@ -174,11 +174,13 @@ def fit_targets(
             fitted = None, (mean[places], variance[places])
             _, beside = attempted(estimator.answer, NETWORK, lambda fitted=fitted: fitted)
         scores = kernel and kernel[0], beside and beside[0]
+        own = of_rows[int(is_held_out)]
+        weighed = column if own is None else targets.Weighted(column, own)
         if is_held_out:
             of_valid = len(set(groups["valid"][places])) if "valid" in groups else None
-            pool = Pool.fit(column, *scores, values, of_valid)
+            pool = Pool.fit(weighed, *scores, values, of_valid)
         else:
-            pool = Pool.unvalidated(column, *scores, values)
+            pool = Pool.unvalidated(weighed, *scores, values)
         found.append(JointTarget.of(column, pool, machine, (kernel, beside), values))
     return tuple(found)
 

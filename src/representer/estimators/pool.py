@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 
 from representer.errors import DataError, TrainingError, say
 from representer.estimators.explanation import Contribution
-from representer.estimators.targets import Classes, Column, Target
+from representer.estimators.targets import Classes, Column, Target, Weighted
 from representer.storage.run import RunFiles, RunFolder
 from representer.training import generators
 
@@ -58,7 +58,7 @@ class Pool:
     @classmethod
     def fit(
         cls,
-        target: Column,
+        target: Column | Weighted,
         kernel: NDArray[np.float64] | None,
         network: NDArray[np.float64] | None,
         values: NDArray[Any],
@@ -104,7 +104,7 @@ class Pool:
     @classmethod
     def unvalidated(
         cls,
-        target: Column,
+        target: Column | Weighted,
         kernel: NDArray[np.float64] | None,
         network: NDArray[np.float64] | None,
         values: NDArray[Any],
@@ -138,7 +138,7 @@ class Pool:
     @classmethod
     def _of(
         cls,
-        target: Column,
+        target: Column | Weighted,
         parts: NDArray[np.float64],
         values: NDArray[Any],
         weights: NDArray[np.float64],
@@ -230,7 +230,7 @@ def _spread(scores: NDArray[np.float64]) -> float:
 
 
 def _weight_alone(
-    target: Column, scores: NDArray[np.float64], values: NDArray[Any], count: int
+    target: Column | Weighted, scores: NDArray[np.float64], values: NDArray[Any], count: int
 ) -> float:
     """Return the weight of one part without the other; the prior is 1."""
     size = float(np.square(_centered(scores)).mean()) ** 0.5 or 1.0
@@ -239,7 +239,7 @@ def _weight_alone(
 
 
 def _weights(
-    target: Column,
+    target: Column | Weighted,
     parts: NDArray[np.float64],
     values: NDArray[Any],
     center: float,

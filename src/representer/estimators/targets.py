@@ -506,6 +506,22 @@ Column = Classes | Numbers
 Target = Column | ClassTable
 
 
+@dataclass(frozen=True)
+class Weighted:
+    """A target in whose losses the objects have weights ``(N, 1)``."""
+
+    target: Column
+    weights: NDArray[np.float64]
+
+    def loss(self, outputs: Tensor, values: Tensor) -> Tensor:
+        """Return the weighted loss of the target."""
+        return self.target.loss(outputs, values, torch.from_numpy(self.weights))
+
+    def metrics(self, outputs: NDArray[np.float64], values: NDArray[Any]) -> dict[str, float]:
+        """Return the weighted metrics of the target."""
+        return self.target.metrics(outputs, values, self.weights)
+
+
 def columns_of(target: Target) -> list[Column]:
     """Return each target by itself."""
     if isinstance(target, Classes):

@@ -343,7 +343,7 @@ class TextNetwork(TextParameters, SupervisedEstimator):
 
     def _has_content(self, one: str) -> bool:
         words = self.inputs_.words(one)
-        if not words or any(word in self.inputs_.vocabulary for word in words):
+        if any(word in self.inputs_.vocabulary for word in words):
             return True
         if any(target.pool.network for target in self.targets_):
             return False

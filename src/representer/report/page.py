@@ -182,21 +182,27 @@ class Predictions:
 
 
 def figures_by_target(
-    columns: Sequence[Column], predictions: Sequence[Predictions], digests: Any = None
-) -> dict[str, Any]:
+    columns: Sequence[Column], predictions: Sequence[Predictions], digests: Any = None,
+    groups: Any = None,
+) -> dict[str, Any]:  # fmt: skip
     """Return the metrics of a single target, or of each by its name; see `figures_of`.
 
     Targets without a true value are left out. Objects with the same digest are copies.
+    Prediction sets are evaluated by groups ``(N,)``, too, if there are any.
     """
     figures = {}
     for column, own in zip(columns, predictions, strict=True):
         if len(rows := column.known()):
-            groups = None if digests is None else digests[rows]
-            figures[column.name] = figures_of(column.at(rows), own.at(rows), groups)
+            alike, named = (
+                None if one is None else np.asarray(one)[rows] for one in (digests, groups)
+            )
+            figures[column.name] = figures_of(column.at(rows), own.at(rows), alike, named)
     return figures if columns[0].name else figures[""]
 
 
-def figures_of(column: Column, predictions: Predictions, digests: Any = None) -> dict[str, Any]:
+def figures_of(
+    column: Column, predictions: Predictions, digests: Any = None, groups: Any = None
+) -> dict[str, Any]:
     """Return the metrics of a classification or, with the coverage of intervals, a regression."""
     truth = column.truth
     count = effective_count(np.arange(len(truth)) if digests is None else digests)
@@ -207,7 +213,7 @@ def figures_of(column: Column, predictions: Predictions, digests: Any = None) ->
             names = [column.classes[number] for number in truth]
             inside = sets[np.arange(len(truth)), truth]
             figures["conformal"] = {
-                "coverage": float(inside.mean()),
+                **_held(inside, groups),
                 "mean_size": float(sets.sum(axis=1).mean()),
                 "by_class": rates_by(names, inside),
             }
@@ -219,9 +225,15 @@ def figures_of(column: Column, predictions: Predictions, digests: Any = None) ->
         figures["log_loss"] = likelihood(*intervals)
         figures["mean_deviation"] = float(predictions.deviations.mean())
     if (half := predictions.half_widths) is not None:
-        held = float((np.abs(truth - predictions.values) <= half).mean())
-        figures["conformal"] = {"coverage": held, "mean_width": float(2 * half.mean())}
+        inside = np.abs(truth - predictions.values) <= half
+        figures["conformal"] = _held(inside, groups) | {"mean_width": float(2 * half.mean())}
     return figures
+
+
+def _held(inside: NDArray[np.bool_], groups: Any) -> dict[str, Any]:
+    """Return the rate at which sets or intervals hold the truth, and that of each group."""
+    by_group = {} if groups is None else {"by_group": rates_by(groups.tolist(), inside)}
+    return {"coverage": float(inside.mean()), **by_group}
 
 
 def rates_by(names: Sequence[Any], inside: NDArray[np.bool_]) -> dict[Any, float]:

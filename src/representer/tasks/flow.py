@@ -285,6 +285,7 @@ class EstimatorTask(EstimatorUse):
         if config.conformal is not None:
             groups = self.calibrated_by(config, data.parts["train"])
             data = with_calibration(data, config.conformal, config.seed, groups)
+            data = replace(data, groups=self.calibrated_by(config, data.parts["test"]))
         if is_regression:
             data = replace(data, target=estimator._find_target(data.values["train"]))
         try:

@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from representer.checks import check_integer
+from representer.data.copies import TRAINED, as_hex
 from representer.data.language import (
     PARTS,
     LanguageVocabulary,
     Lines,
     count_tokens,
     cut,
+    digests_of,
     file_lines,
     find_parts,
     text_lines,
@@ -62,7 +64,7 @@ from representer.tasks.language_options import LanguageReading, defaults
 from representer.tasks.objects import Objects, strings_of
 from representer.tasks.options import as_yaml, determining, parameters_of
 from representer.tasks.results import named_examples, of_path
-from representer.tasks.use import EstimatorUse
+from representer.tasks.use import EstimatorUse, count_trained_on
 from representer.training.state import TrainingResult
 
 # Read, split and encode the text of a language model.
@@ -76,11 +78,13 @@ class LanguageData:
         tokens: Tokens of the training, validation and test part ``(N,)``, by name.
         inputs: The vocabulary, and the level of the tokens.
         source: Path or description of their source.
+        trained: Digests of the lines of the training and the validation part.
     """
 
     tokens: dict[str, Tensor]
     inputs: LanguageInputs
     source: str
+    trained: NDArray[np.int64]
 
     @property
     def digests(self) -> dict[str, str]:
@@ -92,7 +96,7 @@ class LanguageData:
 
     def splits(self) -> dict[str, Any]:
         """Return the digests and the counts of the parts, as in splits.json."""
-        return {"sha256": self.digests, **self.report}
+        return {"sha256": self.digests, **self.report, TRAINED: as_hex(self.trained)}
 
     @property
     def report(self) -> dict[str, Any]:
@@ -140,7 +144,12 @@ def prepare(config: Any, shift: float = 0.0) -> tuple[LanguageModel, LanguageDat
             raise DataError(
                 f"the test text has {len(tokens['test'])} token(s); at least 2 are needed"
             )
-    return estimator, LanguageData(tokens, inputs, name)
+    *others, tested = (digests_of(sources[part]()) for part in PARTS)
+    seen = np.concatenate(others)
+    if count := int(np.isin(tested, seen).sum()):
+        say(f"{name}: {count:,} of {len(tested):,} test lines are lines of the training, too; only "
+            "others measure generalization")  # fmt: skip
+    return estimator, LanguageData(tokens, inputs, name, seen)
 
 
 @contextmanager
@@ -395,7 +404,8 @@ def evaluate(run: str | Path, data: str | Path, *, device: str = AUTO) -> dict[s
     """
     estimator = LanguageModel.load(run, device=device)
     inputs = estimator.inputs_
-    tokens = inputs.encode(text_lines(data, estimator.encoding))
+    lines = list(text_lines(data, estimator.encoding))
+    tokens = inputs.encode(lines)
     if len(tokens) < 2:
         fix = "Give a text with a word in it."
         raise DataError("has no token to predict", file=Path(data), fix=fix)
@@ -403,7 +413,8 @@ def evaluate(run: str | Path, data: str | Path, *, device: str = AUTO) -> dict[s
     require_finite(run, nats)
     unknown = int((tokens == inputs.vocabulary.UNKNOWN).sum())
     metrics = figures(nats, len(tokens) - 1, inputs.level)
-    return {"run": str(run), "data": str(data), "unknown": unknown, **metrics}
+    known = count_trained_on(run, data, digests_of(lines), "line")
+    return {"run": str(run), "data": str(data), "unknown": unknown, TRAINED: known, **metrics}
 
 
 def generate(

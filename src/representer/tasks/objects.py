@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from representer.checks import is_missing, measured, parse_number, written_number
+from representer.data.copies import TRAINED, as_hex
 from representer.data.stored import Stored, most, take
 from representer.data.tables import Dropped, Grid, LabelMap, LeftOut
 from representer.data.tables.files import listing, open_regular
@@ -320,7 +321,6 @@ def find_target(
 # Objects with labels, split into parts, for a task that trains an estimator.
 
 PARTS = ("train", "valid", "test")
-TRAINED = "trained_on"  # digests in splits.json
 
 # From objects and the fractions of all parts to the positions in each part.
 Split = Callable[[Objects, Sequence[float]], Sequence[Sequence[int]]]
@@ -339,6 +339,7 @@ class Data:
         encoded: The objects of each part as the network's inputs.
         facts: On the objects, for the report.
         resources: Parameters of the estimator that were read from files.
+        groups: Of the test objects, where conformal prediction draws groups.
     """
 
     target: Target
@@ -349,6 +350,7 @@ class Data:
     encoded: dict[str, Sequence[Any]] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
     resources: dict[str, Any] = field(default_factory=dict)
+    groups: Any = None
 
     @property
     def is_regression(self) -> bool:
@@ -382,17 +384,15 @@ class Data:
     def splits(self) -> dict[str, Any]:
         """Return the rows or lines of each part, counted from 1, as in splits.json.
 
-        With them are the digests of the objects that were trained on, unless they are large.
+        With them are the digests of the objects that were trained on, see `as_hex`.
         """
         parts = {
             name: {"source": part.source, f"{part.place}s": _numbers(part)}
             for name, part in self.parts.items()
         }
         used = [part.digests for name, part in self.parts.items() if name != "test"]
-        is_listed = not isinstance(self.parts["train"].objects, Stored)
-        trained = np.concatenate(used).tobytes().hex() if is_listed else ""
         digests = {one.source: one.digest for _, one in self.sources}
-        return {"sha256": digests, **parts, TRAINED: trained}
+        return {"sha256": digests, **parts, TRAINED: as_hex(np.concatenate(used))}
 
     def skipped(self) -> list[tuple[str, str, str]]:
         """Return skipped.csv: the rows that were left out, below a header if there are any."""

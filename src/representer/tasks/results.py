@@ -116,7 +116,7 @@ def metrics_of(
         "kind": "regression" if data.is_regression else "classification",
         "model": outcome.name,
         "targets": list(data.targets),
-        "test": figures_by_target(columns, predictions, digests),
+        "test": figures_by_target(columns, predictions, digests, data.groups),
         **_training(training, outcome.steps_per_epoch),
         "seconds": outcome.seconds,
         "parts": {name: part._asdict() for name, part in outcome.parts.items()},

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from representer.data.copies import MOST, SPLITS, TRAINED
 from representer.data.tables import left_out
 from representer.errors import ArgumentError, DataError, printable, say
 from representer.estimators import base
@@ -29,7 +30,7 @@ from representer.report.page import EXPLAINED, Predictions, figures_by_target
 from representer.storage import atomic
 from representer.storage.files import from_values
 from representer.storage.run import MODEL, RunFiles, require_finite
-from representer.tasks.objects import TRAINED, Objects, encode_labels, strings_of, with_notes
+from representer.tasks.objects import Objects, encode_labels, strings_of, with_notes
 from representer.tasks.predictions import check_output, predicted_table, write_table
 
 # Explained predictions of an estimator, as explanations.json and the terminal show them.
@@ -73,7 +74,6 @@ def _named(line: dict[str, Any]) -> str:
 
 
 Inputs = str | Path | Sequence[str]
-SPLITS = "splits.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +130,6 @@ class EstimatorUse:
         predictions: list[list[Predictions]] = []
         dropped, names, more = 0, [], {}
         seen: list[NDArray[np.int64]] = []
-        trained = _trained_on(RunFiles(run))
         for objects in with_notes(blocks):
             dropped += len(objects.dropped)
             if len(objects.columns) != (count := len(columns_of(target))):
@@ -150,9 +149,7 @@ class EstimatorUse:
         columns = result_columns(names, np.concatenate(values), target)
         digests = np.concatenate(seen)
         figures = figures_by_target(columns, joined, digests)
-        if known := int(np.isin(digests, trained).sum()):
-            say(f"{data}: {known} of {len(joined[0].values)} {self.noun}s are those that the model "
-                "was trained on; only others measure generalization")  # fmt: skip
+        known = count_trained_on(run, data, digests, self.noun)
         about = {"run": str(run), "data": str(data), "left_out": dropped, TRAINED: known}
         return about | ({"targets": figures} if names else figures) | more
 
@@ -324,10 +321,16 @@ class EstimatorUse:
         return predictions_of(estimator, objects)
 
 
-def _trained_on(files: RunFiles) -> NDArray[np.int64]:
-    """Return the digests of the objects that a run was trained on, as far as it lists them."""
+def count_trained_on(run: str | Path, data: Any, digests: NDArray[np.int64], noun: str) -> int:
+    """Return how many objects are among those that a run was trained on, and say so."""
+    files = RunFiles(run)
     listed = files.json(SPLITS).get(TRAINED, "") if files.has(SPLITS) else ""
-    return files.parsed(SPLITS, lambda: np.frombuffer(bytes.fromhex(listed), np.int64))
+    trained = files.parsed(SPLITS, lambda: np.frombuffer(bytes.fromhex(listed), np.int64))
+    if count := int(np.isin(digests, trained).sum()):
+        shown = "at least " * (len(trained) >= MOST) + str(count)
+        say(f"{data}: {shown} of {len(digests)} {noun}s are those that the model was trained on; "
+            "only others measure generalization")  # fmt: skip
+    return count
 
 
 # ``representer drift``: whether two files hold objects from one distribution, and what differs.

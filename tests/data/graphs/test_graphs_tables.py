@@ -153,3 +153,9 @@ def test_a_missing_or_doubtful_table_is_named(tmp_path):
         read_graph_file(folder)
     with pytest.raises(DataError, match=r"expected \.jsonl.*or a folder\. Pass the folder of gr"):
         read_graph_file(folder / "edges.csv")
+
+
+def test_a_column_of_parts_is_named_as_ignored(tmp_path):
+    folder = write(tmp_path, "graph,label,split\na,x,train\nb,y,test\n", "graph,node\na,1\nb,1\n",
+                   "graph,source,target\na,1,1\n")  # fmt: skip
+    assert "Column 'split' is ignored" in " ".join(read_graph_tables(folder).notes)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from language_samples import made_up_text, small_config
+from representer.data.language import digests_of
 from representer.errors import ArgumentError, DataError
 from representer.tasks.language import prepare
 
@@ -75,3 +77,13 @@ def test_the_demo_needs_no_file():
     data = read(small_config(demo=True, min_count=2))
     assert len(data.tokens["train"]) > 50_000
     assert "help topics" in data.report["source"]
+
+
+def test_test_lines_of_the_training_are_counted(tmp_path, capsys):
+    lines = [f"line {n}" for n in range(18)]
+    path = tmp_path / "copies.txt"
+    path.write_text("\n".join([*lines, "LINE  3", "new", ""]) + "\n")
+    data = read(small_config(data=str(path), test_fraction=0.15))
+    assert "1 of 2 test lines are lines of the training, too" in capsys.readouterr().err
+    trained = np.frombuffer(bytes.fromhex(data.splits()["trained_on"]), np.int64)
+    assert np.isin(digests_of(["line 17\n", "new\n", "\n"]), trained).tolist() == [True, False]

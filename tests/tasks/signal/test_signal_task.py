@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+import numpy as np
 import pytest
 
 from representer.data.signals import recordings
 from representer.errors import ArgumentError
 from representer.estimators.parameters import SignalParameters
 from representer.tasks import signal_options
+from representer.tasks.signal.folds import prepare
 from representer.tasks.signal_options import DEMO, SIGNAL, SignalConfig
 
 
@@ -67,3 +69,14 @@ def test_the_demo_has_defaults_of_its_own():
     plain = {field.name: field.default for field in fields(SignalConfig)} | {"jobs": 0}
     assert SIGNAL.defaults(SignalConfig()) == plain
     assert SIGNAL.defaults(SignalConfig(demo=True)) == plain | DEMO
+
+
+def test_windows_that_two_subjects_share_are_left_out_of_the_second(tmp_path, capsys):
+    signals = np.random.default_rng(0).normal(size=(12, 2, 64))
+    signals[[5, 9]] = signals[[1, 8]]  # of another subject, and of the same
+    path = tmp_path / "shared.npz"
+    subjects = np.repeat(["a", "b", "c"], 4)
+    np.savez(path, X=signals, y=np.arange(12) % 2, subject=subjects, fs=64.0)
+    made = prepare(SignalConfig(data=str(path))).recordings
+    assert "1 of 12 windows equal those of another subject" in capsys.readouterr().err
+    assert made.subjects.tolist() == ["a"] * 4 + ["b"] * 3 + ["c"] * 4

@@ -20,6 +20,7 @@ from representer.data.tables.columns import (
     MISSING,
     data_columns,
     find_roles,
+    ignored_split,
     name_of,
     number_of,
     plain,
@@ -470,7 +471,8 @@ def read_graph_tables(
         nodes_of = _array(values[row])
         records.append(undirected(line, len(own), places, nodes_of, between, label, name))
     files = tuple(table.path for table in tables)
-    notes = (f"columns of {'; '.join(map(FeatureTable.about, tables))}", *repeated_edges(repeated))
+    about = f"columns of {'; '.join(map(FeatureTable.about, tables))}"
+    notes = about, *repeated_edges(repeated), *ignored_split(graphs.grid)
     return GraphFile(str(folder), str(graphs.path), records, files, notes, graphs.grid)
 
 

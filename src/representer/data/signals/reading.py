@@ -18,6 +18,7 @@ from representer.data.tables.columns import (
     LABEL_NAMES,
     data_columns,
     find_roles,
+    ignored_split,
     name_of,
     number_of,
     plain,
@@ -190,7 +191,7 @@ def read_listed(
         f"{len(parts)} recordings, {count} windows of {min(seconds):g} s",
         "as long as the shortest (--window-seconds cuts windows)" if len({*seconds}) > 1 else "",
     ]
-    return parts, ("; ".join(filter(None, notes)),)
+    return parts, ("; ".join(filter(None, notes)), *ignored_split(grid))
 
 
 _ARRAYS: dict[str, Callable[..., Recordings]] = {"npz": read_npz, "mat": read_mat}

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from representer.data import copies
 from representer.data.signals import (
     Recordings,
     Standardization,
@@ -280,6 +281,7 @@ def prepare(config: Any) -> SignalData:
     made = at_rate(given, config.resample or given.sampling_rate, source)
     if config.window_seconds:
         made = cut(made, config.window_seconds, file=source)
+    made = made if config.demo else _distinct(made, source)
     stride = in_samples(config, made.sampling_rate)["stride"]
     if (samples := made.signals.shape[2]) < stride:
         raise DataError(
@@ -311,6 +313,17 @@ def prepare(config: Any) -> SignalData:
         "one_class_subjects": single,
     }
     return SignalData(made, digest_of(made), source, report)
+
+
+def _distinct(given: Recordings, source: str) -> Recordings:
+    """Return the recordings without windows that an earlier subject has, too, which would leak."""
+    digests = list(map(copies.digest_of, given.signals))
+    first = dict(zip(reversed(digests), reversed(given.subjects.tolist()), strict=True))
+    is_new = np.array([first[own] for own in digests]) == given.subjects
+    if count := int((~is_new).sum()):
+        say(f"{source}: {count:,} of {len(given):,} windows equal those of another subject and are "
+            "left out")  # fmt: skip
+    return given.take(is_new)
 
 
 def is_listed(source: str | None) -> bool:
