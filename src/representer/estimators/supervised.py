@@ -88,7 +88,7 @@ class SupervisedEstimator(Estimator):
     _digest: ClassVar[Callable[[Any], int]] = staticmethod(digest_of)
     _is_kernel_unsupervised: ClassVar[bool] = False  # it learns nothing from classes
     _penalties: ClassVar[Sequence[float]] = CANDIDATES
-    pool: float | None
+    conformal: float | None
     class_weight: Any
     conformal_: Conformal | None = None
 

@@ -22,7 +22,7 @@ from representer.ops import walk_aggregate
 from representer.ops.common import check_like, wrong_device
 
 if TYPE_CHECKING:
-    pass
+    from representer.kernels import RandomWalkKernel  # noqa: F401 (named in a string)
 
 
 # The options of the graph layers, and their checks.

@@ -28,7 +28,7 @@ from representer.nn.recurrent.sequence_layer import shows, with_defaults
 from representer.ops import walk_rounds
 
 if TYPE_CHECKING:
-    pass
+    from representer.kernels import WeisfeilerLehmanKernel  # noqa: F401 (named in a string)
 
 
 # The generalized relabeling of the nodes of a graph, L17 (10).

@@ -49,7 +49,7 @@ from representer.ops.common import can_be_read, without_autocast
 from representer.ops.rkm_scan import Step, StepOperands
 
 if TYPE_CHECKING:
-    pass
+    from representer.kernels import RecurrentKernel  # noqa: F401 (named in a string)
 
 
 # A warning when the state of a cell that nothing bounds diverges in training.

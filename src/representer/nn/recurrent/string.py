@@ -31,7 +31,7 @@ from representer.ops.common import without_autocast
 from representer.ops.string_scan import Step, StepOperands
 
 if TYPE_CHECKING:
-    pass
+    from representer.kernels import StringKernel  # noqa: F401 (named in a string)
 
 
 # One direction of one string-kernel layer.

@@ -1,3 +1,4 @@
+# type: ignore  (kernels are compiled by Triton, whose types are not those of Python)
 """rkm_scan in Triton with weights that stay on the chip: all steps forward in one kernel.
 
 A program has the recurrent weights of 16 units, 64 rows for up to four gates, in shared memory, and
@@ -22,9 +23,6 @@ from representer.functional.rkm import EPS
 from representer.ops.gpu import IS_INTERPRETED
 from representer.ops.rkm_scan.pointwise import advance, constants, load, memory_before, retreat
 from representer.ops.rkm_scan.reference import Operands, Results
-
-# type: ignore  (kernels are compiled by Triton, whose types are not those of Python)
-
 
 ENABLED = "REPRESENTER_WEIGHTS_ON_CHIP"  # environment variable: 0 turns these kernels off
 MOST_UNITS = 1152  # whose weights fit into shared memory
@@ -230,8 +228,6 @@ def tiled(p: Operands, tiles: int) -> Tensor:
 # so has a part of the gradient of every unit of h. The programs of a group exchange these parts
 # through memory, and each adds those of its units up in the same order, so that two runs give the
 # same bits.
-
-# type: ignore  (kernels are compiled by Triton, whose types are not those of Python)
 
 
 _LOADS = 512  # most entries of parts that a program has in flight for each of its units

@@ -1,3 +1,4 @@
+# type: ignore  (kernels are compiled by Triton, whose types are not those of Python)
 """string_scan in Triton: the chain in one kernel a direction, products with the input in BLAS.
 
 See ``reference.py`` for the recurrence and ``gradient.py`` for the equations of its gradient.
@@ -33,8 +34,6 @@ from representer.ops.string_scan.reference import Operands, Results, finish
 #
 # ``gradient.py`` has the equations. Tuples hold the n states and, in chains with masses, these
 # after them: c before the step, ``after`` after it, and q their gradients.
-
-# type: ignore  (kernels are compiled by Triton, whose types are not those of Python)
 
 
 @triton.jit
@@ -113,9 +112,6 @@ def of_longer(tokens, q, j: tl.constexpr, N: tl.constexpr, COMBINE: tl.constexpr
         elif j < N and COMBINE == "multiply":
             found *= tokens[j + 1]
     return found
-
-
-# type: ignore  (kernels are compiled by Triton, whose types are not those of Python)
 
 
 @triton.jit(do_not_specialize=["time", "position"])
