@@ -30,7 +30,8 @@ def undrawn() -> Iterator[None]:
             patch.setattr(module, "svg", _titled)
         for module in (figures, pictures):
             for name, drawn in list(vars(module).items()):
-                if draw := getattr(drawn, "__wrapped__", None):
+                draw = getattr(drawn, "__wrapped__", None)
+                if draw and not name.startswith("_"):
                     patch.setattr(module, name, _remembered(draw))
         yield
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from faults import Case
 from representer.functional import Cell
-from representer.ops import core, rkm_scan
+from representer.ops import core, rkm_scan, structs
 from representer.ops.adam_rows import RowMoments, adam_rows, step_numbers
 
 FAR = 2**31 + 5  # of an entry
@@ -81,7 +81,7 @@ def far_nodes(instruction_set: str) -> None:
     rows = ("x_row", "gate_row", "output_row", "grad_row", "grad_x_row", "grad_gate_row")
     with core.instruction_set(instruction_set):
         core.run(
-            "walk_forward", core.WalkStruct, torch.float32, nodes=nodes, units=units, edges=3,
+            "walk_forward", structs.WalkStruct, torch.float32, nodes=nodes, units=units, edges=3,
             targets=3, x=x, edge_index=edges, out=output, scale=1.0, **dict.fromkeys(rows, units),
         )  # fmt: skip
     assert torch.equal(output[edges[1]], x[edges[0]])
@@ -98,10 +98,10 @@ def far_sequences(instruction_set: str) -> None:
         "rows": 2, "columns": 2, "features": 2, "order": 2, "trailing": 1, "decay": 0.5,
     }  # fmt: skip
     with core.instruction_set(instruction_set):
-        core.run("string_gram", core.GramStruct, torch.float32, x=x, y=x, x_starts=starts,
+        core.run("string_gram", structs.GramStruct, torch.float32, x=x, y=x, x_starts=starts,
                  y_starts=starts, out=gram, **fields)  # fmt: skip
         wanted = torch.empty(2, 2)
-        core.run("string_gram", core.GramStruct, torch.float32, x=near, y=near,
+        core.run("string_gram", structs.GramStruct, torch.float32, x=near, y=near,
                  x_starts=starts - begin, y_starts=starts - begin, out=wanted,
                  **fields)  # fmt: skip
     assert torch.equal(gram, wanted)

@@ -11,45 +11,45 @@ from torch import Tensor
 
 from looped import looped
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.ops import core, walk_aggregate, walk_rounds
+from representer.ops import core, structs, walk_aggregate, walk_rounds
 from representer.ops.adam_rows import RowMoments, adam_rows, step_numbers
 from representer.ops.walk_aggregate.samples import tensors as walk
 from representer.ops.walk_rounds.samples import tensors as rounds
 
 pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
-CELL = core.CellStruct(gates=4, seen=4, output_gate=1)
-CHAIN = core.ChainStruct(order=1, products=1, states=1)
+CELL = structs.CellStruct(gates=4, seen=4, output_gate=1)
+CHAIN = structs.ChainStruct(order=1, products=1, states=1)
 CALLS = {  # sizes of a call whose arrays are all absent
-    "rkm_forward": (core.ForwardStruct, {"time": 1, "batch": 1, "units": 1, "cell": CELL}),
-    "rkm_backward": (core.BackwardStruct, {"time": 1, "batch": 1, "units": 1, "cell": CELL}),
+    "rkm_forward": (structs.ForwardStruct, {"time": 1, "batch": 1, "units": 1, "cell": CELL}),
+    "rkm_backward": (structs.BackwardStruct, {"time": 1, "batch": 1, "units": 1, "cell": CELL}),
     "string_forward": (
-        core.StringForwardStruct, {"time": 1, "batch": 1, "units": 1, "chain": CHAIN},
+        structs.StringForwardStruct, {"time": 1, "batch": 1, "units": 1, "chain": CHAIN},
     ),
     "string_backward": (
-        core.StringBackwardStruct, {"time": 1, "batch": 1, "units": 1, "chain": CHAIN},
+        structs.StringBackwardStruct, {"time": 1, "batch": 1, "units": 1, "chain": CHAIN},
     ),
-    "scan_forward": (core.ScanStruct, {"time": 1, "batch": 1, "units": 1}),
-    "scan_backward": (core.ScanStruct, {"time": 1, "batch": 1, "units": 1}),
-    "string_gram": (core.GramStruct, {"rows": 1, "columns": 1, "order": 1}),
-    "walk_forward": (core.WalkStruct, {"nodes": 1, "units": 1, "edges": 1}),
-    "walk_backward": (core.WalkStruct, {"nodes": 1, "units": 1, "edges": 1}),
+    "scan_forward": (structs.ScanStruct, {"time": 1, "batch": 1, "units": 1}),
+    "scan_backward": (structs.ScanStruct, {"time": 1, "batch": 1, "units": 1}),
+    "string_gram": (structs.GramStruct, {"rows": 1, "columns": 1, "order": 1}),
+    "walk_forward": (structs.WalkStruct, {"nodes": 1, "units": 1, "edges": 1}),
+    "walk_backward": (structs.WalkStruct, {"nodes": 1, "units": 1, "edges": 1}),
     "separable_forward": (
-        core.SeparableStruct,
+        structs.SeparableStruct,
         {"time": 1, "batch": 1, "outputs": 1, "channels": 1, "length": 1, "rank": 1},
     ),
     "separable_backward": (
-        core.SeparableStruct,
+        structs.SeparableStruct,
         {"time": 1, "batch": 1, "outputs": 1, "channels": 1, "length": 1, "rank": 1},
     ),
-    "rounds_forward": (core.RoundsStruct, {"nodes": 1, "channels": 1, "units": 1, "depth": 1}),
-    "rounds_backward": (core.RoundsStruct, {"nodes": 1, "channels": 1, "units": 1, "depth": 1}),
-    "activation_forward": (core.ActivationStruct, {"rows": 1, "features": 1, "count": 1}),
-    "activation_backward": (core.ActivationStruct, {"rows": 1, "features": 1, "count": 1}),
-    "kbrn_forward": (core.KbrnStruct, {"time": 1, "batch": 1, "units": 1, "count": 1}),
-    "kbrn_backward": (core.KbrnStruct, {"time": 1, "batch": 1, "units": 1, "count": 1}),
-    "adam_rows": (core.AdamStruct, {"rows": 1, "features": 1, "step": 1}),
-    "product": (core.ProductStruct, {"m": 1, "n": 1, "k": 1}),
-    "transposed": (core.ProductStruct, {"m": 1, "n": 1}),
+    "rounds_forward": (structs.RoundsStruct, {"nodes": 1, "channels": 1, "units": 1, "depth": 1}),
+    "rounds_backward": (structs.RoundsStruct, {"nodes": 1, "channels": 1, "units": 1, "depth": 1}),
+    "activation_forward": (structs.ActivationStruct, {"rows": 1, "features": 1, "count": 1}),
+    "activation_backward": (structs.ActivationStruct, {"rows": 1, "features": 1, "count": 1}),
+    "kbrn_forward": (structs.KbrnStruct, {"time": 1, "batch": 1, "units": 1, "count": 1}),
+    "kbrn_backward": (structs.KbrnStruct, {"time": 1, "batch": 1, "units": 1, "count": 1}),
+    "adam_rows": (structs.AdamStruct, {"rows": 1, "features": 1, "step": 1}),
+    "product": (structs.ProductStruct, {"m": 1, "n": 1, "k": 1}),
+    "transposed": (structs.ProductStruct, {"m": 1, "n": 1}),
 }  # fmt: skip
 REFUSED = 1  # Status of csrc/status.hpp
 
@@ -68,13 +68,13 @@ def test_absent_arrays_and_negative_counts_are_refused(operation: str):
 def test_unknown_options_are_refused():
     array = torch.zeros(64)
     options: list[tuple[str, Any, dict[str, Any]]] = [
-        ("scan_forward", core.ScanStruct, {"decay": 7}),
-        ("activation_forward", core.ActivationStruct, {"green": 4}),
-        ("kbrn_forward", core.KbrnStruct, {"green": -1}),
-        ("walk_forward", core.WalkStruct, {"activation": 99}),
-        ("string_gram", core.GramStruct, {"order": 0}),
-        ("rkm_forward", core.ForwardStruct, {"cell": core.CellStruct(gates=4, seen=9)}),
-        ("string_forward", core.StringForwardStruct, {"chain": core.ChainStruct(order=2)}),
+        ("scan_forward", structs.ScanStruct, {"decay": 7}),
+        ("activation_forward", structs.ActivationStruct, {"green": 4}),
+        ("kbrn_forward", structs.KbrnStruct, {"green": -1}),
+        ("walk_forward", structs.WalkStruct, {"activation": 99}),
+        ("string_gram", structs.GramStruct, {"order": 0}),
+        ("rkm_forward", structs.ForwardStruct, {"cell": structs.CellStruct(gates=4, seen=9)}),
+        ("string_forward", structs.StringForwardStruct, {"chain": structs.ChainStruct(order=2)}),
     ]
     for operation, kind, option in options:
         pointers = [name for name, label in kind._fields_ if label is ctypes.c_void_p]
@@ -83,7 +83,7 @@ def test_unknown_options_are_refused():
 
 
 def test_counts_beyond_every_memory_are_no_memory():
-    arguments = core.ScanStruct(time=2**40, batch=2**30, units=2**20)
+    arguments = structs.ScanStruct(time=2**40, batch=2**30, units=2**20)
     with pytest.raises(MemoryError):
         core.call("scan_forward", torch.float64, arguments)
 

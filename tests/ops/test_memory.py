@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from representer.errors import BackendError
-from representer.ops import core
+from representer.ops import core, structs
 
 from .test_core import compiler, run_child
 
@@ -119,14 +119,14 @@ def test_every_failed_allocation_raises_and_leaves_the_core_usable(tmp_path: Pat
 def test_lack_of_memory_raises_memory_error():
     nothing = torch.zeros(1)
     pointers = (core.pointer(nothing),) * 3
-    arguments = core.ProductStruct(0, 1, 2**55, 1, *pointers, 1)
+    arguments = structs.ProductStruct(0, 1, 2**55, 1, *pointers, 1)
     with pytest.raises(MemoryError, match="product: not enough memory for the core's scratch"):
         core.call("product", torch.float32, arguments)
 
 
 def test_a_size_beyond_every_array_raises_memory_error():
     """A std::vector refuses it with another exception than the allocator."""
-    arguments = core.ActivationStruct(rows=1, features=2**60, count=1, threads=1)
+    arguments = structs.ActivationStruct(rows=1, features=2**60, count=1, threads=1)
     with pytest.raises(MemoryError, match="activation_forward: not enough memory"):
         core.call("activation_forward", torch.float32, arguments)
 
@@ -140,7 +140,7 @@ def test_any_other_failure_raises_backend_error(
 ):
     monkeypatch.setattr(core, "function", lambda *_: lambda _: status)
     with pytest.raises(BackendError, match=message):
-        core.call("product", torch.float32, core.ProductStruct())
+        core.call("product", torch.float32, structs.ProductStruct())
 
 
 @pytest.mark.slow  # compiles all imported packages again, without assertions

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from representer.errors import ArgumentError, BackendError, KindError, ShapeError
 from representer.ops import core
-from representer.ops.core import AdamStruct
+from representer.ops.structs import AdamStruct
 
 BETAS, EPS = (0.9, 0.999), 1e-8
 _RATIO = BETAS[0] / BETAS[1] ** 0.5  # of the moves of two successive missed steps

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from representer.ops import core
+from representer.ops import core, structs
 
 
 def missing(dtype: torch.dtype, device: str) -> str:
@@ -46,7 +46,7 @@ def string_gram(
     core.call(
         "string_gram",
         first.dtype,
-        core.GramStruct(
+        structs.GramStruct(
             len(rows),
             len(columns),
             first.shape[1] if first.dim() == 2 else 0,

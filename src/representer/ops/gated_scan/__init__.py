@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from representer import functional
-from representer.ops import core, gpu
+from representer.ops import core, gpu, structs
 from representer.ops.gated_scan import reference
 from representer.ops.gated_scan.reference import Operands, Results
 from representer.ops.op import Backend, Op, Sample, normal
@@ -40,7 +40,7 @@ def _run(
 ) -> Results:
     time, batch, units = u.shape
     core.run(
-        operation, core.ScanStruct, u.dtype, time=time, batch=batch, units=units,
+        operation, structs.ScanStruct, u.dtype, time=time, batch=batch, units=units,
         reverse=p.reverse, decay=min(p.f.dim(), 2), u=u, f=p.f, c0=start, lengths=p.lengths,
         **new._asdict(), **own,
     )  # fmt: skip

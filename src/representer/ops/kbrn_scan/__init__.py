@@ -10,7 +10,7 @@ from torch import Tensor
 
 from representer import functional
 from representer.functional.activations import GREENS
-from representer.ops import core, gpu
+from representer.ops import core, gpu, structs
 from representer.ops.common import may_need_gradient
 from representer.ops.kbrn_scan import reference
 from representer.ops.kbrn_scan.reference import Operands, Results, input_gradients
@@ -63,7 +63,7 @@ def _run(operation: str, p: Operands, like: Tensor, **tensors: Any) -> None:
         statistics = statistics.contiguous()  # otherwise the core reads it by its strides
     strides = (0, 0, 0) if statistics is None else statistics.stride()[:3]
     core.run(
-        operation, core.KbrnStruct, like.dtype, time=time, batch=batch, units=units,
+        operation, structs.KbrnStruct, like.dtype, time=time, batch=batch, units=units,
         count=p.centers.shape[1], green=list(GREENS).index(p.green), of_batch=p.uses_batch,
         stat_kind=strides[0], stat_time=strides[1], stat_batch=strides[2], weight=p.weight,
         h0=p.h0, centers=p.centers, coefficients=p.coefficients, line=p.line, norm=p.norm,

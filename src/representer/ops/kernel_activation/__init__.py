@@ -13,7 +13,7 @@ from torch import Tensor
 from representer import functional
 from representer.errors import ShapeError
 from representer.functional.activations import GREENS
-from representer.ops import core, gpu
+from representer.ops import core, gpu, structs
 from representer.ops.kernel_activation import reference
 from representer.ops.kernel_activation.reference import Operands, Results, sizes
 from representer.ops.op import Backend, Op, Sample, normal
@@ -45,7 +45,7 @@ def cpp_backward(
 def _run(operation: str, p: Operands, **tensors: Any) -> None:
     rows, features = p.input.shape
     core.run(
-        operation, core.ActivationStruct, p.input.dtype, rows=rows, features=features,
+        operation, structs.ActivationStruct, p.input.dtype, rows=rows, features=features,
         count=p.centers.shape[1], green=list(GREENS).index(p.green), x=p.input, centers=p.centers,
         coefficients=p.coefficients, bandwidth=p.bandwidth, **tensors,
     )  # fmt: skip

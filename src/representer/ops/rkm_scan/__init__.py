@@ -11,7 +11,7 @@ from torch._C._functorch import maybe_current_level  # pyright: ignore
 
 from representer import functional
 from representer.functional.rkm import EPS, Cell
-from representer.ops import core, gpu
+from representer.ops import core, gpu, structs
 from representer.ops.common import input_products, is_forward_mode, may_need_gradient
 from representer.ops.core import padded
 from representer.ops.op import Backend, Op, allows
@@ -47,7 +47,7 @@ def cpp_forward(p: Operands, new: Results) -> Results:
     inner = (1,) if input_weight is not None else (units, 1)
     x = x if x.stride()[2:] == inner else x.contiguous()
     core.run(
-        "rkm_forward", core.ForwardStruct, x.dtype, cell=core.cell_struct(p.cell), time=time,
+        "rkm_forward", structs.ForwardStruct, x.dtype, cell=core.cell_struct(p.cell), time=time,
         batch=batch, units=units, features=0 if input_weight is None else x.shape[2],
         reverse=p.reverse, biased=0 if bias is None else len(bias), x=core.Strided(x),
         x_time=x.stride(0), x_batch=x.stride(1), input_weight=input_weight, bias=bias,
@@ -69,7 +69,7 @@ def cpp_backward(
     g_fresh = gates.new_empty(kept.cells.shape) if "static" in requested else None
     g_normed = None if p.norm is None else gates.new_empty(kept.cells.shape)
     core.run(
-        "rkm_backward", core.BackwardStruct, gates.dtype, cell=core.cell_struct(p.cell),
+        "rkm_backward", structs.BackwardStruct, gates.dtype, cell=core.cell_struct(p.cell),
         time=time, batch=batch, units=units, reverse=p.reverse,
         grad_output=core.Strided(upstream), grad_time=upstream.stride(0),
         grad_batch=upstream.stride(1), grad_h=grad.h, grad_c=grad.c, out=kept.output, gates=gates,
@@ -256,7 +256,7 @@ class Step:
         self.gates, self.seen, self.units = len(cell.gates), len(cell.recurrent_gates), units
         self.needs_static = "static" in (cell.input_gate, cell.forget_gate)
         self.is_known = (self.gates, self.seen) in KNOWN
-        self.template = core.ForwardStruct(
+        self.template = structs.ForwardStruct(
             core.cell_struct(cell), 1, 0, units, 0, False, 1, epsilon=EPS
         )
 
@@ -281,7 +281,7 @@ class Step:
     def struct(self, operands: StepOperands) -> Any:
         """Return the arguments of a step without input, output and state."""
         input_weight, bias, weight, static, norm = operands
-        s = core.ForwardStruct.from_buffer_copy(self.template)
+        s = structs.ForwardStruct.from_buffer_copy(self.template)
         s.features = s.x_batch = input_weight.shape[1]
         s.input_weight = input_weight.data_ptr()
         if bias is not None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from representer import functional
-from representer.ops import core
+from representer.ops import core, structs
 from representer.ops.op import Backend, Op, Sample, normal
 from representer.ops.separable_convolution import reference
 from representer.ops.separable_convolution.reference import (
@@ -46,7 +46,7 @@ def cpp_backward(
 def _run(operation: str, p: Operands, y: Tensor, **tensors: Any) -> None:
     time, batch, outputs = y.shape
     core.run(
-        operation, core.SeparableStruct, y.dtype, time=time, batch=batch, outputs=outputs,
+        operation, structs.SeparableStruct, y.dtype, time=time, batch=batch, outputs=outputs,
         channels=p.x.shape[2], length=p.taps.shape[2], rank=len(p.taps), stride=p.stride,
         dilation=p.dilation, x=p.x, mix=p.mix.mT, taps=p.taps.mT, **tensors,
     )  # fmt: skip

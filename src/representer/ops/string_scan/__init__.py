@@ -10,7 +10,7 @@ from torch import Tensor
 
 from representer import functional
 from representer.functional import StringChain
-from representer.ops import core, gpu
+from representer.ops import core, gpu, structs
 from representer.ops.common import may_need_gradient
 from representer.ops.core import padded
 from representer.ops.op import Backend, Op
@@ -27,7 +27,7 @@ def cpp_forward(p: Operands, new: Results) -> Results:
     """Fill in the results."""
     time, batch, units = new.output.shape
     core.run(
-        "string_forward", core.StringForwardStruct, new.output.dtype,
+        "string_forward", structs.StringForwardStruct, new.output.dtype,
         chain=core.chain_struct(p.chain, p.decay), time=time, batch=batch, units=units,
         features=0 if p.input_weight is None else p.x.shape[2], reverse=p.reverse,
         biased=0 if p.bias is None else len(p.bias), x=p.x, input_weight=p.input_weight,
@@ -49,7 +49,7 @@ def cpp_backward(
     d_carry = new(kept.output.shape) if p.chain.highway else None
     d_decay = None if p.decay is None else new(p.h0.shape)
     core.run(
-        "string_backward", core.StringBackwardStruct, dz.dtype,
+        "string_backward", structs.StringBackwardStruct, dz.dtype,
         chain=core.chain_struct(p.chain, p.decay), time=time, batch=batch, units=units,
         reverse=p.reverse, grad_output=core.Strided(upstream), grad_time=upstream.stride(0),
         grad_batch=upstream.stride(1), grad_h=grad.h, grad_c=grad.c, products=kept.products,
@@ -186,7 +186,7 @@ class Step:
         self.of_decay, self.carries = (units,) if is_learned else (), chain.highway
         decay = None if chain.is_gated else torch.empty(self.of_decay)
         struct = core.chain_struct(chain, decay)
-        self.template = core.StringForwardStruct(struct, 1, 0, units, 0, False, 1)
+        self.template = structs.StringForwardStruct(struct, 1, 0, units, 0, False, 1)
 
     def fits(self, features: int, dtype: torch.dtype, operands: StepOperands) -> bool:
         """Return True if the core may read these operands; nothing else protects its memory."""
@@ -210,7 +210,7 @@ class Step:
     def struct(self, operands: StepOperands) -> Any:
         """Return the arguments of a step without input, output and state."""
         input_weight, bias, decay, weight = operands
-        s = core.StringForwardStruct.from_buffer_copy(self.template)
+        s = structs.StringForwardStruct.from_buffer_copy(self.template)
         s.features, s.input_weight = input_weight.shape[1], input_weight.data_ptr()
         if bias is not None:
             s.bias, s.biased = bias.data_ptr(), len(bias) // self.units

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from representer import functional
 from representer.functional import NONLINEARITIES
-from representer.ops import core, gpu
+from representer.ops import core, gpu, structs
 from representer.ops.op import Backend, Op
 from representer.ops.table import Table
 from representer.ops.walk_aggregate import reference
@@ -65,7 +65,7 @@ def _run(operation: str, p: Operands, **fields: Any) -> None:
     edges = p.edge_index.shape[1]
     weights = {name: getattr(p, name) for name in WEIGHTS}
     core.run(
-        operation, core.WalkStruct, p.nodes.dtype, nodes=nodes, units=units, edges=edges,
+        operation, structs.WalkStruct, p.nodes.dtype, nodes=nodes, units=units, edges=edges,
         features=0 if p.edge_attr is None else p.edge_attr.shape[1],
         activation=_CODES[p.activation], targets=edges, x=p.nodes, edge_index=p.edge_index,
         edge_attr=p.edge_attr, source_gate=p.source_gate, target_gate=p.target_gate,

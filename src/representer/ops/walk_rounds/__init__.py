@@ -10,7 +10,7 @@ from torch import Tensor
 
 from representer import functional
 from representer.functional import NONLINEARITIES
-from representer.ops import core, gpu
+from representer.ops import core, gpu, structs
 from representer.ops.common import may_need_gradient
 from representer.ops.op import Backend, Op
 from representer.ops.table import Table
@@ -65,7 +65,7 @@ def _run(operation: str, p: Operands, **fields: Any) -> None:
     """Run an operation; the weights of edges are transposed, so that units are contiguous."""
     (nodes, channels), (steps, units, features) = p.labels.shape, p.factor.shape
     core.run(
-        operation, core.RoundsStruct, p.labels.dtype, nodes=nodes, channels=channels,
+        operation, structs.RoundsStruct, p.labels.dtype, nodes=nodes, channels=channels,
         units=units, edges=p.edge_index.shape[1], features=features, steps=steps, depth=p.depth,
         first=p.first, activation=_CODES[p.activation], labels=p.labels, edge_index=p.edge_index,
         edge_attr=p.edge_attr, weight=p.weight, bias=p.bias, neighbors=p.neighbors,
