@@ -10,7 +10,7 @@ import inspect
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any, Self, TypeGuard
 
@@ -129,15 +129,23 @@ class SuggestsArguments:
         Raises:
             TypeError: If one is unknown, as for any function.
         """
-        taken = inspect.signature(cls.__init__).parameters if options else {}
-        takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in taken.values())
-        for name in () if takes_any else options:
-            if name not in taken:
-                close = difflib.get_close_matches(name, [*taken], 1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
-                problem = f"{cls.__name__}() got an unexpected keyword argument {name!r}"
-                raise TypeError(problem + hint)
+        require_arguments(cls.__name__, cls.__init__, options)
         return super().__new__(cls)
+
+
+def require_arguments(name: str, function: Callable[..., Any], options: Iterable[str]) -> None:
+    """Check the names of keyword arguments, and suggest one for an unknown name.
+
+    Raises:
+        TypeError: If one is unknown, as for any function.
+    """
+    taken = inspect.signature(function).parameters if options else {}
+    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in taken.values())
+    for option in () if takes_any else options:
+        if option not in taken:
+            close = difflib.get_close_matches(option, [*taken], 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise TypeError(f"{name}() got an unexpected keyword argument {option!r}{hint}")
 
 
 def check_integer(name: str, value: Any, least: int = 1, most: int | None = None) -> int:

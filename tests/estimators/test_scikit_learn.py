@@ -24,6 +24,7 @@ from representer.estimators import (
     GraphRegressor,
     MoleculeClassifier,
     MoleculeRegressor,
+    SignalClassifier,
     TextClassifier,
     TextRegressor,
 )
@@ -148,3 +149,12 @@ def test_tags_say_what_x_is():
         "TextRegressor",
     ]  # fmt: skip
     assert kinds["SignalClassifier"].three_d_array
+
+
+@pytest.mark.parametrize("kind", [TextClassifier, MoleculeRegressor, SignalClassifier])
+def test_an_unknown_argument_of_a_method_names_the_class_and_a_similar_argument(kind):
+    problem = rf"{kind.__name__}\.fit\(\) got .* 'group'; did you mean 'groups'"
+    with pytest.raises(TypeError, match=problem):
+        kind().fit(["a"], ["b"], group=[1])
+    with pytest.raises(TypeError, match=rf"{kind.__name__}\.score\(\) .* 'weight'"):
+        kind().score(["a"], ["b"], weight=[1])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,7 +20,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from representer import __version__
-from representer.checks import SuggestsArguments
+from representer.checks import SuggestsArguments, require_arguments
 from representer.errors import ArgumentError, DataError, say
 from representer.estimators import kernel_machine, pool
 from representer.estimators.explanation import KERNEL, NETWORK, Explanation, Part
@@ -257,6 +259,15 @@ def _labels(target: Target) -> list[Any]:
     return [name for column in columns for name in column.names]
 
 
+def _suggesting(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def run(self: Any, *values: Any, **options: Any) -> Any:
+        require_arguments(f"{type(self).__name__}.{method.__name__}", method, options)
+        return method(self, *values, **options)
+
+    return run
+
+
 class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
     """An estimator of any kind, whose parameter `answer` chooses kernel, network or both.
 
@@ -278,6 +289,13 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
     targets_: tuple[JointTarget, ...] = (NETWORK_ALONE,)
     examples_: dict[str, int]
     history_: Any
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let each public method suggest a name for an unknown keyword argument."""
+        for name, method in [*vars(cls).items()]:
+            if inspect.isfunction(method) and not name.startswith("_"):
+                setattr(cls, name, _suggesting(method))
+        super().__init_subclass__(**options)
 
     # ---- what a subclass gives
 
