@@ -164,3 +164,10 @@ def test_a_terminal_without_the_letters_of_the_equations_still_gets_the_table(mo
 def test_the_words_of_the_library_become_those_of_the_command_line(said, shown):
     names = {n: f"--{n.replace('_', '-')}" for n in ("batch_size", "label", "text", "min_length")}
     assert in_option_words(said, {**names, "data": "DATA"}) == shown
+
+
+def test_an_error_of_storage_names_an_option_of_the_command():
+    said = "a/report.html cannot be written: read-only file system. Choose another --out."
+    assert in_option_words(said, {"out": "--out"}) == said
+    assert in_option_words(said, {"output": "--output"}).endswith("Choose another --output.")
+    assert in_option_words(said, {"run": "RUN"}).endswith("Choose another RUN, such as a copy.")

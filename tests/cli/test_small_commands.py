@@ -86,6 +86,16 @@ def test_the_report_is_rewritten_identically(run, trained):
     assert without_drawings(page.read_text(encoding="utf-8")) == before
 
 
+def test_a_report_can_be_written_elsewhere_for_a_run_on_a_disk_that_is_read_only(
+    run, trained, tmp_path
+):
+    page, before = tmp_path / "page.html", (trained / "report.html").stat().st_mtime_ns
+    assert run("report", trained, "--out", page).out.strip() == str(page)
+    expected = (trained / "report.html").read_text(encoding="utf-8")
+    assert without_drawings(page.read_text(encoding="utf-8")) == without_drawings(expected)
+    assert (trained / "report.html").stat().st_mtime_ns == before
+
+
 def test_a_report_of_no_run_says_so(run, tmp_path):
     outcome = run("report", tmp_path)
     assert outcome.code == 2

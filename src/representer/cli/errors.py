@@ -47,6 +47,9 @@ def in_option_words(message: str, shown: Mapping[str, str]) -> str:
             else found[0]
         )
 
+    if "out" not in shown:  # the storage layer does not know the command
+        instead = "--output" if "output" in shown else "RUN, such as a copy"
+        message = re.sub(r"(?<=hoose )(another|a shorter) --out\b", rf"\1 {instead}", message)
     message = re.sub(r"^(\w+) is ", option, message)
     message = re.sub(r"\b(\w+)= ?(?=\S)", option, message)
     return re.sub(r"(?<!['\"\w-])([a-z]+_\w+)\b(?!['\"])", option, message)

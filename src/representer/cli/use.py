@@ -143,15 +143,18 @@ REPORT_SUMMARY = "Rewrite the report of a finished run."
 
 
 def add_report_arguments(parser: Any) -> None:
-    """Add the run."""
+    """Add the run, and the page."""
     parser.add_argument("run", type=str, help="run folder", metavar="RUN")
+    page = "page to write; default: RUN/report.html"
+    parser.add_argument("--out", type=str | None, help=page, metavar="FILE")
 
 
 def run_report(arguments: Any) -> None:
     """Write the page and print its path."""
     from representer.report import write_report
 
-    print(write_report(Path(arguments.run)))
+    out = arguments.out and Path(arguments.out)
+    print(write_report(Path(arguments.run), out))
 
 
 # ``representer generate RUN``: continue a prompt with a trained language model.

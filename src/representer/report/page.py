@@ -375,18 +375,20 @@ def _of(row: dict[str, Any], name: str) -> dict[str, Any]:
 EXPLAINED = "explanations.json"  # written by `representer explain`, optional
 
 
-def write_report(run: Path) -> Path:
-    """Write ``report.html`` into a finished run folder.
+def write_report(run: Path, out: Path | None = None) -> Path:
+    """Write the report of a finished run.
 
     Args:
         run: The folder; it contains metrics.json, details.json and metrics.jsonl, and optionally
             explanations.json.
+        out: The page; by default ``report.html`` in the folder.
 
     Returns:
         The path of the page.
 
     Raises:
         DataError: If the run is not finished.
+        StorageError: The page cannot be written.
     """
     files = RunFiles(run)
     for name in ("metrics.json", "details.json", "metrics.jsonl"):
@@ -408,7 +410,7 @@ def write_report(run: Path) -> Path:
         problem = f"its results cannot be shown ({type(error).__name__}: {error})"
         fix = "Train again with this version."
         raise DataError(problem, file=run, fix=fix) from error
-    target = run / "report.html"
+    target = out or run / "report.html"
     atomic.write_text(target, page)
     return target
 
