@@ -187,7 +187,7 @@ FACTS = """\
   time; take `GatedCNN`, `CNN`, `StringKernelRNN` or a transformer.
 - **Gates have no symmetric kernel**, and `layer.kernel` says so. What is exact there is the sum
   over steps, given the gates.
-- **Windows**: the layers work, the command line does not, since it locks folders with `flock`. It
+- **Windows**: the layers work, the command line does not, since it syncs folders as POSIX does. It
   has been run on Linux only."""
 
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import sys
 import tempfile
+import threading
 from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 import torch
 
-from representer.errors import ArgumentError, RepresenterError, RunFolderError, StorageError
+from representer.errors import (
+    ArgumentError,
+    MissingExtraError,
+    RepresenterError,
+    RunFolderError,
+    StorageError,
+)
 from representer.storage import run as run_folder
 from representer.storage.run import MANIFEST, Entry, RunFolder, read_manifest
 
@@ -94,6 +104,35 @@ def test_the_lock_holds_only_the_number_of_its_process(tmp_path: Path) -> None:
     (tmp_path / ".lock").write_text("99999999999999\n")  # of a process that was killed
     with RunFolder(tmp_path):
         assert (tmp_path / ".lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_a_file_system_without_locks_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(RunFolderError, match="run cannot be locked: no locks available"):
+        RunFolder(tmp_path / "run")
+
+
+def test_without_the_package_of_locks_its_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "filelock", None)
+    with pytest.raises(MissingExtraError, match=r"needs filelock: .*representer\[train\]"):
+        RunFolder(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_closed_by_another_thread_is_free(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    thread = threading.Thread(target=run.close)
+    thread.start()
+    thread.join()
+    with RunFolder(tmp_path):
+        pass
 
 
 def test_a_folder_with_a_run_is_refused_unless_it_is_resumed(tmp_path: Path) -> None:

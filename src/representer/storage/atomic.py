@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import re
@@ -22,11 +21,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from representer.errors import MissingExtraError, RunFolderError, StorageError
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 # Failpoints: named places where a test can make the process fail. No-ops unless armed.
 #
@@ -227,47 +229,52 @@ def _write_and_sync(path: Path, chunks: Iterable[bytes], stage: str) -> None:
 
 LOCK = ".lock"
 _CONTENT = re.compile(rb"\d{0,20}\n?")  # ID of the process that holds the lock
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # of some network file systems
 
 
-def lock(folder: Path) -> int:
-    """Create a folder, lock it, and return the descriptor that holds the lock.
+def lock(folder: Path) -> BaseFileLock:
+    """Create a folder and lock it, until the lock is released or no longer referenced.
 
     The lock file is opened without following links, and changed only if it is empty or was written
     by this library.
 
     Raises:
+        MissingExtraError: filelock is not installed.
         RunFolderError: The folder is in use, cannot be created, or has a foreign ``.lock``.
     """
-    while True:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-            descriptor = os.open(folder / LOCK, flags, 0o666)
-        except (FileExistsError, NotADirectoryError) as error:
-            place = folder if isinstance(error, FileExistsError) else folder.parent
-            raise RunFolderError(f"{place} is a file; expected a folder for the run.") from error
-        except (OSError, ValueError) as error:
-            if getattr(error, "errno", None) in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
-                raise _not_ours(folder) from None
-            reason = reason_of(error)
-            raise RunFolderError(
-                f"{folder} cannot be used: {reason}. Choose another --out."
-            ) from error
-        try:
-            _require_own_file(descriptor, folder)
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_still_there(descriptor, folder / LOCK):
-                os.truncate(descriptor, 0)
-                os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-                return descriptor
-        except OSError as error:
-            holder = _read_holder(descriptor)
-            os.close(descriptor)
-            raise _refusal(folder, error, holder) from error
-        except RunFolderError:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)  # its holder removed folder and lock: start over
+    try:
+        from filelock import FileLock, Timeout
+    except ImportError as error:
+        raise MissingExtraError("a run folder", "filelock", "train") from error
+
+    def sign(descriptor: int) -> None:
+        if not _is_own(descriptor):
+            raise _not_ours(folder)
+        os.truncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+
+    holder = ""
+    try:
+        held = FileLock(folder / LOCK, thread_local=False, on_acquired=sign)
+        for _ in range(20):  # a holder may be about to write its ID, or to remove folder and lock
+            try:
+                held.acquire(blocking=False)
+                return held
+            except Timeout:
+                if holder := _read_holder(folder / LOCK):
+                    break
+            time.sleep(0.01)
+    except (FileExistsError, NotADirectoryError) as error:
+        path = folder if isinstance(error, FileExistsError) else folder.parent
+        raise RunFolderError(f"{path} is a file; expected a folder for the run.") from error
+    except (OSError, ValueError) as error:
+        number = getattr(error, "errno", None)
+        if number in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise _not_ours(folder) from None
+        problem = f"cannot be {'locked' if number in _NO_LOCKS else 'used'}: {reason_of(error)}"
+        raise RunFolderError(f"{folder} {problem}. Choose another --out.") from error
+    user = holder or "another process"
+    raise RunFolderError(f"{folder} is in use by {user}; choose another --out")
 
 
 def is_own_lock(path: Path) -> bool:
@@ -293,35 +300,14 @@ def _is_own(descriptor: int) -> bool:
     return is_plain and _CONTENT.fullmatch(os.pread(descriptor, 32, 0)) is not None
 
 
-def _require_own_file(descriptor: int, folder: Path) -> None:
-    if not _is_own(descriptor):
-        raise _not_ours(folder)
-
-
 def _not_ours(folder: Path) -> RunFolderError:
     return RunFolderError(f"{folder / LOCK} is not the lock of a run. Choose another --out.")
 
 
-def _refusal(folder: Path, error: OSError, holder: str) -> RunFolderError:
-    if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-        return RunFolderError(f"{folder} is in use by {holder}; choose another --out")
-    return RunFolderError(f"{folder} cannot be locked: {reason_of(error)}. Choose another --out.")
-
-
-def _read_holder(descriptor: int) -> str:
-    for _ in range(20):  # the holder writes its process ID just after locking
-        text = os.pread(descriptor, 32, 0).strip()
-        if text.isdigit():
-            return f"process {int(text)}"
-        time.sleep(0.01)
-    return "another process"
-
-
-def _is_still_there(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
+def _read_holder(path: Path) -> str:
+    with contextlib.suppress(OSError, ValueError), path.open("rb") as file:
+        return f"process {int(file.read(32))}"
+    return ""
 
 
 # Determine which process of a distributed training run writes the files.

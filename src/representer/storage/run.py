@@ -48,6 +48,7 @@ from representer.storage.files import (
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+    from filelock import BaseFileLock
 
     Kind = TypeVar("Kind", bound=DataclassInstance)
     Model = TypeVar("Model", bound=nn.Module)
@@ -179,7 +180,7 @@ class RunFolder:
         self._has_resume = has_resume
         self.report = report
         self.is_writer = is_main_process()
-        self._lock: int | None = None
+        self._lock: BaseFileLock | None = None
         self._entries: dict[str, Entry] | None = None
         self._is_dirty = False
         if not self.is_writer:
@@ -255,7 +256,7 @@ class RunFolder:
         finally:
             if self._is_new:
                 self._remove_if_empty()
-            os.close(self._lock)
+            self._lock.release()
             self._lock = None
 
     def __enter__(self) -> Self:

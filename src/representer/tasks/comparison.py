@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -282,7 +281,7 @@ def _opened(folder: Path, comparison: Comparison) -> Iterator[Results]:
     if others and not path.exists():
         expected = "a new folder, or that of a comparison"
         raise ArgumentError("out", str(folder), expected, hint="Choose another --out.")
-    descriptor = lock(folder)
+    held = lock(folder)
     try:
         atomic.remove_leftovers(folder, say)
         if path.exists():
@@ -298,7 +297,7 @@ def _opened(folder: Path, comparison: Comparison) -> Iterator[Results]:
         results.rewrite()
         yield results
     finally:
-        os.close(descriptor)
+        held.release()
 
 
 # Scores over repeated splits, and paired differences, with 95 % intervals.

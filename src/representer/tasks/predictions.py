@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import os
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -254,7 +253,7 @@ def predict_parts(
     """
     folder = Path(output)
     parts = _outputs(table_files(data), folder)
-    descriptor = lock(folder)
+    held = lock(folder)
     try:
         record = _Record(folder, _described(run, options))
         missing = [name for name, source in parts.items() if not record.has(name, source)]
@@ -266,7 +265,7 @@ def predict_parts(
             record.add(name, state)
     finally:
         atomic.remove_leftovers(folder, say)
-        os.close(descriptor)
+        held.release()
     there = f"; {len(parts) - len(missing)} were there" if len(missing) < len(parts) else ""
     say(f"{folder}: predictions of {len(parts)} files{there}")
 
