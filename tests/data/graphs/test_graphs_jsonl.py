@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from representer.cli.main import task_of_data
 from representer.data.graphs import read_graph_file, read_jsonl_graphs
 from representer.data.graphs.records import parse_graph
 from representer.errors import DataError
@@ -145,4 +146,58 @@ def test_unusable_graphs_of_pyg_are_refused(tmp_path, change, message):
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps(PYG[0]) + "\n" + json.dumps(PYG[0] | change) + "\n")
     with pytest.raises(DataError, match=f"line 2: {re.escape(message)}"):
+        read_jsonl_graphs(path)
+
+
+@pytest.mark.parametrize("key", ["links", "edges"])
+@pytest.mark.parametrize("is_multigraph", [False, True])
+def test_graphs_of_networkx_are_read(tmp_path, key, is_multigraph):
+    networkx = pytest.importorskip("networkx")
+    graphs = []
+    for label in ("ring", "path"):
+        graph = (networkx.MultiGraph if is_multigraph else networkx.Graph)(label=label)
+        graph.add_node("a", label="C")
+        graph.add_node((0, 1), label="O")
+        graph.add_node("lone", label="C")
+        graph.add_edge((0, 1), "a", weight=1.5)
+        graphs.append(networkx.node_link_data(graph, edges=key))
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(graphs))
+    first, second = read_jsonl_graphs(path).graphs
+    assert (first.nodes, first.label, second.label) == (("C", "O", "C"), "ring", "path")
+    assert sorted(zip(*first.edge_index.tolist(), strict=True)) == [(0, 1), (1, 0)]
+    assert first.edges.tolist() == [[1.5], [1.5]]
+    assert parse_graph(json.loads(json.dumps(graphs[1]))).nodes == ("C", "O", "C")
+    assert task_of_data(path) == "graph"
+
+
+NETWORKX = {
+    "directed": False, "multigraph": False, "graph": {}, "y": 1,
+    "nodes": [{"id": 5, "x": 1, "z": 2.5}, {"id": 7, "x": 3, "z": 0.5}],
+    "links": [{"source": 5, "target": 7}],
+}  # fmt: skip
+
+
+def test_several_attributes_of_networkx_are_numbers(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(NETWORKX))
+    (only,) = read_jsonl_graphs(path).graphs
+    assert (only.nodes.tolist(), only.edges, only.label) == ([[1, 2.5], [3, 0.5]], None, "1")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"links": [{"source": 5, "target": 0}]}, "an edge ends at 0, which is the 'id' of no"),
+        ({"links": [[0, 1]]}, "'edges' is not an array of objects"),
+        ({"nodes": [{"id": 5}, {"id": 5}]}, "the 'id' of a node is missing or occurs twice"),
+        ({"nodes": [{"id": 5}, {"id": 7, "x": 1}]}, "some nodes lack an attribute of ['x']"),
+        ({"nodes": [{"id": 5, "x": "a", "z": 1}, {"id": 7, "x": "b", "z": 1}]}, "the feature"),
+        ({"y": None}, "the graph has no label"),
+    ],
+)
+def test_unusable_graphs_of_networkx_are_refused(tmp_path, change, message):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(NETWORKX) + "\n" + json.dumps(NETWORKX | change) + "\n")
+    with pytest.raises(DataError, match=f"line 2: .*{re.escape(message)}"):
         read_jsonl_graphs(path)

@@ -124,6 +124,7 @@ def _in_both_directions(values: Values, keep: NDArray[np.bool_]) -> Values:
 
 JSON_EXAMPLE = '{"nodes": ["C", "O"], "edges": [[0, 1]], "label": "a"}'
 _MOST_NODES = 1_000_000  # of a graph whose nodes are not listed
+_FOREIGN = {"edge_index", "links", "multigraph"}  # keys of PyG and NetworkX
 _FIX = f"Every line is an object such as {JSON_EXAMPLE}."
 
 
@@ -131,7 +132,9 @@ def read_jsonl_graphs(path: str | Path, *, require_labels: bool = True) -> Graph
     """Read the graphs of a JSON file; edges are undirected.
 
     An object may have the keys of PyTorch Geometric instead, ``edge_index`` (two arrays), ``y``,
-    and optionally ``x``, ``edge_attr`` and ``num_nodes``.
+    and optionally ``x``, ``edge_attr`` and ``num_nodes``, or those of NetworkX's
+    ``node_link_data``: nodes and edges have their attribute ``label``, or else their only one, or
+    all if they are numbers; the label is ``label`` or ``y`` of the object or of its ``graph``.
 
     An edge that is listed twice, as in both directions, is one edge, with a note.
 
@@ -144,9 +147,9 @@ def read_jsonl_graphs(path: str | Path, *, require_labels: bool = True) -> Graph
     """
     path = Path(path)
     (grid,) = read_jsonl(path, size=WHOLE)
-    is_pyg = "edge_index" in grid.columns
+    is_foreign = not _FOREIGN.isdisjoint(grid.columns)
     for name in ("nodes", "edges", *(["label"] if require_labels else [])):
-        if name not in grid.columns and not is_pyg:
+        if name not in grid.columns and not is_foreign:
             problem = f"the first object has no {name!r}"
             raise DataError(problem, file=path, line=grid.lines[0], fix=_FIX)
     graphs: list[GraphRecord] = []
@@ -154,7 +157,7 @@ def read_jsonl_graphs(path: str | Path, *, require_labels: bool = True) -> Graph
     for line, cells in zip(grid.lines, grid.rows, strict=True):
         try:
             fields: dict[str, Any] = dict(zip(grid.columns, cells, strict=True))
-            fields = _from_pyg(fields) if is_pyg else fields
+            fields = _converted(fields)
             graph = _graph(line, fields, require_labels)
             _require_same_kinds(graph, graphs)
         except InvalidGraphError as error:
@@ -171,7 +174,7 @@ def parse_graph(value: Any) -> GraphRecord:
         DataError: It cannot be used.
     """
     try:
-        value = _from_pyg(value) if isinstance(value, dict) and "edge_index" in value else value
+        value = _converted(value) if isinstance(value, dict) else value
         if not isinstance(value, dict) or not {"nodes", "edges"} <= value.keys():
             raise DataError("the graph is no object with 'nodes' and 'edges'", fix=_FIX)
         return _graph(1, value, False)
@@ -179,9 +182,59 @@ def parse_graph(value: Any) -> GraphRecord:
         raise DataError(str(error), fix=_FIX) from None
 
 
-def _from_pyg(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys of this format for those of PyG; without x, nodes have no labels."""
+def _converted(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys of this format for those of PyG and NetworkX."""
     given = {name: value for name, value in fields.items() if value is not MISSING}
+    if "edge_index" in given:
+        return _from_pyg(given)
+    nodes = given.get("nodes")
+    has_objects = isinstance(nodes, list) and nodes and isinstance(nodes[0], dict)
+    return _from_networkx(given) if has_objects or _FOREIGN & given.keys() else fields
+
+
+def _from_networkx(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys of this format for those of ``node_link_data``."""
+    lists: dict[str, Any] = {
+        "nodes": given.get("nodes"),
+        "edges": given.get("edges", given.get("links")),
+    }
+    for name, value in lists.items():
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise InvalidGraphError(f"{name!r} is not an array of objects, as of node_link_data")
+    nodes, edges = lists.values()
+    numbers = {json.dumps(node.get("id")): number for number, node in enumerate(nodes)}
+    if len(numbers) < len(nodes):
+        raise InvalidGraphError("the 'id' of a node is missing or occurs twice")
+    keys = [[json.dumps(edge.get(end)) for end in ("source", "target")] for edge in edges]
+    if unknown := {key for pair in keys for key in pair} - numbers.keys():
+        raise InvalidGraphError(
+            f"an edge ends at {min(unknown)[:40]}, which is the 'id' of no node"
+        )
+    ends = [[numbers[key] for key in pair] for pair in keys]
+    values = _attributes(edges, "edge", ("source", "target", "key"))
+    about = given.get("graph")
+    names = (about if isinstance(about, dict) else {}) | given
+    return {
+        "nodes": _attributes(nodes, "node", ("id",)) or range(len(nodes)),
+        "edges": [[*e, v] for e, v in zip(ends, values, strict=True)] if values else ends,
+        "label": names.get("label", names.get("y")),
+    }
+
+
+def _attributes(items: list[dict[str, Any]], what: str, apart: tuple[str, ...]) -> list[Any]:
+    """Return what each node or edge has as label or numbers; nothing if they have no attributes."""
+    names = list(dict.fromkeys(name for item in items for name in item if name not in apart))
+    names = ["label"] if "label" in names else names
+    if any(name not in item for item in items for name in names):
+        raise InvalidGraphError(f"some {what}s lack an attribute of {names!r:.60}")
+    rows = [[item[name] for name in names] for item in items]
+    if len(names) == 1 and not any(isinstance(row[0], float) for row in rows):
+        return [row[0] for row in rows]
+    return rows if names else []
+
+
+def _from_pyg(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys of this format for those of PyG; without x, nodes have no labels."""
     index = given.get("edge_index")
     if not (
         isinstance(index, list) and len(index) == 2 and all(isinstance(e, list) for e in index)
@@ -206,7 +259,8 @@ def _from_pyg(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _graph(line: int, fields: dict[str, Any], require_labels: bool) -> GraphRecord:
-    nodes, edges = fields["nodes"], fields["edges"]
+    nodes: Any = fields.get("nodes")
+    edges: Any = fields.get("edges")
     for name, value in (("nodes", nodes), ("edges", edges)):
         if not isinstance(value, list | range):
             raise InvalidGraphError(f"{name!r} is not an array")
