@@ -82,3 +82,29 @@ def test_rows_that_are_no_titles_are_kept_or_named(tmp_path):
     path.write_text("no label,\na b,x\nc d,y\ne f,x\ng h,y\n")  # of a file without a header
     (grid,) = read_delimited(path, wanted=["1"])
     assert (grid.header, len(grid.rows)) == (False, 5)
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+@pytest.mark.parametrize("above", ["Export\n", "Export of today\n\nmade by me\n"])
+@pytest.mark.parametrize("names", [["foo", "bar"], ["text", "label"]])
+def test_a_title_of_one_cell_is_no_header_whatever_the_columns_are_called(
+    tmp_path, above, mark, names
+):
+    path = tmp_path / "a.csv"
+    body = "".join(f"\n{text}{mark}{label}" for text, label in BODY)
+    path.write_text(above + mark.join(names) + body)
+    for header in (None, True):
+        (grid,) = read_delimited(path, wanted=[], header=header, size=WHOLE)
+        assert (grid.columns, [tuple(row) for row in grid.rows]) == (names, BODY)
+    path.write_text(above.rstrip() + body)
+    (grid,) = read_delimited(path, wanted=[], size=WHOLE)
+    assert (grid.columns, [tuple(row) for row in grid.rows]) == (["1", "2"], BODY)
+    with pytest.raises(DataError, match=r"too many cells"):  # since every row is data
+        list(read_delimited(path, wanted=[], header=False, delimiter=mark))
+
+
+def test_texts_with_a_comma_each_below_the_name_of_their_column_are_no_table(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("text\n" + "hello, world\n" * 5)
+    with pytest.raises(DataError, match="too many cells: 2 instead of 1 as on line 1"):
+        list(read_delimited(path, wanted=[]))

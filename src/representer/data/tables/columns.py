@@ -427,10 +427,14 @@ def grids(
         dropped = [Dropped(line, row) for line, row in block if isinstance(row, str)]
         if first is None and kept:
             above = 0 if header is False else rows_above([row for _, row in kept], wanted)
+            is_short = len(kept[0][1]) < len(kept[above][1])  # cannot be a row of the table
             dropped += [Dropped(line, "above the header") for line, _ in kept[:above]]
             kept = kept[above:]
             start, first = kept[0]
-            named, note = _decide_header([row for _, row in kept], above > 0 or header, wanted)
+            below = [row for _, row in kept]
+            if above and header is None and not (is_short and has_header(below) is False):
+                header = True
+            named, note = _decide_header(below, header, wanted)
             notes += [note] if note else []
             columns = [str(number + 1) for number in range(len(first))]
             if named:
@@ -470,7 +474,7 @@ def rows_above(rows: list[list[str]], wanted: Iterable[str] = ()) -> int:
     least = max(min(2, width), width / 2)
     at = next((k for k, n in enumerate(filled) if len(rows[k]) == width and n >= least), 0)
     most = max((count_names(above, wanted) for above in rows[:at]), default=0)
-    if count_names(rows[at], wanted) > most:
+    if count_names(rows[at], wanted) > most or len(rows[0]) < width:
         return at
     return 0 if most or has_header(rows[at:]) is not None else at
 

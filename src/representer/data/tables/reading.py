@@ -22,6 +22,7 @@ from representer.data.tables.columns import (
     Grid,
     count_names,
     grids,
+    is_known_name,
     require_filled,
 )
 from representer.data.tables.files import (
@@ -91,9 +92,11 @@ def read_delimited(
     notes = []
     if delimiter is None and separator != ("\t" if is_tsv else ","):
         notes.append(f"The first line shows that {_shown(separator)} separates the cells.")
+    titles = 0 if header is False else _titles(head, separator)
     rows = _delimited_rows(
-        path, chain(head, lines), separator, quotes, is_tsv, wanted, is_marked=mark is not None
-    )
+        path, chain(head, lines), separator, quotes, is_tsv, wanted, titles,
+        is_marked=mark is not None,
+    )  # fmt: skip
     return grids(path, rows, wanted, header, size, notes)
 
 
@@ -104,6 +107,7 @@ def _delimited_rows(
     quotes: bool | None,
     is_tsv: bool,
     wanted: list[str],
+    titles: int,
     *,
     is_marked: bool,
 ) -> Iterator[tuple[int, list[str] | str]]:
@@ -127,7 +131,7 @@ def _delimited_rows(
             blank.append(line)
             continue
         above, names = names, max(names, count_names(row, wanted)) if line <= ABOVE else 0
-        if len(row) > width and names > max(1, above):
+        if len(row) > width and (names > max(1, above) or line == titles + 1):
             width = 0  # what came before is a title
         if width and len(row) != width:
             raise _width(path, line, len(row), width, start, separator)
@@ -158,7 +162,25 @@ def separator_of(lines: list[str], usual: str, wanted: list[str]) -> str:
     if count_names(row, wanted) > 1:
         return best
     cells = {mark: len(row) for mark, row in rows[:3]}
+    below = [mark for mark in cells if _titles(lines, mark)]
+    if max(cells.values()) == 1 and below:
+        return below[0]
     return usual if cells[usual] > 1 else max(cells, key=lambda mark: cells[mark])
+
+
+def _titles(lines: list[str], mark: str) -> int:
+    """Return the number of the first lines that have one cell each, above a clear table.
+
+    Below them are at least three rows, all of the same width.
+    """
+    try:
+        widths = [len(row) for row in csv.reader(lines, delimiter=mark)]
+    except csv.Error:  # a quoted cell that goes on
+        return 0
+    count = next((k for k, width in enumerate(widths) if width > 1), len(widths))
+    below = [width for width in widths[count:] if width]
+    is_name = any(map(is_known_name, lines[:count]))
+    return count if len(below) > 2 and len(set(below)) == 1 and not is_name else 0
 
 
 def _width(path: Path, line: int, got: int, expected: int, first: int, mark: str) -> DataError:
