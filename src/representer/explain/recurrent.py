@@ -1,100 +1,116 @@
-"""The memory ledger of a recurrent cell: the steps and gates that contribute to a read-out.
+"""The contributions of the steps of a sequence to the outputs of a recurrent layer.
 
     c~_t = X~_0 x_t + ... + X~_{n-1} x_{t-(n-1)d} + H~ h_{t-1}
     c_t  = gain (i_t * c~_t + f_t * m_{t-1} - mean) / std + bias,    h_t = o_t * a c_t
     y    = sum_t v_t . h_t
 
 With the gates, the std of a layer norm, and a = tanh(c)/c of an output of tanh held constant, y is
-linear in the candidates c~_t. One backward pass computes its gradient. Liang et al. 2019, (9),
-(10), (20).
+linear in the products X~_j x_s and in the biases, so it is the sum of each times its derivative.
+Liang et al. 2019, (9), (10), (20).
 
-Shapes: T time, S = T / stride steps of the cell, G gates, H units.
+`_held_steps` runs the cell that way once. A read-out needs the derivatives of one number, so
+`memory_ledger` differentiates it. The last output is as many numbers as there are units, so
+`influence` instead runs the contributions of all steps side by side: one pass, and no memory of
+T times the units squared.
+
+Shapes: T time, S = T / stride steps of the cell, B summands of the state, G gates, R of them
+recurrent, H units, n slots of the filters.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from representer.checks import check_integer
 from representer.errors import KindError
 from representer.explain.checks import check_sequence, refuse_layer
 from representer.explain.string_readout import check_weights, string_readout
-from representer.functional import Cell, ngram_product, rkm_scan
+from representer.functional import ngram_product
 from representer.functional.rkm import EPS
 from representer.nn import StringKernelRNN
 from representer.nn.recurrent.machine import RecurrentKernelMachine
 
-# The gates of a recurrent cell without tanh for one sequence.
-#
-# Given the gates, the output is a sum over the steps. Liang et al. 2019, (9), (10), (20).
-
-SLOPES = {"identity": 1.0, "linear": 0.5}  # of output functions that are a multiple of the cell
+_SLOPES = {"identity": 1.0, "linear": 0.5}  # of output functions that are a multiple of the cell
 
 
-def pre_activations(layer: RecurrentKernelMachine, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the pre-activations of all gates ``(T, G, H)`` and the outputs ``(T, H)``.
+class _Step(NamedTuple):
+    """The output of a step ``(B, H)``, and its gates ``(H,)``, 1 or 0 for those the cell lacks."""
 
-    With a stride, T is the number of strides. The dtype is that of the input, which may be more
-    precise than that of the layer.
+    h: Tensor
+    input: Tensor
+    forget: Tensor
+    output: Tensor
+
+
+def _held_steps(
+    layer: RecurrentKernelMachine, x: Tensor, candidates: Iterable[Tensor], norm: Sequence[Tensor]
+) -> Iterator[_Step]:
+    """Run the cell from a zero state with gates, divisors and slopes held constant.
+
+    The state is a sum of B summands. The gates read the sum; all else is linear, so each summand
+    goes through it alone. Only a single summand can pass a layer norm or tanh.
+
+    Args:
+        layer: The layer.
+        x: The sequence ``(T, I)``.
+        candidates: The candidate of each step without feedback, in summands ``(B, H)``.
+        norm: Gain and bias of the layer norm, nothing without one.
     """
-    cell, units = layer.cell, layer.hidden_size
-    filters_GHIn = torch.stack(list(layer.filters().values())).to(x.dtype)
-    reach = (filters_GHIn.shape[-1] - 1) * layer.dilation
-    extended = torch.cat((x.new_zeros(reach, x.shape[1]), x))[:, None]
-    z = ngram_product(extended, filters_GHIn.flatten(0, 1), layer.dilation)
-    z = z[layer.stride - 1 :: layer.stride]
-    z = z.unflatten(-1, (len(cell.gates), units))
-    biases = layer.biases()
-    for g, name in enumerate(cell.gates):
-        if name in biases:
-            z[:, :, g] += biases[name]
-    recurrent = layer.recurrent()
-    weight = torch.stack(list(recurrent.values())).to(x.dtype) if recurrent else None
-    zeros = x.new_zeros(1, units)
-    hold = x.new_tensor(layer.zoneout)[:, None, None, None].expand(2, len(z), 1, units)
-    static, norm = static_gates(layer, x), norm_of(layer, x)
-    h, _, _ = rkm_scan(z, weight, zeros, zeros, cell=cell, static=static, norm=norm, hold=hold)
-    if weight is not None:
-        before = torch.cat((zeros[None], h[:-1]))
-        z[:, :, len(cell.gates) - len(weight) :] += torch.einsum("rij,tbj->tbri", weight, before)
-    return z[:, 0], h[:, 0]
-
-
-def static_gates(layer: RecurrentKernelMachine, x: Tensor) -> Tensor | None:
-    """Return σ_i² and σ_f² ``(2, H)``, or None if the layer has none."""
+    cell, (hold_c, hold_h) = layer.cell, layer.zoneout
+    # Copies, for a layer made in inference mode: its tensors cannot be saved for the derivative.
+    recurrent = {name: weight.to(x, copy=True) for name, weight in layer.recurrent().items()}
+    feedback = recurrent.pop("candidate", None)
+    weight_RHH = torch.stack(list(recurrent.values())) if recurrent else None
     static = layer.static_gates()
-    return None if static is None else static.to(x.dtype)
+    zero, one = x.new_zeros(layer.hidden_size), x.new_ones(layer.hidden_size)
+    i_static, f_static = (one, zero) if static is None else static.to(x, copy=True)
+    h = c = zero[None]
+    for a, candidate in zip(_gate_inputs(layer, x), candidates, strict=True):
+        if weight_RHH is not None:
+            a = a + weight_RHH @ h.detach().sum(0)
+        gate = dict(zip(cell.gates[1:], a.sigmoid(), strict=True))
+        f = gate.get("forget", f_static)
+        i = 1 - f if cell.input_gate == "coupled" else gate.get("input", i_static)
+        o = gate.get("output", one)
+        c_new = i * (candidate if feedback is None else candidate + h @ feedback.T)
+        if cell.forget_gate != "none":
+            c_new = c_new + f * (h if cell.memory == "output" else c)
+        if norm:
+            gain, shift = norm
+            centered = c_new - c_new.mean()
+            c_new = gain * centered / (centered.detach().square().mean() + EPS).sqrt() + shift
+        h_new = o * _slope(cell.output, c_new.detach()) * c_new
+        c = torch.lerp(c_new, c, hold_c) if hold_c else c_new
+        h = torch.lerp(h_new, h, hold_h) if hold_h else h_new
+        yield _Step(h, i, f, o)
 
 
-def norm_of(layer: RecurrentKernelMachine, x: Tensor) -> Tensor | None:
-    """Return gain and bias of the layer norm ``(2, H)``, or None if the layer has none."""
-    norm = layer.cell_norm()
-    return None if norm is None else torch.stack((norm.weight, norm.bias)).detach().to(x.dtype)
+def _slope(output: str, c: Tensor) -> Tensor | float:
+    """Return a of the output function; that of tanh is tanh(c)/c, 1 at 0."""
+    return torch.where(c == 0, 1.0, c.tanh() / c) if output == "tanh" else _SLOPES[output]
 
 
-def input_gate(cell: Cell, gate: dict[str, Tensor], static: Tensor | None, t: int) -> Tensor:
-    """Return i_t, a scalar or one value per unit."""
-    if cell.input_gate == "dynamic":
-        return gate["input"][t]
-    if cell.input_gate == "coupled":
-        return 1 - gate["forget"][t]
-    assert static is not None
-    return static[0]
+def _gate_inputs(layer: RecurrentKernelMachine, x: Tensor) -> Tensor:
+    """Return what the gates receive from the sequence and their biases ``(S, G - 1, H)``."""
+    biases = layer.biases()
+    gates = list(layer.filters().items())[1:]  # the first is the candidate
+    if not gates:
+        return x.new_zeros(len(x) // layer.stride, 0, layer.hidden_size)
+    filters_GHIn = torch.stack([filters for _, filters in gates]).to(x)
+    extended = F.pad(x, (0, 0, (filters_GHIn.shape[-1] - 1) * layer.dilation, 0))[:, None]
+    z = ngram_product(extended, filters_GHIn.flatten(0, 1), layer.dilation)[:, 0]
+    z = z[layer.stride - 1 :: layer.stride].unflatten(-1, filters_GHIn.shape[:2])
+    zero = x.new_zeros(layer.hidden_size)
+    return z + torch.stack([biases.get(name, zero).to(x) for name, _ in gates])
 
 
-def forget_gate(gate: dict[str, Tensor], static: Tensor | None, t: int) -> Tensor:
-    """Return f_t, a scalar or one value per unit."""
-    if "forget" in gate:
-        return gate["forget"][t]
-    assert static is not None
-    return static[1]
-
-
-def check_decomposable(layer: Any, *, with_factors: bool = False) -> None:
+def _check_decomposable(layer: Any, *, with_factors: bool = False) -> None:
     """Check that the output of a layer is a sum over the steps, given its gates.
 
     Args:
@@ -111,7 +127,7 @@ def check_decomposable(layer: Any, *, with_factors: bool = False) -> None:
     reasons = {
         f"The candidate passes through {cell.candidate}.": cell.candidate != "identity",
         f"The output is {cell.output} of the cell.": (
-            cell.output not in SLOPES and not (with_factors and cell.output == "tanh")
+            cell.output not in _SLOPES and not (with_factors and cell.output == "tanh")
         ),
         "The layer norm divides by a statistic of all steps.": (
             layer.layer_norm and not with_factors
@@ -225,154 +241,42 @@ def memory_ledger(layer: RecurrentKernelMachine, input: Tensor, weights: Tensor)
     References:
         Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019, (9), (10), (20).
     """
-    check_decomposable(layer, with_factors=True)
+    _check_decomposable(layer, with_factors=True)
     x = check_sequence(layer, input, is_stride_allowed=True).detach().double()
     v = check_weights(weights, len(x) // layer.stride, layer.hidden_size)
-    z, h = pre_activations(layer, x)
-    gates = _Gates(layer, z.sigmoid(), static_gates(layer, x), norm_of(layer, x))
-    grad_candidate, constant = _backpropagate(layer, gates, _Factors(layer, gates, z[:, 0], h), v)
-    if (bias := layer.biases().get("candidate")) is not None:
-        constant += (grad_candidate @ bias.to(v)).sum().item()
-    contribution, input_weights = v.new_zeros(len(x), layer.hidden_size), torch.zeros_like(x)
-    by_ngram, ends = torch.zeros_like(v), torch.arange(layer.stride - 1, len(x), layer.stride)
-    for slot, weight in enumerate(layer.filters()["candidate"].double().unbind(-1)):
-        positions = ends - slot * layer.dilation  # the input at this slot of each window
-        first = int((positions < 0).sum())
-        positions = positions[first:]
-        added = (x @ weight.T)[positions] * grad_candidate[first:]
-        contribution[positions] += added
-        by_ngram[first:] += added
-        input_weights[positions] += grad_candidate[first:] @ weight
-    later = torch.cat((gates.forget[1:], torch.ones_like(v[:1])))
-    kept = later.flip(0).cumprod(0).flip(0)
-    return MemoryLedger(
-        contribution, gates.input, kept, gates.output, constant, input_weights, by_ngram
+    with torch.inference_mode(False), torch.enable_grad():
+        return _ledger(layer, x.clone(), v.clone())
+
+
+def _ledger(layer: RecurrentKernelMachine, x: Tensor, v: Tensor) -> MemoryLedger:
+    """Differentiate y with respect to the products of inputs and filters, and to the biases."""
+    filters_nHI = layer.filters()["candidate"].to(x).movedim(-1, 0)
+    products_nTH = (x @ filters_nHI.mT).requires_grad_()
+    bias = layer.biases().get("candidate", torch.zeros_like(v[0]))
+    affine = layer.cell_norm()
+    norm = [] if affine is None else [affine.weight, affine.bias]
+    biases = [each.detach().to(x, copy=True).requires_grad_() for each in (bias, *norm[1:])]
+    norm = [each.detach().to(x, copy=True) for each in norm[:1]] + biases[1:]
+    shifted = [F.pad(products, (0, 0, slot * layer.dilation, 0))[: len(x)]
+               for slot, products in enumerate(products_nTH)]  # fmt: skip
+    windows = torch.stack(shifted).sum(0)[layer.stride - 1 :: layer.stride]
+    steps = list(_held_steps(layer, x, (windows + biases[0])[:, None], norm))
+    y = (torch.cat([step.h for step in steps]) * v).sum()
+    products_gradient, windows_gradient, *gradients = torch.autograd.grad(
+        y, (products_nTH, windows, *biases), materialize_grads=True
     )
-
-
-class _Gates:
-    """The gates i, f and o of every step ``(T, H)``, and gain and bias of the layer norm."""
-
-    def __init__(
-        self,
-        layer: RecurrentKernelMachine,
-        gates_TGH: Tensor,
-        static: Tensor | None,
-        norm: Tensor | None,
-    ) -> None:
-        cell, one = layer.cell, torch.ones_like(gates_TGH[:, 0])
-        gate = dict(zip(cell.gates, gates_TGH.unbind(1), strict=True))
-        steps = range(len(gates_TGH))
-        self.input = torch.stack([one[t] * input_gate(cell, gate, static, t) for t in steps])
-        self.forget = 0 * one
-        if cell.forget_gate != "none":
-            self.forget = torch.stack([one[t] * forget_gate(gate, static, t) for t in steps])
-        self.output = gate["output"] if cell.output_gate else one
-        self.norm = norm
-
-
-class _Factors:
-    """The divisor of the layer norm ``(T, 1)`` and the slope of the output ``(T, H)``."""
-
-    def __init__(
-        self, layer: RecurrentKernelMachine, gates: _Gates, candidate: Tensor, h: Tensor
-    ) -> None:
-        hold, output = layer.zoneout[0], layer.cell.output
-        c, divisors, slopes = torch.zeros_like(h[0]), [], []
-        for t in range(len(h)):
-            memory = c if layer.cell.memory == "cell" else (h[t - 1] if t else 0 * c)
-            new = gates.input[t] * candidate[t] + gates.forget[t] * memory
-            if gates.norm is not None:
-                centered = new - new.mean()
-                divisors.append((centered.square().mean() + EPS).sqrt())
-                new = gates.norm[0] * centered / divisors[-1] + gates.norm[1]
-            is_tanh = output == "tanh"
-            slopes.append(_tanh_slope(new) if is_tanh else torch.full_like(new, SLOPES[output]))
-            c = torch.lerp(new, c, hold)
-        self.divisors = torch.stack(divisors)[:, None] if divisors else None
-        self.slopes = torch.stack(slopes)
-
-
-def _tanh_slope(c: Tensor) -> Tensor:
-    """Return tanh(c)/c, 1 at 0."""
-    return torch.where(c == 0, 1.0, c.tanh() / c)
-
-
-def _backpropagate(
-    layer: RecurrentKernelMachine, gates: _Gates, factors: _Factors, v: Tensor
-) -> tuple[Tensor, float]:
-    """Return dy/dc~_t ``(T, H)`` with gates and factors held constant, and the constant."""
-    cell, slopes = layer.cell, factors.slopes
-    feedback = layer.recurrent().get("candidate")
-    hold_c, hold_h = layer.zoneout
-    grad_c = grad_h = torch.zeros_like(v[0])  # through later steps
-    grad_candidate, constant = torch.zeros_like(v), 0.0
-    for t in range(len(v) - 1, -1, -1):
-        grad_h = grad_h + v[t]
-        grad_raw = (1 - hold_c) * grad_c + (1 - hold_h) * slopes[t] * gates.output[t] * grad_h
-        if gates.norm is not None:
-            assert factors.divisors is not None
-            constant += (grad_raw * gates.norm[1]).sum().item()
-            grad_raw = gates.norm[0] * grad_raw / factors.divisors[t]
-            grad_raw = grad_raw - grad_raw.mean()
-        grad_candidate[t] = gates.input[t] * grad_raw
-        grad_c, grad_h = hold_c * grad_c, hold_h * grad_h
-        if cell.memory == "output":
-            grad_h = grad_h + gates.forget[t] * grad_raw
-        else:
-            grad_c = grad_c + gates.forget[t] * grad_raw
-        if feedback is not None:
-            grad_h = grad_h + grad_candidate[t] @ feedback.to(v.dtype)
-    return grad_candidate, constant
-
-
-# The contributions of the steps to the last output of a recurrent cell.
-#
-# Given the gates, a cell without tanh is linear in its input:
-#
-#     c~_t = X~_0 x_t + ... + X~_{n-1} x_{t-(n-1)d} + H~ h_{t-1}
-#     c_t  = i_t * c~_t + f_t * m_{t-1},      h_t = o_t * a c_t,      m = c or h
-#
-# so h_T is a sum of contributions of the steps s, each propagated through memory and feedback with
-# all gates held constant. Without feedback and for n = 1, the contribution of step s is
-# o_T * f_T * ... * f_{s+1} * i_s * X~ x_s. Liang et al. 2019, (9), (10), (20).
-#
-# Shapes: T time, G gates, H units.
-
-
-def recurrent_contributions(layer: RecurrentKernelMachine, x: Tensor) -> Tensor:
-    """Return the contribution of each step to the last output of a layer ``(T, H)``.
-
-    Raises:
-        KindError: If the output is not a sum over the steps; the message states the reason.
-    """
-    check_decomposable(layer)
-    cell, slope = layer.cell, SLOPES[layer.cell.output]
-    gates_TGH, static = pre_activations(layer, x)[0].sigmoid(), layer.static_gates()
-    gate = dict(zip(cell.gates, gates_TGH.unbind(1), strict=True))
-    feedback = layer.recurrent().get("candidate")
-    filters = layer.filters()["candidate"]
-    written = [x @ slot.T for slot in filters.unbind(-1)]  # from x_s to c~ of step s + slot d
-    hold_c, hold_h = layer.zoneout
-    c = x.new_zeros(len(x), layer.hidden_size)  # the contributions of the steps to c_t
-    h = torch.zeros_like(c)
-    for t in range(len(x)):
-        candidate = torch.zeros_like(c) if feedback is None else h @ feedback.T
-        for slot, products in enumerate(written):
-            s = t - slot * layer.dilation
-            if s >= 0:
-                candidate[s] += products[s]
-        c_new = input_gate(cell, gate, static, t) * candidate
-        if cell.forget_gate != "none":
-            c_new = c_new + forget_gate(gate, static, t) * (h if cell.memory == "output" else c)
-        h_new = slope * c_new
-        if cell.output_gate:
-            h_new = gate["output"][t] * h_new
-        c, h = torch.lerp(c_new, c, hold_c), torch.lerp(h_new, h, hold_h)
-    return h
-
-
-# The contribution of each step of a sequence to the output of a layer.
+    constant = sum((b * g).sum().item() for b, g in zip(biases, gradients, strict=True))
+    written, forget, read = (torch.stack(gates) for gates in list(zip(*steps, strict=True))[1:])
+    later = torch.cat((forget[1:], torch.ones_like(v[:1])))
+    return MemoryLedger(
+        contribution=(products_nTH * products_gradient).sum(0).detach(),
+        written=written,
+        kept=later.flip(0).cumprod(0).flip(0),
+        read=read,
+        constant=constant,
+        input_weights=(products_gradient @ filters_nHI).sum(0),
+        by_ngram=(windows * windows_gradient).detach(),
+    )
 
 
 def influence(layer: RecurrentKernelMachine | StringKernelRNN, input: Tensor) -> Tensor:
@@ -413,8 +317,28 @@ def influence(layer: RecurrentKernelMachine | StringKernelRNN, input: Tensor) ->
         last[-1] = 1
         return string_readout(layer, input, last).steps().to(input.dtype)
     if isinstance(layer, RecurrentKernelMachine):
+        x = check_sequence(layer, input)
+        _check_decomposable(layer)
         with torch.no_grad():
-            return recurrent_contributions(layer, check_sequence(layer, input))
+            return _last_contributions(layer, x)
     raise KindError(
         "layer", type(layer).__name__, "a layer of the recurrent kernel machines or StringKernelRNN"
     )
+
+
+def _last_contributions(layer: RecurrentKernelMachine, x: Tensor) -> Tensor:
+    """Return the contributions of all steps to the last output ``(T, H)``, side by side."""
+    products = [x @ slot.T for slot in layer.filters()["candidate"].unbind(-1)]
+
+    def candidates() -> Iterator[Tensor]:
+        for t in range(len(x)):
+            by_step = x.new_zeros(len(x), layer.hidden_size)
+            for slot, product in enumerate(products):
+                if (s := t - slot * layer.dilation) >= 0:
+                    by_step[s] = product[s]
+            yield by_step
+
+    h = x.new_zeros(0)
+    for step in _held_steps(layer, x, candidates(), ()):
+        h = step.h
+    return h
