@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from copy import deepcopy
 from functools import partial
 
 import pytest
@@ -92,6 +93,33 @@ def test_without_feedback_a_contribution_is_a_product_of_gates():
     product = ledger.read[-1] * ledger.kept * ledger.written * candidate
     assert_close(ledger.contribution, v[-1] * product)
     assert ledger.kept[-1].eq(1).all()
+
+
+@pytest.mark.parametrize("make", [CNN, GatedCNN])
+def test_a_cell_without_memory_keeps_nothing(make):
+    ledger = memory_ledger(random_layer(make), torch.randn(5, 3).double(), torch.ones(5, 4))
+    assert ledger.kept[:, 0].tolist() == [0, 0, 0, 0, 1]
+
+
+def test_coupled_and_static_gates_are_shown():
+    x, v = torch.randn(5, 3).double(), torch.ones(5, 4)
+    coupled = memory_ledger(random_layer(RKMCIFG), x, v)
+    assert_close(coupled.kept[-2], 1 - coupled.written[-1])
+    static = memory_ledger(random_layer(LinearKernelRNN, static_gates=(0.7, 0.4)), x, v)
+    assert_close(static.written, torch.full((5, 4), 0.7).double())
+    assert_close(static.kept[:, 0], 0.4 ** torch.arange(4.0, -1, -1).double())
+
+
+def test_a_layer_is_explained_in_inference_mode_without_a_history():
+    x, v = torch.randn(6, 3).double(), torch.randn(6, 4).double()
+    layer = random_layer(RKMLSTM, layer_norm=True, candidate_bias=True)
+    expected = memory_ledger(layer, x, v)
+    with torch.inference_mode():
+        ledger = memory_ledger(deepcopy(layer), x.clone(), v.clone())
+    for field in ("contribution", "written", "kept", "read", "input_weights", "by_ngram"):
+        assert not getattr(expected, field).requires_grad
+        assert_close(getattr(ledger, field), getattr(expected, field))
+    assert ledger.constant == pytest.approx(expected.constant)
 
 
 def test_contributions_with_layer_norm_match_autograd_with_a_detached_divisor():

@@ -75,13 +75,13 @@ def _held_steps(
         if weight_RHH is not None:
             a = a + weight_RHH @ h.detach().sum(0)
         gate = dict(zip(cell.gates[1:], a.sigmoid(), strict=True))
-        f = gate.get("forget", f_static)
+        f = zero if cell.forget_gate == "none" else gate.get("forget", f_static)
         i = 1 - f if cell.input_gate == "coupled" else gate.get("input", i_static)
         o = gate.get("output", one)
         c_new = i * (candidate if feedback is None else candidate + h @ feedback.T)
         if cell.forget_gate != "none":
             c_new = c_new + f * (h if cell.memory == "output" else c)
-        if norm:
+        if norm:  # with one summand, so the mean of all is that of the units
             gain, shift = norm
             centered = c_new - c_new.mean()
             c_new = gain * centered / (centered.detach().square().mean() + EPS).sqrt() + shift
