@@ -120,7 +120,7 @@ def _levels_network(
 ) -> WLKernelNN:
     from representer.nn import Relabeling, WLKernelNN
 
-    base, relabel = kernel._base, kernel.relabel
+    base, relabel = kernel.base_kernel, kernel.relabel
     if not isinstance(relabel, Relabeling) or relabel.channels != features:
         expected = f"nn.Relabeling({features}) for a network"
         raise ArgumentError("relabel", relabel, expected)

@@ -58,7 +58,7 @@ def test_of_several_targets_the_first_is_explained():
         assert one.baseline + sum(c.contribution for c in one.contributions) == pytest.approx(
             one.score, abs=1e-9
         )
-        assert classes._explanation_details(text, one)["steps"]
+        assert classes.explanation_details(text, one)["steps"]
 
 
 def test_steps_of_the_network_are_of_the_class_that_both_parts_predict():
@@ -69,7 +69,7 @@ def test_steps_of_the_network_are_of_the_class_that_both_parts_predict():
     both = replace(model.pool_, kernel=1.0, network=0.1, share=0.9)  # of which one adds nothing
     model.targets_ = (replace(model.targets_[0], pool=both),)
     (one,) = model.explain(TEXTS[:1], k=20)
-    steps = model._explanation_details(TEXTS[0], one)["steps"]
+    steps = model.explanation_details(TEXTS[0], one)["steps"]
     expected = sum(c.contribution for c in one.contributions if c.part == "network")
     assert model.part("network").predict(TEXTS[:1])[0] != one.prediction
     assert sum(step["contribution"] for step in steps) == pytest.approx(expected, rel=1e-4)
@@ -435,7 +435,7 @@ def test_an_estimator_without_one_of_its_parts_is_refused_before_training():
         def _check_objects(self, X):
             return X
 
-    with pytest.raises(TypeError, match=r"abstract .*_configure.*_learn_inputs"):
+    with pytest.raises(TypeError, match=r"abstract .*_configure.*learn_inputs"):
         Lists()
 
 

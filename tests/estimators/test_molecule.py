@@ -259,7 +259,7 @@ def test_the_rate_falls_by_molecules_seen_and_draws_are_balanced():
     values = np.array([0.0] * 18 + [5.0, 9.0])
     model.fit(MOLECULES, values, validation=(MOLECULES, values))
     examples = Examples(model.inputs_.encode(MOLECULES), values[:, None])
-    task, config, _ = model._plan(examples, examples, model.network_, 0)
+    task, config, _ = model.training_plan(examples, examples, model.network_, 0)
     assert config.lr_decay is None
     assert task.lr_scale is not None
     batches = [batch for epoch in range(40) for batch in task.batches(epoch)]
@@ -274,7 +274,9 @@ def test_the_rate_falls_by_molecules_seen_and_draws_are_balanced():
     assert loaded[:, 0].tolist() == [values[row] for row, _ in batches[0]]
     values[3] = np.nan  # unknown
     model.fit(MOLECULES, values, validation=(MOLECULES, values))
-    task, *_ = model._plan(examples._replace(values=values[:, None]), examples, model.network_, 0)
+    task, *_ = model.training_plan(
+        examples._replace(values=values[:, None]), examples, model.network_, 0
+    )
     drawn = [row for epoch in range(40) for batch in task.batches(epoch) for row, _ in batch]
     assert {*drawn} == {*range(20)} - {3}
     with pytest.raises(ArgumentError, match="0 where there are several targets"):

@@ -122,7 +122,7 @@ def test_given_objects_and_targets_it_shows_their_scores_with_intervals(fitted, 
         return
     if hasattr(estimator, "classes_"):
         accuracy = estimator.score(X, y)
-        count = effective_count(estimator.digests(estimator._objects(X)))  # X has copies
+        count = effective_count(estimator.digests(estimator.checked_objects(X)))  # X has copies
         low, high = wilson_interval(accuracy * count, count)
         assert f"<b>{shown(accuracy)}</b>" in page
         assert f"95\u202f% interval {shown(low)} to {shown(high)}</span>" in page

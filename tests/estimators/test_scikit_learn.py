@@ -63,9 +63,9 @@ class OfNumbers:
         self.n_features_in_ = self._columns
         return self
 
-    def _learn_inputs(self: Any, objects: Any, seed: int) -> Any:
+    def learn_inputs(self: Any, objects: Any, seed: int) -> Any:
         self._columns = self.n_features_in_
-        return super()._learn_inputs(objects, seed)  # type: ignore[misc]
+        return super().learn_inputs(objects, seed)  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]

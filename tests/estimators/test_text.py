@@ -133,11 +133,11 @@ def test_word_vectors_start_from_the_words_that_stand_together_in_the_training_t
 
 @pytest.mark.parametrize("options", [{"vectors": "random"}, {"embedding_size": 5}])
 def test_estimators_with_the_same_inputs_start_from_word_vectors_of_their_own(options):
-    shared = TextClassifier(**SMALL)._learn_inputs(TEXTS, 0)
+    shared = TextClassifier(**SMALL).learn_inputs(TEXTS, 0)
     networks = []
-    for inputs in (shared, TextClassifier(**{**SMALL, **options})._learn_inputs(TEXTS, 0)):
+    for inputs in (shared, TextClassifier(**{**SMALL, **options}).learn_inputs(TEXTS, 0)):
         model = TextClassifier(**{**SMALL, **options})
-        model.target_, model.inputs_ = model._find_target(LABELS), inputs
+        model.target_, model.inputs_ = model.find_target(LABELS), inputs
         networks.append(model.new_network(0))
     one, other = (network.embedding.weight for network in networks)
     assert torch.equal(one, other)

@@ -40,7 +40,7 @@ def trained_with(cell: str, pooling: str = "mean", **options) -> TextClassifier:
 
 def inside(trained: TextClassifier, text: str = TEXT, top: int = 4) -> dict[str, Any]:
     (explanation,) = trained.explain([text], top)
-    return trained._explanation_details(text, explanation)
+    return trained.explanation_details(text, explanation)
 
 
 def trained_text(model: TextModel, inputs: TextInputs) -> TextClassifier:

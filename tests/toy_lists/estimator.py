@@ -71,7 +71,7 @@ class ListNetwork(nn.Module):
 class ListClassifier(ListParameters, Classifier):
     """A classifier of lists of numbers."""
 
-    _noun: ClassVar[str] = "list"
+    noun: ClassVar[str] = "list"
     _task: ClassVar[str] = "lists"
     inputs_: ListInputs
     _config: ClassVar[type[NetworkConfig]] = NetworkConfig
@@ -83,7 +83,7 @@ class ListClassifier(ListParameters, Classifier):
                 raise DataError(f"X[{row}] is no list of finite numbers")
         return lists
 
-    def _learn_inputs(self, objects: Sequence[Any], seed: int) -> ListInputs:
+    def learn_inputs(self, objects: Sequence[Any], seed: int) -> ListInputs:
         numbers = np.concatenate([np.array(one) for one in objects])
         return ListInputs(float(numbers.mean()), float(numbers.std() or 1))
 

@@ -43,7 +43,7 @@ def test_a_language_model_learns_the_same_on_the_cpu_and_from_graphs(options: di
         there = language_model(device="cuda", **other, **options)
         np.testing.assert_allclose(losses(there), losses(here), rtol=1e-3)
         found = there.log_likelihoods(tokens.repeat(40))  # long enough for graphs
-        expected = there._on_cpu().log_likelihoods(tokens.repeat(40))
+        expected = there.on_cpu().log_likelihoods(tokens.repeat(40))
         np.testing.assert_allclose(found, expected, atol=1e-3)
 
 

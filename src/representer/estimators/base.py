@@ -95,7 +95,7 @@ def save(
         run.write_text(METRICS_JSONL, as_jsonl(estimator.history_))
         if estimator.network_ is not None:
             run.write_tensors(WEIGHTS, estimator.network_.state_dict())
-        estimator._save_fitted(run)
+        estimator.save_fitted(run)
 
 
 def describe(
@@ -281,7 +281,7 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
     _config: ClassVar[type[Any]]  # of the network's configuration
     _results_of: ClassVar[Callable[..., Results]]  # what `report` shows
     _input_tags: ClassVar[tuple[str, ...]] = ()  # of scikit-learn's InputTags, those that hold
-    _seconds: float | None = None  # of the network's training
+    network_seconds_: float | None = None  # of the network's training
     answer: str
     inputs_: Any  # the conversion of objects to batches
     target_: Any  # Classes, ClassTable or Numbers
@@ -297,7 +297,7 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
                 setattr(cls, name, _suggesting(method))
         super().__init_subclass__(**options)
 
-    # ---- what a subclass gives
+    # ---- what a subclass defines; what tasks, reports and serving call, too, has a public name
 
     @staticmethod
     @abstractmethod
@@ -305,7 +305,7 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
         """Return the network of a configuration; it keeps it as ``config``."""
 
     @abstractmethod
-    def _plan(
+    def training_plan(
         self, train: Any, valid: Any, network: nn.Module, seed: int
     ) -> tuple[TrainingTask, TrainerConfig, Optimizer | None]:
         """Return batches, loss and evaluation, the trainer's configuration, and the optimizer.
@@ -336,12 +336,12 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
     def _read_machines(self, files: RunFiles) -> Sequence[Any]:
         """Return the kernel machine of each target of a run."""
 
-    def _explanation_details(self, one: Any, explanation: Explanation) -> dict[str, Any]:
+    def explanation_details(self, one: Any, explanation: Explanation) -> dict[str, Any]:
         """Return what a report shows of an explained object besides its contributions."""
         return {}
 
     @property
-    def _network_name(self) -> str:
+    def network_name(self) -> str:
         """Name of the network in reports."""
         return type(self).__name__
 
@@ -380,10 +380,10 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
         """The fitted parts by name; one that added nothing has the share 0."""
         check_is_fitted(self)
         seconds: dict[str, float | None] = {}
-        if self._machines and self.answer != NETWORK:
-            seconds[KERNEL] = sum(machine.seconds for machine in self._machines)
+        if self.machines_ and self.answer != NETWORK:
+            seconds[KERNEL] = sum(machine.seconds for machine in self.machines_)
         if self.has_network:
-            seconds[NETWORK] = self._seconds
+            seconds[NETWORK] = self.network_seconds_
         return {name: Part(self.share_[name], own) for name, own in seconds.items()}
 
     # ---- what a user calls
@@ -476,13 +476,14 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
         """Return True after `fit` and `load`."""
         return hasattr(self, "network_")
 
-    # ---- how it is done
+    # ---- how it is done; what tasks, reports and serving call, too, has a public name
 
     @property
-    def _machines(self) -> list[Any]:
+    def machines_(self) -> list[Any]:
+        """The kernel machines of the targets that have one."""
         return [one.machine for one in self.targets_ if one.machine is not None]
 
-    def _on_cpu(self) -> Self:
+    def on_cpu(self) -> Self:
         """Return the estimator with its network on the CPU, where it is explained in float64."""
         if self.network_ is None or next(self.network_.parameters()).device.type == "cpu":
             return self
@@ -497,14 +498,14 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
                 setattr(self, name, value.item())
         self.check()
 
-    def _save_fitted(self, run: RunFolder) -> None:
+    def save_fitted(self, run: RunFolder) -> None:
         """Write what is fitted besides the network."""
         write_targets(run, self.targets_)
-        if self._machines:
+        if self.machines_:
             self._write_machines(run, [one.machine for one in self.targets_])
 
     def _load_fitted(self, files: RunFiles) -> None:
-        """Restore what `_save_fitted` wrote; the network is there already."""
+        """Restore what `save_fitted` wrote; the network is there already."""
         are_numbers = [isinstance(column, Numbers) for column in columns_of(self.target_)]
         self.targets_ = (NETWORK_ALONE,) * len(are_numbers)  # while training has not ended
         if files.has(pool.POOL_FILE):

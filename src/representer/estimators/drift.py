@@ -65,10 +65,10 @@ def compare_sets(
         seed: Of the exchanges.
         groups: The group of each object of both sets ``(N + M,)``.
     """
-    objects = estimator._objects([*first, *second])
-    estimator.inputs_ = estimator._learn_inputs(objects, seed)
-    read = estimator._for_kernel(objects)
-    kernel = estimator._kernels(read)[-1]
+    objects = estimator.checked_objects([*first, *second])
+    estimator.inputs_ = estimator.learn_inputs(objects, seed)
+    read = estimator.kernel_objects(objects)
+    kernel = estimator.kernel_candidates(read)[-1]
     rows, basis = compressed(kernel, kernel.fit_transform(read))
     gram = rows @ rows.T
     gram = gram if isinstance(gram, np.ndarray) else gram.toarray()
@@ -89,7 +89,7 @@ def _differences(estimator: Any, objects: Sequence[Any], count: int) -> list[Dif
         shown = part[:: -(-len(part) // EXPLAINED)]  # from all of them: files are often sorted
         sizes[k] = len(shown)
         for one in shown:
-            parts = estimator._explain_kernel(one, 0)[2]
+            parts = estimator.explain_kernel(one, 0)[2]
             for found in parts:
                 value = (2 * k - 1) * found.contribution / len(shown)
                 sums[found.what] = sums.get(found.what, 0.0) + value

@@ -128,7 +128,7 @@ def trainer_options(
         chosen[name] = chosen[name] or None
     chosen |= {"epochs": epochs, "seed": seed, "threads": parameters.n_jobs}
     chosen["lr_decay"] = None if parameters.lr_decay == 1 else parameters.lr_decay
-    chosen["save_every_epochs"] = parameters._save_every_epochs
+    chosen["save_every_epochs"] = parameters.save_every_epochs
     chosen["show_progress"] = parameters.verbose > 0
     return TrainerConfig(**chosen | others)
 

@@ -146,8 +146,8 @@ class GraphEnsembleEstimator(GraphParameters, SupervisedEstimator):
     """The ensemble of networks for all kinds of graphs."""
 
     _config: ClassVar[type[EnsembleConfig]] = EnsembleConfig
-    _is_kernel_unsupervised: ClassVar[bool] = True  # but for the weights of a few levels
-    _penalties: ClassVar[Sequence[float]] = (*CANDIDATES, 300.0, 1000.0)
+    is_kernel_unsupervised: ClassVar[bool] = True  # but for the weights of a few levels
+    penalties: ClassVar[Sequence[float]] = (*CANDIDATES, 300.0, 1000.0)
     network_: GraphEnsemble
 
     # ---- what a subclass gives
@@ -157,7 +157,7 @@ class GraphEnsembleEstimator(GraphParameters, SupervisedEstimator):
         """Return the numbers of features of a node, and of an edge or None."""
 
     @abstractmethod
-    def _node_names(self, one: Any) -> Sequence[str]:
+    def node_names(self, one: Any) -> Sequence[str]:
         """Return the names of the nodes of an object, for explanations."""
 
     # ---- what is here
@@ -175,14 +175,15 @@ class GraphEnsembleEstimator(GraphParameters, SupervisedEstimator):
     def _explain_network(self, one: Any, output: int) -> Explained:
         (graph,) = self.inputs_.encode([one])
         result = walk_sum(self.network_, graph, columns_of(self.target_)[0].width, output)
-        names = self._node_names(one)
+        names = self.node_names(one)
         parts = [
             Contribution("–".join(names[v] for v in walk), walk, NETWORK, value)
             for walk, value in one_direction(result.walks)
         ]
         return result.score, result.constant, parts
 
-    def _explain_kernel(self, one: Any, output: int) -> Explained:
+    def explain_kernel(self, one: Any, output: int) -> Explained:
+        """Return an output of the kernel machine, its constant part and its contributions."""
         machine = self.machine_
         assert machine is not None
         coefficients, constant = machine.centered(output)
@@ -207,7 +208,7 @@ class GraphEnsembleEstimator(GraphParameters, SupervisedEstimator):
 class GraphNetwork(GraphEnsembleEstimator):
     """The networks for graphs, see `GraphClassifier`."""
 
-    _noun: ClassVar[str] = "graph"
+    noun: ClassVar[str] = "graph"
     _task: ClassVar[str] = "graph"
     inputs_: GraphInputs
 
@@ -218,7 +219,8 @@ class GraphNetwork(GraphEnsembleEstimator):
     def _check_objects(self, X: Any) -> list[PlainGraph]:
         return read_graphs(X)
 
-    def _learn_inputs(self, objects: Sequence[PlainGraph], seed: int) -> GraphInputs:
+    def learn_inputs(self, objects: Sequence[PlainGraph], seed: int) -> GraphInputs:
+        """Return the inputs, learned from the training objects."""
         return GraphInputs.find(objects)
 
     def _configure(self, inputs: GraphInputs, width: int) -> EnsembleConfig:
@@ -239,9 +241,9 @@ class GraphNetwork(GraphEnsembleEstimator):
     def _widths(self, inputs: GraphInputs) -> tuple[int, int | None]:
         return inputs.nodes.width, None if inputs.edges is None else inputs.edges.width
 
-    def _explanation_details(self, one: Any, explanation: Explanation) -> dict[str, Any]:
+    def explanation_details(self, one: Any, explanation: Explanation) -> dict[str, Any]:
         """Return what a picture shows: the graph, and the contribution of each node."""
-        (graph,) = self._objects([one])
+        (graph,) = self.checked_objects([one])
         labels = graph.nodes if isinstance(graph.nodes, tuple) else [""] * graph.count
         return {
             "nodes": [str(label) for label in labels],
@@ -249,7 +251,8 @@ class GraphNetwork(GraphEnsembleEstimator):
             "by_node": explanation.by_place(graph.count),
         }
 
-    def _node_names(self, one: PlainGraph) -> list[str]:
+    def node_names(self, one: PlainGraph) -> list[str]:
+        """Return the names of the nodes of an object, for explanations."""
         labels = one.nodes if isinstance(one.nodes, tuple) else ["node"] * one.count
         return [f"{label} {v}" for v, label in enumerate(labels)]
 

@@ -97,10 +97,10 @@ def fit_parts(
             estimator, (objects, values), parts["valid"], groups, weights
         )
         if CALIBRATION in parts and estimator.conformal is not None:
-            scores = estimator._conformal_scores(*sampled(*parts[CALIBRATION]))
+            scores = estimator.conformal_scores(*sampled(*parts[CALIBRATION]))
             estimator.conformal_ = Conformal.fit(estimator.conformal, scores)
     if run.is_saved:
-        estimator._save_fitted(run)
+        estimator.save_fitted(run)
     return result
 
 
@@ -120,7 +120,7 @@ def train(
             base.describe(run, estimator, None, reading)
             run.write_text(METRICS_JSONL, as_jsonl([]))
         return None
-    task, config, optimizer = estimator._plan(examples[0], examples[1], network, seed)
+    task, config, optimizer = estimator.training_plan(examples[0], examples[1], network, seed)
     if run.is_saved and not checkpoint.steps(run.checkpoints):
         base.describe(run, estimator, network, reading)
     with limited(estimator.n_jobs), generators.preserved():
@@ -131,7 +131,7 @@ def train(
         result = trainer.fit()
         trainer.restore_best()
     estimator.network_ = network.eval()
-    estimator.history_, estimator._seconds = result.rows, result.seconds
+    estimator.history_, estimator.network_seconds_ = result.rows, result.seconds
     return result
 
 
@@ -233,11 +233,11 @@ def _fit_machine(
         digests = estimator.digests(train[0])
         groups = digests if len(np.unique(digests)) < len(digests) else None
     every = [own for own in weights if own is not None]
-    objects = estimator._for_kernel([*train[0], *valid[0]])
+    objects = estimator.kernel_objects([*train[0], *valid[0]])
     machine, moments = fit_machine(
-        estimator._kernels(objects), target, objects, np.concatenate([train[1], valid[1]]),
-        len(train[1]), groups, estimator._penalties,
-        is_supervised=not estimator._is_kernel_unsupervised,
+        estimator.kernel_candidates(objects), target, objects, np.concatenate([train[1], valid[1]]),
+        len(train[1]), groups, estimator.penalties,
+        is_supervised=not estimator.is_kernel_unsupervised,
         weights=np.concatenate(every) if every else None,
     )  # fmt: skip
     machine.seconds = time.perf_counter() - started

@@ -143,12 +143,13 @@ class LanguageEstimator(LanguageParameters, Estimator):
         result = train(self, run, network, (text, valid), seed, settings)
         self._join(text.numpy(), valid.numpy())
         if run.is_saved:
-            self._save_fitted(run)
+            self.save_fitted(run)
         return result
 
-    def _plan(
+    def training_plan(
         self, train: Tensor, valid: Tensor, network: Any, seed: int
     ) -> tuple[TrainingTask, TrainerConfig, Optimizer | None]:
+        """Return the training task, the trainer's configuration, and the optimizer."""
         task = training_task(self, train, valid, network, seed)
         return task, trainer_config(self, len(train), seed), optimizer_for(self, network)
 
@@ -187,7 +188,8 @@ class LanguageEstimator(LanguageParameters, Estimator):
         return JointPredictor(self.machine_, network, self.pool_)
 
     @property
-    def _network_name(self) -> str:
+    def network_name(self) -> str:
+        """Name of the network in reports."""
         return self.cell
 
     def _require_sizes(self, config: LanguageModelConfig) -> None:
@@ -427,7 +429,7 @@ class LanguageModel(LanguageEstimator):
             KindError: The cell has no contributions, or the model has `cutoffs`.
         """
         check_is_fitted(self)
-        here = self._on_cpu()
+        here = self.on_cpu()
         return [here._explained(ids, k) for ids in self._encoded(X)]
 
     def log_likelihood(self, tokens: Tensor) -> float:
@@ -466,7 +468,8 @@ class LanguageModel(LanguageEstimator):
     def _log_probabilities(self, ids: list[int]) -> Tensor:
         return self.predictor_.read(torch.tensor(ids), rows=LAST)[0]
 
-    def _explanation_details(self, one: str, explanation: Explanation) -> dict[str, Any]:
+    def explanation_details(self, one: str, explanation: Explanation) -> dict[str, Any]:
+        """Return what a report shows of an explained object besides its contributions."""
         (ids,) = self._encoded([one])
         return explanation.marks([self.tokens_[number] for number in ids[1:]])
 

@@ -106,17 +106,18 @@ class MoleculeInputs(GraphBatches):
 class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
     """The networks for molecules, see `MoleculeClassifier`."""
 
-    _noun: ClassVar[str] = "molecule"
+    noun: ClassVar[str] = "molecule"
     _task: ClassVar[str] = "molecule"
     _input_tags: ClassVar[tuple[str, ...]] = ("string",)
     inputs_: MoleculeInputs
 
     @property
-    def _network_name(self) -> str:
+    def network_name(self) -> str:
+        """Name of the network in reports."""
         name = NAMES[self.network]
         return f"{name}, mean of {self.members}" if self.members > 1 else name
 
-    def _explanation_details(self, one: str, explanation: Explanation) -> dict[str, Any]:
+    def explanation_details(self, one: str, explanation: Explanation) -> dict[str, Any]:
         """Return what a picture shows: the molecule, and the contribution of each atom."""
         return {"smiles": one, "atoms": explanation.by_place(parse_smiles(one).GetNumAtoms())}
 
@@ -144,14 +145,15 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
         if isinstance(groups, str):
             if groups != SCAFFOLD:
                 raise ArgumentError("groups", groups, f"a group of each molecule, or {SCAFFOLD!r}")
-            X = self._objects(X)
+            X = self.checked_objects(X)
             groups = [scaffold(smiles) for smiles in X]
         return super().fit(X, y, groups=groups, validation=validation, sample_weight=sample_weight)
 
-    def _plan(
+    def training_plan(
         self, train: Examples, valid: Examples, network: nn.Module, seed: int
     ) -> tuple[TrainingTask, TrainerConfig, Optimizer | None]:
-        task, config, optimizer = super()._plan(train, valid, network, seed)
+        """Return the training task, the trainer's configuration, and the optimizer."""
+        task, config, optimizer = super().training_plan(train, valid, network, seed)
         task = self._resampled(task, train, seed)
         if not self.lr_decay_every:
             return task, config, optimizer
@@ -173,7 +175,8 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
                 raise DataError(f"X[{row}]: {reason}", fix="Correct it or leave this row out.")
         return molecules
 
-    def _learn_inputs(self, objects: Sequence[str], seed: int) -> MoleculeInputs:
+    def learn_inputs(self, objects: Sequence[str], seed: int) -> MoleculeInputs:
+        """Return the inputs, learned from the training objects."""
         return MoleculeInputs(self.features)
 
     def _new_kernel(self) -> SubtreeKernel:
@@ -182,7 +185,8 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
     def _widths(self, inputs: MoleculeInputs) -> tuple[int, int]:
         return len(ATOM_FEATURES[inputs.features]), len(BOND_FEATURES)
 
-    def _node_names(self, one: str) -> list[str]:
+    def node_names(self, one: str) -> list[str]:
+        """Return the names of the nodes of an object, for explanations."""
         return [f"{atom.GetSymbol()}{atom.GetIdx()}" for atom in parse_smiles(one).GetAtoms()]
 
     def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
@@ -227,8 +231,9 @@ class MoleculeRegressor(MoleculeRegressorParameters, MoleculeNetwork, Regressor)
         ((1,), (1,))
     """
 
-    def _find_target(self, y: Any) -> Numbers:
-        target = super()._find_target(y)
+    def find_target(self, y: Any) -> Numbers:
+        """Return what is predicted."""
+        target = super().find_target(y)
         if self.balance and target.width > 1:
             raise ArgumentError("balance", self.balance, "0 where there are several targets")
         if self.standardize:

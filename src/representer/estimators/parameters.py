@@ -44,7 +44,7 @@ class TrainingParameters:
     """Parameters that every estimator has; ``check`` is called by ``fit``."""
 
     _is_validation_required = True  # else valid_fraction may be 0
-    _save_every_epochs = 1  # more where writing files takes as long as an epoch
+    save_every_epochs = 1  # more where writing files takes as long as an epoch
     epochs: int | None = option(None, "passes over the training data (default: by their number)")
     max_steps: int = option(0, "maximum number of steps; 0: no limit")
     evaluate_every: int = option(0, "validate every this many steps; 0: once per epoch")
@@ -384,7 +384,7 @@ class SignalParameters(TargetParameters):
     """
 
     _is_validation_required = False
-    _save_every_epochs = 50
+    save_every_epochs = 50
 
     sampling_rate: float | None = option(None, "sampling rate in Hz; arrays need it", metavar="HZ")
     cell: str = option("linear-kernel", "recurrent cell; `representer cells` lists them")

@@ -104,11 +104,11 @@ def explanations_of(
     """
     names = (classes_of(estimator.target_) or [[]])[0]
     first = f"{targets[0]}: " if len(targets) > 1 else ""
-    estimator, entries = estimator._on_cpu(), []
+    estimator, entries = estimator.on_cpu(), []
     for i, explanation in enumerate(estimator.explain(objects, top)):
         entry = explanation.entry(noun, numbers[i], first + shown(predictions[0], i, names))
         known = {"truth": str(truths[i])} if len(truths) else {}
-        entries.append(entry | known | estimator._explanation_details(objects[i], explanation))
+        entries.append(entry | known | estimator.explanation_details(objects[i], explanation))
     return entries
 
 
@@ -136,7 +136,7 @@ def parameter_counts(estimator: Any, names: Mapping[str, str] | None = None) -> 
         if size := sum(p.numel() for p in part.parameters()):
             counts[(names or {}).get(name, name)] = size
     counts = counts or {"all": 0}
-    if not (machines := estimator._machines):
+    if not (machines := estimator.machines_):
         return counts
     size = sum(machine.size for machine in machines)
     return {KERNEL: size} | counts | {"all": counts["all"] + size}
@@ -157,7 +157,7 @@ _MOST_CLASSES = 20  # to list by name
 
 def results_of(estimator: SupervisedEstimator, X: Any, y: Any, k: int, examples: int) -> Results:
     """Return what the report of an estimator shows; see `Estimator.report`."""
-    target, noun, nouns = estimator.target_, estimator._noun, f"{estimator._noun}s"
+    target, noun, nouns = estimator.target_, estimator.noun, f"{estimator.noun}s"
     if X is None and y is not None:
         raise ArgumentError("X", None, f"the {nouns} that y belongs to")
     is_regression = isinstance(target, Numbers)
@@ -171,7 +171,7 @@ def results_of(estimator: SupervisedEstimator, X: Any, y: Any, k: int, examples:
         details["model"]["values"]["kernel"] = machine.description
     explained: list[dict[str, Any]] = []
     if X is not None:
-        objects = estimator._objects(X)
+        objects = estimator.checked_objects(X)
         predictions = predictions_of(estimator, objects)
         names = _names(estimator)
         if y is not None:
@@ -199,7 +199,7 @@ def about(estimator: Estimator, what: str) -> tuple[dict[str, Any], dict[str, An
     """Return what is known of every fitted estimator, as in metrics.json and details.json."""
     parts = estimator.parts_
     seconds = [part.seconds for part in parts.values()]
-    name = model_name(parts, estimator._network_name)
+    name = model_name(parts, estimator.network_name)
     metrics = {
         "task": "estimator",
         "model": name,

@@ -410,12 +410,12 @@ class SignalClassifier(SignalParameters, Classifier):
         Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019, section 6.
     """
 
-    _noun: ClassVar[str] = "window"
+    noun: ClassVar[str] = "window"
     _task: ClassVar[str] = "signal"
     _input_tags: ClassVar[tuple[str, ...]] = ("three_d_array",)
     _config: ClassVar[type[SignalClassifierConfig]] = SignalClassifierConfig
-    _is_kernel_unsupervised: ClassVar[bool] = True
-    _penalties: ClassVar[Sequence[float]] = (0.1, 0.3, *CANDIDATES)
+    is_kernel_unsupervised: ClassVar[bool] = True
+    penalties: ClassVar[Sequence[float]] = (0.1, 0.3, *CANDIDATES)
     _montage: Montage = Montage()  # of epochs
     _window_length: int  # samples
     inputs_: SignalInputs
@@ -458,8 +458,8 @@ class SignalClassifier(SignalParameters, Classifier):
         if validation is not None and is_epochs((pair := pair_of(validation))[0]):
             known = Montage(self._montage.channels, self.sampling_rate_)
             validation = known_channels(pair[0], known), pair[1]
-        if self.warm_start:  # whose inputs do not tell the length, as `_learn_inputs` does
-            X = self._objects(X)
+        if self.warm_start:  # whose inputs do not tell the length, as `learn_inputs` does
+            X = self.checked_objects(X)
             self._window_length = X.shape[2]
         super().fit(X, y, groups=groups, validation=validation, sample_weight=sample_weight)
         self.inputs_ = replace(self.inputs_, sampling_rate=self._montage.sampling_rate)
@@ -480,7 +480,8 @@ class SignalClassifier(SignalParameters, Classifier):
             warnings.warn(text + "Pass X.transpose(0, 2, 1) if it is (N, T, C).", stacklevel=2)
         return windows
 
-    def _learn_inputs(self, objects: Sequence[Windows], seed: int) -> SignalInputs:
+    def learn_inputs(self, objects: Sequence[Windows], seed: int) -> SignalInputs:
+        """Return the inputs, learned from the training objects."""
         self._window_length = np.asarray(objects).shape[2]
         return SignalInputs.learn(self.standardize, np.asarray(objects), self._montage)
 
@@ -496,7 +497,8 @@ class SignalClassifier(SignalParameters, Classifier):
     _make = staticmethod(models.SignalClassifier)
 
     @property
-    def _network_name(self) -> str:
+    def network_name(self) -> str:
+        """Name of the network in reports."""
         return f"{self.cell} with {self.filters} filters"
 
     def _augmentation(self) -> Callable[[Tensor], tuple[Tensor]] | None:
@@ -505,24 +507,27 @@ class SignalClassifier(SignalParameters, Classifier):
     def _new_kernel(self, views: Sequence[str] = VIEWS) -> CrossSpectralKernel:
         return CrossSpectralKernel(self.sampling_rate_, views=views)
 
-    def _kernels(self, objects: Spectra) -> list[CrossSpectralKernel]:
+    def kernel_candidates(self, objects: Spectra) -> list[CrossSpectralKernel]:
+        """Return the kernels to choose from for some objects."""
         known = tuple(objects.views)
         choices = [(view,) for view in known] + ([known] if len(known) > 1 else [])
         return [self._new_kernel(views) for views in choices]
 
-    def _for_kernel(self, objects: Any) -> Spectra:
+    def kernel_objects(self, objects: Any) -> Spectra:
+        """Return objects as the kernel takes them."""
         windows = np.asarray(self.inputs_.encode(np.asarray(objects)))
-        if self._machines:
-            known = {view for machine in self._machines for view in machine.kernel.views}
+        if self.machines_:
+            known = {view for machine in self.machines_ for view in machine.kernel.views}
             return self._new_kernel([view for view in VIEWS if view in known]).read(windows)
         features = len(BANDS) * windows.shape[1] ** 2
         is_small = len(windows) * features <= _MOST_VALUES
         return self._new_kernel(VIEWS if is_small else (POWER,)).read(windows)
 
-    def _explain_kernel(self, one: Windows, output: int) -> Explained:
+    def explain_kernel(self, one: Windows, output: int) -> Explained:
+        """Return an output of the kernel machine, its constant part and its contributions."""
         machine = self.machine_
         assert machine is not None
-        objects = self._for_kernel(one[None])
+        objects = self.kernel_objects(one[None])
         coefficients, constant = machine.centered(output)
         values = machine.kernel.transform(objects)[0] * coefficients
         sums: dict[tuple[Any, tuple[int, ...]], float] = {}  # over the features of a band
@@ -541,7 +546,8 @@ class SignalClassifier(SignalParameters, Classifier):
         width = columns_of(self.target_)[0].width
         return filter_sum(self.network_, signal, output, width)
 
-    def _explanation_details(self, one: Windows, explanation: Explanation) -> dict[str, Any]:
+    def explanation_details(self, one: Windows, explanation: Explanation) -> dict[str, Any]:
+        """Return what a report shows of an explained object besides its contributions."""
         window, names = np.asarray(one), self.inputs_.names
         return details_of(explanation, window, names, self.sampling_rate_)
 

@@ -83,16 +83,16 @@ class SupervisedEstimator(Estimator):
         conformal_: The quantiles of the calibration scores; None without `conformal`.
     """
 
-    _noun: ClassVar[str]  # of one object, for messages
+    noun: ClassVar[str]  # of one object, for messages
     _results_of = staticmethod(results_of)
     _digest: ClassVar[Callable[[Any], int]] = staticmethod(digest_of)
-    _is_kernel_unsupervised: ClassVar[bool] = False  # it learns nothing from classes
-    _penalties: ClassVar[Sequence[float]] = CANDIDATES
+    is_kernel_unsupervised: ClassVar[bool] = False  # it learns nothing from classes
+    penalties: ClassVar[Sequence[float]] = CANDIDATES
     conformal: float | None
     class_weight: Any
     conformal_: Conformal | None = None
 
-    # ---- what a subclass gives
+    # ---- what a subclass defines; what tasks, reports and serving call, too, has a public name
 
     @abstractmethod
     def _check_objects(self, X: Any) -> Sequence[Any]:
@@ -104,7 +104,7 @@ class SupervisedEstimator(Estimator):
         return np.fromiter(map(cls._digest, objects), np.int64, len(objects))
 
     @abstractmethod
-    def _learn_inputs(self, objects: Sequence[Any], seed: int) -> Inputs:
+    def learn_inputs(self, objects: Sequence[Any], seed: int) -> Inputs:
         """Return the inputs, learned from the training objects."""
 
     @abstractmethod
@@ -122,11 +122,11 @@ class SupervisedEstimator(Estimator):
         """Return the exact kernel, before it is fitted; only ``answer="network"`` needs none."""
         raise KindError("answer", self.answer, f"{NETWORK!r}, since there is no exact kernel")
 
-    def _kernels(self, objects: Any) -> Sequence[FeatureKernel]:
-        """Return the kernels to choose from for some objects, as `_for_kernel` returned them."""
+    def kernel_candidates(self, objects: Any) -> Sequence[FeatureKernel]:
+        """Return the kernels to choose from for some objects, as `kernel_objects` returned them."""
         return [self._new_kernel()]
 
-    def _for_kernel(self, objects: Any) -> Any:
+    def kernel_objects(self, objects: Any) -> Any:
         """Return objects as the kernel takes them: a sequence that can be sliced."""
         return objects
 
@@ -134,7 +134,7 @@ class SupervisedEstimator(Estimator):
     def _explain_network(self, one: Any, output: int) -> Explained:
         """Return an output of the network, its constant part and its contributions."""
 
-    def _explain_kernel(self, one: Any, output: int) -> Explained:
+    def explain_kernel(self, one: Any, output: int) -> Explained:
         """Return an output of the kernel machine, its constant part and its contributions."""
         raise KindError("answer", self.answer, f"{NETWORK!r}: the kernel has no contributions")
 
@@ -145,7 +145,7 @@ class SupervisedEstimator(Estimator):
                 ", ..." if len(empty) > 5 else ""
             )
             warnings.warn(
-                f"{len(empty):,} of {len(objects):,} {self._noun}s have nothing that training had: "
+                f"{len(empty):,} of {len(objects):,} {self.noun}s have nothing that training had: "
                 f"{shown}. Their predictions say nothing about them.",
                 stacklevel=2,
             )
@@ -155,11 +155,11 @@ class SupervisedEstimator(Estimator):
         return True
 
     @abstractmethod
-    def _find_target(self, y: Any) -> Target:
+    def find_target(self, y: Any) -> Target:
         """Return what is predicted."""
 
     @abstractmethod
-    def _conformal_scores(
+    def conformal_scores(
         self, objects: Sequence[Any], values: NDArray[Any]
     ) -> list[NDArray[np.float64]]:
         """Return how badly the targets of some objects fit the predictions."""
@@ -198,7 +198,7 @@ class SupervisedEstimator(Estimator):
             ArgumentError: A parameter is out of its range.
         """
         self._check_parameters()
-        objects = self._objects(X)
+        objects = self.checked_objects(X)
         if y is None:
             problem = f"{type(self).__name__} requires y to be passed, but the target y is None"
             raise DataError(problem)
@@ -212,7 +212,7 @@ class SupervisedEstimator(Estimator):
         seed, digests = seed_of(self.random_state), self.digests(objects)
         weights = None if sample_weight is None else checked_weights(sample_weight, objects)
         start = type(self).load(str(self.warm_start)) if self.warm_start else None
-        self.target_ = start.target_ if start else self._find_target(y)
+        self.target_ = start.target_ if start else self.find_target(y)
         values = self.target_.encode(y)
 
         def divided(rows: Sequence[int], others: Sequence[int]) -> list[LabeledObjects]:
@@ -227,13 +227,13 @@ class SupervisedEstimator(Estimator):
             groups = None if groups is None else groups[rows]
             weights = None if weights is None else weights[rows]
             if isinstance(self.target_, Numbers) and not start:  # its means are learned
-                self.target_ = self._find_target(values[:, 0] if self.target_.is_single else values)
+                self.target_ = self.find_target(values[:, 0] if self.target_.is_single else values)
         parts |= {"train": (objects, values), "valid": ([], values[:0])}
         known = {} if groups is None else {"train": groups}
         weighted = {} if weights is None else {"train": weights}
         if validation is not None:
             others, wanted = pair_of(validation)
-            parts["valid"] = self._objects(others), self.target_.encode(as_sequence(wanted))
+            parts["valid"] = self.checked_objects(others), self.target_.encode(as_sequence(wanted))
             require_same_length(*parts["valid"])
         elif share := validation_fraction(self.valid_fraction, len(values)):
             rows, held_out = divide(self.target_, values, groups, share, seed, digests)
@@ -242,7 +242,7 @@ class SupervisedEstimator(Estimator):
                 known = {"train": groups[rows], "valid": groups[held_out]}
             if weights is not None:
                 weighted = {"train": weights[rows], "valid": weights[held_out]}
-        self.inputs_ = start.inputs_ if start else self._learn_inputs(parts["train"][0], seed)
+        self.inputs_ = start.inputs_ if start else self.learn_inputs(parts["train"][0], seed)
         network = self.new_network(seed) if self.has_network else None
         start_from(start, network, str(self.warm_start))
         fit_parts(self, UnsavedRun(), network, parts, seed, groups=known, sample_weights=weighted)
@@ -260,14 +260,14 @@ class SupervisedEstimator(Estimator):
             KindError: The network's output is not a sum of contributions.
         """
         check_is_fitted(self)
-        objects = self._objects(X)
+        objects = self.checked_objects(X)
         scale, offset = self.target_.unit
-        here, explanations = self._on_cpu(), []
+        here, explanations = self.on_cpu(), []
         for one, prediction in zip(objects, here.predict(objects), strict=True):
-            ((scores, _), *_) = here._moments([one])
+            ((scores, _), *_) = here.moments([one])
             output = int(scores[0].argmax())
             score, constant, parts = self.pool_.explain(
-                lambda: self._explain_kernel(one, output),  # noqa: B023  (called at once)
+                lambda: self.explain_kernel(one, output),  # noqa: B023  (called at once)
                 lambda: here._explain_network(one, output),  # noqa: B023
             )
             scaled = [part._replace(contribution=part.contribution * scale) for part in parts]
@@ -291,11 +291,11 @@ class SupervisedEstimator(Estimator):
         Raises:
             ArgumentError: The estimator was fitted without `conformal`.
         """
-        fitted, objects = self._fitted_conformal(), self._objects(X)
+        fitted, objects = self._fitted_conformal(), self.checked_objects(X)
         values = self.target_.encode(as_sequence(y))
         require_same_length(objects, values)
         names = None if groups is None else np.asarray(as_sequence(groups, "groups"))
-        scores, rates = self._conformal_scores(objects, values), []
+        scores, rates = self.conformal_scores(objects, values), []
         for k, column in enumerate(columns_of(self.target_)):
             rows, truth = known_values(self.target_, values, k)
             inside = scores[k] <= fitted.quantiles[k]
@@ -323,36 +323,39 @@ class SupervisedEstimator(Estimator):
         self._initialize(network, self.inputs_, seed)
         return network
 
-    def _plan(
+    def training_plan(
         self, train: Examples, valid: Examples, network: nn.Module, seed: int
     ) -> tuple[TrainingTask, TrainerConfig, Optimizer | None]:
+        """Return the training task, the trainer's configuration, and the optimizer."""
         task = training_task(
             self, self.inputs_, self.target_, train, valid, seed, self._augmentation()
         )
         return task, trainer_config(self, self.target_, train, valid, seed), None
 
-    def _objects(self, X: Any) -> Sequence[Any]:
+    def checked_objects(self, X: Any) -> Sequence[Any]:
+        """Return the objects as a sequence, or raise a `DataError` for none or a wrong row."""
         objects = self._check_objects(X)
         if not len(objects):
-            raise DataError(f"X has 0 sample(s); at least one {self._noun} is required")
+            raise DataError(f"X has 0 sample(s); at least one {self.noun} is required")
         return objects
 
-    def _checked_moments(self, X: Any) -> list[Moments]:
+    def checked_moments(self, X: Any) -> list[Moments]:
         """Return scores before the link function and their variances, of each target ``(N, W)``."""
         check_is_fitted(self)
-        objects = self._objects(X)
+        objects = self.checked_objects(X)
         self._warn(objects)
-        moments = self._moments(objects)
+        moments = self.moments(objects)
         if not all(np.isfinite(part).all() for pair in moments for part in pair):
             raise DataError(f"the {NOT_FINITE}", fix="Train it again.")
         return moments
 
-    def _moments(self, objects: Any) -> list[Moments]:
+    def moments(self, objects: Any) -> list[Moments]:
+        """Return the same of checked objects, finite or not."""
         network: Any = [None] * len(self.targets_)
         if any(one.pool.network for one in self.targets_):
             network = network_moments(self, self.inputs_.encode(objects))
         has_kernel = any(one.pool.kernel for one in self.targets_)
-        own, result = self._for_kernel(objects) if has_kernel else None, []
+        own, result = self.kernel_objects(objects) if has_kernel else None, []
         for one, beside in zip(self.targets_, network, strict=True):
             kernel = one.machine.moments(own) if one.machine and one.pool.kernel else None
             result.append(one.pool.moments(kernel, beside))
@@ -366,8 +369,9 @@ class SupervisedEstimator(Estimator):
             raise ArgumentError("conformal", self.conformal, expected)
         return self.conformal_
 
-    def _save_fitted(self, run: RunFolder) -> None:
-        super()._save_fitted(run)
+    def save_fitted(self, run: RunFolder) -> None:
+        """Write what is fitted besides the network."""
+        super().save_fitted(run)
         if self.conformal_ is not None:
             self.conformal_.write(run)
 
@@ -394,7 +398,8 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
 
     target_: Classes | ClassTable
 
-    def _find_target(self, y: Any) -> Classes | ClassTable:
+    def find_target(self, y: Any) -> Classes | ClassTable:
+        """Return what is predicted."""
         return ClassTable.find(y) if is_table(y) else Classes.find(y)
 
     @property
@@ -410,7 +415,7 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
         return self.target_.probabilities(outputs)
 
     def _predicted(self, X: Any) -> NDArray[np.float64]:
-        return np.concatenate([scores for scores, _ in self._checked_moments(X)], axis=1)
+        return np.concatenate([scores for scores, _ in self.checked_moments(X)], axis=1)
 
     def predict_set(self, X: Any) -> list[Any]:
         """Return the labels in the prediction set of each object, the most probable first.
@@ -439,9 +444,10 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
         ]
         return sets[0] if is_single else sets
 
-    def _conformal_scores(
+    def conformal_scores(
         self, objects: Sequence[Any], values: NDArray[Any]
     ) -> list[NDArray[np.float64]]:
+        """Return how badly the targets of some objects fit the predictions."""
         chances = self.predict_proba(objects)
         return class_scores([chances] if isinstance(self.target_, Classes) else chances, values)
 
@@ -498,7 +504,8 @@ class Regressor(RegressorMixin, SupervisedEstimator):
 
     target_: Numbers
 
-    def _find_target(self, y: Any) -> Numbers:
+    def find_target(self, y: Any) -> Numbers:
+        """Return what is predicted."""
         return Numbers.find(y)
 
     @overload
@@ -517,7 +524,7 @@ class Regressor(RegressorMixin, SupervisedEstimator):
             return_std: Also return standard deviations of the same shape, which mix those of the
                 parts and are calibrated on the validation data.
         """
-        found, means, deviations = self._checked_moments(X), [], []
+        found, means, deviations = self.checked_moments(X), [], []
         units = zip(self.target_.means, self.target_.scales, strict=True)
         for moments, (mean, scale), own in zip(found, units, self.targets_, strict=True):
             left = next(
@@ -543,9 +550,10 @@ class Regressor(RegressorMixin, SupervisedEstimator):
         half = found.half_widths(deviation.reshape(len(deviation), -1)).reshape(mean.shape)
         return mean - half, mean + half
 
-    def _conformal_scores(
+    def conformal_scores(
         self, objects: Sequence[Any], values: NDArray[Any]
     ) -> list[NDArray[np.float64]]:
+        """Return how badly the targets of some objects fit the predictions."""
         tables = self.predict(objects, return_std=True)
         means, deviations = (own.reshape(values.shape) for own in tables)
         return number_scores(means, deviations, values)

@@ -220,7 +220,7 @@ def _inside(estimator: TextNetwork, text: str, top: int) -> dict[str, Any]:
     network = estimator.network_
     with torch.no_grad():
         x = network.embedding(ids)
-        ((scores, _), *_) = estimator._moments([text])  # of both parts: as in the explanation
+        ((scores, _), *_) = estimator.moments([text])  # of both parts: as in the explanation
         output, width = int(scores[0].argmax()), scores.shape[1]
         evidence = evidence_of(network, ids, output, width)
     layers = layers_of(network)
@@ -332,7 +332,7 @@ class TextNetwork(TextParameters, SupervisedEstimator):
     """The network for texts, see `TextClassifier`."""
 
     _task: ClassVar[str] = "text"
-    _noun: ClassVar[str] = "text"
+    noun: ClassVar[str] = "text"
     _input_tags: ClassVar[tuple[str, ...]] = ("string",)
     _config: ClassVar[type[SequenceClassifierConfig]] = SequenceClassifierConfig
     inputs_: TextInputs
@@ -350,7 +350,8 @@ class TextNetwork(TextParameters, SupervisedEstimator):
         machines = [target.machine for target in self.targets_ if target.machine]
         return any(machine.kernel.transform([one]).nnz for machine in machines)
 
-    def _learn_inputs(self, objects: Sequence[str], seed: int) -> TextInputs:
+    def learn_inputs(self, objects: Sequence[str], seed: int) -> TextInputs:
+        """Return the inputs, learned from the training objects."""
         words = TextInputs(Vocabulary(Vocabulary.MARKS), self.tokenizer, self.max_length)
         if isinstance(objects, Stored):
             vocabulary, encoded = stored_documents(objects, words.words, self.min_count)
@@ -411,7 +412,8 @@ class TextNetwork(TextParameters, SupervisedEstimator):
         return from_values(StackedClassifierConfig if is_stacked else self._config, values)
 
     @property
-    def _network_name(self) -> str:
+    def network_name(self) -> str:
+        """Name of the network in reports."""
         return TITLES[self.cell]
 
     def _require_sizes(self, config: Any) -> None:
@@ -459,7 +461,8 @@ class TextNetwork(TextParameters, SupervisedEstimator):
         ]
         return result.score, result.constant, parts
 
-    def _explain_kernel(self, one: str, output: int) -> Explained:
+    def explain_kernel(self, one: str, output: int) -> Explained:
+        """Return an output of the kernel machine, its constant part and its contributions."""
         machine = self.machine_
         assert machine is not None
         coefficients, constant = machine.centered(output)
@@ -475,7 +478,8 @@ class TextNetwork(TextParameters, SupervisedEstimator):
             parts.append(Contribution(what, at, KERNEL, value * float(coefficients[column])))
         return score, constant, parts
 
-    def _explanation_details(self, one: str, explanation: Explanation) -> dict[str, Any]:
+    def explanation_details(self, one: str, explanation: Explanation) -> dict[str, Any]:
+        """Return what a report shows of an explained object besides its contributions."""
         return details_of(self, one, explanation)
 
     def _save_inputs(self, run: RunFolder) -> dict[str, Any]:

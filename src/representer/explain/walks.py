@@ -98,7 +98,7 @@ def checked_chains(net: RandomWalkKernelNN | WLKernelNN) -> list[WalkStates]:
     if not isinstance(net, (RandomWalkKernelNN, WLKernelNN)):
         raise KindError("net", repr(net), "a RandomWalkKernelNN or WLKernelNN")
     is_wl = isinstance(net, WLKernelNN)
-    chains = [net._walks(level) for level in range(net.depth)] if is_wl else [net.walks]
+    chains = [net.level_walks(level) for level in range(net.depth)] if is_wl else [net.walks]
     if net.combine != "multiply" or net.options.sigma != "identity":
         hint = "A sum, or an activation of a sum over neighbors, is not a sum over walks."
         expected = "one with combine='multiply' and nonlinear=False"

@@ -217,7 +217,7 @@ def export_run(
         values["standardize"] = "subject"
     folder = Path(folder)
     make_folder(folder)
-    network = estimator._on_cpu().network_.eval()
+    network = estimator.on_cpu().network_.eval()
     described = interface(network)
     weights = sum(x.nbytes for x in network.state_dict().values())
     files = [_measured("torch", weights, described, described, [])]

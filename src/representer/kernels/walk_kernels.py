@@ -578,10 +578,10 @@ class RandomWalkKernel(GraphKernel):
 
     def _gram(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Tensor:
         x, y = batches(X, Y, delta=self.base == "delta", edges=self.edges)
-        if x.is_discrete and self._sums_walks:
+        if x.is_discrete and self.sums_walks:
             counts = walk_counts(side_by_side(x, y), self.order)
             left, right = counts[: len(X)], counts[len(X) :] if Y is not None else counts
-            return self._power * count_products(left, right, x.nodes.device)
+            return self.walk_weight * count_products(left, right, x.nodes.device)
         x, y = as_features(x, y)
         if self._is_linear and self._has_features(x, y):
             of_x = walk_features(x, self.order, self.combine)
@@ -592,8 +592,8 @@ class RandomWalkKernel(GraphKernel):
 
     def _diag(self, X: Sequence[Graph]) -> Tensor:
         x, _ = batches(X, None, delta=self.base == "delta", edges=self.edges)
-        if x.is_discrete and self._sums_walks:
-            return self._power * count_squares(walk_counts(x, self.order), x.nodes.device)
+        if x.is_discrete and self.sums_walks:
+            return self.walk_weight * count_squares(walk_counts(x, self.order), x.nodes.device)
         x, _ = as_features(x, None)
         if self._is_linear and self._has_features(x, None):
             blocks = walk_features(x, self.order, self.combine)
@@ -606,11 +606,13 @@ class RandomWalkKernel(GraphKernel):
         return self.nonlinear is False and not isinstance(self.base, PointKernel)
 
     @property
-    def _sums_walks(self) -> bool:
+    def sums_walks(self) -> bool:
+        """True if the kernel of discrete labels is a product of counts of walks."""
         return self._is_linear and self.combine == "multiply"
 
     @property
-    def _power(self) -> Tensor:
+    def walk_weight(self) -> Tensor:
+        """The decay of a walk of the kernel's order, which multiplies those products."""
         return self._lam(self.order - 1)
 
     def _lam(self, power: int) -> Tensor:

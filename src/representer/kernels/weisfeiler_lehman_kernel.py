@@ -143,20 +143,21 @@ class WeisfeilerLehmanKernel(GraphKernel):
         if self.relabel != "discrete" or not self._counts_walks:
             expected = "one with relabel='discrete' and a RandomWalkKernel that counts labels"
             raise KindError("kernel", repr(self), expected)
-        assert isinstance(self._base, RandomWalkKernel)
+        assert isinstance(self.base_kernel, RandomWalkKernel)
         graphs = read_graphs(X).items
         if not graphs:
             raise ArgumentError("X", graphs, "at least one graph, whose labels are the columns")
-        return self._counts(graphs) * math.sqrt(float(self._base._power))
+        return self._counts(graphs) * math.sqrt(float(self.base_kernel.walk_weight))
 
     @property
-    def _base(self) -> GraphKernel:
+    def base_kernel(self) -> GraphKernel:
+        """The kernel of the graphs of each level: `base`, or walks of one step by default."""
         return RandomWalkKernel(1) if self.base is None else self.base
 
     def _check(self) -> None:
         if self.base is not None and not isinstance(self.base, GraphKernel):
             raise KindError("base", repr(self.base), "a kernel of graphs")
-        self._base._check()
+        self.base_kernel._check()
         check_integer("depth", self.depth, least=0)
         is_module = isinstance(self.relabel, nn.Module)
         if not is_module and self.relabel != "discrete":
@@ -172,29 +173,29 @@ class WeisfeilerLehmanKernel(GraphKernel):
         if self.repeat:
             if Y is None:
                 raise ArgumentError("Y", None, "references, for a kernel with repeat=True")
-            values = [self._base._gram(x, Y) for x, _ in self._levels(X, None)]
+            values = [self.base_kernel._gram(x, Y) for x, _ in self._levels(X, None)]
         elif self.relabel == "discrete" and self._counts_walks:
             return self._gram_of_counts(X, Y)
         else:
-            values = [self._base._gram(x, y) for x, y in self._levels(X, Y)]
+            values = [self.base_kernel._gram(x, y) for x, y in self._levels(X, Y)]
         return torch.stack(values).sum(0)
 
     @property
     def _counts_walks(self) -> bool:
         """Return True if the base has sparse counts and uses edges only if the relabeling does."""
-        base = self._base
-        return isinstance(base, RandomWalkKernel) and base._sums_walks and base.edges <= self.edges
+        base = self.base_kernel
+        return isinstance(base, RandomWalkKernel) and base.sums_walks and base.edges <= self.edges
 
     def _gram_of_counts(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Tensor:
         """Return the Gram matrix from the concatenated counts of all levels."""
         counts = self._counts([*X, *(Y or ())])
         left, right = counts[: len(X)], counts if Y is None else counts[len(X) :]
-        assert isinstance(self._base, RandomWalkKernel)
-        return self._base._power * count_products(left, right, X[0].edge_index.device)
+        assert isinstance(self.base_kernel, RandomWalkKernel)
+        return self.base_kernel.walk_weight * count_products(left, right, X[0].edge_index.device)
 
     def _counts(self, graphs: Sequence[Graph]) -> sparse.csr_array:
         """Return the number of occurrences of each label sequence, for all levels."""
-        base = self._base
+        base = self.base_kernel
         assert isinstance(base, RandomWalkKernel)
         joined, _ = batches(graphs, None, delta=True, edges=self.edges)
         edges = joined.edges if base.edges else None
@@ -217,10 +218,10 @@ class WeisfeilerLehmanKernel(GraphKernel):
         if self.repeat:
             raise ArgumentError("repeat", True, "False for k(x, x), which has no references")
         if self.relabel == "discrete" and self._counts_walks:
-            assert isinstance(self._base, RandomWalkKernel)
+            assert isinstance(self.base_kernel, RandomWalkKernel)
             squares = count_squares(self._counts(X), X[0].edge_index.device)
-            return self._base._power * squares
-        return torch.stack([self._base._diag(x) for x, _ in self._levels(X, None)]).sum(0)
+            return self.base_kernel.walk_weight * squares
+        return torch.stack([self.base_kernel._diag(x) for x, _ in self._levels(X, None)]).sum(0)
 
     def _levels(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Iterator[Sides]:
         """Yield the graphs of every level, starting with the original labels."""

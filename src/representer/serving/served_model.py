@@ -120,7 +120,7 @@ class ServedModel:
             found = self.estimator.explain(objects, top)
             return [one.entry("text", row, one.prediction) for row, one in enumerate(found, 1)]
         predictions, numbers = predictions_of(self.estimator, objects), range(1, len(objects) + 1)
-        noun = self.estimator._noun
+        noun = self.estimator.noun
         return explanations_of(
             self.estimator, objects, predictions, numbers, noun, top, self.targets
         )

@@ -287,9 +287,9 @@ class EstimatorTask(EstimatorUse):
             data = with_calibration(data, config.conformal, config.seed, groups)
             data = replace(data, groups=self.calibrated_by(config, data.parts["test"]))
         if is_regression:
-            data = replace(data, target=estimator._find_target(data.values["train"]))
+            data = replace(data, target=estimator.find_target(data.values["train"]))
         try:
-            inputs = estimator._learn_inputs(data.parts["train"].objects, config.seed)
+            inputs = estimator.learn_inputs(data.parts["train"].objects, config.seed)
             encoded = {part: inputs.encode(own.objects) for part, own in data.parts.items()}
         except DataError as error:
             raise DataError(str(error), file=data.parts["train"].source) from None
@@ -306,7 +306,7 @@ class EstimatorTask(EstimatorUse):
         estimator = self._estimator(kind, config, **data.resources)
         estimator.target_, estimator.inputs_ = data.target, data.inputs
         network = estimator.new_network(config.seed) if estimator.has_network else None
-        model = Model(estimator._network_name)
+        model = Model(estimator.network_name)
         if self.describe_model:
             model = self.describe_model(config, data, estimator, network)
         for note in () if is_silent else model.notes:

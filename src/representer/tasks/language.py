@@ -269,7 +269,7 @@ def metrics_of(
     """Return metrics.json: the test metrics, how training went, and the best baseline."""
     test, level = data.tokens["test"], data.inputs.level
     parts, count = estimator.parts_, len(test) - 1
-    model = model_name(parts, estimator._network_name)
+    model = model_name(parts, estimator.network_name)
     baselines = [] if config.baselines == "none" else baselines_of(data, estimator)
     differences = {row["name"]: row["difference"] for row in baselines}
     lines = len(set(lines_of_tokens(test).tolist()))
@@ -369,9 +369,10 @@ def read_lines(path: str | Path, *, encoding: str, **others: Any) -> Objects:
 class LanguageUse(EstimatorUse):
     """`predict` and `explain` of the next token after a line."""
 
-    def _load(
+    def load(
         self, run: str | Path, options: Any, device: str, *, is_path: bool = True
     ) -> tuple[LanguageModel, dict[str, Any], None]:
+        """Return the model of a run, and how to read data, as in training."""
         estimator = LanguageModel.load(run, device=device)
         return estimator, {"encoding": estimator.encoding}, None
 

@@ -252,7 +252,7 @@ def describe(config: MoleculeConfig, data: Data) -> Facts:
 
 def describe_model(config: MoleculeConfig, data: Data, estimator: Any, network: Any) -> Model:
     """Return the name of the network, with its members."""
-    name = estimator._network_name
+    name = estimator.network_name
     return Model(name, {"network": name, "units": str(config.hidden_size)} if network else {})
 
 

@@ -316,7 +316,7 @@ def tested(
 
 def of_path(use: EstimatorUse, run: str, data: str) -> Objects:
     """Return the objects of a file or folder that the model of a run can explain."""
-    return use._to_predict(run, data, use.reading(), "cpu")[1]
+    return use.to_predict(run, data, use.reading(), "cpu")[1]
 
 
 def named_examples(objects: Objects, place: str, groups: Sequence[str] = ()) -> list[Example]:

@@ -268,7 +268,7 @@ def resources(config: TextConfig, inputs: TextInputs) -> dict[str, Any]:
 
 def describe_model(config: TextConfig, data: Data, estimator: Any, network: Any) -> Model:
     """Return the name and the equations of the cell, and the coverage of the word vectors."""
-    name = estimator._network_name
+    name = estimator.network_name
     if network is None:
         return Model(name)
     values = {

@@ -203,7 +203,7 @@ class EstimatorUse:
             DataError: The objects cannot be used.
             KindError: The model has no exact contributions, with the reason.
         """
-        estimator, objects = self._to_predict(run, data, options, device)
+        estimator, objects = self.to_predict(run, data, options, device)
         first = objects.subset(range(min(limit, len(objects))))
         name = Path(objects.source).name
         entries = [one | {"source": name} for one in self.entries(run, estimator, first, top)]
@@ -254,7 +254,7 @@ class EstimatorUse:
     ) -> tuple[Any, Any, Iterator[Objects]]:
         """Return the same with the objects in blocks if the task reads them so."""
         is_path = isinstance(data, str | Path)
-        estimator, reading, form = self._load(run, options, device, is_path=is_path)
+        estimator, reading, form = self.load(run, options, device, is_path=is_path)
         if not is_path:
             return estimator, form, iter([self.strings(data, self.noun, reading)])
         kind = {"is_regression": isinstance(estimator.target_, Numbers)}
@@ -265,7 +265,7 @@ class EstimatorUse:
             objects = (one.with_numbers() for one in objects)
         return estimator, form, (self.adapted(estimator, form, one) for one in objects)
 
-    def _to_predict(
+    def to_predict(
         self, run: str | Path, data: Inputs, options: Any, device: str
     ) -> tuple[Any, Objects]:
         """Return the estimator of a run, and the objects that it can predict."""
@@ -276,7 +276,7 @@ class EstimatorUse:
                 say(f"{objects.source}: {line.replace('left out', 'without a prediction')}")
         return estimator, objects
 
-    def _load(
+    def load(
         self, run: str | Path, options: Any, device: str, *, is_path: bool = True
     ) -> tuple[Any, dict[str, Any], Any]:
         """Return the estimator of a run, and how to read data: as in training, unless options say.

@@ -259,11 +259,11 @@ class WLKernelNN(HasKernel["WeisfeilerLehmanKernel"], GraphNetwork):
 
         They are walks of labels, which are node features if ``label_channels`` is 0.
         """
-        return self._walks(level).nodes.detach().transpose(0, 1)
+        return self.level_walks(level).nodes.detach().transpose(0, 1)
 
     def edge_references(self, level: int = 0) -> Tensor | None:
         """Return the edges of the references ``(H, n - 1, K)``, or None without ``edge_dim``."""
-        edges = self._walks(level).edges
+        edges = self.level_walks(level).edges
         return None if edges is None else edges.detach().transpose(0, 1)
 
     def reset_parameters(self) -> None:
@@ -278,7 +278,8 @@ class WLKernelNN(HasKernel["WeisfeilerLehmanKernel"], GraphNetwork):
     def _read(self) -> tuple[int, ...]:
         return tuple(range(self.depth)) if self.readout == "sum" else (self.depth - 1,)
 
-    def _walks(self, level: int) -> WalkStates:
+    def level_walks(self, level: int) -> WalkStates:
+        """Return the walks of a level, which all levels share with ``share_references``."""
         return cast(WalkStates, self.walks[0 if self.share_references else level])
 
     def _check(
@@ -297,7 +298,7 @@ class WLKernelNN(HasKernel["WeisfeilerLehmanKernel"], GraphNetwork):
 
     def _is_joined(self) -> bool:
         """Return True if ``ops.walk_rounds`` can compute the layer, with fewer, larger products."""
-        walks, r = self._walks(0), self.relabeling
+        walks, r = self.level_walks(0), self.relabeling
         is_explained = any(  # which masks messages, or reads them by hooks
             sums.explain or sums._forward_hooks for sums in (walks.sums, r.sums)
         )
@@ -306,7 +307,7 @@ class WLKernelNN(HasKernel["WeisfeilerLehmanKernel"], GraphNetwork):
     def _joined(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> Tensor:
         """Return c_n of every node, summed over the levels of the read-out."""
         edge_index, edges = self._check(x, edge_index, edge_attr)
-        walks, r = self._walks(0), self.relabeling
+        walks, r = self.level_walks(0), self.relabeling
         assert edges is not None
         assert r.edge_weight is not None
         references = walks.edges
@@ -335,5 +336,5 @@ class WLKernelNN(HasKernel["WeisfeilerLehmanKernel"], GraphNetwork):
             if level:
                 h = self.relabeling(h, edge_index, edges)
             if level in levels:
-                states_by_level.append(self._walks(level)(h, edge_index, edges))
+                states_by_level.append(self.level_walks(level)(h, edge_index, edges))
         return states_by_level

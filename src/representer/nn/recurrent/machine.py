@@ -344,10 +344,10 @@ class StaticGates(nn.Module):
         return torch.sigmoid(logits)
 
 
-# The steps of a kernel machine on the compiled core, see ``core_steps``.
+# The steps of a kernel machine on the compiled core, see ``machine_core_steps``.
 
 
-def core_steps(layer: RecurrentKernelMachine, x_t: Tensor) -> CoreSteps | None:
+def machine_core_steps(layer: RecurrentKernelMachine, x_t: Tensor) -> CoreSteps | None:
     """Return the step of the core for each layer, or None if it has none for the options."""
     if layer.psi is not None or any(layer.zoneout) or (layer.weight_drop and layer.training):
         return None
@@ -467,7 +467,7 @@ class RecurrentKernelMachine(HasKernel["RecurrentKernel"], SequenceLayer):
     cell: Cell
     static: tuple[float, float] = (1.0, 1.0)
     learn_static: bool = False
-    _watch, _core_steps = warn_of_divergence, core_steps
+    _watch, core_steps = warn_of_divergence, machine_core_steps
 
     @shows(CellOptions)
     def __init__(
@@ -558,7 +558,7 @@ class RecurrentKernelMachine(HasKernel["RecurrentKernel"], SequenceLayer):
     def static_gates(self, layer: int = 0, reverse: bool = False) -> Tensor | None:
         """Return σ_i² and σ_f² of each unit ``(2, H)``, or None if the gates are dynamic."""
         static = self._own("static_gates", self.index(layer, reverse))
-        return None if static is None else static(self._like()).detach()
+        return None if static is None else static(self.any_parameter()).detach()
 
     def cell_norm(self, layer: int = 0, reverse: bool = False) -> nn.LayerNorm | None:
         """Return the layer norm on the cell, or None if there is none."""
@@ -631,7 +631,7 @@ class RecurrentKernelMachine(HasKernel["RecurrentKernel"], SequenceLayer):
             self.cell, bank, self._filters(k) if bank.filters == "dense" else (),
             self._own("wavelets", k), weight, self.full_bias(k),
             None if norm is None else torch.stack((norm.weight, norm.bias)),
-            None if static is None else static(self._like()),
+            None if static is None else static(self.any_parameter()),
             self.psi, self.zoneout, self.training, self.recompute_gates,
         )  # fmt: skip
 

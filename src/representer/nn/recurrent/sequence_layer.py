@@ -328,7 +328,7 @@ class SequenceLayer(SuggestsArguments, nn.Module):
             KindError: If an argument has the wrong type, dtype or device.
             ArgumentError: If a packed input comes with ``lengths``, or one is out of range.
         """
-        parameter = self._like()
+        parameter = self.any_parameter()
         if isinstance(input, PackedSequence):
             x, lengths = unpack(input, lengths)
             is_batched = True
@@ -374,7 +374,7 @@ class SequenceLayer(SuggestsArguments, nn.Module):
         if x_t.dim() not in (1, 2) or x_t.shape[-1] != self.input_size:
             hint = "step() expects a single time step."
             raise ShapeError("x_t", x_t.shape, self._step_shape(), hint=hint)
-        if self._is_plain():
+        if self.is_plain():
             result = fast_step(self, x_t, state)
             if result is not None:
                 return result
@@ -456,7 +456,7 @@ class SequenceLayer(SuggestsArguments, nn.Module):
     def _watch(self, x: Tensor, state: Any, /) -> None:
         """Warn about the state of a training layer; the default does nothing."""
 
-    def _core_steps(self, x_t: Tensor, /) -> CoreSteps | None:
+    def core_steps(self, x_t: Tensor, /) -> CoreSteps | None:
         """Return the core's steps for all layers and their weights, or None if it has none."""
         return None
 
@@ -498,7 +498,7 @@ class SequenceLayer(SuggestsArguments, nn.Module):
     def _step_shape(self) -> str:
         return f"(batch, {self.input_size}) or unbatched ({self.input_size},)"
 
-    def _is_plain(self) -> bool:
+    def is_plain(self) -> bool:
         """Return True if ``forward`` consists of one step of each direction."""
         kind, own = type(self), self.__dict__  # attribute access of modules is slow
         return not (
@@ -511,7 +511,8 @@ class SequenceLayer(SuggestsArguments, nn.Module):
             or kind._run is not SequenceLayer._run
         )
 
-    def _like(self) -> Tensor:
+    def any_parameter(self) -> Tensor:
+        """Return a parameter, whose device and type the states have."""
         for parameter in self._parameters.values():  # parameters() is slow
             if parameter is not None:
                 return parameter

@@ -40,7 +40,7 @@ def fast_step(layer: SequenceLayer, x_t: Tensor, state: Any) -> tuple[Tensor, An
     for part, inner in zip(state, layout.inner.values(), strict=True):
         if not is_ready(part, (layers, *(inner or ()), batch, units), dtype):
             return None
-    steps = layer._core_steps(x_t)
+    steps = layer.core_steps(x_t)
     if steps is None:
         return None
     h0, c0 = state[0], state[1] if kind is RecurrentState else _joined(state)
@@ -181,7 +181,7 @@ class Stream:
             and x.shape == self._input_shape
             and x.dtype is self._dtype
             and not (x.requires_grad and torch.is_grad_enabled())
-            and self.layer._is_plain()
+            and self.layer.is_plain()
         )
 
     def _is_current(self) -> bool:
@@ -211,7 +211,7 @@ class Stream:
         ):
             return False
         with torch.inference_mode(False), torch.no_grad():
-            steps = layer._core_steps(x)
+            steps = layer.core_steps(x)
             if steps is None:
                 return False
             (h, c), state = self._in_place()
@@ -231,7 +231,7 @@ class Stream:
 
         The fields with an axis before the batch are the parts of one tensor ``(L, B, S, H)``.
         """
-        layout, like = self.layer.layout, self.layer._like()
+        layout, like = self.layer.layout, self.layer.any_parameter()
         shape = len(layout.features), self.batch_size
         axes = [inner or () for inner in layout.inner.values()]
         inner = [sum(own) for own in axes if own]
@@ -261,7 +261,7 @@ class Stream:
     def _layout_state(self, state: Any) -> Any:
         """Return a state after checking it, or the first one."""
         layout = self.layer.layout
-        fields, windows = layout.read(state, self.batch_size, self.layer._like(), True)
+        fields, windows = layout.read(state, self.batch_size, self.layer.any_parameter(), True)
         return layout.type(*fields, *((windows,) if "window" in layout.type._fields else ()))
 
     def __getstate__(self) -> dict[str, Any]:

@@ -196,7 +196,7 @@ def _check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
         raise ArgumentError(name, value, f"{', '.join(first)} or {last}")
 
 
-# The steps of a string-kernel layer on the compiled core, see ``core_steps``.
+# The steps of a string-kernel layer on the compiled core, see ``string_core_steps``.
 
 
 def string_core_steps(layer: StringKernelRNN, x_t: Tensor) -> CoreSteps | None:
@@ -314,7 +314,7 @@ class StringKernelRNN(HasKernel["StringKernel"], SequenceLayer):
         (4), Theorem 1, sections 4 and 6.1, Tables 4 and 5.
     """
 
-    _core_steps = string_core_steps
+    core_steps = string_core_steps
 
     def __init__(
         self,

@@ -223,7 +223,7 @@ class Graphs(Kind):
 
     def places(self, one: PlainGraph) -> Sequence[str]:
         """Return the labels of the nodes with their numbers."""
-        return self.model.estimator._node_names(one)
+        return self.model.estimator.node_names(one)
 
     def picture(self, one: PlainGraph, explanation: Explanation) -> Json:
         """Return the places of the nodes in a square of side 1, and the edges."""
@@ -267,7 +267,7 @@ class Molecules(Kind):
 
     def places(self, one: str) -> Sequence[str]:
         """Return the elements of the atoms with their numbers."""
-        return self.model.estimator._node_names(one)
+        return self.model.estimator.node_names(one)
 
     def picture(self, one: str, explanation: Explanation) -> Json:
         """Return a drawing as SVG without style attributes, which the page's policy forbids."""

@@ -165,7 +165,7 @@ class LiveView:
         estimator = self.model.estimator
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # `explain` has shown it
-            scores, _ = estimator._checked_moments(objects)[0]
+            scores, _ = estimator.checked_moments(objects)[0]
         scale, offset = estimator.target_.unit
         column = scale * centered(torch.from_numpy(scores.T))[scores[0].argmax()] + offset
         names = (self.model.classes or [[""]])[0]

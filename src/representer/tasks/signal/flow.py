@@ -71,7 +71,7 @@ def metrics_of(
         about = {"name": one.name, "description": one.description, "seconds": one.seconds}
         difference = paired_over_subjects(own["by_subject"], figures["by_subject"])
         others.append(about | figures | {"difference": difference})
-    name = model_name(parts, final.estimator._network_name)
+    name = model_name(parts, final.estimator.network_name)
     metrics = {
         "task": SIGNAL.name,
         "model": name,

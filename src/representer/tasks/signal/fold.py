@@ -204,7 +204,7 @@ def new_estimator(
     estimator = SignalClassifier(**chosen)
     estimator.check()
     estimator.target_ = Classes(train.classes)
-    inputs = estimator._learn_inputs(list(train.signals), seed)
+    inputs = estimator.learn_inputs(list(train.signals), seed)
     estimator.inputs_ = replace(inputs, names=train.channels)
     return estimator
 

@@ -139,7 +139,7 @@ def examples(run: str, data: str | None) -> list[Example]:
         DataError: They cannot be used.
     """
     if data is None:
-        estimator, _, form = USE._load(run, SignalReading(), "cpu")
+        estimator, _, form = USE.load(run, SignalReading(), "cpu")
         windows: Any = adapted(estimator, form, windows_of(demo(UNSEEN), DEMO_SOURCE))
     else:
         windows = of_path(USE, run, data)
