@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from representer import export
+from representer.export.runs import ExportedFile, ExportedRun
+
 from .conftest import Run, last_json
 
 
@@ -59,6 +62,18 @@ def test_a_run_is_written_as_a_folder_to_share(
         for one in (trained, tmp_path / "reviews")
     )
     assert shared == score
+
+
+@pytest.mark.parametrize("lost", ["the kernel machine", "the features of atoms and bonds"])
+def test_whatever_is_left_out_is_told_on_stderr_and_by_the_exit_code(
+    run: Run, trained: Path, monkeypatch: pytest.MonkeyPatch, lost: str
+):
+    file = ExportedFile("model.onnx", 1000, 1.0, ())
+    found = ExportedRun(Path("here"), (file, file), (), lost)
+    monkeypatch.setattr(export, "export_run", lambda *_, **__: found)
+    done = run("export", trained)
+    assert done.code == 3
+    assert f"incomplete: here does not predict as the run does without {lost}" in done.err
 
 
 def test_wrong_arguments_are_named(run: Run, trained: Path, tmp_path: Path):

@@ -149,6 +149,19 @@ def test_numbers_with_units_are_no_classes_but_a_few_doses_are(form):
     assert len(find_classes(own)[0]) == 30
 
 
+@pytest.mark.parametrize("bound", ["<0.5", "> 10", "≤2 nM"])
+def test_censored_values_among_numbers_are_named_and_no_classes(bound):
+    labels = [*(f"{k}.5" for k in range(30)), bound]
+    source = Objects("a.csv", "a.csv", labels, labels, range(2, 33), label_column="y")
+    problem = rf"column 'y': the label '{bound}' is a bound and no number .*Leave such rows out"
+    with pytest.raises(DataError, match=problem):
+        find_classes(source)
+    with pytest.raises(DataError, match="a.csv, line 32, " + problem):
+        encode_labels(source, [])
+    ages = ["<18", "18-65", ">65"] * 30
+    assert len(find_classes(Objects("a.csv", "a.csv", ages, ages, range(2, 92)))[0]) == 3
+
+
 FRACTIONS = {"valid": 0.2, "test": 0.2}
 
 

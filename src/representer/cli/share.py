@@ -74,10 +74,8 @@ def run_export(arguments: Any) -> int | None:
     print("\n".join(_lines(found)))
     if arguments.data:
         print("\n".join(_scores(task, arguments, found)))
-    if found.left_out.startswith("the kernel machine"):
-        say(
-            f"incomplete: {found.folder} does not predict as the run does: it has no kernel machine"
-        )
+    if found.left_out:
+        say(f"incomplete: {found.folder} does not predict as the run does without {found.left_out}")
         return INCOMPLETE
     return None
 
@@ -91,15 +89,12 @@ def _lines(found: ExportedRun) -> list[str]:
     for name, size, milliseconds, parity in found.files:
         differences = [f"{each.difference:.1e}" for each in parity]
         rows.append([name, f"{size / 1e6:.2f} MB", f"{milliseconds:.2f} ms", *differences])
-    lines = [
+    return [
         f"{found.folder}: {', '.join([file.name for file in found.files[1:]] + [*found.others])}",
         f"Time of one sequence of {STEPS} steps; the largest difference of an output from that of "
         "torch, by steps x batch:",
         *aligned(rows),
     ]
-    if found.left_out:
-        lines.append(f"Not exported: {found.left_out}.")
-    return lines
 
 
 def _scores(task: Task, arguments: Any, exported: ExportedRun) -> list[str]:

@@ -239,11 +239,15 @@ def find_classes(main: Objects) -> list[list[str]]:
             )
             fix = "A classifier needs at least two classes; are these the right labels?"
             raise DataError(problem, file=main.labels_file, column=column, fix=fix)
-        units = [label for label in known if measured(label) and parse_number(label) is None]
+        numbers = [label for label in known if measured(label) or parse_number(label) is not None]
+        units = [label for label in numbers if parse_number(label) is None]
         if len(set(units)) > _MOST_MEASURED and 2 * len(units) > len(known):
             problem = f"the labels are numbers with a unit or sign, such as {units[0]!r}"
             fix = "To predict numbers, write them alone and with a decimal point, such as 1250.5."
             raise DataError(problem, file=main.labels_file, column=column, fix=fix)
+        if len(set(numbers)) > _MOST_MEASURED and 2 * len(numbers) > len(known):
+            for label in filter(_is_bound, numbers):
+                raise _bound(label, {"file": main.labels_file, "column": column})
         found.append(list(LabelMap.build(known).names))
     return found
 
@@ -283,12 +287,24 @@ def _encoded(
             values.append(classes.encode(label or "", **place))
             continue
         number = (written_number if is_clear else parse_number)(label or "")
+        if number is None and _is_bound(label or ""):
+            raise _bound(label or "", place)
         if number is None or not math.isfinite(number):
             problem = f"the label is {label!r:.60}; expected a finite number"
             fix = "Write the number alone, with a decimal point, such as 1250.5."
             raise DataError(problem, **place, fix=fix)
         values.append(number)
     return np.array(values, dtype=np.int64 if names and not is_optional else np.float64)
+
+
+def _is_bound(label: str) -> bool:
+    return label.strip()[:1] in ("<", ">", "≤", "≥") and bool(measured(label.strip()))
+
+
+def _bound(label: str, place: dict[str, Any]) -> DataError:
+    fix = "Leave such rows out, or write a number instead, such as the limit itself."
+    problem = f"the label {label!r:.60} is a bound and no number (a censored value)"
+    return DataError(problem, **place, fix=fix)
 
 
 def find_target(
