@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import os
@@ -15,70 +14,24 @@ import threading
 import pytest
 from rdkit import Chem
 
-from cli.conftest import last_json, metrics_of, rows_of
+from cli.conftest import MOLECULE, fitted, last_json, metrics_of, rows_of
 from representer import estimators
-from representer.cli.main import entry_point
-from representer.data.molecules import assembled_molecules, scaffold
+from representer.data.molecules import scaffold
 from representer.estimators import MoleculeRegressor
 from representer.storage import checkpoint
 from representer.storage.atomic import VARIABLE
 from representer.tasks.molecule import FLOW
 from representer.tasks.molecule_options import MoleculeConfig
-from representer.training.state import read_weights
-from undrawn import undrawn, without_drawings
-
-TINY = [
-    "--hidden-size", "8", "--depth", "2", "--members", "2", "--epochs", "6", "--batch-size", "8",
-    "--threads", "1", "--lr", "0.02", "--valid-fraction", "0.2", "--test-fraction", "0.2",
-]  # fmt: skip
 
 
-def write_molecules(path, count: int = 60):
-    """Write molecules with two numbers, of which the second is not known of every other, and a
-    class; among them a single atom and a salt."""
-    smiles = ["C", "[Na+].[Cl-]", *assembled_molecules(count - 2).smiles]
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["name", "smiles", "atoms", "rings", "aromatic", "label"])
-        for i, one in enumerate(smiles):
-            molecule = Chem.MolFromSmiles(one)
-            rings = len(Chem.GetSSSR(molecule))
-            is_aromatic = any(atom.GetIsAromatic() for atom in molecule.GetAtoms())
-            row = [molecule.GetNumAtoms(), rings if i % 2 else "", int(is_aromatic), "ab"[i % 2]]
-            writer.writerow([f"m{i}", one, *row])
-    return path
-
-
-@pytest.fixture(scope="session")
-def molecules(tmp_path_factory):
-    return write_molecules(tmp_path_factory.mktemp("molecules") / "made.csv")
-
-
-def fitted(molecules, name: str, *words: str):
-    out = molecules.parent / name
-    assert entry_point(["fit", "molecule", str(molecules), "--out", str(out), *TINY, *words]) == 0
-    return out
-
-
-@pytest.fixture(scope="session")
-def numbers(molecules):
-    return fitted(molecules, "numbers", "--target", "atoms,rings", "--baselines", "all")
-
-
-@pytest.fixture(scope="session")
-def classes(molecules):
-    with undrawn():
-        return fitted(molecules, "classes", "--target", "aromatic", "--task", "classification")
-
-
-def test_a_run_holds_everything_that_was_promised(numbers):
-    names = {path.name for path in numbers.iterdir()}
+def test_a_run_holds_everything_that_was_promised(molecule_run):
+    names = {path.name for path in molecule_run.iterdir()}
     assert names >= {
         "config.yaml", "model.json", "model.safetensors", "metrics.jsonl", "metrics.json",
         "details.json", "splits.json", "report.html", "gine", "pool.json",
         "kernel.json", "kernel.safetensors",
     }  # fmt: skip
-    metrics = metrics_of(numbers)
+    metrics = metrics_of(molecule_run)
     assert list(metrics["test"]) == ["atoms", "rings"]
     assert metrics["test"]["rings"]["count"] < metrics["test"]["atoms"]["count"] == 12
     (gine,) = metrics["comparisons"]
@@ -89,22 +42,16 @@ def test_a_run_holds_everything_that_was_promised(numbers):
         assert baseline["test"].keys() == baseline["difference"].keys() == metrics["test"].keys()
 
 
-def test_counting_atoms_is_learned_better_than_the_mean(numbers):
-    metrics = metrics_of(numbers)
+def test_counting_atoms_is_learned_better_than_the_mean(molecule_run):
+    metrics = metrics_of(molecule_run)
     difference = metrics["baselines"][-1]["difference"]["atoms"]
     assert difference[0] < 0
     ridge = metrics["baselines"][0]["test"]["atoms"]["rmse"]
     assert ridge < 1.0  # the kernel counts atoms
 
 
-def test_parts_hold_each_molecule_once(numbers):
-    splits = json.loads((numbers / "splits.json").read_text())
-    lines = [line for part in ("train", "valid", "test") for line in splits[part]["lines"]]
-    assert sorted(lines) == list(range(2, 62))
-
-
-def test_the_report_has_tables_plots_and_drawn_walks(numbers, classes):
-    page = (numbers / "report.html").read_text(encoding="utf-8")
+def test_the_report_has_tables_plots_and_drawn_walks(molecule_run, molecule_classes):
+    page = (molecule_run / "report.html").read_text(encoding="utf-8")
     for part in (
         "Explained test examples", "Largest errors: atoms", "Learning curves",
         "ECFP, random forest", "Predicted against true values", "<th>used for</th>",
@@ -113,32 +60,24 @@ def test_the_report_has_tables_plots_and_drawn_walks(numbers, classes):
     ):  # fmt: skip
         assert part in page
     assert "<script" not in page
-    assert "Predicted against" not in (classes / "report.html").read_text(encoding="utf-8")
+    assert "Predicted against" not in (molecule_classes / "report.html").read_text(encoding="utf-8")
 
 
-def test_report_writes_the_page_again(run, classes):
-    before = (classes / "report.html").read_text(encoding="utf-8")
-    (classes / "report.html").unlink()
-    assert run("report", classes).code == 0
-    page = (classes / "report.html").read_text(encoding="utf-8")
-    assert without_drawings(page) == without_drawings(before)
-
-
-def test_evaluate_on_the_test_rows_gives_the_test_figures(run, numbers, molecules, tmp_path):
+def test_evaluate_on_the_test_rows_gives_the_test_figures(run, molecule_run, molecules, tmp_path):
     lines = molecules.read_text().splitlines()
-    test = json.loads((numbers / "splits.json").read_text())["test"]["lines"]
+    test = json.loads((molecule_run / "splits.json").read_text())["test"]["lines"]
     part = tmp_path / "part.csv"
     part.write_text("\n".join([lines[0], *(lines[i - 1] for i in test)]) + "\n")
-    found = last_json(run("evaluate", numbers, part))["targets"]
-    wanted = metrics_of(numbers)["test"]
+    found = last_json(run("evaluate", molecule_run, part))["targets"]
+    wanted = metrics_of(molecule_run)["test"]
     for name in ("atoms", "rings"):
         assert found[name]["rmse"] == pytest.approx(wanted[name]["rmse"], rel=1e-6)
         assert found[name]["coverage"] == wanted[name]["coverage"]
 
 
-def test_predict_keeps_every_row_and_says_how_sure_it_is(run, numbers, molecules, tmp_path):
+def test_predict_keeps_every_row_and_says_how_sure_it_is(run, molecule_run, molecules, tmp_path):
     out = tmp_path / "out.csv"
-    assert run("predict", numbers, molecules, "-o", out).code == 0
+    assert run("predict", molecule_run, molecules, "-o", out).code == 0
     found, given = rows_of(out), rows_of(molecules)
     assert [row["name"] for row in found] == [row["name"] for row in given]
     for row in found:
@@ -146,62 +85,64 @@ def test_predict_keeps_every_row_and_says_how_sure_it_is(run, numbers, molecules
         assert float(row["uncertainty_rings"]) > 0
 
 
-def test_an_sdf_file_is_predicted_as_the_table_of_its_molecules(run, numbers, molecules, tmp_path):
+def test_an_sdf_file_is_predicted_as_the_table_of_its_molecules(
+    run, molecule_run, molecules, tmp_path
+):
     path, cells = tmp_path / "made.sdf", rows_of(molecules)[:5]
     with Chem.SDWriter(str(path)) as writer:
         for row in cells:
             molecule = Chem.MolFromSmiles(row["smiles"])
             molecule.SetProp("_Name", row["name"])
             writer.write(molecule)
-    rows = rows_of(run("predict", numbers, path).out)
-    expected = rows_of(run("predict", numbers, molecules).out)[:5]
+    rows = rows_of(run("predict", molecule_run, path).out)
+    expected = rows_of(run("predict", molecule_run, molecules).out)[:5]
     assert list(rows[0]) == ["smiles", "name", *(name for name in expected[0] if "_" in name)]
     for row, own in zip(rows, expected, strict=True):
         assert row["name"] == own["name"]
         assert float(row["prediction_atoms"]) == pytest.approx(float(own["prediction_atoms"]))
 
 
-def test_smiles_of_the_command_line_are_predicted_without_a_file(run, numbers):
-    (row,) = rows_of(run("predict", numbers, "--input", "CCO").out)
+def test_smiles_of_the_command_line_are_predicted_without_a_file(run, molecule_run):
+    (row,) = rows_of(run("predict", molecule_run, "--input", "CCO").out)
     assert row["molecule"] == "CCO"
     assert math.isfinite(float(row["prediction_atoms"]))
-    assert "--input" in run("predict", numbers, "--input", "C(C").error
+    assert "--input" in run("predict", molecule_run, "--input", "C(C").error
 
 
-def test_a_prediction_belongs_to_its_row(run, numbers, molecules, tmp_path):
+def test_a_prediction_belongs_to_its_row(run, molecule_run, molecules, tmp_path):
     head, *rows = molecules.read_text().splitlines()
     turned = tmp_path / "turned.csv"
     turned.write_text("\n".join([head, *rows[::-1]]) + "\n")
-    answers = [rows_of(run("predict", numbers, path).out) for path in (molecules, turned)]
+    answers = [rows_of(run("predict", molecule_run, path).out) for path in (molecules, turned)]
     first, second = ({r["name"]: float(r["prediction_atoms"]) for r in rows} for rows in answers)
     assert first == {name: pytest.approx(second[name], rel=1e-4) for name in first}
     assert len(set(first.values())) > 40
 
 
-def test_the_mean_is_that_of_the_training_rows(numbers, molecules):
+def test_the_mean_is_that_of_the_training_rows(molecule_run, molecules):
     given = rows_of(molecules)
-    splits = json.loads((numbers / "splits.json").read_text())
+    splits = json.loads((molecule_run / "splits.json").read_text())
     values = {
         name: [float(given[line - 2]["atoms"]) for line in splits[name]["lines"]]
         for name in ("train", "test")
     }
     mean = sum(values["train"]) / len(values["train"])
     squares = [(value - mean) ** 2 for value in values["test"]]
-    metrics = metrics_of(numbers)
+    metrics = metrics_of(molecule_run)
     wanted = (sum(squares) / len(squares)) ** 0.5
     assert metrics["baselines"][-1]["test"]["atoms"]["rmse"] == pytest.approx(wanted)
 
 
 def test_an_explanation_lists_walks_of_the_network_and_subtrees_of_the_kernel(
-    run, molecules, numbers, tmp_path
+    run, molecules, molecule_run, tmp_path
 ):
     path = tmp_path / "one.csv"
     path.write_text("smiles\nCCO\n")
-    found = {"both": set(listed(run, numbers, path))}
+    found = {"both": set(listed(run, molecule_run, path))}
     for answer in ("network", "kernel"):
         out = tmp_path / answer
         words = ["--target", "atoms", "--baselines", "none", "--epochs", "1", "--answer", answer]
-        assert run("fit", "molecule", molecules, "--out", out, *TINY, *words).code == 0
+        assert run("fit", "molecule", molecules, "--out", out, *MOLECULE, *words).code == 0
         predicted = rows_of(run("predict", out, molecules).out)
         assert all(float(row["uncertainty"]) > 0 for row in predicted)
         found[answer] = set(listed(run, out, path))
@@ -221,8 +162,8 @@ def listed(run, out, path) -> list[str]:
     return [one["what"] for one in entry["contributions"]]
 
 
-def test_a_class_has_probabilities_that_sum_to_one(run, classes, molecules):
-    found = rows_of(run("predict", classes, molecules).out)
+def test_a_class_has_probabilities_that_sum_to_one(run, molecule_classes, molecules):
+    found = rows_of(run("predict", molecule_classes, molecules).out)
     assert len(found) == 60
     for row in found:
         chances = [float(row[f"probability_{name}"]) for name in "01"]
@@ -233,15 +174,17 @@ def test_a_class_has_probabilities_that_sum_to_one(run, classes, molecules):
 BAD = 'smiles,x\nCCO,"1,2"\nC(C,2\n,3\nO(C)(C)C,4\nC,5\n'
 
 
-def test_an_invalid_row_is_named_or_on_request_kept_without_a_prediction(run, numbers, tmp_path):
+def test_an_invalid_row_is_named_or_on_request_kept_without_a_prediction(
+    run, molecule_run, tmp_path
+):
     path = tmp_path / "bad.csv"
     path.write_text(BAD)
-    refused = run("predict", numbers, path)
+    refused = run("predict", molecule_run, path)
     assert refused.code == 2
     assert "bad.csv, line 3, column 'smiles': invalid SMILES 'C(C'" in refused.error
     assert "2 more rows (lines 4, 5)" in refused.error
     assert "--skip-invalid" in refused.error
-    found = run("predict", numbers, path, "--skip-invalid")
+    found = run("predict", molecule_run, path, "--skip-invalid")
     assert found.code == 0
     rows = rows_of(found.out)
     assert [bool(row["prediction_atoms"]) for row in rows] == [True, False, False, False, True]
@@ -251,16 +194,16 @@ def test_an_invalid_row_is_named_or_on_request_kept_without_a_prediction(run, nu
 
 
 def test_explain_names_walks_whose_contributions_sum_to_the_prediction(
-    run, numbers, classes, tmp_path
+    run, molecule_run, molecule_classes, tmp_path
 ):
     path = tmp_path / "some.csv"
     path.write_text("smiles\nCCO\nC\n[Na+].CC(=O)[O-]\n")
-    out = run("explain", numbers, path, "--top", "3", "--report")
+    out = run("explain", molecule_run, path, "--top", "3", "--report")
     assert out.code == 0, out.err
     assert "line 2: atoms: " in out.out
     assert ", CCO\n" in out.out
-    entries = json.loads((numbers / "explanations.json").read_text())
-    predicted = rows_of(run("predict", numbers, path).out)
+    entries = json.loads((molecule_run / "explanations.json").read_text())
+    predicted = rows_of(run("predict", molecule_run, path).out)
     for entry, row, count in zip(entries, predicted, (3, 2, 3), strict=True):
         assert len(entry["contributions"]) == count  # one atom has two colors and no walks
         listed = sum(one["contribution"] for one in entry["contributions"])
@@ -268,23 +211,23 @@ def test_explain_names_walks_whose_contributions_sum_to_the_prediction(
         assert total == pytest.approx(entry["score"], rel=1e-9)
         assert entry["score"] == pytest.approx(float(row["prediction_atoms"]), rel=1e-6)
     assert len(entries[1]["atoms"]) == 1
-    assert "[Na+].CC(=O)[O-]" in (numbers / "report.html").read_text(encoding="utf-8")
-    (numbers / "explanations.json").unlink()
-    assert run("explain", classes, path, "--limit", "1", "--report").code == 0
-    (entry,) = json.loads((classes / "explanations.json").read_text())
+    assert "[Na+].CC(=O)[O-]" in (molecule_run / "report.html").read_text(encoding="utf-8")
+    (molecule_run / "explanations.json").unlink()
+    assert run("explain", molecule_classes, path, "--limit", "1", "--report").code == 0
+    (entry,) = json.loads((molecule_classes / "explanations.json").read_text())
     assert entry["prediction"][0] in "01"
     assert len(entry["atoms"]) == 3
-    (classes / "explanations.json").unlink()
-    run("report", classes)
-    refused = run("explain", numbers / "gine", path, "--report")
+    (molecule_classes / "explanations.json").unlink()
+    run("report", molecule_classes)
+    refused = run("explain", molecule_run / "gine", path, "--report")
     assert refused.code == 2
     assert "gine; expected wl or random-walk" in refused.error
 
 
-def test_a_report_shows_no_markup_that_lies_in_a_file(run, numbers, molecules, tmp_path):
+def test_a_report_shows_no_markup_that_lies_in_a_file(run, molecule_run, molecules, tmp_path):
     """A stranger's explanations.json brings its own drawing, texts and contributions."""
     out = tmp_path / "run"
-    shutil.copytree(numbers, out)
+    shutil.copytree(molecule_run, out)
     assert run("explain", out, molecules, "--limit", "1", "--report").code == 0
     (entry,) = json.loads((out / "explanations.json").read_text())
     script = "<svg><script>alert(1)</script></svg>"
@@ -332,7 +275,7 @@ def test_a_report_shows_no_markup_that_lies_in_a_file(run, numbers, molecules, t
 def test_a_bad_file_leaves_no_folder(run, tmp_path, text, words, message):
     path = tmp_path / "bad.csv"
     path.write_text(text)
-    outcome = run("fit", "molecule", path, "--out", tmp_path / "run", *TINY, *words)
+    outcome = run("fit", "molecule", path, "--out", tmp_path / "run", *MOLECULE, *words)
     assert outcome.code == 2
     assert message in outcome.error
     assert not (tmp_path / "run").exists()
@@ -342,7 +285,7 @@ def test_skipped_rows_are_listed_in_the_run(run, molecules, tmp_path):
     path, out = tmp_path / "bad.csv", tmp_path / "run"
     path.write_text(molecules.read_text() + "x,C(C,1,1,1,a\n")
     words = ["--target", "atoms", "--baselines", "none", "--epochs", "1", "--skip-invalid"]
-    outcome = run("fit", "molecule", path, "--out", out, *TINY, *words)
+    outcome = run("fit", "molecule", path, "--out", out, *MOLECULE, *words)
     assert outcome.code == 0
     assert "1 row left out: 1 invalid SMILES 'C(C'" in outcome.err
     assert "(line 62)" in outcome.err
@@ -367,21 +310,21 @@ def test_a_run_that_was_stopped_reaches_the_same_weights(run, molecules, tmp_pat
     assert threading.current_thread() is threading.main_thread()
     monkeypatch.setattr(Progress, "step", step)
     out = tmp_path / "run"
-    stopped = run("fit", "molecule", molecules, "--out", out, *TINY, *words)
+    stopped = run("fit", "molecule", molecules, "--out", out, *MOLECULE, *words)
     assert stopped.code == 143
     assert not (out / "metrics.json").exists()
-    assert run("fit", "molecule", molecules, "--out", out, *TINY, *words).code == 2
-    assert run("fit", "molecule", molecules, "--out", out, *TINY, *words, "--resume").code == 0
+    assert run("fit", "molecule", molecules, "--out", out, *MOLECULE, *words).code == 2
+    assert run("fit", "molecule", molecules, "--out", out, *MOLECULE, *words, "--resume").code == 0
     for name in ("model.safetensors", "final.safetensors"):
         assert (out / name).read_bytes() == (whole / name).read_bytes()
     assert (out / "metrics.jsonl").read_text() == (whole / "metrics.jsonl").read_text()
 
 
 @pytest.mark.slow  # two processes; test_kill shows it for the trainer
-def test_a_killed_run_reaches_the_same_weights(run, numbers, molecules, tmp_path):
+def test_a_killed_run_reaches_the_same_weights(run, molecule_run, molecules, tmp_path):
     """SIGKILL in the middle of a save, then --resume: as if nothing had happened."""
     out = tmp_path / "run"
-    words = ["fit", "molecule", molecules, "--out", out, *TINY, "--target", "atoms,rings",
+    words = ["fit", "molecule", molecules, "--out", out, *MOLECULE, "--target", "atoms,rings",
              "--baselines", "all"]  # fmt: skip
     killed = subprocess.run(
         [sys.executable, "-m", "representer", *map(str, words)],
@@ -393,18 +336,9 @@ def test_a_killed_run_reaches_the_same_weights(run, numbers, molecules, tmp_path
     assert run(*words, "--resume").code == 0
     weights = ("model.safetensors", "metrics.jsonl", "kernel.safetensors")
     for name in (*weights, *(f"gine/{name}" for name in weights[:2])):
-        assert (out / name).read_bytes() == (numbers / name).read_bytes(), name
-    assert (out / "splits.json").read_bytes() == (numbers / "splits.json").read_bytes()
+        assert (out / name).read_bytes() == (molecule_run / name).read_bytes(), name
+    assert (out / "splits.json").read_bytes() == (molecule_run / "splits.json").read_bytes()
     assert not list(out.rglob("*.tmp"))
-
-
-def test_options_of_other_tasks_are_refused(run, numbers, trained, molecules, table):
-    assert (
-        "--text is 'x'; expected nothing" in run("predict", numbers, molecules, "--text", "x").error
-    )
-    refused = run("evaluate", trained, table, "--smiles", "text")
-    assert "--smiles is 'text'; expected nothing" in refused.error
-    assert "the run is one of molecules; expected one of running" in run("generate", numbers).error
 
 
 def test_a_scaffold_split_has_no_scaffold_in_two_parts(molecules):
@@ -433,13 +367,13 @@ def test_targets_that_are_not_standardized_stay_in_their_unit(molecules):
 
 
 def test_python_reads_the_run_and_the_command_line_reads_what_python_saved(
-    run, numbers, molecules, tmp_path
+    run, molecule_run, molecules, tmp_path
 ):
-    model = estimators.load(numbers)
+    model = estimators.load(molecule_run)
     assert isinstance(model, MoleculeRegressor)
     given = rows_of(molecules)
     mean, std = model.predict([row["smiles"] for row in given], return_std=True)
-    found = rows_of(run("predict", numbers, molecules).out)
+    found = rows_of(run("predict", molecule_run, molecules).out)
     assert [float(row["prediction_rings"]) for row in found] == pytest.approx(mean[:, 1], rel=1e-6)
     assert [float(row["uncertainty_atoms"]) for row in found] == pytest.approx(std[:, 0], rel=1e-6)
     model.save(tmp_path / "saved")
@@ -447,27 +381,6 @@ def test_python_reads_the_run_and_the_command_line_reads_what_python_saved(
     assert [row["prediction_2"] for row in again] == [row["prediction_rings"] for row in found]
     refused = run("evaluate", tmp_path / "saved", molecules)
     assert "the targets are label; the model has 2. Name the targets" in refused.error
-
-
-def test_a_run_of_version_0_1_0_is_refused(run, molecules, tmp_path):
-    (tmp_path / "model.json").write_text('{"task": "molecule", "model": {}}')
-    refused = run("predict", tmp_path, molecules)
-    assert refused.code == 2
-    assert "was written by version 0.1.0" in refused.error
-
-
-def test_the_command_of_the_run_makes_it_again(numbers):
-    command = json.loads((numbers / "details.json").read_text())["command"]
-    assert command.startswith("representer fit molecule ")
-    assert "--target atoms,rings" in command
-    assert "--network" not in command
-
-
-def test_weights_of_the_best_epoch_are_kept(numbers):
-    metrics = metrics_of(numbers)
-    rows = [json.loads(line) for line in (numbers / "metrics.jsonl").read_text().splitlines()]
-    assert metrics["valid"]["valid_loss"] == min(row["valid_loss"] for row in rows)
-    assert read_weights(numbers / "model.safetensors")[1] == metrics["valid"]
 
 
 @pytest.mark.slow
@@ -478,7 +391,7 @@ def test_the_demo_beats_its_baselines_of_no_structure(run, tmp_path):
     assert metrics["baselines"][-1]["difference"]["QED"][2] < 0
 
 
-def test_other_numbers_of_targets_than_the_model_has_are_refused(run, numbers, molecules):
-    outcome = run("evaluate", numbers, molecules, "--target", "atoms")
+def test_other_numbers_of_targets_than_the_model_has_are_refused(run, molecule_run, molecules):
+    outcome = run("evaluate", molecule_run, molecules, "--target", "atoms")
     assert outcome.code == 2
     assert "the targets are atoms; the model has 2" in outcome.error

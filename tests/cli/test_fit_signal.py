@@ -12,46 +12,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cli.conftest import SIGNAL
 from representer import __version__, estimators
 from representer.cli.main import entry_point
 from representer.data.signals import Standardization, resampled, synthetic_recordings, write_npz
 from representer.tasks.signal.data import prepare
 from representer.tasks.signal_options import SignalConfig
-from undrawn import undrawn, without_drawings
-
-TINY = [
-    "--hidden-size", "4", "--filter-length", "20", "--stride", "15", "--epochs", "3",
-    "--batch-size", "16", "--lr", "0.01", "--answer", "network", "--jobs", "1",
-]  # fmt: skip
-
-
-@pytest.fixture(scope="session")
-def drawn():
-    return synthetic_recordings(subjects=4, windows=10)
-
-
-@pytest.fixture(scope="session")
-def data(drawn, tmp_path_factory):
-    path = tmp_path_factory.mktemp("signals") / "drawn.npz"
-    write_npz(path, drawn)
-    return path
-
-
-@pytest.fixture(scope="session")
-def fitted(data):
-    out = data.parent / "run"
-    assert entry_point(["fit", "signal", str(data), "--out", str(out), *TINY]) == 0
-    return out
+from undrawn import undrawn
 
 
 @pytest.fixture(scope="session", params=["both", "kernel"])
-def joint(data, request):
-    out = data.parent / request.param
+def joint(signal_file, request):
+    out = signal_file.parent / request.param
     if out.exists():  # in a random order, parameters take turns
         return out
     words = ["--folds", "2", "--answer", request.param]
     with undrawn():
-        assert entry_point(["fit", "signal", str(data), "--out", str(out), *TINY, *words]) == 0
+        assert (
+            entry_point(["fit", "signal", str(signal_file), "--out", str(out), *SIGNAL, *words])
+            == 0
+        )
     return out
 
 
@@ -72,13 +52,13 @@ def probabilities(text: str) -> np.ndarray:
     return np.asarray([[float(row["probability_apart"])] for row in rows_of(text)])
 
 
-def test_a_run_holds_everything_that_was_promised(fitted):
-    names = {path.name for path in fitted.iterdir()}
+def test_a_run_holds_everything_that_was_promised(signal_run):
+    names = {path.name for path in signal_run.iterdir()}
     assert names >= {
         "config.yaml", "model.json", "model.safetensors", "metrics.jsonl", "metrics.json",
         "details.json", "splits.json", "report.html", "folds",
     }  # fmt: skip
-    metrics = json.loads((fitted / "metrics.json").read_text())
+    metrics = json.loads((signal_run / "metrics.json").read_text())
     assert list(metrics["by_subject"]) == [f"subject {k}" for k in range(4)]
     accuracies = list(metrics["by_subject"].values())
     assert metrics["mean"] == pytest.approx(np.mean(accuracies))
@@ -90,11 +70,11 @@ def test_a_run_holds_everything_that_was_promised(fitted):
     assert sum(counts) == 4
     assert metrics["verdict"].startswith(f"On 4 test subjects, {metrics['model']} is ")
     assert metrics["standing"]["baseline"] == baseline["name"]
-    folds = json.loads((fitted / "splits.json").read_text())["folds"]
+    folds = json.loads((signal_run / "splits.json").read_text())["folds"]
     assert [fold["test"] for fold in folds] == [[f"subject {k}"] for k in range(4)]
 
 
-def test_kernel_and_network_predict_together_and_their_shares_are_reported(joint, run, data):
+def test_kernel_and_network_predict_together_and_their_shares_are_reported(joint, run, signal_file):
     metrics = json.loads((joint / "metrics.json").read_text())
     names = ["kernel", "network"] if joint.name == "both" else ["kernel"]
     assert list(metrics["parts"]) == names
@@ -112,14 +92,14 @@ def test_kernel_and_network_predict_together_and_their_shares_are_reported(joint
     assert metrics["model"] in page
     assert ("Learning curves" in page) == (joint.name == "both")
     assert ("Frequency bands" in page) == (joint.name == "both")
-    rows = rows_of(run("predict", joint, data).out)
+    rows = rows_of(run("predict", joint, signal_file).out)
     assert len(rows) == 40
 
 
-def test_bands_and_channels_are_explained_by_name(joint, run, data, drawn, tmp_path):
+def test_bands_and_channels_are_explained_by_name(joint, run, signal_file, recordings, tmp_path):
     out = tmp_path / "run"
     shutil.copytree(joint, out)
-    outcome = run("explain", out, data, "--limit", "3", "--top", "4", "--report")
+    outcome = run("explain", out, signal_file, "--limit", "3", "--top", "4", "--report")
     assert outcome.code == 0, outcome.err
     for entry in json.loads((out / "explanations.json").read_text()):
         parts = [part["contribution"] for part in entry["contributions"]]
@@ -129,12 +109,12 @@ def test_bands_and_channels_are_explained_by_name(joint, run, data, drawn, tmp_p
             assert one["what"] in outcome.out
             if one["kernel"]:
                 ((*channels,),) = one["places"]
-                names = [drawn.channels[channel] for channel in channels]
+                names = [recordings.channels[channel] for channel in channels]
                 assert one["what"].endswith(f" Hz, {' and '.join(names)}")
 
 
-def test_only_a_network_predicts_a_stream(joint, run, data):
-    outcome = run("predict", joint, data, "--stream")
+def test_only_a_network_predicts_a_stream(joint, run, signal_file):
+    outcome = run("predict", joint, signal_file, "--stream")
     if joint.name == "kernel":
         assert outcome.code == 2
         assert "expected a model with a network, since a kernel compares whole" in outcome.error
@@ -149,22 +129,22 @@ def test_only_a_network_predicts_a_stream(joint, run, data):
 
 
 def test_a_finished_run_of_kernel_and_network_continues_with_the_same_result(
-    joint, run, data, tmp_path
+    joint, run, signal_file, tmp_path
 ):
     out = tmp_path / "again"
     shutil.copytree(joint, out)
-    before = run("predict", joint, data).out
+    before = run("predict", joint, signal_file).out
     words = ["--folds", "2", "--answer", joint.name, "--resume"]
-    assert run("fit", "signal", data, "--out", out, *TINY, *words).code == 0
-    assert run("predict", out, data).out == before
+    assert run("fit", "signal", signal_file, "--out", out, *SIGNAL, *words).code == 0
+    assert run("predict", out, signal_file).out == before
     other = "both" if joint.name == "kernel" else "kernel"
     words[words.index(joint.name)] = other
-    refused = run("fit", "signal", data, "--out", out, *TINY, *words)
+    refused = run("fit", "signal", signal_file, "--out", out, *SIGNAL, *words)
     assert f"--answer is '{other}'; expected {joint.name!r}, with which the run in" in refused.error
 
 
-def test_the_report_has_bars_test_confusion_and_folds(fitted):
-    page = (fitted / "report.html").read_text(encoding="utf-8")
+def test_the_report_has_bars_test_confusion_and_folds(signal_run):
+    page = (signal_run / "report.html").read_text(encoding="utf-8")
     for part in (
         "Accuracy on each subject", "Wilcoxon", "Confusion", "Folds", "early stopping on",
         "log band power", "Learning curves", "standardization", '<table class="matrix">',
@@ -173,41 +153,35 @@ def test_the_report_has_bars_test_confusion_and_folds(fitted):
     assert "<script" not in page
 
 
-def test_report_writes_the_page_again(run, fitted):
-    before = (fitted / "report.html").read_text(encoding="utf-8")
-    (fitted / "report.html").unlink()
-    assert run("report", fitted).code == 0
-    page = (fitted / "report.html").read_text(encoding="utf-8")
-    assert without_drawings(page) == without_drawings(before)
-
-
-def test_evaluate_on_a_fold_gives_the_figures_of_the_fold(run, fitted, drawn, tmp_path):
-    metrics = json.loads((fitted / "metrics.json").read_text())
+def test_evaluate_on_a_fold_gives_the_figures_of_the_fold(run, signal_run, recordings, tmp_path):
+    metrics = json.loads((signal_run / "metrics.json").read_text())
     path = tmp_path / "one.npz"
-    write_npz(path, drawn.take(drawn.subjects == "subject 2"))
-    fold = next((fitted / "folds").glob("002-*"))
+    write_npz(path, recordings.take(recordings.subjects == "subject 2"))
+    fold = next((signal_run / "folds").glob("002-*"))
     outcome = run("evaluate", fold, path)
     found = json.loads(outcome.out.splitlines()[-1])
     assert found["by_subject"] == {"subject 2": metrics["by_subject"]["subject 2"]}
     assert "the model was trained on" not in outcome.err
-    assert "the model was trained on subject 2; only" in run("evaluate", fitted, path).err
+    assert "the model was trained on subject 2; only" in run("evaluate", signal_run, path).err
 
 
-def test_predict_answers_every_window_with_its_subject(run, fitted, data, drawn, tmp_path):
+def test_predict_answers_every_window_with_its_subject(
+    run, signal_run, signal_file, recordings, tmp_path
+):
     out = tmp_path / "out.csv"
-    assert run("predict", fitted, data, "-o", out).code == 0
+    assert run("predict", signal_run, signal_file, "-o", out).code == 0
     found = rows_of(out.read_text())
-    assert [row["subject"] for row in found] == drawn.subjects.tolist()
+    assert [row["subject"] for row in found] == recordings.subjects.tolist()
     assert [int(row["window"]) for row in found] == list(range(40))
     for row in found:
-        chances = {name: float(row[f"probability_{name}"]) for name in drawn.classes}
+        chances = {name: float(row[f"probability_{name}"]) for name in recordings.classes}
         assert sum(chances.values()) == pytest.approx(1, abs=1e-5)
         assert row["prediction"] == max(chances, key=lambda name: chances[name])
 
 
-def test_a_stream_ends_with_the_prediction_for_the_window(run, fitted, data):
-    whole = probabilities(run("predict", fitted, data).out)
-    outcome = run("predict", fitted, data, "--stream")
+def test_a_stream_ends_with_the_prediction_for_the_window(run, signal_run, signal_file):
+    whole = probabilities(run("predict", signal_run, signal_file).out)
+    outcome = run("predict", signal_run, signal_file, "--stream")
     rows = rows_of(outcome.out)
     assert [float(row["second"]) for row in rows[:6]] == [0.25, 0.4, 0.55, 0.7, 0.85, 1.0]
     assert np.allclose(probabilities(outcome.out)[5::6], whole, atol=2e-6)
@@ -215,70 +189,78 @@ def test_a_stream_ends_with_the_prediction_for_the_window(run, fitted, data):
     assert "a live stream needs these statistics in advance" in outcome.err
 
 
-def test_channels_in_another_order_are_reordered_by_name(run, fitted, data, drawn, tmp_path):
+def test_channels_in_another_order_are_reordered_by_name(
+    run, signal_run, signal_file, recordings, tmp_path
+):
     path = tmp_path / "turned.npz"
-    write_npz(path, drawn.in_order(("ch2", "ch0", "ch3", "ch1")))
-    assert run("predict", fitted, path).out == run("predict", fitted, data).out
+    write_npz(path, recordings.in_order(("ch2", "ch0", "ch3", "ch1")))
+    assert run("predict", signal_run, path).out == run("predict", signal_run, signal_file).out
 
 
 def test_channels_that_the_model_lacks_are_left_out_with_a_notice(
-    run, fitted, data, drawn, tmp_path
+    run, signal_run, signal_file, recordings, tmp_path
 ):
     more = replace(
-        drawn,
-        signals=np.concatenate([drawn.signals[:, :1], drawn.signals], axis=1),
-        channels=("EOG", *drawn.channels),
+        recordings,
+        signals=np.concatenate([recordings.signals[:, :1], recordings.signals], axis=1),
+        channels=("EOG", *recordings.channels),
     )
     write_npz(tmp_path / "more.npz", more)
-    outcome = run("predict", fitted, tmp_path / "more.npz")
-    assert outcome.out == run("predict", fitted, data).out
+    outcome = run("predict", signal_run, tmp_path / "more.npz")
+    assert outcome.out == run("predict", signal_run, signal_file).out
     assert "more.npz: the channels EOG are unknown to the model and ignored" in outcome.err
 
 
-def test_a_missing_channel_is_reported(run, fitted, drawn, tmp_path):
-    write_npz(tmp_path / "few.npz", drawn.in_order(("ch0", "ch1", "ch3")))
-    outcome = run("predict", fitted, tmp_path / "few.npz")
+def test_a_missing_channel_is_reported(run, signal_run, recordings, tmp_path):
+    write_npz(tmp_path / "few.npz", recordings.in_order(("ch0", "ch1", "ch3")))
+    outcome = run("predict", signal_run, tmp_path / "few.npz")
     assert outcome.code == 2
     assert "few.npz: the channels ch2 are missing" in outcome.error
 
 
-def test_another_sampling_rate_is_resampled_with_a_notice(run, fitted, data, drawn, tmp_path):
-    write_npz(tmp_path / "fast.npz", resampled(drawn, 200))
-    outcome = run("predict", fitted, tmp_path / "fast.npz")
+def test_another_sampling_rate_is_resampled_with_a_notice(
+    run, signal_run, signal_file, recordings, tmp_path
+):
+    write_npz(tmp_path / "fast.npz", resampled(recordings, 200))
+    outcome = run("predict", signal_run, tmp_path / "fast.npz")
     assert "fast.npz: resampled from 200 Hz to 100 Hz" in outcome.err
-    ours = probabilities(run("predict", fitted, data).out)
+    ours = probabilities(run("predict", signal_run, signal_file).out)
     assert np.abs(probabilities(outcome.out) - ours).max() < 0.05
 
 
-def test_longer_windows_are_cut_and_shorter_ones_told(run, fitted, drawn, tmp_path):
-    longer = replace(drawn, signals=np.concatenate([drawn.signals, drawn.signals], axis=2))
+def test_longer_windows_are_cut_and_shorter_ones_told(run, signal_run, recordings, tmp_path):
+    longer = replace(
+        recordings, signals=np.concatenate([recordings.signals, recordings.signals], axis=2)
+    )
     write_npz(tmp_path / "long.npz", longer)
-    outcome = run("predict", fitted, tmp_path / "long.npz")
+    outcome = run("predict", signal_run, tmp_path / "long.npz")
     assert "long.npz: 40 windows of 2 s are cut into 80 of 1 s" in outcome.err
     assert len(rows_of(outcome.out)) == 80
-    write_npz(tmp_path / "short.npz", replace(drawn, signals=drawn.signals[:, :, :90]))
-    outcome = run("predict", fitted, tmp_path / "short.npz")
+    write_npz(tmp_path / "short.npz", replace(recordings, signals=recordings.signals[:, :, :90]))
+    outcome = run("predict", signal_run, tmp_path / "short.npz")
     assert "short.npz: window 0 of subject subject 0, like all windows, has 0." in (outcome.error)
 
 
-def test_predict_needs_no_classes_and_evaluate_knows_its_own(run, fitted, data, drawn, tmp_path):
+def test_predict_needs_no_classes_and_evaluate_knows_its_own(
+    run, signal_run, signal_file, recordings, tmp_path
+):
     path = tmp_path / "bare.npz"
-    np.savez(path, X=drawn.signals, subject=drawn.subjects, fs=100)
-    assert run("predict", fitted, path).out == run("predict", fitted, data).out
-    assert "bare.npz: there is no array y;" in run("evaluate", fitted, path).error
-    write_npz(path, replace(drawn, classes=("apart", "together")))
-    error = run("evaluate", fitted, path).error
+    np.savez(path, X=recordings.signals, subject=recordings.subjects, fs=100)
+    assert run("predict", signal_run, path).out == run("predict", signal_run, signal_file).out
+    assert "bare.npz: there is no array y;" in run("evaluate", signal_run, path).error
+    write_npz(path, replace(recordings, classes=("apart", "together")))
+    error = run("evaluate", signal_run, path).error
     assert "bare.npz: the label 'together' is not one of the 2 classes: 'apart', 'in step'" in error
 
 
 def test_a_class_that_evaluate_does_not_find_keeps_the_numbers_of_the_others(
-    run, fitted, drawn, tmp_path
+    run, signal_run, recordings, tmp_path
 ):
-    renamed = replace(drawn, classes=("in step", "apart"))  # all labels are turned round
+    renamed = replace(recordings, classes=("in step", "apart"))  # all labels are turned round
     write_npz(tmp_path / "turned.npz", renamed)
-    write_npz(tmp_path / "given.npz", drawn)
+    write_npz(tmp_path / "given.npz", recordings)
     ours, turned = (
-        json.loads(run("evaluate", fitted, tmp_path / name).out.splitlines()[-1])
+        json.loads(run("evaluate", signal_run, tmp_path / name).out.splitlines()[-1])
         for name in ("given.npz", "turned.npz")
     )
     assert ours["accuracy"] == pytest.approx(1 - turned["accuracy"])
@@ -286,27 +268,24 @@ def test_a_class_that_evaluate_does_not_find_keeps_the_numbers_of_the_others(
         assert turned["by_subject"][subject] == pytest.approx(1 - accuracy)
 
 
-def test_a_finished_run_is_there_at_once_with_resume(run, fitted, data, tmp_path):
+def test_a_finished_run_is_there_at_once_with_resume(run, signal_run, signal_file, tmp_path):
     out = tmp_path / "again"
-    shutil.copytree(fitted, out)
+    shutil.copytree(signal_run, out)
     before = json.loads((out / "metrics.json").read_text())
-    assert run("fit", "signal", data, "--out", out, *TINY).code == 2
-    outcome = run("fit", "signal", data, "--out", out, *TINY, "--resume")
+    outcome = run("fit", "signal", signal_file, "--out", out, *SIGNAL, "--resume")
     assert outcome.code == 0
     assert "4 of 4 folds are finished already" in outcome.err
     after = json.loads((out / "metrics.json").read_text())
     assert after["folds"] == before["folds"]
     assert after["valid"] == before["valid"]
-    other = run("fit", "signal", data, "--out", out, *TINY, "--resume", "--stride", "10")
-    assert "--stride is 10; expected 15, with which the run in" in other.error
 
 
-def test_named_subjects_are_tested_once_without_a_baseline(run, data, tmp_path):
+def test_named_subjects_are_tested_once_without_a_baseline(run, signal_file, tmp_path):
     out, names = tmp_path / "named", "subject 3,subject 1"
     outcome = run(
-        "fit", "signal", data, "--out", out, *TINY, "--epochs", "1", "--test-subjects", names,
-        "--baselines", "none", "--window-seconds", "0.5", "--resample", "50",
-        "--standardize", "training",
+        "fit", "signal", signal_file, "--out", out, *SIGNAL, "--epochs", "1",
+        "--test-subjects", names, "--baselines", "none", "--window-seconds", "0.5",
+        "--resample", "50", "--standardize", "training",
     )  # fmt: skip
     assert outcome.code == 0
     assert "drawn.npz: resampled from 100 Hz to 50 Hz" in outcome.err
@@ -317,7 +296,7 @@ def test_named_subjects_are_tested_once_without_a_baseline(run, data, tmp_path):
     model = json.loads((out / "model.json").read_text())
     assert (model["reading"]["samples"], model["network"]["sampling_rate"]) == (25, 50.0)
     assert len(model["inputs"]["standardization"]["mean"]) == 4
-    stream = run("predict", out, data, "--stream")
+    stream = run("predict", out, signal_file, "--stream")
     assert "a live stream needs" not in stream.err
 
 
@@ -355,7 +334,7 @@ def test_a_subject_of_one_class_is_reported_with_the_file(run, tmp_path):
     y = np.asarray([0, 1, 0, 1, 0, 1, 0, 1, 1, 1, 1, 1, 0, 1, 0, 1])
     x = np.random.default_rng(0).normal(size=(16, 2, 60))
     path = written(tmp_path, X=x, y=y, subject=np.arange(16) // 4)
-    outcome = run("fit", "signal", path, "--out", tmp_path / "run", *TINY, "--epochs", "1",
+    outcome = run("fit", "signal", path, "--out", tmp_path / "run", *SIGNAL, "--epochs", "1",
                   "--folds", "2", "--baselines", "none")  # fmt: skip
     assert outcome.code == 0
     assert "bad.npz: subject 2 has windows of one class; their accuracies" in outcome.err
@@ -365,10 +344,10 @@ def test_a_subject_of_one_class_is_reported_with_the_file(run, tmp_path):
     assert metrics["chance"] == 10 / 16  # of always predicting class 1
 
 
-def test_an_uninterrupted_run_has_a_report_and_predictions(run, data, tmp_path):
+def test_an_uninterrupted_run_has_a_report_and_predictions(run, signal_file, tmp_path):
     out = tmp_path / "run"
     words = ["--valid-fraction", "0", "--folds", "2", "--baselines", "all", "--epochs", "1"]
-    outcome = run("fit", "signal", data, "--out", out, *TINY, *words)
+    outcome = run("fit", "signal", signal_file, "--out", out, *SIGNAL, *words)
     assert outcome.code == 0, outcome.err
     assert "trained on 4 subjects, no early stopping" in outcome.err
     page = (out / "report.html").read_text()
@@ -379,7 +358,7 @@ def test_an_uninterrupted_run_has_a_report_and_predictions(run, data, tmp_path):
     assert [one["name"] for one in baselines] == [f"{name} + logistic regression" for name in names]
     page = html.unescape(page)
     assert all(f'<td title="{one["description"]}">{one["name"]}</td>' in page for one in baselines)
-    assert run("predict", out, data).code == 0
+    assert run("predict", out, signal_file).code == 0
 
 
 @pytest.mark.parametrize(
@@ -401,64 +380,50 @@ def test_no_data_is_reported(run, tmp_path):
     assert "DATA is None; expected a file of recordings, or --demo" in outcome.error
 
 
-def test_options_of_other_runs_are_refused(run, fitted, data):
-    refused = {
-        "--delimiter": ("evaluate", fitted, data, "--delimiter", ";"),
-        "--smiles": ("predict", fitted, data, "--smiles", "s"),
-    }
-    for part, words in refused.items():
-        outcome = run(*words)
-        assert outcome.code == 2
-        assert part in outcome.error
-
-
-def test_options_of_signals_are_refused_by_other_runs(run, trained, table):
-    error = run("predict", trained, table, "--events", "go").error
-    assert "--events is 'go'; expected nothing, since the model is one of texts" in error
-    error = run("predict", trained, table, "--stream").error
-    assert "--stream is True; expected nothing, since the model is one of texts" in error
-
-
-def test_options_of_files_with_events_are_refused_for_arrays(run, data, tmp_path):
+def test_options_of_files_with_events_are_refused_for_arrays(run, signal_file, tmp_path):
     for name, value in (("--events", "go"), ("--event-start", "-0.5"), ("--event-seconds", "1.0")):
-        outcome = run("fit", "signal", data, "--out", tmp_path / "run", f"{name}={value}")
+        outcome = run("fit", "signal", signal_file, "--out", tmp_path / "run", f"{name}={value}")
         assert outcome.code == 2
         assert f"{name} is" in outcome.error
         assert "since only recordings such as .edf files have events" in outcome.error
 
 
-def test_runs_and_folds_are_saved_estimators(run, fitted, data, drawn):
-    by_subject = Standardization("subject").apply(drawn).signals
-    folders = [fitted, *sorted((fitted / "folds").iterdir())]
-    for folder in (fitted, folders[2]):
+def test_runs_and_folds_are_saved_estimators(run, signal_run, signal_file, recordings):
+    by_subject = Standardization("subject").apply(recordings).signals
+    folders = [signal_run, *sorted((signal_run / "folds").iterdir())]
+    for folder in (signal_run, folders[2]):
         model = estimators.load(folder)
         assert isinstance(model, estimators.SignalClassifier)
-        rows = rows_of(run("predict", folder, data).out)
-        chances = [[float(row[f"probability_{name}"]) for name in drawn.classes] for row in rows]
+        rows = rows_of(run("predict", folder, signal_file).out)
+        chances = [
+            [float(row[f"probability_{name}"]) for name in recordings.classes] for row in rows
+        ]
         np.testing.assert_allclose(model.predict_proba(by_subject), chances, atol=5.1e-7)
-    metrics = json.loads((fitted / "metrics.json").read_text())
-    of_test = drawn.subjects == "subject 1"
-    truth = np.asarray(drawn.classes)[drawn.labels[of_test]]
+    metrics = json.loads((signal_run / "metrics.json").read_text())
+    of_test = recordings.subjects == "subject 1"
+    truth = np.asarray(recordings.classes)[recordings.labels[of_test]]
     assert model.score(by_subject[of_test], truth) == metrics["by_subject"]["subject 1"]
 
 
-def test_an_estimator_saved_in_python_predicts_files(run, drawn, data, tmp_path):
-    labels = np.asarray(drawn.classes)[drawn.labels]
+def test_an_estimator_saved_in_python_predicts_files(run, recordings, signal_file, tmp_path):
+    labels = np.asarray(recordings.classes)[recordings.labels]
     model = estimators.SignalClassifier(
         sampling_rate=100, hidden_size=3, stride=20, epochs=1, random_state=0, verbose=0
-    ).fit(drawn.signals, labels)
+    ).fit(recordings.signals, labels)
     model.save(tmp_path / "saved")
-    rows = rows_of(run("predict", tmp_path / "saved", data).out)
-    assert [row["prediction"] for row in rows] == model.predict(drawn.signals).tolist()
+    rows = rows_of(run("predict", tmp_path / "saved", signal_file).out)
+    assert [row["prediction"] for row in rows] == model.predict(recordings.signals).tolist()
 
 
-def test_explained_filters_sum_to_the_score_and_are_in_the_report(run, fitted, data, tmp_path):
+def test_explained_filters_sum_to_the_score_and_are_in_the_report(
+    run, signal_run, signal_file, tmp_path
+):
     out = tmp_path / "run"
-    shutil.copytree(fitted, out)
-    outcome = run("explain", out, data, "--limit", "2", "--top", "3", "--report")
+    shutil.copytree(signal_run, out)
+    outcome = run("explain", out, signal_file, "--limit", "2", "--top", "3", "--report")
     assert outcome.code == 0, outcome.err
     entries = json.loads((out / "explanations.json").read_text())
-    rows = rows_of(run("predict", out, data).out)
+    rows = rows_of(run("predict", out, signal_file).out)
     page = (out / "report.html").read_text()
     assert [entry["row"] for entry in entries] == [0, 1]
     for entry, row in zip(entries, rows, strict=False):
@@ -477,12 +442,12 @@ def test_explained_filters_sum_to_the_score_and_are_in_the_report(run, fitted, d
     assert "window 0: " in outcome.out
 
 
-def test_a_cell_without_exact_contributions_is_not_explained(run, data, tmp_path):
+def test_a_cell_without_exact_contributions_is_not_explained(run, signal_file, tmp_path):
     words = ["--epochs", "1", "--test-subjects", "subject 0", "--baselines", "none"]
     words += ["--cell", "lstm"]
     out = tmp_path / "run"
-    assert run("fit", "signal", data, "--out", out, *TINY, *words).code == 0
-    outcome = run("explain", out, data)
+    assert run("fit", "signal", signal_file, "--out", out, *SIGNAL, *words).code == 0
+    outcome = run("explain", out, signal_file)
     assert outcome.code == 2
     assert "expected one whose output is a sum over the steps" in outcome.error
 
@@ -491,13 +456,13 @@ def test_arrays_of_other_names_are_read_as_in_training(run, tmp_path):
     x, y = np.random.default_rng(0).normal(size=(12, 2, 60)), np.arange(12) % 2
     names = {"X": None, "y": None, "eeg": x, "state": y, "trial": np.arange(12)}
     path, out = written(tmp_path, **names), tmp_path / "run"
-    error = run("fit", "signal", path, "--out", out, *TINY).error
+    error = run("fit", "signal", path, "--out", out, *SIGNAL).error
     assert "bad.npz: there is no array X and no y; the file has " in error
     assert "eeg float64 (12, 2, 60), state int64 (12,), trial int64 (12,)" in error
     assert "--signals NAME, --labels NAME" in error
     words = ["--signals", "eeg", "--labels", "state"]
     small = [
-        *TINY,
+        *SIGNAL,
         "--epochs",
         "1",
         "--folds",
@@ -533,7 +498,7 @@ def test_recordings_of_tables_are_trained_on_and_used(run, tmp_path):
     data, out = tmp_path / "recordings.csv", tmp_path / "run"
     data.write_text("\n".join(listed))
     words = ["--window-seconds", "2", "--resample", "25", "--answer", "kernel"]
-    outcome = run("fit", "signal", data, "--out", out, *TINY, *words, "--baselines", "none")
+    outcome = run("fit", "signal", data, "--out", out, *SIGNAL, *words, "--baselines", "none")
     assert outcome.code == 0, outcome.err
     made = "50 Hz by the times in s; resampled to 25 Hz; 6 recordings, 18 windows of 2 s"
     assert made in outcome.err
@@ -572,7 +537,7 @@ def test_recordings_without_events_have_one_label_a_file(run, tmp_path):
     refused = run("fit", "signal", data, "--window-seconds", "2", "--out", out).error
     assert "Resample them to one rate with --resample HZ." in refused
     words = ["--window-seconds", "2", "--resample", "25", "--answer", "kernel"]
-    outcome = run("fit", "signal", data, "--out", out, *TINY, *words, "--baselines", "none")
+    outcome = run("fit", "signal", data, "--out", out, *SIGNAL, *words, "--baselines", "none")
     assert outcome.code == 0, outcome.err
     assert "resampled to 25 Hz; 6 recordings, 18 windows of 2 s" in outcome.err
     evaluated = json.loads(run("evaluate", out, tmp_path).out)
@@ -592,20 +557,16 @@ def test_recordings_without_events_have_one_label_a_file(run, tmp_path):
     assert "fs is 30 Hz; the file has 50 Hz" in run("evaluate", out, data).error
 
 
-def test_a_run_of_another_version_is_refused(run, fitted, data, tmp_path):
+def test_a_run_of_another_version_is_refused(run, signal_run, signal_file, tmp_path):
     out = tmp_path / "run"
-    shutil.copytree(fitted, out)
+    shutil.copytree(signal_run, out)
     for folder in (out, *(out / "folds").iterdir()):
         (folder / "model.json").write_text('{"task": "signal", "classes": ["a", "b"]}')
         (folder / "manifest.json").unlink()
     expected = f"was written by version 0.1.0; this is version {__version__}"
-    for words in (
-        ("evaluate", out, data), ("predict", out, data), ("explain", out, data),
-        ("fit", "signal", data, "--out", out, *TINY, "--resume"),
-    ):  # fmt: skip
-        outcome = run(*words)
-        assert outcome.code == 2
-        assert expected in outcome.error
+    outcome = run("fit", "signal", signal_file, "--out", out, *SIGNAL, "--resume")
+    assert outcome.code == 2
+    assert expected in outcome.error
 
 
 @pytest.mark.parametrize(
@@ -619,15 +580,15 @@ def test_a_run_of_another_version_is_refused(run, fitted, data, tmp_path):
     ],
 )
 def test_damaged_descriptions_of_recordings_are_reported(
-    run, fitted, data, tmp_path, change, message
+    run, signal_run, signal_file, tmp_path, change, message
 ):
     out = tmp_path / "run"
-    shutil.copytree(fitted, out)
+    shutil.copytree(signal_run, out)
     (out / "manifest.json").unlink()
     described = json.loads((out / "model.json").read_text())
     described["reading"] |= change
     (out / "model.json").write_text(json.dumps(described))
-    outcome = run("predict", out, data)
+    outcome = run("predict", out, signal_file)
     assert outcome.code == 2
     assert "model.json: cannot be used" in outcome.error
     assert message in outcome.error
