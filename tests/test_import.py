@@ -13,7 +13,7 @@ import pytest
 
 OPTIONAL = (
     "matplotlib", "scipy", "sklearn", "accelerate", "jsonargparse", "pyarrow", "safetensors",
-    "joblib", "torch_geometric", "rdkit", "triton",
+    "filelock", "joblib", "torch_geometric", "rdkit", "triton",
 )  # fmt: skip
 
 # As if packages were not installed: the finder of the path does not find them.

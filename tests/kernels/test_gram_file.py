@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from representer import jobs
-from representer.errors import ArgumentError
+from representer.errors import ArgumentError, StorageError
 from representer.kernels import (
     Gaussian,
     Linear,
@@ -302,6 +302,39 @@ def test_a_second_call_says_so_waits_and_computes_nothing(tmp_path, monkeypatch,
     for matrix in results:
         np.testing.assert_allclose(matrix, kernel(X), atol=1e-14)
     assert len(results) == 2
+
+
+@pytest.mark.parametrize(("owner", "call"), [(os, "posix_fallocate"), (np.memmap, "flush")])
+def test_a_full_disk_is_an_error_that_names_the_file(tmp_path, monkeypatch, owner, call):
+    def refuse(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, call, refuse)
+        with pytest.raises(StorageError, match=r"k.npy cannot be written: no space left on device"):
+            gram(kernel, X, out=tmp_path / "k.npy", block=5)
+    assert (tmp_path / "k.npy.journal").read_bytes().count(b"\n") == 1  # no block is recorded
+    matrix = gram(kernel, X, out=tmp_path / "k.npy", block=5)
+    np.testing.assert_allclose(matrix, kernel(X), atol=1e-14)
+
+
+def test_the_space_of_the_file_is_reserved_before_a_block_is_computed(tmp_path, monkeypatch):
+    """Otherwise a disk that fills up would end the process, which writes to mapped memory."""
+
+    def reserved(*arguments):
+        status = (tmp_path / "k.npy").stat()
+        assert 512 * status.st_blocks >= status.st_size == 128 + 8 * 200**2
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(jobs, "attempted", reserved)
+    with pytest.raises(ZeroDivisionError):
+        gram(Linear(), rng.normal(size=(200, 2)), out=tmp_path / "k.npy")
+
+
+def test_a_missing_folder_is_not_created(tmp_path):
+    with pytest.raises(StorageError, match=r"k.npy cannot be written: .*[Nn]o such"):
+        gram(kernel, X, out=tmp_path / "missing" / "k.npy")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_error_for_a_file_system_without_locks_names_it(tmp_path, monkeypatch):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import fcntl
 import inspect
 import json
 import os
@@ -12,13 +11,13 @@ import types
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from filelock import FileLock, Timeout
 from joblib.hashing import NumpyHasher
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, check_random_state
@@ -131,84 +130,96 @@ def block_values(kernel: Kernel, X: Any, Y: Any | None) -> np.ndarray:
     return np.ascontiguousarray(as_array(kernel(X, Y)), dtype=np.float64)
 
 
-# A matrix in an ``.npy`` file, read and written in blocks without mapping the file into memory.
+# A Gram matrix on disk: an ``.npy`` file, and a journal of its finished blocks beside it.
+#
+# The journal is a JSON Lines file: the fingerprint of the matrix, then the corner and checksum of
+# each finished block. A block reaches the disk before its line, and checksums are compared when a
+# run continues, so that neither a kill nor damage leaves a wrong value. The first line that cannot
+# be parsed, and all that follow, are removed. The journal is also the file that is locked.
 
-Corner = tuple[int, int]
+_HINT = "Choose another file, or delete this one and its journal."
 
 
-@dataclass(frozen=True)
-class MatrixFile:
-    """A file of float64 values in C order.
+@contextmanager
+def locked(out: Path) -> Iterator[Path]:
+    """Lock a matrix file for this call; report and wait for another call that holds the lock.
 
-    Attributes:
-        path: The file.
-        shape: Rows and columns.
-        start: Bytes before the first value.
+    Returns:
+        The journal, which exists.
+
+    Raises:
+        ArgumentError: If the file has no journal, or cannot be locked.
+        StorageError: If the journal cannot be written.
     """
-
-    path: Path
-    shape: tuple[int, int]
-    start: int
-
-    @staticmethod
-    def open(path: Path, shape: tuple[int, int]) -> MatrixFile | None:
-        """Open a file; return None if it is missing or is not a file of such a matrix."""
+    journal = out.with_name(f"{out.name}.journal")
+    if out.exists() and not journal.exists():
+        raise _not_written_here(out)
+    with _storage_errors(out):
+        journal.touch()  # the lock would also create the folder
+    lock = FileLock(journal.resolve(), fallback_to_soft=False, preserve_lock_file=True)
+    try:
         try:
-            matrix = np.lib.format.open_memmap(path, "r")
-        except (FileNotFoundError, EOFError, ValueError):
-            return None
-        if matrix.shape != shape or matrix.dtype != np.float64 or np.isfortran(matrix):
-            return None
-        is_whole = path.stat().st_size == matrix.offset + matrix.nbytes
-        return MatrixFile(path, shape, matrix.offset) if is_whole else None
-
-    @staticmethod
-    def create(path: Path, shape: tuple[int, int]) -> MatrixFile:
-        """Replace a file by one of zeros, which takes no space on the disk yet.
-
-        Raises:
-            StorageError: The file cannot be written.
-        """
-        with _storage_errors(path):
-            path.unlink(missing_ok=True)  # a mapping of the old file stays valid
-            matrix = np.lib.format.open_memmap(path, "w+", np.float64, shape)
-        return MatrixFile(path, shape, matrix.offset)
-
-    def checksum(self, corner: Corner, shape: tuple[int, int], *, transposed: bool = False) -> int:
-        """Return the checksum of a block ``shape``, or of the block whose transpose has it."""
-        rows, columns = reversed(shape) if transposed else shape
-        values = np.empty((rows, columns))
-        with self.path.open("rb", buffering=0) as file:
-            for i, row in enumerate(values):
-                file.seek(self._position(corner[0] + i, corner[1]))
-                file.readinto(row.data)
-        return checksum(values.T if transposed else values)
-
-    def write(self, *parts: tuple[Corner, np.ndarray]) -> None:
-        """Write blocks and wait until they are on the disk.
-
-        Raises:
-            StorageError: They cannot be written.
-        """
-        with _storage_errors(self.path), self.path.open("r+b", buffering=0) as file:
-            for (top, left), values in parts:
-                for i, row in enumerate(np.ascontiguousarray(values)):
-                    file.seek(self._position(top + i, left))
-                    _write_all(file.fileno(), row.tobytes())
-            os.fsync(file.fileno())
-
-    def _position(self, i: int, j: int) -> int:
-        return self.start + 8 * (i * self.shape[1] + j)
+            lock.acquire(blocking=False)
+        except Timeout:
+            say(f"{out} is being written by another call; waiting until it ends")
+            lock.acquire()
+    except OSError as error:  # some network file systems have no locks
+        expected = f"a file on a file system with locks ({error.strerror})"
+        raise ArgumentError("out", str(out), expected) from error
+    try:
+        yield journal
+    finally:
+        lock.release()
 
 
-def checksum(values: np.ndarray) -> int:
-    """Return the CRC-32 of the values in C order."""
-    return zlib.crc32(np.ascontiguousarray(values).tobytes())
+def checksums(journal: Path, out: Path, mark: str) -> dict[tuple[int, int], int]:
+    """Return the checksums of finished blocks by their corners; start an empty journal.
+
+    Raises:
+        ArgumentError: If the file contains another matrix, or has no journal.
+    """
+    lines = journal.read_bytes().split(b"\n")[:-1]
+    if not lines and out.exists():
+        raise _not_written_here(out)
+    if lines and _parsed(lines[0]) != {"fingerprint": mark}:
+        expected = "the Gram matrix of this kernel, these objects and this block size"
+        raise ArgumentError("out", str(out), expected, hint=_HINT)
+    entries = list(takewhile(_is_entry, map(_parsed, lines[1:])))
+    os.truncate(journal, sum(len(line) + 1 for line in lines[: 1 + len(entries)]))
+    if not lines:
+        _append(journal, {"fingerprint": mark})
+    return {(i, j): checksum for i, j, checksum in entries}
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]
+def mapped(out: Path, shape: tuple[int, int]) -> tuple[np.memmap, bool]:
+    """Map the file of a matrix, and return True if it had to be created or replaced."""
+    try:
+        matrix = np.lib.format.open_memmap(out, "r")  # "r+" would extend a truncated file
+        size = matrix.offset + matrix.nbytes
+        is_whole = (matrix.shape, matrix.dtype, out.stat().st_size) == (shape, np.float64, size)
+        is_new = not is_whole or np.isfortran(matrix)
+    except (FileNotFoundError, EOFError, ValueError):
+        is_new = True
+    with _storage_errors(out):
+        if is_new:
+            out.unlink(missing_ok=True)  # a mapping of the old file stays valid
+            matrix = np.lib.format.open_memmap(out, "w+", np.float64, shape)
+        else:
+            matrix = np.lib.format.open_memmap(out, "r+")
+        with out.open("r+b") as file:  # on a full disk, a write to a mapped hole kills the process
+            os.posix_fallocate(file.fileno(), 0, matrix.offset + matrix.nbytes)
+    return matrix, is_new
+
+
+def _append(journal: Path, entry: Any) -> None:
+    with journal.open("ab") as file:
+        file.write(json.dumps(entry).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _checksum(values: np.ndarray) -> int:
+    return zlib.crc32(np.ascontiguousarray(values).data)
 
 
 @contextmanager
@@ -219,86 +230,7 @@ def _storage_errors(path: Path) -> Iterator[None]:
         raise StorageError(path, error) from error
 
 
-# The journal of a Gram matrix on disk: its fingerprint and finished blocks.
-
-_HINT = "Choose another file, or delete this one and its journal."
-
-
-@dataclass
-class Journal:
-    """A JSON Lines file: the fingerprint, then the corner and checksum of each finished block.
-
-    A line is valid if it ends with a line break and can be parsed; the first invalid line and all
-    following ones are removed.
-
-    Attributes:
-        path: The file.
-        checksums: The finished blocks.
-    """
-
-    path: Path
-    checksums: dict[Corner, int]
-
-    @staticmethod
-    def open(matrix: Path, mark: str) -> Journal:
-        """Open or start the journal of a matrix file.
-
-        Raises:
-            ArgumentError: If the file contains another matrix, or has no journal.
-        """
-        path = _journal_path(matrix)
-        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-        if not lines:
-            if matrix.exists():
-                raise _not_written_here(matrix)
-            journal = Journal(path, {})
-            journal._write({"fingerprint": mark}, "w")
-            return journal
-        if _read(lines[0]) != {"fingerprint": mark}:
-            expected = "the Gram matrix of this kernel, these objects and this block size"
-            raise ArgumentError("out", str(matrix), expected, hint=_HINT)
-        entries = list(takewhile(_is_entry, map(_read, lines[1:])))
-        with path.open("r+b") as file:
-            file.truncate(sum(len(line) + 1 for line in lines[: 1 + len(entries)]))
-        return Journal(path, {(i, j): checksum for i, j, checksum in entries})
-
-    def add(self, corner: Corner, checksum: int) -> None:
-        """Record a finished block."""
-        self._write([*corner, checksum], "a")
-
-    def _write(self, entry: Any, mode: str) -> None:
-        with self.path.open(mode, encoding="utf-8") as file:
-            file.write(json.dumps(entry) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-
-
-@contextmanager
-def locked(matrix: Path) -> Iterator[None]:
-    """Lock a matrix file for this call; report and wait for another call that holds the lock.
-
-    The lock is an operating-system lock of the journal, which is released when the process ends.
-
-    Raises:
-        ArgumentError: If the file has no journal, or cannot be locked.
-    """
-    path = _journal_path(matrix)
-    if matrix.exists() and not path.exists():
-        raise _not_written_here(matrix)
-    with path.open("ab") as file:
-        try:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                say(f"{matrix} is being written by another call; waiting until it ends")
-                fcntl.flock(file, fcntl.LOCK_EX)
-        except OSError as error:  # some network file systems have no locks
-            expected = f"a file on a file system with locks ({error.strerror})"
-            raise ArgumentError("out", str(matrix), expected) from error
-        yield
-
-
-def _read(line: bytes) -> Any:
+def _parsed(line: bytes) -> Any:
     """Parse a line; return None if it is damaged."""
     try:
         return json.loads(line)
@@ -310,13 +242,9 @@ def _is_entry(entry: Any) -> bool:
     return isinstance(entry, list) and len(entry) == 3 and all(type(n) is int for n in entry)
 
 
-def _journal_path(matrix: Path) -> Path:
-    return matrix.with_name(f"{matrix.name}.journal")
-
-
-def _not_written_here(matrix: Path) -> ArgumentError:
+def _not_written_here(out: Path) -> ArgumentError:
     expected = "a file written by this function, with its journal next to it"
-    return ArgumentError("out", str(matrix), expected, hint=_HINT)
+    return ArgumentError("out", str(out), expected, hint=_HINT)
 
 
 # Large Gram matrices, written block by block to a memory-mapped file, resumable after a kill.
@@ -367,12 +295,12 @@ def gram(
     check_integer("block", block)
     rows = _objects(kernel, X)
     columns = rows if Y is None else _objects(kernel, Y, "Y")
-    path, shape = Path(out), (len(rows), len(columns))
+    path = Path(out)
     if not len(rows) * len(columns):
         raise ArgumentError("X" if not len(rows) else "Y", [], "at least one object")
     mark = fingerprint(kernel, rows, None if Y is None else columns, block)
-    with locked(path):
-        _fill(kernel, rows, None if Y is None else columns, path, shape, block, mark, n_jobs)
+    with locked(path) as journal:
+        _fill(kernel, rows, None if Y is None else columns, path, journal, block, mark, n_jobs)
     return np.lib.format.open_memmap(path, "r")
 
 
@@ -380,47 +308,44 @@ def _fill(
     kernel: Kernel,
     rows: Any,
     others: Any | None,
-    path: Path,
-    shape: tuple[int, int],
+    out: Path,
+    journal: Path,
     block: int,
     mark: str,
     n_jobs: int | None,
 ) -> None:
     """Compute the blocks that are missing from the file."""
     columns, is_square = (rows, True) if others is None else (others, False)
-    journal = Journal.open(path, mark)
-    matrix, done = MatrixFile.open(path, shape), journal.checksums
-    if matrix is None:
-        matrix, done = MatrixFile.create(path, shape), {}
+    done = checksums(journal, out, mark)
+    matrix, is_new = mapped(out, (len(rows), len(columns)))
+    if is_new:
+        done = {}
 
-    def is_missing(corner: Corner) -> bool:
-        if corner not in done:
-            return True
-        (i, j), size = corner, _size(corner, shape, block)
-        if matrix.checksum(corner, size) != done[corner]:
-            return True
-        return is_square and matrix.checksum((j, i), size, transposed=True) != done[corner]
+    def part(i: int, j: int) -> np.ndarray:
+        return matrix[i : i + block, j : j + block]
 
-    def select(corner: Corner) -> tuple[Any, Any | None]:
+    def is_missing(corner: tuple[int, int]) -> bool:
+        i, j = corner
+        values = [part(i, j), part(j, i).T] if is_square and i != j else [part(i, j)]
+        return corner not in done or any(_checksum(one) != done[corner] for one in values)
+
+    def select(corner: tuple[int, int]) -> tuple[Any, Any | None]:
         i, j = corner
         is_diagonal = is_square and i == j
         return rows[i : i + block], None if is_diagonal else columns[j : j + block]
 
-    missing = filter(is_missing, _corners(shape, block, upper=is_square))
-    for (i, j), values in compute_blocks(kernel, missing, select, n_jobs):
-        mirrored = [((j, i), values.T)] if is_square and i != j else []
-        matrix.write(((i, j), values), *mirrored)  # before the journal entry
-        journal.add((i, j), checksum(values))
-
-
-def _corners(shape: tuple[int, int], block: int, upper: bool) -> Iterator[tuple[int, int]]:
-    for i in range(0, shape[0], block):
-        for j in range(i if upper else 0, shape[1], block):
-            yield i, j
-
-
-def _size(corner: Corner, shape: tuple[int, int], block: int) -> tuple[int, int]:
-    return min(block, shape[0] - corner[0]), min(block, shape[1] - corner[1])
+    corners = (
+        (i, j)
+        for i in range(0, len(rows), block)
+        for j in range(i if is_square else 0, len(columns), block)
+    )
+    for (i, j), values in compute_blocks(kernel, filter(is_missing, corners), select, n_jobs):
+        with _storage_errors(out):
+            part(i, j)[:] = values
+            if is_square and i != j:
+                part(j, i)[:] = values.T
+            matrix.flush()
+            _append(journal, [i, j, _checksum(values)])
 
 
 def _objects(kernel: Kernel, X: Iterable[Any], name: str = "X") -> Any:
