@@ -166,15 +166,15 @@ def test_a_line_that_does_not_fit_is_not_appended(
 WRITERS = {
     "cli/errors.py open": "the null device",
     "cli/main.py open": "the null device",
-    "cli/run_options.py open": "in a temporary folder",
-    "kernels/gram_file.py save": "of a hash, in memory",
-    "kernels/gram_journal.py open": "named by the user: the journal of a matrix, and its lock",
-    "kernels/matrix_file.py open": "named by the user: parts of a matrix larger than memory",
-    "kernels/matrix_file.py open_memmap": "the same",
+    "cli/parser.py open": "in a temporary folder",
+    "hub.py save": "through `atomic`",
+    "kernels/gram.py open": "named by the user: a matrix larger than memory, and its journal",
+    "kernels/gram.py open_memmap": "the same",
+    "kernels/gram.py save": "of a hash, in memory",
     "models/hub.py copyfile": "in a temporary folder",
     "storage/atomic.py open": "here",
-    "tasks/signal/signal_processes.py tofile": "a file without a name",
-    "tasks/table_file.py open": "a device or a pipe, named by the user",
+    "tasks/predictions.py open": "a device or a pipe, named by the user",
+    "tasks/signal/processes.py tofile": "a file without a name",
 }
 CALLS = {
     "copy2", "copyfile", "copytree", "save", "savefig", "savez",
