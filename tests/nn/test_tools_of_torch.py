@@ -114,9 +114,14 @@ def test_a_layer_is_a_leaf_of_a_symbolic_trace(name: str):
     torch.testing.assert_close(graph(x), model(x))
 
 
-def test_a_symbolic_trace_of_an_activation_itself_says_what_to_trace():
+@pytest.mark.parametrize(
+    "module", [nn.KernelActivation(4), nn.RKMCIFG(3, 4), nn.StringKernelRNN(3, 4), nn.KBRN(3, 4),
+               nn.CNN(3, 4), nn.WLKernelNN(3, 4), nn.RandomWalkKernelNN(3, 4)],
+    ids=lambda module: type(module).__name__,
+)  # fmt: skip
+def test_a_symbolic_trace_of_a_module_itself_says_what_to_trace(module: torch.nn.Module):
     with pytest.raises(KindError, match="Trace a model that contains it"):
-        torch.fx.symbolic_trace(nn.KernelActivation(4))
+        torch.fx.symbolic_trace(module)
 
 
 @EVERY_LAYER

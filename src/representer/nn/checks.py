@@ -50,6 +50,9 @@ def leaf_of_fx(forward: _Forward) -> _Forward:
 
     @functools.wraps(forward)
     def run(self: Any, *arguments: Any, **options: Any) -> Any:
+        first: Any = arguments
+        if isinstance(first, Proxy):  # torch.fx passes it so to a layer with keyword-only arguments
+            arguments, options = (first,), {}
         proxies = [x for x in (*arguments, *options.values()) if isinstance(x, Proxy)]
         if not proxies:
             return forward(self, *arguments, **options)
