@@ -7,7 +7,7 @@ import os
 import pytest
 
 from representer.checks import LIMITS
-from representer.cli.errors import LONGEST_LINE
+from representer.cli.errors import LONGEST_LINE, UsageError
 from representer.cli.main import load
 from representer.cli.parser import parse
 
@@ -32,6 +32,8 @@ def options(*words: str):
         (["--lr", "0.000_1"], "--lr is '0.000_1'; expected a number."),
         (["--decay", "0.0_1"], "--decay is '0.0_1'; expected a number in [0, 1]"),
         (["--header", "maybe"], "--header is 'maybe'; expected true or false."),
+        (["--filter-lengths="], "--filter-lengths is ''; expected a text."),
+        (["--filter-lengths", ""], "--filter-lengths is ''; expected a text."),
         (["--hidden-size"], "--hidden-size has no value; expected an integer."),
         (["--pooling", "men"], "--pooling is 'men'; expected one of mean, attention, padded_mean. "
          "Did you mean 'mean'?"),
@@ -188,3 +190,12 @@ def test_every_command_refuses_threads_that_would_end_the_process(run, command):
     outcome = run(*command.split(), "--threads", "100000000")
     assert outcome.code == 2
     assert outcome.error.startswith("error: --threads is 100000000; expected at most ")
+
+
+@pytest.mark.parametrize("words", [["--cutoffs="], ["--cutoffs", "", "--epochs", "1"]])
+def test_a_list_is_not_empty_but_a_prompt_may_be(words):
+    with pytest.raises(UsageError, match="--cutoffs is ''; expected"):
+        parse("fit language", load("fit language"), words)
+    arguments = parse("generate", load("generate"), ["run", "--prompt", ""])
+    assert arguments is not None
+    assert arguments.prompt == ""

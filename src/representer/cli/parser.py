@@ -11,7 +11,7 @@ from argparse import Action, HelpFormatter
 from argparse import ArgumentError as ParserError
 from collections.abc import Collection, Sequence
 from dataclasses import MISSING, Field, fields
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints
 
@@ -131,7 +131,7 @@ def parse(name: str, command: Command, words: Sequence[str]) -> Namespace | None
         from_file = read_config_files(words, names, {a.dest for a in _numeric(parser)})
     try:
         arguments = parser.parse_args(list(words))
-        _check_texts(parser, arguments)
+        _check_texts(parser, arguments, words)
         if defaults := getattr(command, "defaults", None):
             parser.set_defaults(defaults(arguments))  # given options win over them
             arguments = parser.parse_args(list(words))
@@ -233,10 +233,13 @@ def _numeric(parser: ArgumentParser) -> list[Action]:
     return [a for a in parser._actions if {int, float} & set(_kinds(a)) and a.option_strings]
 
 
-def _check_texts(parser: ArgumentParser, arguments: Namespace) -> None:
-    """Refuse an empty text, as of an unset shell variable, unless it is the default."""
+def _check_texts(parser: ArgumentParser, arguments: Namespace, words: Sequence[str]) -> None:
+    """Refuse an empty text, as of an unset shell variable, but for a prompt."""
+    typed = {word.removesuffix("=") for word, value in pairwise([*words, "-"])
+             if not value or word.endswith("=")} - {"--prompt"}  # fmt: skip
     for action in parser._actions:
-        if arguments.get(action.dest) == "" and action.default != "":
+        is_typed = action.default != "" or not typed.isdisjoint(action.option_strings)
+        if arguments.get(action.dest) == "" and is_typed:
             raise UsageError(f"{_shown(action)} is ''; expected {_expected(action)}.")
 
 
