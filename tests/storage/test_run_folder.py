@@ -22,6 +22,7 @@ from representer.errors import (
     StorageError,
 )
 from representer.storage import run as run_folder
+from representer.storage.atomic import lock
 from representer.storage.run import MANIFEST, Entry, RunFolder, read_manifest
 
 
@@ -126,13 +127,13 @@ def test_without_the_package_of_locks_its_extra_is_named(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_folder_closed_by_another_thread_is_free(tmp_path: Path) -> None:
-    run = RunFolder(tmp_path)
-    thread = threading.Thread(target=run.close)
+def test_a_lock_released_by_another_thread_is_free(tmp_path: Path) -> None:
+    held = lock(tmp_path)
+    thread = threading.Thread(target=held.release)
     thread.start()
     thread.join()
-    with RunFolder(tmp_path):
-        pass
+    assert not held.is_locked
+    lock(tmp_path).release()
 
 
 def test_a_folder_with_a_run_is_refused_unless_it_is_resumed(tmp_path: Path) -> None:
