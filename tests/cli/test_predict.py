@@ -30,17 +30,6 @@ def test_every_row_is_written_in_order_with_its_columns_and_a_prediction(
     assert right >= 57
 
 
-def test_the_probabilities_sum_to_one_and_the_largest_is_the_prediction(
-    run, trained, table, tmp_path
-):
-    out = tmp_path / "out.csv"
-    run("predict", trained, table, "-o", out)
-    for row in rows_of(out):
-        chances = {name: float(row[f"probability_{name}"]) for name in ("sea", "sky")}
-        assert sum(chances.values()) == pytest.approx(1, abs=2e-6)
-        assert max(chances, key=chances.__getitem__) == row["prediction"]
-
-
 def test_a_row_without_text_keeps_its_place_and_gets_no_prediction(run, trained, tmp_path):
     data = tmp_path / "a.csv"
     data.write_text("text,note\nwave salt,1\n,2\nmoon star,3\n")
