@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from representer.models import SequenceClassifier, SequenceClassifierConfig
+from representer.models import SequenceClassifierConfig, SequenceNetwork
 from representer.storage import atomic
 from representer.storage.run import RunFolder
 from representer.training import generators, processes
@@ -37,9 +37,7 @@ def main() -> None:
     is_faulty = is_first and os.environ.get("RANK", "0") == rank
     sizes: dict[str, Any] = {"embedding_size": 6, "hidden_size": 6, "head_size": 4}
     with generators.initializing(5):
-        model = SequenceClassifier(
-            SequenceClassifierConfig(WORDS, 3, **sizes, dropout=float(dropout))
-        )
+        model = SequenceNetwork(SequenceClassifierConfig(WORDS, 3, **sizes, dropout=float(dropout)))
     config = TrainerConfig(
         epochs=3, lr=0.01, clip_norm=1.0, evaluate_every=5, checkpoint_every_steps=4, device="cpu",
         seed=5,

@@ -26,14 +26,14 @@ from representer.data.text import code_lines
 from representer.estimators import TextClassifier
 from representer.export.programs import Interface, Parity, interface, onnx_run, parity
 from representer.models import (
-    GraphRegressor,
+    GraphRegressionNetwork,
     GraphRegressorConfig,
-    LanguageModel,
     LanguageModelConfig,
-    SequenceClassifier,
+    LanguageNetwork,
     SequenceClassifierConfig,
-    SignalClassifier,
+    SequenceNetwork,
     SignalClassifierConfig,
+    SignalNetwork,
 )
 
 ABOUT = """\
@@ -90,22 +90,22 @@ def trained_statistics(layer: torch.nn.Module) -> torch.nn.Module:
 
 
 NETWORKS: dict[str, Callable[[], torch.nn.Module]] = {
-    "texts: RKM-CIFG, 30,000 words": lambda: SequenceClassifier(
+    "texts: RKM-CIFG, 30,000 words": lambda: SequenceNetwork(
         SequenceClassifierConfig(
             vocabulary_size=30_000, num_classes=4, cell="rkm-cifg", embedding_size=100,
             hidden_size=128, filter_length=2, pooling="attention",
         )
     ),
-    "language: string kernel, 10,000 words": lambda: LanguageModel(
+    "language: string kernel, 10,000 words": lambda: LanguageNetwork(
         LanguageModelConfig(vocabulary_size=10_000, embedding_size=200, hidden_size=200)
     ),
-    "signals: linear kernel, wavelets": lambda: SignalClassifier(
+    "signals: linear kernel, wavelets": lambda: SignalNetwork(
         SignalClassifierConfig(
             num_channels=16, num_classes=2, cell="linear-kernel", hidden_size=60,
             filter_length=64, stride=4, sampling_rate=128.0,
         )
     ),
-    "graphs: Weisfeiler-Lehman": lambda: GraphRegressor(
+    "graphs: Weisfeiler-Lehman": lambda: GraphRegressionNetwork(
         GraphRegressorConfig(in_channels=62, hidden_size=64)
     ),
 }  # fmt: skip

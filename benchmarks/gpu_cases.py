@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from representer.estimators.language_training import CarriedState, detached, example_state
-from representer.models import LanguageModel, LanguageModelConfig
+from representer.models import LanguageModelConfig, LanguageNetwork
 from representer.nn import RKMLSTM, KernelActivation, StringKernelRNN
 from representer.ops import OPS, Sample, gated_scan, use_backend
 from representer.ops.rkm_scan.samples import CELLS, tensors
@@ -201,7 +201,7 @@ def _training_step(size: tuple[int, int, int], device: str, *, is_captured: bool
     T, B, units = size
     torch.manual_seed(0)
     config = LanguageModelConfig(10_000, embedding_size=units, hidden_size=units, cell="rkm-lstm")
-    model = LanguageModel(config).to(device)
+    model = LanguageNetwork(config).to(device)
     carried = CarriedState(lambda rows: example_state(model, rows))
     carried.value = example_state(model, B)
     tokens, following = torch.randint(10_000, (2, T, B), device=device)

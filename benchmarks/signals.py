@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from machine import load
 from report import number, options, table, write_page
-from representer.models import SignalClassifier, SignalClassifierConfig, SignalStream
+from representer.models import SignalClassifierConfig, SignalNetwork, SignalStream
 from representer.training.generators import keep_freed_memory
 from timing import Candidate, Rounds, interleave
 
@@ -60,10 +60,10 @@ class Unfolded(nn.Module):
         return self.lstm(windows.permute(2, 0, 1, 3).flatten(2))[0]
 
 
-def model(cell: str, stride: int) -> SignalClassifier:
+def model(cell: str, stride: int) -> SignalNetwork:
     """Return the model of the measurement."""
     torch.manual_seed(0)
-    return SignalClassifier(
+    return SignalNetwork(
         SignalClassifierConfig(
             CHANNELS, CLASSES, RATE, cell=cell, stride=stride, filter_length=LENGTH,
             hidden_size=UNITS,

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from representer import estimators
-from representer.models import LanguageModel, LanguageModelConfig
+from representer.models import LanguageModelConfig, LanguageNetwork
 from representer.tasks.language_options import LanguageConfig
 from representer.tasks.options import parameters_of
 from representer.training import generators
@@ -40,9 +40,9 @@ def estimator_of(config: Any) -> estimators.LanguageModel:
     return estimators.LanguageModel(**parameters_of(config, estimators.LanguageModel))
 
 
-def small_model(dtype: torch.dtype = torch.float64, **changes: Any) -> LanguageModel:
+def small_model(dtype: torch.dtype = torch.float64, **changes: Any) -> LanguageNetwork:
     """A model of 11 tokens."""
     values: dict[str, Any] = {"embedding_size": 6, "hidden_size": 6, "num_layers": 2}
     config = LanguageModelConfig(11, **{**values, **changes})
     with generators.initializing(3):
-        return LanguageModel(config).to(dtype)
+        return LanguageNetwork(config).to(dtype)

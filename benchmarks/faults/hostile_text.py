@@ -200,13 +200,13 @@ def _network() -> Any:
 def _writers() -> dict[str, tuple[str, Callable[[Path], Any]]]:
     """Return the name of the link and the writer, by what is written."""
     from representer.export import to_torch
-    from representer.models import SequenceClassifier, SequenceClassifierConfig
+    from representer.models import SequenceClassifierConfig, SequenceNetwork
     from representer.storage import atomic
     from representer.storage.run import RunFolder
     from representer.tasks.comparison import Result, Results, Unit
     from representer.tasks.predictions import write_table
 
-    model = SequenceClassifier(SequenceClassifierConfig(9, 2, embedding_size=3, hidden_size=4))
+    model = SequenceNetwork(SequenceClassifierConfig(9, 2, embedding_size=3, hidden_size=4))
 
     def run(name: str, folder: Path) -> None:
         with RunFolder(folder) as held:

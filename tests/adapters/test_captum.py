@@ -11,7 +11,7 @@ from torch import Tensor
 
 from representer import nn
 from representer.explain import ExactAttribution
-from representer.models import SequenceClassifier, SequenceClassifierConfig
+from representer.models import SequenceClassifierConfig, SequenceNetwork
 
 pytestmark = [
     pytest.mark.peers,
@@ -85,7 +85,7 @@ def test_methods_of_layers_explain_the_embedding_of_a_classifier(cell):
     from captum.attr import LayerDeepLift, LayerGradientXActivation, LayerIntegratedGradients
 
     config = SequenceClassifierConfig(9, 2, cell, 3, 4, head_size=5, layer_norm=False)
-    model = SequenceClassifier(config).double().eval()
+    model = SequenceNetwork(config).double().eval()
     embedded = model.embedding(TOKENS)
     baseline = torch.zeros_like(TOKENS)  # the embedding of padding is 0
     method = LayerIntegratedGradients(model, model.embedding)
@@ -137,7 +137,7 @@ def test_contributions_of_tokens_are_shown_by_captum():
     from captum.attr import visualization
 
     config = SequenceClassifierConfig(9, 2, "rkm-cifg", 3, 4, head_size=5)
-    model = SequenceClassifier(config).eval()
+    model = SequenceNetwork(config).eval()
     contributions = ExactAttribution(model).attribute(TOKENS, 1, LENGTHS)[0]
     words = ["a", "very", "good", "film", "today"]
     record = visualization.VisualizationDataRecord(

@@ -12,10 +12,10 @@ from sklearn.model_selection import GridSearchCV
 
 from representer import nn
 from representer.models import (
-    SequenceClassifier,
     SequenceClassifierConfig,
-    SignalClassifier,
+    SequenceNetwork,
     SignalClassifierConfig,
+    SignalNetwork,
 )
 
 pytestmark = pytest.mark.peers
@@ -32,7 +32,7 @@ def signals() -> tuple[np.ndarray, np.ndarray]:
     return 0.3 * noise + labels[:, None, None].astype("float32"), labels
 
 
-def estimator(model=SignalClassifier, config=SIGNAL, **options):
+def estimator(model=SignalNetwork, config=SIGNAL, **options):
     from skorch import NeuralNetClassifier
 
     return NeuralNetClassifier(
@@ -57,7 +57,7 @@ def test_a_model_of_several_inputs_takes_a_dictionary():
     labels = (tokens[:, 0] > 5).long()
     lengths = torch.full((60,), 7)
     X = {"tokens": tokens, "lengths": lengths}
-    model = estimator(SequenceClassifier, TEXT).fit(X, labels)
+    model = estimator(SequenceNetwork, TEXT).fit(X, labels)
     assert model.score(X, labels) > 0.9
     logits = model.module_(tokens, lengths).detach()
     np.testing.assert_array_equal(model.predict(X), logits.argmax(1).numpy())

@@ -35,10 +35,10 @@ def test_this_system_says_more_than_nothing():
 _READ = """
 import resource, torch
 from representer.estimators.language_training import NetworkPredictor, log_likelihoods
-from representer.models import LanguageModel, LanguageModelConfig
+from representer.models import LanguageNetwork, LanguageModelConfig
 
 sizes = LanguageModelConfig(vocabulary_size=10_000, embedding_size=100, hidden_size=100)
-predictor = NetworkPredictor(LanguageModel(sizes).eval())
+predictor = NetworkPredictor(LanguageNetwork(sizes).eval())
 
 def most(tokens):
     log_likelihoods(predictor, torch.zeros(tokens, dtype=torch.long))

@@ -12,8 +12,8 @@ from representer.estimators.targets import Classes
 from representer.estimators.text import TextInputs, TextModel, evidence_of
 from representer.explain import reference_card, stack_readout
 from representer.models import (
-    SequenceClassifier,
     SequenceClassifierConfig,
+    SequenceNetwork,
     StackedClassifier,
     StackedClassifierConfig,
 )
@@ -29,7 +29,7 @@ def trained_with(cell: str, pooling: str = "mean", **options) -> TextClassifier:
         pooling=pooling, max_length=20 if pooling == "padded_mean" else None,
         **{"layer_norm": False, **options},
     )  # fmt: skip
-    model = SequenceClassifier(config)
+    model = SequenceNetwork(config)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.normal_()

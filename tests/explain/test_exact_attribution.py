@@ -67,7 +67,7 @@ def test_contributions_sum_to_each_score_without_the_constant(kind):
 )  # fmt: skip
 def test_tokens_of_padded_texts_have_contributions(pooling, options):
     config = models.SequenceClassifierConfig(**TEXT, **options, head_size=5, pooling=pooling)
-    model = models.SequenceClassifier(config).double().eval()
+    model = models.SequenceNetwork(config).double().eval()
     for weight in [*model.cell.parameters(), *model.head.parameters()]:
         torch.nn.init.normal_(weight, std=0.5)  # no bias is 0, so that padding would have effects
     if model.attention is not None:
@@ -94,7 +94,7 @@ def test_samples_of_signals_have_contributions(pooling):
     config = models.SignalClassifierConfig(
         2, 3, sampling_rate=50, hidden_size=4, cell="rkm-cifg", stride=3, pooling=pooling
     )
-    model, signal = models.SignalClassifier(config).eval(), torch.randn(2, 2, 13)
+    model, signal = models.SignalNetwork(config).eval(), torch.randn(2, 2, 13)
     method = ExactAttribution(model)
     contributions = method.attribute(signal, 1)
     assert contributions.shape == signal.shape

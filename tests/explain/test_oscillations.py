@@ -16,7 +16,7 @@ from representer.explain import (
     combined_lags,
     phase_lags,
 )
-from representer.models import SignalClassifier, SignalClassifierConfig
+from representer.models import SignalClassifierConfig, SignalNetwork
 
 RATE, LAGS = 100.0, (0.0, 70.0, -100.0)
 
@@ -229,7 +229,7 @@ def test_planted_frequency_and_lags_are_recovered_by_trained_models():
 
 def train(signals, labels, seed):
     torch.manual_seed(seed)
-    model = SignalClassifier(SignalClassifierConfig(4, 2, RATE, stride=10))
+    model = SignalNetwork(SignalClassifierConfig(4, 2, RATE, stride=10))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 30)
     for _ in range(30):

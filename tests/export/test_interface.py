@@ -12,12 +12,12 @@ from representer.export.programs import interface
 from representer.models import (
     GraphEnsemble,
     GraphRegressorConfig,
-    LanguageModel,
     LanguageModelConfig,
-    SequenceClassifier,
+    LanguageNetwork,
     SequenceClassifierConfig,
-    SignalClassifier,
+    SequenceNetwork,
     SignalClassifierConfig,
+    SignalNetwork,
     StackedClassifier,
     StackedClassifierConfig,
 )
@@ -27,18 +27,18 @@ SMALL = {"embedding_size": 6, "hidden_size": 8}
 MODELS: dict[str, torch_nn.Module] = {
     "layer": nn.RKMCIFG(3, 4, batch_first=True, filter_length=2),
     "activation": nn.KernelActivation(3),
-    "texts": SequenceClassifier(
+    "texts": SequenceNetwork(
         SequenceClassifierConfig(vocabulary_size=30, num_classes=3, bidirectional=True, **SMALL)
     ),
     "stacked": StackedClassifier(
         StackedClassifierConfig(vocabulary_size=30, num_classes=3, **SMALL)
     ),
-    "signals": SignalClassifier(
+    "signals": SignalNetwork(
         SignalClassifierConfig(num_channels=3, num_classes=2, stride=3, sampling_rate=100.0)
     ),
     "graph layer": nn.RandomWalkKernelNN(4, 6, order=3, nonlinear=True),
     "graphs": GraphEnsemble(GRAPH, 2),
-    "language": LanguageModel(LanguageModelConfig(vocabulary_size=30, **SMALL)),
+    "language": LanguageNetwork(LanguageModelConfig(vocabulary_size=30, **SMALL)),
 }
 
 
@@ -80,4 +80,4 @@ def test_a_baseline_with_a_layer_of_torch_is_refused():
     with pytest.raises(
         KindError, match=r"one with the baseline LSTM; expected a recurrent or graph layer"
     ):
-        interface(SequenceClassifier(config).eval())
+        interface(SequenceNetwork(config).eval())

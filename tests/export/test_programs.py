@@ -17,10 +17,10 @@ from representer.errors import KindError, MissingExtraError, StorageError
 from representer.export import ExportError, programs, to_onnx, to_torch
 from representer.export.programs import TOLERANCE, interface, onnx_run
 from representer.models import (
-    SequenceClassifier,
     SequenceClassifierConfig,
-    SignalClassifier,
+    SequenceNetwork,
     SignalClassifierConfig,
+    SignalNetwork,
 )
 from representer.storage import atomic
 
@@ -63,7 +63,7 @@ CASES = [
 
 
 def test_a_network_that_looks_ahead_runs_at_other_lengths_and_batches(tmp_path: Path):
-    found = to_torch(SequenceClassifier(AHEAD).eval(), tmp_path / "model.pt2")
+    found = to_torch(SequenceNetwork(AHEAD).eval(), tmp_path / "model.pt2")
     assert len({(each.time, each.batch) for each in found}) == 3
     assert max(each.difference for each in found) <= TOLERANCE
 
@@ -73,7 +73,7 @@ def test_a_network_of_windows_of_one_length_runs_at_other_batches(tmp_path: Path
         2, 3, 50.0, hidden_size=HIDDEN, stride=4, filter_length=8, pooling="flatten",
         window_length=30,
     )  # fmt: skip
-    found = to_torch(SignalClassifier(config).eval(), tmp_path / "model.pt2")
+    found = to_torch(SignalNetwork(config).eval(), tmp_path / "model.pt2")
     assert [each.time for each in found] == [30, 30, 30]
     assert len({each.batch for each in found}) == 3
     assert max(each.difference for each in found) <= TOLERANCE

@@ -12,7 +12,7 @@ from representer.errors import ArgumentError
 from representer.models import (
     GINE,
     GraphEnsemble,
-    GraphRegressor,
+    GraphRegressionNetwork,
     GraphRegressorConfig,
 )
 
@@ -45,14 +45,14 @@ def inputs_of(data) -> tuple:
 )
 def test_the_networks_of_the_paper_have_its_numbers_of_parameters(options, count):
     """reproduction: gated 175 units, without gates 200 units, with 82 and 6 features."""
-    model = GraphRegressor(GraphRegressorConfig(82, **options))
+    model = GraphRegressionNetwork(GraphRegressorConfig(82, **options))
     # the code has no bias on the gate's embedding, nor is the last relabeling used
     assert sum(p.numel() for p in model.parameters()) == pytest.approx(count, rel=2e-3)
 
 
 @pytest.mark.parametrize("network", ["wl", "random-walk", "gine"])
 def test_a_batch_matches_its_graphs_one_by_one(network):
-    model = GraphRegressor(GraphRegressorConfig(**TINY, network=network)).double()
+    model = GraphRegressionNetwork(GraphRegressorConfig(**TINY, network=network)).double()
     outputs = [
         graph.apply(lambda t: t.double() if t.is_floating_point() else t) for graph in graphs()
     ]
@@ -76,7 +76,7 @@ def test_members_differ_in_weights_and_predictions():
 def test_initialization_like_the_authors_has_small_weights_and_zero_biases():
     """The matrices of the relabeling are parts of matrices of 2 H and H + 6 columns."""
     torch.manual_seed(0)
-    model = GraphRegressor(GraphRegressorConfig(82, hidden_size=150))
+    model = GraphRegressionNetwork(GraphRegressorConfig(82, hidden_size=150))
     relabeling = "network.relabeling."
     joined = {f"{relabeling}neighbors": 300, f"{relabeling}edge_weight": 156}
     for name, parameter in model.named_parameters():
@@ -87,13 +87,13 @@ def test_initialization_like_the_authors_has_small_weights_and_zero_biases():
             assert parameter.std().item() == pytest.approx(expected, rel=0.1), name
     own = [weight.std().item() for weight in model.network.relabeling.weight.chunk(2)]
     assert own == pytest.approx([156**-0.5, 300**-0.5], rel=0.05)
-    plain = GraphRegressor(GraphRegressorConfig(82, hidden_size=150, initial="fan-in"))
+    plain = GraphRegressionNetwork(GraphRegressorConfig(82, hidden_size=150, initial="fan-in"))
     bonds = plain.network.walks[0].edge_weight
     assert bonds.std().item() == pytest.approx(6**-0.5, rel=0.15)
 
 
 def test_the_hidden_layer_is_a_relu_between_two_linear_maps():
-    model = GraphRegressor(GraphRegressorConfig(**TINY))
+    model = GraphRegressionNetwork(GraphRegressorConfig(**TINY))
     h = model.encode(*inputs_of(graphs()[0]))
     first, last = model.head[0], model.head[3]
     expected = torch.relu(h @ first.weight.T + first.bias) @ last.weight.T + last.bias
@@ -110,7 +110,10 @@ def test_gine_uses_edge_features_only_with_edge_dim():
 
 def test_references_of_each_level_reach_the_network():
     config = GraphRegressorConfig(**TINY, readout="sum", share_references=False)
-    model, shared = GraphRegressor(config), GraphRegressor(replace(config, share_references=True))
+    model, shared = (
+        GraphRegressionNetwork(config),
+        GraphRegressionNetwork(replace(config, share_references=True)),
+    )
     assert [len(one.network.walks) for one in (model, shared)] == [config.depth, 1]
 
 
@@ -132,13 +135,18 @@ def test_a_value_out_of_range_is_rejected(wrong):
 
 
 def test_options_are_passed_to_the_network_and_the_head():
-    model = GraphRegressor(GraphRegressorConfig(3, network="random-walk", order=3, dropout=0.3))
+    model = GraphRegressionNetwork(
+        GraphRegressorConfig(3, network="random-walk", order=3, dropout=0.3)
+    )
     assert model.network.order == 3
     assert [m.p for m in model.head if isinstance(m, torch.nn.Dropout)] == [0.3]
 
 
 def test_compress_applies_asinh_to_the_sums_of_walks():
-    model, (data, *_) = GraphRegressor(GraphRegressorConfig(**TINY, compress=True)), graphs()
+    model, (data, *_) = (
+        GraphRegressionNetwork(GraphRegressorConfig(**TINY, compress=True)),
+        graphs(),
+    )
     h = model.encode(*inputs_of(data))
     torch.testing.assert_close(model(*inputs_of(data)), model.head(torch.asinh(h)))
 

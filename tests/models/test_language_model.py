@@ -7,17 +7,17 @@ import torch
 
 from looped import looped
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.models import CELLS, LanguageModel, LanguageModelConfig
+from representer.models import CELLS, LanguageModelConfig, LanguageNetwork
 
 WORDS = 11
 TOKENS = torch.randint(WORDS, (9, 3), generator=torch.Generator().manual_seed(1))
 
 
-def model(**changes) -> LanguageModel:
+def model(**changes) -> LanguageNetwork:
     torch.manual_seed(0)
     quiet = {"input_dropout": 0.0, "output_dropout": 0.0}
     sizes = {"embedding_size": 6, "hidden_size": 6, "num_layers": 2}
-    return LanguageModel(LanguageModelConfig(WORDS, **{**sizes, **quiet, **changes})).double()
+    return LanguageNetwork(LanguageModelConfig(WORDS, **{**sizes, **quiet, **changes})).double()
 
 
 def close(result, expected):

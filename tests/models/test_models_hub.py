@@ -11,20 +11,22 @@ import torch
 from local_hub import COMMIT, put_into_cache, record_uploads
 from representer import models
 from representer.errors import CheckpointError, DataError, MissingExtraError
-from representer.models import SequenceClassifier, SequenceClassifierConfig
+from representer.models import SequenceClassifierConfig, SequenceNetwork
 
 SMALL = {"embedding_size": 3, "hidden_size": 4}
 TEXT = SequenceClassifierConfig(7, 2, **SMALL, filter_length={1: 3, 2: 1}, head_size=3)
 MODELS = {
-    "text": lambda: SequenceClassifier(TEXT),
+    "text": lambda: SequenceNetwork(TEXT),
     "stacked": lambda: models.StackedClassifier(
         models.StackedClassifierConfig(7, 2, **SMALL, num_layers=2)
     ),
-    "signal": lambda: models.SignalClassifier(
+    "signal": lambda: models.SignalNetwork(
         models.SignalClassifierConfig(2, 2, sampling_rate=50, hidden_size=3)
     ),
-    "language": lambda: models.LanguageModel(models.LanguageModelConfig(9, 4, 4)),
-    "graph": lambda: models.GraphRegressor(models.GraphRegressorConfig(2, 2, hidden_size=3)),
+    "language": lambda: models.LanguageNetwork(models.LanguageModelConfig(9, 4, 4)),
+    "graph": lambda: models.GraphRegressionNetwork(
+        models.GraphRegressorConfig(2, 2, hidden_size=3)
+    ),
 }
 
 
@@ -48,7 +50,7 @@ def test_the_name_of_a_model_is_text_in_the_readme(tmp_path):
     MODELS["text"]().save_pretrained(tmp_path, name='a"b <i> `c`\n# d')
     lines = (tmp_path / "README.md").read_text().splitlines()
     assert '# a"b &lt;i> \\`c\\` \\# d' in lines
-    assert 'model = SequenceClassifier.from_pretrained("a\\"b <i> `c` # d")' in lines
+    assert 'model = SequenceNetwork.from_pretrained("a\\"b <i> `c` # d")' in lines
 
 
 def test_saving_again_replaces_the_weights_and_keeps_the_readme(tmp_path):
@@ -58,7 +60,7 @@ def test_saving_again_replaces_the_weights_and_keeps_the_readme(tmp_path):
     with torch.no_grad():
         model.embedding.weight[1] = 5
     model.save_pretrained(tmp_path)
-    assert SequenceClassifier.from_pretrained(tmp_path).embedding.weight[1].tolist() == [5, 5, 5]
+    assert SequenceNetwork.from_pretrained(tmp_path).embedding.weight[1].tolist() == [5, 5, 5]
     assert (tmp_path / "README.md").read_text() == "my own words"
 
 
@@ -69,10 +71,10 @@ def test_a_model_is_uploaded(tmp_path, monkeypatch):
     assert address == "me/texts: First"
     api.assert_called_once_with(token="t")
     assert api.return_value.create_repo.call_args.kwargs == {"private": True, "exist_ok": True}
-    loaded = SequenceClassifier.from_pretrained(tmp_path / "repository")
+    loaded = SequenceNetwork.from_pretrained(tmp_path / "repository")
     torch.testing.assert_close(loaded.state_dict(), model.state_dict(), rtol=0, atol=0)
     card = (tmp_path / "repository/README.md").read_text()
-    assert 'SequenceClassifier.from_pretrained("me/texts")' in card
+    assert 'SequenceNetwork.from_pretrained("me/texts")' in card
 
 
 def test_a_repository_is_read_through_the_links_of_the_cache(tmp_path):
@@ -80,7 +82,7 @@ def test_a_repository_is_read_through_the_links_of_the_cache(tmp_path):
     model.save_pretrained(tmp_path / "model")
     put_into_cache(tmp_path / "model", tmp_path / "cache", "me/texts")
     for revision in (None, COMMIT):
-        loaded = SequenceClassifier.from_pretrained(
+        loaded = SequenceNetwork.from_pretrained(
             "me/texts", revision=revision, cache_dir=tmp_path / "cache", local_files_only=True
         )
         torch.testing.assert_close(loaded.state_dict(), model.state_dict(), rtol=0, atol=0)
@@ -89,7 +91,7 @@ def test_a_repository_is_read_through_the_links_of_the_cache(tmp_path):
 @pytest.mark.parametrize("name", ["me/none", "runs/of/none"])
 def test_a_missing_folder_or_repository_is_named_with_the_fix(name, tmp_path):
     with pytest.raises(DataError, match=rf"{name}: there is no such folder.* as USER/NAME"):
-        SequenceClassifier.from_pretrained(name, cache_dir=tmp_path, local_files_only=True)
+        SequenceNetwork.from_pretrained(name, cache_dir=tmp_path, local_files_only=True)
 
 
 def test_without_huggingface_hub_folders_work_and_repositories_name_the_extra(
@@ -97,9 +99,9 @@ def test_without_huggingface_hub_folders_work_and_repositories_name_the_extra(
 ):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     MODELS["text"]().save_pretrained(tmp_path)
-    assert SequenceClassifier.from_pretrained(tmp_path).config == TEXT
+    assert SequenceNetwork.from_pretrained(tmp_path).config == TEXT
     with pytest.raises(MissingExtraError, match=r'pip install "representer\[train\]"'):
-        SequenceClassifier.from_pretrained("me/texts")
+        SequenceNetwork.from_pretrained("me/texts")
 
 
 def test_files_that_do_not_belong_together_are_refused(tmp_path):
@@ -111,13 +113,19 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path):
         return tmp_path
 
     with pytest.raises(DataError, match=r"config\.json: cannot be used: its SHA-256"):
-        SequenceClassifier.from_pretrained(written(vocabulary_size=8))
+        SequenceNetwork.from_pretrained(written(vocabulary_size=8))
     (tmp_path / "manifest.json").unlink()  # as in repositories that other programs wrote
     with pytest.raises(CheckpointError, match=r"embedding\.weight is \(7, 3\).*\(8, 3\)"):
-        SequenceClassifier.from_pretrained(written(vocabulary_size=8))
+        SequenceNetwork.from_pretrained(written(vocabulary_size=8))
     with pytest.raises(DataError, match=r"config\.json: .*hidden"):
-        SequenceClassifier.from_pretrained(written(hidden_size="4"))
+        SequenceNetwork.from_pretrained(written(hidden_size="4"))
     with pytest.raises(DataError, match=r"config\.json: .*\bhidden\b"):
-        SequenceClassifier.from_pretrained(written(hidden=4))
+        SequenceNetwork.from_pretrained(written(hidden=4))
     with pytest.raises(DataError, match=r"there is no config\.json"):
-        SequenceClassifier.from_pretrained(tmp_path.parent)
+        SequenceNetwork.from_pretrained(tmp_path.parent)
+
+
+def test_a_former_name_of_a_network_still_names_it():
+    assert models.__getattr__("SequenceClassifier") is SequenceNetwork
+    with pytest.raises(AttributeError, match="'Nothing'"):
+        models.__getattr__("Nothing")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.models import CELLS, SequenceClassifier, SequenceClassifierConfig
+from representer.models import CELLS, SequenceClassifierConfig, SequenceNetwork
 from representer.nn import NgramLSTM
 
 SMALL = SequenceClassifierConfig(
@@ -18,10 +18,10 @@ SMALL = SequenceClassifierConfig(
 )
 
 
-def small(cell: str, **changes: object) -> SequenceClassifier:
+def small(cell: str, **changes: object) -> SequenceNetwork:
     has_norm = cell not in ("torch-lstm", "string-kernel")
     config = replace(SMALL, cell=cell, layer_norm=has_norm, **changes)
-    return SequenceClassifier(config).double().eval()
+    return SequenceNetwork(config).double().eval()
 
 
 def batch(time: int = 9) -> tuple[torch.Tensor, torch.Tensor]:
@@ -29,7 +29,7 @@ def batch(time: int = 9) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randint(1, 20, (4, time), generator=generator), torch.tensor([time, 3, 1, 0])
 
 
-def attention_of(model: SequenceClassifier) -> torch.Tensor:
+def attention_of(model: SequenceNetwork) -> torch.Tensor:
     assert model.attention is not None
     return model.attention.weight[0]
 
@@ -107,20 +107,20 @@ def test_options_are_passed_to_the_cell_and_the_head() -> None:
         dropout=0.4,
     )
     torch.manual_seed(0)
-    model = SequenceClassifier(replace(config, cell="lstm"))
+    model = SequenceNetwork(replace(config, cell="lstm"))
     assert isinstance(model.cell, NgramLSTM)
     assert (model.cell.num_layers, model.cell.dropout, model.cell.dilation) == (2, 0.3, 2)
     torch.manual_seed(0)
-    plain = SequenceClassifier(replace(config, cell="lstm", forget_bias=0.0))
+    plain = SequenceNetwork(replace(config, cell="lstm", forget_bias=0.0))
     forget = [m.cell.biases()["forget"].mean() for m in (model, plain)]
     assert float(forget[0] - forget[1]) == pytest.approx(1.5)
     assert [m.p for m in model.head if isinstance(m, torch.nn.Dropout)] == [0.4, 0.4]
-    string = SequenceClassifier(
+    string = SequenceNetwork(
         replace(SMALL, cell="string-kernel", layer_norm=False, order=3, decay=0.25)
     ).cell
     assert (string.order, string.decay) == (3, 0.25)
     kernels = [
-        SequenceClassifier(replace(SMALL, cell="linear-kernel", learn_static_gates=learned))
+        SequenceNetwork(replace(SMALL, cell="linear-kernel", learn_static_gates=learned))
         for learned in (True, False)
     ]
     assert len(list(kernels[0].parameters())) > len(list(kernels[1].parameters()))
@@ -129,7 +129,7 @@ def test_options_are_passed_to_the_cell_and_the_head() -> None:
 def test_the_head_is_initialized_as_in_the_authors_code() -> None:
     torch.manual_seed(0)
     wide = replace(SMALL, hidden_size=40, head_size=60)
-    for layer in SequenceClassifier(wide).head:
+    for layer in SequenceNetwork(wide).head:
         if isinstance(layer, torch.nn.Linear):
             torch.testing.assert_close(layer.bias, torch.full_like(layer.bias, 0.001))
             bound = (6 / sum(layer.weight.shape)) ** 0.5
@@ -204,7 +204,7 @@ def test_logits_of_any_shape_are_finite_and_independent_of_padding(
 
 def test_the_head_has_the_parameters_of_the_paper() -> None:
     config = SequenceClassifierConfig(vocabulary_size=10, num_classes=4)
-    head = SequenceClassifier(config).head
+    head = SequenceNetwork(config).head
     assert sum(p.numel() for p in head.parameters()) == 91_504  # AG News
 
 

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from looped import looped
 from representer.data.signals import synthetic_recordings
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.models import SignalClassifier, SignalClassifierConfig
+from representer.models import SignalClassifierConfig, SignalNetwork
 from representer.models.signal_classifier import POOLINGS
 
 SMALL = SignalClassifierConfig(
@@ -20,9 +20,9 @@ SMALL = SignalClassifierConfig(
 )
 
 
-def small(**changes: object) -> SignalClassifier:
+def small(**changes: object) -> SignalNetwork:
     torch.manual_seed(0)
-    return SignalClassifier(replace(SMALL, **changes)).double().eval()
+    return SignalNetwork(replace(SMALL, **changes)).double().eval()
 
 
 def signal(samples: int = 12) -> torch.Tensor:
@@ -162,13 +162,13 @@ def test_integer_signals_are_rejected():
 
 def test_options_are_passed_to_the_cell():
     config = SignalClassifierConfig(3, 2, 100.0, num_layers=2, free_phase=True, layer_norm=True)
-    cell = SignalClassifier(config).cell
+    cell = SignalNetwork(config).cell
     assert (cell.num_layers, cell.layer_norm, cell.stride) == (2, True, 20)
     assert cell.bank.sampling_rate == 100.0
-    fixed = SignalClassifier(SignalClassifierConfig(3, 2, 100.0, num_layers=2, layer_norm=True))
+    fixed = SignalNetwork(SignalClassifierConfig(3, 2, 100.0, num_layers=2, layer_norm=True))
     assert cell.bank.free_phase
     assert not fixed.cell.bank.free_phase
-    dense = SignalClassifier(SignalClassifierConfig(3, 2, 100.0, filters="dense"))
+    dense = SignalNetwork(SignalClassifierConfig(3, 2, 100.0, filters="dense"))
     assert dense.cell.bank.filters == "dense"
 
 
@@ -177,7 +177,7 @@ def test_it_generalizes_to_new_subjects_from_phases_alone():
     held_out = torch.as_tensor(np.isin(recordings.subjects, ["subject 6", "subject 7"]))
     x, y = torch.as_tensor(recordings.signals), torch.as_tensor(recordings.labels)
     torch.manual_seed(0)
-    model = SignalClassifier(
+    model = SignalNetwork(
         SignalClassifierConfig(4, 2, recordings.sampling_rate, hidden_size=10, stride=10)
     )
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

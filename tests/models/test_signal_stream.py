@@ -7,21 +7,21 @@ import torch
 
 from looped import looped
 from representer.errors import KindError, ShapeError
-from representer.models import SignalClassifier, SignalClassifierConfig, SignalStream
+from representer.models import SignalClassifierConfig, SignalNetwork, SignalStream
 from representer.models.signal_classifier import POOLINGS
 from representer.nn import TABLE1
 
 CELLS = {"LSTM": "lstm", "RKM-LSTM": "rkm-lstm", "RKM-CIFG": "rkm-cifg", "CNN": "cnn"}
 
 
-def random_model(cell: str = "rkm-lstm", **changes) -> SignalClassifier:
+def random_model(cell: str = "rkm-lstm", **changes) -> SignalNetwork:
     torch.manual_seed(0)
     given = {"num_channels": 3, "num_classes": 2, "sampling_rate": 100.0, "cell": cell,
              "hidden_size": 5, "filter_length": 12, "stride": 5} | changes  # fmt: skip
-    return SignalClassifier(SignalClassifierConfig(**given)).double()
+    return SignalNetwork(SignalClassifierConfig(**given)).double()
 
 
-def streamed(model: SignalClassifier, window: torch.Tensor) -> torch.Tensor:
+def streamed(model: SignalNetwork, window: torch.Tensor) -> torch.Tensor:
     stream, stride = SignalStream(model), model.config.stride
     first = window.shape[1] % stride
     predictions = [

@@ -10,7 +10,7 @@ import torch
 from language_samples import estimator_of
 from papers.language_text import write_text
 from representer.estimators.language_training import network_config
-from representer.models import LanguageModel
+from representer.models import LanguageNetwork
 from representer.nn.recurrent.machine import RecurrentKernelMachine
 from representer.tasks.language_options import LanguageConfig
 from representer.tasks.recipe import Request
@@ -24,16 +24,16 @@ PAPER = {  # parameters on the Penn Treebank, two bias vectors on every gate
 }  # fmt: skip
 
 
-def build(options, words: int) -> LanguageModel:
+def build(options, words: int) -> LanguageNetwork:
     with torch.device("meta"):  # counted, not made
-        return LanguageModel(network_config(estimator_of(LanguageConfig(**options)), words))
+        return LanguageNetwork(network_config(estimator_of(LanguageConfig(**options)), words))
 
 
 def count(model: torch.nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def missing_biases(model: LanguageModel) -> int:
+def missing_biases(model: LanguageNetwork) -> int:
     """Return how many parameters the single biases save against two per gate."""
     missing = 0
     for layer in model.layers:

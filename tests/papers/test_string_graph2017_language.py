@@ -12,7 +12,7 @@ from papers.language_text import write_text
 from representer.cli.main import entry_point
 from representer.errors import ArgumentError, DataError
 from representer.estimators.language_training import network_config
-from representer.models import LanguageModel
+from representer.models import LanguageNetwork
 from representer.tasks.language_options import LanguageConfig
 from representer.tasks.recipe import Request
 from representer_papers.shared import language
@@ -33,7 +33,7 @@ def text(tmp_path):
 
 def parameters(options) -> int:
     with torch.device("meta"):  # counted, not made
-        model = LanguageModel(network_config(estimator_of(LanguageConfig(**options)), 10_000))
+        model = LanguageNetwork(network_config(estimator_of(LanguageConfig(**options)), 10_000))
     return sum(parameter.numel() for parameter in model.parameters())
 
 

@@ -16,7 +16,7 @@ from representer.estimators.language_training import (
     negative_log_likelihood,
 )
 from representer.estimators.pool import Pool
-from representer.models import LanguageModel, LanguageModelConfig
+from representer.models import LanguageModelConfig, LanguageNetwork
 from representer.training import cuda_graphs
 from representer.training.cuda_graphs import MOST, WARM_UP, CapturedCalls
 
@@ -68,7 +68,7 @@ def test_a_call_that_cannot_be_captured_is_made_and_the_reason_given_once(graphs
 
 @torch.no_grad()
 def test_a_text_has_the_same_likelihood_from_graphs(graphs, monkeypatch):
-    network = LanguageModel(LanguageModelConfig(9, 8, 8, 2)).eval().double()
+    network = LanguageNetwork(LanguageModelConfig(9, 8, 8, 2)).eval().double()
     tokens = torch.randint(0, 9, (1700,))
     predictors = (
         NetworkPredictor(network),

@@ -23,7 +23,7 @@ import torch
 import torch._dynamo  # imported by the first optimizer otherwise, in every child
 
 from representer.errors import RepresenterError
-from representer.models import SequenceClassifier, SequenceClassifierConfig
+from representer.models import SequenceClassifierConfig, SequenceNetwork
 from representer.storage import checkpoint
 from representer.storage.atomic import VARIABLE
 from representer.storage.run import RunFolder
@@ -47,7 +47,7 @@ def train(job: dict[str, Any]) -> None:
         dropout=job.get("dropout", 0.5),
     )
     with generators.initializing(5):
-        model = SequenceClassifier(settings)
+        model = SequenceNetwork(settings)
     model.to(torch.float64 if job.get("double") else torch.float32)
     config = TrainerConfig(
         **{

@@ -24,8 +24,7 @@ from representer.estimators.supervised import Classifier, Regressor, SupervisedE
 from representer.estimators.targets import centered, columns_of
 from representer.explain import WalkContribution, walk_readout
 from representer.kernels.subtree_kernel import SubtreeKernel
-from representer.models import GraphEnsemble, GraphRegressorConfig
-from representer.models import GraphRegressor as GraphRegressionNetwork
+from representer.models import GraphEnsemble, GraphRegressionNetwork, GraphRegressorConfig
 from representer.storage.files import from_values
 from representer.storage.run import RunFiles, RunFolder
 
@@ -128,7 +127,7 @@ SHOWN = 5  # labels in a warning
 
 @dataclass(frozen=True)
 class EnsembleConfig(GraphRegressorConfig):
-    """The configuration of an ensemble of `GraphRegressor` networks.
+    """The configuration of an ensemble of `GraphRegressionNetwork` networks.
 
     Args:
         members: Number of networks.

@@ -56,8 +56,7 @@ from representer.estimators.ngram_contributions import (
 from representer.estimators.parameters import LanguageParameters
 from representer.estimators.pool import Moments, Pool
 from representer.estimators.targets import Classes, centered
-from representer.models import LanguageModel as LanguageNetwork
-from representer.models import LanguageModelConfig
+from representer.models import LanguageModelConfig, LanguageNetwork
 from representer.models.softmax import TiedSoftmax
 from representer.storage.files import from_values
 from representer.storage.run import RunFiles, RunFolder, UnsavedRun
@@ -86,7 +85,7 @@ class LanguageEstimator(LanguageParameters, Estimator):
     _task: ClassVar[str] = "language"
     _config: ClassVar[type[LanguageModelConfig]] = LanguageModelConfig
     _input_tags: ClassVar[tuple[str, ...]] = ("string",)
-    _make = staticmethod(models.LanguageModel)
+    _make = staticmethod(models.LanguageNetwork)
     inputs_: LanguageInputs
     network_: Any
 
@@ -110,7 +109,7 @@ class LanguageEstimator(LanguageParameters, Estimator):
             raise ArgumentError("level", level, f"{inputs.level!r}, as in {self.warm_start}")
         return inputs
 
-    def new_network(self, seed: int, *, is_resumed: bool = False) -> models.LanguageModel:
+    def new_network(self, seed: int, *, is_resumed: bool = False) -> models.LanguageNetwork:
         """Return the network with its initial weights: random, or those of `warm_start`.
 
         Args:
@@ -118,7 +117,7 @@ class LanguageEstimator(LanguageParameters, Estimator):
             is_resumed: The weights come from a checkpoint; `warm_start` may be gone.
         """
         with generators.initializing(seed):
-            network = models.LanguageModel(network_config(self, len(self.inputs_.vocabulary)))
+            network = models.LanguageNetwork(network_config(self, len(self.inputs_.vocabulary)))
         if not is_resumed:
             start = type(self).load(str(self.warm_start)) if self.warm_start else None
             start_from(start, network, str(self.warm_start))
@@ -127,7 +126,7 @@ class LanguageEstimator(LanguageParameters, Estimator):
     def train_on(
         self,
         run: RunFolder,
-        network: models.LanguageModel | None,
+        network: models.LanguageNetwork | None,
         text: Tensor,
         valid: Tensor,
         seed: int,

@@ -30,8 +30,7 @@ from representer.estimators.parameters import DECAYS, LanguageParameters, in_com
 from representer.estimators.pool import Pool
 from representer.estimators.targets import as_sequence, column_of, strings_of
 from representer.functional import activation_regularization
-from representer.models import LanguageModel as LanguageNetwork
-from representer.models import LanguageModelConfig
+from representer.models import LanguageModelConfig, LanguageNetwork
 from representer.training import generators
 from representer.training.averages import NonMonotonicASGD
 from representer.training.config import Loss, TrainerConfig, TrainingTask

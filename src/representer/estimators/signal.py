@@ -39,8 +39,7 @@ from representer.kernels.cross_spectral_kernel import (
     CrossSpectralKernel,
     Spectra,
 )
-from representer.models import SignalClassifier as SignalNetwork
-from representer.models import SignalClassifierConfig
+from representer.models import SignalClassifierConfig, SignalNetwork
 from representer.models.signal_classifier import pooled, step_weights
 from representer.nn.recurrent.cells import SyncNet
 from representer.nn.recurrent.machine import RecurrentKernelMachine
@@ -419,7 +418,7 @@ class SignalClassifier(SignalParameters, Classifier):
     _montage: Montage = Montage()  # of epochs
     _window_length: int  # samples
     inputs_: SignalInputs
-    network_: models.SignalClassifier
+    network_: models.SignalNetwork
 
     def _has_content(self, one: Any) -> bool:
         return bool(np.ptp(one, axis=-1).any())  # else every channel is flat
@@ -494,7 +493,7 @@ class SignalClassifier(SignalParameters, Classifier):
             chosen["window_length"] = self._window_length
         return SignalClassifierConfig(inputs.num_channels, width, **chosen)
 
-    _make = staticmethod(models.SignalClassifier)
+    _make = staticmethod(models.SignalNetwork)
 
     @property
     def network_name(self) -> str:

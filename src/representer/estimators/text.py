@@ -44,8 +44,8 @@ from representer.estimators.targets import centered, columns_of, strings_of
 from representer.explain import StackReadout, reference_card, stack_readout
 from representer.kernels.text_kernel import WORDS, TextKernel
 from representer.models import (
-    SequenceClassifier,
     SequenceClassifierConfig,
+    SequenceNetwork,
     StackedClassifier,
     StackedClassifierConfig,
 )
@@ -64,7 +64,7 @@ from representer.training import generators
 # class minus the mean of all logits, since a constant added to all logits does not change the
 # prediction; with one output it is the output.
 
-TextModel = SequenceClassifier | StackedClassifier
+TextModel = SequenceNetwork | StackedClassifier
 
 
 class Evidence(NamedTuple):
@@ -143,10 +143,10 @@ def layers_of(model: TextModel) -> list[Layer]:
     Raises:
         KindError: If contributions are not defined for one of them.
     """
-    if isinstance(model, SequenceClassifier) and model.lookahead:
+    if isinstance(model, SequenceNetwork) and model.lookahead:
         hint = "Its gates depend on later words, too."
         raise KindError("filter_padding", model.config.filter_padding, "'causal'", hint=hint)
-    layers = [model.cell] if isinstance(model, SequenceClassifier) else list(model.layers)
+    layers = [model.cell] if isinstance(model, SequenceNetwork) else list(model.layers)
     return require_layers(layers, getattr(model.config, "cell", type(model).__name__))
 
 
@@ -162,7 +162,7 @@ def evidence_of(
         width: As of `ngram_sum`.
     """
     length = torch.tensor([len(ids)])
-    if isinstance(model, SequenceClassifier):
+    if isinstance(model, SequenceNetwork):
         outputs, is_step = model.read(ids[None], length)
         shares = model.step_weights(outputs, is_step)[0].double()
         means = shares @ outputs[0].double()
@@ -405,7 +405,7 @@ class TextNetwork(TextParameters, SupervisedEstimator):
     @staticmethod
     def _make(config: Any) -> TextModel:
         is_stacked = isinstance(config, StackedClassifierConfig)
-        return (StackedClassifier if is_stacked else SequenceClassifier)(config)
+        return (StackedClassifier if is_stacked else SequenceNetwork)(config)
 
     def _read_config(self, values: dict[str, Any]) -> Any:
         is_stacked = "rnn_dropout" in values  # a network of L17 section 6.2
@@ -424,7 +424,7 @@ class TextNetwork(TextParameters, SupervisedEstimator):
             raise ValueError(f"the network has {config.num_classes:,} outputs for "
                              f"{self.target_.width:,} targets")  # fmt: skip
 
-    def _initialize(self, network: SequenceClassifier, inputs: TextInputs, seed: int) -> None:
+    def _initialize(self, network: SequenceNetwork, inputs: TextInputs, seed: int) -> None:
         vectors = vars(self).pop("_word_vectors")  # read once, and not kept
         self.inputs_ = replace(inputs, texts=None, documents=None)
         if vectors is not None:

@@ -271,7 +271,7 @@ class ExactAttribution:
         forward_func: A model whose inputs reach its string-kernel networks or recurrent kernel
             machines as they are or by a linear map without a bias, such as an embedding. Each layer
             reads the outputs of the one before, and only linear functions and relus lead from their
-            outputs to the scores. `SequenceClassifier`, `StackedClassifier` and, without pooled
+            outputs to the scores. `SequenceNetwork`, `StackedClassifier` and, without pooled
             powers, `SignalClassifier` are such models; a single layer with ``batch_first=True`` is
             one as well.
         held: Modules whose outputs are held constant; by default the ``attention`` of the model if

@@ -23,10 +23,10 @@ from representer.errors import KindError, MissingExtraError, RepresenterError
 from representer.export.scans import decompositions
 from representer.models import (
     GraphEnsemble,
-    GraphRegressor,
-    LanguageModel,
-    SequenceClassifier,
-    SignalClassifier,
+    GraphRegressionNetwork,
+    LanguageNetwork,
+    SequenceNetwork,
+    SignalNetwork,
 )
 from representer.models.graph_regressor import GINE
 from representer.models.stacked_classifier import StackedClassifier
@@ -237,11 +237,11 @@ def _kinds(model: nn.Module) -> dict[type[nn.Module], Callable[[Any], Interface]
     kinds: dict[type[nn.Module], Callable[[Any], Interface]] = {
         SequenceLayer: _layer,
         KernelActivation: _activation,
-        SequenceClassifier: _texts,
+        SequenceNetwork: _texts,
         StackedClassifier: _texts,
-        SignalClassifier: _signals,
-        LanguageModel: _language,
-        GraphRegressor: _graphs,
+        SignalNetwork: _signals,
+        LanguageNetwork: _language,
+        GraphRegressionNetwork: _graphs,
         GraphEnsemble: _graphs,
     }
     if type(model).__module__.startswith("representer.nn.graph"):

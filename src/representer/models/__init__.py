@@ -1,20 +1,22 @@
 """Models, each a torch module with a frozen configuration."""
 
+from typing import Any
+
 from representer.models.cells import CELLS, build_cell, resolve_cell
 from representer.models.config import from_dict, to_dict
 from representer.models.graph_regressor import (
     GINE,
     GraphEnsemble,
-    GraphRegressor,
+    GraphRegressionNetwork,
     GraphRegressorConfig,
     draw_as_authors,
 )
 from representer.models.hub import HubModel
-from representer.models.language_model import LanguageFeatures, LanguageModel, LanguageModelConfig
-from representer.models.sequence_classifier import SequenceClassifier, SequenceClassifierConfig
+from representer.models.language_model import LanguageFeatures, LanguageModelConfig, LanguageNetwork
+from representer.models.sequence_classifier import SequenceClassifierConfig, SequenceNetwork
 from representer.models.signal_classifier import (
-    SignalClassifier,
     SignalClassifierConfig,
+    SignalNetwork,
     SignalStream,
 )
 from representer.models.softmax import TiedAdaptiveSoftmax, TiedSoftmax
@@ -24,16 +26,16 @@ __all__ = [
     "CELLS",
     "GINE",
     "GraphEnsemble",
-    "GraphRegressor",
+    "GraphRegressionNetwork",
     "GraphRegressorConfig",
     "HubModel",
     "LanguageFeatures",
-    "LanguageModel",
     "LanguageModelConfig",
-    "SequenceClassifier",
+    "LanguageNetwork",
     "SequenceClassifierConfig",
-    "SignalClassifier",
+    "SequenceNetwork",
     "SignalClassifierConfig",
+    "SignalNetwork",
     "SignalStream",
     "StackedClassifier",
     "StackedClassifierConfig",
@@ -45,3 +47,17 @@ __all__ = [
     "resolve_cell",
     "to_dict",
 ]
+
+_FORMER = {  # names of networks before estimators had the same
+    "GraphRegressor": GraphRegressionNetwork,
+    "LanguageModel": LanguageNetwork,
+    "SequenceClassifier": SequenceNetwork,
+    "SignalClassifier": SignalNetwork,
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Return a network by its former name, which older programs and model cards use."""
+    if name not in _FORMER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _FORMER[name]

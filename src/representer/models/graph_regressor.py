@@ -24,7 +24,7 @@ _SIZES = ("in_channels", "outputs", "hidden_size", "depth", "order")
 
 @dataclass(frozen=True)
 class GraphRegressorConfig:
-    """The configuration of `GraphRegressor`; the defaults are those of L17's code.
+    """The configuration of `GraphRegressionNetwork`; the defaults are those of L17's code.
 
     Args:
         in_channels: Features of a node.
@@ -86,7 +86,7 @@ class GraphRegressorConfig:
 _BIASES = ("bias", "gate_bias", "decay_logit")
 
 
-class GraphRegressor(HubModel):
+class GraphRegressionNetwork(HubModel):
     r"""Predicts numbers for a graph from its similarity to learned references.
 
     .. math::
@@ -157,7 +157,7 @@ class GraphEnsemble(nn.Module):
         size: Number of members.
 
     Shape:
-        - input as in :class:`GraphRegressor`
+        - input as in :class:`GraphRegressionNetwork`
         - output ``(size, num_graphs, outputs)``
 
     References:
@@ -168,10 +168,10 @@ class GraphEnsemble(nn.Module):
     def __init__(self, config: GraphRegressorConfig, size: int = 1) -> None:
         super().__init__()
         self.config = config
-        self.members = nn.ModuleList(GraphRegressor(config) for _ in range(size))
+        self.members = nn.ModuleList(GraphRegressionNetwork(config) for _ in range(size))
 
     def forward(self, *graphs: Any) -> Tensor:
-        """Return the outputs of every member; arguments as in ``GraphRegressor``."""
+        """Return the outputs of every member; arguments as in ``GraphRegressionNetwork``."""
         return torch.stack([member(*graphs) for member in self.members])
 
 

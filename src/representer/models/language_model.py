@@ -34,7 +34,7 @@ _DROPOUTS += ("rnn_dropout", "weight_dropout")
 
 @dataclass(frozen=True)
 class LanguageModelConfig:
-    """The configuration of `LanguageModel`; the defaults are L17's 5m model of section 6.1.
+    """The configuration of `LanguageNetwork`; the defaults are L17's 5m model of section 6.1.
 
     Args:
         vocabulary_size: V.
@@ -120,7 +120,7 @@ class LanguageFeatures(NamedTuple):
     state: tuple[Any, ...]
 
 
-class LanguageModel(HubModel):
+class LanguageNetwork(HubModel):
     r"""Predicts the next token of a text from all previous tokens.
 
     .. math::

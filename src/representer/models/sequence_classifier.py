@@ -27,7 +27,7 @@ _SIZES = ("vocabulary_size", "embedding_size", "hidden_size", "dilation", "num_l
 
 @dataclass(frozen=True)
 class SequenceClassifierConfig:
-    """The configuration of `SequenceClassifier`; the defaults are those of L19 section 5.1.
+    """The configuration of `SequenceNetwork`; the defaults are those of L19 section 5.1.
 
     Args:
         vocabulary_size: V, number of token ids, including padding.
@@ -113,7 +113,7 @@ class SequenceClassifierConfig:
         require_token(self, "padding_index")
 
 
-class SequenceClassifier(HubModel):
+class SequenceNetwork(HubModel):
     r"""Classifies token sequences by the mean of a recurrent cell's outputs.
 
     .. math::

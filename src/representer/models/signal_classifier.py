@@ -24,7 +24,7 @@ _SIZES = ("num_channels", "hidden_size", "filter_length", "stride", "num_layers"
 
 @dataclass(frozen=True)
 class SignalClassifierConfig:
-    """The configuration of `SignalClassifier`; the defaults are those of L19 section 6.
+    """The configuration of `SignalNetwork`; the defaults are those of L19 section 6.
 
     Args:
         num_channels: C.
@@ -162,7 +162,7 @@ def _largest(outputs: Tensor, steps: int) -> Tensor:
 _MOMENTUM = 0.1  # of the running mean over batches
 
 
-class SignalClassifier(HubModel):
+class SignalNetwork(HubModel):
     r"""Classifies windows of a multichannel signal by a recurrent cell with wavelet filters.
 
     .. math::
@@ -292,7 +292,7 @@ class SignalStream:
         steps: Number of strides since the last reset.
     """
 
-    def __init__(self, model: SignalClassifier) -> None:
+    def __init__(self, model: SignalNetwork) -> None:
         c = model.config
         if c.pooling == "flatten" or not hasattr(model.cell, "step"):
             kind = f"one with cell={c.cell!r} and pooling={c.pooling!r}"

@@ -11,7 +11,7 @@ from language_samples import estimator_of
 from representer.errors import ArgumentError
 from representer.estimators.language_training import network_config, optimizer_for, trainer_config
 from representer.estimators.parameters import LanguageParameters
-from representer.models import LanguageModel
+from representer.models import LanguageNetwork
 from representer.tasks.language_options import LanguageConfig, defaults
 from representer.training.averages import NonMonotonicASGD
 
@@ -65,7 +65,7 @@ def test_defaults_that_differ_from_those_of_the_estimator_are_these():
 def test_presets_have_the_sizes_of_the_paper(preset, options, parameters):
     config = LanguageConfig(**{**defaults(preset, demo=False), **options})
     with torch.device("meta"):  # counted, not made
-        model = LanguageModel(network_config(estimator_of(config), 10_000))
+        model = LanguageNetwork(network_config(estimator_of(config), 10_000))
     count = sum(parameter.numel() for parameter in model.parameters())
     if parameters is None:  # the variants of Fig. 3 are as large as the gated one, within 0.5 %
         assert count == pytest.approx(5_074_430, rel=5e-3)
