@@ -214,7 +214,7 @@ def test_a_warm_start_takes_weights_and_words_of_a_run(classifier, tmp_path):
     [
         (TEXTS[:3], LABELS[:2], "X has 3 rows and y has 2"),
         ([*TEXTS[:4], 7], LABELS[:5], r"X\[4\] is 7 of type int; expected a string"),
-        ([*TEXTS[:4], None], LABELS[:5], r"X\[4\] is None .*Leave it out, or pass an empty string"),
+        ([*TEXTS[:4], None], LABELS[:5], r"X\[4\] is None .*Leave it out\.$"),
         ("a text", LABELS, "X is one string"),
         ([], [], "X has 0 sample"),
         (TEXTS, ["+"] * 40, "one class, '\\+'"),

@@ -155,7 +155,7 @@ def test_something_else_than_a_sequence_is_refused():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "NoneType; expected a string. Leave it out, or pass an empty string"),
+        (None, "NoneType; expected a string. Leave it out.$"),
         (float("nan"), "float; expected a string. Leave it out"),
         (np.float64("nan"), "float64; expected a string. Leave it out"),
         (b"b", "bytes; expected a string. Decode it"),

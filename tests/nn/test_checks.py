@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from representer import nn
 from representer.checks import check_integer
-from representer.errors import ArgumentError
+from representer.errors import ArgumentError, KindError
 from representer.nn.checks import check_flag, check_probability
 
 
@@ -38,3 +40,23 @@ def test_valid_values_are_returned():
 def test_other_values_are_named(check: Any, value: Any, message: str):
     with pytest.raises(ArgumentError, match=message):
         check("n", value)
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.RKMCIFG(3, 4), nn.KBRN(3, 4), nn.CNN(3, 4), nn.KernelActivation(3)],
+    ids=lambda layer: type(layer).__name__,
+)  # fmt: skip
+def test_inputs_that_are_no_dense_tensors_are_refused(layer: torch.nn.Module):
+    parts = [torch.ones(2, 3), torch.ones(4, 3)]
+    for value, message in (
+        (torch.ones(5, 2, 3).to_sparse(), "torch.sparse_coo; expected a dense tensor"),
+        (torch.nested.as_nested_tensor(parts, layout=torch.jagged), "a nested tensor; expected"),
+        ([[1.0, 2.0, 3.0]], "input is list; expected a tensor"),
+    ):
+        with pytest.raises(KindError, match=message):
+            layer(value)
+
+
+def test_another_layer_of_torch_is_no_lstm():
+    with pytest.raises(KindError, match=r"lstm is GRU; expected a torch.nn.LSTM"):
+        nn.NgramLSTM.from_torch(torch.nn.GRU(3, 4))  # type: ignore[arg-type]

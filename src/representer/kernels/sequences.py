@@ -237,7 +237,7 @@ def read_texts(X: Iterable[Any], name: str = "X") -> Iterator[str]:
 def string_fix(value: Any) -> str:
     """Return how to fix a value instead of a string, or an empty text."""
     if value is None or (isinstance(value, (float, np.floating)) and np.isnan(value)):
-        return "Leave it out, or pass an empty string."
+        return "Leave it out."
     if isinstance(value, (bytes, bytearray)):
         return "Decode it, with .decode()."
     return "Pass one column." if isinstance(value, np.ndarray) else ""

@@ -10,7 +10,8 @@ from numbers import Integral
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from torch import nn
+import torch
+from torch import Tensor, nn
 from torch.fx import Proxy
 
 from representer.checks import is_number
@@ -39,6 +40,21 @@ def check_probability(name: str, value: float) -> float:
     if not is_number(value) or not 0 <= value <= 1:
         raise ArgumentError(name, value, "a number from 0 to 1")
     return float(value)
+
+
+def check_dense(input: object, expected: str = "a tensor") -> None:
+    """Check that an input is a dense tensor.
+
+    Raises:
+        KindError: If it is none, or sparse or nested.
+    """
+    if not isinstance(input, Tensor):
+        raise KindError("input", type(input).__name__, expected)
+    if input.is_nested:
+        hint = "Use .to_padded_tensor(0.0)."
+        raise KindError("input", "a nested tensor", "a dense tensor", hint=hint)
+    if input.layout != torch.strided:
+        raise KindError("input", str(input.layout), "a dense tensor", hint="Use .to_dense().")
 
 
 def leaf_of_fx(forward: _Forward) -> _Forward:

@@ -223,3 +223,18 @@ def test_the_graphs_in_the_place_of_edge_features_are_refused(layer):
     with pytest.raises(KindError, match=r"edge_attr is integers \(4,\).*Pass .*batch=batch"):
         net(x, edges, batch)
     assert net(x, edges, torch.randn(2, 5), batch).shape == (2, 2)  # of a data set with features
+
+
+@pytest.mark.parametrize(
+    ("batch", "batch_size", "error", "message"),
+    [
+        ([0, 0, 1], None, KindError, "batch is list; expected a tensor of torch.int64"),
+        (torch.tensor([0.0, 0, 1]), None, KindError, "batch is torch.float32; expected a tensor"),
+        (torch.tensor([-1, 0, 1]), None, ArgumentError, r"is \[-1, 1\]; expected graphs from 0"),
+        (torch.tensor([0, 1, 2]), 2, ArgumentError, r"is \[0, 2\]; expected graphs from 0 to 1"),
+    ],
+)
+@pytest.mark.parametrize("layer", [RandomWalkKernelNN, WLKernelNN, DeepGraphKernelNN])
+def test_a_batch_that_names_no_graphs_is_refused(layer, batch, batch_size, error, message):
+    with pytest.raises(error, match=message):
+        layer(3, 4)(torch.ones(3, 3), torch.tensor([[0], [1]]), None, batch, batch_size)

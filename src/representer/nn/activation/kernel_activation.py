@@ -22,7 +22,7 @@ from representer.nn.activation.compaction import (
     rounding_error,
     sampled,
 )
-from representer.nn.checks import check_flag, leaf_of_fx
+from representer.nn.checks import check_dense, check_flag, leaf_of_fx
 from representer.ops.common import has_values
 
 if TYPE_CHECKING:
@@ -336,6 +336,7 @@ class KernelActivation(SuggestsArguments, nn.Module):
             KindError: If dtype or device differs from that of the parameters.
             ArgumentError: If a batch of size 1 is normalized in training.
         """
+        check_dense(input)
         if self.num_features == 1:  # any shape
             return self._evaluate(input.reshape(-1, 1)).reshape(input.shape)
         self._check(input)

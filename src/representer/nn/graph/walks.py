@@ -175,16 +175,28 @@ def sum_of_graphs(states: Tensor, batch: Tensor | None, batch_size: int | None) 
     ``torch.compile``.
 
     Raises:
-        ShapeError: If ``batch`` does not have one entry per node.
+        KindError: If ``batch`` is no tensor of integers.
+        ShapeError: If it does not have one entry per node.
+        ArgumentError: If an entry is negative, or not below ``batch_size``.
     """
     if batch is None:
         return states.sum(0, keepdim=True)
+    if not isinstance(batch, Tensor) or batch.dtype not in (torch.int32, torch.int64):
+        got = str(batch.dtype) if isinstance(batch, Tensor) else type(batch).__name__
+        raise KindError("batch", got, "a tensor of torch.int64, the graph of each node")
     if batch.shape != states.shape[:1]:
         raise ShapeError("batch", batch.shape, f"({len(states)},), the graph of each node")
     if batch_size is None:
         batch_size = int(batch.max()) + 1 if batch.numel() else 0
     zeros = torch.zeros_like(states[:1].sum(0, keepdim=True))  # a row even without nodes
-    return zeros.expand(batch_size, -1).index_add(0, batch, states)
+    try:
+        return zeros.expand(batch_size, -1).index_add(0, batch, states)
+    except (IndexError, RuntimeError) as error:
+        if "out of bounds" not in str(error) and "out of range" not in str(error):
+            raise
+        expected = f"graphs from 0 to {batch_size - 1}, as there are {batch_size}"
+        ends = [int(batch.min()), int(batch.max())]
+        raise ArgumentError("the range of batch", ends, expected) from None
 
 
 def _check_edge_index(edge_index: Tensor, like: Tensor) -> None:

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from representer.errors import ArgumentError, ShapeError
+from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import NONLINEARITIES, rkm
 from representer.functional.rkm import Cell
 from representer.installed import installed
@@ -160,6 +160,7 @@ class NgramLSTM(RecurrentKernelMachine):
             lstm: The layer to copy; its two biases are added.
 
         Raises:
+            KindError: If it is another layer.
             ArgumentError: If it has a projection, which this layer does not support.
 
         Examples:
@@ -168,6 +169,8 @@ class NgramLSTM(RecurrentKernelMachine):
             >>> torch.allclose(NgramLSTM.from_torch(lstm)(x)[0], lstm(x)[0], atol=1e-6)
             True
         """
+        if not isinstance(lstm, torch.nn.LSTM):
+            raise KindError("lstm", type(lstm).__name__, "a torch.nn.LSTM")
         if lstm.proj_size:
             raise ArgumentError("lstm.proj_size", lstm.proj_size, "0")
         like = next(lstm.parameters())

@@ -32,7 +32,13 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from representer.checks import SuggestsArguments, check_integer
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.nn.checks import check_flag, check_probability, leaf_of_fx, shown_arguments
+from representer.nn.checks import (
+    check_dense,
+    check_flag,
+    check_probability,
+    leaf_of_fx,
+    shown_arguments,
+)
 from representer.nn.recurrent.initial import Initialization
 from representer.nn.recurrent.states import StateLayout
 from representer.nn.recurrent.stream import CoreSteps, Stream, check_has_steps, fast_step
@@ -42,7 +48,7 @@ from representer.ops.common import can_be_read, check_length_range, dtypes_meet,
 
 
 def check_input(
-    input: object, input_size: int, batch_first: bool, *, like: Tensor | None = None
+    input: Any, input_size: int, batch_first: bool, *, like: Tensor | None = None
 ) -> bool:
     """Check an input, and compare its dtype and device with ``like``, a parameter of the layer.
 
@@ -53,8 +59,7 @@ def check_input(
         KindError: If it is not a floating-point tensor of the layer's dtype and device.
         ShapeError: If its shape is wrong.
     """
-    if not isinstance(input, Tensor):
-        raise KindError("input", type(input).__name__, "a tensor or a PackedSequence")
+    check_dense(input, "a tensor or a PackedSequence")
     if not input.is_floating_point():
         hint = "Use input.float(), or an nn.Embedding for token ids."
         raise KindError("input", str(input.dtype), "a floating-point dtype", hint=hint)
