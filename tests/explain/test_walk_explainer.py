@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch_geometric.explain import Explainer
 
-from representer.explain.walks import WalkExplainer
+from representer.explain.walk_explainer import WalkExplainer
 from representer.nn import RandomWalkKernelNN, WLKernelNN
 
 EDGES = torch.tensor([[0, 1, 2, 3, 0, 1], [1, 2, 3, 0, 2, 1]])

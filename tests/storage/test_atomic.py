@@ -180,7 +180,7 @@ CALLS = {
     "copy2", "copyfile", "copytree", "save", "savefig", "savez",
     "savez_compressed", "tofile",
 }  # fmt: skip
-OF_THIS_LIBRARY = {"saving", "safetensors.torch", ""}  # they write through `atomic`, or to memory
+OF_THIS_LIBRARY = {"base", "safetensors.torch", ""}  # they write through `atomic`, or to memory
 
 
 def test_every_file_is_written_by_the_functions_that_refuse_links() -> None:

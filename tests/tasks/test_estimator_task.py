@@ -324,7 +324,7 @@ def test_a_test_file_with_training_objects_is_named(capsys):
 
 
 def copied(kind: str) -> tuple[EstimatorTask, Objects]:
-    flow = importlib.import_module(f"representer.tasks.{kind}.{kind}_flow").FLOW
+    flow = importlib.import_module(f"representer.tasks.{kind}").FLOW
     rng, labels = np.random.default_rng(0), ["ab"[k % 2] for k in range(40)]
     if kind == "text":
         first = [f"good {k} {k}" for k in range(40)]
@@ -344,5 +344,5 @@ def copied(kind: str) -> tuple[EstimatorTask, Objects]:
 
 
 def config_class(kind: str):
-    module = importlib.import_module(f"representer.tasks.{kind}.{kind}_task")
+    module = importlib.import_module(f"representer.tasks.{kind}_options")
     return getattr(module, f"{kind.capitalize()}Config")

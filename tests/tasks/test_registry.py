@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from representer.cli import use
+from representer.cli.main import load
 from representer.cli.parser import build, parse
 from representer.cli.train import Fit
 from representer.errors import DataError, KindError
@@ -110,9 +110,9 @@ def test_a_task_declared_once_is_in_fit_evaluate_and_their_help(monkeypatch, tmp
     assert arguments is not None
     command.run(arguments)
     words = [str(tmp_path / "run"), str(data), "--scale", "0.5"]
-    evaluated = parse("evaluate", use, words)
+    evaluated = parse("evaluate", load("evaluate"), words)
     assert evaluated is not None
-    use.run(evaluated)
+    load("evaluate").run(evaluated)
     assert json.loads(capsys.readouterr().out) == {"mean": 2.5}
     cubes = parse("fit toy", command, ["cubes"])
     assert cubes is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from representer.cli import main, train
+from representer.cli import main
 from representer.cli.main import entry_point
 from representer.tasks import recipe, text
 from representer.tasks.text_options import TextConfig
@@ -76,7 +76,7 @@ def test_the_commands_that_train_ask_for_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(generators, "keep_freed_memory", lambda: asked.append("asked"))
     monkeypatch.setattr(text, "fit", lambda config: asked.append("fitted"))
     made = {field.name: getattr(TextConfig(demo=False), field.name) for field in fields(TextConfig)}
-    train.command("fit text").run(made | main.USUAL | {"launch": None})
+    main.load("fit text").run(made | main.USUAL | {"launch": None})
     assert asked == ["asked", "fitted"]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from representer.storage import checkpoint
-from representer.training.progress import SIGNALS, Interruption, Stopped, stopping
+from representer.training.interruption import SIGNALS, Interruption, Stopped, stopping
 
 Digests = Callable[[Path], dict[str, str]]
 EXIT_CODES = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]

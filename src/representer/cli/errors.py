@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 
 from representer.errors import Interrupted, RepresenterError, one_line
-from representer.training.progress import Stopped
+from representer.training.interruption import Stopped
 
 # how torch says it; its errors of memory are RuntimeErrors, and torch is not imported here
 _OUT_OF_MEMORY = (

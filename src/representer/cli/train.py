@@ -17,7 +17,7 @@ from representer.cli.parser import PlainCommand, add_number, add_options
 from representer.errors import ArgumentError, say, show
 from representer.machine import busy_note, limited
 from representer.tasks.options import Task
-from representer.training.progress import stopping
+from representer.training.interruption import stopping
 
 
 class Fit:

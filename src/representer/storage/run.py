@@ -34,17 +34,14 @@ from representer.errors import (
 from representer.storage import atomic
 from representer.storage.atomic import LOCK, is_main_process, is_own_lock, lock, reason_of
 from representer.storage.files import (
-    Forms,
-    forms_of,
     from_values,
     parse_json,
     parse_yaml,
     physical_memory,
     read_bytes,
-    read_tensors,
-    require_same_forms,
     require_shallow,
 )
+from representer.storage.tensor_file import Forms, forms_of, read_tensors, require_same_forms
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

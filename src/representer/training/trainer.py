@@ -42,6 +42,7 @@ from representer.training.config import (
 )
 from representer.training.cuda_graphs import CapturedLosses, can_capture
 from representer.training.generators import differences, fingerprint
+from representer.training.interruption import Interruption
 from representer.training.lazy_adam import LazyAdam
 from representer.training.processes import (
     accelerator_for,
@@ -50,7 +51,7 @@ from representer.training.processes import (
     share,
     totals,
 )
-from representer.training.progress import Interruption, Progress
+from representer.training.progress import Progress
 from representer.training.state import Reason, TrainingResult
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from representer.estimators import SignalClassifier, kernel_machine
 from representer.estimators.pool import Pool
 from representer.storage import checkpoint
 from representer.storage.run import RunFolder
-from representer.tasks.signal import folds
+from representer.tasks.signal import fold as fold_module
+from representer.tasks.signal import folds, processes
 from representer.tasks.signal.data import (
     Fold,
     SignalData,
@@ -262,7 +263,7 @@ def test_finished_folds_are_not_run_again(drawn, done, monkeypatch):
     def never(*arguments, **options):
         raise AssertionError("trained again")
 
-    monkeypatch.setattr(folds, "train_fold", never)
+    monkeypatch.setattr(fold_module, "train_fold", never)
     again = run_loso(drawn, TINY, folder, report=quiet)
     assert np.array_equal(again.probabilities, found.probabilities)
     assert [fold.best_epoch for fold in again.folds] == [fold.best_epoch for fold in found.folds]
@@ -270,17 +271,17 @@ def test_finished_folds_are_not_run_again(drawn, done, monkeypatch):
 
 def test_the_folds_that_are_missing_are_run(drawn, done, tmp_path, monkeypatch):
     _, found = done
-    whole = folds.train_fold
+    whole = fold_module.train_fold
 
     def stopped(run, job, *arguments, **options):
         if job.fold.name == "subject 2":
             raise Interrupted("asked to stop", 143)
         return whole(run, job, *arguments, **options)
 
-    monkeypatch.setattr(folds, "train_fold", stopped)
+    monkeypatch.setattr(fold_module, "train_fold", stopped)
     with pytest.raises(Interrupted):
         run_loso(drawn, TINY, tmp_path, report=quiet)
-    monkeypatch.setattr(folds, "train_fold", whole)
+    monkeypatch.setattr(fold_module, "train_fold", whole)
     lines: list[str] = []
     again = run_loso(drawn, TINY, tmp_path, report=lines.append)
     assert lines[0] == "2 of 4 folds are finished already"
@@ -419,13 +420,13 @@ def test_a_process_that_was_told_to_stop_begins_no_other_fold(drawn, tmp_path, m
         begun.append(job)
         raise Interrupted("SIGTERM came", 143)
 
-    monkeypatch.setattr(folds, "_data", [None])
-    monkeypatch.setattr(folds, "_stopped", [])
-    monkeypatch.setattr(folds, "run_fold", told_to_stop)
+    monkeypatch.setattr(processes, "_data", [None])
+    monkeypatch.setattr(processes, "_stopped", [])
+    monkeypatch.setattr(processes, "run_fold", told_to_stop)
     jobs = jobs_of(drawn, TINY, tmp_path)
     for job in jobs:
         with pytest.raises(Interrupted, match="SIGTERM came"):
-            folds._run(job)
+            processes._run(job)
     assert begun == jobs[:1]
 
 

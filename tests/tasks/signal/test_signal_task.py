@@ -7,11 +7,11 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from representer.data.signals import recordings
+from representer.data.signals.recordings import KINDS
 from representer.errors import ArgumentError
 from representer.estimators.parameters import SignalParameters
 from representer.tasks import signal_options
-from representer.tasks.signal.folds import prepare
+from representer.tasks.signal.data import prepare
 from representer.tasks.signal_options import DEMO, SIGNAL, SignalConfig
 
 
@@ -48,7 +48,7 @@ def test_names_of_subjects_are_read_between_commas():
 
 
 def test_standardization_is_one_of_those_of_the_data():
-    assert signal_options.STANDARDIZE == recordings.KINDS
+    assert signal_options.STANDARDIZE == KINDS
 
 
 def test_every_parameter_of_the_estimator_but_the_rate_of_the_data_is_an_option():

@@ -24,7 +24,7 @@ from representer.errors import Interrupted, TrainingError
 from representer.tasks.signal.data import SignalData
 from representer.tasks.signal.fold import FoldJob, FoldResult, run_fold
 from representer.training.generators import keep_freed_memory
-from representer.training.progress import Interruption
+from representer.training.interruption import Interruption
 
 # Run folds in worker processes with one thread each, on a shared copy of the signals.
 
