@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from jsonargparse import Namespace
-from tests.cli.conftest import TINY, write_table
+from tests.cli.conftest import TINY, write_molecules, write_table
 from tests.cli.test_fit_graph import chains
-from tests.cli.test_fit_molecule import write_molecules
 
 from representer.cli.train import Compare
 from representer.data.signals import synthetic_recordings

@@ -61,7 +61,8 @@ def test_without_serve_it_trains_what_make_demo_always_did(
     seen: list[dict[str, Any]] = []
     command = main.load("fit text")
     monkeypatch.setattr(command, "run", lambda arguments: seen.append(dict(arguments)))
-    monkeypatch.setattr(main, "load", lambda name: {"fit text": command}.get(name) or share)
+    commands = share.COMMANDS | {"fit text": command}
+    monkeypatch.setattr(main, "load", commands.__getitem__)
     assert main.entry_point(["demo"]) == 0
     assert main.entry_point(["fit", "text", "--demo", "--out", "runs/demo", "--resume"]) == 0
     assert seen[0] == seen[1]

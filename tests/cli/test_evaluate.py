@@ -9,7 +9,7 @@ import pytest
 from safetensors.torch import load_file
 
 from cli.conftest import Outcome, last_json, metrics_of, write_table
-from representer.cli import use
+from representer.cli.main import load
 from representer.cli.parser import parse, task_and_options
 from representer.data.tables.files import BlockSize
 from representer.errors import ArgumentError
@@ -80,7 +80,7 @@ def test_a_table_of_molecules_may_have_another_delimiter_and_encoding(tmp_path):
     (tmp_path / "model.json").write_text('{"task": "molecule"}')
 
     def task(*words: str) -> str:
-        arguments = parse("evaluate", use, [str(tmp_path), "a.csv", *words])
+        arguments = parse("evaluate", load("evaluate"), [str(tmp_path), "a.csv", *words])
         return task_and_options(arguments, "evaluate")[0].name
 
     assert task("--delimiter", "|", "--encoding", "utf-16") == "molecule"

@@ -167,7 +167,6 @@ WRITERS = {
     "cli/errors.py open": "the null device",
     "cli/main.py open": "the null device",
     "cli/parser.py open": "in a temporary folder",
-    "hub.py save": "through `atomic`",
     "kernels/gram.py open": "named by the user: a matrix larger than memory, and its journal",
     "kernels/gram.py open_memmap": "the same",
     "kernels/gram.py save": "of a hash, in memory",
