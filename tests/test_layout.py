@@ -212,3 +212,66 @@ def test_no_tracked_file_holds_a_path_of_one_machine_or_an_unfinished_place():
         for pattern, what in FORBIDDEN_WORDS.items():
             found += [f"{name_of(path)}: {what}: {m[0]}" for m in re.finditer(pattern, text)]
     assert found == []
+
+
+OF_EVERY_OP = {"Operands", "Results", "StepOperands", "Step"}  # each folder of `ops` has its own
+STAND_TWICE = {
+    "Drift", "Graph", "GraphNetwork", "GraphOptions", "Graphs", "Objects", "Result", "Results",
+    "Row", "Step", "Table",
+}  # fmt: skip
+
+
+def defined(tree: ast.AST) -> set[str]:
+    """Return what a module defines: functions, classes, variables and attributes of ``self``."""
+    names = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            names |= {node.attr} if is_of_self(node) else set()
+    return names
+
+
+def is_of_self(node: ast.Attribute) -> bool:
+    return ast.unparse(node.value) in ("self", "cls", "super()")
+
+
+def foreign_privates(tree: ast.AST, privates: set[str]) -> Iterator[str]:
+    """Yield each use of a private name of another module, out of those of the whole package."""
+    foreign = privates - defined(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in foreign and not is_of_self(node):
+            yield f"line {node.lineno}: {ast.unparse(node)}"
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("representer"):
+            yield from (
+                f"line {node.lineno}: {alias.name}"
+                for alias in node.names
+                if alias.name.startswith("_") and not alias.name.startswith("__")
+            )
+
+
+def test_no_module_uses_a_private_name_of_another():
+    of_libraries = {"_asdict", "_fields", "_make", "_replace", "_check", "_parameters"}
+    trees = {name_of(module): parsed(module) for module in MODULES}
+    names = {name for tree in trees.values() for name in defined(tree)}
+    privates = {n for n in names if n.startswith("_") and n[1:2] not in ("", "_")} - of_libraries
+    uses = {name: list(foreign_privates(tree, privates)) for name, tree in trees.items()}
+    assert {name: places for name, places in uses.items() if places} == {}
+
+
+@pytest.mark.parametrize("line", ["estimator._moments(x)", "from representer.ops import _moments"])
+def test_the_search_for_private_names_finds(line: str):
+    assert list(foreign_privates(ast.parse(line), {"_moments"}))
+    assert not list(foreign_privates(ast.parse("self._moments(x)"), {"_moments"}))
+
+
+def test_a_public_class_stands_once():
+    modules = [m for m in MODULES if m.is_relative_to(SRC / "representer")]
+    classes = Counter(
+        node.name
+        for module in modules
+        for node in parsed(module).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        if not (node.name in OF_EVERY_OP and module.is_relative_to(SRC / "representer/ops"))
+    )
+    assert {name for name, count in classes.items() if count > 1} <= STAND_TWICE
