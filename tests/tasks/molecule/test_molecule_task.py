@@ -7,7 +7,7 @@ import pytest
 from representer.errors import ArgumentError
 from representer.estimators import MoleculeClassifier, MoleculeRegressor
 from representer.estimators.parameters import MoleculeRegressorParameters
-from representer.tasks.molecule import numbers
+from representer.tasks.molecule import FLOW, numbers
 from representer.tasks.molecule_options import MoleculeConfig, defaults_of
 from representer.tasks.objects import Objects
 from representer.tasks.options import parameters_of, refuse_parameters_of_others
@@ -72,3 +72,13 @@ def test_a_preset_sets_no_options_that_a_classification_lacks():
         refuse_parameters_of_others(
             MoleculeConfig(balance=0.5), MoleculeClassifier, MoleculeRegressorParameters
         )
+
+
+@pytest.mark.parametrize(("values", "is_noted"), [("0 1 2", True), ("0.5 1.25 2.5", False)])
+def test_a_note_names_few_integers_that_are_taken_as_numbers(tmp_path, capsys, values, is_noted):
+    path, labels = tmp_path / "a.csv", values.split()
+    rows = [f"{'C' * k}O,{labels[k % 3]}" for k in range(1, 13)]
+    path.write_text("\n".join(["smiles,y", *rows]))
+    FLOW.sources(MoleculeConfig(data=str(path), target="y"))
+    note = "y is 0, 1, 2 only, taken as numbers to predict; --task classification predicts classes"
+    assert (note in capsys.readouterr().err) == is_noted
