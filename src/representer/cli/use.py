@@ -197,7 +197,7 @@ LEVEL = 0.05
 _LABELS = ("label", "labels")  # which are not compared
 
 
-class Drift:
+class DriftCommand:
     """The command of one task."""
 
     def __init__(self, task: Task) -> None:
@@ -239,4 +239,4 @@ COMMANDS = {
     "report": PlainCommand(REPORT_SUMMARY, add_report_arguments, run_report),
     "generate": PlainCommand(GENERATE_SUMMARY, add_generate_arguments, run_generate),
 }
-COMMANDS_OF_TASKS = {"drift": Drift}
+COMMANDS_OF_TASKS = {"drift": DriftCommand}

@@ -221,7 +221,7 @@ def _trust(verdict: str, text: str) -> Card:
     return Card("Can its certainty be trusted?", verdict, text, tone=tone)
 
 
-class Step(NamedTuple):
+class NextStep(NamedTuple):
     """Advice, and the command or code that follows it."""
 
     text: str
@@ -229,11 +229,11 @@ class Step(NamedTuple):
 
 
 class Screen(NamedTuple):
-    """The first screen; see `Card` and `Step`."""
+    """The first screen; see `Card` and `NextStep`."""
 
     answer: str
     cards: Sequence[Card]
-    steps: Sequence[Step]
+    steps: Sequence[NextStep]
 
 
 class _Beside(NamedTuple):
@@ -374,7 +374,7 @@ def _screen(
 def _untested(run: Any) -> Screen:
     nouns = run.details.get("nouns", "texts")
     answer = f"{_who(run)} is trained, and not tested here."
-    test = Step(f"Test it on {nouns} that it was not trained on", "model.report(path, X, y)")
+    test = NextStep(f"Test it on {nouns} that it was not trained on", "model.report(path, X, y)")
     return Screen(answer, _of_parts(run.metrics), [test])
 
 
@@ -424,7 +424,7 @@ def _of_parts(metrics: Mapping[str, Any]) -> list[Card]:
     return [Card("Kernel and network", figure, text, tuple(kept.items()))]
 
 
-def _steps(run: Any, relation: str, baseline: str, trust: Card | None) -> list[Step]:
+def _steps(run: Any, relation: str, baseline: str, trust: Card | None) -> list[NextStep]:
     """Return what to do next, the most important first."""
     out = str(run.details["config"].get("out", "RUN"))
     is_python = run.metrics["task"] == "estimator"
@@ -434,11 +434,13 @@ def _steps(run: Any, relation: str, baseline: str, trust: Card | None) -> list[S
     )
     steps = []
     if relation == BEHIND:
-        steps.append(Step(f"Use {baseline} here, or train on more examples: the model is behind."))
+        steps.append(
+            NextStep(f"Use {baseline} here, or train on more examples: the model is behind.")
+        )
     elif relation and relation != AHEAD:
-        steps.append(Step(f"If you need only predictions, {baseline} is the simpler choice."))
-    steps.append(Step("Predict data of your own", predict))
-    steps.append(Step("See what single predictions come from", explain))
+        steps.append(NextStep(f"If you need only predictions, {baseline} is the simpler choice."))
+    steps.append(NextStep("Predict data of your own", predict))
+    steps.append(NextStep("See what single predictions come from", explain))
     if trust and trust.figure in (OVER, ON_AVERAGE):
-        steps.append(Step("Rely on the order of its probabilities, less on their size."))
+        steps.append(NextStep("Rely on the order of its probabilities, less on their size."))
     return steps

@@ -21,7 +21,7 @@ MOST = 32  # graphs, each of which has its own inputs
 Report = Callable[[str], object]
 
 
-class Graph(Protocol):
+class CapturedGraph(Protocol):
     """A recorded computation that can be repeated on new contents of the same tensors."""
 
     def capture(self, body: Callable[[], Any]) -> Any:
@@ -56,7 +56,7 @@ class CudaGraph:
 class Captured:
     """A graph, the tensors that it reads, and its results, which every replay overwrites."""
 
-    graph: Graph
+    graph: CapturedGraph
     inputs: list[Tensor]
     results: Any
 
@@ -77,7 +77,7 @@ class CapturedCalls:
         self,
         function: Callable[..., Any],
         report: Report = lambda reason: None,
-        make: Callable[[], Graph] | None = None,
+        make: Callable[[], CapturedGraph] | None = None,
     ) -> None:
         self._function, self._report, self._make = function, report, make or CudaGraph
         self._seen: dict[Any, int] = {}
@@ -170,7 +170,7 @@ class CapturedLosses(CapturedCalls):
         parameters: Sequence[nn.Parameter],
         carried: Any,
         report: Report,
-        make: Callable[[], Graph] | None = None,
+        make: Callable[[], CapturedGraph] | None = None,
     ) -> None:
         super().__init__(self._step, report, make)
         self._compute, self._parameters, self._carried = compute, parameters, carried

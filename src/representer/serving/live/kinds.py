@@ -186,7 +186,7 @@ class Beginnings(Kind):
 # Graphs in the live view: a drawing with the contributions of nodes, and other labels.
 
 
-class Graphs(Kind):
+class LiveGraphs(Kind):
     """Graphs as JSON."""
 
     prompt = "Graph as JSON"

@@ -22,9 +22,9 @@ from representer.serving.app import answered, body_of, create_app
 from representer.serving.limits import Limits
 from representer.serving.live.kinds import (
     Beginnings,
-    Graphs,
     Json,
     Kind,
+    LiveGraphs,
     Molecules,
     Signals,
     Texts,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # The answers of the live view: a prediction, its contributions, and what would change it.
 
 KINDS: dict[str, type[Kind]] = {
-    "text": Texts, "language": Beginnings, "molecule": Molecules, "graph": Graphs,
+    "text": Texts, "language": Beginnings, "molecule": Molecules, "graph": LiveGraphs,
     "signal": Signals,
 }  # fmt: skip
 NUMBER = "The score is the predicted number. The constant and the contributions sum to it."
