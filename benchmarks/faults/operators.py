@@ -14,6 +14,8 @@ from functools import partial
 from typing import Any
 
 import torch
+from tests.ops.divided_samples import divided_samples
+from tests.ops.trials import arguments, define, few_samples, gradients, make, several, threads
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
@@ -21,9 +23,7 @@ from faults import Case, Suite, patience
 from faults.large_offsets import offset_cases
 from representer.errors import RepresenterError
 from representer.ops import OPS, core
-from representer.ops.divided_samples import divided_samples
 from representer.ops.op import Op, Sample
-from representer.ops.trials import arguments, define, few_samples, gradients, make, several, threads
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5}  # of the largest entry
 SMALL = 0.1  # a single number may be a sum of many that cancel

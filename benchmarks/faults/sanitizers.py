@@ -17,16 +17,16 @@ from functools import cache, partial
 from pathlib import Path
 
 import torch
+from tests.ops.divided_samples import divided_samples
+from tests.ops.trials import arguments, few_samples, gradients, make, several
 
 from faults import Case, Suite, Unavailable, patience
 from faults.core_calls import Recorder
 from representer import nn
 from representer.ops import OPS, core
 from representer.ops.adam_rows import RowMoments, adam_rows, step_numbers
-from representer.ops.divided_samples import divided_samples
 from representer.ops.op import Op, Sample
 from representer.ops.string_gram import string_gram
-from representer.ops.trials import arguments, few_samples, gradients, make, several
 
 ROOT = Path(__file__).parents[2]
 BUILDS = ROOT / "build"

@@ -1,4 +1,4 @@
-"""What every task promises of ``fit`` and of the commands that use its run: tasks × promises."""
+"""Promises of ``fit`` and of the commands that use its run, for every task."""
 
 from __future__ import annotations
 

@@ -9,6 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from tests.ops.trials import (
+    arguments,
+    few_samples,
+    several,
+)
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -17,11 +22,6 @@ from representer.errors import BackendError
 from representer.functional import StringChain
 from representer.installed import installed
 from representer.ops import OPS, Op, Sample
-from representer.ops.trials import (
-    arguments,
-    few_samples,
-    several,
-)
 
 BACKENDS = [
     pytest.param(op, name, id=f"{op.name}-{name}")

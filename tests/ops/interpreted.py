@@ -15,11 +15,11 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from tests.ops.trials import arguments, define, gradients, make
 from torch.utils import deterministic
 
 from representer.nn import RKMLSTM
 from representer.ops import OPS, Op, Sample, explain_backend, use_backend
-from representer.ops.trials import arguments, define, gradients, make
 
 from .cases import call
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
+from tests.ops.trials import arguments, few_samples, gradients, make, several
 from torch import Tensor
 
 from representer.nn import RKMLSTM
 from representer.ops import Op, Sample
-from representer.ops.trials import arguments, few_samples, gradients, make, several
 
 from .cases import RecordedCalls, batch_axis, call, every, sequence_samples
 

@@ -6,13 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor
-from torch.func import grad, jacrev, vmap
-
-from representer import functional
-from representer.functional.rkm import LSTM, RKM_LSTM
-from representer.ops import Op, Sample, gated_scan, rkm_scan
-from representer.ops.trials import (
+from tests.ops.trials import (
     arguments,
     define,
     few_samples,
@@ -21,6 +15,12 @@ from representer.ops.trials import (
     public_results,
     several,
 )
+from torch import Tensor
+from torch.func import grad, jacrev, vmap
+
+from representer import functional
+from representer.functional.rkm import LSTM, RKM_LSTM
+from representer.ops import Op, Sample, gated_scan, rkm_scan
 
 from .cases import EVERY_OP, all_samples, call, every, size
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
+from tests.ops.trials import arguments, few_samples, gradients, make, several
 from torch import Tensor
 
 from representer.errors import BackendError
 from representer.ops import OPS, Backend, Op, Sample, use_backend
 from representer.ops.gated_scan import reference
-from representer.ops.trials import arguments, few_samples, gradients, make, several
 
 from .cases import EVERY_BACKEND, EVERY_OP, RecordedCalls, all_samples, call, every
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.ops.trials import arguments, few_samples, gradients, make, several
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.autograd.graph import saved_tensors_hooks
@@ -19,7 +20,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from representer import nn
 from representer.errors import ArgumentError, BackendError
 from representer.ops import OPS, Op, Sample, core, use_backend
-from representer.ops.trials import arguments, few_samples, gradients, make, several
 
 from .cases import EVERY_OP, RecordedCalls, call, every, size
 

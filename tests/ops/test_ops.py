@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from tests.ops.trials import define, few_samples, gradients, make
 from torch import Tensor
 
 from representer.ops import Op, Sample
-from representer.ops.trials import define, few_samples, gradients, make
 
 from .cases import (
     EVERY_OP,

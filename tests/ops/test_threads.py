@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.ops.divided_samples import divided_samples
+from tests.ops.trials import arguments, define, gradients, make, several, threads
 from torch import Tensor
 
 from looped import looped
 from representer import nn
 from representer.ops import Op, Sample, core, use_backend
-from representer.ops.divided_samples import divided_samples
 from representer.ops.string_gram import string_gram
-from representer.ops.trials import arguments, define, gradients, make, several, threads
 
 from .test_ops import DTYPES, TOLERANCE, assert_near
 from .test_string_gram import exact

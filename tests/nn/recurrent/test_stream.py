@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from tests.ops.trials import threads
 from torch import Tensor
 
 from looped import looped
 from representer import nn
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.ops import core, use_backend
-from representer.ops.trials import threads
 
 from .layers import EVERY_LAYER, INPUT, assert_states_equal, batch, build
 from .machine.test_streaming_step import QUICK

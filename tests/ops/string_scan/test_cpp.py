@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.ops.trials import threads
 from torch import Tensor
 
 from looped import looped
@@ -15,7 +16,6 @@ from ops.cases import pairwise_chains
 from representer.functional import StringChain
 from representer.ops import OPS, core, string_scan
 from representer.ops.string_scan.samples import CHAINS, tensors
-from representer.ops.trials import threads
 
 from ..cases import LAYOUTS, as_it_is, differentiable, moved
 from ..test_ops import TOLERANCE
