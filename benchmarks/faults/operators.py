@@ -14,13 +14,13 @@ from functools import partial
 from typing import Any
 
 import torch
-from tests.ops.divided_samples import divided_samples
-from tests.ops.trials import arguments, define, few_samples, gradients, make, several, threads
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from faults import Case, Suite, patience
 from faults.large_offsets import offset_cases
+from ops.divided_samples import divided_samples
+from ops.trials import arguments, define, few_samples, gradients, make, several, threads
 from representer.errors import RepresenterError
 from representer.ops import OPS, core
 from representer.ops.op import Op, Sample

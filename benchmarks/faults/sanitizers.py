@@ -17,11 +17,11 @@ from functools import cache, partial
 from pathlib import Path
 
 import torch
-from tests.ops.divided_samples import divided_samples
-from tests.ops.trials import arguments, few_samples, gradients, make, several
 
 from faults import Case, Suite, Unavailable, patience
 from faults.core_calls import Recorder
+from ops.divided_samples import divided_samples
+from ops.trials import arguments, few_samples, gradients, make, several
 from representer import nn
 from representer.ops import OPS, core
 from representer.ops.adam_rows import RowMoments, adam_rows, step_numbers

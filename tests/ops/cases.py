@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 import torch
-from tests.ops.trials import (
-    arguments,
-    few_samples,
-    several,
-)
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from looped import Test, replaced, run_cases
+from ops.trials import (
+    arguments,
+    few_samples,
+    several,
+)
 from representer.errors import BackendError
 from representer.functional import StringChain
 from representer.installed import installed

@@ -15,9 +15,9 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from tests.ops.trials import arguments, define, gradients, make
 from torch.utils import deterministic
 
+from ops.trials import arguments, define, gradients, make
 from representer.nn import RKMLSTM
 from representer.ops import OPS, Op, Sample, explain_backend, use_backend
 

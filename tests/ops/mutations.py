@@ -12,9 +12,9 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from tests.ops.trials import arguments, few_samples, gradients, make, several
 from torch import Tensor
 
+from ops.trials import arguments, few_samples, gradients, make, several
 from representer.errors import RepresenterError
 from representer.ops import OPS, Op, torch_operator
 

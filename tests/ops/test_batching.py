@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from tests.ops.trials import arguments, few_samples, gradients, make, several
 from torch import Tensor
 
+from ops.trials import arguments, few_samples, gradients, make, several
 from representer.nn import RKMLSTM
 from representer.ops import Op, Sample
 

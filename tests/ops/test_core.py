@@ -27,7 +27,7 @@ from .test_ops import DTYPES, TOLERANCE
 
 NEEDS_CORE = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 EVERY_SET = pytest.mark.parametrize("name", core.USABLE or ["portable"])
-STRUCTS = Path(core.__file__)
+STRUCTS = Path(core.__file__).with_name("structs.py")
 COMPILERS = ("c++", "g++", "clang++", "cl")
 DEADLINE = 60  # seconds for a child process, most of them for importing torch
 

@@ -6,7 +6,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from tests.ops.trials import (
+from torch import Tensor
+from torch.func import grad, jacrev, vmap
+
+from ops.trials import (
     arguments,
     define,
     few_samples,
@@ -15,9 +18,6 @@ from tests.ops.trials import (
     public_results,
     several,
 )
-from torch import Tensor
-from torch.func import grad, jacrev, vmap
-
 from representer import functional
 from representer.functional.rkm import LSTM, RKM_LSTM
 from representer.ops import Op, Sample, gated_scan, rkm_scan

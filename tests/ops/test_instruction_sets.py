@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -19,6 +20,8 @@ from representer.ops.rkm_scan.samples import CELLS, tensors
 
 from .cases import LAYOUTS, as_it_is, moved
 from .test_ops import TOLERANCE
+
+MODULE = sys.modules["representer.ops.rkm_scan"]  # whose name is that of its function, too
 
 pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 
@@ -175,7 +178,7 @@ def test_a_cell_matches_the_definition_on_every_instruction_set(kind: str):
 def test_cells_match_the_definition_with_the_input_product_before_the_loop(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(rkm_scan, "FUSED", 0)
+    monkeypatch.setattr(MODULE, "FUSED", 0)
     for case in _few(tuple(KINDS), kind, ("input", "input lengths")):
         _check(case)
 

@@ -54,7 +54,7 @@ FAIL_EVERY_ALLOCATION = """
 import ctypes, itertools, sys
 import torch
 from representer.ops import core
-from tests.ops.divided_samples import divided_samples
+from ops.divided_samples import divided_samples
 from ops.test_threads import evaluate, make, string_gram
 
 allocator = ctypes.CDLL(sys.argv[1])

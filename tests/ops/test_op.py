@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from tests.ops.trials import arguments, few_samples, gradients, make, several
 from torch import Tensor
 
+from ops.trials import arguments, few_samples, gradients, make, several
 from representer.errors import BackendError
 from representer.ops import OPS, Backend, Op, Sample, use_backend
 from representer.ops.gated_scan import reference

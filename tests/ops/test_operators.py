@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 import torch
-from tests.ops.trials import arguments, few_samples, gradients, make, several
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ops.trials import arguments, few_samples, gradients, make, several
 from representer import nn
 from representer.errors import ArgumentError, BackendError
 from representer.ops import OPS, Op, Sample, core, use_backend

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from tests.ops.trials import define, few_samples, gradients, make
 from torch import Tensor
 
+from ops.trials import define, few_samples, gradients, make
 from representer.ops import Op, Sample
 
 from .cases import (

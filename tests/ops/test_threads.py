@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.ops.divided_samples import divided_samples
-from tests.ops.trials import arguments, define, gradients, make, several, threads
 from torch import Tensor
 
 from looped import looped
+from ops.divided_samples import divided_samples
+from ops.trials import arguments, define, gradients, make, several, threads
 from representer import nn
 from representer.ops import Op, Sample, core, use_backend
 from representer.ops.string_gram import string_gram

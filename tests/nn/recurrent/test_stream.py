@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from tests.ops.trials import threads
 from torch import Tensor
 
 from looped import looped
+from ops.trials import threads
 from representer import nn
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.ops import core, use_backend

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 
@@ -10,12 +12,14 @@ from representer.functional.rkm import Cell
 from representer.ops import core, rkm_scan
 from representer.ops.rkm_scan.samples import CELLS, tensors
 
+MODULE = sys.modules["representer.ops.rkm_scan"]  # whose name is that of its function, too
+
 pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 
 
 def test_the_core_has_a_kernel_for_every_cell_of_the_library():
     for cell in CELLS.values():
-        assert (len(cell.gates), len(cell.recurrent_gates)) in rkm_scan.KNOWN
+        assert (len(cell.gates), len(cell.recurrent_gates)) in MODULE.KNOWN
 
 
 def test_the_error_for_an_unknown_cell_states_its_numbers_of_gates():
@@ -35,7 +39,7 @@ def test_input_products_inside_and_before_the_loop_agree(
     marked = [x.requires_grad_() for x in operands.values() if x is not None]
     found = []
     for limit in (0, 2**22):
-        monkeypatch.setattr(rkm_scan, "FUSED", limit)
+        monkeypatch.setattr(MODULE, "FUSED", limit)
         results = rkm_scan(**operands, cell=CELLS[name], recompute=recompute, backend="cpp")
         total = sum((r * r).sum() for r in results)
         found.append([*results, *torch.autograd.grad(total, marked, materialize_grads=True)])

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from tests.ops.trials import threads
 from torch import Tensor
 
 from looped import looped
 from ops.cases import pairwise_chains
+from ops.trials import threads
 from representer.functional import StringChain
 from representer.ops import OPS, core, string_scan
 from representer.ops.string_scan.samples import CHAINS, tensors

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.ops.trials import threads
 
 from looped import looped
+from ops.trials import threads
 from representer.functional import StringChain
 from representer.ops import core, string_scan
 from representer.ops.string_scan.samples import CHAINS, tensors
