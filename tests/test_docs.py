@@ -183,3 +183,15 @@ def test_a_page_that_must_run_is_seen_to_fail(tmp_path):
     for line, code in found:
         with pytest.raises(AssertionError):
             run_block(code, {}, "page", line)
+
+
+def test_every_file_that_a_contributor_is_sent_to_exists():
+    pages = [ROOT / "CONTRIBUTING.md", *(ROOT / "docs" / "howto").glob("*.md")]
+    named = {
+        (page.name, path)
+        for page in pages
+        for path in re.findall(r"`([a-z_0-9/]+/[a-z_0-9]+\.py)`", page.read_text(encoding="utf-8"))
+    }
+    roots = (ROOT, ROOT / "src", ROOT / "src" / "representer")
+    assert {(p, f) for p, f in named if not any((root / f).is_file() for root in roots)} == set()
+    assert len(named) > 10

@@ -14,7 +14,7 @@ from representer.estimators import (
     SignalClassifier,
     TextClassifier,
     TextRegressor,
-    joint_fitting,
+    halves,
     language,
     load,
 )
@@ -62,7 +62,7 @@ def test_a_kernel_that_fails_leaves_the_network(case, problem, tmp_path, capsys,
     def fails(*arguments):
         raise problem
 
-    monkeypatch.setattr(joint_fitting, "_fit_machine", fails)
+    monkeypatch.setattr(halves, "_fit_machine", fails)
     model, X = fitted(case)
     assert "kernel machine failed and predicts nothing; the other half is left: singular" in (
         capsys.readouterr().err
@@ -80,7 +80,7 @@ def test_a_kernel_that_fails_leaves_the_network(case, problem, tmp_path, capsys,
 @pytest.mark.parametrize("half", ["kernel", "network"])
 def test_scores_that_are_not_finite_fail_one_half_of_one_target_alone(half, capsys, monkeypatch):
     name = "_fit_machine" if half == "kernel" else "network_moments"
-    before, calls = getattr(joint_fitting, name), []
+    before, calls = getattr(halves, name), []
 
     def spoiled(*arguments):
         calls.append(1)
@@ -89,7 +89,7 @@ def test_scores_that_are_not_finite_fail_one_half_of_one_target_alone(half, caps
             return result if len(calls) > 1 else (result[0], tuple(x * np.nan for x in result[1]))
         return [tuple(x + np.inf for x in result[0]), *result[1:]]
 
-    monkeypatch.setattr(joint_fitting, name, spoiled)
+    monkeypatch.setattr(halves, name, spoiled)
     model, X = fitted("several numbers")
     assert "failed and predicts nothing; the other half is left: its scores are" in (
         capsys.readouterr().err
@@ -101,7 +101,7 @@ def test_scores_that_are_not_finite_fail_one_half_of_one_target_alone(half, caps
 
 
 def test_a_machine_that_failed_for_one_target_is_saved_as_none(tmp_path, monkeypatch):
-    before, calls = joint_fitting._fit_machine, []
+    before, calls = halves._fit_machine, []
 
     def spoiled(*arguments):
         calls.append(1)
@@ -109,7 +109,7 @@ def test_a_machine_that_failed_for_one_target_is_saved_as_none(tmp_path, monkeyp
             raise ValueError("singular")
         return before(*arguments)
 
-    monkeypatch.setattr(joint_fitting, "_fit_machine", spoiled)
+    monkeypatch.setattr(halves, "_fit_machine", spoiled)
     model, X = fitted("several numbers")
     model.save(tmp_path / "run")
     loaded = load(tmp_path / "run")

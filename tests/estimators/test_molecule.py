@@ -16,7 +16,7 @@ from sklearn.model_selection import cross_val_score
 from representer import estimators
 from representer.data.molecules import labeled_graphs
 from representer.errors import ArgumentError, DataError
-from representer.estimators import MoleculeClassifier, MoleculeRegressor, joint_fitting
+from representer.estimators import MoleculeClassifier, MoleculeRegressor, halves
 from representer.estimators.fitting import Examples, divide
 from representer.estimators.kernel_machine import KernelMachine
 from representer.estimators.targets import Classes, ClassTable, Numbers
@@ -298,8 +298,8 @@ def test_whole_scaffolds_are_held_out_for_validation(monkeypatch):
         seen.append(set(valid[1][:, 0].tolist()))
         return fit_targets(estimator, train, valid, groups, weights)
 
-    fit_targets = joint_fitting.fit_targets
-    monkeypatch.setattr(joint_fitting, "fit_targets", watched)
+    fit_targets = halves.fit_targets
+    monkeypatch.setattr(halves, "fit_targets", watched)
     model = MoleculeRegressor(**NETWORK, epochs=1).fit(molecules, y, groups="scaffold")
     assert [{*range(4 * k, 4 * k + 4)} == seen[0] for k in range(5)].count(True) == 1
     with pytest.raises(ArgumentError, match="groups is 'rings'; expected a group of each molecule"):

@@ -9,7 +9,7 @@ import safetensors.torch
 import torch
 
 from representer.data.text import Vocabulary, read_vectors
-from representer.estimators import joint_fitting
+from representer.estimators import halves
 from representer.storage.run import RunFolder
 from representer_papers.string_graph2017 import sentiment
 from representer_papers.string_graph2017.published import SENTIMENT_CELLS
@@ -91,7 +91,7 @@ def test_the_test_part_is_predicted_with_the_weights_of_the_best_epoch(
     data, vectors, tmp_path, monkeypatch
 ):
     seen, accuracies = [], iter((0.9, 0.4))
-    make_task, predict = sentiment.training_task, joint_fitting.outputs_of
+    make_task, predict = sentiment.training_task, halves.outputs_of
 
     def task(*given):
         scores = ({"valid_accuracy": a, "valid_loss": 1.0} for a in accuracies)
@@ -102,7 +102,7 @@ def test_the_test_part_is_predicted_with_the_weights_of_the_best_epoch(
         return predict(model, inputs, texts)
 
     monkeypatch.setattr(sentiment, "training_task", task)
-    monkeypatch.setattr(joint_fitting, "outputs_of", record)
+    monkeypatch.setattr(halves, "outputs_of", record)
     with RunFolder(tmp_path / "run") as folder:
         sentiment.run_sentiment(1, folder, replace(TINY, epochs=2, max_drop=1.0), (data, vectors))
     ((texts, weights),) = seen

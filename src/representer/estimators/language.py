@@ -24,7 +24,7 @@ from representer.estimators import base
 from representer.estimators.base import Estimator
 from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Explanation
 from representer.estimators.fitting import seed_of, start_from, validation_fraction
-from representer.estimators.joint_fitting import attempted, no_settings, train
+from representer.estimators.halves import attempted, no_settings, train
 from representer.estimators.joint_target import NETWORK_ALONE, JointTarget
 from representer.estimators.language_kernel import LanguageKernel
 from representer.estimators.language_report import results_of

@@ -36,7 +36,7 @@ from representer.estimators.fitting import (
     training_task,
     validation_fraction,
 )
-from representer.estimators.joint_fitting import (
+from representer.estimators.halves import (
     CALIBRATION,
     LabeledObjects,
     fit_parts,

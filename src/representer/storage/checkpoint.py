@@ -246,7 +246,7 @@ class Checkpoint:
         step: Optimization steps done.
         state: Weights, optimizer, random states and position, see ``training_state``.
         settings: Settings that determine the run; a resumed run must have the same.
-        environment: What else the results may depend on, see ``fingerprint``.
+        environment: What else the results may depend on, see ``generators``.
     """
 
     step: int

@@ -1,7 +1,7 @@
 """``fit`` for a task that trains an estimator on labeled objects.
 
 A task gives a reader, two estimators, baselines, facts and a demo; everything else is here and in
-`estimator_use`.
+`use`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from representer.data.tables.labels import alike
 from representer.errors import ArgumentError, DataError, say, show
 from representer.estimators.base import Estimator
 from representer.estimators.fitting import batch_size_for, validation_fraction
-from representer.estimators.joint_fitting import fit_parts
+from representer.estimators.halves import fit_parts
 from representer.estimators.results import (
     environment_of,
     model_name,

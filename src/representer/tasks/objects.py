@@ -21,7 +21,7 @@ from representer.data.tables import Dropped, Grid, LabelMap, LeftOut
 from representer.data.tables.files import listing, open_regular
 from representer.errors import DataError, say
 from representer.estimators.fitting import random_parts
-from representer.estimators.joint_fitting import CALIBRATION
+from representer.estimators.halves import CALIBRATION
 from representer.estimators.pool import calibration_rows, repeated
 from representer.estimators.results import result_columns
 from representer.estimators.targets import Classes, ClassTable, Numbers, Target

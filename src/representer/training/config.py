@@ -20,7 +20,7 @@ from representer.errors import ArgumentError, CheckpointError, KindError
 from representer.machine import EXPECTED, is_device_name
 from representer.storage.run import RunFolder
 
-# These change no result, except for the bits that `fingerprint` tracks.
+# These change no result, except for the bits that `generators` tracks.
 EXECUTION = ("device", "cuda_graph", "log_with")
 _WITHOUT_EFFECT = (
     *EXECUTION, "checkpoint_every_steps", "checkpoint_every_seconds", "keep_checkpoints", "threads",

@@ -1,7 +1,7 @@
 # type: ignore  (kernels are compiled by Triton, whose types are not those of Python)
 """The arithmetic of one step of a cell and of its gradient on some units, for Triton kernels.
 
-``gradient.py`` has the equations. A tuple of gates has the order of ``cell.gates``.
+``reference.py`` has the equations. A tuple of gates has the order of ``cell.gates``.
 """
 
 from __future__ import annotations

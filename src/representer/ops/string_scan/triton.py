@@ -1,7 +1,7 @@
 # type: ignore  (kernels are compiled by Triton, whose types are not those of Python)
 """string_scan in Triton: the chain in one kernel a direction, products with the input in BLAS.
 
-See ``reference.py`` for the recurrence and ``gradient.py`` for the equations of its gradient.
+See ``reference.py`` for the recurrence and for the equations of its gradient.
 Shapes: T time, B batch, n order, P = n plus the gates, S = n or 2 n with the masses, H units.
 """
 
@@ -32,7 +32,7 @@ from representer.ops.string_scan.reference import Operands, Results, finish
 
 # The arithmetic of one step of a string-kernel chain and of its gradient, for Triton kernels.
 #
-# ``gradient.py`` has the equations. Tuples hold the n states and, in chains with masses, these
+# ``reference.py`` has the equations. Tuples hold the n states and, in chains with masses, these
 # after them: c before the step, ``after`` after it, and q their gradients.
 
 

@@ -17,7 +17,7 @@ from representer.estimators.fitting import (
     Examples,
     trainer_config,
 )
-from representer.estimators.joint_fitting import fit_parts
+from representer.estimators.halves import fit_parts
 from representer.estimators.targets import Classes
 from representer.storage.files import from_values, parse_json, read_bytes
 from representer.storage.run import MODEL, RunFiles, RunFolder, refuse_links
