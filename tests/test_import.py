@@ -137,6 +137,17 @@ def test_the_layers_take_less_than_one_and_a_half_times_as_long_to_import_as_tor
     assert ours < 1.5 * torchs, seconds
 
 
+def test_what_the_extra_train_installs_is_enough_to_train_on_text_and_to_serve():
+    said = interpret(
+        "from representer.kernels import StringKernel\n"
+        "from representer.estimators import SignalClassifier, TextClassifier\n"
+        "import representer.serving, representer.tasks.signal.flow, representer.tasks.text\n"
+        "print(TextClassifier.__name__)",
+        without=("gpytorch", "torch_geometric", "rdkit", "mne", "onnx", "onnxruntime"),
+    )
+    assert said == "TextClassifier\n"
+
+
 def test_a_fitted_model_is_loaded_without_the_compiler_of_torch(tmp_path):
     from representer.estimators import TextClassifier
 

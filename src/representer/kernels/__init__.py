@@ -26,7 +26,7 @@ from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
 
 if TYPE_CHECKING:
     from representer.kernels.examples import KERNELS
-    from representer.kernels.gaussian_process import GPyTorchKernel
+    from representer.kernels.gpytorch_kernel import GPyTorchKernel
 
 __all__ = [
     "KERNELS",
@@ -66,7 +66,7 @@ def __getattr__(name: str) -> Any:
 
         return kernels_with_installed()
     if name == "GPyTorchKernel":  # which needs gpytorch
-        from representer.kernels.gaussian_process import GPyTorchKernel
+        from representer.kernels.gpytorch_kernel import GPyTorchKernel
 
         return GPyTorchKernel
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
