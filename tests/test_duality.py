@@ -14,6 +14,7 @@ from representer.errors import ArgumentError, KindError
 from representer.functional import NONLINEARITIES
 from representer.kernels import InversePolynomial, RandomWalkKernel, RecurrentKernel, StringKernel
 from representer.nn import (
+    CNN,
     RAN,
     RKM,
     TABLE1,
@@ -140,9 +141,10 @@ WITHOUT = {
     "activation": (StringKernelRNN(3, 4, decay=0.5), "activation tanh of a kernel is not a kernel"),
     "string layers": (STRING_OF(num_layers=2), "several layers or directions"),
     "string directions": (STRING_OF(bidirectional=True), "several layers or directions"),
+    "several q": (RKM(3, 2, q=("linear", "exponential"), feedback=False), "its own q; unit i"),
     "static": (
-        LinearKernelRNN(3, 4, output_gate=False, feedback=False),
-        r"Only nn.RKM\(feedback=False\)",
+        LinearKernelRNN(3, 4, output_gate=False, feedback=False, learn_static_gates=True),
+        "static gates are learned",
     ),
 }
 
@@ -157,14 +159,44 @@ def test_the_error_for_a_layer_without_a_kernel_states_the_reason(layer, reason)
     assert "kernel" not in dict(inspect.getmembers(layer))
 
 
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("gates", [(0.7, 0.9), (1.0, 0.0), (2.0, 1.5)])
+def test_static_gates_are_a_recurrent_kernel_and_back(gates, n):
+    torch.manual_seed(0)
+    kernel = RecurrentKernel("linear", static_gates=gates, filter_length=n)
+    layer = kernel.network(3, 4, dtype=torch.float64)
+    assert type(layer) is LinearKernelRNN
+    assert layer.kernel.get_params() == {**kernel.get_params(), "repeat": True}
+    x = torch.randn(6, 3, dtype=torch.float64)
+    gram = layer.kernel([x[: t + 1] for t in range(6)], list(layer.references()))
+    torch.testing.assert_close(layer(x)[0], gram, rtol=1e-10, atol=1e-10)
+
+
+def test_a_convolution_is_the_recurrent_kernel_of_its_last_window():
+    layer = CNN(3, 4, filter_length=2, dtype=torch.float64)
+    x = torch.randn(5, 3, dtype=torch.float64)
+    assert layer.kernel.static_gates == (1.0, 0.0)
+    value = layer.kernel([x], list(layer.references()))[0]
+    torch.testing.assert_close(layer(x)[0][-1], value.tanh())  # the kernel is that before tanh
+
+
+def test_a_gaussian_of_vectors_of_any_length_and_back():
+    kernel = RecurrentKernel("gaussian", unit_norm=False, filter_length=2)
+    layer = kernel.network(3, 4, dtype=torch.float64)
+    assert layer.kernel.get_params() == {**kernel.get_params(), "repeat": True}
+    x = torch.randn(6, 3, dtype=torch.float64)
+    gram = layer.kernel([x[: t + 1] for t in range(6)], list(layer.references()))
+    torch.testing.assert_close(layer(x)[0], gram, rtol=1e-10, atol=1e-10)
+
+
 def test_an_unknown_attribute_of_a_layer_is_an_attribute_error():
     for layer in (RKM(3, 4), StringKernelRNN(3, 4), RandomWalkKernelNN(3, 4)):
         with pytest.raises(AttributeError, match="has no attribute 'kernels'"):
             layer.kernels  # noqa: B018
 
 
-@pytest.mark.parametrize("row", TABLE1)
-def test_no_row_of_table_1_has_a_symmetric_kernel(row):
+@pytest.mark.parametrize("row", [row for row in TABLE1 if row != "CNN"])
+def test_no_other_row_of_table_1_has_a_symmetric_kernel(row):
     with pytest.raises(TypeError):
         TABLE1[row](3, 4).kernel  # noqa: B018
 

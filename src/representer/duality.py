@@ -17,7 +17,7 @@ from representer.kernels import (
     WeisfeilerLehmanKernel,
 )
 from representer.kernels.composition import mercer_violation
-from representer.nn import RKM, StringKernelRNN
+from representer.nn import CNN, RKM, LinearKernelRNN, StringKernelRNN
 from representer.nn.recurrent.machine import RecurrentKernelMachine
 
 if TYPE_CHECKING:
@@ -51,8 +51,13 @@ def network_of(
     """
     if isinstance(kernel, RecurrentKernel):
         lengths = {"filter_length": kernel.filter_length, "dilation": kernel.dilation}
-        settings = {**lengths, **options}
-        return RKM(features, references, q=kernel.q, feedback=False, **settings)
+        settings: dict[str, Any] = {**lengths, "feedback": False, **options}
+        if kernel.static_gates is not None:
+            settings = {"output_gate": False, "output_nonlinearity": "identity", **settings}
+            return LinearKernelRNN(
+                features, references, static_gates=kernel.static_gates, **settings
+            )
+        return RKM(features, references, q=kernel.q, unit_norm=kernel.unit_norm, **settings)
     if isinstance(kernel, StringKernel):
         own = {"combine": "add_exact" if kernel.combine == "add" else "multiply"}
         own |= {"normalized": kernel.normalized, "readout": "last"}
@@ -176,26 +181,40 @@ def _recurrent(layer: RecurrentKernelMachine) -> RecurrentKernel | str:
     gates = ", ".join(gate for gate, is_dynamic in dynamic.items() if is_dynamic)
     if gates:
         return f"Its gates ({gates}) depend on the input {_NOT_INTERCHANGEABLE}"
-    if not isinstance(layer, RKM):
+    q, static_gates, unit_norm = cell.output, None, True
+    if isinstance(layer, RKM):
+        q, unit_norm = layer.q, layer.unit_norm
+    elif isinstance(layer, (LinearKernelRNN, CNN)):
+        if layer.learn_static:
+            return "Its static gates are learned, and each unit has its own."
+        b = layer.static[1] if cell.forget_gate == "static" else 0.0
+        q, static_gates = "linear", (layer.static[0], b)
+    else:
         return "Only nn.RKM(feedback=False) evaluates a RecurrentKernel."
+    if isinstance(q, tuple):
+        return "Each unit has its own q; unit i evaluates RecurrentKernel(q_i, repeat=True)."
     n = layer.filter_length
     lengths = list(n) if isinstance(n, dict) else [n]
     reason = _first(
-        (layer.feedback, "Its units depend on each other by feedback; use feedback=False."),
+        (
+            cell.feedback != "none",
+            "Its units depend on each other by feedback; use feedback=False.",
+        ),
         (layer.num_layers > 1 or layer.bidirectional, _SEVERAL),
         (layer.stride > 1, "It skips steps, unlike the kernel."),
         (layer.layer_norm, "The layer norm mixes its units."),
         (any(layer.zoneout), "Zoneout mixes each state with the previous one."),
         (
-            layer.q == "gaussian" and len(lengths) > 1,
-            "Its filters scale windows of different lengths to unit length.",
+            q == "gaussian" and len(lengths) > 1,
+            "Its filters compare windows of different lengths.",
         ),
     )
-    if not reason and (violation := mercer_violation(layer.q)):
+    if not reason and (violation := mercer_violation(q)):
         reason = f"Its q is not a Mercer kernel: {violation}."
     return reason or RecurrentKernel(
-        layer.q, filter_length=max(lengths), dilation=layer.dilation, repeat=True
-    )
+        q, filter_length=max(lengths), dilation=layer.dilation, repeat=True,
+        static_gates=static_gates, unit_norm=unit_norm,
+    )  # fmt: skip
 
 
 def _string(layer: StringKernelRNN) -> StringKernel | str:

@@ -164,6 +164,7 @@ def test_the_kernel_is_a_scikit_learn_estimator():
     copy = clone(kernel).set_params(q="linear", repeat=False)
     assert copy.get_params() == {
         "q": "linear", "check_mercer": True, "filter_length": 2, "dilation": 1, "repeat": False,
+        "static_gates": None, "unit_norm": True,
     }  # fmt: skip
     assert kernel.q == "polynomial"
     assert clone(RecurrentKernel(torch.exp)).q is torch.exp

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from representer.checks import check_integer
 from representer.errors import ArgumentError, ShapeError
 from representer.functional import nonlinearity
 from representer.kernels.composition import mercer_violation
-from representer.kernels.kernel import Kernel, takes_rows
+from representer.kernels.kernel import Kernel, takes_rows, value_of
 from representer.kernels.sequences import Sequences, empty_gram, read_pair, read_sequences
 
 if TYPE_CHECKING:
@@ -33,21 +34,34 @@ class RecurrentKernel(Kernel):
     products above about 0.2), and z/(2 − z) is a kernel only for arguments below 2, so the inputs
     must be scaled.
 
-    ``q="gaussian"`` is footnote 2's form on windows scaled to unit length,
+    ``q="gaussian"`` is the form of the footnote on Gaussian kernels, on windows scaled to unit
+    length or, with ``unit_norm=False``, of any length,
     :math:`k = e^{-\frac12 \lVert X_T - Y_S \rVert^2 - \frac12 \lVert h_x - h_y \rVert^2}` with
     :math:`\frac12 \lVert h_x - h_y \rVert^2 = 1 - k(x_{<T}, y_{<S})`. Here, two empty prefixes are
-    equal, an empty and a non-empty one are orthogonal, and a window of zeros is orthogonal to all
-    others. As for every q, the kernel of an empty sequence is 0.
+    equal, an empty and a non-empty one are orthogonal, and a window of zeros that would be scaled
+    is orthogonal to all others. As for every q, the kernel of an empty sequence is 0.
+
+    With ``static_gates=(a, b)``, the kernel of (9) and (15),
+
+    .. math::
+        k(x, y) = a \langle X_T, Y_S \rangle + b \, k(x_{<T}, y_{<S})
+            = \sum_N a b^N \langle X_{T-N}, Y_{S-N} \rangle
+
+    where a is σ_i² and b is σ_f²; ``q="linear"`` alone is (½, ½).
 
     Args:
-        q: A name of ``functional.NONLINEARITIES``, or an elementwise callable of a tensor.
+        q: A name of ``functional.NONLINEARITIES``, or an elementwise callable of a tensor; a module
+            may have parameters, which are trained through the values of tensors.
         check_mercer: Raise an error if q has no power series with non-negative coefficients;
-            without the check, the Gram matrix may have negative eigenvalues.
+            without the check, the Gram matrix may have negative eigenvalues. A module is checked
+            at construction, and can become a q without such coefficients in training.
         filter_length: n, steps in a window.
         dilation: d, steps between the slots of a window.
         repeat: Treat the objects of Y as references: single windows ``(n, I)``, oldest step first,
             which are repeated at every step (L19 section 2). A unit of ``nn.RKM(feedback=False)``
             evaluates this kernel.
+        static_gates: The pair (a, b) of non-negative numbers, for ``q="linear"`` only.
+        unit_norm: Scale windows to unit length, for ``q="gaussian"`` only.
 
     Shape:
         - X a list of N sequences ``(T_i, I)``; Y a list of M, or of references ``(n, I)``
@@ -60,7 +74,7 @@ class RecurrentKernel(Kernel):
 
     References:
         Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019,
-        (5), (14), footnote 2.
+        (5), (9), (14), (15), footnote 2 (footnote 1 of the text on arXiv).
         Hermans and Schrauwen, Recurrent Kernel Machines, Neural Computation 2012.
     """
 
@@ -72,13 +86,18 @@ class RecurrentKernel(Kernel):
         filter_length: int = 1,
         dilation: int = 1,
         repeat: bool = False,
+        static_gates: tuple[float, float] | None = None,
+        unit_norm: bool = True,
     ) -> None:
         self.q = q
         self.check_mercer = check_mercer
         self.filter_length = filter_length
         self.dilation = dilation
         self.repeat = repeat
+        self.static_gates = static_gates
+        self.unit_norm = unit_norm
         self._check()
+        self._check_mercer()
 
     @takes_rows
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
@@ -110,7 +129,7 @@ class RecurrentKernel(Kernel):
         def squares() -> Tensor:
             windows, lengths = self._windows(x)
             own = windows.square().sum(-1)
-            return self._nest(lambda age: own[age], lengths, lengths >= 0)
+            return self._nest(lambda age: own[age] - self._halves(own[age], own[age]), lengths)
 
         return self._values(x, squares if x.items else lambda: empty_gram(x))
 
@@ -135,6 +154,18 @@ class RecurrentKernel(Kernel):
             raise ArgumentError("q", self.q, "a name of functional.NONLINEARITIES, or a callable")
         if isinstance(self.q, str):
             nonlinearity(self.q, "q")
+        if not isinstance(self.q, nn.Module):
+            self._check_mercer()
+        if self.static_gates is None:
+            return
+        gates = self.static_gates if isinstance(self.static_gates, (tuple, list)) else ()
+        if len(gates) != 2 or not all(0 <= value_of(gate) < math.inf for gate in gates):
+            expected = "two finite, non-negative numbers"
+            raise ArgumentError("static_gates", self.static_gates, expected)
+        if self.q != "linear":
+            raise ArgumentError("q", self.q, "'linear' with static_gates")
+
+    def _check_mercer(self) -> None:
         violation = mercer_violation(self.q) if self.check_mercer else ""
         if violation:
             raise ArgumentError(
@@ -149,29 +180,55 @@ class RecurrentKernel(Kernel):
         if self.repeat:
             references = self._references(y)
             lengths = x_lengths[:, None].expand(-1, len(references))
-            return self._nest(lambda age: x_windows[age] @ references.T, lengths, lengths >= 0)
+            return self._nest(self._similarity(x_windows, references[None]), lengths)
         y_windows, y_lengths = (x_windows, x_lengths) if y is x else self._windows(y)
         lengths = torch.minimum(x_lengths[:, None], y_lengths)
-        same_start = x_lengths[:, None] == y_lengths
-        return self._nest(lambda age: x_windows[age] @ y_windows[age].T, lengths, same_start)
+        similarity = self._similarity(x_windows, y_windows)
+        return self._nest(similarity, lengths, x_lengths[:, None] == y_lengths)
+
+    def _similarity(self, x: Tensor, y: Tensor) -> Callable[[int], Tensor]:
+        """Return ⟨X_{T−age}, Y_{S−age}⟩ from ``age``; for a Gaussian minus half the squares."""
+
+        def similarity(age: int) -> Tensor:
+            left, right = x[age], y[min(age, len(y) - 1)]
+            squares = left.square().sum(-1)[:, None], right.square().sum(-1)
+            return left @ right.T - self._halves(*squares)
+
+        return similarity
+
+    def _halves(self, xx: Tensor, yy: Tensor) -> Tensor | float:
+        """Return ½‖X‖² + ½‖Y‖² for a Gaussian, 1 for windows of unit length; 0 for other q."""
+        if self.q != "gaussian":
+            return 0.0
+        return 1.0 if self.unit_norm else (xx + yy) / 2
 
     def _nest(
-        self, similarity: Callable[[int], Tensor], lengths: Tensor, same_start: Tensor
+        self,
+        similarity: Callable[[int], Tensor],
+        lengths: Tensor,
+        same_start: Tensor | None = None,
     ) -> Tensor:
         """Nest q over the common steps of each pair of sequences.
 
         Args:
-            similarity: ⟨X_{T−age}, Y_{S−age}⟩ of every pair, from ``age``.
+            similarity: See `_similarity`.
             lengths: Number of common steps of each pair.
-            same_start: True if both sequences of a pair start with the oldest common step.
+            same_start: True if both sequences of a pair start with the oldest common step; for all
+                pairs if it is None.
         """
-        gaussian = self.q == "gaussian"
+        is_gaussian = self.q == "gaussian"
         q = nonlinearity(self.q).value if isinstance(self.q, str) else self.q
         zeros = torch.zeros_like(similarity(0))
-        k = torch.where(same_start, 1.0, zeros) if gaussian else zeros
+        start = lengths >= 0 if same_start is None else same_start
+        k = torch.where(start, 1.0, zeros) if is_gaussian else zeros
         for age in reversed(range(int(lengths.max()))):
-            z = similarity(age) + k
-            k = torch.where(age < lengths, q(z - 2) if gaussian else q(z), k)
+            if self.static_gates is not None:
+                a, b = self.static_gates
+                value = a * similarity(age) + b * k
+            else:
+                z = similarity(age) + k
+                value = q(z - 1) if is_gaussian else q(z)
+            k = torch.where(age < lengths, value, k)
         return torch.where(lengths > 0, k, zeros)
 
     def _windows(self, sequences: Sequences) -> tuple[Tensor, Tensor]:
@@ -196,7 +253,7 @@ class RecurrentKernel(Kernel):
         return self._scaled(torch.stack(y.items).flip(1).flatten(1))
 
     def _scaled(self, windows: Tensor) -> Tensor:
-        if self.q != "gaussian":
+        if self.q != "gaussian" or not self.unit_norm:
             return windows
         norm = windows.norm(dim=-1, keepdim=True)
         return windows / torch.where(norm == 0, 1.0, norm)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from representer.checks import is_integer
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import NONLINEARITIES, rkm
 from representer.functional.rkm import Cell
@@ -216,6 +217,60 @@ class RAN(RecurrentKernelMachine):
 
 # The recurrent kernel machine for any kernel q, L19 (6), (8), (14), (17).
 
+Q = str | Callable[[Tensor], Tensor]
+
+
+class UnitFunctions(nn.Module):
+    """Elementwise functions of different units ``(…, H)``, L19 section 4.1.
+
+    Args:
+        q: The function of each unit, by name or as a callable.
+    """
+
+    def __init__(self, q: Sequence[Q]) -> None:
+        super().__init__()
+        self.q = tuple(q)
+        self.units = {function: [i for i, other in enumerate(q) if other == function]
+                      for function in dict.fromkeys(q)}  # fmt: skip
+        self.modules_of_q = nn.ModuleList(f for f in self.units if isinstance(f, nn.Module))
+        order = [i for units in self.units.values() for i in units]
+        self.inverse = sorted(range(len(order)), key=order.__getitem__)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Apply the function of each unit."""
+        values = [
+            (NONLINEARITIES[f].value if isinstance(f, str) else f)(z[..., units])
+            for f, units in self.units.items()
+        ]
+        return torch.cat(values, dim=-1)[..., self.inverse]
+
+
+def read_q(q: Any, hidden_size: int) -> Q:
+    """Return q of all units, given one, one of each unit, or a dict ``{q: units}``.
+
+    Raises:
+        ArgumentError: If one is no name or callable, or their number is not that of the units.
+    """
+    names = f"a callable or one of {', '.join(NONLINEARITIES)}"
+    several = q
+    if isinstance(q, dict):
+        if not all(is_integer(units, 1) for units in q.values()):
+            raise ArgumentError("q", q, "a dict {q: units} of positive integers")
+        several = tuple(f for f, units in q.items() for _ in range(units))
+    if not isinstance(several, (tuple, list)):
+        if callable(q) or (isinstance(q, str) and q in NONLINEARITIES):
+            return cast(Q, q)
+        raise ArgumentError("q", q, f"{names}; or a tuple or dict of them, for each unit")
+    if len(several) != hidden_size:
+        expected = f"one q for each of hidden_size = {hidden_size} units"
+        raise ArgumentError("q", q, expected, hint=f"They are {len(several)}.")
+    for f in several:
+        if f == "gaussian" or (not callable(f) and f not in NONLINEARITIES):
+            hint = "Units of a Gaussian compare distances; give them a layer of their own."
+            hint = hint if f == "gaussian" else ""
+            raise ArgumentError("q", f, f"for each unit, {names}", hint=hint)
+    return UnitFunctions(several)
+
 
 class RKM(RecurrentKernelMachine):
     r"""The recurrent kernel machine: unit i evaluates a recurrent kernel against its filter.
@@ -224,22 +279,24 @@ class RKM(RecurrentKernelMachine):
         c_t = \tilde X \cdot X_t + \tilde H h_{t-1} + q(c_{t-1}), \qquad h_t = q(c_t)
 
     Without feedback, h_t is the kernel of (5) between the sequence and the filter, exactly. The
-    memory term before the first step is 0. ``q="gaussian"`` is footnote 2's form on inputs and
-    filters that are scaled to unit length: :math:`c_t = -\tfrac12 \lVert\tilde z - z_t\rVert^2`,
-    :math:`h_t = e^{c_t}`.
+    memory term before the first step is 0. ``q="gaussian"`` is the form of the footnote on Gaussian
+    kernels, :math:`c_t = -\tfrac12 \lVert\tilde z - z_t\rVert^2`, :math:`h_t = e^{c_t}`, on inputs
+    and filters that are scaled to unit length or, with ``unit_norm=False``, of any length.
 
     Args:
         bias: False, in the position that it has in ``torch.nn.LSTM``; there are no biases.
         q: A name of ``functional.NONLINEARITIES``, or an elementwise callable, which is
-            differentiated by autograd.
+            differentiated by autograd; a module may have parameters. Or one for each unit
+            (section 4.1): a tuple of H of them, or a dict ``{q: units}`` in unit order.
         feedback: Feed h_{t−1} back to the cell through H̃ (8); otherwise (6).
+        unit_norm: Scale windows and filters to unit length, for ``q="gaussian"``.
 
     There are no gates. The other arguments, the shapes and the state are those of
     :class:`~representer.nn.recurrent.machine.RecurrentKernelMachine`.
 
     References:
         Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019,
-        (5)-(8), (17).
+        (5)-(8), (17), section 4.1, footnote 2 (footnote 1 of the text on arXiv).
     """
 
     @shows(MachineOptions)
@@ -253,32 +310,31 @@ class RKM(RecurrentKernelMachine):
         dropout: float = 0.0,
         bidirectional: bool = False,
         *,
-        q: str | Callable[[Tensor], Tensor] = "tanh",
+        q: Q | Sequence[Q] | dict[Q, int] = "tanh",
         feedback: bool = True,
+        unit_norm: bool = True,
         **options: Unpack[MachineOptions],
     ) -> None:
-        if not callable(q) and q not in NONLINEARITIES:
-            raise ArgumentError("q", q, f"a callable or one of {', '.join(NONLINEARITIES)}")
+        f = read_q(q, hidden_size)
+        self.unit_norm = check_flag("unit_norm", unit_norm)
         with_defaults(MachineOptions, options)
         feedback = check_flag("feedback", feedback)
         if check_flag("bias", bias):
             hint = "Positional arguments are in the order of torch.nn.LSTM."
             raise ArgumentError("bias", bias, "False: its equations have no bias", hint=hint)
         self.feedback = feedback
-        seen, memory = "all" if feedback else "none", "expm1" if q == "gaussian" else "output"
+        seen, memory = "all" if feedback else "none", "expm1" if f == "gaussian" else "output"
         self.cell = Cell("static", "static", False, feedback=seen, memory=memory)
         layout = num_layers, False, batch_first, dropout, bidirectional
-        super().__init__(input_size, hidden_size, *layout, output_nonlinearity=q, **options)
-        self._shown["q"] = name_of(q)
+        super().__init__(input_size, hidden_size, *layout, output_nonlinearity=f, **options)
+        self._shown["q"] = q if isinstance(f, UnitFunctions) else name_of(f)
 
     @property
-    def q(self) -> str | Callable[[Tensor], Tensor]:
-        """The function q, by name if it has one."""
+    def q(self) -> Q | tuple[Q, ...]:
+        """The function q, by name if it has one; a tuple if each unit has its own."""
+        if isinstance(self.psi, UnitFunctions):
+            return self.psi.q
         return self.cell.output if self.psi is None else self.psi
-
-    def references(self, layer: int = 0) -> Tensor:
-        """Return the reference of each unit ``(H, n, I)``: its filter, oldest slot first."""
-        return self.filters(layer)["candidate"].transpose(1, 2).flip(1)
 
 
 # RKM-CIFG, L19 section 3.2.

@@ -34,12 +34,13 @@ class FilterBank:
     lengths: dict[int, int]  # units of each filter length, in the order of the units
     dilation: int = 1
     stride: int = 1
-    unit_norm: bool = False  # scale filters and windows to length 1 (L19 footnote 2)
+    distance: bool = False  # -||x~ - X||^2 / 2 in place of the product (L19, Gaussian footnote)
+    unit_norm: bool = False  # of filters and windows scaled to length 1
     free_phase: bool = False
     sampling_rate: float | None = None  # in Hz
 
     @classmethod
-    def read(cls, hidden_size: int, options: Any, *, unit_norm: bool) -> FilterBank:
+    def read(cls, hidden_size: int, options: Any, *, distance: bool, unit_norm: bool) -> FilterBank:
         """Check the filter options of a layer.
 
         Raises:
@@ -55,7 +56,7 @@ class FilterBank:
                 raise ArgumentError(
                     "filter_length", o.filter_length, "one length for wavelets", hint=hint
                 )
-            if unit_norm:
+            if distance:
                 raise ArgumentError("filters", o.filters, "'dense' for q='gaussian'")
         elif o.free_phase or rate is not None:
             name = "free_phase" if o.free_phase else "sampling_rate"
@@ -65,7 +66,8 @@ class FilterBank:
             raise ArgumentError("sampling_rate", rate, "a positive number of Hz")
         check_integer("dilation", o.dilation)
         check_integer("stride", o.stride)
-        return cls(o.filters, lengths, o.dilation, o.stride, unit_norm, o.free_phase, rate)
+        sizes = lengths, o.dilation, o.stride
+        return cls(o.filters, *sizes, distance, distance and unit_norm, o.free_phase, rate)
 
     def of_layer(self, layer: int) -> FilterBank:
         """Return the options of a layer; wavelets and strides are only for the first.
@@ -76,7 +78,7 @@ class FilterBank:
             return self
         if self.filters == "dense":
             return replace(self, stride=1)
-        return FilterBank("dense", {1: sum(self.lengths.values())}, unit_norm=self.unit_norm)
+        return FilterBank("dense", {1: sum(self.lengths.values())})  # a distance has no wavelets
 
     @property
     def reach(self) -> int:
@@ -93,7 +95,11 @@ class FilterBank:
     @property
     def is_plain(self) -> bool:
         """True if the products are a single matrix times the result of ``windows``."""
-        return self.filters == "dense" and len(self.lengths) == 1 and not self.unit_norm
+        return (
+            self.filters == "dense"
+            and len(self.lengths) == 1
+            and not (self.distance or self.unit_norm)
+        )
 
     def reset(self, weights: Sequence[Tensor], bound: float) -> None:
         """Draw every coefficient from U(−bound, bound), slot by slot for each feature."""
@@ -120,7 +126,10 @@ class FilterBank:
     def product(
         self, weights: Sequence[Tensor], extended: Tensor, gates: int, *, reverse: bool = False
     ) -> Tensor:
-        """Multiply the windows of ``(P + T, B, I)`` by the filters: ``(T / stride, B, G, H)``."""
+        """Multiply the windows of ``(P + T, B, I)`` by the filters: ``(T / stride, B, G, H)``.
+
+        With ``distance``, minus half the squared distance is the product minus half both squares.
+        """
         products = []
         for weight in self._scaled(weights):
             n = weight.shape[-1]
@@ -128,8 +137,15 @@ class FilterBank:
             windows_slice = extended[: extended.shape[0] - excess] if reverse else extended[excess:]
             product = ngram_product(windows_slice, weight, self.dilation, reverse=reverse)
             products.append(product.unflatten(-1, (gates, -1)))
-            if self.unit_norm:
-                products[-1] = products[-1] / _window_norm(windows_slice, n, self.dilation, reverse)
+            if not (self.distance or self.unit_norm):
+                continue
+            square = _window_square(windows_slice, n, self.dilation, reverse)
+            if self.unit_norm:  # zeros are replaced before the root, infinitely steep at 0
+                products[-1] = products[-1] / torch.where(square == 0, 1.0, square).sqrt()
+            if self.distance:
+                of_filters = weight.flatten(1).square().sum(1).unflatten(0, (gates, -1))
+                halves = 1.0 if self.unit_norm else (square + of_filters) / 2
+                products[-1] = products[-1] - halves
         product = products[0] if len(products) == 1 else torch.cat(products, dim=-1)
         return product[self._steps(reverse)]
 
@@ -172,13 +188,11 @@ def units_by_length(filter_length: int | dict[int, int], hidden_size: int) -> di
     return dict(lengths)
 
 
-def _window_norm(extended: Tensor, n: int, dilation: int, reverse: bool) -> Tensor:
-    """Return the length of every window ``(T, B, 1, 1)``; 1 where the window is all zeros."""
+def _window_square(extended: Tensor, n: int, dilation: int, reverse: bool) -> Tensor:
+    """Return the squared length of every window ``(T, B, 1, 1)``."""
     squares = extended.square().sum(-1, keepdim=True)
     ones = torch.ones(1, 1, n, dtype=squares.dtype, device=squares.device)
-    square = ngram_product(squares, ones, dilation, reverse=reverse)
-    # replaced before the root, whose derivative at 0 is infinite
-    return torch.where(square == 0, 1.0, square).sqrt()[..., None]
+    return ngram_product(squares, ones, dilation, reverse=reverse)[..., None]
 
 
 # Wavelet filters of all gates of a cell, L19 (21) and appendix A.

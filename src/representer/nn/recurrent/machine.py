@@ -195,10 +195,7 @@ class CellDirection(NamedTuple):
         else:
             z = self.bank.product(self.filters, extended, gates, reverse=reverse)
             z = z.to(self.filters[0].dtype)  # the recurrence keeps its precision
-        if self.bias is not None:
-            z = z + self.bias
-        # for unit vectors, -||x~ - X||^2 / 2 is their product minus 1
-        return z - 1 if self.bank.unit_norm else z
+        return z if self.bias is None else z + self.bias
 
     def _scan(self, input_weight: Tensor | None) -> Callable[..., Scanned]:
         """Return the equations of the cell; a ``psi`` without a name is differentiated by autograd.
@@ -467,6 +464,7 @@ class RecurrentKernelMachine(HasKernel["RecurrentKernel"], SequenceLayer):
     cell: Cell
     static: tuple[float, float] = (1.0, 1.0)
     learn_static: bool = False
+    unit_norm: bool = True
     _watch, core_steps = warn_of_divergence, machine_core_steps
 
     @shows(CellOptions)
@@ -494,7 +492,8 @@ class RecurrentKernelMachine(HasKernel["RecurrentKernel"], SequenceLayer):
         if not self.cell.has_memory and any(self.zoneout):
             hint = "It has no state to keep."
             raise ArgumentError("zoneout", self.zoneout, "0 for a cell without memory", hint=hint)
-        self.bank = FilterBank.read(hidden_size, o, unit_norm=self.cell.memory == "expm1")
+        is_gaussian = self.cell.memory == "expm1"
+        self.bank = FilterBank.read(hidden_size, o, distance=is_gaussian, unit_norm=self.unit_norm)
         self.specs = tuple(
             self.bank.of_layer(k // self.num_directions) for k in range(len(self.suffixes))
         )
@@ -528,6 +527,10 @@ class RecurrentKernelMachine(HasKernel["RecurrentKernel"], SequenceLayer):
         else:
             effective = self.banks[k].effective(self._filters(k), len(gates))
         return dict(zip(gates, effective.detach(), strict=True))
+
+    def references(self, layer: int = 0, reverse: bool = False) -> Tensor:
+        """Return the reference of each unit ``(H, n, I)``: its filter, oldest slot first."""
+        return self.filters(layer, reverse)["candidate"].transpose(1, 2).flip(1)
 
     def wavelets(self, layer: int = 0, reverse: bool = False) -> dict[str, Wavelets]:
         """Return the wavelets of each gate; ω/2π is in Hz if the layer has a sampling rate.
