@@ -29,10 +29,11 @@ import torch
 from torch import Tensor
 
 from gpu_cases import GOALS, Calls, Case, large_samples, sections
+from ops.samples import Sample, samples_of
 from report import table
 from representer import __version__
 from representer.errors import BackendError
-from representer.ops import OPS, Op, Sample
+from representer.ops import OPS, Op
 from timing import Candidate, interleave
 
 CHECKS = 0.35  # of the budget
@@ -162,7 +163,7 @@ def deviation(op: Op, sample: Sample, dtype: torch.dtype, device: str) -> tuple[
 def check(name: str, dtype: torch.dtype, device: str, samples: slice, end: float) -> dict[str, Any]:
     """Compare some samples of an op with its definition, up to a time of ``time.monotonic``."""
     checked = {"worst": [0.0], "beyond": 0, "samples": 0, "differing": 0, "notes": []}
-    for sample in [*large_samples(name), *OPS[name].samples()][samples]:
+    for sample in [*large_samples(name), *samples_of(OPS[name])][samples]:
         if time.monotonic() > end:
             break
         note = {"sample": sample.name, "op": name}

@@ -13,11 +13,12 @@ from unittest.mock import patch
 import torch
 from torch import Tensor, nn
 
+from ops.samples import Sample
+from ops.samples.rkm_scan import CELLS, tensors
 from representer.estimators.language_training import CarriedState, detached, example_state
 from representer.models import LanguageModelConfig, LanguageNetwork
 from representer.nn import RKMLSTM, KernelActivation, StringKernelRNN
-from representer.ops import OPS, Sample, gated_scan, use_backend
-from representer.ops.rkm_scan.samples import CELLS, tensors
+from representer.ops import OPS, gated_scan, use_backend
 from representer.training.config import Loss
 from representer.training.cuda_graphs import WARM_UP, CapturedLosses
 

@@ -20,10 +20,11 @@ from torch.utils.data import DataLoader, Dataset
 from faults import Case, Suite, patience
 from faults.large_offsets import offset_cases
 from ops.divided_samples import divided_samples
+from ops.samples import Sample
 from ops.trials import arguments, define, few_samples, gradients, make, several, threads
 from representer.errors import RepresenterError
 from representer.ops import OPS, core
-from representer.ops.op import Op, Sample
+from representer.ops.op import Op
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5}  # of the largest entry
 SMALL = 0.1  # a single number may be a sum of many that cancel

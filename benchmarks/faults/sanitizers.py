@@ -21,11 +21,12 @@ import torch
 from faults import Case, Suite, Unavailable, patience
 from faults.core_calls import Recorder
 from ops.divided_samples import divided_samples
+from ops.samples import Sample
 from ops.trials import arguments, few_samples, gradients, make, several
 from representer import nn
 from representer.ops import OPS, core
 from representer.ops.adam_rows import RowMoments, adam_rows, step_numbers
-from representer.ops.op import Op, Sample
+from representer.ops.op import Op
 from representer.ops.string_gram import string_gram
 
 ROOT = Path(__file__).parents[2]

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from looped import looped
 from ops.cases import pairwise_chains
+from ops.samples.string_scan import CHAINS, tensors
 from representer.functional import StringChain, string_scan, string_states
-from representer.ops.string_scan.samples import CHAINS, tensors
 
 A, B = (1.0, 0.0), (0.0, 1.0)
 EVERY_CHAIN = pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS)

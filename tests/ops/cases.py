@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from looped import Test, replaced, run_cases
+from ops.samples import Sample, samples_of
 from ops.trials import (
     arguments,
     few_samples,
@@ -21,7 +22,7 @@ from ops.trials import (
 from representer.errors import BackendError
 from representer.functional import StringChain
 from representer.installed import installed
-from representer.ops import OPS, Op, Sample
+from representer.ops import OPS, Op
 
 BACKENDS = [
     pytest.param(op, name, id=f"{op.name}-{name}")
@@ -82,11 +83,11 @@ def _package_of(sample: Sample) -> str:
 
 
 def all_samples(op: Op) -> list[Sample]:
-    return list(op.samples())
+    return samples_of(op)
 
 
 def ragged_samples(op: Op) -> list[Sample]:
-    return [sample for sample in op.samples() if "lengths" in sample.make(torch.float64)]
+    return [sample for sample in samples_of(op) if "lengths" in sample.make(torch.float64)]
 
 
 def sequence_samples(op: Op) -> list[Sample]:

@@ -24,13 +24,13 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
+from ops.samples.kbrn_scan import tensors as network_tensors
+from ops.samples.rkm_scan import CELLS
+from ops.samples.rkm_scan import tensors as cell_tensors
+from ops.samples.string_scan import CHAINS
+from ops.samples.string_scan import tensors as string_tensors
+from ops.samples.walk_aggregate import tensors as walk_tensors
 from representer.ops import OPS
-from representer.ops.kbrn_scan.samples import tensors as network_tensors
-from representer.ops.rkm_scan.samples import CELLS
-from representer.ops.rkm_scan.samples import tensors as cell_tensors
-from representer.ops.string_scan.samples import CHAINS
-from representer.ops.string_scan.samples import tensors as string_tensors
-from representer.ops.walk_aggregate.samples import tensors as walk_tensors
 
 GOLDEN = Path(__file__).with_suffix(".json")
 CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"

@@ -9,15 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ops.samples import Sample
+from ops.samples.kbrn_scan import tensors as kbrn
+from ops.samples.rkm_scan import CELLS
+from ops.samples.rkm_scan import tensors as rkm
+from ops.samples.string_scan import CHAINS
+from ops.samples.string_scan import tensors as string
+from ops.samples.walk_aggregate import tensors as walk
+from ops.samples.walk_rounds import tensors as rounds
 from representer.functional import GREENS
-from representer.ops import OPS, Op, Sample
-from representer.ops.kbrn_scan.samples import tensors as kbrn
-from representer.ops.rkm_scan.samples import CELLS
-from representer.ops.rkm_scan.samples import tensors as rkm
-from representer.ops.string_scan.samples import CHAINS
-from representer.ops.string_scan.samples import tensors as string
-from representer.ops.walk_aggregate.samples import tensors as walk
-from representer.ops.walk_rounds.samples import tensors as rounds
+from representer.ops import OPS, Op
 
 _ALL_PARTS = "shift factor gate edge"
 

@@ -17,9 +17,10 @@ from unittest.mock import patch
 import torch
 from torch.utils import deterministic
 
+from ops.samples import Sample, samples_of
 from ops.trials import arguments, define, gradients, make
 from representer.nn import RKMLSTM
-from representer.ops import OPS, Op, Sample, explain_backend, use_backend
+from representer.ops import OPS, Op, explain_backend, use_backend
 
 from .cases import call
 
@@ -61,7 +62,7 @@ def takes(op: Op, sample: Sample) -> bool:
 
 def few(op: Op) -> list[Sample]:
     """Return samples with the most operands, options and fields of options, large ones first."""
-    samples = [sample for sample in op.samples() if takes(op, sample)]
+    samples = [sample for sample in samples_of(op) if takes(op, sample)]
     chosen: list[Sample] = []
     met: set[Any] = set()
     while len(chosen) < FEW.get(op.name, 3):
@@ -90,7 +91,7 @@ def kinds(op: Op, all_of_them: bool) -> Iterator[list[tuple[Sample, torch.dtype]
     rkm_scan has kernels of whole sequences, of all steps with weights on the chip, which are for 16
     bits, and of single steps.
     """
-    samples = [s for s in op.samples() if takes(op, s)] if all_of_them else few(op)
+    samples = [s for s in samples_of(op) if takes(op, s)] if all_of_them else few(op)
     dtypes = (torch.float32, torch.float16)
 
     def cases(start: int = 0) -> list[tuple[Sample, torch.dtype]]:
@@ -109,11 +110,11 @@ def kinds(op: Op, all_of_them: bool) -> Iterator[list[tuple[Sample, torch.dtype]
         from representer.ops.gated_scan import triton as scan
 
         with patch.object(scan, "chunk_steps", lambda time, batch, units: 3):
-            chosen = [s for s in op.samples() if s.name == CHUNKED or all_of_them]
+            chosen = [s for s in samples_of(op) if s.name == CHUNKED or all_of_them]
             yield [(sample, torch.float32) for sample in chosen]
     if op.name == "kbrn_scan":  # several programs, and several parts of a batch
+        from ops.samples.kbrn_scan import tensors as network_tensors
         from representer.ops.kbrn_scan import triton
-        from representer.ops.kbrn_scan.samples import tensors as network_tensors
 
         with patch.object(triton, "_ENTRIES", 512):
             for words in ("line norm lengths", "line batch lengths"):
@@ -122,13 +123,13 @@ def kinds(op: Op, all_of_them: bool) -> Iterator[list[tuple[Sample, torch.dtype]
                 sample = Sample(f"{words} 3x18x17", many, options, ("statistics", "lengths"))
                 yield [(sample, torch.float32)]
     if op.name == "rkm_scan":
+        from ops.samples.rkm_scan import tensors
         from representer.functional.rkm import LSTM
         from representer.ops.rkm_scan import stationary, whole
         from representer.ops.rkm_scan import stationary as stationary_gradient
-        from representer.ops.rkm_scan.samples import tensors
 
         with patch.object(whole, "refuses", lambda p: "off"):
-            chosen = [s for s in op.samples() if all_of_them or s.name in STATIONARY]
+            chosen = [s for s in samples_of(op) if all_of_them or s.name in STATIONARY]
             large = partial(tensors, LSTM, (2, 17, 70), "")
             chosen.append(Sample("lstm-2x17x70", large, {"cell": LSTM}))
             with (  # two groups of sequences, two chunks of h, three turns of parts to add up

@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from ops.samples import Sample
 from ops.trials import arguments, few_samples, gradients, make, several
 from representer.nn import RKMLSTM
-from representer.ops import Op, Sample
+from representer.ops import Op
 
 from .cases import RecordedCalls, batch_axis, call, every, sequence_samples
 

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from looped import looped
+from ops.samples.rkm_scan import CELLS, tensors
 from representer.errors import BackendError
 from representer.ops import OPS, core, gated_scan, rkm_scan
-from representer.ops.rkm_scan.samples import CELLS, tensors
 
 from .test_ops import DTYPES, TOLERANCE
 

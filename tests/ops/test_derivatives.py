@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.func import grad, jacrev, vmap
 
+from ops.samples import Sample
 from ops.trials import (
     arguments,
     define,
@@ -20,7 +21,7 @@ from ops.trials import (
 )
 from representer import functional
 from representer.functional.rkm import LSTM, RKM_LSTM
-from representer.ops import Op, Sample, gated_scan, rkm_scan
+from representer.ops import Op, gated_scan, rkm_scan
 
 from .cases import EVERY_OP, all_samples, call, every, size
 

@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from ops.samples.rkm_scan import CELLS, tensors
 from representer.functional import Cell
 from representer.functional import gated_scan as define_gated_scan
 from representer.ops import OPS, core, gated_scan, rkm_scan
-from representer.ops.rkm_scan.samples import CELLS, tensors
 
 from .cases import LAYOUTS, as_it_is, moved
 from .test_ops import TOLERANCE

@@ -10,9 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from ops.samples import Sample
 from ops.trials import arguments, few_samples, gradients, make, several
 from representer.errors import BackendError
-from representer.ops import OPS, Backend, Op, Sample, use_backend
+from representer.ops import OPS, Backend, Op, use_backend
 from representer.ops.gated_scan import reference
 
 from .cases import EVERY_BACKEND, EVERY_OP, RecordedCalls, all_samples, call, every

@@ -16,10 +16,11 @@ from torch.autograd import forward_ad
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ops.samples import Sample
 from ops.trials import arguments, few_samples, gradients, make, several
 from representer import nn
 from representer.errors import ArgumentError, BackendError
-from representer.ops import OPS, Op, Sample, core, use_backend
+from representer.ops import OPS, Op, core, use_backend
 
 from .cases import EVERY_OP, RecordedCalls, call, every, size
 

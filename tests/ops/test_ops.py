@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from ops.samples import Sample, samples_of
 from ops.trials import define, few_samples, gradients, make
-from representer.ops import Op, Sample
+from representer.ops import Op
 
 from .cases import (
     EVERY_OP,
@@ -250,5 +251,5 @@ def test_the_gradient_of_a_single_argument_matches(op: Op, backend: str, sample:
 
 @EVERY_OP
 def test_samples_have_unique_names(op: Op):
-    names = [sample.name for sample in op.samples()]
+    names = [sample.name for sample in samples_of(op)]
     assert len(names) == len(set(names))

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ops.samples.rkm_scan import tensors as of_cell
+from ops.samples.string_scan import CHAINS
+from ops.samples.string_scan import tensors as of_chain
 from representer.functional import Cell, StringChain
 from representer.functional.rkm import CNN, RKM_LSTM
 from representer.ops import rkm_scan, string_scan
-from representer.ops.rkm_scan.samples import tensors as of_cell
-from representer.ops.string_scan.samples import CHAINS
-from representer.ops.string_scan.samples import tensors as of_chain
 
 from .cases import RecordedCalls
 

@@ -73,7 +73,7 @@ from typing import Annotated, NamedTuple
 import torch
 from torch import Tensor
 
-from representer.ops import OPS, Backend, Op, Sample
+from representer.ops import OPS, Backend, Op
 from representer.ops.table import Operand
 from representer.ops.table import Table
 
@@ -119,7 +119,8 @@ def samples():
     yield of("shifted", 4, 3, True)
 
 
-OP = Op("weighted_sum", weighted_sum, definition, samples)
+OP = Op("weighted_sum", weighted_sum, definition)
+ADDED["weighted_sum"] = samples
 OP.register(Table(Operands, Results))
 OP.add_backend(Backend("reference", (), forward, backward))
 OPS[OP.name] = OP

@@ -12,9 +12,10 @@ from torch import Tensor
 
 from looped import looped
 from ops.divided_samples import divided_samples
+from ops.samples import Sample
 from ops.trials import arguments, define, gradients, make, several, threads
 from representer import nn
-from representer.ops import Op, Sample, core, use_backend
+from representer.ops import Op, core, use_backend
 from representer.ops.string_gram import string_gram
 
 from .test_ops import DTYPES, TOLERANCE, assert_near

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 import torch
 
+from ops.samples.kbrn_scan import tensors as network_tensors
+from ops.samples.rkm_scan import CELLS
+from ops.samples.rkm_scan import tensors as cell_tensors
+from ops.samples.string_scan import CHAINS, tensors
 from representer.errors import BackendError
 from representer.functional import StringChain
 from representer.ops import OPS, gated_scan, gpu
-from representer.ops.kbrn_scan.samples import tensors as network_tensors
-from representer.ops.rkm_scan.samples import CELLS
-from representer.ops.rkm_scan.samples import tensors as cell_tensors
 from representer.ops.string_scan.reference import Operands
-from representer.ops.string_scan.samples import CHAINS, tensors
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(sys.prefix) / "triton"  # an installation for these tests alone, see the Makefile

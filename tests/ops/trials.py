@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ops.samples import Sample, samples_of
 from representer.ops import core
-from representer.ops.op import Op, Sample
+from representer.ops.op import Op
 
 
 @contextmanager
@@ -34,7 +35,7 @@ def few_samples(op: Op) -> list[Sample]:
     """
     chosen: list[Sample] = []
     met: set[str] = set()
-    for sample in reversed(list(op.samples())):
+    for sample in reversed(samples_of(op)):
         words = set(sample.name.split("-"))
         if words - met:
             chosen.append(sample)

@@ -8,7 +8,7 @@ from representer.ops import separable_convolution as _separable_convolution
 from representer.ops import string_scan as _string_scan
 from representer.ops import walk_aggregate as _walk_aggregate
 from representer.ops import walk_rounds as _walk_rounds
-from representer.ops.op import Backend, Choice, Op, Sample, explain_backend, use_backend
+from representer.ops.op import Backend, Choice, Op, explain_backend, use_backend
 
 OPS: dict[str, Op] = {
     module.OP.name: module.OP
@@ -38,7 +38,6 @@ __all__ = [
     "Backend",
     "Choice",
     "Op",
-    "Sample",
     "explain_backend",
     "gated_scan",
     "kbrn_scan",

@@ -151,31 +151,6 @@ class Backend:
         return self.refuses(p) if p is not None else ""
 
 
-@dataclass(frozen=True)
-class Sample:
-    """One set of arguments of an op, for tests and benchmarks.
-
-    ``make(dtype)`` returns the tensors by name; those that are floating point and not in
-    ``constants`` take part in gradients. ``options`` are the other arguments.
-    """
-
-    name: str
-    make: Callable[[torch.dtype], dict[str, Tensor]]
-    options: dict[str, Any] = field(default_factory=dict)
-    constants: tuple[str, ...] = ()
-
-
-def normal(seed: int, dtype: torch.dtype) -> Callable[..., Tensor]:
-    """Return a function that draws normal tensors; the numbers are the same in every dtype."""
-    generator = torch.Generator().manual_seed(seed)
-
-    def draw(*shape: int, scale: float = 1.0) -> Tensor:
-        drawn = torch.randn(shape, generator=generator, dtype=torch.float64) * scale
-        return drawn.to(dtype)
-
-    return draw
-
-
 @dataclass
 class Op:
     """An operation with one definition and several backends.
@@ -185,7 +160,6 @@ class Op:
         function: The public function, with ``backend=`` as its last argument.
         definition: The equation in ``functional``, differentiable by autograd: the test oracle. It
             takes the operands by name, without ``keep``.
-        samples: Yields the inputs of tests and benchmarks.
         backends: By name, fastest first; ``"reference"`` runs everywhere and comes last.
         table: Its operands and results, once it is registered.
     """
@@ -193,7 +167,6 @@ class Op:
     name: str
     function: Callable[..., Any]
     definition: Callable[..., Any]
-    samples: Callable[[], Iterator[Sample]]
     backends: dict[str, Backend] = field(default_factory=dict)
     table: Table | None = None
 

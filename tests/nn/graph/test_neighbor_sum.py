@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from ops.samples.walk_aggregate import PARTS, SIZES, tensors
 from representer.nn.graph.walks import NeighborSum
-from representer.ops.walk_aggregate.samples import PARTS, SIZES, tensors
 
 
 @pytest.mark.parametrize("parts", PARTS)

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from looped import looped
+from ops.samples.kbrn_scan import tensors
 from representer import functional
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import GREENS
 from representer.ops import OPS, core, kbrn_scan
-from representer.ops.kbrn_scan.samples import tensors
 
 BACKENDS = [b.name for b in OPS["kbrn_scan"].backends.values() if not b.missing]
 OPTIONS = ("", "line norm", "line batch", "norm lengths", "batch lengths")

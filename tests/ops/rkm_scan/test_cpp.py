@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from looped import looped
+from ops.samples.rkm_scan import CELLS, tensors
 from representer.functional.rkm import Cell
 from representer.ops import core, rkm_scan
-from representer.ops.rkm_scan.samples import CELLS, tensors
 
 MODULE = sys.modules["representer.ops.rkm_scan"]  # whose name is that of its function, too
 

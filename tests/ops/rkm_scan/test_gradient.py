@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from looped import looped
+from ops.samples.rkm_scan import CELLS, tensors
 from representer.functional import rkm
 from representer.functional.rkm import Cell
 from representer.ops import rkm_scan
 from representer.ops.rkm_scan import reference
-from representer.ops.rkm_scan.samples import CELLS, tensors
 
 
 def _gradients(cell: Cell, options: str, reverse: bool) -> tuple[torch.Tensor, ...]:

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from looped import looped
+from ops.samples.rkm_scan import CELLS as NAMED
+from ops.samples.rkm_scan import tensors
 from representer.functional.rkm import Cell
 from representer.ops.rkm_scan.reference import ALL, CELLS, NOTHING, Operands
-from representer.ops.rkm_scan.samples import CELLS as NAMED
-from representer.ops.rkm_scan.samples import tensors
 
 T, B, H = 5, 3, 4
 EVERY_CELL = pytest.mark.parametrize("cell", NAMED.values(), ids=NAMED)

@@ -9,12 +9,12 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from ops.samples.rkm_scan import tensors
 from representer import functional
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import rkm
 from representer.functional.rkm import Cell, Feedback, ForgetGate, InputGate, Memory
 from representer.ops import rkm_scan
-from representer.ops.rkm_scan.samples import tensors
 
 T, B, H = 5, 3, 4
 ANY_CELL = st.builds(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from ops.samples.rkm_scan import CELLS, samples, tensors
 from representer.functional import rkm
 from representer.functional.rkm import Cell
-from representer.ops.rkm_scan.samples import CELLS, samples, tensors
 
 OPTIONS = {"norm", "hold", "lengths", "input_weight"}
 

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from looped import looped
 from ops.cases import pairwise_chains
+from ops.samples.string_scan import CHAINS, tensors
 from ops.trials import threads
 from representer.functional import StringChain
 from representer.ops import OPS, core, string_scan
-from representer.ops.string_scan.samples import CHAINS, tensors
 
 from ..cases import LAYOUTS, as_it_is, differentiable, moved
 from ..test_ops import TOLERANCE

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from looped import looped
+from ops.samples.string_scan import CHAINS, tensors
 from ops.trials import threads
 from representer.functional import StringChain
 from representer.ops import core, string_scan
-from representer.ops.string_scan.samples import CHAINS, tensors
 
 from ..test_ops import TOLERANCE
 

@@ -7,9 +7,9 @@ from typing import get_args
 import torch
 
 from ops.cases import pairwise_chains
+from ops.samples.string_scan import CHAINS, samples, tensors
 from representer.functional import NONLINEARITIES
 from representer.functional.strings import Combine, Decay, Normalized, Readout
-from representer.ops.string_scan.samples import CHAINS, samples, tensors
 
 OPERANDS = {"x", "h0", "c0", "input_weight", "bias", "decay", "weight", "carry", "mask", "lengths"}
 

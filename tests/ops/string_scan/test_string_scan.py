@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from looped import looped
 from ops.cases import pairwise_chains
+from ops.samples.string_scan import CHAINS, tensors
 from representer.errors import KindError, ShapeError
 from representer.functional import StringChain
 from representer.functional.strings import Combine, Decay, Normalized, Readout
 from representer.ops import OPS, string_scan
-from representer.ops.string_scan.samples import CHAINS, tensors
 
 from ..cases import differentiable
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from looped import looped
+from ops.samples.walk_aggregate import SIZES, tensors
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import NONLINEARITIES, walk_aggregate_definition
 from representer.ops import OPS, core, use_backend, walk_aggregate
-from representer.ops.walk_aggregate.samples import SIZES, tensors
 
 from ..cases import differentiable
 

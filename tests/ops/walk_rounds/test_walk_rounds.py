@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from looped import looped
+from ops.samples.walk_rounds import SIZES, tensors
 from representer import functional
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.ops import OPS, core, walk_rounds
-from representer.ops.walk_rounds.samples import SIZES, tensors
 
 from ..cases import differentiable
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
-from functools import partial
-from itertools import product
+from collections.abc import Container
 
-import torch
 from torch import Tensor
 
 from representer import functional
 from representer.ops import core, gpu, structs
 from representer.ops.gated_scan import reference
 from representer.ops.gated_scan.reference import Operands, Results
-from representer.ops.op import Backend, Op, Sample, normal
+from representer.ops.op import Backend, Op
 from representer.ops.table import Table
 
 # gated_scan on the compiled core.
@@ -83,28 +80,7 @@ def gated_scan(
     return OP(Operands(u, f, c0, lengths, reverse), backend)
 
 
-def _tensors(
-    decay: str, sizes: tuple[int, int, int], lengths: bool, dtype: torch.dtype
-) -> dict[str, Tensor]:
-    time, batch, units = sizes
-    draw = normal(time + batch + units, dtype)
-    shape = {"scalar": (), "vector": (units,), "full": sizes}[decay]
-    tensors = {"u": draw(*sizes), "f": torch.sigmoid(draw(*shape)), "c0": draw(batch, units)}
-    return tensors | ({"lengths": torch.tensor([time - 3, time])} if lengths else {})
-
-
-def _samples() -> Iterator[Sample]:
-    sizes = ((1, 1, 1), (2, 3, 17), (7, 2, 3))
-    for decay, size, reverse in product(("scalar", "vector", "full"), sizes, (False, True)):
-        label = f"{decay}-{'x'.join(map(str, size))}-{'reverse' if reverse else 'forward'}"
-        options = {"reverse": reverse}
-        yield Sample(label, partial(_tensors, decay, size, False), options)
-        if size[0] > 2:
-            make = partial(_tensors, decay, size, True)
-            yield Sample(f"{label}-ragged", make, options, ("lengths",))
-
-
-OP = Op("gated_scan", gated_scan, functional.gated_scan, _samples)
+OP = Op("gated_scan", gated_scan, functional.gated_scan)
 OP.register(Table(Operands, Results))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(gpu.backend("gated_scan"))

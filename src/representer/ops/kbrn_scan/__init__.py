@@ -14,7 +14,6 @@ from representer.ops import core, gpu, structs
 from representer.ops.common import may_need_gradient
 from representer.ops.kbrn_scan import reference
 from representer.ops.kbrn_scan.reference import Operands, Results, input_gradients
-from representer.ops.kbrn_scan.samples import samples
 from representer.ops.kernel_activation import refuses as refuses_expansion
 from representer.ops.kernel_activation.reference import sizes
 from representer.ops.op import Backend, Op
@@ -150,7 +149,7 @@ def _refuses(p: Operands) -> str:
     return refuses_expansion(p)
 
 
-OP = Op("kbrn_scan", kbrn_scan, functional.kbrn_scan, samples)
+OP = Op("kbrn_scan", kbrn_scan, functional.kbrn_scan)
 OP.register(Table(Operands, Results, sizes), mixes_batch=lambda p: p.uses_batch)
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(gpu.backend("kbrn_scan", _refuses))

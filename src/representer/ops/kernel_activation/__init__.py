@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
-from functools import partial
-from itertools import product
+from collections.abc import Container
 from typing import Any
 
 import torch
@@ -16,7 +14,7 @@ from representer.functional.activations import GREENS
 from representer.ops import core, gpu, structs
 from representer.ops.kernel_activation import reference
 from representer.ops.kernel_activation.reference import Operands, Results, sizes
-from representer.ops.op import Backend, Op, Sample, normal
+from representer.ops.op import Backend, Op
 from representer.ops.table import Table
 
 # kernel_activation on the compiled core.
@@ -101,24 +99,6 @@ def kernel_activation(
     return OP(operands, backend).reshape(input.shape)
 
 
-def _tensors(rows: int, features: int, count: int, dtype: torch.dtype) -> dict[str, Tensor]:
-    draw = normal(rows + features + count, torch.float64)
-    # on a grid and farther out than the centers; no input is at a center, where g has a corner
-    inputs = draw(rows, features, scale=4.0).round(decimals=2) + 0.005
-    centers = draw(features, count, scale=2.0).round(decimals=2)
-    if count > 2:
-        centers[:, 2] = centers[:, 0]  # two at one place
-    tensors = {"input": inputs, "centers": centers, "coefficients": draw(features, count)}
-    return {name: tensor.to(dtype) for name, tensor in tensors.items()}
-
-
-def _samples() -> Iterator[Sample]:
-    for green, shape in product(GREENS, ((1, 1, 1), (5, 2, 3), (70, 3, 20))):
-        options = {"green": green, "bandwidth": 0.7 if green == "gaussian" else 1.0}
-        name = f"{green}-{'x'.join(map(str, shape))}"
-        yield Sample(name, partial(_tensors, *shape), options)
-
-
 def refuses(p: Any) -> str:
     """Return why the GPU kernels cannot evaluate an expansion, or "" if they can."""
     count = p.centers.shape[1]
@@ -127,7 +107,7 @@ def refuses(p: Any) -> str:
     return gpu.refuses(p)
 
 
-OP = Op("kernel_activation", kernel_activation, functional.kernel_activation, _samples)
+OP = Op("kernel_activation", kernel_activation, functional.kernel_activation)
 OP.register(Table(Operands, Results, sizes))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(gpu.backend("kernel_activation", refuses))

@@ -26,7 +26,6 @@ from representer.ops.rkm_scan.reference import (
     gates_of,
     sizes,
 )
-from representer.ops.rkm_scan.samples import samples
 from representer.ops.table import Table
 
 # rkm_scan on the compiled core: the loop there, the products of whole sequences in torch.
@@ -183,7 +182,7 @@ def _refuses(p: Operands) -> str:
     return gpu.refuses(p)
 
 
-OP = Op("rkm_scan", rkm_scan, _definition, samples)
+OP = Op("rkm_scan", rkm_scan, _definition)
 OP.register(Table(Operands, Results, sizes))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(gpu.backend("rkm_scan", _refuses))

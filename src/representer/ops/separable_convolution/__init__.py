@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
-from functools import partial
-from itertools import product
+from collections.abc import Container
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from representer import functional
 from representer.ops import core, structs
-from representer.ops.op import Backend, Op, Sample, normal
+from representer.ops.op import Backend, Op
 from representer.ops.separable_convolution import reference
 from representer.ops.separable_convolution.reference import (
     Operands,
@@ -94,29 +91,7 @@ def separable_convolution(
     return OP(Operands(x, mix, taps, stride, dilation), backend)
 
 
-def _tensors(
-    samples: int, batch: int, channels: int, filters: int, n: int, dtype: torch.dtype
-) -> dict[str, Tensor]:
-    draw = normal(samples + batch + channels + filters + n, dtype)
-    return {
-        "x": draw(samples, batch, channels),
-        "mix": draw(2, filters, channels),
-        "taps": draw(2, filters, n),
-    }
-
-
-def _samples() -> Iterator[Sample]:
-    steps = ((1, 1), (3, 1), (2, 2), (2, 3), (3, 2), (5, 1))
-    sizes = ((1, 1, 1, 1, 1), (29, 2, 2, 5, 4), (45, 2, 13, 37, 14))
-    for (stride, dilation), size in product(steps, sizes):
-        name = f"{'x'.join(map(str, size))}-stride{stride}-dilation{dilation}"
-        options = {"stride": stride, "dilation": dilation}
-        yield Sample(name, partial(_tensors, *size), options)
-    # more steps than the core has in a chunk
-    yield Sample("1200x1x3x9x15", partial(_tensors, 1200, 1, 3, 9, 15), {"stride": 2})
-
-
-OP = Op("separable_convolution", separable_convolution, functional.separable_convolution, _samples)
+OP = Op("separable_convolution", separable_convolution, functional.separable_convolution)
 OP.register(Table(Operands, Results, sizes, check))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(Backend("cpp", ("cpu",), cpp_forward, cpp_backward, core.MISSING, core.refuses))

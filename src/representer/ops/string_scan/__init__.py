@@ -17,7 +17,6 @@ from representer.ops.op import Backend, Op
 from representer.ops.rkm_scan import is_ready
 from representer.ops.string_scan import reference
 from representer.ops.string_scan.reference import Operands, Results, check, finish, sizes
-from representer.ops.string_scan.samples import samples
 from representer.ops.table import Table
 
 # string_scan on the compiled core: products and chain there, sums over steps in torch.
@@ -151,7 +150,7 @@ def _definition(
     return functional.string_scan(z, h0, c0, chain=chain, carry=carry, **options)
 
 
-OP = Op("string_scan", string_scan, _definition, samples)
+OP = Op("string_scan", string_scan, _definition)
 OP.register(Table(Operands, Results, sizes, check))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(gpu.backend("string_scan"))

@@ -14,7 +14,6 @@ from representer.ops.op import Backend, Op
 from representer.ops.table import Table
 from representer.ops.walk_aggregate import reference
 from representer.ops.walk_aggregate.reference import Operands, Results, sizes
-from representer.ops.walk_aggregate.samples import samples
 
 # walk_aggregate on the compiled core.
 
@@ -146,7 +145,7 @@ def refuses(p: Any) -> str:
     return gpu.refuses(p)
 
 
-OP = Op("walk_aggregate", walk_aggregate, functional.walk_aggregate, samples)
+OP = Op("walk_aggregate", walk_aggregate, functional.walk_aggregate)
 OP.register(Table(Operands, Results, sizes))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(gpu.backend("walk_aggregate", refuses))

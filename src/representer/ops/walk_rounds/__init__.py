@@ -17,7 +17,6 @@ from representer.ops.table import Table
 from representer.ops.walk_aggregate import refuses, transposed
 from representer.ops.walk_rounds import reference
 from representer.ops.walk_rounds.reference import Operands, Results, check, sizes
-from representer.ops.walk_rounds.samples import samples
 
 # walk_rounds on the compiled core.
 
@@ -144,7 +143,7 @@ def walk_rounds(
     return results if isinstance(results, Tensor) else results[0]  # the definition returns y alone
 
 
-OP = Op("walk_rounds", walk_rounds, functional.walk_rounds, samples)
+OP = Op("walk_rounds", walk_rounds, functional.walk_rounds)
 OP.register(Table(Operands, Results, sizes, check))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(gpu.backend("walk_rounds", refuses))

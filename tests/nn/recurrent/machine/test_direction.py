@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from looped import looped
+from ops.samples.rkm_scan import CELLS, tensors
 from representer import functional
 from representer.functional import rkm
 from representer.functional.rkm import Cell
 from representer.nn.recurrent.filters import FilterBank
 from representer.nn.recurrent.machine import CellDirection, RecurrentKernelMachine
-from representer.ops.rkm_scan.samples import CELLS, tensors
 
 from ..layers import HIDDEN, WITH_MEMORY, batch, build
 

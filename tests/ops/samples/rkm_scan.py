@@ -12,7 +12,8 @@ from torch import Tensor
 from representer.functional import rkm
 from representer.functional.rkm import Cell
 from representer.installed import installed
-from representer.ops.op import Sample, normal
+
+from . import Sample, normal
 
 RKM = Cell("static", "static", False, output="tanh", memory="output")
 CELLS: dict[str, Cell] = {

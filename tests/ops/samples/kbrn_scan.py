@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from representer.functional.activations import GREENS
-from representer.ops.op import Sample, normal
+
+from . import Sample, normal
 
 SIZES = ((1, 1, 1), (2, 1, 17), (6, 3, 4), (3, 2, 5))  # T, B, H
 OPTIONS = ("", "line norm", "batch", "norm lengths", "line batch lengths")

@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from representer.ops.op import Sample, normal
+from . import Sample, normal
 
 # N, E, K, H; edges are drawn with self-loops and several times, and some nodes have none
 SIZES = {"1x1x1x1": (1, 1, 1, 1), "2x3x1x1": (2, 3, 1, 1), "5x9x3x17": (5, 9, 3, 17)}

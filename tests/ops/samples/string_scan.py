@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from representer.functional.strings import StringChain
-from representer.ops.op import Sample, normal
+
+from . import Sample, normal
 
 CHAINS: dict[str, StringChain] = {
     "first": StringChain(1),

@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from representer.ops.op import Sample, normal
+from . import Sample, normal
 
 # N, E, K, d, H, n; edges are drawn with self-loops and several times, and some nodes have none
 SIZES = {
