@@ -17,6 +17,7 @@ from representer.kernels import (
     WeisfeilerLehmanKernel,
 )
 from representer.kernels.composition import mercer_violation
+from representer.kernels.kernel import References
 from representer.nn import CNN, RKM, LinearKernelRNN, StringKernelRNN
 from representer.nn.recurrent.machine import RecurrentKernelMachine
 
@@ -34,44 +35,45 @@ _OWN_DECAYS = (
 
 
 def network_of(
-    kernel: Kernel, features: int, references: int, options: dict[str, Any]
+    kernel: Kernel,
+    input_size: int,
+    hidden_size: int,
+    *,
+    reference: Any = None,
+    references: References = "shared",
+    fused: bool = True,
+    **options: Any,
 ) -> nn.Module:
-    """Return the layer that evaluates a kernel against learned references.
-
-    Args:
-        kernel: The kernel. The ``filter_length`` and ``dilation`` of a recurrent kernel are
-            defaults of the options; options cannot override the arguments of other kernels. The
-            relabeling of a Weisfeiler-Lehman kernel becomes the layer's.
-        features: Features of one step or node.
-        references: Number of references.
-        options: Other arguments of the layer; there is no activation unless one is given.
+    """Return the network of a kernel; see ``Kernel.network``.
 
     Raises:
-        ArgumentError: If the kernel has no network, or an option contradicts the kernel.
+        ArgumentError: If the kernel has no network, or an argument is invalid or contradicts it.
     """
+    if reason := kernel.no_network():
+        raise ArgumentError("kernel", kernel, "one that is differentiable", hint=reason)
     if isinstance(kernel, RecurrentKernel):
         lengths = {"filter_length": kernel.filter_length, "dilation": kernel.dilation}
         settings: dict[str, Any] = {**lengths, "feedback": False, **options}
         if kernel.static_gates is not None:
             settings = {"output_gate": False, "output_nonlinearity": "identity", **settings}
             return LinearKernelRNN(
-                features, references, static_gates=kernel.static_gates, **settings
+                input_size, hidden_size, static_gates=kernel.static_gates, **settings
             )
-        return RKM(features, references, q=kernel.q, unit_norm=kernel.unit_norm, **settings)
+        return RKM(input_size, hidden_size, q=kernel.q, unit_norm=kernel.unit_norm, **settings)
     if isinstance(kernel, StringKernel):
         own = {"combine": "add_exact" if kernel.combine == "add" else "multiply"}
         own |= {"normalized": kernel.normalized, "readout": "last"}
         _check_string(kernel)
         settings = {"activation": None, **_settings(kernel, options, own)}
-        return StringKernelRNN(features, references, **settings)
+        return StringKernelRNN(input_size, hidden_size, **settings)
     if isinstance(kernel, RandomWalkKernel):
         from representer.nn import RandomWalkKernelNN
 
         _check_walks(kernel, options)
         own = {"combine": kernel.combine, "nonlinear": kernel.nonlinear}
-        return RandomWalkKernelNN(features, references, **_settings(kernel, options, own))
+        return RandomWalkKernelNN(input_size, hidden_size, **_settings(kernel, options, own))
     assert isinstance(kernel, WeisfeilerLehmanKernel)
-    return _levels_network(kernel, features, references, options)
+    return _levels_network(kernel, input_size, hidden_size, options)
 
 
 def kernel_of(layer: nn.Module) -> Kernel:

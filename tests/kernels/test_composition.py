@@ -20,8 +20,11 @@ from representer.kernels import (
     InversePolynomial,
     Linear,
     Polynomial,
+    Power,
     Product,
+    RandomWalkKernel,
     RecurrentKernel,
+    Scaled,
     StringKernel,
     Sum,
     TextKernel,
@@ -41,7 +44,55 @@ def test_sums_and_products_apply_to_the_gram_matrices():
     with pytest.raises(TypeError):
         k1 + 1
     with pytest.raises(TypeError):
-        k1 * 2.0
+        k1 * "2"
+
+
+def test_sum_begins_with_zero_and_numbers_scale_a_kernel():
+    np.testing.assert_allclose(sum([k1, k2, k1])(X), 2 * k1(X) + k2(X))
+    for scaled in (1.5 * k2, k2 * 1.5, np.float64(1.5) * k2, k2 * torch.tensor(1.5)):
+        assert isinstance(scaled, Scaled)
+        assert float(scaled.get_params()["scale"]) == 1.5
+        np.testing.assert_allclose(scaled(X), 1.5 * k2(X))
+        np.testing.assert_allclose(scaled.diag(X), 1.5 * k2.diag(X))
+    assert repr(1.5 * k1) == "Scaled(kernel=StringKernel(order=1), scale=1.5)"
+    assert not (0 * k2)(X).any()
+    cube = clone(k2**3).set_params(degree=2, kernel__order=1)
+    assert isinstance(cube, Power)
+    np.testing.assert_allclose(cube(X, X[:2]), StringKernel(1, 0.9)(X, X[:2]) ** 2)
+    np.testing.assert_allclose((k2**3)(X), k2.activated(Polynomial(3, offset=0))(X))
+    scale = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
+    (scale * k2)(X).sum().backward()
+    np.testing.assert_allclose(scale.grad, k2(X).sum())
+
+
+@pytest.mark.parametrize("scale", [-1, -1e-9, float("nan"), float("inf"), True, torch.ones(2)])
+def test_other_numbers_do_not_scale_a_kernel(scale):
+    for scaled in (lambda: scale * k1, lambda: k1 * scale):
+        with pytest.raises(ArgumentError, match="expected a finite, non-negative number"):
+            scaled()
+    with pytest.raises(ArgumentError, match="expected a finite, non-negative number"):
+        (2 * k1).set_params(scale=scale)(X)
+
+
+@pytest.mark.parametrize("degree", [0, -1, 0.5, 2.0, True, None])
+def test_a_power_is_a_positive_integer(degree):
+    with pytest.raises(ArgumentError, match=r"degree is .*; expected a positive integer"):
+        k1**degree
+
+
+def test_kernels_of_different_objects_are_not_combined():
+    for make in (lambda: k1 + RandomWalkKernel(), lambda: Gaussian() * k1):
+        with pytest.raises(KindError, match=r"k2 is .*, a kernel of .*; expected a kernel of "):
+            make()
+
+
+def test_unit_norms_and_activations_need_the_norm_of_a_reference():
+    kernel = RecurrentKernel("polynomial", repeat=True)
+    Y = [x[-1:] for x in X if len(x)]
+    for composed in (kernel.cosine(), (2 * kernel + k1).activated(Gaussian())):
+        assert composed(X).shape == composed(X).T.shape
+        with pytest.raises(ArgumentError, match=r"repeat is True; .*norm of a repeated reference"):
+            composed(X, Y)
 
 
 def test_a_composition_fits_the_kernels_in_it():

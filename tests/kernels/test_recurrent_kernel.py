@@ -204,11 +204,14 @@ def test_invalid_arguments_are_rejected(options, message):
         RecurrentKernel(**options)
 
 
-def test_references_must_be_given_and_be_windows():
+def test_references_must_be_windows():
     kernel = RecurrentKernel(filter_length=2, repeat=True)
     with pytest.raises(ShapeError, match=r"Y\[1\] has shape \(3, 3\); expected \(2, features\)"):
         kernel(draw([4]), draw([2, 3]))
-    with pytest.raises(ArgumentError, match="Y is None; expected a list of references"):
-        kernel(draw([4]))
-    with pytest.raises(ArgumentError, match=r"repeat is True; expected False for diag\(\)"):
-        kernel.diag(draw([4]))
+
+
+def test_repeat_concerns_a_given_Y_only():
+    kernel, plain = RecurrentKernel(filter_length=2, repeat=True), RecurrentKernel(filter_length=2)
+    X = draw([4, 2, 0])
+    np.testing.assert_array_equal(kernel(X), plain(X))
+    np.testing.assert_array_equal(kernel.diag(X), plain.diag(X))

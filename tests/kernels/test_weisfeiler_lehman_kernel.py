@@ -120,7 +120,7 @@ def test_its_network_has_its_relabeling():
 @pytest.mark.parametrize(
     ("kernel", "options", "message"),
     [
-        (WeisfeilerLehmanKernel(), {}, r"relabel is 'discrete'; expected nn.Relabeling\(3\)"),
+        (WeisfeilerLehmanKernel(), {}, "discrete relabeling is not differentiable"),
         (WeisfeilerLehmanKernel(relabel=Relabeling(2)), {}, "relabel is Relabeling"),
         (
             WeisfeilerLehmanKernel(DeepGraphKernel(), relabel=Relabeling(3)), {},
@@ -157,12 +157,11 @@ def test_invalid_arguments_are_rejected(arguments, error, message):
         WeisfeilerLehmanKernel(**arguments)
 
 
-def test_references_are_required_with_repeat():
+def test_repeat_concerns_a_given_Y_only():
     kernel = WeisfeilerLehmanKernel(relabel=Relabeling(3), repeat=True)
-    with pytest.raises(ArgumentError, match="Y is None; expected references"):
-        kernel(graphs())
-    with pytest.raises(ArgumentError, match="repeat is True; expected False for k"):
-        kernel.diag(graphs())
+    plain = WeisfeilerLehmanKernel(relabel=kernel.relabel)
+    torch.testing.assert_close(kernel(graphs()), plain(graphs()))
+    torch.testing.assert_close(kernel.diag(graphs()), plain.diag(graphs()))
 
 
 def test_a_module_with_an_invalid_result_is_rejected():

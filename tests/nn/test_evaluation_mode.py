@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from representer.nn.checks import evaluating
+from representer.ops.common import evaluating
 
 
 def test_each_part_returns_to_its_own_mode():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from representer.kernels.composition import Activated, Cosine, Product, Sum
+from representer.kernels.composition import Activated, Cosine, Power, Product, Scaled, Sum
 from representer.kernels.cross_spectral_kernel import CrossSpectralKernel
+from representer.kernels.embedded import Embedded
 from representer.kernels.gaussian_process import GaussianProcessKernel
 from representer.kernels.gram import GramTransformer, Nystroem, gram
 from representer.kernels.kernel import Kernel
@@ -35,6 +36,7 @@ __all__ = [
     "CrossSpectralKernel",
     "DeepGraphKernel",
     "DeepStringKernel",
+    "Embedded",
     "GPyTorchKernel",
     "Gaussian",
     "GaussianProcessKernel",
@@ -46,9 +48,11 @@ __all__ = [
     "Nystroem",
     "PointKernel",
     "Polynomial",
+    "Power",
     "Product",
     "RandomWalkKernel",
     "RecurrentKernel",
+    "Scaled",
     "StringKernel",
     "SubtreeKernel",
     "Sum",

@@ -12,6 +12,7 @@ import torch
 from numpy.polynomial import chebyshev
 from torch import Tensor
 
+from representer.checks import check_integer
 from representer.errors import ArgumentError, KindError
 from representer.functional import nonlinearity
 from representer.kernels.kernel import (
@@ -21,32 +22,46 @@ from representer.kernels.kernel import (
     check_kernel,
     is_fitted,
     takes_rows,
+    value_of,
 )
 from representer.kernels.point_kernels import PointKernel
 
 
-class _Composition(Kernel):
+class Composition(Kernel):
     """A kernel of kernels of the same objects."""
+
+    @property
+    def objects(self) -> Objects:
+        """Return the kind of objects that the inner kernels compare."""
+        return self.inner_kernels()[0].objects
 
     def fit(self, X: Iterable[Any]) -> Self:
         """Fit the kernels in it that learn from objects, such as a :class:`TextKernel`."""
         X = _reusable(X)
-        for kernel in self._kernels():
+        for kernel in self.inner_kernels():
             if hasattr(kernel, "fit"):
-                kernel.fit(X)
+                kernel.fit(X)  # type: ignore[attr-defined]
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return True unless a kernel in it must be fitted first."""
-        return all(map(is_fitted, self._kernels()))
+        return all(map(is_fitted, self.inner_kernels()))
 
-    def _kernels(self) -> list[Any]:
-        """Return the kernels in it that compare the same objects."""
-        own = self.get_params(deep=False)
+    def inner_kernels(self) -> list[Kernel]:
+        """Return the kernels in this one that compare the same objects."""
+        own: dict[str, Any] = self.get_params(deep=False)
         return [own[name] for name in ("k1", "k2", "kernel") if name in own]
 
+    def _of_row(self, row: np.ndarray) -> Any:
+        return self.inner_kernels()[0]._of_row(row)
 
-class _Pair(_Composition):
+    def _check(self) -> None:
+        for kernel in self.inner_kernels():
+            check_kernel(kernel)
+            kernel._check()
+
+
+class _Pair(Composition):
     """Two kernels, combined entry by entry."""
 
     def __init__(self, k1: Kernel, k2: Kernel) -> None:
@@ -54,24 +69,29 @@ class _Pair(_Composition):
         self.k2 = k2
         check_kernel(k1, "k1")
         check_kernel(k2, "k2")
-
-    @property
-    def objects(self) -> Objects:
-        """Return the kind of objects that both kernels compare."""
-        return self.k1.objects
+        self._check()
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
         """Return the Gram matrix of X with Y, or of X with itself."""
-        X, Y = _reusable(X), _reusable(Y)
-        return self._join(*_alike(self.k1(X, Y), self.k2(X, Y)))
-
-    def _of_row(self, row: np.ndarray) -> Any:
-        return self.k1._of_row(row)
+        self._check_kinds()
+        (X1, X2), (Y1, Y2) = _of_each(X), _of_each(Y)
+        return self._join(*_alike(self.k1(X1, Y1), self.k2(X2, Y2)))
 
     def diag(self, X: Iterable[Any]) -> Values:
         """Return k(x, x) of each object."""
-        X = _reusable(X)
-        return self._join(*_alike(self.k1.diag(X), self.k2.diag(X)))
+        self._check_kinds()
+        X1, X2 = _of_each(X)
+        return self._join(*_alike(self.k1.diag(X1), self.k2.diag(X2)))
+
+    def _check(self) -> None:
+        super()._check()
+        self._check_kinds()
+
+    def _check_kinds(self) -> None:
+        first, second = self.k1.objects, self.k2.objects
+        if first != second:
+            expected = f"a kernel of {first}, as k1 is"
+            raise KindError("k2", f"{self.k2!r}, a kernel of {second}", expected)
 
     @abstractmethod
     def _join(self, first: Any, second: Any) -> Values:
@@ -102,7 +122,7 @@ class Product(_Pair):
         return first * second
 
 
-class Activated(_Composition):
+class Activated(Composition):
     r"""A point kernel in the feature space of another kernel, :math:`K_\sigma(\phi(x), \phi(y))`.
 
     Written ``k.activated(point_kernel)``. If the space of :math:`K_\sigma` contains an
@@ -122,31 +142,24 @@ class Activated(_Composition):
         self.kernel = kernel
         check_kernel(kernel)
         self.point_kernel = point_kernel
-        self._check()
-
-    @property
-    def objects(self) -> Objects:
-        """Return the kind of objects that the inner kernel compares."""
-        return self.kernel.objects
+        self._check_point_kernel()
 
     @takes_rows
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
         """Return the Gram matrix of X with Y, or of X with itself."""
-        self._check()
+        self._check_point_kernel()
+        _check_objects(self.kernel, Y)
         X, Y = _reusable(X), _reusable(Y)
         inner = self.kernel(X, Y)
         if Y is None:
             xx = yy = _diagonal(inner)
         else:
             xx, yy = self.kernel.diag(X), self.kernel.diag(Y)
-        return self._apply(inner, xx[:, None], yy)
-
-    def _of_row(self, row: np.ndarray) -> Any:
-        return self.kernel._of_row(row)
+        return self._apply(*_alike(inner, xx[:, None], yy))
 
     def diag(self, X: Iterable[Any]) -> Values:
         """Return k(x, x) of each object."""
-        self._check()
+        self._check_point_kernel()
         xx = self.kernel.diag(X)
         return self._apply(xx, xx, xx)
 
@@ -155,13 +168,17 @@ class Activated(_Composition):
         return K if isinstance(products[0], Tensor) else K.numpy()
 
     def _check(self) -> None:
+        super()._check()
+        self._check_point_kernel()
+
+    def _check_point_kernel(self) -> None:
         if not isinstance(self.point_kernel, PointKernel):
             expected = "a kernel of vectors, such as kernels.InversePolynomial()"
             raise KindError("point_kernel", repr(self.point_kernel), expected)
         self.point_kernel._check()
 
 
-class Cosine(_Composition):
+class Cosine(Composition):
     r"""A kernel scaled to a unit diagonal, :math:`k(x, y) / \sqrt{k(x, x)\, k(y, y)}`.
 
     Written ``k.cosine()``. Where k(x, x) is 0, so is the result.
@@ -174,25 +191,18 @@ class Cosine(_Composition):
         self.kernel = kernel
         check_kernel(kernel)
 
-    @property
-    def objects(self) -> Objects:
-        """Return the kind of objects that the inner kernel compares."""
-        return self.kernel.objects
-
     @takes_rows
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
         """Return the Gram matrix of X with Y, or of X with itself."""
+        _check_objects(self.kernel, Y)
         X, Y = _reusable(X), _reusable(Y)
         K = self.kernel(X, Y)
         if Y is None:
             xx = yy = torch.as_tensor(_diagonal(K))
         else:
             xx, yy = (torch.as_tensor(self.kernel.diag(Z)) for Z in (X, Y))
-        scaled = torch.as_tensor(K) * _inverse_root(xx)[:, None] * _inverse_root(yy)
+        scaled = torch.as_tensor(K) * inverse_root(xx)[:, None] * inverse_root(yy)
         return scaled if isinstance(K, Tensor) else scaled.numpy()
-
-    def _of_row(self, row: np.ndarray) -> Any:
-        return self.kernel._of_row(row)
 
     def diag(self, X: Iterable[Any]) -> Values:
         """Return 1 of each object, or 0 where the inner kernel is 0."""
@@ -201,14 +211,122 @@ class Cosine(_Composition):
         return ones if isinstance(xx, Tensor) else ones.numpy()
 
 
-def _alike(first: Any, second: Any) -> tuple[Any, Any]:
-    """Return two values as tensors if one is a tensor, since a parameter has a gradient."""
-    if isinstance(first, Tensor) or isinstance(second, Tensor):
-        return torch.as_tensor(first), torch.as_tensor(second)
-    return first, second
+class _OfOne(Composition):
+    """A function of the values of one kernel."""
+
+    kernel: Kernel
+
+    def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
+        """Return the Gram matrix of X with Y, or of X with itself."""
+        self._check_number()
+        return self.of_values(self.kernel(X, Y))
+
+    def diag(self, X: Iterable[Any]) -> Values:
+        """Return k(x, x) of each object."""
+        self._check_number()
+        return self.of_values(self.kernel.diag(X))
+
+    def _check(self) -> None:
+        super()._check()
+        self._check_number()
+
+    @abstractmethod
+    def of_values(self, K: Any) -> Any:
+        """Return the values of this kernel from those of the inner one."""
+
+    @abstractmethod
+    def _check_number(self) -> None:
+        """Check the number that defines the function."""
 
 
-def _inverse_root(squares: Tensor) -> Tensor:
+class Scaled(_OfOne):
+    """A kernel times a number, written ``scale * kernel`` or ``kernel * scale``.
+
+    Args:
+        kernel: The inner kernel.
+        scale: A finite, non-negative number; a tensor ``()`` may require a gradient.
+
+    Raises:
+        ArgumentError: If the number is negative or not finite.
+    """
+
+    def __init__(self, kernel: Kernel, scale: float = 1.0) -> None:
+        self.kernel = kernel
+        check_kernel(kernel)
+        self.scale = scale
+        self._check_number()
+
+    def of_values(self, K: Any) -> Any:
+        """Return the values times the number."""
+        if isinstance(self.scale, Tensor):
+            is_learned = isinstance(K, Tensor) or self.scale.requires_grad
+            return torch.as_tensor(K) * self.scale if is_learned else K * float(self.scale)
+        return K * float(self.scale)
+
+    def _check_number(self) -> None:
+        if not 0 <= value_of(self.scale) < float("inf"):
+            expected = "a finite, non-negative number"
+            hint = "A kernel times a negative number is no kernel."
+            raise ArgumentError("scale", self.scale, expected, hint=hint)
+
+
+class Power(_OfOne):
+    """A power of a kernel, written ``kernel ** degree``: the products of that many features.
+
+    Args:
+        kernel: The inner kernel.
+        degree: A positive integer. Powers such as the square root are no kernels in general.
+
+    Raises:
+        ArgumentError: If the degree is not a positive integer.
+    """
+
+    def __init__(self, kernel: Kernel, degree: int = 2) -> None:
+        self.kernel = kernel
+        check_kernel(kernel)
+        self.degree = degree
+        self._check_number()
+
+    def of_values(self, K: Any) -> Any:
+        """Return the power of the values."""
+        return K**self.degree
+
+    def _check_number(self) -> None:
+        check_integer("degree", self.degree)
+
+
+class OwnReference(tuple[Any, ...]):
+    """A reference of a composition with one reference for each of its kernels.
+
+    Of a kernel that repeats or embeds its reference, it has one entry.
+    """
+
+
+def _of_each(X: Any) -> tuple[Any, Any]:
+    """Return the objects of both kernels: X itself, or one of each :class:`OwnReference`."""
+    X = _reusable(X)
+    if isinstance(X, list) and X and isinstance(X[0], OwnReference):
+        first, second = zip(*X, strict=True)
+        return list(first), list(second)
+    return X, X
+
+
+def _check_objects(kernel: Kernel, Y: Any) -> None:
+    """Check that a kernel with the objects of Y themselves has a norm for each of them."""
+    if Y is not None and kernel.repeats:
+        hint = "The norm of a repeated reference depends on the object that it is compared with."
+        raise ArgumentError("repeat", True, "False in a kernel that needs k(y, y)", hint=hint)
+
+
+def _alike(*values: Any) -> tuple[Any, ...]:
+    """Return values as tensors if one is a tensor, since a parameter has a gradient."""
+    if any(isinstance(value, Tensor) for value in values):
+        return tuple(torch.as_tensor(value) for value in values)
+    return values
+
+
+def inverse_root(squares: Tensor) -> Tensor:
+    """Return 1 / sqrt of each number, or 0 where it is 0, with the gradient 0."""
     is_zero = squares <= 0
     return torch.where(is_zero, 0.0, torch.where(is_zero, 1.0, squares).rsqrt())
 

@@ -201,6 +201,10 @@ class CrossSpectralKernel(Kernel):
         """Return the kind of objects that the kernel compares."""
         return "sequences"
 
+    def no_network(self) -> str:
+        """Return why the kernel is not differentiable in a reference."""
+        return "Its features of spectra are arrays, without derivatives in a window."
+
     def __call__(self, X: Any, Y: Any = None) -> NDArray[np.float64]:
         """Return the Gram matrix of X with Y, or of X with itself, of standardized features."""
         check_is_fitted(self)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from representer.checks import SuggestsArguments
+from representer.checks import SuggestsArguments, is_number
 from representer.errors import KindError, MissingExtraError
 
 try:
@@ -22,10 +22,11 @@ except ImportError as error:
     raise MissingExtraError("representer.kernels", "scikit-learn", "kernels") from error
 
 if TYPE_CHECKING:
-    from representer.kernels.composition import Activated, Cosine, Product, Sum
+    from representer.kernels.composition import Activated, Cosine, Power, Product, Scaled, Sum
     from representer.kernels.point_kernels import PointKernel
 
-Objects = Literal["sequences", "vectors", "graphs", "others"]
+Objects = Literal["sequences", "vectors", "graphs", "trees", "others"]
+References = Literal["shared", "own"]
 
 
 Values = Tensor | np.ndarray
@@ -73,15 +74,95 @@ class Kernel(SuggestsArguments, BaseEstimator, ABC):
     def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
         """Return k(x, x) of each object ``(len(X),)``."""
 
-    def __add__(self, other: Kernel) -> Sum:
+    __array_ufunc__ = None  # so that a number of NumPy times a kernel is a kernel, too
+
+    def __add__(self, other: Any) -> Sum | Self:
         from representer.kernels.composition import Sum
 
+        if is_number(other) and other == 0:  # the start of ``sum``
+            return self
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
 
-    def __mul__(self, other: Kernel) -> Product:
-        from representer.kernels.composition import Product
+    __radd__ = __add__
 
-        return Product(self, other) if isinstance(other, Kernel) else NotImplemented
+    def __mul__(self, other: Any) -> Product | Scaled:
+        from representer.kernels.composition import Product, Scaled
+
+        if isinstance(other, Kernel):
+            return Product(self, other)
+        is_factor = isinstance(other, (Tensor, bool)) or is_number(other)
+        return Scaled(self, other) if is_factor else NotImplemented
+
+    __rmul__ = __mul__
+
+    def __pow__(self, degree: int) -> Power:
+        from representer.kernels.composition import Power
+
+        return Power(self, degree)
+
+    def network(
+        self,
+        input_size: int,
+        hidden_size: int,
+        *,
+        reference: Any = None,
+        references: References = "shared",
+        fused: bool = True,
+        **options: Any,
+    ) -> Any:
+        """Return a trainable network whose units evaluate this kernel against learned references.
+
+        ``network.evaluate(X)[b, i]`` is ``network.kernel([X[b]], network.reference_objects())[0,
+        i]``. A kernel that a layer of ``representer.nn`` evaluates has that layer as its network:
+        ``StringKernelRNN``, ``RKM``, ``RandomWalkKernelNN`` or ``WLKernelNN``; any other has a
+        ``KernelNetwork``.
+
+        Args:
+            input_size: d, features of a token, node or vector.
+            hidden_size: H, number of references.
+            reference: Shape of a reference: its number of tokens, or of nodes of a path, or a PyG
+                ``Data`` with the edges of a graph; by default, the shortest whose kernel is not
+                identically 0.
+            references: ``"shared"`` by all kernels of a composition; or ``"own"`` ones for each,
+                so that a unit is a function in the space of the composition, but not the kernel
+                with an object.
+            fused: Compute parts that have a recurrence by it. Otherwise, all are computed as the
+                exact kernel, with the same values.
+            options: Other arguments of the layer; ``device``, ``dtype`` and ``edge_dim`` (features
+                of an edge, for graph kernels that compare edges) of a ``KernelNetwork``.
+
+        Raises:
+            ArgumentError: If the kernel has no network, as `no_network` explains, or an argument
+                is invalid or contradicts the kernel.
+        """
+        from representer import duality
+
+        self._check()
+        shape = {"reference": reference, "references": references, "fused": fused}
+        return duality.network_of(self, input_size, hidden_size, **shape, **options)
+
+    def no_network(self) -> str:
+        """Return why the kernel is not differentiable in a reference, or "" if it is."""
+        return next(filter(None, (kernel.no_network() for kernel in self.inner_kernels())), "")
+
+    def shortest_reference(self) -> int:
+        """Return the length of the shortest reference whose kernel is not identically 0.
+
+        For sequences, it is the number of tokens, for graphs that of the nodes of a path.
+        """
+        return max([1, *(kernel.shortest_reference() for kernel in self.inner_kernels())])
+
+    def inner_kernels(self) -> list[Kernel]:
+        """Return the kernels in this one that compare the same objects."""
+        return []
+
+    @property
+    def repeats(self) -> bool:
+        """True if the objects of a given Y are references, since ``repeat`` is True in it."""
+        return getattr(self, "repeat", False) or any(k.repeats for k in self.inner_kernels())
+
+    def _check(self) -> None:
+        """Check the arguments, which ``set_params`` may have changed."""
 
     def _values(self, x: Any, compute: Callable[[], Tensor]) -> Values:
         """Return computed values as a tensor, or as an array if the objects are not tensors.
@@ -110,12 +191,6 @@ class Kernel(SuggestsArguments, BaseEstimator, ABC):
     def _of_row(self, row: np.ndarray) -> Any:
         """Return a row of an array, the features of a vector or of a sequence, as a list of one."""
         return [row[:, None]] if self.objects == "sequences" else row[None]
-
-    def _network(self, features: int, references: int, options: dict[str, Any]) -> Any:
-        """Return the layer whose units evaluate this kernel, from `representer.duality`."""
-        from representer import duality
-
-        return duality.network_of(self, features, references, options)
 
     def activated(self, point_kernel: PointKernel) -> Activated:
         """Return the :class:`Activated` kernel, ``point_kernel`` in the RKHS of this one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,9 +17,6 @@ from representer.functional import nonlinearity
 from representer.kernels.composition import mercer_violation
 from representer.kernels.kernel import Kernel, takes_rows, value_of
 from representer.kernels.sequences import Sequences, empty_gram, read_pair, read_sequences
-
-if TYPE_CHECKING:
-    from representer.nn import RKM
 
 
 class RecurrentKernel(Kernel):
@@ -57,9 +54,10 @@ class RecurrentKernel(Kernel):
             at construction, and can become a q without such coefficients in training.
         filter_length: n, steps in a window.
         dilation: d, steps between the slots of a window.
-        repeat: Treat the objects of Y as references: single windows ``(n, I)``, oldest step first,
-            which are repeated at every step (L19 section 2). A unit of ``nn.RKM(feedback=False)``
-            evaluates this kernel.
+        repeat: Treat the objects of a given Y as references: single windows ``(n, I)``, oldest step
+            first, which are repeated at every step (L19 section 2). A unit of
+            ``nn.RKM(feedback=False)`` evaluates this kernel. ``k(X)`` and ``diag(X)`` compare
+            sequences.
         static_gates: The pair (a, b) of non-negative numbers, for ``q="linear"`` only.
         unit_norm: Scale windows to unit length, for ``q="gaussian"`` only.
 
@@ -103,13 +101,6 @@ class RecurrentKernel(Kernel):
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
         """Return the Gram matrix of X with Y, or of X with itself."""
         self._check()
-        if Y is None and self.repeat:
-            raise ArgumentError(
-                "Y",
-                None,
-                f"a list of references ({self.filter_length}, features), since repeat is True",
-                hint="To compare sequences with sequences, use repeat=False.",
-            )
         x, y = read_pair(X, Y)
         has_values = bool(x.items and y.items)
         return self._values(x, lambda: self._gram(x, y) if has_values else empty_gram(x, y))
@@ -117,13 +108,6 @@ class RecurrentKernel(Kernel):
     def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
         """Return k(x, x) of each sequence."""
         self._check()
-        if self.repeat:
-            raise ArgumentError(
-                "repeat",
-                True,
-                "False for diag()",
-                hint="A reference has no length, so it has no kernel with itself.",
-            )
         x = read_sequences(X)
 
         def squares() -> Tensor:
@@ -133,19 +117,9 @@ class RecurrentKernel(Kernel):
 
         return self._values(x, squares if x.items else lambda: empty_gram(x))
 
-    def network(self, input_size: int, hidden_size: int, **options: Any) -> RKM:
-        """Return a layer whose units evaluate this kernel against learned references.
-
-        References are repeated at every step: ``network.kernel`` is this kernel with
-        ``repeat=True``, and the last output of unit i is ``network.kernel([x], [reference_i])``.
-
-        Args:
-            input_size: I, features of one step.
-            hidden_size: Number of references.
-            options: Other arguments of :class:`representer.nn.RKM`.
-        """
-        self._check()
-        return self._network(input_size, hidden_size, options)
+    def shortest_reference(self) -> int:
+        """Return 1, or the length of a window if it is repeated."""
+        return self.filter_length if self.repeat else 1
 
     def _check(self) -> None:
         for name in ("filter_length", "dilation"):
@@ -177,7 +151,7 @@ class RecurrentKernel(Kernel):
 
     def _gram(self, x: Sequences, y: Sequences) -> Tensor:
         x_windows, x_lengths = self._windows(x)
-        if self.repeat:
+        if self.repeat and y is not x:
             references = self._references(y)
             lengths = x_lengths[:, None].expand(-1, len(references))
             return self._nest(self._similarity(x_windows, references[None]), lengths)

@@ -305,6 +305,10 @@ def _is_hashable(token: Any) -> bool:
 BASES = ("linear", "delta")
 COMBINE = ("multiply", "add")
 BLOCK = 2**20  # similarities per block
+NOT_SMOOTH = (
+    'base="delta" compares {} for equality, which is not differentiable in a reference; embed them '
+    'first, and use base="linear" or a kernel of vectors.'
+)
 STRINGS = 'Strings and tokens are compared with base="delta".'
 
 
@@ -326,6 +330,12 @@ class SequenceKernel(Kernel):
         self._check()
         x, _ = self._read(X)
         return self._values(x, lambda: self._diag(x) if x.items else empty_gram(x))
+
+    def no_network(self) -> str:
+        """Return why the kernel is not differentiable in a reference, or "" if it is."""
+        if isinstance(self.base, Kernel):
+            return self.base.no_network()
+        return NOT_SMOOTH.format("tokens") if self.base == "delta" else ""
 
     def _of_row(self, row: np.ndarray) -> Any:
         """Return a row of an array as a list of one sequence: of tokens, or of one feature."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,10 +23,6 @@ from representer.kernels.kernel import Kernel
 from representer.kernels.point_kernels import InversePolynomial, PointKernel
 from representer.kernels.sequences import BASES, SequenceKernel, Sequences
 from representer.ops.string_gram import missing, string_gram
-
-if TYPE_CHECKING:
-    from torch import nn
-
 
 FEATURES = 2**24  # entries of the explicit feature maps in memory
 
@@ -88,19 +84,9 @@ class StringKernel(SequenceKernel):
         self.trailing = trailing
         self._check()
 
-    def network(self, input_size: int, hidden_size: int, **options: Any) -> nn.Module:
-        """Return a layer whose units evaluate this kernel against learned references.
-
-        The layer's ``cell_states`` are this kernel of every prefix of the input and the unit's
-        reference; ``network.kernel`` returns the kernel.
-
-        Args:
-            input_size: d, features of one token.
-            hidden_size: Number of references.
-            options: Other arguments of ``representer.nn.StringKernelRNN``.
-        """
-        self._check()
-        return self._network(input_size, hidden_size, options)
+    def shortest_reference(self) -> int:
+        """Return the order: a shorter sequence has no n-gram."""
+        return self.order
 
     def _check(self) -> None:
         check_integer("order", self.order)
@@ -269,6 +255,10 @@ class DeepStringKernel(SequenceKernel):
         self.normalized = normalized
         self.base = base
         self._check()
+
+    def shortest_reference(self) -> int:
+        """Return 1 + Σ(n_l − 1): the n-grams of a layer end at n_l steps of the layer below."""
+        return 1 + sum(order - 1 for order in self.orders)
 
     def _check(self) -> None:
         if not isinstance(self.orders, (list, tuple)) or not self.orders:

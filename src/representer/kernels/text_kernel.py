@@ -21,6 +21,7 @@ from representer.kernels.sequences import read_texts, token_lists
 # A kernel of sequences of tokens through its explicit sparse features: counts of n-grams.
 
 BITS = 62  # of a code; an n-gram of n tokens is a number of n digits, so that no two collide
+COUNTED = "It counts tokens, which are not differentiable in a reference; embed them first."
 Coded = tuple[NDArray[np.int64], NDArray[np.int32]]
 
 
@@ -85,6 +86,10 @@ class NgramKernel(Kernel):
     def __sklearn_is_fitted__(self) -> bool:
         """Return True, since all n-grams count before `fit`."""
         return True
+
+    def no_network(self) -> str:
+        """Return why the kernel is not differentiable in a reference."""
+        return COUNTED
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> NDArray[np.float64]:
         """Return the Gram matrix of X with Y, or of X with itself."""
@@ -384,6 +389,10 @@ class TextKernel(Kernel):
         self.characters = characters
         self.min_count = min_count
         self.min_characters = min_characters
+
+    def no_network(self) -> str:
+        """Return why the kernel is not differentiable in a reference."""
+        return COUNTED
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> NDArray[np.float64]:
         """Return the Gram matrix of X with Y, or of X with itself."""

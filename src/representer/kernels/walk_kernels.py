@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -20,11 +20,8 @@ from representer.kernels.composition import mercer_violation
 from representer.kernels.graphs import Batch, Graph, as_features, batches, read_graphs, side_by_side
 from representer.kernels.kernel import Kernel, Objects, value_of
 from representer.kernels.point_kernels import Gaussian, PointKernel
+from representer.kernels.sequences import NOT_SMOOTH
 from representer.ops import walk_aggregate
-
-if TYPE_CHECKING:
-    from torch import nn
-
 
 # The local kernels of all pairs of nodes of two batches, L17 (7), sections 3.2, 3.3, appendix E.
 #
@@ -313,6 +310,14 @@ class DeepGraphKernel(GraphKernel):
         self.edges = edges
         self._check()
 
+    def no_network(self) -> str:
+        """Return why the kernel is not differentiable in a reference, or "" if it is."""
+        return NOT_SMOOTH.format("labels of nodes") if self.base == "delta" else ""
+
+    def shortest_reference(self) -> int:
+        """Return 1 + L(n − 1) nodes: the walks of a layer end at n nodes of the layer below."""
+        return 1 + self.num_layers * (self.order - 1)
+
     def _check(self) -> None:
         check_integer("order", self.order)
         check_integer("num_layers", self.num_layers)
@@ -547,19 +552,13 @@ class RandomWalkKernel(GraphKernel):
         self.edges = edges
         self._check()
 
-    def network(self, in_channels: int, hidden_channels: int, **options: Any) -> nn.Module:
-        """Return a layer whose units evaluate this kernel against learned walks.
+    def no_network(self) -> str:
+        """Return why the kernel is not differentiable in a reference, or "" if it is."""
+        return NOT_SMOOTH.format("labels of nodes") if self.base == "delta" else ""
 
-        The layer's output for a graph is this kernel of the graph and ``nn.path_graph`` of each of
-        its ``references()``; ``network.kernel`` returns the kernel.
-
-        Args:
-            in_channels: d, features of a node.
-            hidden_channels: Number of references.
-            options: Other arguments of ``representer.nn.RandomWalkKernelNN``.
-        """
-        self._check()
-        return self._network(in_channels, hidden_channels, options)
+    def shortest_reference(self) -> int:
+        """Return the order: a shorter path has no walk of n nodes."""
+        return self.order
 
     def _check(self) -> None:
         check_integer("order", self.order)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,10 +22,6 @@ from representer.kernels.walk_kernels import (
     count_squares,
     walk_counts,
 )
-
-if TYPE_CHECKING:
-    from representer.nn import WLKernelNN
-
 
 # One round of color refinement, the Weisfeiler-Lehman test.
 #
@@ -80,9 +76,9 @@ class WeisfeilerLehmanKernel(GraphKernel):
         relabel: ``"discrete"``, or a module called as ``module(x, edge_index)``, or with
             ``edges=True`` as ``module(x, edge_index, edge_attr)``.
         edges: Include the labels or features of edges in the relabeling.
-        repeat: Treat the graphs of Y as references, which are compared with every relabeling of
-            those of X and are not relabeled themselves. A unit of ``nn.WLKernelNN`` evaluates this
-            kernel.
+        repeat: Treat the graphs of a given Y as references, which are compared with every
+            relabeling of those of X and are not relabeled themselves. A unit of ``nn.WLKernelNN``
+            evaluates this kernel. ``k(X)`` and ``diag(X)`` compare graphs.
 
     Shape:
         - X and Y as in :class:`RandomWalkKernel`
@@ -114,16 +110,15 @@ class WeisfeilerLehmanKernel(GraphKernel):
         self.repeat = repeat
         self._check()
 
-    def network(self, in_channels: int, hidden_channels: int, **options: Any) -> WLKernelNN:
-        """Return a layer with a read-out of the levels 0 … L and the relabeling of this kernel.
+    def no_network(self) -> str:
+        """Return why the kernel is not differentiable in a reference, or "" if it is."""
+        if self.relabel == "discrete":
+            return "A discrete relabeling is not differentiable in the features; use a module."
+        return self.base_kernel.no_network()
 
-        Args:
-            in_channels: d, features of a node.
-            hidden_channels: Number of references.
-            options: Other arguments of ``representer.nn.WLKernelNN``.
-        """
-        self._check()
-        return self._network(in_channels, hidden_channels, options)
+    def shortest_reference(self) -> int:
+        """Return the nodes of the shortest path whose kernel is not identically 0."""
+        return self.base_kernel.shortest_reference()
 
     def counts(self, X: Iterable[Any]) -> sparse.csr_array:
         """Return the explicit features of the kernel, a sparse array ``(N, features)``.
@@ -170,9 +165,7 @@ class WeisfeilerLehmanKernel(GraphKernel):
             raise ArgumentError("repeat", True, "False for relabel='discrete'", hint=hint)
 
     def _gram(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Tensor:
-        if self.repeat:
-            if Y is None:
-                raise ArgumentError("Y", None, "references, for a kernel with repeat=True")
+        if self.repeat and Y is not None:
             values = [self.base_kernel._gram(x, Y) for x, _ in self._levels(X, None)]
         elif self.relabel == "discrete" and self._counts_walks:
             return self._gram_of_counts(X, Y)
@@ -215,8 +208,6 @@ class WeisfeilerLehmanKernel(GraphKernel):
             yield labels
 
     def _diag(self, X: Sequence[Graph]) -> Tensor:
-        if self.repeat:
-            raise ArgumentError("repeat", True, "False for k(x, x), which has no references")
         if self.relabel == "discrete" and self._counts_walks:
             assert isinstance(self.base_kernel, RandomWalkKernel)
             squares = count_squares(self._counts(X), X[0].edge_index.device)

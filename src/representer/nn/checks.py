@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.fx import Proxy
 
 from representer.checks import is_number
@@ -97,22 +96,3 @@ def shown_arguments(layer: Any, *sizes: str, apart: dict[str, Any]) -> str:
             if value != parameter.default:
                 shown.append(f"{name}={value!r}")
     return ", ".join(shown)
-
-
-# Evaluation mode for a while.
-
-
-@contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """Set a module to evaluation mode in a block, and each of its parts to its own mode after it.
-
-    ``module.train()`` after the block would also set parts to training mode that were not in it,
-    such as frozen ones.
-    """
-    modes = {part: part.training for part in module.modules()}
-    module.eval()
-    try:
-        yield
-    finally:
-        for part, mode in modes.items():
-            part.training = mode

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch._C._functorch import is_functorch_wrapped_tensor  # pyright: ignore
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
@@ -261,3 +261,22 @@ def previous(
     shifted[-1] = 0
     shifted[last, batch] = initial
     return shifted
+
+
+# Evaluation mode for a while.
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Set a module to evaluation mode in a block, and each of its parts to its own mode after it.
+
+    ``module.train()`` after the block would also set parts to training mode that were not in it,
+    such as frozen ones.
+    """
+    modes = {part: part.training for part in module.modules()}
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, mode in modes.items():
+            part.training = mode

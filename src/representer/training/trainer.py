@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from representer.errors import ArgumentError, Interrupted, TrainingError
-from representer.nn.checks import evaluating
+from representer.ops.common import evaluating
 from representer.storage import checkpoint
 from representer.storage.run import RunFolder
 from representer.training import (

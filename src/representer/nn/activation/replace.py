@@ -13,7 +13,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.conv import _ConvNd
 
 from representer.nn.activation.kernel_activation import KernelActivation
-from representer.nn.checks import evaluating
+from representer.ops.common import evaluating
 
 _Module = TypeVar("_Module", bound=nn.Module)
 
