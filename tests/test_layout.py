@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import inspect
 import re
@@ -54,6 +55,7 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@functools.cache
 def parsed(module: Path) -> ast.Module:
     return ast.parse(module.read_text(encoding="utf-8"))
 
@@ -274,3 +276,65 @@ def test_a_public_class_stands_once():
         if not (node.name in OF_EVERY_OP and module.is_relative_to(SRC / "representer/ops"))
     )
     assert {name for name, count in classes.items() if count > 1} <= STAND_TWICE
+
+
+# The graph of imports: no circles, and no small module that one other alone uses.
+
+BOTH_WAYS = {"representer.duality", "representer.kernels", "representer.nn"}  # `layer.kernel`
+CONCEPTS_OF_THEIR_OWN = {  # small, with one importer, and no part of it
+    "representer.ops.string_gram",  # an operation on the core, for one kernel
+    "representer.ops.separable_convolution.reference",  # as of every op
+    "representer.serving.connections",  # limits of a protocol, which the command line joins to it
+}
+
+
+def imports_of(name: str, tree: ast.AST, modules: set[str]) -> set[str]:
+    """Return the modules of the package that one imports, in functions too, but not for types."""
+    found: set[str] = set()
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            inner = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = [each if each in modules else node.module for each in inner]
+        found |= {*names} & modules
+        found |= imports_of(name, node, modules)
+    return found - {name}
+
+
+@functools.cache
+def graph_of_imports() -> dict[str, set[str]]:
+    names = {".".join(m.relative_to(SRC).with_suffix("").parts): m for m in MODULES}
+    names = {name.removesuffix(".__init__"): module for name, module in names.items()}
+    return {name: imports_of(name, parsed(m), {*names}) for name, m in names.items()}
+
+
+def reached(graph: dict[str, set[str]], start: str) -> set[str]:
+    seen, left = set[str](), [start]
+    while left:
+        for name in graph[left.pop()] - seen:
+            seen.add(name)
+            left.append(name)
+    return seen
+
+
+def test_modules_do_not_import_in_circles():
+    graph = graph_of_imports()
+    circles = {name for name in graph if name in reached(graph, name)}
+    packages = {name for name in circles if not any(name.startswith(own) for own in BOTH_WAYS)}
+    assert packages == set()
+
+
+def test_no_small_module_serves_one_other_alone():
+    graph = graph_of_imports()
+    small = {
+        name
+        for name in graph
+        if (path := SRC / (name.replace(".", "/") + ".py")).exists()
+        and name.startswith("representer.")
+        and path.read_text(encoding="utf-8").count("\n") < 100
+        and [*map(name.__eq__, (own for each in graph.values() for own in each))].count(True) == 1
+        and not any(name in own and name.startswith(importer) for importer, own in graph.items())
+    }
+    assert small - CONCEPTS_OF_THEIR_OWN == set()
