@@ -23,7 +23,9 @@ SRC = ROOT / "src" / "representer"
 PAGE = ROOT / "docs" / "concepts" / "architecture.md"
 PICTURE = ROOT / "docs" / "assets" / "architecture.svg"
 WAY = "A row in `fit text`"
-NAMES, STEP, LANE, TOP = 440, 46, 44, 40  # widths and heights in the picture
+CALL = "A call of `nn.RKMLSTM`, to the C++ core and back"
+DUALITY = "A kernel that becomes its network, and back"
+WIDTH, STEP, LANE, TOP = 720, 30, 42, 40  # widths and heights in the picture
 INK, MODEL, ROW = "#808080", "#3b82c4", "#d9822b"
 
 Layers = list[list[str]]  # packages side by side, the top layer first
@@ -57,10 +59,10 @@ def package_of(module: str) -> str:
     return first if first != "representer" else rest[0] if rest else ""
 
 
-def way() -> Stations:
-    """Return the stations of a row, from the page of tools/tree.py."""
+def way(title: str = WAY) -> Stations:
+    """Return the stations of a row or of a call, from the page of tools/tree.py."""
     page = (ROOT / "docs" / "results" / "tree.md").read_text("utf-8")
-    section = page.partition(f"## {WAY}")[2].partition("\n## ")[0]
+    section = page.partition(f"## {title}")[2].partition("\n## ")[0]
     files = re.findall(r"^- `(.+)`$", section, re.MULTILINE)
     return [(name, list(own)) for name, own in groupby(files, lambda file: file.split("/")[0])]
 
@@ -72,39 +74,34 @@ def summary(file: Path) -> str:
 
 
 def drawn(rows: Layers, stations: Stations) -> str:
-    """Return the picture as SVG."""
-    middle = {name: TOP + LANE * k + LANE // 2 for k, row in enumerate(rows) for name in row}
-    width, height = NAMES + STEP * len(stations) + 30, TOP + LANE * len(rows) + 10
+    """Return the picture as SVG: the layers, and in each package its stations of the row."""
+    height = TOP + LANE * len(rows) + 10
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-        f'height="{height}" font-family="sans-serif" font-size="14" fill="{INK}">',
-        '<text x="8" y="22">layers: each imports those below it</text>',
-        f'<text x="{NAMES}" y="22">the way of one row in <tspan font-family="monospace">fit text'
-        "</tspan></text>",
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
+        f'height="{height}" font-family="sans-serif" font-size="15" fill="{INK}">',
+        '<text x="8" y="24">Each layer imports those below it. The numbers are the way of one row '
+        'in <tspan font-family="monospace">fit text</tspan>.</text>',
     ]
     for k, row in enumerate(rows):
-        y, box = TOP + LANE * k, (NAMES - 30) / len(row)
+        y, box = TOP + LANE * k, (WIDTH - 10) / len(row)
         for j, name in enumerate(row):
             x = 8 + j * box
             parts += [
-                f'<rect x="{x:.0f}" y="{y + 5}" width="{box - 6:.0f}" height="{LANE - 10}" rx="6" '
+                f'<rect x="{x:.0f}" y="{y + 4}" width="{box - 6:.0f}" height="{LANE - 8}" rx="6" '
                 f'fill="{MODEL}" fill-opacity="0.15" stroke="{MODEL}"/>',
-                f'<text x="{x + box / 2 - 3:.0f}" y="{y + LANE // 2 + 5}" text-anchor="middle">'
-                f"{name}</text>",
+                f'<text x="{x + 12:.0f}" y="{y + LANE // 2 + 5}">{name}</text>',
             ]
-        lane = y + LANE // 2
-        parts.append(f'<line x1="{NAMES}" x2="{width - 8}" y1="{lane}" y2="{lane}" '
-                     f'stroke="{INK}" stroke-opacity="0.25"/>')  # fmt: skip
-    places = [(NAMES + 20 + STEP * k, middle[name]) for k, (name, _) in enumerate(stations)]
-    line = " ".join(f"{x},{y}" for x, y in places)
-    parts.append(f'<polyline points="{line}" fill="none" stroke="{ROW}" stroke-width="2"/>')
-    for number, ((x, y), (name, files)) in enumerate(zip(places, stations, strict=True), 1):
-        parts += [
-            f"<g><title>{html.escape(name)}: {html.escape(', '.join(files))}</title>"
-            f'<circle cx="{x}" cy="{y}" r="13" fill="{ROW}"/>'
-            f'<text x="{x}" y="{y + 5}" text-anchor="middle" fill="#ffffff">{number}</text>'
-            f'<text x="{x}" y="{y + 25}" text-anchor="middle" font-size="11">{name}</text></g>',
-        ]
+            numbered = [
+                (number, files) for number, (own, files) in enumerate(stations, 1) if own == name
+            ]
+            for place, (number, files) in enumerate(reversed(numbered)):
+                at = x + box - 26 - STEP * place
+                parts.append(
+                    f"<g><title>{html.escape(', '.join(files))}</title>"
+                    f'<circle cx="{at:.0f}" cy="{y + LANE // 2}" r="13" fill="{ROW}"/>'
+                    f'<text x="{at:.0f}" y="{y + LANE // 2 + 5}" text-anchor="middle" '
+                    f'fill="#ffffff">{number}</text></g>'
+                )
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
@@ -116,11 +113,9 @@ def page(rows: Layers, imported: dict[str, set[str]], stations: Stations) -> str
 
 An equation is written once, in `functional`; operators compute it fast, layers and kernels are
 made of operators, and everything that a user of files needs stands above. Imports point down only,
-which `lint-imports` checks. On the right, one row of a table goes from the file to the answer.
+which `lint-imports` checks. The numbers lead one row of a table from the file to the answer.
 
-<div class="wide" markdown>
 ![Layers of the library, and the way of one row through them](../assets/architecture.svg)
-</div>
 
 Written by `python tools/architecture.py` from the contract in `pyproject.toml`, the imports of the
 packages and the [measured way of a row](../results/tree.md); a test compares them.
@@ -132,10 +127,22 @@ The row is followed as text. As numbers it goes on through `models`, `nn`, `ops`
 
 | | where | files |
 | --- | --- | --- |"""
-    table = [
-        f"| {number} | `{name}` | "
-        + "<br>".join(f"`{file}`: {summary(SRC / file)}" for file in files) + " |"
-        for number, (name, files) in enumerate(stations, 1)
+    table = as_table(stations)
+    walks = [
+        "", "## A call of a layer", "",
+        "`nn.RKMLSTM(4, 8)(x)` passes these files of Python on its way to the C++ core and back: "
+        "the layer lays out its weights, the operator checks them and picks a backend.", "",
+        "| | where | files |", "| --- | --- | --- |", *as_table(way(CALL)),
+        "", "## A kernel that becomes its network", "",
+        "`StringKernel(2).network(4, 8)` and the `.kernel` of the result; `duality` sees both.",
+        "", "| | where | files |", "| --- | --- | --- |", *as_table(way(DUALITY)),
+        "", "## Where to add something", "",
+        "| to add | write |", "| --- | --- |",
+        "| a cell | one line in `functional/rkm.py`, its class in `nn/recurrent/cells.py` |",
+        "| a kernel | a file in `kernels/`, an example in `kernels/examples.py` |",
+        "| a reader | a file in `data/tables/`, its suffix in `data/tables/files.py` |",
+        "| a task | an estimator, a file in `tasks/`, a line of `tasks/registry.py` |",
+        "", "`CONTRIBUTING.md` says what follows from each by itself, such as tests and help.", "",
     ]  # fmt: skip
     packages = ["## The packages, and what each imports", "", "| package | what it is | imports |",
                 "| --- | --- | --- |"]  # fmt: skip
@@ -144,7 +151,16 @@ The row is followed as text. As numbers it goes on through `models`, `nn`, `ops`
         file = home / "__init__.py" if home.is_dir() else home.with_suffix(".py")
         own = ", ".join(f"`{each}`" for each in order if each in imported.get(name, ())) or "–"
         packages.append(f"| `{name}` | {summary(file)} | {own} |")
-    return "\n".join([head, *table, "", *packages]) + "\n"
+    return "\n".join([head, *table, *walks, *packages]) + "\n"
+
+
+def as_table(stations: Stations) -> list[str]:
+    """Return the stations as rows of a table, with what each file is."""
+    return [
+        f"| {number} | `{name}` | "
+        + "<br>".join(f"`{file}`: {summary(SRC / file)}" for file in files) + " |"
+        for number, (name, files) in enumerate(stations, 1)
+    ]  # fmt: skip
 
 
 def main() -> None:

@@ -3,8 +3,8 @@
 ``python tools/tree.py --before REVISION --out docs/results/tree.md`` counts the lines of the
 checkout's last commit beside those of an earlier one. It fits and predicts a table with a marked
 word, and lists each file of Python in which a function takes or returns an object that holds this
-word, in the order of first appearance; and it calls a layer, and lists the files whose functions
-run.
+word, in the order of first appearance; and it calls a layer, turns a kernel into its network and
+back, and lists the files whose functions run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 import representer
-from representer import nn
+from representer import kernels, nn
 from representer.cli.main import entry_point
 
 MARK = "qzxmark"
@@ -88,6 +88,12 @@ def of_layer() -> list[str]:
     return files_of(lambda: layer(x), lambda frame, value: True)
 
 
+def of_duality() -> list[str]:
+    """Return the files whose functions run when a kernel becomes a network and comes back."""
+    kernel = kernels.StringKernel(2)
+    return files_of(lambda: kernel.network(4, 8).kernel, lambda frame, value: True)
+
+
 def lines_of(revision: str) -> tuple[Counter[str], Counter[str]]:
     """Return the numbers of lines and of files of each package at a revision."""
     lines, files = Counter[str](), Counter[str]()
@@ -136,6 +142,7 @@ def page(before: str) -> str:
             "A row in `fit text`": of_row(["fit", "text", str(table), "--out", str(run), *small]),
             "A row in `predict`": of_row(["predict", str(run), str(one)]),
             "A call of `nn.RKMLSTM`, to the C++ core and back": of_layer(),
+            "A kernel that becomes its network, and back": of_duality(),
         }
     for title, found in ways.items():
         text += ["", f"## {title}: {len(found)} files", "", *(f"- `{file}`" for file in found)]
