@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from representer.functional import green_function
 from representer.nn import KernelActivation, activation_penalty, replace_activations
+from representer_papers.kbdnn2018.networks import charging_network, long_term_network
 
 CASES = st.tuples(st.integers(2, 9), st.integers(0, 10_000), st.sampled_from([0.01, 0.3, 5.0]))
-EACH = settings(deadline=None, max_examples=40)
+EACH = settings(deadline=None, max_examples=15)
 
 
 def problem(case) -> tuple[Tensor, Tensor, float]:
@@ -24,22 +26,11 @@ def problem(case) -> tuple[Tensor, Tensor, float]:
     return steps.cumsum(0) - 1, torch.randn(count, generator=generator).double(), weight
 
 
-def closed_form(a: Tensor, y: Tensor, weight: float) -> tuple[Tensor, Tensor]:
-    """Solve (3) for a squared loss: mu alpha = f(a) - y, with f of (5) flat beyond the ends.
-
-    Flat ends are theta = 0 and sum alpha = 0, the natural conditions where nothing is fixed there.
-    """
-    count = len(a)
-    system = torch.zeros(count + 1, count + 1, dtype=torch.float64)
-    system[:count, :count] = 0.5 * (a[:, None] - a).abs() - weight * torch.eye(count).double()
-    system[:count, count] = 1  # nu
-    system[count, :count] = 1
-    found = torch.linalg.solve(system, torch.cat((y, y.new_zeros(1))))
-    return found[:count], found[count]
+GREENS = pytest.mark.parametrize("green", ["abs", "relu", "cubic", "gaussian"])
 
 
-def of_five(at: Tensor, a: Tensor, alpha: Tensor, nu: Tensor) -> Tensor:
-    return nu + 0.5 * (alpha * (at[:, None] - a).abs()).sum(-1)
+def values(activation: KernelActivation, points: Tensor) -> Tensor:
+    return activation(points[:, None])[:, 0].detach()
 
 
 @given(CASES)
@@ -62,8 +53,8 @@ def test_2_to_5_no_function_of_a_fine_grid_is_better(case):
     right = torch.zeros(len(grid), dtype=torch.float64)
     right[at_data] = y
     best = torch.linalg.solve(normal, right)
-    alpha, nu = closed_form(a, y, weight)
-    torch.testing.assert_close(of_five(grid, a, alpha, nu), best, rtol=0, atol=1e-9)
+    fitted = KernelActivation.from_data(a, y, smoothness=weight)
+    torch.testing.assert_close(values(fitted, grid), best, rtol=0, atol=1e-9)
 
 
 @given(CASES)
@@ -94,20 +85,108 @@ def test_2_to_5_the_fitted_expansion_is_the_closed_form(case):
         activation.coefficients.copy_(best[None, :-2])
         activation.line.copy_(best[None, -2:])
     grid = torch.linspace(float(a[0]), float(a[-1]), 60, dtype=torch.float64)
-    alpha, nu = closed_form(a, y, weight)
-    torch.testing.assert_close(
-        activation(grid[:, None])[:, 0], of_five(grid, a, alpha, nu), rtol=0, atol=1e-8
+    fitted = KernelActivation.from_data(a, y, smoothness=weight)
+    torch.testing.assert_close(values(activation, grid), values(fitted, grid), rtol=0, atol=1e-8)
+
+
+@GREENS
+@given(CASES)
+@EACH
+def test_3_and_4_the_coefficients_are_the_residuals_at_the_data(green, case):
+    """mu L f + sum V'(f(a_k)) delta(a - a_k) = 0, Lg = gamma delta: chi = (y - f) / gamma mu."""
+    a, y, weight = problem(case)
+    gamma = {"abs": -2, "relu": -1, "cubic": 12, "gaussian": 1}[green]
+    fitted = KernelActivation.from_data(a, y, smoothness=weight, green=green)
+    chi = fitted.coefficients.detach()[0]
+    residuals = (y - values(fitted, a)) / (gamma * weight)
+    torch.testing.assert_close(chi, residuals, rtol=1e-7, atol=1e-7 / weight)
+    free = {"gaussian": [], "cubic": [torch.ones_like(a), a]}.get(green, [torch.ones_like(a)])
+    for function in free:  # of those with Pf = 0, the data determine the multiples
+        assert abs(float(chi @ function)) < 1e-7 / weight
+
+
+@GREENS
+@given(CASES)
+@EACH
+def test_2_no_other_expansion_has_a_lower_objective(green, case):
+    """mu/2 (Pf, Pf) + 1/2 sum (y - f)^2, with the library's penalty, is convex and flat at f."""
+    a, y, weight = problem(case)
+    fitted = KernelActivation.from_data(a, y, smoothness=weight, green=green)
+    error = (fitted(a[:, None])[:, 0] - y).square().sum() / 2
+    (weight * fitted.penalty("smoothness") + error).backward()
+    parameters = [p for p in (fitted.coefficients, fitted.line) if p is not None]
+    largest = max(float(p.grad.abs().max()) for p in parameters)
+    assert largest < 1e-6 * (1 + float(y.abs().sum())) * (1 + 10 ** (3 * (green == "cubic")))
+
+
+@GREENS
+@given(CASES, st.booleans())
+@EACH
+def test_2_the_penalty_is_the_integral_of_the_squared_derivative(green, case, is_inside):
+    """(Pf, Pf) over the limits by quadrature; of a Gaussian, the sum over all pairs of centers."""
+    c, chi, _ = problem(case)
+    limits = (float(c[0]) - 0.5, float(c[-1]) + 0.5) if is_inside else (-0.2, 0.9)
+    activation = KernelActivation(
+        1, len(c), green, limits, "zeros", linear_term=True, bandwidth=0.7, dtype=torch.float64
     )
+    with torch.no_grad():
+        activation.centers.copy_(c.flip(0)[None])
+        activation.coefficients.copy_(chi.flip(0)[None])
+        activation.line.copy_(torch.tensor([[0.6, -0.3]]))
+    if green == "gaussian":
+        pairs = torch.exp(-(c[:, None] - c).square() / (2 * 0.7**2))
+        expected = chi @ pairs @ chi
+    else:  # exact on pieces between corners: f' is constant on them, or f'' linear
+        knots = torch.cat((torch.tensor(limits, dtype=c.dtype), c.clamp(*limits))).sort()[0]
+        nodes, weights = torch.tensor([[-(0.6**0.5), 0, 0.6**0.5], [5, 8, 5]], dtype=c.dtype)
+        middles, halves = (knots[1:] + knots[:-1]) / 2, knots.diff() / 2
+        points = (middles[:, None] + halves[:, None] * nodes).flatten().requires_grad_()
+        derivative = torch.autograd.grad(
+            activation(points[:, None]).sum(), points, create_graph=green == "cubic"
+        )[0]
+        if green == "cubic":
+            derivative = torch.autograd.grad(derivative.sum(), points)[0]
+        squares = derivative.square().reshape(-1, 3) @ weights / 18
+        expected = (squares * 2 * halves).sum()
+    found = 2 * activation.penalty("smoothness")
+    torch.testing.assert_close(found.detach(), expected.detach(), rtol=1e-9, atol=1e-9)
 
 
-def test_4_minus_the_rectifier_is_the_green_function_of_minus_the_second_derivative():
-    """int g(x - c) (-phi''(x)) dx = phi(c) for a smooth phi that vanishes at the ends."""
+@pytest.mark.parametrize(("green", "gamma"), [("abs", -2), ("relu", -1), ("cubic", 12)])
+def test_4_the_library_has_the_green_functions_of_its_operators(green, gamma):
+    """int g(x - c) L phi(x) dx = gamma phi(c) for a smooth phi: L is -d^2, or d^4 for the cubic.
+
+    So the paper's -(|x| + x) / 2 = -relu is the Green function of -d^2/dx^2.
+    """
     x = torch.linspace(-8, 8, 400_001, dtype=torch.float64)
-    phi_second = (x**2 - 1) * torch.exp(-(x**2) / 2)
+    phi = torch.exp(-(x**2) / 2)
+    applied = (x**4 - 6 * x**2 + 3) * phi if green == "cubic" else (1 - x**2) * phi
     for c in (-1.3, 0.0, 0.7):
-        g = -0.5 * ((x - c).abs() + (x - c))
-        found = torch.trapezoid(-g * phi_second, x)
-        assert found.item() == pytest.approx(torch.exp(torch.tensor(-(c**2) / 2)).item(), abs=1e-6)
+        g = green_function(green)(x - c)
+        value = torch.trapezoid(g * applied, x)
+        expected = gamma * torch.exp(torch.tensor(-(c**2) / 2)).item()
+        assert value.item() == pytest.approx(expected, abs=1e-5)
+
+
+def test_section_3_the_rectifier_without_its_linear_term_is_the_absolute_value():
+    """g(x) = -(|x| + x) / 2, "neglect the linear terms from both g(x) and k(x)": -|x| / 2 stays.
+
+    So that a sum of relu is one of half the absolute values and a line, which the paper drops.
+    """
+    c, chi = torch.tensor([-1.0, 0.5, 2.0]).double(), torch.tensor([0.3, -1.0, 2.0]).double()
+    relu, absolute = (
+        KernelActivation(1, 3, green, init="zeros", dtype=torch.float64)
+        for green in ("relu", "abs")
+    )
+    with torch.no_grad():
+        for activation, factor in ((relu, 1.0), (absolute, 0.5)):
+            activation.centers.copy_(c[None])
+            activation.coefficients.copy_(factor * chi[None])
+    points = torch.linspace(-3, 3, 13, dtype=torch.float64)
+    line = (points[:, None] - c) @ chi / 2
+    torch.testing.assert_close(values(relu, points), values(absolute, points) + line)
+    assert charging_network("kbrn").layer.activation().green == "abs"
+    assert long_term_network("kbrn", "paper", 2, 3).layer.activation().green == "abs"
 
 
 @given(CASES)

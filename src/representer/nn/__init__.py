@@ -10,6 +10,7 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from representer.nn.activation.kernel_activation import KernelActivation, PiecewiseLinear
+from representer.nn.activation.kernel_dag import KernelDAG
 from representer.nn.activation.replace import (
     activation_groups,
     activation_penalty,
@@ -66,6 +67,7 @@ __all__ = [
     "GatedCNN",
     "KBRNState",
     "KernelActivation",
+    "KernelDAG",
     "LinearKernelRNN",
     "LockedDropout",
     "NgramLSTM",

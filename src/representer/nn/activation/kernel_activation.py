@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from representer import functional, ops
-from representer.checks import SuggestsArguments, check_integer
+from representer.checks import SuggestsArguments, check_integer, is_number
 from representer.errors import ArgumentError, KindError, MissingExtraError, ShapeError
 from representer.functional import green_function
 from representer.functional.activations import Green
@@ -22,6 +23,7 @@ from representer.nn.activation.compaction import (
     rounding_error,
     sampled,
 )
+from representer.nn.activation.smoothness import expansion, squared_norm
 from representer.nn.checks import check_dense, check_flag, leaf_of_fx
 from representer.ops.common import has_values
 
@@ -343,9 +345,96 @@ class KernelActivation(SuggestsArguments, nn.Module):
         output = self._evaluate(input.movedim(self.dim, -1)).movedim(-1, self.dim)
         return output.contiguous() if input.is_contiguous() else output  # for .view()
 
-    def penalty(self) -> Tensor:
-        r"""Return the l1 norm of the coefficients, :math:`\sum |\chi_{ik}|` (M18 section 3)."""
-        return self.coefficients.abs().sum()
+    @classmethod
+    def from_data(
+        cls,
+        a: Any,
+        y: Any,
+        smoothness: float,
+        *,
+        weights: Any = None,
+        green: str | Green = "abs",
+        limits: tuple[float, float] = (-4.0, 4.0),
+        normalize: bool = False,
+        bandwidth: float = 1.0,
+        dim: int = -1,
+        dtype: torch.dtype | None = None,
+    ) -> KernelActivation:
+        r"""Return the expansion over a training set, the best smooth function of each feature.
+
+        It minimizes :math:`\frac{\mu}{2} (Pf, Pf) + \frac12 \sum_\kappa w_\kappa (y_\kappa -
+        f(a_\kappa))^2` with free ends (M18 (2)-(5)): a center at every input, in O(N³).
+
+        Args:
+            a: Inputs ``(N,)`` or ``(N, F)``, which may repeat.
+            y: Targets, of the same shape.
+            smoothness: μ, as scipy's ``lam`` of a smoothing spline.
+            weights: Positive weights of the targets, of the same shape; 1 by default.
+            green: The name of g.
+            limits: The range, extended to that of the inputs.
+            normalize: Fit on inputs normalized by their mean and variance, the running statistics.
+            bandwidth: s of a Gaussian.
+            dim: The dimension of the features in later inputs.
+            dtype: Dtype of the parameters; by default that of a, or float64 if a is no tensor.
+
+        Raises:
+            ArgumentError: If a number is not finite, or the smoothness or a weight not positive.
+            ShapeError: If the shapes differ or are not ``(N,)`` or ``(N, F)``.
+        """
+        is_float = isinstance(a, Tensor) and a.is_floating_point()
+        inputs = a if is_float else torch.as_tensor(a, dtype=torch.float64)
+        if inputs.dim() not in (1, 2) or not inputs.numel():
+            raise ShapeError("a", tuple(inputs.shape), "(N,) or (N, F)")
+        like = {"dtype": torch.float64, "device": inputs.device}
+        points, targets = inputs.detach().to(**like), torch.as_tensor(y, **like).detach()
+        w = torch.ones_like(points) if weights is None else torch.as_tensor(weights, **like)
+        for name, value in (("a", points), ("y", targets), ("weights", w)):
+            if value.shape != points.shape:
+                expected = f"{tuple(points.shape)}, the shape of a"
+                raise ShapeError(name, tuple(value.shape), expected)
+            if not value.isfinite().all() or (name == "weights" and not (value > 0).all()):
+                rule = "finite and positive numbers" if name == "weights" else "finite numbers"
+                raise ArgumentError(name, "the given values", rule)
+        if not is_number(smoothness) or not 0 < smoothness < math.inf:
+            raise ArgumentError("smoothness", smoothness, "a positive number")
+        rows, targets, w = (v.reshape(len(v), -1) for v in (points, targets, w))
+        mean, var = rows.mean(0), rows.var(0, correction=0)
+        if normalize:
+            rows = (rows - mean) / (var + 1e-5).sqrt()  # eps of torch.nn.BatchNorm1d
+        chi, line = expansion(rows.T, targets.T, w.T, smoothness, green, bandwidth)
+        span = min(limits[0], float(rows.min())), max(limits[1], float(rows.max()))
+        made = {"device": inputs.device, "dtype": dtype or inputs.dtype}
+        size, has_line = (rows.shape[1], len(rows)), green != "gaussian"
+        activation = cls(
+            *size, green, span, "zeros", has_line, normalize, bandwidth, dim=dim, **made
+        )
+        with torch.no_grad():
+            activation.centers.copy_(rows.T)
+            activation.coefficients.copy_(chi)
+            if activation.line is not None:
+                activation.line.copy_(line)
+            if activation.norm is not None:
+                state = {"running_mean": mean, "running_var": var}
+                activation.norm.load_state_dict(state, strict=False)
+        return activation
+
+    def penalty(self, norm: Literal["l1", "smoothness"] = "l1") -> Tensor:
+        r"""Return a penalty on the functions of all features.
+
+        Args:
+            norm: ``"l1"``, :math:`\sum |\chi_{ik}|` (M18 section 3), or ``"smoothness"``,
+                :math:`\frac12 \sum_i (Pf_i, Pf_i)` over ``limits`` (M18 (2)), of f as a function of
+                the normalized input with ``normalize``.
+
+        Raises:
+            ArgumentError: If there is no such penalty, or P is unknown, as for a g without a name.
+        """
+        if norm == "l1":
+            return self.coefficients.abs().sum()
+        if norm != "smoothness":
+            raise ArgumentError("norm", norm, "'l1' or 'smoothness'")
+        options = {"green": self.green, "bandwidth": self.bandwidth, "limits": self.limits}
+        return squared_norm(self.centers, self.coefficients, self.line, **options).sum() / 2
 
     def compact(self, tolerance: float = 1e-3) -> float:
         """Drop and merge centers, while f changes by no more than a tolerance.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -92,9 +92,9 @@ def replace_activations(
     return module
 
 
-def activation_penalty(module: nn.Module) -> Tensor:
-    """Return the l1 norm of the coefficients of all learned activations (M18 section 3)."""
-    penalties = [m.penalty() for m in module.modules() if isinstance(m, KernelActivation)]
+def activation_penalty(module: nn.Module, norm: Literal["l1", "smoothness"] = "l1") -> Tensor:
+    """Return the penalty of all learned activations; see `KernelActivation.penalty`."""
+    penalties = [m.penalty(norm) for m in module.modules() if isinstance(m, KernelActivation)]
     return torch.stack(penalties).sum() if penalties else torch.zeros(())
 
 
