@@ -31,8 +31,6 @@ from typing import (
     get_type_hints,
 )
 
-import numpy as np
-
 from representer.checks import LARGEST_INTEGER, LIMITS
 from representer.errors import DataError, RepresenterError
 
@@ -45,8 +43,6 @@ if TYPE_CHECKING:
 MAX_DEPTH = 64  # of JSON and YAML; files of this library have fewer than 12 levels
 MAX_YAML = 2**17  # characters; PyYAML is written in Python and reads 100,000 in a second
 _CHUNK = 2**20  # bytes whose depth is computed at once
-_STEPS = np.zeros(256, np.int8)  # of the depth at a byte
-_STEPS[list(b"[{")], _STEPS[list(b"]}")] = 1, -1
 
 
 @contextmanager
@@ -143,6 +139,10 @@ def require_shallow(data: bytes | str, max_depth: int = MAX_DEPTH) -> None:
     opening = ("[", "{") if isinstance(data, str) else (b"[", b"{")
     if sum(map(data.count, opening)) <= max_depth:  # type: ignore[arg-type]
         return
+    import numpy as np  # only here, since `--help` reads no file
+
+    steps = np.zeros(256, np.int8)  # of the depth at a byte
+    steps[list(b"[{")], steps[list(b"]}")] = 1, -1
     data = data.encode("utf-8", "replace") if isinstance(data, str) else data
     # without the escaped characters, every quote begins or ends a string
     codes = np.frombuffer(data.replace(b"\\\\", b"").replace(b'\\"', b""), np.uint8)
@@ -150,7 +150,7 @@ def require_shallow(data: bytes | str, max_depth: int = MAX_DEPTH) -> None:
     for start in range(0, len(codes), _CHUNK):
         chunk = codes[start : start + _CHUNK]
         inside = np.bitwise_xor.accumulate((chunk == ord('"')).view(np.uint8)) ^ is_inside
-        depths = depth + np.cumsum(np.where(inside, 0, _STEPS[chunk]), dtype=np.int64)
+        depths = depth + np.cumsum(np.where(inside, 0, steps[chunk]), dtype=np.int64)
         if depths.max() > max_depth:
             raise ValueError(f"it is nested more than {max_depth} levels deep")
         depth, is_inside = depths[-1], inside[-1]
