@@ -14,6 +14,7 @@ from representer.kernels import (
     RandomWalkKernel,
     RecurrentKernel,
     StringKernel,
+    TreeKernel,
     WeisfeilerLehmanKernel,
 )
 from representer.kernels.composition import mercer_violation
@@ -24,7 +25,7 @@ from representer.nn.recurrent.machine import RecurrentKernelMachine
 if TYPE_CHECKING:
     from torch import nn
 
-    from representer.nn import RandomWalkKernelNN, WLKernelNN
+    from representer.nn import RandomWalkKernelNN, TreeKernelNN, WLKernelNN
 
 _SEVERAL = "It has several layers or directions; each one alone has a kernel."
 _NOT_INTERCHANGEABLE = "and not on the reference, so that the two are not interchangeable."
@@ -156,10 +157,12 @@ def _kernel_or_reason(layer: Any) -> Kernel | str:
         return _recurrent(layer)
     if isinstance(layer, StringKernelRNN):
         return _string(layer)
-    from representer.nn import RandomWalkKernelNN, WLKernelNN
+    from representer.nn import RandomWalkKernelNN, TreeKernelNN, WLKernelNN
 
     if isinstance(layer, RandomWalkKernelNN):
         return _walks(layer)
+    if isinstance(layer, TreeKernelNN):
+        return _trees(layer)
     if isinstance(layer, WLKernelNN):
         return _levels(layer)
     return (  # DeepGraphKernelNN
@@ -246,7 +249,7 @@ def _string(layer: StringKernelRNN) -> StringKernel | str:
     )
 
 
-def _activated(layer: StringKernelRNN | RandomWalkKernelNN, states: str) -> str:
+def _activated(layer: StringKernelRNN | RandomWalkKernelNN | TreeKernelNN, states: str) -> str:
     return (
         f"Its activation {layer.activation} of a kernel is not a kernel; use activation=None. "
         f"Before the activation, {states} are kernel values."
@@ -268,6 +271,19 @@ def _walks(layer: RandomWalkKernelNN) -> RandomWalkKernel | str:
         nonlinear=False if idle else sigma,
         edges=layer.edge_dim is not None,
     )
+
+
+def _trees(layer: TreeKernelNN) -> TreeKernel | str:
+    seen = "state of the child" if layer.decay == "state" else "nodes of an edge"
+    reason = _first(
+        (layer.decay == "learned", _OWN_DECAYS.format("TreeKernel")),
+        (
+            isinstance(layer.decay, str),
+            f"Its decay is a gate that depends on the {seen} {_NOT_INTERCHANGEABLE}",
+        ),
+        (layer.activation, _activated(layer, "node_states")),
+    )
+    return reason or TreeKernel(layer.order, float(layer.decay), layer.ordered)
 
 
 def _levels(layer: WLKernelNN) -> WeisfeilerLehmanKernel | str:

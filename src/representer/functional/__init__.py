@@ -34,6 +34,12 @@ from representer.functional.strings import (
     string_scan,
     string_states,
 )
+from representer.functional.trees import (
+    child_positions,
+    tree_depths,
+    tree_kernel_definition,
+    tree_scan,
+)
 from representer.functional.walks import (
     local_kernel_definition,
     relabel,
@@ -52,6 +58,7 @@ __all__ = [
     "Nonlinearity",
     "StringChain",
     "activation_regularization",
+    "child_positions",
     "gated_scan",
     "gated_scan_definition",
     "gaussian_kernel_definition",
@@ -72,6 +79,9 @@ __all__ = [
     "string_kernel_definition",
     "string_scan",
     "string_states",
+    "tree_depths",
+    "tree_kernel_definition",
+    "tree_scan",
     "walk_aggregate",
     "walk_aggregate_definition",
     "walk_kernel_definition",

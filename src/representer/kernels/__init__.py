@@ -21,6 +21,7 @@ from representer.kernels.recurrent_kernel import RecurrentKernel
 from representer.kernels.string_kernel import DeepStringKernel, StringKernel
 from representer.kernels.subtree_kernel import SubtreeKernel
 from representer.kernels.text_kernel import NgramKernel, TextKernel
+from representer.kernels.tree_kernels import PartialTreeKernel, SubsetTreeKernel, TreeKernel
 from representer.kernels.two_sample import TwoSample, two_sample_test
 from representer.kernels.walk_kernels import DeepGraphKernel, RandomWalkKernel
 from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
@@ -46,6 +47,7 @@ __all__ = [
     "Linear",
     "NgramKernel",
     "Nystroem",
+    "PartialTreeKernel",
     "PointKernel",
     "Polynomial",
     "Power",
@@ -54,9 +56,11 @@ __all__ = [
     "RecurrentKernel",
     "Scaled",
     "StringKernel",
+    "SubsetTreeKernel",
     "SubtreeKernel",
     "Sum",
     "TextKernel",
+    "TreeKernel",
     "TwoSample",
     "WeisfeilerLehmanKernel",
     "gram",

@@ -30,6 +30,7 @@ from representer.jobs import Place, completed
 from representer.kernels.graphs import read_graphs
 from representer.kernels.kernel import Kernel, check_kernel, is_fitted
 from representer.kernels.sequences import require_several
+from representer.kernels.trees import read_trees
 
 
 class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -350,8 +351,8 @@ def _fill(
 
 def _objects(kernel: Kernel, X: Iterable[Any], name: str = "X") -> Any:
     """Return objects that can be indexed; graphs are read here, once and not for every block."""
-    if kernel.objects == "graphs":
-        return read_graphs(X, name).items
+    if kernel.objects in ("graphs", "trees"):
+        return (read_trees if kernel.objects == "trees" else read_graphs)(X, name).items
     if isinstance(X, (Tensor, np.ndarray)):
         return X
     return X if isinstance(X, Sequence) else list(X)

@@ -17,7 +17,15 @@ from representer.checks import check_integer
 from representer.errors import ArgumentError
 from representer.functional import nonlinearity
 from representer.kernels.composition import mercer_violation
-from representer.kernels.graphs import Batch, Graph, as_features, batches, read_graphs, side_by_side
+from representer.kernels.graphs import (
+    Batch,
+    Graph,
+    Graphs,
+    as_features,
+    batches,
+    read_graphs,
+    side_by_side,
+)
 from representer.kernels.kernel import Kernel, Objects, value_of
 from representer.kernels.point_kernels import Gaussian, PointKernel
 from representer.kernels.sequences import NOT_SMOOTH
@@ -63,16 +71,40 @@ def gram(local: Local, x: Batch, y: Batch | None, *, activated: bool = False) ->
         y: Graphs, or None for x itself.
         activated: Sum K_sigma instead of K.
     """
-    rows = [(part, own_kernels(local, part)) for part in x.parts(NODES)]
-    columns = rows if y is None else [(p, own_kernels(local, p)) for p in y.parts(NODES)]
+    return in_blocks(
+        x,
+        y,
+        partial(own_kernels, local),
+        lambda a, b, own_a, own_b: _last(local, a, b, own_a, own_b, activated),
+    )
+
+
+def in_blocks(
+    x: Batch,
+    y: Batch | None,
+    prepare: Callable[[Batch], Any],
+    pairs: Callable[[Batch, Batch, Any, Any], Tensor],
+    nodes: int | None = None,
+) -> Tensor:
+    """Sum values of pairs of nodes over all pairs of graphs ``(G, G')``, block by block.
+
+    Args:
+        x: Graphs.
+        y: Graphs, or None for x itself.
+        prepare: Returns what is computed once for a part of the graphs.
+        pairs: Returns the values of all pairs of nodes of two parts, given that of both.
+        nodes: Nodes of a part; ``NODES`` by default.
+    """
+    nodes = nodes or NODES
+    rows = [(part, prepare(part)) for part in x.parts(nodes)]
+    columns = rows if y is None else [(part, prepare(part)) for part in y.parts(nodes)]
     blocks: dict[tuple[int, int], Tensor] = {}
     for i, (a, own_a) in enumerate(rows):
         for j, (b, own_b) in enumerate(columns):
             if y is None and j < i:
                 blocks[i, j] = blocks[j, i].T
                 continue
-            K = _last(local, a, b, own_a, own_b, activated)
-            blocks[i, j] = b.summed(a.summed(K).T).T
+            blocks[i, j] = b.summed(a.summed(pairs(a, b, own_a, own_b)).T).T
     return torch.cat(
         [torch.cat([blocks[i, j] for j in range(len(columns))], dim=1) for i in range(len(rows))]
     )
@@ -122,7 +154,7 @@ def _levels(
         for j in range(local.order):
             if j:
                 below = _activated(local, K, own_a, own_b, level - 1)
-                sums = local.decay * _neighbors(below, a, b)
+                sums = local.decay * neighbor_sums(below, a, b)
                 K = S * sums if local.combine == "multiply" else S + sums
                 if local.is_masked:
                     K = torch.where(ends_a[:, j, None] & ends_b[:, j], K, 0.0)
@@ -138,7 +170,7 @@ def _activated(local: Local, K: Tensor, own_a: Own, own_b: Own, level: int) -> T
     return local.activate(K, own_a[level][:, None], own_b[level])
 
 
-def _neighbors(K: Tensor, a: Batch, b: Batch) -> Tensor:
+def neighbor_sums(K: Tensor, a: Batch, b: Batch) -> Tensor:
     """Return the sum over the neighbors of both nodes, weighted by the similarity of the edges."""
     if a.edges is None or b.edges is None:
         columns = walk_aggregate(K.T, b.edge_index).T
@@ -168,8 +200,8 @@ class GraphKernel(Kernel):
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
         """Return the Gram matrix of X with Y, or of X with itself."""
         self._check()
-        x = read_graphs(X)
-        y = None if Y is None else read_graphs(Y, "Y")
+        x = self._read(X)
+        y = None if Y is None else self._read(Y, "Y")
         if not x.items or (y is not None and not y.items):
             known = x if y is None or x.items else y
             shape = len(x.items), len((y or x).items)
@@ -179,9 +211,13 @@ class GraphKernel(Kernel):
     def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
         """Return k(x, x) of each graph."""
         self._check()
-        x = read_graphs(X)
+        x = self._read(X)
         none = torch.zeros(0, dtype=torch.float64)
         return self._values(x, lambda: self._diag(x.items) if x.items else none)
+
+    def _read(self, X: Iterable[Any], name: str = "X") -> Graphs:
+        """Read a list of objects; `read_graphs` lists the errors."""
+        return read_graphs(X, name)
 
     @abstractmethod
     def _check(self) -> None:

@@ -41,6 +41,7 @@ from representer.nn.regularization import DropConnect, EmbeddingDropout, LockedD
 
 if TYPE_CHECKING:
     from representer.nn.graph.deep_graph_kernel_nn import DeepGraphKernelNN
+    from representer.nn.graph.tree_kernel_nn import TreeKernelNN
     from representer.nn.graph.walks import RandomWalkKernelNN, path_graph
     from representer.nn.graph.wl_kernel_nn import Relabeling, WLKernelNN
     from representer.nn.recurrent.cells import TABLE1
@@ -49,6 +50,7 @@ _GRAPH = {
     "DeepGraphKernelNN": "deep_graph_kernel_nn",
     "RandomWalkKernelNN": "walks",
     "Relabeling": "wl_kernel_nn",
+    "TreeKernelNN": "tree_kernel_nn",
     "WLKernelNN": "wl_kernel_nn",
     "path_graph": "walks",
 }
@@ -79,6 +81,7 @@ __all__ = [
     "StringKernelRNN",
     "StringMassState",
     "StringState",
+    "TreeKernelNN",
     "WLKernelNN",
     "WindowState",
     "WindowedRecurrentState",

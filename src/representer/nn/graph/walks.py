@@ -60,6 +60,7 @@ class Walks:
         *,
         combine: Any = "multiply",
         nonlinear: Any = False,
+        decays: tuple[str, ...] = ("learned", "gated"),
     ) -> Walks:
         """Check the options of a network; `ArgumentError` if one is invalid."""
         edges = None if edge_dim is None else check_integer("edge_dim", edge_dim)
@@ -69,10 +70,10 @@ class Walks:
             nonlinear = "tanh" if nonlinear else "identity"
         sigma = checked_name("nonlinear", nonlinear)
         size = check_integer("order", order)
-        return cls(size, check_decay(decay), combine, sigma, edges, gate_scale)
+        return cls(size, check_decay(decay, decays), combine, sigma, edges, gate_scale)
 
 
-def check_decay(decay: Any) -> DecayOption:
+def check_decay(decay: Any, names: tuple[str, ...] = ("learned", "gated")) -> Any:
     """Return the decay if it is valid.
 
     Raises:
@@ -80,9 +81,11 @@ def check_decay(decay: Any) -> DecayOption:
     """
     if is_number(decay) and 0 <= decay < float("inf"):
         return float(decay)
-    if isinstance(decay, str) and decay in ("learned", "gated"):
+    if isinstance(decay, str) and decay in names:
         return decay
-    raise ArgumentError("decay", decay, "a non-negative number, 'learned' or 'gated'")
+    *others, last = map(repr, names)
+    expected = f"a non-negative number, {', '.join(others)} or {last}"
+    raise ArgumentError("decay", decay, expected)
 
 
 def checked_name(name: str, value: Any) -> str:
