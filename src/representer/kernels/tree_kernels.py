@@ -13,11 +13,12 @@ from torch import Tensor
 
 from representer.checks import check_integer
 from representer.errors import ArgumentError
-from representer.functional import child_positions, tree_depths, tree_scan
+from representer.functional import child_positions, tree_depths
 from representer.kernels.graphs import Batch, Graph, Graphs, batches
 from representer.kernels.kernel import Objects, value_of
 from representer.kernels.trees import read_trees
 from representer.kernels.walk_kernels import NODES, GraphKernel, in_blocks, neighbor_sums
+from representer.ops import tree_scan
 
 
 class TreeKernelBase(GraphKernel):

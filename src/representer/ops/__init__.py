@@ -6,6 +6,7 @@ from representer.ops import kernel_activation as _kernel_activation
 from representer.ops import rkm_scan as _rkm_scan
 from representer.ops import separable_convolution as _separable_convolution
 from representer.ops import string_scan as _string_scan
+from representer.ops import tree_scan as _tree_scan
 from representer.ops import walk_aggregate as _walk_aggregate
 from representer.ops import walk_rounds as _walk_rounds
 from representer.ops.op import Backend, Choice, Op, explain_backend, use_backend
@@ -16,6 +17,7 @@ OPS: dict[str, Op] = {
         _gated_scan,
         _rkm_scan,
         _string_scan,
+        _tree_scan,
         _walk_aggregate,
         _walk_rounds,
         _kernel_activation,
@@ -30,6 +32,7 @@ kernel_activation = _kernel_activation.kernel_activation
 rkm_scan = _rkm_scan.rkm_scan
 separable_convolution = _separable_convolution.separable_convolution
 string_scan = _string_scan.string_scan
+tree_scan = _tree_scan.tree_scan
 walk_aggregate = _walk_aggregate.walk_aggregate
 walk_rounds = _walk_rounds.walk_rounds
 
@@ -45,6 +48,7 @@ __all__ = [
     "rkm_scan",
     "separable_convolution",
     "string_scan",
+    "tree_scan",
     "use_backend",
     "walk_aggregate",
     "walk_rounds",

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from representer.checks import check_integer
-from representer.functional import NONLINEARITIES, child_positions, tree_scan
+from representer.functional import NONLINEARITIES, child_positions
 from representer.nn.checks import check_flag, leaf_of_fx
 from representer.nn.graph.walks import (
     DecayOption,
@@ -23,6 +23,7 @@ from representer.nn.graph.walks import (
 )
 from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.sequence_layer import shows, with_defaults
+from representer.ops import tree_scan
 
 if TYPE_CHECKING:
     from representer.kernels import Kernel  # noqa: F401 (named in a string)

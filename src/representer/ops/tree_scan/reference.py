@@ -1,0 +1,150 @@
+"""tree_scan in torch, with its gradient written out.
+
+With dc of a parent v complete, for each child u over the edge e,
+
+    dc_j[u] += lam_e dc_j[v] + a_e,j+1 p_j+1[v] dc_j+1[v],   dlam_e = sum_j c_j[u] dc_j[v]
+    dz_e = dlam_e s sigma' (z_e),   dc_n[u] += phi'(c_n[u]) U^T dz_e
+
+Only this depends on the order of the nodes; all other gradients are sums over the edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Annotated, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from representer.errors import ShapeError
+from representer.functional import NONLINEARITIES, nonlinearity, tree_depths
+from representer.functional.trees import tree_levels
+from representer.ops.table import Operand
+from representer.ops.walk_aggregate.reference import check_ends
+
+
+def _check_trees(edge_index: Tensor, name: str, sizes: dict[Any, int]) -> None:
+    check_ends(edge_index, sizes["nodes"], name)
+    tree_depths(edge_index, sizes["nodes"], name)
+
+
+def _is_gated(p: Any) -> bool:
+    return p.decay is None
+
+
+def _may_be_gated(p: Any) -> bool | None:
+    return None if p.decay is None else False
+
+
+class Operands(NamedTuple):
+    """Operands of tree_scan."""
+
+    products: Annotated[Tensor, Operand("nodes order units")]
+    edge_index: Annotated[Tensor, Operand("2 edges", differentiable=False, check=_check_trees)]
+    decay: Annotated[Tensor | None, Operand("units |")]
+    source_gate: Annotated[Tensor | None, Operand("nodes units", needed=_may_be_gated)]
+    target_gate: Annotated[Tensor | None, Operand("nodes units", needed=_is_gated)]
+    state_gate: Annotated[Tensor | None, Operand("units units", needed=_may_be_gated)]
+    factor: Annotated[Tensor | None, Operand("edges steps units")]
+    scale: float
+    activation: str
+
+
+class Results(NamedTuple):
+    """Results of tree_scan: the states, and the gate of each edge, not scaled."""
+
+    states: Annotated[Tensor, Operand("nodes order units")]
+    gates: Annotated[Tensor, Operand("edges units", needed=_is_gated, differentiable=False)]
+
+
+def sizes(p: Operands) -> dict[str, int]:
+    """Check phi.
+
+    Raises:
+        ArgumentError: If there is no such function.
+    """
+    nonlinearity(p.activation, "activation")
+    return {}
+
+
+def check(p: Operands, sizes: dict[str, int]) -> None:
+    """Check the number of steps of a chain.
+
+    Raises:
+        ShapeError: If the order is 0, or there are not as many factors as steps.
+    """
+    n, H = sizes["order"], sizes["units"]
+    if n < 1:
+        raise ShapeError("products", p.products.shape, "(nodes, order, units) of order 1 or more")
+    if p.factor is not None and sizes["steps"] != n - 1:
+        raise ShapeError("factor", p.factor.shape, f"({sizes['edges']}, {n - 1}, {H})")
+
+
+def _lam(p: Operands, gates: Tensor) -> Tensor:
+    """Return lam of each edge ``(E, 1, H)``, or one that broadcasts."""
+    return p.scale * gates[:, None] if p.decay is None else p.decay
+
+
+def _shorter(p: Operands, c: Tensor, edges: Tensor | slice = slice(None)) -> Tensor:
+    """Return what the children contribute to longer chains ``(F, n - 1, H)``."""
+    return c[:, :-1] if p.factor is None else c[:, :-1] * p.factor[edges]
+
+
+def forward(p: Operands, new: Results) -> Results:
+    """Fill in the results."""
+    source, target = p.edge_index
+    phi, (states, gates) = NONLINEARITIES[p.activation].value, new
+    for level in tree_levels(p.edge_index, len(states)):
+        e, v = level.edges, level.nodes
+        c, q = states[source[e]], p.products[v]
+        if p.decay is None:
+            assert p.target_gate is not None
+            z = p.target_gate[target[e]]
+            if p.source_gate is not None:
+                z = z + p.source_gate[source[e]]
+            if p.state_gate is not None:
+                z = torch.addmm(z, phi(c[:, -1]), p.state_gate.T)
+            gates[e] = torch.sigmoid(z)
+        sums = torch.zeros_like(q[:, 1:]).index_add_(0, level.target, _shorter(p, c, e))
+        fresh = torch.cat((q[:, :1], sums * q[:, 1:]), dim=1)
+        kept = c * _lam(p, gates[e] if p.decay is None else gates)
+        states[v] = fresh.index_add_(0, level.target, kept)
+    return new
+
+
+def backward(
+    p: Operands, kept: Results, grad: Results, requested: Container[str]
+) -> dict[str, Tensor]:
+    """Return the gradients of the operands, by name."""
+    (source, target), (states, gates) = p.edge_index, kept
+    phi, q, dc = NONLINEARITIES[p.activation], p.products, grad.states.clone()
+    dz = torch.zeros_like(gates)
+    for level in reversed(list(tree_levels(p.edge_index, len(q)))):
+        e = level.edges
+        u, v = source[e], target[e]
+        below, above = states[u], dc[v]
+        longer = above[:, 1:] * q[v][:, 1:]
+        longer = longer if p.factor is None else longer * p.factor[e]
+        to_child = above * _lam(p, gates[e] if p.decay is None else gates)
+        to_child[:, :-1] += longer
+        if p.decay is None:
+            own = gates[e]
+            dz[e] = d = (above * below).sum(1) * p.scale * own * (1 - own)
+            if p.state_gate is not None:
+                last = below[:, -1]
+                to_child[:, -1] += phi.derivative(last, phi.value(last)) * (d @ p.state_gate)
+        dc[u] += to_child
+    below, above = states[source], dc[target]
+    sums = torch.zeros_like(q[:, 1:]).index_add_(0, target, _shorter(p, below))
+    found = {"products": torch.cat((dc[:, :1], dc[:, 1:] * sums), dim=1)}
+    if p.factor is not None:
+        found["factor"] = below[:, :-1] * above[:, 1:] * q[target][:, 1:]
+    if p.decay is not None:
+        found["decay"] = (above * below).sum((0, 1)).sum_to_size(p.decay.shape)
+        return found
+    found["target_gate"] = torch.zeros_like(q[:, 0]).index_add_(0, target, dz)
+    if p.source_gate is not None:
+        found["source_gate"] = torch.zeros_like(q[:, 0]).index_add_(0, source, dz)
+    if p.state_gate is not None:
+        found["state_gate"] = dz.T @ phi.value(below[:, -1])
+    return found
