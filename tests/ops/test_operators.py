@@ -203,6 +203,11 @@ def _scalar_function(op: Op, sample: Sample) -> tuple[Callable[[Tensor], Tensor]
     return total, x, expected
 
 
+READS = {
+    "tree_scan"
+}  # operators whose definition reads the edges, of which it has one loop a depth
+
+
 def _by_lengths(op: Op, *, are_ragged: bool) -> list[Sample]:
     return [s for s in few_samples(op) if are_ragged == ("lengths" in s.make(torch.float64))]
 
@@ -216,7 +221,7 @@ def test_forward_mode_transforms_agree_with_the_gradient(op: Op, ragged: bool):
         pytest.skip("no such samples")
     total, x, expected = _scalar_function(op, min(samples, key=size))
     torch.testing.assert_close(torch.func.jacfwd(total)(x), expected)
-    if not ragged:  # the definition reads lengths, which no trace can
+    if not ragged and op.name not in READS:  # the definition reads lengths, which no trace can
         _, pushed = torch.func.linearize(total, x)
         torch.testing.assert_close(pushed(torch.ones_like(x)), expected.sum())
 
@@ -224,6 +229,8 @@ def test_forward_mode_transforms_agree_with_the_gradient(op: Op, ragged: bool):
 @pytest.mark.slow
 @EVERY_OP
 def test_compiled_forward_mode_agrees_with_the_gradient(op: Op):
+    if op.name in READS:
+        pytest.skip("a compiled definition cannot read values")
     total, x, expected = _scalar_function(op, _by_lengths(op, are_ragged=False)[0])
     direction = torch.ones_like(x)
     jvp = torch.compile(
