@@ -73,6 +73,11 @@ def network_of(
         _check_walks(kernel, options)
         own = {"combine": kernel.combine, "nonlinear": kernel.nonlinear}
         return RandomWalkKernelNN(input_size, hidden_size, **_settings(kernel, options, own))
+    if isinstance(kernel, TreeKernel):
+        from representer.nn import TreeKernelNN
+
+        own = {"ordered": kernel.ordered}
+        return TreeKernelNN(input_size, hidden_size, **_settings(kernel, options, own))
     assert isinstance(kernel, WeisfeilerLehmanKernel)
     return _levels_network(kernel, input_size, hidden_size, options)
 

@@ -30,7 +30,18 @@ def objects(name, seed=0):
         return ["".join(rng.choice(list("abc"), size=n % 8)) for n in range(14)]
     if KERNELS[name]().objects == "graphs":
         return [graph(n % 5 + 1, n % 8, rng, name in LABELS) for n in range(14)]
+    if KERNELS[name]().objects == "trees":
+        return [tree(1 + n % 6, rng, name in LABELS) for n in range(14)]
     return [0.2 * rng.normal(size=(n % 8, 3)) for n in range(14)]
+
+
+def tree(nodes, rng, has_labels):
+    made = nx.DiGraph()
+    for v in range(nodes):
+        made.add_node(v, x=str(rng.choice(list("ab"))) if has_labels else rng.normal(size=3))
+        if v:
+            made.add_edge(v, rng.integers(v), edge_attr=np.zeros(2))
+    return made
 
 
 def graph(nodes, edges, rng, has_labels):
@@ -46,7 +57,7 @@ def graph(nodes, edges, rng, has_labels):
 def as_data(made, x=None):
     numbers = np.stack([x for _, x in made.nodes(data="x")])
     bonds = np.array([e for *_, e in made.edges(data="edge_attr")]).reshape(-1, 2)
-    ends = np.array([(u, v) for u, v in made.edges(keys=False)]).reshape(-1, 2).astype(int)
+    ends = np.array([(u, v) for u, v in made.edges()]).reshape(-1, 2).astype(int)
     x = torch.from_numpy(numbers) if x is None else x
     ends, bonds = torch.from_numpy(ends.T.copy()), torch.from_numpy(bonds)
     return Data(x=x, edge_index=ends, edge_attr=bonds)
@@ -111,17 +122,17 @@ def test_gradients_match_numerical_gradients(name, along_one_direction):
     kernel, raw = KERNELS[name](), objects(name)[2:6]
     X = as_tensors(raw)
     tensors = [X] if isinstance(X, torch.Tensor) else X
-    if kernel.objects == "graphs":
+    if kernel.objects in ("graphs", "trees"):
         tensors = [data.x for data in X]
     inputs = [x.clone().requires_grad_() for x in tensors]
 
     def values(*X):
         X = X[0] if kernel.objects == "vectors" else X
-        if kernel.objects == "graphs":
+        if kernel.objects in ("graphs", "trees"):
             X = [as_data(made, x) for made, x in zip(raw, X, strict=True)]
         return kernel(X), kernel.diag(X), kernel(X[:1], X[1:])
 
     if name.startswith("unit diagonal"):  # whose constant diagonal breaks the fast mode
         along_one_direction = False
-    is_long = kernel.objects == "graphs"
+    is_long = kernel.objects in ("graphs", "trees")
     assert torch.autograd.gradcheck(values, inputs, fast_mode=along_one_direction or is_long)

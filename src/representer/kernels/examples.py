@@ -10,6 +10,7 @@ from representer.kernels.kernel import Kernel
 from representer.kernels.point_kernels import Gaussian, InversePolynomial, Linear, Polynomial
 from representer.kernels.recurrent_kernel import RecurrentKernel
 from representer.kernels.string_kernel import DeepStringKernel, StringKernel
+from representer.kernels.tree_kernels import PartialTreeKernel, SubsetTreeKernel, TreeKernel
 from representer.kernels.walk_kernels import DeepGraphKernel, RandomWalkKernel
 from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
 
@@ -50,6 +51,11 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "graphs, composed, labels": lambda: (
         (RandomWalkKernel(2) + WeisfeilerLehmanKernel()).cosine().activated(Gaussian())
     ),
+    "trees": TreeKernel,
+    "trees, ordered, order 3": lambda: TreeKernel(3, 0.7, ordered=True),
+    "trees, labels": lambda: TreeKernel(1) + TreeKernel(2, 0.9, ordered=True),
+    "trees, subsets, labels": SubsetTreeKernel,
+    "trees, parts, labels": lambda: PartialTreeKernel(0.6, 0.5),
 }
 
 

@@ -16,6 +16,7 @@ from representer.errors import ArgumentError
 from representer.functional import child_positions, tree_depths
 from representer.kernels.graphs import Batch, Graph, Graphs, batches
 from representer.kernels.kernel import Objects, value_of
+from representer.kernels.sequences import NOT_SMOOTH
 from representer.kernels.trees import read_trees
 from representer.kernels.walk_kernels import NODES, GraphKernel, in_blocks, neighbor_sums
 from representer.ops import tree_scan
@@ -114,6 +115,10 @@ class TreeKernel(TreeKernelBase):
         if not isinstance(self.ordered, bool):
             raise ArgumentError("ordered", self.ordered, "True or False")
 
+    def shortest_reference(self) -> int:
+        """Return the nodes of the shortest path whose kernel is not identically 0, the order."""
+        return self.order
+
     @property
     def _compares_labels(self) -> bool:
         return False
@@ -169,6 +174,10 @@ class _Nodes(NamedTuple):
 
 class _FragmentKernel(TreeKernelBase):
     """Base class of the kernels that compare fragments of trees."""
+
+    def no_network(self) -> str:
+        """Return why the kernel has no network."""
+        return NOT_SMOOTH.format("labels of nodes")
 
     def _gram(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Tensor:
         return in_blocks(*self._batches(X, Y), self._prepared, self._pairs, nodes=NODES // 2)

@@ -9,7 +9,6 @@ from representer.ops.op import Backend, Op
 from representer.ops.table import Table
 from representer.ops.tree_scan import reference
 from representer.ops.tree_scan.reference import Operands, Results, check, sizes
-from representer.ops.tree_scan.samples import samples
 
 
 def tree_scan(
@@ -73,6 +72,6 @@ def tree_scan(
     return results if isinstance(results, Tensor) else results[0]  # the definition returns states
 
 
-OP = Op("tree_scan", tree_scan, functional.tree_scan, samples)
+OP = Op("tree_scan", tree_scan, functional.tree_scan)
 OP.register(Table(Operands, Results, sizes, check))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))

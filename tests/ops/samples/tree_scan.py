@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from representer.ops.op import Sample, normal
+from . import Sample, normal
 
 # N, roots, n, H; the parent of a node is drawn from those before it
 SIZES = {
