@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from representer.report.metrics import classification_metrics, regression_metrics, rmse_difference
+from representer.report.metrics import (
+    classification_metrics,
+    difference_of_squares,
+    regression_metrics,
+    rmse_difference,
+)
 from representer.report.page import Column, Predictions, figures_of
 
 TRUTH = np.array([1.0, 2.0, 3.0, 4.0])
@@ -19,8 +24,9 @@ def test_the_figures_are_those_of_their_definitions():
     assert found["mae"] == 1.0
     assert found["r2"] == pytest.approx(1 - 6 / 5)
     low, high = found["rmse_interval"]
-    # the squares 1, 1, 4, 0 have a variance of 3, 4/3 of their mean²: with ten of 8, 85.3 / 14
-    freedom = 8 / ((4 * 4 / 3 + 10 * 8) / 14)
+    # the squares 1, 1, 4, 0 have a variance of 3, 4/3 of their mean², and a skewness of 8/9; ten of 8
+    varied = 4 / 3 * (1 + 2 * (8 / 9) ** 2 / 4)
+    freedom = 8 / ((4 * varied + 10 * 8) / 14)
     assert low == pytest.approx((freedom * 1.5 / chi2.ppf(0.975, freedom)) ** 0.5)
     assert high == pytest.approx((freedom * 1.5 / chi2.ppf(0.025, freedom)) ** 0.5)
 
@@ -54,6 +60,27 @@ def test_errors_of_different_shapes_are_told_apart_as_rarely_as_the_interval_say
         _, low, high = rmse_difference(np.zeros(count), errors, np.ones(count))
         told += low > 0 or high < 0
     assert told <= 0.06 * 400
+
+
+def test_rare_large_errors_are_told_from_others_as_rarely_as_the_interval_says():
+    rng, told, left_out = np.random.default_rng(1), 0, 0
+    for _ in range(800):
+        errors = rng.standard_normal((2, 100))
+        errors[1] *= np.where(rng.random(100) < 0.1, 3, 1) / 1.8**0.5
+        _, low, high = rmse_difference(np.zeros(100), *errors)
+        told += low > 0 or high < 0
+        low, high = regression_metrics(np.zeros(100), errors[1])["rmse_interval"]
+        left_out += not low <= 1 <= high
+    assert told <= 0.06 * 800
+    assert left_out <= 0.06 * 800
+
+
+def test_the_side_of_the_larger_errors_is_wider():
+    squares = np.array([1.0, 1, 1, 1, 1, 1, 1, 1, 1, 30])
+    low, high = difference_of_squares(squares, np.ones(10))
+    center = (squares - 1).mean()
+    assert high - center > 1.2 * (center - low)
+    assert difference_of_squares(np.ones(10), squares) == pytest.approx((-high, -low))
 
 
 def test_copies_do_not_narrow_the_interval():

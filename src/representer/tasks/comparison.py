@@ -28,7 +28,7 @@ from representer.errors import (
 )
 from representer.estimators.explanation import BOTH
 from representer.machine import limited
-from representer.report.metrics import FEWEST, exact_p, extended, t_quantile, variance_of_difference
+from representer.report.metrics import FEWEST, difference_of_squares, exact_p, extended, t_quantile
 from representer.report.summary import AHEAD, BEHIND, LEVEL, TOO_FEW
 from representer.storage import atomic
 from representer.storage.atomic import lock, reason_of
@@ -420,8 +420,8 @@ def paired_interval(
     own, beside = (np.mean([row.losses for row in rows.values()], axis=0) for rows in (one, other))
     d = own - beside
     if metric.is_loss:  # as of `rmse_difference`
-        half = t_quantile(len(d)) * math.sqrt(variance_of_difference(own, beside) / len(d))
-        p = float(len(d) < FEWEST or abs(d.mean()) <= half)
+        low, high = difference_of_squares(own, beside)
+        p = float(len(d) < FEWEST or low <= 0 <= high)
     else:
         p = exact_p(int((d > 0).sum()), int((d < 0).sum()))
     return Interval(found.mean, *extended(found.low, found.high, p))
