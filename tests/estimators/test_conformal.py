@@ -176,6 +176,20 @@ def test_copies_of_a_calibration_row_are_not_trained_on():
     assert sum(model.examples_.values()) == 120 - 18  # 84 to train and validate on, 18 calibrate
 
 
+def test_calibration_rows_of_groups_equal_no_row_to_train_on(capsys):
+    """Each of 60 groups has ten rows, of which eight are in another group, too."""
+    groups, target = np.repeat(np.arange(60), 10), Numbers((0.0,), (1.0,))
+    digests = np.where(np.arange(600) % 10 < 8, np.arange(600) // 20 * 20, np.arange(600))
+    rest, held = calibration_rows(target, np.zeros(600), groups, 0, 0.9, digests)
+    assert len(held) == len(set(groups[held])) == 18
+    assert not set(digests[rest]) & set(digests[held])
+    as_ever = calibration_rows(target, np.zeros(600), groups, 0, 0.9)
+    assert calibration_rows(target, np.zeros(600), groups, 0, 0.9, np.arange(600)) == as_ever
+    assert not capsys.readouterr().err
+    assert calibration_rows(target, np.zeros(600), groups, 0, 0.9, 0 * digests) == as_ever
+    assert "calibration rows equal others" in capsys.readouterr().err
+
+
 def test_coverage_is_told_by_class_and_by_group():
     X, labels, values = made(0, 90)
     model = TextClassifier(**SMALL, conformal=0.8).fit(X[:60], labels[:60])

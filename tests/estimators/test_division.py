@@ -48,6 +48,19 @@ def test_validation_shares_no_object_with_training(target) -> None:
     assert divide(target, values, None, 0.25, 0, different) == divide(target, values, None, 0.25, 0)
 
 
+def test_validation_on_groups_leaves_out_what_equals_an_object_to_train_on(capsys) -> None:
+    values, groups = np.arange(60.0)[:, None], np.arange(60) // 6
+    copies = np.where(np.arange(60) % 6 < 2, 100, np.arange(60))  # in each group
+    target = Numbers.find(values[:, 0])
+    train, valid = divide(target, values, groups, 0.2, 0, copies)
+    assert len(valid) == 8
+    assert not {*copies[train]} & {*copies[valid]}
+    assert "4 held out objects equal some of other groups" in capsys.readouterr().err
+    everything = divide(target, values, groups, 0.2, 0, 0 * copies)
+    assert everything == divide(target, values, groups, 0.2, 0)
+    assert "figures are too good" in capsys.readouterr().err
+
+
 def test_too_few_different_objects_are_divided_as_ever_and_stderr_says_so(capsys) -> None:
     labels = ["a", "b"] * 20
     parts = random_parts(labels, 40, (0.7, 0.3), 0, np.arange(40) % 2)

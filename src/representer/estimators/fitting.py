@@ -258,13 +258,15 @@ def divide(
     """Return the rows to train on and to validate on.
 
     Classes keep their proportions in both parts. With `groups`, whole groups are held out, so that
-    no group, such as a subject or a document, is in both; else equal objects stay together.
+    no group, such as a subject or a document, is in both, and objects that equal one to train on
+    are left out of the held out ones; without groups, equal objects stay together.
 
     Raises:
         DataError: There are too few rows or groups.
     """
     if groups is not None:
-        return _by_groups(target, values, groups, fraction, seed)
+        train, valid = _by_groups(target, values, groups, fraction, seed)
+        return train, _without_copies(valid, train, digests)
     if isinstance(target, Classes):
         labels = [str(value) for value in values]
         train, valid = random_parts(labels, len(labels), (1 - fraction, fraction), seed, digests)
@@ -277,6 +279,18 @@ def divide(
     parts = random_parts(None, len(known), (1 - fraction, fraction), seed, own)
     train, valid = (known[part].tolist() for part in parts)
     return train, valid
+
+
+def _without_copies(rows: list[int], others: list[int], digests: Any) -> list[int]:
+    """Return the rows that equal none of the others; all, with a notice, if no row is left."""
+    if not len(digests) or not (copies := np.isin(digests[rows], digests[others])).any():
+        return rows
+    say(
+        "the objects of the held out groups equal others: figures are too good"
+        if copies.all()
+        else f"{copies.sum()} held out objects equal some of other groups, and are left out"
+    )
+    return rows if copies.all() else np.asarray(rows)[~copies].tolist()
 
 
 def _by_groups(

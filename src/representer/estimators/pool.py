@@ -349,6 +349,7 @@ def _fit(
 #     score of classes.
 
 CONFORMAL_FILE = "conformal.json"
+ALIKE = "so few objects differ that calibration rows equal others: the sets are too small"
 FRACTION, ENOUGH, MOST = 0.1, 100, 0.3  # of the rows; up to ENOUGH rows, MOST of them
 
 
@@ -436,13 +437,14 @@ def calibration_fraction(count: int) -> float:
 
 
 def calibration_rows(
-    target: Target, values: NDArray[Any], groups: Any, seed: int, level: float | None = None
-) -> tuple[list[int], list[int]]:
+    target: Target, values: NDArray[Any], groups: Any, seed: int, level: float | None = None,
+    digests: Any = (),
+) -> tuple[list[int], list[int]]:  # fmt: skip
     """Return the rows to train on and the calibration rows.
 
     The rows are drawn at random from all, so that no class is too rare for them. With groups, these
     are drawn, each of them gives one random row, which is exchangeable with a row of a new group,
-    and its other rows are left out.
+    and its other rows are left out. Rows whose digest a row to train on has are not drawn.
 
     Raises:
         DataError: There are too few rows or groups for the level.
@@ -453,7 +455,7 @@ def calibration_rows(
         own = np.unique([str(group) for group in groups], return_inverse=True)[1]
     known = np.flatnonzero(~np.isnan(values.reshape(count, -1).astype(float)).all(axis=1))
     order = rng.permutation(count)
-    order = order[np.isin(order, known)]
+    order = drawn = order[np.isin(order, known)]
     if groups is not None:
         order = rng.permutation(order[np.unique(own[order], return_index=True)[1]])
     size = len(np.unique(own))
@@ -461,6 +463,13 @@ def calibration_rows(
     if level is not None:
         _rank(level, len(chosen), "rows" if groups is None else "groups")
     rest = np.flatnonzero(~np.isin(own, own[chosen]))
+    if groups is not None and len(digests):
+        drawn = drawn[np.isin(own[drawn], own[chosen]) & ~np.isin(digests[drawn], digests[rest])]
+        fresh = np.sort(drawn[np.unique(own[drawn], return_index=True)[1]])
+        if _are_enough(len(fresh), level or 0.0):
+            chosen = fresh
+        else:
+            say(ALIKE)
     if isinstance(target, Classes) and len(np.unique(values[rest])) < 2:
         problem = "the rows that calibration leaves to train on are of one class"
         raise DataError(problem, fix="Add examples of the others.")
@@ -474,10 +483,14 @@ def repeated(digests: NDArray[np.int64], level: float) -> NDArray[np.int64] | No
     """
     if (count := len(np.unique(digests))) == len(digests):
         return None
-    if round(count * calibration_fraction(count)) * (1 - level) >= level - 1e-9:
+    if _are_enough(round(count * calibration_fraction(count)), level):
         return digests
-    say("so few objects differ that calibration rows equal others: the sets are too small")
+    say(ALIKE)
     return None
+
+
+def _are_enough(count: int, level: float) -> bool:
+    return count > 0 and count * (1 - level) >= level - 1e-9
 
 
 def _rank(level: float, count: int, noun: str = "rows") -> int:

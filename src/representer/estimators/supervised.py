@@ -221,7 +221,9 @@ class SupervisedEstimator(Estimator):
         parts: dict[str, LabeledObjects] = {}
         if self.conformal is not None:
             alike = groups if groups is not None else repeated(digests, self.conformal)
-            rows, held_out = calibration_rows(self.target_, values, alike, seed, self.conformal)
+            rows, held_out = calibration_rows(
+                self.target_, values, alike, seed, self.conformal, digests
+            )
             (objects, values), parts[CALIBRATION] = divided(rows, held_out)
             digests = digests[rows]
             groups = None if groups is None else groups[rows]

@@ -519,7 +519,7 @@ def with_calibration(data: Data, level: float, seed: int, groups: Any = None) ->
     objects, values = data.parts["train"], data.values["train"]
     alike = groups if groups is not None else repeated(objects.digests, level)
     try:
-        division = calibration_rows(data.target, values, alike, seed, level)
+        division = calibration_rows(data.target, values, alike, seed, level, objects.digests)
     except DataError as error:
         raise DataError(str(error), file=objects.labels_file) from None
     named = {part: list(rows) for part, rows in zip(("train", CALIBRATION), division, strict=True)}

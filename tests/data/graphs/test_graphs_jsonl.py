@@ -201,3 +201,21 @@ def test_unusable_graphs_of_networkx_are_refused(tmp_path, change, message):
     path.write_text(json.dumps(NETWORKX) + "\n" + json.dumps(NETWORKX | change) + "\n")
     with pytest.raises(DataError, match=f"line 2: .*{re.escape(message)}"):
         read_jsonl_graphs(path)
+
+
+@pytest.mark.parametrize("form", ["own", "pyg", "networkx"])
+def test_a_key_that_divides_the_graphs_is_named_as_ignored(tmp_path, form):
+    forms = {
+        "own": {"nodes": ["C", "O"], "edges": [[0, 1]]},
+        "pyg": {"edge_index": [[0], [1]], "x": ["C", "O"]},
+        "networkx": {"nodes": [{"id": 0}, {"id": 1}], "links": [{"source": 0, "target": 1}]},
+    }
+    path = tmp_path / "graphs.jsonl"
+    for parts, count in ((["train", "test"], 1), (["x", "y"], 0)):
+        objects = [forms[form] | {"label": "a", "part": part} for part in parts]
+        if form == "networkx":
+            objects = [forms[form] | {"graph": {"label": "a", "part": part}} for part in parts]
+        path.write_text("\n".join(map(json.dumps, objects)))
+        notes = read_jsonl_graphs(path).notes
+        assert len(notes) == count
+        assert not count or "Column 'part' is ignored" in notes[0]

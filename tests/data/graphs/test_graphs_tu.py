@@ -122,3 +122,10 @@ def test_the_folder_that_pyg_downloads_to_is_found(tmp_path: Path, place: str):
     assert len(read_tu(write(folder).parents[place.count("/")]).graphs) == len(
         read_tu(folder).graphs
     )
+
+
+def test_a_file_that_divides_the_graphs_is_named_as_ignored(tmp_path: Path):
+    folder = write(tmp_path)
+    assert not read_tu(folder).notes
+    (folder / "TOY_graph_split.txt").write_text("train\ntest\n")
+    assert read_tu(folder).notes[0].startswith("TOY_graph_split.txt is ignored, and the split is")

@@ -142,6 +142,9 @@ def test_a_value_for_every_second_row_is_few():
         (["train", "train", "train", "train"], False),
         (["train", "test", "tram", "test"], False),
         (["x", "train", "test", "val"], False),
+        (["training", "testing", "testing", "training"], True),
+        ([True, False, False, True], True),
+        ([1, 2, 3, 4], False),
     ],
 )
 def test_a_column_of_parts_is_named_as_ignored(cells, is_named):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -164,7 +164,17 @@ def read_jsonl_graphs(path: str | Path, *, require_labels: bool = True) -> Graph
             raise DataError(str(error), file=path, line=line, fix=_FIX) from None
         graphs.append(graph)
         repeated += len(fields["edges"]) - len(distinct(fields["edges"]))
-    return GraphFile(str(path), str(path), graphs, (path,), repeated_edges(repeated))
+    notes = *repeated_edges(repeated), *ignored_split(grid), *ignored_split(_of_networkx(grid))
+    return GraphFile(str(path), str(path), graphs, (path,), notes)
+
+
+def _of_networkx(grid: Grid) -> Grid:
+    """Return the attributes of the graphs of NetworkX, the first few that are words or flags."""
+    found = [row[grid.columns.index("graph")] for row in grid.rows if "graph" in grid.columns]
+    abouts = [about if isinstance(about, dict) else {} for about in found]
+    words = [name for name, value in (abouts or [{}])[0].items() if isinstance(value, str | bool)]
+    rows = [[about.get(name) for name in words[:20]] for about in abouts]
+    return replace(grid, columns=words[:20], rows=rows)
 
 
 def parse_graph(value: Any) -> GraphRecord:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,12 @@ from numpy.typing import NDArray
 from representer.checks import LARGEST_INTEGER, parse_number
 from representer.data.graphs.records import JSON_EXAMPLE, GraphFile, GraphRecord, Values
 from representer.data.graphs.records import TABLES_EXAMPLE as TABLES
+from representer.data.tables.columns import split_note
 from representer.data.tables.files import physical_lines
 from representer.errors import DataError
 
 _EDGES = "_A.txt"
+_SPLIT = re.compile(r"split|fold|train|test|partition", re.IGNORECASE)  # names of other files
 
 
 def read_tu(
@@ -111,6 +114,10 @@ class _Folder:
             )
             for number, (own, own_edges) in enumerate(zip(node_parts, edge_parts, strict=True))
         ]
+        unread = {path.name for path in self.folder.iterdir()} - {p.name for p in self.read_files}
+        for name in sorted(unread):
+            if _SPLIT.search(name.removeprefix(self.name)):
+                self.notes.append(split_note(name))
         source = str(self.folder)
         return GraphFile(source, str(labels_path), graphs, (*self.read_files,), (*self.notes,))
 

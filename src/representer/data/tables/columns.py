@@ -160,7 +160,9 @@ _KNOWN = TEXT_NAMES | SECOND_TEXT_NAMES | LABEL_NAMES | OTHER_NAMES | {"smiles"}
 _CLOSE, _FILLED = 0.75, 0.05
 _ESTIMATE = re.compile(r"(^|_)(pred|calc|estim|uncertainty|probability)")
 _MEASURED = re.compile(r"(^|_)(measured|exp|experimental|observed|value|activity)(_|$)")
-_PARTS = {"train", "training", "valid", "val", "validation", "dev", "test", "testing", ""}
+_SPLITS = {"split", "partition", "is_train", "is_test"}  # names of columns that can be nothing else
+_TRAINING = {"train", "training"}
+_PARTS = {*_TRAINING, "valid", "val", "validation", "dev", "test", "testing", ""}
 
 
 def is_known_name(cell: str) -> bool:
@@ -328,15 +330,20 @@ def _looks_like_classes(grid: Grid, column: int) -> bool:
 
 def ignored_split(grid: Grid) -> list[str]:
     """Return a note on a column that divides the rows into parts, which nothing reads."""
-    notes = []
     for at, name in enumerate(grid.columns):
         values = {str(row[at]).strip().lower() for row in grid.rows[:1]}
-        if values <= _PARTS:
-            values = {str(row[at]).strip().lower() for row in grid.rows} - {""}
-        if "train" in values and len(values) > 1 and values <= _PARTS:
-            about = f"Column {name!r} is ignored, and the split is made at random."
-            notes.append(f"{about} To use it, give its parts as files: --valid, --test.")
-    return notes
+        if values <= _PARTS or plain(name) in _SPLITS:
+            values = {text_of(row[at]).strip().lower() for row in grid.rows} - {""}
+            is_named = plain(name) in _SPLITS and len(values) <= min(20, len(grid.rows) // 2)
+            if len(values) > 1 and (is_named or (values <= _PARTS and values & _TRAINING)):
+                return [split_note(f"Column {name!r}")]
+    return []
+
+
+def split_note(what: str) -> str:
+    """Return that something which divides the objects into parts is not read."""
+    about = f"{what} is ignored, and the split is made at random."
+    return f"{about} To use it, give its parts as files: --valid, --test."
 
 
 # Columns with a fixed meaning, such as the two ends of an edge, found by name or position.
