@@ -24,7 +24,7 @@ def test_the_figures_are_those_of_their_definitions():
     assert found["mae"] == 1.0
     assert found["r2"] == pytest.approx(1 - 6 / 5)
     low, high = found["rmse_interval"]
-    # the squares 1, 1, 4, 0 have a variance of 3, 4/3 of their mean², and a skewness of 8/9; ten of 8
+    # the squares 1, 1, 4, 0 have a variance of 4/3 of their mean² and a skewness of 8/9; ten of 8
     varied = 4 / 3 * (1 + 2 * (8 / 9) ** 2 / 4)
     freedom = 8 / ((4 * varied + 10 * 8) / 14)
     assert low == pytest.approx((freedom * 1.5 / chi2.ppf(0.975, freedom)) ** 0.5)
