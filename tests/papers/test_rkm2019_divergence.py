@@ -101,11 +101,14 @@ def test_every_row_has_a_cell_and_settings_of_its_own():
 
 
 def test_the_largest_state_is_that_of_the_carried_states(request_):
-    from representer.tasks.language import prepare
+    from representer.storage.run import UnsavedRun
+    from representer.tasks.language import FLOW
     from representer.tasks.language_options import LanguageConfig
 
     options = divergence._settings("lstm", 0, 1, request_)["options"]
-    parameters, data = prepare(LanguageConfig(data=str(request_.data / "ptb"), **options))
+    config = LanguageConfig(data=str(request_.data / "ptb"), **options)
+    data = FLOW.prepare(config)
+    parameters = FLOW.new_estimator(UnsavedRun(), config, data)
     network = parameters.new_network(0)
     task = divergence.training_task_of(parameters, data, network, 0)
     assert task.carried is not None

@@ -7,7 +7,7 @@ import random
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -48,7 +48,7 @@ def text_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[str]:
 
 def digests_of(lines: Iterable[str]) -> NDArray[np.int64]:
     """Return numbers by which lines are equal, of those that are not empty ``(N,)``."""
-    return np.fromiter((digest_of(line) for line in lines if not line.isspace()), np.int64)
+    return np.fromiter((digest_of(line) for line in lines if line.strip()), np.int64)
 
 
 def count_tokens(lines: Iterable[str], level: Level) -> Counter[str]:
@@ -78,7 +78,6 @@ def encode_lines(lines: Iterable[str], vocabulary: LanguageVocabulary, level: Le
 
 PARTS = ("train", "valid", "test")
 _NAMES = {"train": ("train",), "valid": ("valid", "val", "dev"), "test": ("test",)}
-Lines = Callable[[], Iterable[str]]
 
 
 def find_parts(folder: Path) -> dict[str, Path]:
@@ -111,37 +110,22 @@ def _names_part(path: Path, part: str) -> bool:
     return any(name in words for name in _NAMES[part])
 
 
-def file_lines(path: str | Path, encoding: str = "utf-8") -> Lines:
-    """Return a function that yields the lines of a file at each call."""
-    return lambda: text_lines(path, encoding)
-
-
-def cut(lines: Sequence[str], valid: float, test: float) -> dict[str, Lines]:
-    """Split one text into training, validation and test lines, in this order.
+def cut(lines: Sequence[str], fractions: Sequence[float]) -> list[list[int]]:
+    """Return the positions of the lines of consecutive parts of a text.
 
     Args:
         lines: The lines of the text.
-        valid: The fraction of the lines for validation.
-        test: The fraction for testing.
+        fractions: Of the lines in each part; every part but the first has at least one line.
 
     Raises:
-        ArgumentError: If the fractions leave no lines for training.
         DataError: If there are too few lines.
     """
-    if not (0 < valid < 1 and 0 < test < 1 and valid + test < 1):
-        raise ArgumentError(
-            "valid_fraction and test_fraction",
-            (valid, test),
-            "two positive fractions whose sum is below 1",
-        )
-    held, last = (max(1, round(share * len(lines))) for share in (valid, test))
-    first = len(lines) - held - last
-    if first < 1:
+    counts = [max(1, round(share * len(lines))) for share in fractions[1:]]
+    if len(lines) <= sum(counts):
         fix = "Pass a longer text, or --valid FILE and --test FILE."
-        raise DataError(f"{len(lines)} lines cannot be split into three parts", fix=fix)
-    separator = first + held
-    bounds = {"train": (0, first), "valid": (first, separator), "test": (separator, len(lines))}
-    return {name: (lambda a=a, b=b: lines[a:b]) for name, (a, b) in bounds.items()}
+        raise DataError(f"{len(lines)} lines cannot be split into {len(fractions)} parts", fix=fix)
+    parts = np.split(np.arange(len(lines)), len(lines) - np.cumsum([0, *counts[::-1]])[:0:-1])
+    return [part.tolist() for part in parts]
 
 
 # A text as parallel streams, and the segments of backpropagation through time.
@@ -250,7 +234,6 @@ __all__ = [
     "count_tokens",
     "cut",
     "encode_lines",
-    "file_lines",
     "find_parts",
     "fixed_segments",
     "fold",

@@ -110,7 +110,7 @@ def train(
     network: nn.Module | None,
     examples: Sequence[Any],
     seed: int,
-    settings: Callable[[TrainerConfig], dict[str, Any]],
+    settings: Callable[[TrainerConfig], dict[str, Any]] = no_settings,
     reading: dict[str, Any] | None = None,
 ) -> TrainingResult | None:
     """Train a network and keep its best weights; a new run gets its description first."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -24,7 +24,7 @@ from representer.estimators import base
 from representer.estimators.base import Estimator
 from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Explanation
 from representer.estimators.fitting import seed_of, start_from, validation_fraction
-from representer.estimators.halves import attempted, no_settings, train
+from representer.estimators.halves import attempted, train
 from representer.estimators.joint_target import NETWORK_ALONE, JointTarget
 from representer.estimators.language_kernel import LanguageKernel
 from representer.estimators.language_report import results_of
@@ -109,38 +109,47 @@ class LanguageEstimator(LanguageParameters, Estimator):
             raise ArgumentError("level", level, f"{inputs.level!r}, as in {self.warm_start}")
         return inputs
 
-    def new_network(self, seed: int, *, is_resumed: bool = False) -> models.LanguageNetwork:
-        """Return the network with its initial weights: random, or those of `warm_start`.
+    def encode_parts(self, lines: Mapping[str, Sequence[str]]) -> dict[str, Tensor]:
+        """Learn the inputs from the lines of the part ``"train"``; return the tokens of each part.
 
-        Args:
-            seed: The seed of random weights.
-            is_resumed: The weights come from a checkpoint; `warm_start` may be gone.
+        Raises:
+            DataError: No token is frequent enough, or a part is too short.
+            ArgumentError: The vocabulary does not fit into memory.
         """
+        level: Level = self.level  # type: ignore[assignment]
+        self.inputs_ = self.learn_inputs(count_tokens(lines["train"], level))
+        tokens = {part: self.inputs_.encode(of_part) for part, of_part in lines.items()}
+        check_texts(self, len(self.inputs_.vocabulary), tokens)
+        return tokens
+
+    def new_network(self, seed: int) -> models.LanguageNetwork:
+        """Return the network with its initial weights: random, or those of `warm_start`."""
         with generators.initializing(seed):
             network = models.LanguageNetwork(network_config(self, len(self.inputs_.vocabulary)))
-        if not is_resumed:
-            start = type(self).load(str(self.warm_start)) if self.warm_start else None
-            start_from(start, network, str(self.warm_start))
+        start = type(self).load(str(self.warm_start)) if self.warm_start else None
+        start_from(start, network, str(self.warm_start))
         return network
 
-    def train_on(
-        self,
-        run: RunFolder,
-        network: models.LanguageNetwork | None,
-        text: Tensor,
-        valid: Tensor,
-        seed: int,
-        *,
-        settings: Callable[[TrainerConfig], dict[str, Any]] = no_settings,
-    ) -> TrainingResult | None:
+    def fit_parts(
+        self, run: RunFolder, network: models.LanguageNetwork | None, parts: Mapping[str, Tensor],
+        seed: int, *, encoded: Any = None, **options: Any,
+    ) -> TrainingResult | None:  # fmt: skip
         """Train a network in a run folder, from its newest checkpoint, and fit the kernel half.
+
+        Args:
+            run: The folder for checkpoints, metrics and what is fitted.
+            network: With its initial weights; None if the kernel half alone predicts.
+            parts: Tokens of ``"train"`` and ``"valid"``.
+            seed: Of the segments and of dropout.
+            encoded: Not used, since tokens are inputs of the network.
+            **options: Those of `halves.train`.
 
         Returns:
             The result of the network's training.
         """
-        self.examples_ = {"train": len(text), "valid": len(valid)}
-        result = train(self, run, network, (text, valid), seed, settings)
-        self._join(text.numpy(), valid.numpy())
+        self.examples_ = {name: len(tokens) for name, tokens in parts.items()}
+        result = train(self, run, network, [*parts.values()], seed, **options)
+        self._join(*(tokens.numpy() for tokens in parts.values()))
         if run.is_saved:
             self.save_fitted(run)
         return result
@@ -315,16 +324,13 @@ class LanguageModel(LanguageEstimator):
         level: Level = self.level  # type: ignore[assignment]
         lines, seed = lines_of(text, self.encoding), seed_of(self.random_state)
         if validation is None:
-            lines, valid_lines = hold_out(
-                lines, validation_fraction(self.valid_fraction, len(lines)), level
-            )
+            fraction = validation_fraction(self.valid_fraction, len(lines))
+            lines, valid_lines = hold_out(lines, fraction, level)
         else:
             valid_lines = lines_of(validation, self.encoding)
-        self.inputs_ = self.learn_inputs(count_tokens(lines, level))
-        train, valid = self.inputs_.encode(lines), self.inputs_.encode(valid_lines)
-        check_texts(self, len(self.inputs_.vocabulary), train, valid)
+        tokens = self.encode_parts({"train": lines, "valid": valid_lines})
         network = self.new_network(seed) if self.has_network else None
-        self.train_on(UnsavedRun(), network, train, valid, seed)
+        self.fit_parts(UnsavedRun(), network, tokens, seed)
         return self
 
     @property

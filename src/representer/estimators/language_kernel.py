@@ -151,6 +151,12 @@ class LanguageKernel:
         return scores[-1], scores[0], parts
 
     @property
+    def description(self) -> str:
+        """What it counts, and the weight of its cache, in words."""
+        cache = f", a cache with weight {self.cache:.2g}" if self.cache else ""
+        return f"n-grams up to {self.kernel.order}, Kneser-Ney{cache}"
+
+    @property
     def size(self) -> int:
         """Number of n-grams."""
         return sum(len(table.counts) for table in self.kernel.tables_)

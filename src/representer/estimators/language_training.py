@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from representer.data.language import (
     LanguageVocabulary,
     Level,
+    cut,
     encode_lines,
     fixed_segments,
     fold,
@@ -126,8 +127,8 @@ def _physical(text: str) -> list[str]:
 def hold_out(lines: list[str], fraction: float, level: Level) -> tuple[list[str], list[str]]:
     """Return the lines to train on and the last ones, to validate on; of one line, its tokens."""
     if len(lines) > 1:
-        first = len(lines) - max(1, round(fraction * len(lines)))
-        return lines[:first], lines[first:]
+        train, valid = ([lines[k] for k in part] for part in cut(lines, (1 - fraction, fraction)))
+        return train, valid
     tokens = tokens_of_line("".join(lines), level)
     first = len(tokens) - max(1, round(fraction * len(tokens)))
     blank = " " if level == "word" else ""
@@ -376,17 +377,18 @@ def streams_for(parameters: LanguageParameters, tokens: int) -> int:
 
 
 def check_texts(
-    parameters: LanguageParameters, vocabulary_size: int, train: Tensor, valid: Tensor
+    parameters: LanguageParameters, vocabulary_size: int, texts: Mapping[str, Tensor]
 ) -> None:
-    """Check the lengths of both texts and the size of the vocabulary before training.
+    """Check the lengths of the texts and the size of the vocabulary before training.
 
     Raises:
         DataError: A text is too short.
         ArgumentError: The embedding does not fit into memory.
     """
-    texts = ("training", train, 2 * streams_for(parameters, len(train))), ("validation", valid, 1)
-    for name, tokens, least in texts:
+    for part, tokens in texts.items():
+        least = 2 * streams_for(parameters, len(tokens)) if part == "train" else 1
         if len(tokens) <= least:
+            name = {"train": "training", "valid": "validation"}.get(part, part)
             problem = f"the {name} text has {len(tokens)} token(s); more than {least} are needed"
             raise DataError(problem, fix="Give a longer text; a file is passed as pathlib.Path.")
     check_memory(parameters, vocabulary_size, available())

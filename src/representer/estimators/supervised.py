@@ -247,7 +247,7 @@ class SupervisedEstimator(Estimator):
         self.inputs_ = start.inputs_ if start else self.learn_inputs(parts["train"][0], seed)
         network = self.new_network(seed) if self.has_network else None
         start_from(start, network, str(self.warm_start))
-        fit_parts(self, UnsavedRun(), network, parts, seed, groups=known, sample_weights=weighted)
+        self.fit_parts(UnsavedRun(), network, parts, seed, groups=known, sample_weights=weighted)
         self.n_features_in_ = 1
         return self
 
@@ -316,6 +316,8 @@ class SupervisedEstimator(Estimator):
         return tags
 
     # ---- how it is done
+
+    fit_parts = fit_parts
 
     def new_network(self, seed: int) -> nn.Module:
         """Return the network with its initial weights, which depend on the seed alone."""

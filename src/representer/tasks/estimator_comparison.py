@@ -14,12 +14,12 @@ import numpy as np
 from representer.errors import ArgumentError
 from representer.estimators.explanation import BOTH, NETWORK
 from representer.estimators.fitting import random_parts, validation_fraction
-from representer.estimators.results import predictions_of
 from representer.report.page import Predictions, area_under_curve
 from representer.storage.run import UnsavedRun
+from representer.tasks.baselines import Baseline
 from representer.tasks.comparison import BASELINES, MODEL_UNIT, Comparison, Result, parts_of
 from representer.tasks.flow import EstimatorTask
-from representer.tasks.objects import Data, Objects
+from representer.tasks.objects import Data, Objects, Split
 from representer.tasks.options import parameters_of
 from representer.tasks.results import predictions_of_baseline
 
@@ -89,14 +89,17 @@ class EstimatorComparison(Comparison):
     def run(self, split: int, unit: str) -> list[Result]:
         """Train and test some rows on one split, see `Comparison`."""
         config = replace(self.config, seed=self.config.seed + split, resume=False)
-        split_by = partial(self._positions, split) if self.folds else None
-        data = self.flow.divide(config, self.sources, split_by, is_silent=True)
+        data = self.flow.divide(config, self.sources, self.split_by(split), is_silent=True)
         if unit == BASELINES:
             return self._baselines(config, data)
         if unit == MODEL_UNIT:
             return self._train(replace(config, answer=BOTH), data)
         (result,) = self._train(replace(config, answer=NETWORK, **self.variants[unit]), data)
         return [replace(result, name=unit)]
+
+    def split_by(self, number: int) -> Split | None:
+        """Return how the objects of a split are divided; None if as in ``fit``."""
+        return partial(self._positions, number) if self.folds else None
 
     def _positions(
         self, number: int, objects: Objects, fractions: Sequence[float]
@@ -119,26 +122,26 @@ class EstimatorComparison(Comparison):
         data = replace(data, resources=data.resources | {"verbose": 0})
         trained = self.flow.train(UnsavedRun(), config, data, is_silent=True)
         parts = parts_of(trained.estimator, time.perf_counter() - started)
-        objects = data.parts["test"].objects
-        return [
-            self._result(data, name, seconds, predictions_of(part, objects))
-            for name, seconds, part in parts
-        ]
+        return [self.tested(data, name, seconds, part) for name, seconds, part in parts]
 
     def _baselines(self, config: Any, data: Data) -> list[Result]:
         """Train the baselines, on request also the networks among them."""
         if config.baselines == "none":
             return []
-        columns = data.columns("test")
-        rows = [
-            (one.name, one.seconds, predictions_of_baseline(one, columns))
-            for one in self.flow.baselines(config, data)
-        ]
-        results = [self._result(data, *row, is_baseline=True) for row in rows]
+        results = [self.tested_baseline(data, one) for one in self.flow.baselines(config, data)]
         for name, own in [*self.flow.networks(config).items()][1:]:
             (result,) = self._train(own, data)
             results.append(replace(result, name=name, is_baseline=True))
         return results
+
+    def tested(self, data: Data, name: str, seconds: float, part: Any) -> Result:
+        """Return the losses of a part of a fitted estimator on the test objects."""
+        return self._result(data, name, seconds, self.flow.predicted(part, data))
+
+    def tested_baseline(self, data: Data, one: Baseline) -> Result:
+        """Return the losses of a baseline on the test objects."""
+        predictions = predictions_of_baseline(one, data.columns("test"))
+        return self._result(data, one.name, one.seconds, predictions, is_baseline=True)
 
     def _result(
         self, data: Data, name: str, seconds: float, predictions: Sequence[Predictions],

@@ -18,7 +18,6 @@ from representer.data.tables.labels import alike
 from representer.errors import ArgumentError, DataError, say, show
 from representer.estimators.base import Estimator
 from representer.estimators.fitting import batch_size_for, validation_fraction
-from representer.estimators.halves import fit_parts
 from representer.estimators.results import (
     environment_of,
     model_name,
@@ -27,7 +26,7 @@ from representer.estimators.results import (
 )
 from representer.estimators.supervised import SupervisedEstimator
 from representer.report import write_report
-from representer.report.page import points
+from representer.report.page import Predictions, points
 from representer.report.summary import parts_sentence
 from representer.storage import checkpoint
 from representer.storage.run import RunFiles, RunFolder
@@ -160,6 +159,7 @@ class EstimatorTask(EstimatorUse):
         describe_model: From the options of ``fit``, the data, the estimator and its new network;
             None for the name of the network alone.
         title: Of the report, from the options of ``fit`` and the data; None for a general one.
+        demo_folder: Name of the demo's run.
         networks: From the options of ``fit`` to those of each network to train, by its heading;
             the first is the model, the others are compared with it.
         closing: Returns what the terminal shows below the results.
@@ -168,7 +168,7 @@ class EstimatorTask(EstimatorUse):
     name: str
     nouns: str
     parameters: type[Any]
-    classifier: type[SupervisedEstimator]
+    classifier: type[Any]
     demo: Callable[[], Objects]
     describe: Callable[[Any, Data], Facts]
     defaults: Callable[[Any], dict[str, Any]]
@@ -180,6 +180,7 @@ class EstimatorTask(EstimatorUse):
     split_by: Callable[[Any, Objects, Sequence[float]], Sequence[Sequence[int]]] | None = None
     describe_model: Callable[[Any, Data, Any, Any], Model] | None = None
     title: Callable[[Any, Data], str] | None = None
+    demo_folder: str = "demo"
     networks: Callable[[Any], dict[str, Any]] = lambda config: {"": config}
     closing: Callable[[Any, RunFolder, Trained], str] = lambda task, run, trained: ""
 
@@ -189,7 +190,7 @@ class EstimatorTask(EstimatorUse):
         Nothing is written before the data have been read and checked. A finished demo prints its
         results again, and an interrupted one continues.
         """
-        config = with_output_folder(config, "demo", self.name)
+        config = with_output_folder(config, self.demo_folder, self.name)
         data = self.prepare(config)
         networks = self.networks(config)
         with ExitStack() as stack:
@@ -257,7 +258,7 @@ class EstimatorTask(EstimatorUse):
             say(f"{main.source}: {note}")
         return sources
 
-    def kind(self, config: Any, sources: dict[str, Objects]) -> type[SupervisedEstimator]:
+    def kind(self, config: Any, sources: dict[str, Objects]) -> type[Any]:
         """Return the class of the estimator: a regressor if labels are numbers."""
         if self.regressor is None or config.kind == "classification":
             return self.classifier
@@ -302,9 +303,7 @@ class EstimatorTask(EstimatorUse):
 
     def train(self, run: RunFolder, config: Any, data: Data, *, is_silent: bool = False) -> Trained:
         """Train a model in a folder, or continue its training, and predict the test objects."""
-        kind = (data.is_regression and self.regressor) or self.classifier
-        estimator = self._estimator(kind, config, **data.resources)
-        estimator.target_, estimator.inputs_ = data.target, data.inputs
+        estimator = self.new_estimator(run, config, data)
         network = estimator.new_network(config.seed) if estimator.has_network else None
         model = Model(estimator.network_name)
         if self.describe_model:
@@ -318,8 +317,8 @@ class EstimatorTask(EstimatorUse):
             run.write_json("splits.json", data.splits())
             if skipped := data.skipped():
                 run.write_text("skipped.csv", as_csv(skipped))
-        result = fit_parts(
-            estimator, run, network,
+        result = estimator.fit_parts(
+            run, network,
             {part: data.labeled(part) for part in data.parts if part != "test"},
             config.seed, encoded=data.encoded,
             settings=lambda trainer: determining(config, trainer, WITHOUT_EFFECT_ON_TRAINING)
@@ -327,7 +326,7 @@ class EstimatorTask(EstimatorUse):
             reading=self._reading(config) | data.sources[0][1].reading,
         )  # fmt: skip
         run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
-        predictions = predictions_of(estimator, data.parts["test"].objects)
+        predictions = self.predicted(estimator, data)
         if estimator.machine_ is not None:
             described = {**model.values, "kernel": estimator.machine_.description}
             model = replace(model, values=described)
@@ -341,6 +340,17 @@ class EstimatorTask(EstimatorUse):
             parts=estimator.parts_,
         )
         return Trained(config, data, estimator, model, outcome)
+
+    def new_estimator(self, run: RunFolder, config: Any, data: Data) -> Any:
+        """Return an estimator with the target and the inputs of the data, to be trained."""
+        kind = (data.is_regression and self.regressor) or self.classifier
+        estimator = self._estimator(kind, config, **data.resources)
+        estimator.target_, estimator.inputs_ = data.target, data.inputs
+        return estimator
+
+    def predicted(self, estimator: Any, data: Data) -> Sequence[Predictions]:
+        """Return the predictions for the test objects, of each target."""
+        return predictions_of(estimator, data.parts["test"].objects)
 
     def report(
         self,
@@ -357,9 +367,19 @@ class EstimatorTask(EstimatorUse):
         """
         if not run.is_writer:
             return {}
-        config, data, outcome = trained.config, trained.data, trained.outcome
+        config, data = trained.config, trained.data
         if baselines is None:
             baselines = self.baselines(config, data) if config.baselines != "none" else []
+        metrics, details, lines = self.results(run, trained, others, baselines)
+        details |= repeated(self.name, config, self.defaults(config), trained.estimator)
+        return publish(run, metrics, details, lines)
+
+    def results(
+        self, run: RunFolder, trained: Trained, others: Sequence[Trained],
+        baselines: Sequence[Baseline],
+    ) -> tuple[dict[str, Any], dict[str, Any], Sequence[str]]:  # fmt: skip
+        """Return metrics.json, details.json without what repeats the run, and the closing lines."""
+        config, data, outcome = trained.config, trained.data, trained.outcome
         metrics = metrics_of(self.name, data, outcome, [one.outcome for one in others], baselines)
         metrics |= verdicts(metrics, self.nouns)
         test, columns = data.parts["test"], data.columns("test")
@@ -372,11 +392,9 @@ class EstimatorTask(EstimatorUse):
             "place": test.place,
             **explained_tests(self, run, trained),
             "points": points(columns, outcome.predictions),
-            **repeated(self.name, config, self.defaults(config), trained.estimator),
         }
         about = parts_sentence(metrics["parts"]), kept_sentence(metrics), metrics["verdict"]
-        lines = summary(metrics), *about, self.closing(self, run, trained)
-        return publish(run, metrics, details, lines)
+        return metrics, details, (summary(metrics), *about, self.closing(self, run, trained))
 
     def drift(
         self, first: str, second: str, options: Any, *, permutations: int, limit: int, seed: int

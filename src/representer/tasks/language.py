@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from representer.checks import check_integer
 from representer.data.copies import TRAINED, as_hex
 from representer.data.language import (
     PARTS,
     LanguageVocabulary,
-    Lines,
-    count_tokens,
     cut,
     digests_of,
-    file_lines,
     find_parts,
     text_lines,
     topics,
 )
 from representer.data.tables import Grid
 from representer.errors import ArgumentError, DataError, say
-from representer.estimators import LanguageModel, base
-from representer.estimators.explanation import BOTH, NETWORK, Example
+from representer.estimators import LanguageModel
+from representer.estimators.explanation import Example
 from representer.estimators.language_report import (
     explained_lines,
     lines_of_tokens,
@@ -41,115 +38,75 @@ from representer.estimators.language_report import (
     text_figures,
     token_counts,
 )
-from representer.estimators.language_training import LanguageInputs, check_texts, figures
-from representer.estimators.parameters import AUTO
-from representer.estimators.results import model_name, parameter_counts
+from representer.estimators.language_training import figures
+from representer.estimators.parameters import AUTO, LanguageParameters
 from representer.kernels.token_counts import KneserNey
 from representer.models.cells import resolve_cell
 from representer.report.metrics import perplexity_difference
 from representer.report.page import Predictions
 from representer.report.summary import PERPLEXITY, parts_sentence, standing
 from representer.storage import checkpoint
-from representer.storage.run import MODEL, RunFolder, UnsavedRun, require_finite
-from representer.tasks.comparison import BASELINES, MODEL_UNIT, Comparison, Result, parts_of
-from representer.tasks.flow import (
-    WITHOUT_EFFECT_ON_TRAINING,
-    opened,
-    publish,
-    repeated,
-    require_same_options,
-    with_output_folder,
-)
-from representer.tasks.language_options import LanguageReading, defaults
-from representer.tasks.objects import Objects, strings_of
-from representer.tasks.options import as_yaml, determining, parameters_of
-from representer.tasks.results import named_examples, of_path
-from representer.tasks.use import EstimatorUse, count_trained_on
-from representer.training.state import TrainingResult
+from representer.storage.run import MODEL, RunFolder, require_finite
+from representer.tasks.baselines import Baseline
+from representer.tasks.comparison import Result
+from representer.tasks.estimator_comparison import EstimatorComparison
+from representer.tasks.flow import EstimatorTask
+from representer.tasks.language_options import LanguageReading, defaults_of
+from representer.tasks.objects import Data, Objects, Split, equal_objects, strings_of
+from representer.tasks.results import Facts, Trained, named_examples, of_path
+from representer.tasks.use import count_trained_on
 
-# Read, split and encode the text of a language model.
+# The text of a language model: its lines are the objects, and its parts are numbered tokens.
 
 
-@dataclass(frozen=True)
-class LanguageData:
-    """The data of a run.
+@dataclass(frozen=True, kw_only=True)
+class LanguageData(Data):
+    """The data of a run, whose parts are the tokens ``(N,)`` of some lines.
 
     Attributes:
-        tokens: Tokens of the training, validation and test part ``(N,)``, by name.
-        inputs: The vocabulary, and the level of the tokens.
-        source: Path or description of their source.
+        source: Path or description of the text.
         trained: Digests of the lines of the training and the validation part.
     """
 
-    tokens: dict[str, Tensor]
-    inputs: LanguageInputs
     source: str
     trained: NDArray[np.int64]
 
-    @property
-    def digests(self) -> dict[str, str]:
-        """SHA-256 of the tokens of each part."""
-        return {
-            part: hashlib.sha256(tokens.numpy().tobytes()).hexdigest()
-            for part, tokens in self.tokens.items()
-        }
+    def labeled(self, part: str) -> Any:
+        """Return the tokens of a part; each is predicted from those before it."""
+        return self.parts[part]
 
     def splits(self) -> dict[str, Any]:
-        """Return the digests and the counts of the parts, as in splits.json."""
-        return {"sha256": self.digests, **self.report, TRAINED: as_hex(self.trained)}
+        """Return the digests of the files and the counts of the parts, as in splits.json."""
+        digests = {one.source: one.digest for _, one in self.sources}
+        return {"sha256": digests, **self.described(), TRAINED: as_hex(self.trained)}
 
-    @property
-    def report(self) -> dict[str, Any]:
-        """Counts of tokens, lines and unknown tokens for the report."""
-        parts = {name: token_counts(self.inputs, tokens) for name, tokens in self.tokens.items()}
-        size = len(self.inputs.vocabulary)
-        return {"source": self.source, "vocabulary": size, "parts": parts}
-
-
-def has_own_test(config: Any) -> bool:
-    """Return True if the test text is a file of its own."""
-    return bool(config.test) or (not config.demo and Path(config.data).is_dir())
+    def described(self, facts: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Return counts of tokens, lines and unknown tokens for the report."""
+        parts: dict[str, Any] = self.parts
+        counts = {name: token_counts(self.inputs, tokens) for name, tokens in parts.items()}
+        return {"source": self.source, "vocabulary": len(self.inputs.vocabulary), "parts": counts}
 
 
-def prepare(config: Any, shift: float = 0.0) -> tuple[LanguageModel, LanguageData]:
-    """Read, split and encode the text; nothing is written.
+def objects_of(source: str, lines: Sequence[str], *files: Path) -> Objects:
+    """Return the lines of a text."""
+    numbers = range(1, len(lines) + 1)
+    return Objects(source, source, lines, [None] * len(lines), numbers, files)
 
-    Args:
-        config: The options of the run.
-        shift: Fraction by which the lines of a single text are rotated before they are split.
 
-    Returns:
-        The estimator with the inputs of the text, or of the run that is resumed, and the data.
+def read_lines(
+    path: str | Path, *, encoding: str, require_labels: bool = False, **others: Any
+) -> Objects:
+    """Read the lines of a text; the next token after each is predicted."""
+    lines = [line.rstrip("\r\n") for line in text_lines(path, encoding)]
+    objects, numbers = objects_of(str(path), lines, Path(path)), [*range(1, len(lines) + 1)]
+    rows = [] if require_labels else [[str(number)] for number in numbers]
+    return replace(objects, table=Grid(["line"], rows, numbers, [], True, False, []))
 
-    Raises:
-        DataError: If the data cannot be used.
-        ArgumentError: If no data are named, the vocabulary does not fit into memory, or a
-            parameter is out of its range.
-    """
-    estimator = LanguageModel(**parameters_of(config, LanguageModel))
-    estimator.check()
-    sources, name = _sources(config, shift)
-    own_run = Path(config.out or "")
-    if config.warm_start and config.resume and (own_run / MODEL).exists():
-        inputs = base.load_inputs(own_run, LanguageModel)  # the other run may be gone by now
-    else:
-        counts = count_tokens(sources["train"](), estimator.level)  # type: ignore[arg-type]
-        with _naming(name):
-            inputs = estimator.learn_inputs(counts)
-    tokens = {part: inputs.encode(sources[part]()) for part in PARTS}
-    estimator.inputs_ = inputs
-    with _naming(name):
-        check_texts(estimator, len(inputs.vocabulary), tokens["train"], tokens["valid"])
-        if len(tokens["test"]) < 2:
-            raise DataError(
-                f"the test text has {len(tokens['test'])} token(s); at least 2 are needed"
-            )
-    *others, tested = (digests_of(sources[part]()) for part in PARTS)
-    seen = np.concatenate(others)
-    if count := int(np.isin(tested, seen).sum()):
-        say(f"{name}: {count:,} of {len(tested):,} test lines are lines of the training, too; only "
-            "others measure generalization")  # fmt: skip
-    return estimator, LanguageData(tokens, inputs, name, seen)
+
+def demo() -> Objects:
+    """Return the help topics of Python."""
+    lines, name = topics()
+    return objects_of(name, lines)
 
 
 @contextmanager
@@ -161,174 +118,218 @@ def _naming(source: str) -> Iterator[None]:
         raise DataError(str(error), file=source) from None
 
 
-def _sources(config: Any, shift: float) -> tuple[dict[str, Lines], str]:
-    """Return the lines of each part, and a description of their source."""
-    fractions = config.valid_fraction, config.test_fraction
-    if config.demo:
-        lines, name = topics()
-        return cut(_rotated(lines, shift), *fractions), name
-    if config.data is None:
-        hint = "Without data of your own: representer fit language --demo"
-        raise ArgumentError("data", None, "the path of a text", hint=hint)
-    path = Path(config.data)
-    given = {"valid": config.valid, "test": config.test}
-    files = {part: Path(file) for part, file in given.items() if file}
-    if path.is_dir():
-        files = find_parts(path) | files
-    elif files:
-        files["train"] = path
-        if missing := [part for part in PARTS if part not in files]:
-            hint = f"Add --{missing[0]} FILE."
-            raise ArgumentError(missing[0], None, "a file, as for the other part", hint=hint)
-    if files:
-        return {part: file_lines(file, config.encoding) for part, file in files.items()}, str(path)
-    lines = list(text_lines(path, config.encoding))
-    with _naming(str(path)):
-        return cut(_rotated(lines, shift), *fractions), str(path)
-
-
-def _rotated(lines: Sequence[str], shift: float) -> list[str]:
-    start = round(shift * len(lines))
-    return [*lines[start:], *lines[:start]]
-
-
 # ``fit language``: train a `LanguageModel`, test it, and write its results and the report.
-
-
-def fit(config: Any) -> dict[str, Any]:
-    """Train a language model, test it, and write the run folder.
-
-    Nothing is written before the data have been read and checked. A finished demo prints its
-    results again, and an interrupted one continues.
-
-    Args:
-        config: The options of the run.
-
-    Returns:
-        The metrics, as in metrics.json.
-
-    Raises:
-        RepresenterError: As ``errors`` lists them; the message names the location and the fix.
-    """
-    config = with_output_folder(config, "language-demo", "language")
-    prepared = prepare(config)
-    with opened(config) as run:
-        return _train_and_report(run, config, *prepared)
-
-
-def fit_in(run: RunFolder, config: Any) -> dict[str, Any]:
-    """Train and test a language model in a folder that is open already, see `fit`."""
-    return _train_and_report(run, config, *prepare(config))
-
-
-def _train_and_report(
-    run: RunFolder, config: Any, estimator: LanguageModel, data: LanguageData
-) -> dict[str, Any]:
-    train, valid, test = (data.tokens[part] for part in PARTS)
-    say(
-        f"{data.source}: {len(train):,} tokens to train on, {len(valid):,} to validate, "
-        f"{len(test):,} to test; a vocabulary of {len(data.inputs.vocabulary):,}"
-    )
-    counts = token_counts(data.inputs, test)
-    words = counts["tokens"] - counts["lines"]
-    if 3 * counts["unknown"] > words and data.inputs.level == "word":
-        say(
-            f"{counts['unknown'] / words:.0%} of the words to test are unknown, so perplexity "
-            "tells little; --level char reads characters"
-        )
-    is_trained = run.resume and bool(checkpoint.steps(run.checkpoints))
-    network = None
-    if estimator.has_network:
-        network = estimator.new_network(config.seed, is_resumed=is_trained)
-    if run.resume:
-        require_same_options(run.path, config, data.splits())
-    if not is_trained:  # otherwise they exist and must not change
-        run.write_text("config.yaml", as_yaml(config))
-        run.write_json("splits.json", data.splits())
-    result = estimator.train_on(
-        run, network, train, valid, config.seed,
-        settings=lambda trainer: determining(config, trainer, WITHOUT_EFFECT_ON_TRAINING)
-        | {"sha256": data.digests},
-    )  # fmt: skip
-    run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
-    if not run.is_writer:
-        return {}
-    metrics = metrics_of(config, data, estimator, result)
-    usual = defaults(config.preset, demo=config.demo)
-    details = details_of(config, data, estimator) | repeated("language", config, usual, estimator)
-    return publish(run, metrics, details, closing(metrics))
-
 
 LINES = 6  # of an explanation in the report
 ORDERS = {"word": (1, 3), "char": (1, 5)}
 
 
-def metrics_of(
-    config: Any, data: LanguageData, estimator: LanguageModel, training: TrainingResult | None
-) -> dict[str, Any]:
-    """Return metrics.json: the test metrics, how training went, and the best baseline."""
-    test, level = data.tokens["test"], data.inputs.level
-    parts, count = estimator.parts_, len(test) - 1
-    model = model_name(parts, estimator.network_name)
-    baselines = [] if config.baselines == "none" else baselines_of(data, estimator)
-    differences = {row["name"]: row["difference"] for row in baselines}
-    lines = len(set(lines_of_tokens(test).tolist()))
-    units = lines if lines > 1 else count
-    found = standing(model, differences, PERPLEXITY, f"{count} test tokens", units)
-    return {
-        "task": "language",
-        "model": model,
-        "level": level,
-        "test": text_figures(estimator, test),
-        "parts": part_figures(estimator, test),
-        "valid": training and training.best,
-        "epochs": training.epoch if training else 0,
-        "steps": training.step if training else 0,
-        "stopped_by": training and training.reason,
-        "seconds": sum(part.seconds or 0.0 for part in parts.values()),
-        "parameters": parameter_counts(estimator),
-        "baselines": baselines,
-        "standing": found,
-        "verdict": found.get("sentence", ""),
-    }
+@dataclass(frozen=True, kw_only=True)
+class LanguageTask(EstimatorTask):
+    """The task ``language``; its objects are the lines of a text, and have no labels."""
+
+    def sources(self, config: Any) -> dict[str, Objects]:
+        """Read the lines of the text as ``"all"``, and of files for ``"valid"`` and ``"test"``."""
+        self._estimator(self.classifier, config).check()
+        if config.demo:
+            sources = {"all": self.demo()}
+        elif config.data is None:
+            hint = "Without data of your own: representer fit language --demo"
+            raise ArgumentError("data", None, "the path of a text", hint=hint)
+        else:
+            path, named = Path(config.data), {"valid": config.valid, "test": config.test}
+            files = find_parts(path) if path.is_dir() else {"train": path}
+            files |= {part: Path(file) for part, file in named.items() if file}
+            sources = {
+                "all" if part == "train" else part: self.read(
+                    file, encoding=config.encoding, require_labels=True
+                )
+                for part, file in files.items()
+            }
+        for name, one in sources.items():
+            sources[name] = replace(one, digests=digests_of(one.objects))
+        for note in equal_objects(sources, self.nouns).values():
+            say(f"{sources['all'].source}: {note}")
+        return sources
+
+    def divide(
+        self, config: Any, sources: dict[str, Objects], split_by: Split | None = None,
+        *, is_silent: bool = False,
+    ) -> LanguageData:  # fmt: skip
+        """Split and encode the text; nothing is written."""
+        main, source = sources["all"], sources["all"].source
+        if not config.demo:
+            source = config.data
+        shares = {
+            part: getattr(config, f"{part}_fraction") for part in PARTS[1:] if part not in sources
+        }
+        resumed = {}
+        if config.warm_start and config.resume and (Path(config.out or "") / MODEL).exists():
+            resumed = {"warm_start": config.out}  # the other run may be gone by now
+        estimator = self._estimator(self.classifier, config, **resumed)
+        with _naming(source):
+            division = (split_by or split)(main, (1 - sum(shares.values()), *shares.values()))
+            of_part = dict(zip(("train", *shares), division, strict=True))
+            lines = {
+                part: [main.objects[row] for row in of_part[part]]
+                if part in of_part
+                else sources[part].objects
+                for part in PARTS
+            }
+            tokens: dict[str, Any] = estimator.encode_parts(lines)
+        files = [(role, objects_of(one.source, [], *one.files)) for role, one in sources.items()]
+        data = LanguageData(
+            target=estimator.target_, parts=tokens, values={}, inputs=estimator.inputs_,
+            sources=files, source=source,
+            trained=digests_of(chain(lines["train"], lines["valid"])),
+        )  # fmt: skip
+        for note in () if is_silent else self.describe(config, data).notes:
+            say(note)
+        return data
+
+    def new_estimator(self, run: RunFolder, config: Any, data: Data) -> LanguageModel:
+        """Return the estimator with the inputs of the data, to be trained."""
+        has_weights = run.resume and checkpoint.steps(run.checkpoints)
+        start = {"warm_start": None} if has_weights else {}
+        estimator = self._estimator(self.classifier, config, **data.resources, **start)
+        estimator.inputs_ = data.inputs
+        return estimator
+
+    def predicted(self, estimator: Any, data: Data) -> Sequence[Predictions]:
+        """Return nothing: the results take the probabilities of the test tokens alone."""
+        return []
+
+    def results(
+        self, run: RunFolder, trained: Trained, others: Sequence[Trained],
+        baselines: Sequence[Baseline],
+    ) -> tuple[dict[str, Any], dict[str, Any], Sequence[str]]:  # fmt: skip
+        """Return metrics.json, details.json without what repeats the run, and the closing lines."""
+        config, estimator = trained.config, trained.estimator
+        data: Any = trained.data
+        outcome, training = trained.outcome, trained.outcome.training
+        test = data.parts["test"]
+        rows = [self._compared(estimator, test, one) for one in baselines]
+        differences = {row["name"]: row["difference"] for row in rows}
+        count, lines = len(test) - 1, len(set(lines_of_tokens(test).tolist()))
+        on, units = f"{count} test tokens", lines if lines > 1 else count
+        compared = standing(outcome.name, differences, PERPLEXITY, on, units)
+        metrics = {
+            "task": self.name,
+            "model": outcome.name,
+            "level": data.inputs.level,
+            "test": text_figures(estimator, test),
+            "parts": part_figures(estimator, test),
+            "valid": training and training.best,
+            "epochs": training.epoch if training else 0,
+            "steps": training.step if training else 0,
+            "stopped_by": training and training.reason,
+            "seconds": outcome.seconds,
+            "parameters": outcome.parameters,
+            "baselines": rows,
+            "standing": compared,
+            "verdict": compared.get("sentence", ""),
+        }
+        name = data.source if config.demo else Path(data.source).name
+        details = {
+            "title": f"Language model of {name}",
+            "data": data.described(),
+            "excerpt": surprisals(estimator, test),
+            "sample": sample(estimator, config.seed),
+            "examples": explained_lines(estimator, test, LINES),
+        }
+        return metrics, details, closing(metrics)
+
+    @staticmethod
+    def _compared(estimator: LanguageModel, test: Any, baseline: Baseline) -> dict[str, Any]:
+        own, scores = estimator.log_likelihoods(test), baseline.predictions
+        return {
+            "name": baseline.name,
+            "seconds": baseline.seconds,
+            "difference": perplexity_difference(own, scores, lines_of_tokens(test)),
+            **figures(-float(scores.mean()), len(scores), estimator.inputs_.level),
+        }
+
+    def evaluate(
+        self, run: str | Path, data: str | Path, options: Any = None, *, device: str = AUTO
+    ) -> dict[str, Any]:
+        """Test a trained language model on another text.
+
+        Args:
+            run: The run folder.
+            data: The text file.
+            options: None, since the run names the encoding.
+            device: Device of the network, see `estimators.load`.
+
+        Returns:
+            Tokens, loss in nats per token, perplexity, bits per character where tokens are
+            characters, and the number of unknown tokens.
+
+        Raises:
+            DataError: If the text cannot be used.
+        """
+        estimator, _, objects = self.opened(
+            run, data, LanguageReading(), device=device, require_labels=True
+        )
+        tokens = estimator.inputs_.encode(objects.objects)
+        if len(tokens) < 2:
+            fix = "Give a text with a word in it."
+            raise DataError("has no token to predict", file=Path(data), fix=fix)
+        nats = -estimator.log_likelihood(tokens)
+        require_finite(run, nats)
+        unknown = int((tokens == LanguageVocabulary.UNKNOWN).sum())
+        metrics = figures(nats, len(tokens) - 1, estimator.inputs_.level)
+        known = count_trained_on(run, data, digests_of(objects.objects), "line")
+        return {"run": str(run), "data": str(data), "unknown": unknown, TRAINED: known, **metrics}
+
+    def _predictions(
+        self, run: str | Path, estimator: Any, objects: Sequence[Any]
+    ) -> list[Predictions]:
+        tokens = estimator.inputs_.encode(objects)
+        if unknown := int((tokens == LanguageVocabulary.UNKNOWN).sum()):
+            say(f"{unknown} unknown tokens are read as <unk>")
+        estimator.set_params(verbose=0)
+        numbers, chances = estimator.most_probable(objects)
+        require_finite(run, chances)
+        return [Predictions(numbers, chances=chances)]
 
 
-def counted(data: LanguageData) -> Iterator[tuple[str, NDArray[np.float64], float]]:
-    """Yield name, log-probability of each test token, and seconds of n-gram counts."""
-    train, test = (data.tokens[part].numpy() for part in ("train", "test"))
+def split(objects: Objects, fractions: Sequence[float], start: float = 0.0) -> list[list[int]]:
+    """Return the lines of each part, after rotating the text by a fraction of its lines."""
+    rows = np.roll(np.arange(len(objects)), -round(start * len(objects))).tolist()
+    parts = cut([objects.objects[row] for row in rows], fractions)
+    return [[rows[k] for k in part] for part in parts]
+
+
+def describe(config: Any, data: Any) -> Facts:
+    """Return notes on the number of tokens, and on unknown words."""
+    train, valid, test = (len(data.parts[part]) for part in PARTS)
+    notes = [
+        f"{data.source}: {train:,} tokens to train on, {valid:,} to validate, {test:,} to test; "
+        f"a vocabulary of {len(data.inputs.vocabulary):,}"
+    ]
+    counts = token_counts(data.inputs, data.parts["test"])
+    words = counts["tokens"] - counts["lines"]
+    if 3 * counts["unknown"] > words and data.inputs.level == "word":
+        notes.append(
+            f"{counts['unknown'] / words:.0%} of the words to test are unknown, so perplexity "
+            "tells little; --level char reads characters"
+        )
+    return Facts({}, notes)
+
+
+def baselines(config: Any, data: Any) -> list[Baseline]:
+    """Return the log-probabilities of the test tokens in counts of n-grams."""
+    return [*_counted(data)]
+
+
+def _counted(data: Any) -> Iterator[Baseline]:
+    train, test = (data.parts[part].numpy() for part in ("train", "test"))
     for order in ORDERS[data.inputs.level]:
         started = time.perf_counter()
         counts = KneserNey(order).fit(train, len(data.inputs.vocabulary))
         scores = np.log(counts.probabilities(test)[1:])
         name = f"{order}-gram, Kneser-Ney" if order > 1 else "1-gram"
-        yield name, scores, time.perf_counter() - started
-
-
-def baselines_of(data: LanguageData, estimator: LanguageModel) -> list[dict[str, Any]]:
-    """Return the metrics of n-gram counts on the test text, and how the model differs from them."""
-    test, level = data.tokens["test"], data.inputs.level
-    own = estimator.log_likelihoods(test)
-    lines = lines_of_tokens(test)
-    return [
-        {
-            "name": name,
-            "seconds": seconds,
-            "difference": perplexity_difference(own, scores, lines),
-            **figures(-float(scores.mean()), len(scores), level),
-        }
-        for name, scores, seconds in counted(data)
-    ]
-
-
-def details_of(config: Any, data: LanguageData, estimator: LanguageModel) -> dict[str, Any]:
-    """Return details.json without what repeats the run: data, an excerpt, and a sample."""
-    return {
-        "title": f"Language model of {data.source if config.demo else Path(data.source).name}",
-        "data": data.report,
-        "excerpt": surprisals(estimator, data.tokens["test"]),
-        "sample": sample(estimator, config.seed),
-        "examples": explained_lines(estimator, data.tokens["test"], LINES),
-    }
+        yield Baseline(name, "", scores, time.perf_counter() - started)
 
 
 def closing(metrics: dict[str, Any]) -> list[str]:
@@ -353,69 +354,25 @@ def closing(metrics: dict[str, Any]) -> list[str]:
     return ["\n".join(lines), parts_sentence(parts), metrics["verdict"]]
 
 
-# Use of a trained language model: ``evaluate``, ``predict``, ``explain`` and ``generate``.
+FLOW = LanguageTask(
+    name="language",
+    noun="after line",
+    nouns="lines",
+    reading=LanguageReading,
+    parameters=LanguageParameters,
+    classifier=LanguageModel,
+    read=read_lines,
+    as_trained=lambda estimator, form: {"encoding": estimator.encoding},
+    strings=lambda strings, noun, reading: strings_of(strings, "beginning", reading),
+    defaults=defaults_of,
+    demo=demo,
+    demo_folder="language-demo",
+    baselines=baselines,
+    describe=describe,
+)
+fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain
 
 WORDS, EXAMPLES = 12, 50  # of a beginning, and beginnings to look at in the demo
-
-
-def read_lines(path: str | Path, *, encoding: str, **others: Any) -> Objects:
-    """Read the lines of a text; the next token after each is predicted."""
-    lines = [line.rstrip("\r\n") for line in text_lines(path, encoding)]
-    numbers = [*range(1, len(lines) + 1)]
-    table = Grid(["line"], [[str(number)] for number in numbers], numbers, [], True, False, [])
-    return Objects(str(path), str(path), lines, [None] * len(lines), numbers, table=table)
-
-
-class LanguageUse(EstimatorUse):
-    """`predict` and `explain` of the next token after a line."""
-
-    def load(
-        self, run: str | Path, options: Any, device: str, *, is_path: bool = True
-    ) -> tuple[LanguageModel, dict[str, Any], None]:
-        """Return the model of a run, and how to read data, as in training."""
-        estimator = LanguageModel.load(run, device=device)
-        return estimator, {"encoding": estimator.encoding}, None
-
-    def _predictions(
-        self, run: str | Path, estimator: Any, objects: Sequence[Any]
-    ) -> list[Predictions]:
-        tokens = estimator.inputs_.encode(objects)
-        if unknown := int((tokens == LanguageVocabulary.UNKNOWN).sum()):
-            say(f"{unknown} unknown tokens are read as <unk>")
-        estimator.set_params(verbose=0)
-        numbers, chances = estimator.most_probable(objects)
-        require_finite(run, chances)
-        return [Predictions(numbers, chances=chances)]
-
-
-def evaluate(run: str | Path, data: str | Path, *, device: str = AUTO) -> dict[str, Any]:
-    """Test a trained language model on another text.
-
-    Args:
-        run: The run folder.
-        data: The text file.
-        device: Device of the network, see `estimators.load`.
-
-    Returns:
-        Tokens, loss in nats per token, perplexity, bits per character where tokens are characters,
-        and the number of unknown tokens.
-
-    Raises:
-        DataError: If the text cannot be used.
-    """
-    estimator = LanguageModel.load(run, device=device)
-    inputs = estimator.inputs_
-    lines = list(text_lines(data, estimator.encoding))
-    tokens = inputs.encode(lines)
-    if len(tokens) < 2:
-        fix = "Give a text with a word in it."
-        raise DataError("has no token to predict", file=Path(data), fix=fix)
-    nats = -estimator.log_likelihood(tokens)
-    require_finite(run, nats)
-    unknown = int((tokens == inputs.vocabulary.UNKNOWN).sum())
-    metrics = figures(nats, len(tokens) - 1, inputs.level)
-    known = count_trained_on(run, data, digests_of(lines), "line")
-    return {"run": str(run), "data": str(data), "unknown": unknown, TRAINED: known, **metrics}
 
 
 def generate(
@@ -434,15 +391,6 @@ def generate(
     return model.stream(prompt, tokens, temperature, top_p=top_p, random_state=seed)
 
 
-FLOW = LanguageUse(
-    noun="after line",
-    reading=LanguageReading,
-    read=read_lines,
-    strings=lambda strings, noun, reading: strings_of(strings, "beginning", reading),
-)
-predict, explain = FLOW.predict, FLOW.explain
-
-
 def examples(run: str, data: str | None) -> list[Example]:
     """Return the lines of a text, or the beginnings of some lines of the demo's test part."""
     if data is not None:
@@ -456,7 +404,7 @@ def examples(run: str, data: str | None) -> list[Example]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LanguageComparison(Comparison):
+class LanguageComparison(EstimatorComparison):
     """Kernel, network, both, variants of the network and n-gram counts on parts of a text.
 
     The lines of a single text are rotated, so that each split tests on another block of them.
@@ -464,13 +412,12 @@ class LanguageComparison(Comparison):
 
     Raises:
         ArgumentError: An option is invalid.
-        DataError: The text cannot be used.
     """
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for options in self.variants.values():
             resolve_cell(replace(self.config, **options).cell)
-        self._prepared(self.config, self.splits[0])  # raises now what would fail later
 
     @property
     def title(self) -> str:
@@ -486,52 +433,28 @@ class LanguageComparison(Comparison):
         return "perplexity"
 
     @property
-    def has_fixed_test(self) -> bool:
-        """True if the test text is a file of its own."""
-        return has_own_test(self.config)
-
-    @property
     def settings(self) -> dict[str, Any]:
-        """The options, and the text in the parts of the first split."""
-        _, data = self._prepared(self.config, self.splits[0])
-        blocks = {} if self.has_fixed_test else {"blocks": len(self.splits)}
-        return {"task": "language", **self.options(), **blocks, "sha256": data.digests}
+        """The options, the data, and the number of blocks."""
+        return super().settings | ({} if self.has_fixed_test else {"blocks": len(self.splits)})
 
-    def run(self, split: int, unit: str) -> list[Result]:
-        """Train and test some rows on one split, see `Comparison`."""
-        options = {"answer": BOTH} if unit == MODEL_UNIT else {"answer": NETWORK}
-        options |= self.variants.get(unit, {})
-        config = replace(self.config, seed=self.config.seed + split, **options)
-        estimator, data = self._prepared(config, split)
-        train, valid, test = (data.tokens[part] for part in PARTS)
-        known, count = len(train) + len(valid), len(test)
-        if unit == BASELINES:
-            return [
-                Result(name, [-scores.mean()], seconds, known, True, count)
-                for name, scores, seconds in (counted(data) if config.baselines != "none" else [])
-            ]
-        started = time.perf_counter()
-        network = estimator.new_network(config.seed)
-        estimator.train_on(UnsavedRun(), network, train, valid, config.seed)
-        parts = parts_of(estimator, time.perf_counter() - started)
-        results = [
-            Result(name, [-part.log_likelihood(test)], seconds, known, test=count)
-            for name, seconds, part in parts
-        ]
-        return results if unit == MODEL_UNIT else [replace(results[0], name=unit)]
+    def split_by(self, number: int) -> Split | None:
+        """Return how the lines of a split are divided; None if as in ``fit``."""
+        if self.has_fixed_test:
+            return None
+        return partial(split, start=[*self.splits].index(number) / len(self.splits))
 
-    def _prepared(self, config: Any, split: int) -> tuple[LanguageModel, LanguageData]:
-        estimator, data = prepare(config, [*self.splits].index(split) / len(self.splits))
-        return estimator.set_params(verbose=0), data
+    def tested(self, data: Data, name: str, seconds: float, part: Any) -> Result:
+        """Return the loss of a part of a fitted model on the test tokens."""
+        return self._of_loss(data, name, seconds, -part.log_likelihood(data.parts["test"]))
+
+    def tested_baseline(self, data: Data, one: Baseline) -> Result:
+        """Return the loss of counts of n-grams on the test tokens."""
+        loss = -one.predictions.mean()
+        return replace(self._of_loss(data, one.name, one.seconds, loss), is_baseline=True)
+
+    def _of_loss(self, data: Data, name: str, seconds: float, loss: float) -> Result:
+        train, valid, test = (len(data.parts[part]) for part in PARTS)
+        return Result(name, [loss], seconds, train + valid, test=test)
 
 
-def comparison(config: Any, **options: Any) -> LanguageComparison:
-    """Return the comparison of a text; the other arguments are those of the class.
-
-    Raises:
-        ArgumentError: No data are named.
-    """
-    if not config.demo and config.data is None:
-        hint = "Without data of your own: representer compare language --demo"
-        raise ArgumentError("data", None, "the path of a text", hint=hint)
-    return LanguageComparison(config=config, **options)
+comparison = partial(LanguageComparison.read, FLOW)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from representer.estimators.parameters import LanguageParameters
-from representer.tasks.options import RunConfig, Task, config_of, option
+from representer.tasks.options import READ, RunConfig, Task, config_of, option
 from representer.tasks.options import defaults as defaults_with
 
 
@@ -95,29 +95,27 @@ def defaults(preset: str | None, *, demo: bool) -> dict[str, Any]:
     return defaults_with(LanguageConfig, DEMO if demo else {}) | PRESETS.get(preset or "", {})
 
 
+def defaults_of(given: Any) -> dict[str, Any]:
+    """Return the defaults of all options, given those of the command line."""
+    return defaults(given.preset, demo=given.demo)
+
+
 _HOME = "representer.tasks.language"
+_FUNCTIONS = ("fit", "comparison", *READ, "examples", "generate")
 LANGUAGE = Task(
     name="language",
     summary="Train a language model on a running text.",
     noun="running text",
     config=LanguageConfig,
-    defaults=lambda given: defaults(given.preset, demo=given.demo),
+    defaults=defaults_of,
     options={
         "evaluate": (),
         "predict": (LanguageReading,),
         "explain": (LanguageReading,),
         "generate": (),
     },
-    functions={
-        "fit": f"{_HOME}:fit",
-        "comparison": f"{_HOME}:comparison",
-        "evaluate": f"{_HOME}:evaluate",
-        "predict": f"{_HOME}:predict",
-        "explain": f"{_HOME}:explain",
-        "examples": f"{_HOME}:examples",
-        "as_text": "representer.tasks.use:as_text",
-        "generate": f"{_HOME}:generate",
-    },
+    functions={name: f"{_HOME}:{name}" for name in _FUNCTIONS}
+    | {"as_text": "representer.tasks.use:as_text"},
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
     takes_strings=True,
 )

@@ -16,7 +16,7 @@ from representer.errors import TrainingError
 from representer.estimators import LanguageModel
 from representer.estimators.language_training import optimizer_for, training_task
 from representer.storage.run import RunFolder
-from representer.tasks.language import LanguageData, prepare
+from representer.tasks.language import FLOW
 from representer.tasks.language_options import PRESETS, LanguageConfig
 from representer.tasks.recipe import Request
 from representer.training.config import TrainerConfig, TrainingTask
@@ -97,7 +97,8 @@ def train_until_divergence(
 ) -> dict[str, Any]:
     """Train, or resume a training, until something is not finite, and return what was seen."""
     options = LanguageConfig(data=str(folder), seed=described["seed"], **described["options"])
-    parameters, data = prepare(options)
+    data = FLOW.prepare(options)
+    parameters = FLOW.new_estimator(run, options, data)
     network = parameters.new_network(described["seed"])
     task = _in_blocks(training_task_of(parameters, data, network, described["seed"]))
     config = TrainerConfig(
@@ -106,7 +107,7 @@ def train_until_divergence(
         seed=described["seed"], threads=threads, checkpoint_every_seconds=300.0,
         save_every_epochs=described["epochs"],
     )  # fmt: skip
-    settings = {"row": described["row"], "sha256": data.digests}
+    settings = {"row": described["row"], "sha256": data.splits()["sha256"]}
     optimizer = optimizer_for(parameters, network)
     rows: list[Mapping[str, Any]] = []
     trainer = Trainer(
@@ -126,10 +127,10 @@ def train_until_divergence(
 
 
 def training_task_of(
-    parameters: LanguageModel, data: LanguageData, network: Any, seed: int
+    parameters: LanguageModel, data: Any, network: Any, seed: int
 ) -> TrainingTask:
     """Return the training on the text, with the largest carried state in place of validation."""
-    task = training_task(parameters, data.tokens["train"], data.tokens["valid"], network, seed)
+    task = training_task(parameters, data.parts["train"], data.parts["valid"], network, seed)
 
     def evaluate(model: nn.Module, check: Callable[[], None]) -> dict[str, float]:
         assert task.carried is not None

@@ -132,13 +132,13 @@ def _settings(request: Request, variant: Variant, seed: int) -> dict[str, Any]:
 
 
 def _train(threads: int, run: RunFolder, described: dict[str, Any], data: Path) -> None:
-    from representer.tasks.language import fit_in
+    from representer.tasks.language import FLOW
 
     config = LanguageConfig(
         data=str(data), out=str(run.path), seed=described["seed"], threads=threads,
         resume=run.resume, **described["options"],
     )  # fmt: skip
-    fit_in(run, config)
+    FLOW.report(run, FLOW.train(run, config, FLOW.prepare(config)))
 
 
 Runs = dict[str, dict[int, Stored]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from representer.data.language import cut, find_parts
-from representer.errors import ArgumentError, DataError
+from representer.errors import DataError
 
 
 def write(folder, **texts):
@@ -43,17 +43,12 @@ def test_missing_and_ambiguous_parts_are_rejected(tmp_path):
 
 def test_a_text_is_split_at_lines_in_order():
     lines = [str(i) for i in range(20)]
-    parts = {name: list(own()) for name, own in cut(lines, 0.1, 0.2).items()}
-    assert parts == {"train": lines[:14], "valid": lines[14:16], "test": lines[16:]}
+    assert cut(lines, (0.7, 0.1, 0.2)) == [[*range(14)], [14, 15], [16, 17, 18, 19]]
+    assert cut(lines, (0.8, 0.2)) == [[*range(16)], [16, 17, 18, 19]]
+    assert cut(lines, (1.0,)) == [[*range(20)]]
 
 
 def test_a_text_of_two_lines_cannot_be_split():
-    with pytest.raises(DataError, match="2 lines cannot be split into three parts"):
-        cut(["a", "b"], 0.1, 0.1)
-    assert [len(list(own())) for own in cut(["a", "b", "c"], 0.1, 0.1).values()] == [1, 1, 1]
-
-
-@pytest.mark.parametrize("shares", [(0, 0.1), (0.1, 0), (0.5, 0.5), (1.2, 0.1)])
-def test_fractions_must_leave_lines_for_training(shares):
-    with pytest.raises(ArgumentError, match="two positive fractions whose sum is below 1"):
-        cut(["a"] * 10, *shares)
+    with pytest.raises(DataError, match="2 lines cannot be split into 3 parts"):
+        cut(["a", "b"], (0.8, 0.1, 0.1))
+    assert cut(["a", "b", "c"], (0.8, 0.1, 0.1)) == [[0], [1], [2]]

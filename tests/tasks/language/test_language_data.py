@@ -8,11 +8,11 @@ import pytest
 from language_samples import made_up_text, small_config
 from representer.data.language import digests_of
 from representer.errors import ArgumentError, DataError
-from representer.tasks.language import prepare
+from representer.tasks.language import FLOW
 
 
 def read(config):
-    return prepare(config)[1]
+    return FLOW.prepare(config)
 
 
 @pytest.fixture
@@ -24,35 +24,35 @@ def text(tmp_path):
 
 def test_one_file_is_cut_into_three(text):
     data = read(small_config(data=str(text)))
-    report = data.report["parts"]
+    report = data.described()["parts"]
     assert [report[part]["lines"] for part in ("train", "valid", "test")] == [48, 6, 6]
     assert sum(part["tokens"] for part in report.values()) == 60 * 8
-    assert data.report["vocabulary"] == 6
+    assert data.described()["vocabulary"] == 6
 
 
 def test_a_folder_is_read_by_the_names_in_it(tmp_path):
     for seed, name in enumerate(("train", "valid", "test")):
         (tmp_path / f"x.{name}.txt").write_text(made_up_text(20, seed))
     data = read(small_config(data=str(tmp_path)))
-    assert len(data.tokens["train"]) == 160
-    assert data.digests["train"] != data.digests["valid"]
+    assert len(data.parts["train"]) == 160
+    assert len(set(data.splits()["sha256"].values())) == 3
 
 
 def test_parts_of_their_own_are_taken_whole(text, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text("a b zzz\n")
     data = read(small_config(data=str(text), valid=str(other), test=str(other)))
-    assert len(data.tokens["train"]) == 480
-    assert data.tokens["valid"].tolist()[2] == data.inputs.vocabulary.UNKNOWN
-    with pytest.raises(ArgumentError, match=r"valid is None; .* Add --valid FILE"):
-        read(small_config(data=str(text), test=str(other)))
+    assert len(data.parts["train"]) == 480
+    assert data.parts["valid"].tolist()[2] == data.inputs.vocabulary.UNKNOWN
+    data = read(small_config(data=str(text), test=str(other)))
+    assert [len(data.parts[part]) for part in ("train", "valid", "test")] == [432, 48, 4]
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"", "is empty \\(0 bytes\\)"),
-        (b"one line only", "1 lines cannot be split into three parts"),
+        (b"one line only", "1 lines cannot be split into 3 parts"),
         (b"\n \n\n\t\n\n\n", "no token occurs 1 times"),
         (b"a\nb\nc\nd\n", "the training text has 4 token.s.; more than 8 are needed"),
         (b"\x7fELF\x02\x01\x00\x00\x00", "NUL byte"),
@@ -75,8 +75,8 @@ def test_no_data_are_an_error_with_the_demo_as_fix():
 
 def test_the_demo_needs_no_file():
     data = read(small_config(demo=True, min_count=2))
-    assert len(data.tokens["train"]) > 50_000
-    assert "help topics" in data.report["source"]
+    assert len(data.parts["train"]) > 50_000
+    assert "help topics" in data.described()["source"]
 
 
 def test_test_lines_of_the_training_are_counted(tmp_path, capsys):

@@ -21,7 +21,7 @@ from representer.estimators.language_training import negative_log_likelihood
 from representer.kernels.token_counts import KneserNey
 from representer.storage.run import MODEL
 from representer.tasks import language
-from representer.tasks.language import prepare
+from representer.tasks.language import FLOW
 from representer.training import trainer
 
 FILES = ("metrics.jsonl", "metrics.csv", "final.safetensors", "model.safetensors")
@@ -134,8 +134,8 @@ def test_each_metric_is_that_of_its_part(text, tmp_path, answer):
     config = small_config(data=text, baselines="simple", answer=answer)
     metrics = fit(tmp_path / "run", config)
     own = LanguageModel.load(tmp_path / "run")
-    _, data = prepare(config)
-    train, valid, test = (data.tokens[part] for part in ("train", "valid", "test"))
+    data = FLOW.prepare(config)
+    train, valid, test = (data.parts[part] for part in ("train", "valid", "test"))
     assert sorted(valid.tolist()) != sorted(test.tolist())
     if own.network_ is not None:
         expected = negative_log_likelihood(own.network_, valid, config.evaluation_rows)
@@ -155,5 +155,5 @@ def test_each_metric_is_that_of_its_part(text, tmp_path, answer):
         counted = counts.probabilities(test.numpy())[1:]
         assert row["loss"] == pytest.approx(-np.log(counted).mean())
     assert len(test) - 1 <= EXCERPT
-    bits = [row["bits"] for row in surprisals(own, data.tokens["test"])]
+    bits = [row["bits"] for row in surprisals(own, data.parts["test"])]
     assert sum(bits) / len(bits) == pytest.approx(nats / math.log(2), abs=0.005)  # two digits
