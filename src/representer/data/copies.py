@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 TRAINED = "trained_on"  # the key of digests in the file SPLITS of a run
 SPLITS = "splits.json"
+FEW_DIFFER = "so few objects differ that equal ones are in several parts: figures are too good"
 MOST = 2**20  # digests in a file, 16 MiB
 
 

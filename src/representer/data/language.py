@@ -16,10 +16,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from representer.data.copies import digest_of
+from representer.data.copies import FEW_DIFFER, digest_of
 from representer.data.tables.files import format_of, physical_lines
 from representer.data.text.words import LanguageVocabulary
-from representer.errors import ArgumentError, DataError
+from representer.errors import ArgumentError, DataError, say
 
 # Tokens of the lines of a text: words or characters, and an end-of-line token.
 
@@ -111,7 +111,10 @@ def _names_part(path: Path, part: str) -> bool:
 
 
 def cut(lines: Sequence[str], fractions: Sequence[float]) -> list[list[int]]:
-    """Return the positions of the lines of consecutive parts of a text.
+    """Return the positions of the lines of each part of a text: the first lines, and so on.
+
+    A line goes with the first one that equals it, so that no part has lines of another one, unless
+    so few differ that a part would be empty, with a notice.
 
     Args:
         lines: The lines of the text.
@@ -120,12 +123,32 @@ def cut(lines: Sequence[str], fractions: Sequence[float]) -> list[list[int]]:
     Raises:
         DataError: If there are too few lines.
     """
-    counts = [max(1, round(share * len(lines))) for share in fractions[1:]]
-    if len(lines) <= sum(counts):
+    count, most = len(lines), len(fractions) - 1
+    held = [max(1, round(share * count)) for share in fractions[1:]]
+    if count <= sum(held):
         fix = "Pass a longer text, or --valid FILE and --test FILE."
-        raise DataError(f"{len(lines)} lines cannot be split into {len(fractions)} parts", fix=fix)
-    parts = np.split(np.arange(len(lines)), len(lines) - np.cumsum([0, *counts[::-1]])[:0:-1])
-    return [part.tolist() for part in parts]
+        raise DataError(f"{count} lines cannot be split into {most + 1} parts", fix=fix)
+    groups = _groups(lines)
+    if groups.max() < most:
+        say(FEW_DIFFER)
+        groups = np.arange(count)
+    sizes = np.bincount(groups)
+    ends = np.cumsum([count - sum(held), *held])[:-1]
+    # The first group of each part: that which starts at its place, but no part is empty.
+    cuts = np.searchsorted(np.cumsum(sizes) - sizes, ends) - np.arange(most)
+    cuts = np.maximum.accumulate(np.clip(cuts, 1, len(sizes) - most)) + np.arange(most)
+    part = np.searchsorted(cuts, groups, side="right")
+    return [np.flatnonzero(part == k).tolist() for k in range(most + 1)]
+
+
+def _groups(lines: Sequence[str]) -> NDArray[np.intp]:
+    """Return the number of the group of each line: equal ones, and the blank lines after them."""
+    rows = np.flatnonzero([bool(line.strip()) for line in lines])
+    distinct, first, inverse = np.unique(digests_of(lines), return_index=True, return_inverse=True)
+    if len(distinct) == len(rows):
+        return np.arange(len(lines))
+    before = np.searchsorted(rows, np.arange(len(lines)), side="right") - 1
+    return np.argsort(np.argsort(first))[inverse][np.maximum(before, 0)]
 
 
 # A text as parallel streams, and the segments of backpropagation through time.

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
+from representer.data.copies import FEW_DIFFER
 from representer.data.tables import split
 from representer.errors import ArgumentError, DataError, say
 from representer.estimators.parameters import AUTO, TrainingParameters, in_common
@@ -240,7 +241,7 @@ def random_parts(
         try:
             return list(split(labels or [""] * count, fractions, seed, digests))
         except DataError:
-            say("so few objects differ that equal ones are in several parts: figures are too good")
+            say(FEW_DIFFER)
     if labels is not None:
         return list(split(labels, fractions, seed))
     order = np.random.default_rng(generators.derive(seed, "split")).permutation(count)

@@ -126,9 +126,7 @@ def train_until_divergence(
     return seen | {name: last.get(name) for name in ("step", "train_loss", "largest_state")}
 
 
-def training_task_of(
-    parameters: LanguageModel, data: Any, network: Any, seed: int
-) -> TrainingTask:
+def training_task_of(parameters: LanguageModel, data: Any, network: Any, seed: int) -> TrainingTask:
     """Return the training on the text, with the largest carried state in place of validation."""
     task = training_task(parameters, data.parts["train"], data.parts["valid"], network, seed)
 

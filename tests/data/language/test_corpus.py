@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from representer.data.language import cut, find_parts
@@ -52,3 +53,20 @@ def test_a_text_of_two_lines_cannot_be_split():
     with pytest.raises(DataError, match="2 lines cannot be split into 3 parts"):
         cut(["a", "b"], (0.8, 0.1, 0.1))
     assert cut(["a", "b", "c"], (0.8, 0.1, 0.1)) == [[0], [1], [2]]
+
+
+def test_copies_of_a_line_are_in_one_part_whatever_its_case_and_spaces():
+    lines = ["a b", "", "c", "A  b", "d", "e", "c", "f", "", "a b"]
+    assert cut(lines, (0.6, 0.2, 0.2)) == [[0, 1, 2, 3, 6, 9], [4, 5], [7, 8]]
+    shuffled = [str(i % 60) for i in np.random.default_rng(0).permutation(600)]
+    parts = [{shuffled[row] for row in part} for part in cut(shuffled, (0.8, 0.1, 0.1))]
+    assert [len(part) for part in parts] == [48, 6, 6]
+    assert len(set.union(*parts)) == 60
+
+
+def test_of_few_different_lines_every_part_has_one_and_of_fewer_copies_are_parted(capsys):
+    assert cut(["a"] * 8 + ["b", "c"], (0.4, 0.3, 0.3)) == [[*range(8)], [8], [9]]
+    assert cut(["a", "b"] + ["c"] * 8, (0.8, 0.1, 0.1)) == [[0], [1], [*range(2, 10)]]
+    assert not capsys.readouterr().err
+    assert cut(["a", "b"] * 5, (0.8, 0.1, 0.1)) == [[*range(8)], [8], [9]]
+    assert "so few objects differ" in capsys.readouterr().err

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from language_samples import made_up_text, small_config
-from representer.data.language import digests_of
+from representer.data.language import PARTS, digests_of
 from representer.errors import ArgumentError, DataError
 from representer.tasks.language import FLOW
 
@@ -79,11 +79,14 @@ def test_the_demo_needs_no_file():
     assert "help topics" in data.described()["source"]
 
 
-def test_test_lines_of_the_training_are_counted(tmp_path, capsys):
+def test_equal_lines_stay_together_and_are_counted(tmp_path, capsys):
     lines = [f"line {n}" for n in range(18)]
     path = tmp_path / "copies.txt"
     path.write_text("\n".join([*lines, "LINE  3", "new", ""]) + "\n")
     data = read(small_config(data=str(path), test_fraction=0.15))
-    assert "1 of 2 test lines are lines of the training, too" in capsys.readouterr().err
+    assert "1 of 21 lines equal others, and stay with them in a split" in capsys.readouterr().err
+    assert [data.described()["parts"][part]["lines"] for part in PARTS] == [16, 2, 3]
+    read(small_config(data=str(path), test=str(path)))
+    assert "20 lines of the test file are training lines, too" in capsys.readouterr().err
     trained = np.frombuffer(bytes.fromhex(data.splits()["trained_on"]), np.int64)
-    assert np.isin(digests_of(["line 17\n", "new\n", "\n"]), trained).tolist() == [True, False]
+    assert np.isin(digests_of(["line 16\n", "new\n", "\n"]), trained).tolist() == [True, False]
