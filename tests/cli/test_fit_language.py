@@ -75,6 +75,14 @@ def test_evaluate_gives_the_figures_of_another_text(run, language_run, tmp_path)
     found = last_json(run("evaluate", language_run, other))
     assert found["tokens"] == 10
     assert found["unknown"] == 1
+    other.write_text("\n\n")
+    outcome = run("evaluate", language_run, other)
+    assert outcome.code == 2
+    assert "other.txt: the text has no token to predict" in outcome.error
+    other.write_text("zwei drei one\n")
+    assert "other.txt: 67% of the words to test are unknown" in (
+        run("evaluate", language_run, other).err
+    )
     same = language_run.parent / "count.txt"
     assert last_json(run("evaluate", language_run, same))["perplexity"] < 1.5
 

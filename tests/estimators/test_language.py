@@ -229,8 +229,11 @@ def test_arguments_are_checked(model):
         model.generate("a", 0)
     with pytest.raises(DataError, match="X is one string"):
         model.predict("a b")
-    with pytest.raises(DataError, match="no token to predict"):
-        model.score("")
+    for blank in ("", "\n\n", " \n\n\t\n"):
+        with pytest.raises(DataError, match=r"no token to predict.*with a word in it"):
+            model.score(blank)
+    with pytest.raises(DataError, match="the validation text has blank lines alone"):
+        LanguageModel().fit(TEXT, validation="\n\n\n")
     with pytest.raises(NotFittedError):
         LanguageModel().score(TEXT)
     with pytest.raises(NotFittedError):

@@ -39,6 +39,7 @@ from representer.estimators.language_training import (
     checked_prompts,
     figures,
     generate,
+    has_words,
     hold_out,
     lines_of,
     log_likelihoods,
@@ -348,10 +349,7 @@ class LanguageModel(LanguageEstimator):
             DataError: The text has no token to predict.
         """
         check_is_fitted(self)
-        tokens = self.inputs_.encode(lines_of(text, self.encoding))
-        if len(tokens) < 2:
-            raise DataError("the text has no token to predict", fix="Give a longer text.")
-        score = self.log_likelihood(tokens)
+        score = self.log_likelihood(self.encode_text(lines_of(text, self.encoding)))
         if not np.isfinite(score):
             raise DataError("the predictions are not finite", fix="Train it again.")
         return score
@@ -436,6 +434,18 @@ class LanguageModel(LanguageEstimator):
         check_is_fitted(self)
         here = self.on_cpu()
         return [here._explained(ids, k) for ids in self._encoded(X)]
+
+    def encode_text(self, lines: Sequence[str]) -> Tensor:
+        """Return the tokens of a text to test on ``(N,)``.
+
+        Raises:
+            DataError: The text has no token to predict, or blank lines alone.
+        """
+        tokens = self.inputs_.encode(lines)
+        if len(tokens) < 2 or not has_words(tokens):
+            fix = "Give a text with a word in it."
+            raise DataError("the text has no token to predict", fix=fix)
+        return tokens
 
     def log_likelihood(self, tokens: Tensor) -> float:
         """Return the mean log-probability of each of a text's tokens ``(N,)`` but the first."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from representer.data.language import LanguageVocabulary
-from representer.errors import DataError, KindError
+from representer.errors import KindError
 from representer.estimators.fitting import seed_of
 from representer.estimators.language_training import LanguageInputs, figures, generate, lines_of
 from representer.estimators.results import about, explanations_of
@@ -41,9 +41,7 @@ def results_of(estimator: LanguageModel, X: Any, y: Any, k: int, examples: int) 
     explained: list[dict[str, Any]] = []
     if X is not None:
         lines = lines_of(X, estimator.encoding)
-        tokens = inputs.encode(lines)
-        if len(tokens) < 2:
-            raise DataError("the text has no token to predict", fix="Give a longer text.")
+        tokens = estimator.encode_text(lines)
         metrics |= {"test": text_figures(estimator, tokens)}
         metrics |= {"parts": part_figures(estimator, tokens)}
         counts["test"] = token_counts(inputs, tokens)
@@ -85,6 +83,18 @@ def token_counts(inputs: LanguageInputs, tokens: Tensor) -> dict[str, int]:
         "tokens": len(tokens),
         **{name: int((tokens == mark).sum()) for name, mark in marks.items()},
     }
+
+
+def unknown_note(inputs: LanguageInputs, tokens: Tensor) -> str:
+    """Return a note if so many words of a text are unknown that its perplexity tells little."""
+    counts = token_counts(inputs, tokens)
+    words = counts["tokens"] - counts["lines"]
+    if inputs.level != "word" or 3 * counts["unknown"] <= words:
+        return ""
+    return (
+        f"{counts['unknown'] / words:.0%} of the words to test are unknown, so perplexity tells "
+        "little; --level char reads characters"
+    )
 
 
 def lines_of_tokens(tokens: Tensor) -> NDArray[np.int64]:

@@ -376,6 +376,11 @@ def streams_for(parameters: LanguageParameters, tokens: int) -> int:
     return parameters.batch_size or by_size
 
 
+def has_words(tokens: Tensor) -> bool:
+    """Return False for blank lines alone."""
+    return bool((tokens != LanguageVocabulary.END).any())
+
+
 def check_texts(
     parameters: LanguageParameters, vocabulary_size: int, texts: Mapping[str, Tensor]
 ) -> None:
@@ -387,10 +392,12 @@ def check_texts(
     """
     for part, tokens in texts.items():
         least = 2 * streams_for(parameters, len(tokens)) if part == "train" else 1
+        name = {"train": "training", "valid": "validation"}.get(part, part)
         if len(tokens) <= least:
-            name = {"train": "training", "valid": "validation"}.get(part, part)
             problem = f"the {name} text has {len(tokens)} token(s); more than {least} are needed"
             raise DataError(problem, fix="Give a longer text; a file is passed as pathlib.Path.")
+        if not has_words(tokens):
+            raise DataError(f"the {name} text has blank lines alone", fix="Give a longer text.")
     check_memory(parameters, vocabulary_size, available())
 
 

@@ -37,6 +37,7 @@ from representer.estimators.language_report import (
     surprisals,
     text_figures,
     token_counts,
+    unknown_note,
 )
 from representer.estimators.language_training import figures
 from representer.estimators.parameters import AUTO, LanguageParameters
@@ -208,11 +209,11 @@ class LanguageTask(EstimatorTask):
         data: Any = trained.data
         outcome, training = trained.outcome, trained.outcome.training
         test = data.parts["test"]
-        rows = [self._compared(estimator, test, one) for one in baselines]
+        rows = compared(estimator, test, baselines)
         differences = {row["name"]: row["difference"] for row in rows}
         count, lines = len(test) - 1, len(set(lines_of_tokens(test).tolist()))
         on, units = f"{count} test tokens", lines if lines > 1 else count
-        compared = standing(outcome.name, differences, PERPLEXITY, on, units)
+        beside = standing(outcome.name, differences, PERPLEXITY, on, units)
         metrics = {
             "task": self.name,
             "model": outcome.name,
@@ -226,8 +227,8 @@ class LanguageTask(EstimatorTask):
             "seconds": outcome.seconds,
             "parameters": outcome.parameters,
             "baselines": rows,
-            "standing": compared,
-            "verdict": compared.get("sentence", ""),
+            "standing": beside,
+            "verdict": beside.get("sentence", ""),
         }
         name = data.source if config.demo else Path(data.source).name
         details = {
@@ -239,25 +240,15 @@ class LanguageTask(EstimatorTask):
         }
         return metrics, details, closing(metrics)
 
-    @staticmethod
-    def _compared(estimator: LanguageModel, test: Any, baseline: Baseline) -> dict[str, Any]:
-        own, scores = estimator.log_likelihoods(test), baseline.predictions
-        return {
-            "name": baseline.name,
-            "seconds": baseline.seconds,
-            "difference": perplexity_difference(own, scores, lines_of_tokens(test)),
-            **figures(-float(scores.mean()), len(scores), estimator.inputs_.level),
-        }
-
     def evaluate(
-        self, run: str | Path, data: str | Path, options: Any = None, *, device: str = AUTO
+        self, run: str | Path, data: str | Path, options: Any, *, device: str = AUTO
     ) -> dict[str, Any]:
         """Test a trained language model on another text.
 
         Args:
             run: The run folder.
             data: The text file.
-            options: None, since the run names the encoding.
+            options: Those of reading.
             device: Device of the network, see `estimators.load`.
 
         Returns:
@@ -267,13 +258,11 @@ class LanguageTask(EstimatorTask):
         Raises:
             DataError: If the text cannot be used.
         """
-        estimator, _, objects = self.opened(
-            run, data, LanguageReading(), device=device, require_labels=True
-        )
-        tokens = estimator.inputs_.encode(objects.objects)
-        if len(tokens) < 2:
-            fix = "Give a text with a word in it."
-            raise DataError("has no token to predict", file=Path(data), fix=fix)
+        estimator, _, objects = self.opened(run, data, options, device=device, require_labels=True)
+        with _naming(str(data)):
+            tokens = estimator.encode_text(objects.objects)
+        if note := unknown_note(estimator.inputs_, tokens):
+            say(f"{data}: {note}")
         nats = -estimator.log_likelihood(tokens)
         require_finite(run, nats)
         unknown = int((tokens == LanguageVocabulary.UNKNOWN).sum())
@@ -307,14 +296,7 @@ def describe(config: Any, data: Any) -> Facts:
         f"{data.source}: {train:,} tokens to train on, {valid:,} to validate, {test:,} to test; "
         f"a vocabulary of {len(data.inputs.vocabulary):,}"
     ]
-    counts = token_counts(data.inputs, data.parts["test"])
-    words = counts["tokens"] - counts["lines"]
-    if 3 * counts["unknown"] > words and data.inputs.level == "word":
-        notes.append(
-            f"{counts['unknown'] / words:.0%} of the words to test are unknown, so perplexity "
-            "tells little; --level char reads characters"
-        )
-    return Facts({}, notes)
+    return Facts({}, [*notes, *filter(None, [unknown_note(data.inputs, data.parts["test"])])])
 
 
 def baselines(config: Any, data: Any) -> list[Baseline]:
@@ -330,6 +312,24 @@ def _counted(data: Any) -> Iterator[Baseline]:
         scores = np.log(counts.probabilities(test)[1:])
         name = f"{order}-gram, Kneser-Ney" if order > 1 else "1-gram"
         yield Baseline(name, "", scores, time.perf_counter() - started)
+
+
+def compared(
+    estimator: LanguageModel, test: Any, baselines: Sequence[Baseline]
+) -> list[dict[str, Any]]:
+    """Return the metrics of each baseline, and how the model differs from it."""
+    if not baselines:
+        return []
+    logs, lines = estimator.log_likelihoods(test), lines_of_tokens(test)
+    return [
+        {
+            "name": one.name,
+            "seconds": one.seconds,
+            "difference": perplexity_difference(logs, one.predictions, lines),
+            **figures(-float(one.predictions.mean()), len(logs), estimator.inputs_.level),
+        }
+        for one in baselines
+    ]
 
 
 def closing(metrics: dict[str, Any]) -> list[str]:

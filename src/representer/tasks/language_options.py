@@ -108,12 +108,7 @@ LANGUAGE = Task(
     noun="running text",
     config=LanguageConfig,
     defaults=defaults_of,
-    options={
-        "evaluate": (),
-        "predict": (LanguageReading,),
-        "explain": (LanguageReading,),
-        "generate": (),
-    },
+    options=dict.fromkeys(READ, (LanguageReading,)) | {"generate": ()},
     functions={name: f"{_HOME}:{name}" for name in _FUNCTIONS}
     | {"as_text": "representer.tasks.use:as_text"},
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
