@@ -125,25 +125,12 @@ def walk_factors(
         unit: One unit, or a slice of units, which adds an axis before the last.
     """
     nodes = walks.nodes[:, unit] @ x.T
-    steps = nodes.new_ones(len(nodes) - 1, *nodes.shape[1:-1], edges.shape[1])
-    given = nodes.new_zeros(0) if attributes is None else attributes
-    features = (given[:, None] if given.dim() == 1 else given).T
-    if walks.edges is not None:
-        steps = walks.edges[:, unit] @ features
-    value = walks.decay_value()
-    if value is not None:
-        return nodes, steps * (value[unit][..., None] if value.dim() else value)
-    assert walks.gates is not None
-    assert walks.gate_bias is not None
-    source_logits, target_logits = walks.gates[:, unit] @ x.T
-    z = (
-        source_logits[..., edges[0]]
-        + target_logits[..., edges[1]]
-        + walks.gate_bias[unit][..., None]
-    )
-    if walks.gate_edge is not None:
-        z = z + walks.gate_edge[unit] @ features
-    return nodes, steps * walks.options.gate_scale * torch.sigmoid(z)
+    features = attributes if attributes is None or attributes.dim() == 2 else attributes[:, None]
+    gates = walks.edge_gates(x, edges, features)[:, unit].T
+    if walks.edges is None:
+        return nodes, gates.expand(len(nodes) - 1, *gates.shape)
+    assert features is not None
+    return nodes, walks.edges[:, unit] @ features.T * gates
 
 
 def _best(

@@ -24,6 +24,7 @@ from representer.functional.rkm import (
     gated_scan,
     gated_scan_definition,
     gaussian_kernel_definition,
+    held_gates,
     recurrent_kernel_definition,
     rkm_scan,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "gated_scan_definition",
     "gaussian_kernel_definition",
     "green_function",
+    "held_gates",
     "kbrn_scan",
     "kernel_activation",
     "local_kernel_definition",

@@ -352,3 +352,19 @@ def _forget(cell: Cell, a: dict[str, Tensor], static: Tensor | None) -> Tensor:
 
 def _memory(cell: Cell, h: Tensor, c: Tensor) -> Tensor:
     return {"cell": c, "output": h, "expm1": torch.expm1(c)}[cell.memory]
+
+
+def held_gates(
+    cell: Cell, a: dict[str, Tensor], static: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return the factors of the candidate and of the last cell, and the output gate, if any.
+
+    Args:
+        cell: The cell, whose memory is linear: the cell itself, or the output z/2 of ``"linear"``.
+        a: The pre-activation of each gate.
+        static: Static gates ``(2, H)``.
+    """
+    write = _input(cell, a, static).expand_as(a["candidate"])
+    kept = torch.zeros_like(write) if cell.forget_gate == "none" else _forget(cell, a, static)
+    kept = kept / 2 if cell.memory == "output" else kept
+    return write, kept.expand_as(write), torch.sigmoid(a["output"]) if cell.output_gate else None

@@ -10,6 +10,7 @@ from representer.kernels.embedded import Embedded
 from representer.kernels.gaussian_process import GaussianProcessKernel
 from representer.kernels.gram import GramTransformer, Nystroem, gram
 from representer.kernels.kernel import Kernel
+from representer.kernels.learned_kernel import LearnedKernel, LearnedUnit
 from representer.kernels.point_kernels import (
     Gaussian,
     InversePolynomial,
@@ -44,6 +45,8 @@ __all__ = [
     "GramTransformer",
     "InversePolynomial",
     "Kernel",
+    "LearnedKernel",
+    "LearnedUnit",
     "Linear",
     "NgramKernel",
     "Nystroem",

@@ -20,6 +20,7 @@ from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.sequence_layer import Default, shows, with_defaults
 from representer.ops import walk_aggregate
 from representer.ops.common import check_like, wrong_device
+from representer.ops.held_walks import HeldWalks
 
 if TYPE_CHECKING:
     from representer.kernels import RandomWalkKernel  # noqa: F401 (named in a string)
@@ -326,6 +327,34 @@ class WalkStates(nn.Module):
         # not stored as a tensor, so that it is exact after conversion of the layer to float64
         return None if isinstance(decay, str) else self.weight.new_full((), decay)
 
+    def edge_gates(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> Tensor:
+        """Return λ of every edge ``(E, H)``."""
+        value = self.decay_value()
+        if value is not None:
+            return value.expand(edge_index.shape[1], self.hidden_channels)
+        assert self.gates is not None
+        assert self.gate_bias is not None
+        of_source, of_target = x @ self.gates.mT
+        z = of_source[edge_index[0]] + of_target[edge_index[1]] + self.gate_bias
+        if self.gate_edge is not None:
+            assert edge_attr is not None
+            z = z + edge_attr @ self.gate_edge.T
+        return self.options.gate_scale * torch.sigmoid(z)
+
+    def held(
+        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, of_graph: Tensor, graphs: int
+    ) -> HeldWalks:
+        """Return the held gates of a batch of graphs, with the graph of each node ``(N,)``."""
+        o, gates = self.options, self.edge_gates(x, edge_index, edge_attr)
+        edges = edge_attr if self.edge_weight is not None else None
+        return HeldWalks(
+            x, edge_index, gates, edges, of_graph, graphs, o.order, o.combine, o.sigma
+        )
+
+    def unit_references(self) -> tuple[Tensor, ...]:
+        """Return nodes ``(n, H, d)`` and, if there are edges, edges ``(n − 1, H, K)``."""
+        return (self.nodes,) if self.edges is None else (self.nodes, self.edges)
+
     def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> list[Tensor]:
         """Return c_1 … c_n of every node, each ``(N, H)``."""
         o, H = self.options, self.hidden_channels
@@ -542,9 +571,34 @@ class RandomWalkKernelNN(HasKernel["RandomWalkKernel"], GraphNetwork):
         """Reinitialize all parameters."""
         self.walks.reset_parameters()
 
-    def _states(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> list[Tensor]:
-        edge_index, edges = check_graph(
+    def held_walks(
+        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, of_graph: Tensor, graphs: int
+    ) -> list[HeldWalks]:
+        """Return the held gates of a batch of graphs, with the graph of each node ``(N,)``."""
+        edge_index, edges = self._check(x, edge_index, edge_attr)
+        return [self.walks.held(x, edge_index, edges, of_graph, graphs)]
+
+    def unit_references(self) -> tuple[Tensor, ...]:
+        """Return nodes ``(n, H, d)`` and, with edge features, edges ``(n − 1, H, K)``."""
+        return self.walks.unit_references()
+
+    def not_linear(self) -> str:
+        """Return why a unit is not linear in features of its reference; "" if it is."""
+        q = NONLINEARITIES[self.options.sigma]
+        is_free = q.mercer or self.options.sigma == "identity" or self.order == 1
+        return "" if is_free else (
+            f"Its σ is not a Mercer kernel: {self.options.sigma} has no power series at 0 without "
+            "negative coefficients."
+        )
+
+    def _check(
+        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        return check_graph(
             x, edge_index, edge_attr, channels=self.in_channels, edge_dim=self.edge_dim,
             like=self.walks.weight,
         )  # fmt: skip
+
+    def _states(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> list[Tensor]:
+        edge_index, edges = self._check(x, edge_index, edge_attr)
         return self.walks(x, edge_index, edges)

@@ -26,6 +26,7 @@ from representer.nn.graph.walks import (
 from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.sequence_layer import shows, with_defaults
 from representer.ops import walk_rounds
+from representer.ops.held_walks import HeldWalks
 
 if TYPE_CHECKING:
     from representer.kernels import WeisfeilerLehmanKernel  # noqa: F401 (named in a string)
@@ -273,6 +274,29 @@ class WLKernelNN(HasKernel["WeisfeilerLehmanKernel"], GraphNetwork):
         self.relabeling.reset_parameters()
         for walks in self.walks:
             cast(WalkStates, walks).reset_parameters()
+
+    def held_walks(
+        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, of_graph: Tensor, graphs: int
+    ) -> list[HeldWalks]:
+        """Return the held gates of every level of the read-out; see ``RandomWalkKernelNN``."""
+        edge_index, edges = self._check(x, edge_index, edge_attr)
+        h, held = self._first(x), []
+        for level in range(self.depth):
+            h = self.relabeling(h, edge_index, edges) if level else h
+            if level in self._read:
+                held.append(self.level_walks(level).held(h, edge_index, edges, of_graph, graphs))
+        return held
+
+    def unit_references(self) -> tuple[Tensor, ...]:
+        """Return nodes and edges of the references, with an axis of the levels if they differ."""
+        parts = [self.level_walks(level).unit_references() for level in self._read]
+        if self.share_references or len(parts) == 1:
+            return parts[0]
+        return tuple(torch.stack(levels) for levels in zip(*parts, strict=True))
+
+    def not_linear(self) -> str:
+        """Return "", since every unit is linear in the features of its reference."""
+        return ""
 
     @property
     def _read(self) -> tuple[int, ...]:

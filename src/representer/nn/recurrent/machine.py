@@ -18,9 +18,10 @@ from representer import functional
 from representer.checks import is_number
 from representer.errors import ArgumentError, KindError
 from representer.functional import Cell, nonlinearity
-from representer.nn.checks import check_probability
+from representer.nn.checks import check_probability, evaluating
 from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.filters import FilterBank, WaveletFilters, Wavelets
+from representer.nn.recurrent.held import cell_references, held_cell, not_linear
 from representer.nn.recurrent.initial import (
     CellWeights,
     check_initialization,
@@ -46,6 +47,7 @@ from representer.nn.recurrent.stream import CoreSteps, weight
 from representer.nn.regularization import undropped
 from representer.ops import core, gated_scan, rkm_scan
 from representer.ops.common import can_be_read, without_autocast
+from representer.ops.held_chain import HeldChain
 from representer.ops.rkm_scan import Step, StepOperands
 
 if TYPE_CHECKING:
@@ -170,9 +172,7 @@ class CellDirection(NamedTuple):
         if lengths is not None:
             lengths = lengths // self.bank.stride
         if self.bank.is_plain:  # the op computes the products
-            z = self.bank.windows(extended, reverse=reverse)
-            weight = self.filters[0]
-            input_weight = weight.reshape(len(self.cell.gates), -1, weight.shape[1])
+            z, input_weight = self.bank.windows(extended, reverse=reverse), self._plain_weight()
         else:
             z, input_weight = self._products(extended, reverse), None
         if not state:
@@ -185,6 +185,15 @@ class CellDirection(NamedTuple):
             scan = self._scan(input_weight)
             output, h, c = scan(z, h0=h0, c0=c0, hold=hold, lengths=lengths, reverse=reverse)
         return output, (h, c), new_window
+
+    def products(self, extended: Tensor) -> Tensor:
+        """Return the input part of the pre-activations ``(T / stride, B, G, H)``, read forwards."""
+        if self.bank.is_plain:
+            return self._biased_products(self.bank.windows(extended), self._plain_weight())
+        return self._products(extended, False)
+
+    def _plain_weight(self) -> Tensor:
+        return self.filters[0].reshape(len(self.cell.gates), -1, self.filters[0].shape[1])
 
     def _products(self, extended: Tensor, reverse: bool) -> Tensor:
         """Return the input part of the pre-activations ``(T / stride, B, G, H)``."""
@@ -566,6 +575,24 @@ class RecurrentKernelMachine(HasKernel["RecurrentKernel"], SequenceLayer):
     def cell_norm(self, layer: int = 0, reverse: bool = False) -> nn.LayerNorm | None:
         """Return the layer norm on the cell, or None if there is none."""
         return self._own("cell_norm", self.index(layer, reverse))
+
+    def held_chain(self, x: Tensor, lengths: Tensor) -> HeldChain:
+        """Return the held gates of the first layer for padded sequences ``(T, B, I)``."""
+        with evaluating(self):
+            return held_cell(self._direction(0), x, lengths)
+
+    def unit_references(self) -> tuple[Tensor]:
+        """Return the references of the first layer ``(1, H, F)``, with gradients.
+
+        Each is the filter, newest slot first, the row of the recurrent matrix if the candidate
+        sees h, and the bias if the candidate has one.
+        """
+        with evaluating(self):
+            return (cell_references(self._direction(0)),)
+
+    def not_linear(self) -> str:
+        """Return why a unit is not linear in its reference given its gates; "" if it is."""
+        return not_linear(self) or super().not_linear()
 
     def full_bias(self, k: int) -> Tensor | None:
         """Return the biases of all gates of a direction ``(G, H)``, 0 for those without."""

@@ -423,22 +423,39 @@ class SequenceLayer(SuggestsArguments, nn.Module):
         Raises:
             ArgumentError: If there is no such layer or direction.
         """
-        k, part = self.index(layer, reverse), object.__new__(type(self))
+        part = self._of(slice(k := self.index(layer, reverse), k + 1))
+        part.num_layers, part.bidirectional = 1, False
+        part.stride = self.stride if layer == 0 else 1
+        return part
+
+    def below(self) -> Self:
+        """Return the layers below the last one as a separate layer that shares their parameters."""
+        below = self._of(slice(0, (self.num_layers - 1) * self.num_directions))
+        below.num_layers = self.num_layers - 1
+        return below
+
+    def _of(self, chosen: slice) -> Self:
+        """Return a layer with the directions of a slice."""
+        part = object.__new__(type(self))
         part.__dict__ |= self.__dict__  # copy.copy refuses parametrized layers
-        others = (*self.suffixes[:k], *self.suffixes[k + 1 :])
+        others = tuple({*self.suffixes} - {*self.suffixes[chosen]})
         for kind in ("_parameters", "_modules"):
             own = {n: v for n, v in getattr(self, kind).items() if not n.endswith(others)}
             setattr(part, kind, own)
         if isinstance(every := part._modules.get("parametrizations"), nn.ModuleDict):
             kept = {n: v for n, v in every.items() if not n.endswith(others)}
             part._modules["parametrizations"] = nn.ModuleDict(kept)
-        part.num_layers, part.bidirectional, part.input_size = 1, False, self.features[k]
-        part.stride = self.stride if layer == 0 else 1
-        part.specs = self.specs[k : k + 1]
-        part.suffixes, part.features = self.suffixes[k : k + 1], self.features[k : k + 1]
-        reaches = self.layout.reaches[k : k + 1]
+        part.suffixes, part.features = self.suffixes[chosen], self.features[chosen]
+        part.input_size, part.specs = part.features[0], self.specs[chosen]
+        reaches = self.layout.reaches[chosen]
         part.layout = replace(self.layout, reaches=reaches, features=part.features)
         return part
+
+    def not_linear(self) -> str:
+        """Return why a unit is not linear in its reference given its gates; "" if it is."""
+        if self.bidirectional:
+            return "It has two directions; layer.part(k, reverse) of each one has a kernel."
+        return "It has several layers; layer.kernel is that of the last one." * (self.num_layers > 1)
 
     def reset_parameters(self) -> None:
         """Reinitialize all parameters."""

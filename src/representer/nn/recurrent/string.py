@@ -16,6 +16,7 @@ from representer.functional import string_states
 from representer.functional.strings import Combine, Normalized, Readout, StringChain
 from representer.nn.checks import check_flag, check_probability
 from representer.nn.has_kernel import HasKernel
+from representer.nn.recurrent.held import held_string
 from representer.nn.recurrent.initial import (
     Initialization,
     StringWeights,
@@ -26,8 +27,9 @@ from representer.nn.recurrent.sequence_layer import SequenceLayer, check_input
 from representer.nn.recurrent.states import StateLayout, StringMassState, StringState
 from representer.nn.recurrent.stream import CoreSteps, weight
 from representer.nn.regularization import undropped
-from representer.ops import gated_scan, string_scan
+from representer.ops import string_scan
 from representer.ops.common import without_autocast
+from representer.ops.held_chain import HeldChain, before, chain_states
 from representer.ops.string_scan import Step, StepOperands
 
 if TYPE_CHECKING:
@@ -74,29 +76,17 @@ class StringDirection(NamedTuple):
         return output, (h, *(part.contiguous() for part in c_new)), window
 
     def cell_states(self, x: Tensor, reverse: bool) -> Tensor:
-        """Return r_1 … r_n of every step ``(T, B, n, H)``, from zeros and without dropout.
-
-        Given the shorter states, those of one length are an elementwise recurrence, so n scans
-        compute all steps.
-        """
+        """Return r_1 … r_n of every step ``(T, B, n, H)``, from zeros and without dropout."""
         chain, x = self.chain, x.flip(0) if reverse else x
-        z = self._products(x)
-        lam, c, m = self._decays(x, z), torch.zeros_like(z[:, :, 0]), torch.ones_like(z[:, :, 0])
+        z = self.products(x)
+        lam = self.decays(x, z)
         w = 1 - lam if chain.normalized == "paper" else torch.ones_like(lam)
-        c = m if chain.combine == "multiply" else c
-        states, masses = [], []
-        for j in range(chain.order):
-            p = z[:, :, j]
-            joined = c * p if chain.combine == "multiply" else c + p
-            joined = c + m * p if chain.combine == "add_exact" else joined
-            states.append(gated_scan(w * joined, lam)[0])
-            masses += [gated_scan(w * m, lam)[0]] if chain.has_mass else []
-            c = _before(states[-1])
-            m = _before(masses[-1]) if chain.has_mass else m
+        tokens = z[:, :, : chain.order]
+        states, masses = chain_states(tokens, lam, w, chain.combine, chain.has_mass)
         read = string_states(chain, torch.stack((*states, *masses), dim=2))
         return read.flip(0) if reverse else read
 
-    def _decays(self, x: Tensor, z: Tensor) -> Tensor:
+    def decays(self, x: Tensor, z: Tensor) -> Tensor:
         """Return λ of every step ``(T, B, H)``, or the given λ."""
         if self.decay is not None:
             return self.decay
@@ -105,14 +95,14 @@ class StringDirection(NamedTuple):
             zeros = z.new_zeros(x.shape[1], self.chain.states, z.shape[3])
             h, _, _ = self._scan(x, zeros[:, 0], zeros)
             with without_autocast(h):
-                a = a + _before(h) @ self.weight.T
+                a = a + before(h) @ self.weight.T
         return torch.sigmoid(a)
 
     def _scan(self, x: Tensor, h0: Tensor, c0: Tensor, **options: Any) -> Scanned:
         weights = {"input_weight": self.input_weight, "bias": self.bias, "weight": self.weight}
         return string_scan(x, h0, c0, chain=self.chain, decay=self.decay, **weights, **options)
 
-    def _products(self, x: Tensor) -> Tensor:
+    def products(self, x: Tensor) -> Tensor:
         """Return W x_t of every token and gate, with the gates' biases ``(T, B, P, H)``."""
         weight, bias = self.input_weight, self.bias
         if bias is not None:
@@ -121,11 +111,6 @@ class StringDirection(NamedTuple):
         return (
             F.linear(x, weight.flatten(0, 1), bias).to(weight.dtype).unflatten(-1, weight.shape[:2])
         )
-
-
-def _before(states: Tensor) -> Tensor:
-    """Return the states before each step, zeros before the first."""
-    return torch.cat((torch.zeros_like(states[:1]), states[:-1]))
 
 
 # Checks of the options of a string-kernel layer.
@@ -442,6 +427,14 @@ class StringKernelRNN(HasKernel["StringKernel"], SequenceLayer):
         weights = {"input": direction.input_weight.detach()[-1]}
         bias = direction.bias
         return weights if bias is None else weights | {"bias": bias.detach()[-1]}
+
+    def held_chain(self, x: Tensor, lengths: Tensor) -> HeldChain:
+        """Return the held gates of the first layer for padded sequences ``(T, B, I)``."""
+        return held_string(self.plain_direction(0), x, lengths)
+
+    def unit_references(self) -> tuple[Tensor]:
+        """Return the references of the first layer ``(n, H, I)``, with gradients."""
+        return (self._products(0)[: self.order],)
 
     def plain_direction(self, k: int) -> StringDirection:
         """Return a direction in evaluation mode, whatever the mode of the layer."""
