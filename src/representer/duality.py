@@ -1,16 +1,21 @@
 """The correspondence between kernels and networks.
 
 The state of unit i of ``kernel.network(...)`` is the kernel between the input and reference i, and
-``network.kernel`` returns that kernel. Only this module imports both ``kernels`` and ``nn``.
+``network.kernel`` returns that kernel; a layer with gates returns the kernel that it has learned.
+Only this module imports both ``kernels`` and ``nn``.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from torch import Tensor, nn
+
 from representer.errors import ArgumentError, NoKernelError
 from representer.kernels import (
+    Embedded,
     Kernel,
+    LearnedKernel,
     RandomWalkKernel,
     RecurrentKernel,
     StringKernel,
@@ -19,20 +24,12 @@ from representer.kernels import (
 )
 from representer.kernels.composition import mercer_violation
 from representer.kernels.kernel import References
-from representer.nn import CNN, RKM, LinearKernelRNN, StringKernelRNN
+from representer.nn import RKM, LinearKernelRNN, StringKernelRNN
 from representer.nn.recurrent.machine import RecurrentKernelMachine
+from representer.nn.recurrent.sequence_layer import SequenceLayer
 
 if TYPE_CHECKING:
-    from torch import nn
-
-    from representer.nn import RandomWalkKernelNN, TreeKernelNN, WLKernelNN
-
-_SEVERAL = "It has several layers or directions; each one alone has a kernel."
-_NOT_INTERCHANGEABLE = "and not on the reference, so that the two are not interchangeable."
-_OWN_DECAYS = (
-    "Each unit has its own decay, and so its own kernel: for unit i it is "
-    "{}(order, float(layer.decay_gate()[i]))."
-)
+    from representer.nn import DeepGraphKernelNN, RandomWalkKernelNN, TreeKernelNN, WLKernelNN
 
 
 def network_of(
@@ -83,16 +80,20 @@ def network_of(
 
 
 def kernel_of(layer: nn.Module) -> Kernel:
-    """Return the exact kernel that a layer evaluates against its ``references()``.
+    """Return the kernel of a layer's state, before an activation or output nonlinearity.
+
+    It is the exact kernel of the input and each of ``references()``, if the layer evaluates one;
+    with gates, learned decays or sums of states, the :class:`LearnedKernel`; of several layers,
+    the kernel of the last one, of what the layers below embed.
 
     Raises:
         NoKernelError: If there is none; the message states the reason.
     """
-    found = _kernel_or_reason(layer)
-    if isinstance(found, str):
-        expected = "one that evaluates a symmetric kernel"
-        raise NoKernelError("layer", repr(layer), expected, hint=found)
-    return found
+    kernel = _kernel_or_reason(layer)
+    if isinstance(kernel, str):
+        expected = "one whose units are linear in features of their references"
+        raise NoKernelError("layer", repr(layer), expected, hint=kernel)
+    return kernel
 
 
 def _settings(kernel: Any, options: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
@@ -158,165 +159,111 @@ def _levels_network(
 
 
 def _kernel_or_reason(layer: Any) -> Kernel | str:
-    if isinstance(layer, RecurrentKernelMachine):
-        return _recurrent(layer)
-    if isinstance(layer, StringKernelRNN):
-        return _string(layer)
-    from representer.nn import RandomWalkKernelNN, TreeKernelNN, WLKernelNN
+    from representer.nn import DeepGraphKernelNN, RandomWalkKernelNN, TreeKernelNN, WLKernelNN
 
+    if isinstance(layer, SequenceLayer):
+        if layer.bidirectional or layer.num_layers == 1:
+            is_machine = isinstance(layer, RecurrentKernelMachine)
+            return _recurrent(layer) if is_machine else _string(layer)
+        last = _kernel_or_reason(layer.part(layer.num_layers - 1))
+        return last if isinstance(last, str) else Embedded(last, layer.below(), repeat=True)
     if isinstance(layer, RandomWalkKernelNN):
         return _walks(layer)
     if isinstance(layer, TreeKernelNN):
         return _trees(layer)
     if isinstance(layer, WLKernelNN):
         return _levels(layer)
-    return (  # DeepGraphKernelNN
-        "Its references lie in the space of its kernel, kernels.DeepGraphKernel, and are not "
-        "graphs; those of nn.RandomWalkKernelNN are."
-    )
+    assert isinstance(layer, DeepGraphKernelNN)
+    number = layer.num_layers - 1
+    last = _walks(layer.part(number))
+    if isinstance(last, str) or not number:
+        return last
+    return Embedded(last, NodeLabels(layer, number), repeat=True)
 
 
-def _first(*reasons: tuple[object, str]) -> str:
-    """Return the first reason that applies; "" if none does."""
-    return next((reason for applies, reason in reasons if applies), "")
-
-
-def _recurrent(layer: RecurrentKernelMachine) -> RecurrentKernel | str:
+def _recurrent(layer: RecurrentKernelMachine) -> Kernel | str:
     cell = layer.cell
-    dynamic = {
-        "input": cell.input_gate != "static",
-        "forget": cell.forget_gate == "dynamic",
-        "output": cell.output_gate,
-    }
-    gates = ", ".join(gate for gate, is_dynamic in dynamic.items() if is_dynamic)
-    if gates:
-        return f"Its gates ({gates}) depend on the input {_NOT_INTERCHANGEABLE}"
-    q, static_gates, unit_norm = cell.output, None, True
-    if isinstance(layer, RKM):
-        q, unit_norm = layer.q, layer.unit_norm
-    elif isinstance(layer, (LinearKernelRNN, CNN)):
-        if layer.learn_static:
-            return "Its static gates are learned, and each unit has its own."
-        b = layer.static[1] if cell.forget_gate == "static" else 0.0
-        q, static_gates = "linear", (layer.static[0], b)
-    else:
-        return "Only nn.RKM(feedback=False) evaluates a RecurrentKernel."
-    if isinstance(q, tuple):
-        return "Each unit has its own q; unit i evaluates RecurrentKernel(q_i, repeat=True)."
     n = layer.filter_length
     lengths = list(n) if isinstance(n, dict) else [n]
-    reason = _first(
-        (
-            cell.feedback != "none",
-            "Its units depend on each other by feedback; use feedback=False.",
-        ),
-        (layer.num_layers > 1 or layer.bidirectional, _SEVERAL),
-        (layer.stride > 1, "It skips steps, unlike the kernel."),
-        (layer.layer_norm, "The layer norm mixes its units."),
-        (any(layer.zoneout), "Zoneout mixes each state with the previous one."),
-        (
-            q == "gaussian" and len(lengths) > 1,
-            "Its filters compare windows of different lengths.",
-        ),
-    )
-    if not reason and (violation := mercer_violation(q)):
-        reason = f"Its q is not a Mercer kernel: {violation}."
-    return reason or RecurrentKernel(
-        q, filter_length=max(lengths), dilation=layer.dilation, repeat=True,
-        static_gates=static_gates, unit_norm=unit_norm,
-    )  # fmt: skip
-
-
-def _string(layer: StringKernelRNN) -> StringKernel | str:
-    if layer.decay == "learned":
-        return _OWN_DECAYS.format("StringKernel")
-    if isinstance(layer.decay, str):
-        return f"Its decay is a gate that depends on the input {_NOT_INTERCHANGEABLE}"
-    chain = layer.chain
-    reason = _first(
-        (layer.num_layers > 1 or layer.bidirectional, _SEVERAL),
-        (
-            chain.order > 1 and chain.combine == "add",
-            "combine='add' as printed weights a new token regardless of the n-grams it completes, "
-            "which no symmetric kernel does; use combine='add_exact'.",
-        ),
-        (
-            chain.order > 1 and chain.readout == "sum",
-            "readout='sum' compares c_j with the first j tokens of the reference alone, but a "
-            "sum of kernels would with all of them; use readout='last'.",
-        ),
-        (chain.highway, "The highway mixes the input with its output; use highway=False."),
-        (layer.activation, _activated(layer, "cell_states")),
-    )
-    combine = "multiply" if chain.combine == "multiply" else "add"
-    return reason or StringKernel(
-        layer.order, layer.decay, combine=combine, normalized=layer.normalized
-    )
-
-
-def _activated(layer: StringKernelRNN | RandomWalkKernelNN | TreeKernelNN, states: str) -> str:
-    return (
-        f"Its activation {layer.activation} of a kernel is not a kernel; use activation=None. "
-        f"Before the activation, {states} are kernel values."
-    )
-
-
-def _walks(layer: RandomWalkKernelNN) -> RandomWalkKernel | str:
-    sigma = layer.options.sigma
-    violation = mercer_violation(sigma)
-    reason = _decays(layer) or _first(
-        (layer.order > 1 and violation, f"Its σ is not a Mercer kernel: {violation}."),
-        (layer.activation, _activated(layer, "node_states")),
-    )
-    idle = sigma == "identity" or violation  # σ has no effect on walks of one node
-    return reason or RandomWalkKernel(
-        layer.order,
-        float(layer.decay),
-        layer.combine,
-        nonlinear=False if idle else sigma,
-        edges=layer.edge_dim is not None,
-    )
-
-
-def _trees(layer: TreeKernelNN) -> TreeKernel | str:
-    seen = "state of the child" if layer.decay == "state" else "nodes of an edge"
-    reason = _first(
-        (layer.decay == "learned", _OWN_DECAYS.format("TreeKernel")),
-        (
-            isinstance(layer.decay, str),
-            f"Its decay is a gate that depends on the {seen} {_NOT_INTERCHANGEABLE}",
-        ),
-        (layer.activation, _activated(layer, "node_states")),
-    )
-    return reason or TreeKernel(layer.order, float(layer.decay), layer.ordered)
-
-
-def _levels(layer: WLKernelNN) -> WeisfeilerLehmanKernel | str:
-    reason = _first(
-        (layer.activation, f"Its activation {layer.activation} of a kernel is not a kernel."),
-        (
-            layer.label_channels != 0,
-            "Its first labels are a learned embedding of the nodes; use label_channels=0.",
-        ),
-        (
-            layer.depth > 1 and layer.readout == "last",
-            "Its read-out is the last relabeling only; use readout='sum'.",
-        ),
-        (
-            layer.depth > 1 and not layer.share_references,
-            "Its levels have different references; use share_references=True.",
-        ),
-    )
-    if reason := reason or _decays(layer):
+    options: dict[str, Any] = {"filter_length": max(lengths), "dilation": layer.dilation}
+    is_plain = not (layer.bidirectional or layer.layer_norm or any(layer.zoneout))
+    if isinstance(layer, RKM) and not layer.feedback and is_plain:
+        q = layer.q
+        if isinstance(q, tuple):
+            return "Each unit has its own q; unit i evaluates RecurrentKernel(q_i, repeat=True)."
+        if q == "gaussian" and len(lengths) > 1:
+            return "Its filters compare windows of different lengths."
+        if violation := mercer_violation(q):
+            return f"Its q is not a Mercer kernel: {violation}."
+        if layer.stride == 1:
+            return RecurrentKernel(q, repeat=True, unit_norm=layer.unit_norm, **options)
+        if q != "linear":
+            return "It skips steps, unlike the kernel."
+    if reason := layer.not_linear():
         return reason
+    is_static = cell.input_gate == "static" and cell.forget_gate in ("static", "none")
+    is_fixed = is_static and not (layer.learn_static or cell.output_gate or cell.candidate_bias)
+    if cell.feedback != "none" or not is_fixed or layer.stride > 1:
+        return LearnedKernel(layer)
+    b = layer.static[1] if cell.forget_gate == "static" else 0.0
+    return RecurrentKernel("linear", static_gates=(layer.static[0], b), repeat=True, **options)
+
+
+def _string(layer: Any) -> Kernel | str:
+    if reason := layer.not_linear():  # that of nn.KBRN, too
+        return reason
+    chain = layer.chains[0]
+    is_last = chain.readout == "last" or (chain.order == 1 and chain.readout == "sum")
+    is_kernel = is_last and (chain.combine != "add" or chain.order == 1) and not chain.highway
+    if isinstance(layer.decay, str) or not is_kernel:
+        return LearnedKernel(layer)
+    combine = "multiply" if chain.combine == "multiply" else "add"
+    return StringKernel(chain.order, layer.decay, combine=combine, normalized=layer.normalized)
+
+
+def _walks(layer: RandomWalkKernelNN) -> Kernel | str:
+    if reason := layer.not_linear():
+        return reason
+    if isinstance(layer.decay, str):
+        return LearnedKernel(layer)
+    sigma = layer.options.sigma
+    is_idle = sigma == "identity" or layer.order == 1  # σ has no effect on walks of one node
     edges = layer.edge_dim is not None
-    base = RandomWalkKernel(layer.order, float(layer.decay), edges=edges)
-    return WeisfeilerLehmanKernel(base, layer.depth - 1, layer.relabeling, edges, repeat=True)
+    nonlinear = False if is_idle else sigma
+    return RandomWalkKernel(layer.order, layer.decay, layer.combine, nonlinear, edges=edges)
 
 
-def _decays(layer: RandomWalkKernelNN | WLKernelNN) -> str:
-    gated = f"Its decay is a gate that depends on the edges of the graph {_NOT_INTERCHANGEABLE}"
-    return _first(
-        (layer.decay == "gated", gated),
-        (layer.decay == "learned", _OWN_DECAYS.format("RandomWalkKernel")),
-    )
+def _trees(layer: TreeKernelNN) -> Kernel:
+    if isinstance(layer.decay, str):
+        return LearnedKernel(layer)
+    return TreeKernel(layer.order, layer.decay, layer.ordered)
+
+
+def _levels(layer: WLKernelNN) -> Kernel:
+    if isinstance(layer.decay, str) or not (layer.share_references or len(layer.read_levels) == 1):
+        return LearnedKernel(layer)
+    edges = layer.edge_dim is not None
+    base = RandomWalkKernel(layer.order, layer.decay, edges=edges)
+    last = layer.depth - 1
+    if layer.readout == "last" and last:
+        return Embedded(base, NodeLabels(layer, last), repeat=True)
+    kernel = WeisfeilerLehmanKernel(base, last, layer.relabeling, edges, repeat=True)
+    return Embedded(kernel, NodeLabels(layer, 0), repeat=True) if layer.label_channels else kernel
+
+
+class NodeLabels(nn.Module):
+    """The labels that a network of walks gives to nodes, before one of its levels or layers.
+
+    Args:
+        network: The network.
+        level: The level or layer.
+    """
+
+    def __init__(self, network: WLKernelNN | DeepGraphKernelNN, level: int) -> None:
+        super().__init__()
+        self.network = network
+        self.level = level
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None) -> Tensor:
+        """Return the labels of the nodes ``(N, d)``."""
+        return self.network.labels(x, edge_index, edge_attr, self.level)

@@ -126,7 +126,9 @@ def test_a_cell_is_the_inner_product_of_its_features_with_its_reference(name):
         weights, features = cell_by_hand(layer, x)
         maps.append(weights.T @ features)
     Phi = torch.stack(maps)  # (N, H, F)
-    expected = torch.stack([cell_state(layer, x) if len(x) else torch.zeros(4, **DOUBLE) for x in X])
+    expected = torch.stack(
+        [cell_state(layer, x) if len(x) else torch.zeros(4, **DOUBLE) for x in X]
+    )
     for i in range(4):
         unit = k.unit(i)
         torch.testing.assert_close(Phi[:, i] @ unit.reference[0], expected[:, i], **CLOSE)
@@ -218,7 +220,9 @@ def chain(**options: Any) -> StringKernelRNN:
     return layer
 
 
-@pytest.mark.parametrize("options", CHAINS, ids=lambda options: "-".join(map(str, options.values())))
+@pytest.mark.parametrize(
+    "options", CHAINS, ids=lambda options: "-".join(map(str, options.values()))
+)
 def test_a_string_chain_is_the_inner_product_of_the_features_of_n_grams(options):
     layer, X = chain(**options), sequences(5)
     k, read = LearnedKernel(layer), slice(None) if layer.chain.readout == "sum" else slice(-1, None)
@@ -234,8 +238,9 @@ def test_a_string_chain_is_the_inner_product_of_the_features_of_n_grams(options)
             tensors.append(tensor)
         W.append(torch.cat(tensors[read]))
     for i in range(4):
-        states = torch.stack([layer.cell_states(x)[-1, read, i].sum() if len(x) else Phi.new_zeros(())
-                              for x in X])  # fmt: skip
+        states = torch.stack(
+            [layer.cell_states(x)[-1, read, i].sum() if len(x) else 0 * Phi[0, 0, 0] for x in X]
+        )
         torch.testing.assert_close(Phi[:, i] @ W[i], states, **CLOSE)
         torch.testing.assert_close(k.unit(i).value(X), states, **CLOSE)
         torch.testing.assert_close(k.unit(i)(X), Phi[:, i] @ Phi[:, i].T, **CLOSE)
@@ -337,7 +342,9 @@ def walk_map(graph: Data, labels: Tensor, gates: Tensor, order: int, with_edges:
     for nodes, edges in walks(graph.edge_index, len(labels), order):
         tensor = labels[nodes[0]]
         for v, e in zip(nodes[1:], edges, strict=True):
-            factor = (graph.edge_attr[e][:, None] * labels[v]).flatten() if with_edges else labels[v]
+            factor = (
+                (graph.edge_attr[e][:, None] * labels[v]).flatten() if with_edges else labels[v]
+            )
             tensor = (tensor[:, None] * factor).flatten()
         total = total + gates[edges].prod(0)[:, None] * tensor
     return total
@@ -411,7 +418,9 @@ def test_gated_walks_with_a_mercer_activation_compare_a_graph_with_a_path(combin
                     for e, (u, v) in enumerate(g.edge_index.T.tolist()):
                         for f, (s, t) in enumerate(other.edge_index.T.tolist()):
                             sums[v, t] += lam[e] * mu[f] * q(K[u, s])
-                    ends = [{w[0][-1] for w in walks(o.edge_index, len(o.x), j)} for o in (g, other)]
+                    ends = [
+                        {w[0][-1] for w in walks(o.edge_index, len(o.x), j)} for o in (g, other)
+                    ]
                     for v in ends[0]:
                         for t in ends[1]:
                             reached[v, t] = True

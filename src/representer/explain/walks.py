@@ -193,7 +193,7 @@ def walk_readout(
         raise ShapeError("weights", weights.shape, f"({net.hidden_channels},), one per unit")
     edges, attributes = data.edge_index, getattr(data, "edge_attr", None)
     total: dict[tuple[int, ...], float] = {}
-    for level in getattr(net, "_read", (0,)):
+    for level in getattr(net, "read_levels", (0,)):
         labels = node_labels(net, data, level)
         nodes, steps = walk_factors(chains[level], labels, edges, attributes, slice(None))
         walks, values = _all_walks(nodes, steps, edges)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -299,7 +298,9 @@ def _pairs(rows: list[HeldChain], columns: list[HeldChain] | None) -> Tensor:
 
 def _kernels(one: HeldChain, others: HeldChain) -> Tensor:
     """Return the kernel of a sequence with others, a few at a time."""
-    steps = len(one.decay) * len(others.decay) * (others.decay.shape[2] if one.orders[-1] > 1 else 1)
+    steps = (
+        len(one.decay) * len(others.decay) * (others.decay.shape[2] if one.orders[-1] > 1 else 1)
+    )
     size = max(1, ENTRIES // steps)
     starts = range(0, others.decay.shape[1], size)
     return torch.cat([one.kernels(others.part(slice(i, i + size), slice(None))) for i in starts])
@@ -366,7 +367,9 @@ class _Graphs(_Form):
         like = next(self.layer.parameters())
         joined, _ = batches(graphs, None, delta=False, edges=self.layer.edge_dim is not None)
         if not joined.nodes.is_floating_point():
-            raise KindError("X", "graphs with labels", "graphs with features, which the layer reads")
+            raise KindError(
+                "X", "graphs with labels", "graphs with features, which the layer reads"
+            )
         for part in joined.parts(nodes):
             edges = None if part.edges is None else part.edges.to(like)
             of_graph = part.of_graph.to(like.device)

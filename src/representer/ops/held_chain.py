@@ -3,7 +3,7 @@
 With the gates of a sequence held, a state is linear in the features of its reference,
 
     c_j[t] = lam_t c_j[t-1] + v_t (c_{j-1}[t-1] * p_j[t]),  p_j[t] = <phi_t, r_j>,  c_0 = 1
-    F_j[t] = lam_t F_j[t-1] + v_t (F_{j-1}[t-1] (x) phi_t),  so that  c_j = <F_j, r_1 (x) .. (x) r_j>
+    F_j[t] = lam_t F_j[t-1] + v_t (F_{j-1}[t-1] (x) phi_t),  c_j = <F_j, r_1 (x) .. (x) r_j>
 
 or with a sum in place of the product ("add", c_0 = 0) and F_{j-1} concatenated with phi_t, which
 "add_exact" multiplies by the mass m_{j-1}[t-1]. A kernel is the inner product of the features of
@@ -180,9 +180,11 @@ class HeldChain(NamedTuple):
         """Return the sum of `_extended` over the steps, times ``kept``, without its memory."""
         if self.combine == "multiply":
             weighted = (kept[..., None] * rows).permute(1, 2, 3, 0)
-            return (weighted.flatten(1, 2) @ self.features.transpose(0, 1)).unflatten(
-                1, weighted.shape[1:3]
-            ).flatten(2)
+            return (
+                (weighted.flatten(1, 2) @ self.features.transpose(0, 1))
+                .unflatten(1, weighted.shape[1:3])
+                .flatten(2)
+            )
         own = torch.einsum("tbh,tbf->bhf", kept * mass, self.features)
         return torch.cat(((kept[..., None] * rows).sum(0), own), dim=-1)
 

@@ -16,6 +16,7 @@ from representer.nn.graph.walks import (
     DecayOption,
     GraphNetwork,
     GraphOptions,
+    RandomWalkKernelNN,
     Walks,
     WalkStates,
     check_graph,
@@ -123,6 +124,23 @@ class DeepGraphKernelNN(HasKernel["Kernel"], GraphNetwork):
         """
         walks = cast(WalkStates, self.walks[layer])
         return walks.nodes.detach().transpose(0, 1)
+
+    def labels(
+        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None, layer: int = -1
+    ) -> Tensor:
+        """Return h of every node ``(N, H)`` that a layer reads, by default the last."""
+        number = range(self.num_layers)[layer]
+        return self._layers(x, edge_index, edge_attr)[number - 1][-1] if number else x
+
+    def part(self, layer: int) -> RandomWalkKernelNN:
+        """Return the walks of a layer, before U and σ, as a network that shares its parameters."""
+        o, walks = self.options, cast(WalkStates, self.walks[layer])
+        part = RandomWalkKernelNN(
+            walks.weight.shape[1], self.hidden_channels, o.order, o.decay, o.combine, o.sigma,
+            o.edge_dim, gate_scale=o.gate_scale, device="meta",
+        )  # fmt: skip
+        part.walks = walks
+        return part
 
     def reset_parameters(self) -> None:
         """Reinitialize all parameters."""

@@ -23,7 +23,7 @@ from representer.ops.common import check_like, wrong_device
 from representer.ops.held_walks import HeldWalks
 
 if TYPE_CHECKING:
-    from representer.kernels import RandomWalkKernel  # noqa: F401 (named in a string)
+    from representer.kernels import Kernel  # noqa: F401 (named in a string)
 
 
 # The options of the graph layers, and their checks.
@@ -347,9 +347,7 @@ class WalkStates(nn.Module):
         """Return the held gates of a batch of graphs, with the graph of each node ``(N,)``."""
         o, gates = self.options, self.edge_gates(x, edge_index, edge_attr)
         edges = edge_attr if self.edge_weight is not None else None
-        return HeldWalks(
-            x, edge_index, gates, edges, of_graph, graphs, o.order, o.combine, o.sigma
-        )
+        return HeldWalks(x, edge_index, gates, edges, of_graph, graphs, o.order, o.combine, o.sigma)
 
     def unit_references(self) -> tuple[Tensor, ...]:
         """Return nodes ``(n, H, d)`` and, if there are edges, edges ``(n − 1, H, K)``."""
@@ -431,7 +429,7 @@ def path_graph(reference: Tensor, edges: Tensor | None = None) -> Data:
 # The network of the random-walk kernel, L17 (6), (8), section 4.
 
 
-class RandomWalkKernelNN(HasKernel["RandomWalkKernel"], GraphNetwork):
+class RandomWalkKernelNN(HasKernel["Kernel"], GraphNetwork):
     r"""The network of the random-walk kernel: unit i compares a graph with reference walk i.
 
     .. math::
@@ -584,12 +582,11 @@ class RandomWalkKernelNN(HasKernel["RandomWalkKernel"], GraphNetwork):
 
     def not_linear(self) -> str:
         """Return why a unit is not linear in features of its reference; "" if it is."""
-        q = NONLINEARITIES[self.options.sigma]
-        is_free = q.mercer or self.options.sigma == "identity" or self.order == 1
-        return "" if is_free else (
-            f"Its σ is not a Mercer kernel: {self.options.sigma} has no power series at 0 without "
-            "negative coefficients."
-        )
+        sigma = self.options.sigma
+        if NONLINEARITIES[sigma].mercer or sigma == "identity" or self.order == 1:
+            return ""
+        reason = f"{sigma} has no power series at 0 without negative coefficients"
+        return f"Its σ is not a Mercer kernel: {reason}."
 
     def _check(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None

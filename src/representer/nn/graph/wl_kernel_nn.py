@@ -29,7 +29,7 @@ from representer.ops import walk_rounds
 from representer.ops.held_walks import HeldWalks
 
 if TYPE_CHECKING:
-    from representer.kernels import WeisfeilerLehmanKernel  # noqa: F401 (named in a string)
+    from representer.kernels import Kernel  # noqa: F401 (named in a string)
 
 
 # The generalized relabeling of the nodes of a graph, L17 (10).
@@ -124,7 +124,7 @@ class Relabeling(nn.Module):
         return f"{self.channels}{edges}, activation={self.activation!r}"
 
 
-class WLKernelNN(HasKernel["WeisfeilerLehmanKernel"], GraphNetwork):
+class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
     r"""The network of the Weisfeiler-Lehman kernel with random walks as its base kernel.
 
     .. math::
@@ -224,7 +224,7 @@ class WLKernelNN(HasKernel["WeisfeilerLehmanKernel"], GraphNetwork):
         if self._is_joined():
             total = self._joined(x, edge_index, edge_attr)
         else:
-            levels = self._levels(x, edge_index, edge_attr, self._read)
+            levels = self._levels(x, edge_index, edge_attr, self.read_levels)
             total = levels[0][-1]
             for states in levels[1:]:
                 total = total + states[-1]
@@ -241,7 +241,7 @@ class WLKernelNN(HasKernel["WeisfeilerLehmanKernel"], GraphNetwork):
 
         By default, the sum over the levels of the read-out is returned.
         """
-        levels = self._read if level is None else (range(self.depth)[level],)
+        levels = self.read_levels if level is None else (range(self.depth)[level],)
         states = self._levels(x, edge_index, edge_attr, levels)
         return sum((torch.stack(of, dim=1) for of in states[1:]), torch.stack(states[0], dim=1))
 
@@ -283,13 +283,13 @@ class WLKernelNN(HasKernel["WeisfeilerLehmanKernel"], GraphNetwork):
         h, held = self._first(x), []
         for level in range(self.depth):
             h = self.relabeling(h, edge_index, edges) if level else h
-            if level in self._read:
+            if level in self.read_levels:
                 held.append(self.level_walks(level).held(h, edge_index, edges, of_graph, graphs))
         return held
 
     def unit_references(self) -> tuple[Tensor, ...]:
         """Return nodes and edges of the references, with an axis of the levels if they differ."""
-        parts = [self.level_walks(level).unit_references() for level in self._read]
+        parts = [self.level_walks(level).unit_references() for level in self.read_levels]
         if self.share_references or len(parts) == 1:
             return parts[0]
         return tuple(torch.stack(levels) for levels in zip(*parts, strict=True))
@@ -299,7 +299,8 @@ class WLKernelNN(HasKernel["WeisfeilerLehmanKernel"], GraphNetwork):
         return ""
 
     @property
-    def _read(self) -> tuple[int, ...]:
+    def read_levels(self) -> tuple[int, ...]:
+        """The levels of the read-out."""
         return tuple(range(self.depth)) if self.readout == "sum" else (self.depth - 1,)
 
     def level_walks(self, level: int) -> WalkStates:
@@ -345,7 +346,7 @@ class WLKernelNN(HasKernel["WeisfeilerLehmanKernel"], GraphNetwork):
         total = walk_rounds(
             self._first(x), edge_index, edges, torch.cat(weights), torch.cat(biases),
             r.neighbors, r.edge_weight, references, walks.gate_edge, depth=self.depth,
-            first=self._read[0], scale=self.gate_scale, activation=self.sigma,
+            first=self.read_levels[0], scale=self.gate_scale, activation=self.sigma,
         )  # fmt: skip
         lam = walks.decay_value()
         return total if lam is None or self.decay == 1.0 else lam ** (self.order - 1) * total

@@ -57,7 +57,7 @@ def held_cell(direction: CellDirection, x: Tensor, lengths: Tensor) -> HeldChain
 
 
 def cell_references(direction: CellDirection) -> Tensor:
-    """Return the filter, the row of the recurrent matrix and the bias of each unit ``(1, H, F)``."""
+    """Return each unit's filter, row of the recurrent matrix and bias, if any ``(1, H, F)``."""
     bank, cell = direction.bank, direction.cell
     if direction.wavelets is not None:
         filters = direction.wavelets.effective()[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -14,11 +14,15 @@ from representer.errors import ArgumentError
 from representer.functional.activations import Green
 from representer.nn.activation.kernel_activation import Init, KernelActivation
 from representer.nn.checks import check_flag, check_probability
+from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.sequence_layer import SequenceLayer
 from representer.nn.recurrent.states import KBRNState, StateLayout
 from representer.nn.regularization import undropped
 from representer.ops.common import can_be_read, has_values, without_autocast
 from representer.ops.kbrn_scan import run
+
+if TYPE_CHECKING:
+    from representer.kernels import Kernel  # noqa: F401 (named in a string)
 
 # Normalization over the batch with statistics of every time step, M18 section 3.
 
@@ -227,7 +231,7 @@ Start = Literal["normal", "orthogonal"]
 SMALL = 0.3  # standard deviation of W x with start="orthogonal", for x of variance 1
 
 
-class KBRN(SequenceLayer):
+class KBRN(HasKernel["Kernel"], SequenceLayer):
     r"""A recurrent network with learned activations.
 
     .. math::
@@ -361,6 +365,10 @@ class KBRN(SequenceLayer):
         r"""Return the l1 norm of all coefficients (M18 section 3)."""
         parts = [self._own("activation", k).penalty() for k in range(len(self.suffixes))]
         return torch.stack(parts).sum()
+
+    def not_linear(self) -> str:
+        """Return why a unit is not linear in a reference."""
+        return "Its learned activations are applied to the sum of input and state at every step."
 
     def _direction(self, k: int) -> KBRNDirection:
         names = ("weight_ih", "weight_hh", "bias", "activation", "step_norm")

@@ -18,7 +18,7 @@ from representer import functional
 from representer.checks import is_number
 from representer.errors import ArgumentError, KindError
 from representer.functional import Cell, nonlinearity
-from representer.nn.checks import check_probability, evaluating
+from representer.nn.checks import check_probability
 from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.filters import FilterBank, WaveletFilters, Wavelets
 from representer.nn.recurrent.held import cell_references, held_cell, not_linear
@@ -46,12 +46,12 @@ from representer.nn.recurrent.states import (
 from representer.nn.recurrent.stream import CoreSteps, weight
 from representer.nn.regularization import undropped
 from representer.ops import core, gated_scan, rkm_scan
-from representer.ops.common import can_be_read, without_autocast
+from representer.ops.common import can_be_read, evaluating, without_autocast
 from representer.ops.held_chain import HeldChain
 from representer.ops.rkm_scan import Step, StepOperands
 
 if TYPE_CHECKING:
-    from representer.kernels import RecurrentKernel  # noqa: F401 (named in a string)
+    from representer.kernels import Kernel  # noqa: F401 (named in a string)
 
 
 # A warning when the state of a cell that nothing bounds diverges in training.
@@ -419,7 +419,7 @@ _STATES = {  # by memory, and by n-gram filters
 }
 
 
-class RecurrentKernelMachine(HasKernel["RecurrentKernel"], SequenceLayer):
+class RecurrentKernelMachine(HasKernel["Kernel"], SequenceLayer):
     """A recurrent layer with the equations of a ``Cell``.
 
     A subclass defines its ``cell`` and the values of static gates.

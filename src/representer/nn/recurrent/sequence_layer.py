@@ -455,7 +455,9 @@ class SequenceLayer(SuggestsArguments, nn.Module):
         """Return why a unit is not linear in its reference given its gates; "" if it is."""
         if self.bidirectional:
             return "It has two directions; layer.part(k, reverse) of each one has a kernel."
-        return "It has several layers; layer.kernel is that of the last one." * (self.num_layers > 1)
+        return "It has several layers; layer.kernel is that of the last one." * (
+            self.num_layers > 1
+        )
 
     def reset_parameters(self) -> None:
         """Reinitialize all parameters."""

@@ -33,7 +33,7 @@ from representer.ops.held_chain import HeldChain, before, chain_states
 from representer.ops.string_scan import Step, StepOperands
 
 if TYPE_CHECKING:
-    from representer.kernels import StringKernel  # noqa: F401 (named in a string)
+    from representer.kernels import Kernel  # noqa: F401 (named in a string)
 
 
 # One direction of one string-kernel layer.
@@ -223,7 +223,7 @@ def _step_operands(layer: StringKernelRNN, k: int) -> StepOperands:
 # The string-kernel network, L17 (4), Tables 4 and 5, sections 4 and 6.1.
 
 
-class StringKernelRNN(HasKernel["StringKernel"], SequenceLayer):
+class StringKernelRNN(HasKernel["Kernel"], SequenceLayer):
     r"""The network of the string kernel: unit i compares a sequence with reference sequence i.
 
     .. math::
