@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.polynomial import chebyshev
-from torch import Tensor
+from torch import Tensor, nn
 
 from representer.checks import check_integer
 from representer.errors import ArgumentError, KindError
@@ -433,6 +433,16 @@ def is_number(value: Any) -> bool:
 
 
 def with_values(kernel: Kernel, values: Mapping[str, Tensor | float]) -> Kernel:
-    """Return the kernel with other numbers; if one requires a gradient, it returns tensors."""
-    made: Any = copy.deepcopy(kernel)  # a clone would not be fitted
+    """Return the kernel with other numbers; if one requires a gradient, it returns tensors.
+
+    Networks in it are shared with the given one, so that they are trained through the copy.
+    """
+    shared = {id(network): network for network in networks_in(kernel)}
+    made: Any = copy.deepcopy(kernel, shared)  # a clone would not be fitted
     return made.set_params(**values)
+
+
+def networks_in(kernel: Kernel) -> list[nn.Module]:
+    """Return the modules that are parameters of a kernel or of one in it."""
+    known = kernel.get_params().values()
+    return [*dict.fromkeys(value for value in known if isinstance(value, nn.Module))]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from representer.errors import ArgumentError, MissingExtraError
-from representer.kernels.composition import Bounds, check_bounds, with_values
+from representer.kernels.composition import Bounds, check_bounds, networks_in, with_values
 from representer.kernels.gram import as_array
 from representer.kernels.kernel import Kernel
 
@@ -29,8 +29,10 @@ class GPyTorchKernel(_GPyTorchBase):
     .. math:: k(i, j) = \sum_m w_m\, k_m(x_i, x_j), \qquad w_m > 0
 
     GPyTorch passes tensors to kernels; here they are row numbers of ``objects``. The weights and
-    the numbers named in ``learn`` are learned by the marginal likelihood; their gradients are
-    exact. Without ``learn``, each Gram matrix is computed once.
+    the numbers named in ``learn`` are learned by the marginal likelihood, and so are the networks
+    in the kernels, such as the layer of a :class:`LearnedKernel` (deep kernel learning), unless
+    they are frozen by ``requires_grad_(False)``; their gradients are exact. If nothing but weights
+    is learned, each Gram matrix is computed once.
 
     Args:
         kernels: A kernel of `representer.kernels`, or several, such as those of several orders.
@@ -84,6 +86,7 @@ class GPyTorchKernel(_GPyTorchBase):
             self.register_constraint(raw, Interval(low, high))
             self.initialize(**{raw: getattr(self, f"{raw}_constraint").inverse_transform(
                 torch.full(self.batch_shape, float(given[name])))})  # fmt: skip
+        self.networks = nn.ModuleList(m for kernel in self.kernels for m in networks_in(kernel))
         self.objects = objects
         self._grams: list[Tensor] | None = None
 
@@ -113,7 +116,10 @@ class GPyTorchKernel(_GPyTorchBase):
         second = at[rows.numel() :].view(columns.shape)
         if not diag:
             first, second = first[..., :, None], second[..., None, :]
-        grams = self._of(used) if self.learn else [gram[used][:, used] for gram in self._all()]
+        if self.learn or any(p.requires_grad for p in self.networks.parameters()):
+            grams = self._of(used)
+        else:
+            grams = [gram[used][:, used] for gram in self._all()]
         found = x1.new_zeros(())
         for weight, gram in zip(self.weights.unbind(-1), grams, strict=True):
             own = _entries(gram.to(x1.dtype), first, second, 1 if diag else 2)
@@ -123,6 +129,10 @@ class GPyTorchKernel(_GPyTorchBase):
     def _of(self, used: Tensor) -> list[Tensor]:
         values = {name: value.double() for name, value in self.values().items()}
         chosen = [self.objects[i] for i in used.tolist()]
+        if len(self.networks) and self.kernels[0].objects in ("sequences", "vectors"):
+            chosen = [torch.as_tensor(x) for x in chosen]  # only tensors have gradients
+        if not values:
+            return [torch.as_tensor(kernel(chosen)) for kernel in self.kernels]
         shape = next(iter(values.values())).shape
         numbers = zip(*(value.reshape(-1) for value in values.values()), strict=True)
         each = [dict(zip(values, own, strict=True)) for own in numbers]

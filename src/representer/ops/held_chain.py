@@ -97,7 +97,8 @@ class HeldChain(NamedTuple):
 
     def to(self, like: Tensor) -> HeldChain:
         """Return the chain with the dtype and device of a tensor."""
-        return HeldChain(*(part.to(like) for part in self[:5]), *self[5:])
+        names = "features", "decay", "write", "read", "share"
+        return self._replace(**{name: getattr(self, name).to(like) for name in names})
 
     def widths(self) -> list[int]:
         """Return the numbers of features of a unit, of each read order."""

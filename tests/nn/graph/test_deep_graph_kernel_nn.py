@@ -1,4 +1,4 @@
-"""The deep layer: its options, and why it has no kernel."""
+"""The deep layer: its options, layers, and why it may have no kernel."""
 
 from __future__ import annotations
 
@@ -19,8 +19,18 @@ def test_references_are_walks_only_in_the_first_layer():
     net = DeepGraphKernelNN(3, 4, order=2)
     assert net.references().shape == (4, 2, 3)
     assert net.references(1).shape == (4, 2, 4)
-    with pytest.raises(KindError, match=r"and are not graphs; those of nn.RandomWalkKernelNN are"):
+    with pytest.raises(KindError, match="Its σ is not a Mercer kernel: tanh"):
         net.kernel  # noqa: B018
+
+
+def test_labels_are_what_a_layer_reads_and_part_is_its_walks():
+    net = DeepGraphKernelNN(3, 4, num_layers=3)
+    x, ends = torch.randn(5, 3), torch.randint(0, 5, (2, 9))
+    assert torch.equal(net.labels(x, ends, layer=0), x)
+    for layer in (1, -1):
+        states = net.node_states(x, ends, layer=layer)
+        labels = net.labels(x, ends, layer=layer)
+        torch.testing.assert_close(net.part(layer).node_states(labels, ends), states)
 
 
 def test_initial_parameters_keep_the_scale_of_the_states():

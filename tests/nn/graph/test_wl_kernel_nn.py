@@ -1,4 +1,4 @@
-"""The Weisfeiler-Lehman layer: the authors' code, its options and its kernel."""
+"""The Weisfeiler-Lehman layer: the authors' code, and its options."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from looped import looped
-from representer.errors import ArgumentError, KindError
+from representer.errors import ArgumentError
 from representer.nn import WLKernelNN
 
 F64 = torch.float64
@@ -92,22 +92,6 @@ def test_labels_and_levels_can_be_inspected():
     assert net.references().shape == (4, 2, 3)
     assert WLKernelNN(3, 4, label_channels=7).references().shape == (4, 2, 7)
     assert WLKernelNN(3, 4).references().shape == (4, 2, 4)
-
-
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ({"decay": "gated"}, "gate that depends on the edges"),
-        ({"activation": "relu"}, "activation relu"),
-        ({"label_channels": 5}, "learned embedding"),
-        ({"label_channels": None}, "label_channels=0"),
-        ({"readout": "last"}, "readout='sum'"),
-        ({"share_references": False}, "share_references=True"),
-    ],
-)
-def test_the_error_for_a_layer_without_a_kernel_states_the_reason(options, reason):
-    with pytest.raises(KindError, match=reason):
-        WLKernelNN(3, 4, **{"label_channels": 0, **options}).kernel  # noqa: B018
 
 
 @pytest.mark.parametrize(

@@ -592,7 +592,7 @@ class RecurrentKernelMachine(HasKernel["Kernel"], SequenceLayer):
 
     def not_linear(self) -> str:
         """Return why a unit is not linear in its reference given its gates; "" if it is."""
-        return not_linear(self) or super().not_linear()
+        return super().not_linear() or not_linear(self)
 
     def full_bias(self, k: int) -> Tensor | None:
         """Return the biases of all gates of a direction ``(G, H)``, 0 for those without."""

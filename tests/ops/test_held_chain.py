@@ -1,0 +1,63 @@
+"""Chains with held gates: two forms of their kernels, and padding."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from representer.ops.held_chain import HeldChain, before, chain_states
+
+F64 = torch.float64
+
+
+def held(combine: str, orders: tuple[int, ...], seed: int = 0) -> HeldChain:
+    draw = torch.Generator().manual_seed(seed)
+
+    def uniform(*shape: int) -> torch.Tensor:
+        return torch.rand(shape, generator=draw, dtype=F64)
+
+    chain = HeldChain.of(
+        uniform(5, 3, 2) - 0.5, uniform(5, 3, 4), uniform(5, 3, 4), torch.tensor([5, 0, 3])
+    )
+    sizes = uniform(3, len(orders), 4), uniform(len(orders), 4)
+    return chain._replace(read=sizes[0], share=sizes[1], orders=orders, combine=combine)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("combine", ["multiply", "add", "add_exact"])
+@pytest.mark.parametrize("orders", [(1,), (3,), (1, 2, 3)])
+def test_the_features_and_all_pairs_of_steps_give_one_kernel(combine, orders):
+    x, y = held(combine, orders), held(combine, orders, seed=1)
+    by_features = torch.einsum("ahd,bhd->ab", x.maps(), y.maps())
+    by_pairs = torch.stack([x.part(slice(b, b + 1), slice(None)).kernels(y) for b in range(3)])
+    torch.testing.assert_close(by_pairs, by_features)
+    assert x.maps().shape[2] == sum(x.widths())
+    assert by_features[0].any()
+    assert not by_features[1].any()  # an empty sequence
+
+
+@pytest.mark.parametrize("combine", ["multiply", "add", "add_exact"])
+def test_a_state_is_linear_in_each_token_of_the_reference(combine):
+    x, r = held(combine, (2,)), torch.randn(2, 4, 2, dtype=F64)
+    ones = [torch.stack((r[0], unit.expand(4, 2))) for unit in torch.eye(2, dtype=F64)]
+    of_zero = x.states(torch.stack((r[0], torch.zeros(4, 2, dtype=F64))))
+    parts = [x.states(one) - of_zero for one in ones]
+    total = of_zero + parts[0] * r[1, :, 0] + parts[1] * r[1, :, 1]
+    torch.testing.assert_close(x.states(r), total)
+
+
+def test_padding_changes_no_state():
+    x = held("multiply", (2,))
+    alone = x._replace(features=x.features[:3], decay=x.decay[:3], write=x.write[:3])
+    short, whole = (c.part(slice(2, 3), slice(None)) for c in (alone, x))
+    r = torch.randn(2, 4, 2, dtype=F64)
+    torch.testing.assert_close(short.states(r), whole.states(r))
+    torch.testing.assert_close(short.maps(), whole.maps())
+
+
+def test_the_masses_are_the_states_of_products_that_are_1():
+    decay, write = torch.rand(6, 1, 2, dtype=F64), torch.rand(6, 1, 2, dtype=F64)
+    ones = torch.ones(6, 1, 3, 2, dtype=F64)
+    states, masses = chain_states(ones, decay, write, "multiply", True)
+    for c, m in zip(states, masses, strict=True):
+        torch.testing.assert_close(c, m)
+    assert torch.equal(before(ones)[0], torch.zeros(1, 3, 2, dtype=F64))
