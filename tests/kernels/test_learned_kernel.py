@@ -135,9 +135,9 @@ def test_what_has_no_learned_kernel_says_why():
         LearnedKernel(NgramLSTM(3, 4))
     with pytest.raises(NoKernelError, match="subtracts the mean of all units"):
         LearnedKernel(RKMLSTM(3, 4, layer_norm=True))
-    with pytest.raises(NoKernelError, match="layer.kernel is that of the last one"):
+    with pytest.raises(NoKernelError, match=r"layer\.kernel is that of the last one"):
         LearnedKernel(RKMLSTM(3, 4, 2))
-    with pytest.raises(KindError, match="layer .*expected a recurrent layer"):
+    with pytest.raises(KindError, match=r"layer .*expected a recurrent layer"):
         LearnedKernel(torch.nn.LSTM(3, 4))
     with pytest.raises(ArgumentError, match="index is 4; expected"):
         LearnedKernel(RKMLSTM(3, 4)).unit(4)

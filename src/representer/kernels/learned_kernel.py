@@ -15,6 +15,7 @@ from representer.errors import KindError, NoKernelError, ShapeError
 from representer.kernels.graphs import Graph, batches, read_graphs
 from representer.kernels.kernel import Kernel, Objects, Values, takes_rows
 from representer.kernels.sequences import EMPTY, Sequences, empty_gram, read_pair
+from representer.kernels.trees import read_trees
 from representer.ops.held_chain import HeldChain
 from representer.ops.held_walks import HeldWalks
 
@@ -40,19 +41,19 @@ class LearnedKernel(Kernel):
     candidate sees those that it has; its weight is the input gate times the later forget gates and,
     with the identity on the output, the last output gate. An n-gram of a string chain has the
     product of its tokens, and the decays of the steps that it skips. A walk has the product of its
-    nodes (and edges), and the gates of its edges. If a read-out sums several states, so does the
-    kernel.
+    nodes (and edges), and the gates of its edges; a chain of a tree has that of its nodes, and the
+    gates above those that it skips. If a read-out sums several states, so does the kernel.
 
     The layer is used in evaluation mode, with its current weights. For tensors, values are
     differentiable in the layer's weights.
 
     Args:
-        layer: A recurrent layer, ``StringKernelRNN``, ``RandomWalkKernelNN`` or ``WLKernelNN``, of
-            one layer and direction. For several layers, ``layer.kernel`` embeds the objects by the
-            layers below.
+        layer: A recurrent layer, ``StringKernelRNN``, ``RandomWalkKernelNN``, ``WLKernelNN`` or
+            ``TreeKernelNN``, of one layer and direction. For several layers, ``layer.kernel``
+            embeds the objects by the layers below.
 
     Shape:
-        - X a list of N sequences ``(T_i, I)``, or of graphs; Y a list of M
+        - X a list of N sequences ``(T_i, I)``, of graphs or of trees; Y a list of M
         - returns ``(N, M)``
 
     Raises:
@@ -71,7 +72,9 @@ class LearnedKernel(Kernel):
     @property
     def objects(self) -> Objects:
         """Return the kind of objects that the layer reads."""
-        return "sequences" if hasattr(self.layer, "held_chain") else "graphs"
+        if hasattr(self.layer, "held_chain"):
+            return "sequences"
+        return "trees" if hasattr(self.layer, "edge_decays") else "graphs"
 
     def no_network(self) -> str:
         """Return why the kernel has no network."""
@@ -106,8 +109,9 @@ class LearnedKernel(Kernel):
     def _read(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         if self.objects == "sequences":
             return read_pair(X, Y)
-        x = read_graphs(X)
-        return x, x if Y is None else read_graphs(Y, "Y")
+        read = read_trees if self.objects == "trees" else read_graphs
+        x = read(X)
+        return x, x if Y is None else read(Y, "Y")
 
     def _check(self) -> None:
         layer = self.layer
@@ -137,7 +141,7 @@ class LearnedUnit(LearnedKernel):
         ``(n, I)`` tokens of a string chain; ``(1, n·I + H)`` of a memory cell: the filter, newest
         slot first, then, where the candidate has them, its row of the recurrent matrix and its
         bias; ``(n, d)`` nodes of a walk, with separate levels ``(L, n, d)``; with edge features, a
-        pair of the nodes and the edges ``(n − 1, K)``.
+        pair of the nodes and the edges ``(n − 1, K)``; of an ordered tree, and positions.
         """
         parts = [part.detach() for part in self._form().references()]
         return parts[0] if len(parts) == 1 else tuple(parts)
@@ -318,7 +322,7 @@ class _Graphs(_Form):
             for level, held in enumerate(levels):
                 own = [part[level] if part.dim() == 4 else part for part in (nodes, *edges)]
                 own = [part.to(held.nodes) for part in own]
-                chosen = held._replace(gates=held.gates[:, self.units])
+                chosen = held.of_units(self.units)
                 total = total + chosen.states(own[0], own[1] if len(own) > 1 else None)[:, 0]
             values.append(total)
         return torch.cat(values)

@@ -1,4 +1,4 @@
-"""Walks of graphs whose gates are held: their states, their features, and the kernels of these.
+"""Walks of graphs, and chains of trees, whose gates are held: their states, features and kernels.
 
 With the gate lam of every edge held, a state is linear in the features of its reference,
 
@@ -6,7 +6,9 @@ With the gate lam of every edge held, a state is linear in the features of its r
     K_j(v, v') = <f_v, f_v'> o sum_e sum_e' lam_e lam_e' <a_e, a_e'> sigma(K_{j-1}(u, u'))
 
 without a_e for a layer without edge features; "add" is the sum ∘ in place of the product, and
-concatenates the sum over the edges with f_v. Lei et al. 2017, (6)-(8), section 4, appendix E.
+concatenates the sum over the edges with f_v. The chains of a tree may skip nodes, at the cost of
+the decay of the edges above them: the sums are then over all descendants, and the value is that of
+the roots. Lei et al. 2017, (6)-(8), section 4, appendix E.
 
 Shapes: N nodes, d features of a node, E edges, K features of an edge, H units, G graphs.
 """
@@ -19,6 +21,7 @@ import torch
 from torch import Tensor
 
 from representer.functional import NONLINEARITIES, walk_states, walks_end
+from representer.functional.trees import tree_levels
 from representer.ops.walk_aggregate import walk_aggregate
 
 
@@ -34,11 +37,17 @@ class HeldWalks(NamedTuple):
     order: int  # n
     combine: str = "multiply"
     sigma: str = "identity"
+    decays: Tensor | None = None  # of the edges of a tree above nodes that a chain skips (E, H)
 
     def to(self, like: Tensor) -> HeldWalks:
         """Return the walks with the dtype of a tensor."""
-        edges = None if self.edges is None else self.edges.to(like)
-        return self._replace(nodes=self.nodes.to(like), gates=self.gates.to(like), edges=edges)
+        names = [name for name in ("nodes", "gates", "edges", "decays") if _has(self, name)]
+        return self._replace(**{name: getattr(self, name).to(like) for name in names})
+
+    def of_units(self, units: slice) -> HeldWalks:
+        """Return the gates of some units."""
+        decays = None if self.decays is None else self.decays[:, units]
+        return self._replace(gates=self.gates[:, units], decays=decays)
 
     def width(self) -> int:
         """Return the number of features of a unit; 0 if they are not a few products."""
@@ -60,19 +69,27 @@ class HeldWalks(NamedTuple):
         of_edges = None
         if self.edges is not None and edges is not None:
             of_edges = torch.einsum("ek,jhk->ejh", self.edges, edges)
-        states = walk_states(
-            products, self.edge_index, decay=1.0, combine=self.combine, activation=self.sigma,
-            edge_products=of_edges, gates=self.gates,
-        )  # fmt: skip
-        return self._summed(states[:, -1])
+        if self.decays is None:
+            states = walk_states(
+                products, self.edge_index, decay=1.0, combine=self.combine, activation=self.sigma,
+                edge_products=of_edges, gates=self.gates,
+            )  # fmt: skip
+            return self._summed(states[:, -1])
+        (source, target), c = self.edge_index, products[:, 0]
+        for j in range(1, self.order):
+            messages = self._with_descendants(c, self.decays)[source]
+            messages = messages if of_edges is None else messages * of_edges[:, j - 1]
+            c = products[:, j] * torch.zeros_like(c).index_add(0, target, messages)
+        return self._summed(self._read(c, self.decays))
 
     def maps(self, units: slice) -> Tensor:
         """Return the features of some units ``(G, H, D)``."""
         (source, target), gates = self.edge_index, self.gates[:, units, None]
         ends, f = self._ends(), self.nodes[:, None]
         rows = f.expand(-1, gates.shape[1], -1)
+        decays = None if self.decays is None else self.decays[:, units, None]
         for j in range(1, self.order):
-            messages = gates * rows[source]
+            messages = gates * self._with_descendants(rows, decays)[source]
             if self.edges is not None:
                 messages = (messages[..., None] * self.edges[:, None, None]).flatten(2)
             sums = messages.new_zeros(len(f), *messages.shape[1:]).index_add(0, target, messages)
@@ -81,21 +98,24 @@ class HeldWalks(NamedTuple):
             else:
                 rows = torch.cat((sums, f.expand(-1, gates.shape[1], -1)), dim=2)
                 rows = torch.where(ends[:, j, None, None], rows, 0.0)
-        return self._summed(rows)
+        return self._summed(self._read(rows, decays))
 
     def kernels(self, other: HeldWalks, units: slice) -> Tensor:
         """Return the sum over some units of the kernel of all pairs of graphs ``(G, G')``."""
         S, sigma = self.nodes @ other.nodes.T, NONLINEARITIES[self.sigma].value
         both_end = self._ends()[:, None] & other._ends()[None]
         total = torch.zeros_like(S)
-        for own, others in zip(self.gates.T[units], other.gates.T[units], strict=True):
-            K = S
+        sides = self.of_units(units), other.of_units(units)
+        for i in range(sides[0].gates.shape[1]):
+            K, (own, others) = S, (side.of_units(slice(i, i + 1)) for side in sides)
             for j in range(1, self.order):
-                sums = self._neighbors(other, sigma(K), own[:, None], others[:, None])
+                below = own._with_descendants(sigma(K), own.decays)
+                below = others._with_descendants(below.T, others.decays).T
+                sums = self._neighbors(other, below, own.gates, others.gates)
                 K = S * sums if self.combine == "multiply" else S + sums
                 if self.combine == "add" or self.sigma != "identity":
                     K = torch.where(both_end[..., j], K, 0.0)
-            total = total + K
+            total = total + other._read(self._read(K, own.decays).T, others.decays).T
         return other._summed(self._summed(total).T).T
 
     def _neighbors(self, other: HeldWalks, K: Tensor, own: Tensor, others: Tensor) -> Tensor:
@@ -110,6 +130,25 @@ class HeldWalks(NamedTuple):
             total = total + _weighted(columns, self.edge_index, left)
         return total
 
+    def _with_descendants(self, values: Tensor, decays: Tensor | None) -> Tensor:
+        """Add to each node of a tree its descendants ``(N, …)``, times the decays in between."""
+        if decays is None:
+            return values
+        below, parts, order = values[:0], [], []
+        for level in tree_levels(self.edge_index, len(values)):
+            kept = decays[level.edges] * below[level.source]
+            below = values[level.nodes].index_add(0, level.target, kept)
+            parts.append(below)
+            order.append(level.nodes)
+        return torch.cat(parts)[torch.cat(order).argsort()] if parts else values
+
+    def _read(self, values: Tensor, decays: Tensor | None) -> Tensor:
+        """Return what a graph sums over its nodes: of a tree, the values of roots."""
+        if decays is None:
+            return values
+        is_inner = torch.zeros_like(values[:, :1]).index_fill(0, self.edge_index[0], 1.0) > 0
+        return torch.where(is_inner, 0.0, self._with_descendants(values, decays))
+
     def _ends(self) -> Tensor:
         return walks_end(self.edge_index, len(self.nodes), self.order)
 
@@ -123,3 +162,7 @@ def _weighted(x: Tensor, edge_index: Tensor, weights: Tensor) -> Tensor:
     """Return the sum over the neighbors of every node, with a weight of each edge ``(E, 1)``."""
     factor = x.new_ones(x.shape[1], 1)
     return walk_aggregate(x.contiguous(), edge_index, edge_attr=weights, factor=factor)
+
+
+def _has(held: HeldWalks, name: str) -> bool:
+    return getattr(held, name) is not None

@@ -7,8 +7,8 @@ import torch
 from torch_geometric.data import Batch, Data
 
 from drawn_trees import F64, T, path, tree
-from representer.errors import ArgumentError, KindError, NoKernelError, ShapeError
-from representer.kernels import StringKernel, TreeKernel
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.kernels import LearnedKernel, StringKernel, TreeKernel
 from representer.nn import StringKernelRNN, TreeKernelNN, path_graph
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
@@ -168,18 +168,10 @@ def test_the_decay_of_edges_is_that_of_the_recurrence(options):
 
 
 @pytest.mark.parametrize("decay", DECAYS)
-def test_gates_and_own_decays_have_no_kernel_of_two_trees(decay):
-    net = made({"decay": decay})
-    if decay == 0.5:
-        assert isinstance(net.kernel, TreeKernel)
-        return
-    with pytest.raises(NoKernelError, match=r"TreeKernel\(order" if decay == "learned" else "gate"):
-        _ = net.kernel
-
-
-def test_an_activation_of_the_kernel_is_no_kernel():
-    with pytest.raises(NoKernelError, match="node_states"):
-        _ = made({"decay": 0.5}, activation="tanh").kernel
+def test_gates_and_own_decays_have_the_kernel_that_they_have_learned(decay):
+    kernel = made({"decay": decay}, activation="tanh").kernel  # that of the state before tanh
+    assert type(kernel) is (TreeKernel if decay == 0.5 else LearnedKernel)
+    assert kernel.objects == "trees"
 
 
 def test_children_beyond_the_weights_of_positions_have_the_weight_0():

@@ -24,6 +24,7 @@ from representer.nn.graph.walks import (
 from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.sequence_layer import shows, with_defaults
 from representer.ops import tree_scan
+from representer.ops.held_walks import HeldWalks
 
 if TYPE_CHECKING:
     from representer.kernels import Kernel  # noqa: F401 (named in a string)
@@ -192,6 +193,30 @@ class TreeKernelNN(HasKernel["Kernel"], GraphNetwork):
         for path, weights in zip(paths, positions if positions is not None else (), strict=False):
             path.position = weights
         return paths
+
+    def held_walks(
+        self, x: Tensor, edge_index: Tensor, edge_attr: None, of_graph: Tensor, graphs: int
+    ) -> list[HeldWalks]:
+        """Return the held decays of a batch of trees, with the tree of each node ``(N,)``."""
+        decays, positions = self.edge_decays(x, edge_index), None
+        if self.position_weight is not None:
+            ranks = child_positions(edge_index, len(x)).clamp(max=self.max_children)
+            positions = F.one_hot(ranks, self.max_children + 1)[:, :-1].to(x)
+        ones = torch.ones_like(decays)
+        options = self.order, "multiply", "identity", decays
+        return [HeldWalks(x, edge_index, ones, positions, of_graph, graphs, *options)]
+
+    def unit_references(self) -> tuple[Tensor, ...]:
+        """Return nodes ``(n, H, d)`` and, if ordered, weights of positions ``(n − 1, H, P)``."""
+        n, H = self.order, self.hidden_channels
+        nodes = self.weight.unflatten(0, (n, H))
+        if self.position_weight is None:
+            return (nodes,)
+        return nodes, self.position_weight.unflatten(0, (n - 1, H))
+
+    def not_linear(self) -> str:
+        """Return "", since every unit is linear in the features of its reference."""
+        return ""
 
     def decay_gate(self) -> Tensor | dict[str, Tensor]:
         """Return λ, ``()`` if it is constant, ``(H,)`` if learned; or the weights of its gate.
