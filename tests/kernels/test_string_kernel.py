@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from itertools import product
 
@@ -234,3 +235,40 @@ def nan_at(step, feature):
 def test_invalid_sequences_are_rejected(X, Y, error, message):
     with pytest.raises(error, match=message):
         StringKernel()(X, Y)
+
+
+def test_a_binary_kernel_refuses_what_it_is_not_defined_for():
+    for options, message in [
+        ({"base": "linear"}, "base is 'linear'; expected 'delta' with binary=True"),
+        ({"combine": "add"}, "combine is 'add'; expected 'multiply' with binary=True"),
+        ({"normalized": "exact"}, "normalized is 'exact'; expected False with binary=True"),
+        ({"trailing": False}, "trailing is False; expected True with binary=True"),
+        ({"binary": 1}, "binary is 1; expected True or False"),
+    ]:
+        with pytest.raises(ArgumentError, match=message):
+            StringKernel(**{"base": "delta", "binary": True, **options})
+    kernel = StringKernel(2, 1, base="delta", binary=True, trailing=False)  # all weights are 1
+    assert kernel(["abab"], ["baab"]).tolist() == [[4]]
+    with pytest.raises(ArgumentError, match="equality"):
+        kernel.network(3, 4)
+
+
+def test_a_binary_kernel_is_positive_semidefinite_and_a_function_of_its_decay():
+    X = ["", "a", "abab", "baab", "aabb", "abcabcabc", "ccc"]
+    for lam in (0.0, 0.3, 1.0):
+        kernel = StringKernel(2, lam, base="delta", binary=True)
+        gram = kernel(X)
+        assert np.linalg.eigvalsh(gram).min() > -1e-12
+        np.testing.assert_allclose(gram.diagonal(), kernel.diag(X))
+        np.testing.assert_allclose(kernel(X, X[::-1]), gram[:, ::-1])
+    lam = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+    value = StringKernel(2, lam, base="delta", binary=True)(["abab"], ["baab"])
+    (slope,) = torch.autograd.grad(value.sum(), lam)
+    assert slope.item() == pytest.approx(2.25)  # of 1 + 3 lam^3, 1.375 at 1/2
+
+
+def test_counts_of_distinct_n_grams_are_exact():
+    """C(40, 20) of them in two sequences of 40 tokens."""
+    x = [list(range(40))]
+    value = StringKernel(20, 1, base="delta", binary=True)(x)[0, 0]
+    assert value == math.comb(40, 20)

@@ -91,6 +91,15 @@ def features(x: Tensor, n: int, weight: Weight, *, add: bool = False) -> Tensor:
     return total
 
 
+def distinct(x: str, n: int, weight: Weight) -> dict[str, float]:
+    """The n-grams that occur, each once, with its largest weight: presence, (1), for lambda = 1."""
+    best: dict[str, float] = {}
+    for i in ngrams(len(x), n):
+        s = "".join(x[a - 1] for a in i)
+        best[s] = max(best.get(s, 0.0), weight(i, len(x)))
+    return best
+
+
 def outer(rows: list[Tensor]) -> Tensor:
     """The flat outer product of vectors."""
     product = rows[0].new_ones(1)

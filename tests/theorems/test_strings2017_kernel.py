@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from strings2017_by_hand import (
     CLOSE,
     decays,
+    distinct,
     features,
     gaps_only,
     kernel,
@@ -32,7 +33,8 @@ from strings2017_by_hand import (
 from strings2017_layers import draw, layer_of
 from torch.nn.utils.rnn import pack_sequence
 
-from representer.kernels import StringKernel
+from representer.functional.strings import string_features
+from representer.kernels import Linear, StringKernel
 
 
 @theorem
@@ -45,11 +47,32 @@ def test_1_and_2_one_hot_tokens_count_the_shared_subsequences(x, y, n, lam):
         for k in ngrams(len(y), n)
         if [x[a - 1] for a in i] == [y[b - 1] for b in k]
     )
-    found = kernel(one_hot(x).reshape(-1, 3), one_hot(y).reshape(-1, 3), n, printed(lam))
-    assert math.isclose(found, counted, rel_tol=1e-10, abs_tol=1e-10)
+    one_hots = [one_hot(x).reshape(-1, 3)], [one_hot(y).reshape(-1, 3)]
+    for found in (StringKernel(n, lam)(*one_hots), StringKernel(n, lam, base="delta")([x], [y])):
+        assert math.isclose(found[0, 0], counted, rel_tol=1e-10, abs_tol=1e-10)
     if len(y) == n and x:  # y as the reference of a unit
         states = layer_of(one_hot(y)[None], decay=lam).cell_states(one_hot(x))
         assert math.isclose(states[-1, -1, 0], counted, rel_tol=1e-10, abs_tol=1e-10)
+
+
+@theorem
+@given(x=st.text("abc", max_size=8), y=st.text("abc", max_size=7), n=st.integers(1, 4), lam=decays)
+def test_1_presence_counts_each_distinct_subsequence_once(x, y, n, lam):
+    """K = sum_s 1[s in x] 1[s in y] for lambda = 1; else each s with its largest weight."""
+    first, second = distinct(x, n, printed(lam)), distinct(y, n, printed(lam))
+    expected = sum(weight * second.get(s, 0.0) for s, weight in first.items())
+    found = StringKernel(n, lam, base="delta", binary=True)([x, "cab"], [y])[0, 0]
+    assert math.isclose(found, expected, rel_tol=1e-12, abs_tol=1e-12)
+    if lam == 1:
+        assert found == len(first.keys() & second.keys())
+
+
+def test_1_these_numbers_of_distinct_subsequences_were_counted_by_hand():
+    cases = [("abab", "baab", 2, 1.0, 4), ("abab", "baab", 2, 0.5, 1.375),
+             ("abab", "baab", 3, 1.0, 2), ("aabb", "aabb", 2, 1.0, 3)]  # fmt: skip
+    for x, y, n, lam, value in cases:
+        assert StringKernel(n, lam, base="delta", binary=True)([x], [y])[0, 0] == value
+    assert StringKernel(2, 1.0, base="delta")(["aabb"])[0, 0] == 18  # every occurrence
 
 
 @theorem
@@ -58,9 +81,13 @@ def test_3_the_kernel_is_an_inner_product_of_sums_of_outer_products(size, lam):
     """K_n(x, y) = <phi_n(x), phi_n(y)>, phi_n(x) = sum lam^(|x| - i_1 - n + 1) x_i1 (x) ... ."""
     x, references = draw(**size)
     y, n = references.flatten(0, 1), size["n"]
-    expected = kernel(x, y, n, printed(lam))
-    found = features(x, n, printed(lam)) @ features(y, n, printed(lam))
-    assert math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-9)  # sums of 10^4 terms
+    expected = features(x, n, printed(lam)) @ features(y, n, printed(lam))
+    linear = StringKernel(n, lam)
+    pairs = StringKernel(n, lam, base=Linear())  # by the dynamic program over pairs of tokens
+    for found in (kernel(x, y, n, printed(lam)), linear([x], [y])[0, 0], pairs([x], [y])[0, 0]):
+        assert math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-9)  # sums of 10^4 terms
+    phi = string_features(x, n, torch.tensor(lam, dtype=torch.float64))
+    torch.testing.assert_close(phi, features(x, n, printed(lam)), **CLOSE)
 
 
 @theorem
@@ -163,6 +190,13 @@ def test_3_these_values_were_computed_by_hand(row):
             for s in (first, second))  # fmt: skip
     half = printed(0.5)
     assert kernel(x, y, n, half) == multiplied
+    by_library = {
+        multiplied: {}, added: {"combine": "add"}, by_mass: {"normalized": "exact"},
+        added_by_mass: {"combine": "add", "normalized": "exact"}, gaps: {"trailing": False},
+    }  # fmt: skip
+    for value, options in by_library.items():
+        found = StringKernel(n, 0.5, **options)([x], [y])[0, 0]
+        assert math.isclose(found, value, rel_tol=1e-14, abs_tol=1e-15)
     assert kernel(x, y, n, half, add=True) == added
     assert math.isclose(normalized_kernel(x, y, n, half), by_mass, abs_tol=1e-15)
     assert math.isclose(normalized_kernel(x, y, n, half, add=True), added_by_mass, abs_tol=1e-15)

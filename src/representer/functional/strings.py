@@ -403,6 +403,53 @@ def _row(weights: Tensor, lengths: Tensor) -> Tensor:
     return padded[:, lengths].movedim(0, -2)
 
 
+# The string kernel of which n-grams occur, not how often.
+#
+#     K = sum over n-grams s of phi_s(x) phi_s(y),   phi_s(x) = max over i of lam^(L - i_1 - n + 1)
+#
+# The largest weight is that of the occurrence that starts last, found from the right in one way:
+# before a place i', take the last place i of the symbol. So with N_m[i, k] the number of m-grams
+# that start at i and k in this way, and next(i) the next place of the symbol of x_i after i, or
+# L + 1,
+#
+#     N_m[i, k] = [x_i = y_k] sum_{i < i' <= next(i)} sum_{k < k' <= next(k)} N_{m-1}[i', k'],
+#     N_0[L+1, L'+1] = 1,    K = sum N_n[i, k] lam^(L - i - n + 1) lam^(L' - k - n + 1).
+#
+# Lei et al. 2017, (1), for lam = 1. The sums are differences of cumulative ones: O(n L L').
+
+
+def distinct_string_kernel(
+    x: Tensor, y: Tensor, lengths: Tensor, order: int, decay: Tensor
+) -> Tensor:
+    """Compare a sequence of tokens ``(L,)`` with padded ones ``(B, L')`` of given lengths ``(B,)``.
+
+    Returns:
+        K ``(B,)`` in the dtype of the decay; counts are exact below 2^53 in float64.
+    """
+    (L,), (B, M) = x.shape, y.shape
+    steps = torch.arange(M + 1, device=y.device)
+    N = ((steps == lengths[:, None])[:, None] & (torch.arange(L + 1) == L)[:, None]).to(decay)
+    rows, columns = _next_places(x, lengths.new_tensor(L)), _next_places(y, lengths)
+    equal = (x[:, None] == y[:, None, :]) & (steps[:M] < lengths[:, None])[:, None]
+    for _ in range(order):
+        P = F.pad(N.cumsum(1).cumsum(2), (1, 0, 1, 0))
+        P = P[:, rows + 1] - P[:, 1 : L + 1]
+        P = P.gather(2, (columns + 1)[:, None].expand(B, L, M)) - P[:, :, 1 : M + 1]
+        N = F.pad(torch.where(equal, P, 0.0), (0, 1, 0, 1))
+    ends = (lengths.new_tensor([L]), torch.arange(L)), (lengths[:, None], steps[:M])
+    left, right = (decay ** (end - i - order).clamp(min=0).to(decay) for end, i in ends)
+    return torch.einsum("bij,i,bj->b", N[:, :L, :M], left, right)
+
+
+def _next_places(tokens: Tensor, lengths: Tensor) -> Tensor:
+    """Return the next place of each token ``(…, L)``, or the length where there is none."""
+    places = torch.arange(tokens.shape[-1], device=tokens.device)
+    is_later = (tokens[..., None] == tokens[..., None, :]) & (places[:, None] < places)
+    ends = lengths[..., None, None]
+    following = torch.where(is_later & (places < ends), places, ends)
+    return torch.cat((following, ends.expand(*following.shape[:-1], 1)), dim=-1).amin(-1)
+
+
 # The feature map of the string kernel with linear similarities, a factor of its Gram matrix.
 #
 #     phi_n(x) = sum_{i_1<..<i_n} lam^(L - i_1 - n + 1)  x_{i_1} (x) .. (x) x_{i_n},   d^n numbers

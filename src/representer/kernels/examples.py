@@ -25,6 +25,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "string, normalized": lambda: StringKernel(normalized=True),
     "string, over the masses": lambda: StringKernel(normalized="exact"),
     "string, tokens": lambda: StringKernel(base="delta"),
+    "string, distinct tokens": lambda: StringKernel(base="delta", binary=True),
     "string, tokens, added": lambda: StringKernel(combine="add", base="delta"),
     "string, Gaussian tokens": lambda: StringKernel(base=Gaussian()),
     "deep string": lambda: DeepStringKernel((2, 2)),

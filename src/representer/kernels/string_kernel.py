@@ -13,6 +13,7 @@ from representer.errors import ArgumentError, KindError
 from representer.functional import string_kernel
 from representer.functional.strings import (
     decay_matrix,
+    distinct_string_kernel,
     divide_by_mass,
     ngram_mass,
     slot_features,
@@ -50,6 +51,8 @@ class StringKernel(SequenceKernel):
             else 0), or a kernel of vectors such as ``kernels.Gaussian()``.
         trailing: Apply the decay to tokens after an n-gram. Otherwise, the exponent is
             :math:`i_n - i_1 - n + 1`, as in the kernel of Lodhi et al. without its factor λ^{2n}.
+        binary: Count each distinct n-gram once in a sequence, with the largest of its weights, for
+            ``base="delta"``; with λ = 1, it is the number of n-grams that both have, (1).
 
     Shape:
         - X a list of N sequences ``(T_i, d)``, for ``base="delta"`` of strings or lists of tokens;
@@ -75,6 +78,7 @@ class StringKernel(SequenceKernel):
         normalized: bool | str = False,
         base: str | Kernel = "linear",
         trailing: bool = True,
+        binary: bool = False,
     ) -> None:
         self.order = order
         self.decay = decay
@@ -82,6 +86,7 @@ class StringKernel(SequenceKernel):
         self.normalized = normalized
         self.base = base
         self.trailing = trailing
+        self.binary = binary
         self._check()
 
     def shortest_reference(self) -> int:
@@ -92,8 +97,17 @@ class StringKernel(SequenceKernel):
         check_integer("order", self.order)
         self._check_decay("decay", self.decay)
         self._check_options(self.combine, self.normalized)
-        if not isinstance(self.trailing, bool):
-            raise ArgumentError("trailing", self.trailing, "True or False")
+        for name, value in (("trailing", self.trailing), ("binary", self.binary)):
+            if not isinstance(value, bool):
+                raise ArgumentError(name, value, "True or False")
+        if not self.binary:
+            return
+        for name, value in {
+            "base": "delta", "combine": "multiply", "normalized": False, "trailing": True,
+        }.items():  # fmt: skip
+            if getattr(self, name) != value and not (name == "trailing" and self.decay == 1):
+                expected = f"{value!r} with binary=True"
+                raise ArgumentError(name, getattr(self, name), expected)
 
     def _gram(self, x: Sequences, y: Sequences) -> Tensor:
         lam = self._decay_like(x)
@@ -127,6 +141,9 @@ class StringKernel(SequenceKernel):
     def _pairs(
         self, item: Tensor, own: Any, padded: Tensor, lengths: Tensor, others: list[Any]
     ) -> Tensor:
+        if self.binary:
+            lam = torch.as_tensor(self.decay, dtype=torch.float64, device=item.device)
+            return distinct_string_kernel(item, padded, lengths, self.order, lam)
         return string_kernel(
             self._similarities(item, padded),
             self.order,
@@ -179,7 +196,7 @@ class StringKernel(SequenceKernel):
         return left @ right.mT
 
     def _runs_on_core(self, x: Sequences, y: Sequences, lam: Tensor) -> bool:
-        if self.combine != "multiply" or self.base not in BASES:
+        if self.binary or self.combine != "multiply" or self.base not in BASES:
             return False
         if torch.is_grad_enabled() and any(t.requires_grad for t in (lam, *x.items, *y.items)):
             return False
