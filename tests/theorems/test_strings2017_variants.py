@@ -27,6 +27,8 @@ from strings2017_by_hand import (
 )
 from strings2017_layers import draw, layer_of
 
+from representer.nn import StringKernelRNN
+
 TABLE_4 = {
     "a": {},
     "b": {"normalized": True},
@@ -82,6 +84,93 @@ def test_table_4_b_is_the_kernel_times_a_power_of_one_minus_the_decay(size, lam)
             of_table = [share * z * normalized_kernel(x[:t], w[:j], j, printed(lam))
                         for w in references]  # fmt: skip
             torch.testing.assert_close(states[t - 1, j - 1], as_tensor(of_table), **CLOSE)
+
+
+FORMS = [
+    (combine, normalized)
+    for combine in ("multiply", "add", "add_exact")
+    for normalized in (False, True, "exact")
+]
+
+
+@pytest.mark.parametrize(("combine", "normalized"), FORMS)
+@pytest.mark.parametrize("decay", [0.6, "learned", "input", "state"])
+def test_theorem_2_any_combination_of_the_states_with_weights_from_0(combine, normalized, decay):
+    """h[t] = sigma(sum_j alpha_j c_j[t]), learned alpha_j; of every form, and in any chunks."""
+    x, references = draw(6, 3, 3, 2, seed=4)
+    options = {"combine": combine, "normalized": normalized, "decay": decay}
+    layer = layer_of(references, readout="weighted", activation="tanh", **options)
+    assert layer.readout_weights().tolist() == [[1.0, 1.0]] * 3  # as readout="sum" at first
+    layer.readout_l0.copy_(torch.tensor([[-3.0, 1.0], [0.5, -60.0], [2.0, 0.1]]).double())
+    alpha = torch.log1p(torch.exp(layer.readout_l0))
+    torch.testing.assert_close(layer.readout_weights(), alpha.clamp(min=1e-12), **CLOSE)
+    output, state = layer(x)
+    expected = torch.tanh((alpha * layer.cell_states(x)).sum(1))
+    torch.testing.assert_close(output, expected, **CLOSE)
+    first, carried = layer(x[:2])
+    second, last = layer(x[2:], carried)
+    torch.testing.assert_close(torch.cat((first, second)), output, **CLOSE)
+    torch.testing.assert_close(tuple(last), tuple(state), **CLOSE)
+    if normalized is False and combine == "multiply" and decay == 0.6:
+        kernels = [[kernel(x, w[:j], j, printed(0.6)) for w in references] for j in (1, 2, 3)]
+        torch.testing.assert_close(output[-1], (alpha * as_tensor(kernels)).sum(0).tanh(), **CLOSE)
+
+
+def test_theorem_2_a_weighted_readout_computed_by_hand():
+    """c_1 = -2.75, c_2 = 1 and 1/4 c_1 + 2 c_2 = 1.3125 for lambda = 1/2."""
+    x, w = as_tensor([[1, 2], [0, 1], [-1, 1]]), as_tensor([[1, -1], [2, 1]])
+    layer = layer_of(w[None], readout="weighted")
+    layer.readout_l0.copy_(torch.log(torch.expm1(as_tensor([[0.25], [2]]))))
+    torch.testing.assert_close(layer.cell_states(x)[-1, :, 0], as_tensor([-2.75, 1]), **CLOSE)
+    torch.testing.assert_close(layer(x)[0][-1], as_tensor([1.3125]), **CLOSE)
+
+
+@pytest.mark.parametrize("decay", [0.5, "state"])
+def test_lemma_1_the_activation_is_any_function_by_name_or_a_callable(decay):
+    """Polynomials are among the sigma of Lemma 1; the last state is the same for each of them."""
+    x, references = draw(5, 2, 2, 3, seed=2)
+    for activation, function in [
+        ("polynomial", lambda s: (s + 1) ** 2 / 4), ("inverse", lambda s: s / (2 - s)),
+        ("exponential", lambda s: (s.exp() - 1) / 2), (torch.sin, torch.sin),
+        (torch.nn.Softplus(), lambda s: s.exp().log1p()),
+    ]:  # fmt: skip
+        layer = layer_of(references, decay=decay, activation=activation, highway=False)
+        output, state = layer(0.3 * x)
+        torch.testing.assert_close(output, function(layer.cell_states(0.3 * x)[:, -1]), **CLOSE)
+        torch.testing.assert_close(state.h[0], output[-1], **CLOSE)
+        longer = torch.stack((0.3 * x, torch.cat((0.3 * x[:3], x[3:]))), dim=1)
+        packed = torch.nn.utils.rnn.pack_padded_sequence(longer, torch.tensor([5, 3]))
+        padded, last = torch.nn.utils.rnn.pad_packed_sequence(layer(packed)[0])[0], layer(packed)[1]
+        torch.testing.assert_close(padded[:3, 1], output[:3], **CLOSE)
+        torch.testing.assert_close(last.h[0, 1], output[2], **CLOSE)
+        assert not padded[3:, 1].any()
+
+
+@pytest.mark.parametrize("options", [{}, {"bidirectional": True}, {"normalized": "exact"}])
+def test_theorem_2_layers_may_have_different_orders(options):
+    """n of each layer, as in the orders of kernels.DeepStringKernel."""
+    torch.manual_seed(0)
+    made = {"decay": 0.5, "dtype": torch.float64, **options}
+    layer = StringKernelRNN(3, 2, num_layers=3, order=(2, 1, 3), **made).requires_grad_(False)
+    below = x = torch.randn(6, 2, 3, dtype=torch.float64)
+    for k, order in enumerate(layer.order):
+        assert layer.references(k).shape[1] == order
+        single = StringKernelRNN(below.shape[2], 2, order=order, **made)
+        weights = {n.replace(f"_l{k}", "_l0"): v for n, v in layer.state_dict().items()
+                   if f"_l{k}" in n}  # fmt: skip
+        single.load_state_dict(weights)
+        below = single(below)[0].detach()
+    output, state = layer(x)
+    torch.testing.assert_close(output, below, **CLOSE)
+    assert state.c.shape[:2] == ((6 if layer.bidirectional else 3), 3)
+    if not layer.bidirectional:
+        carried = layer(x[:4])[1]
+        torch.testing.assert_close(layer(x[4:], carried)[0], output[4:], **CLOSE)
+        steps, state = [], None
+        for x_t in x:
+            out, state = layer.step(x_t, state)
+            steps.append(out)
+        torch.testing.assert_close(torch.stack(steps), output, **CLOSE)
 
 
 @pytest.mark.parametrize("add", [False, True])

@@ -226,7 +226,7 @@ def seed_references(
         Theorem 1.
     """
     check_layer(layer)
-    n, size, units = layer.order, layer.input_size, layer.hidden_size
+    n, size, units = layer.chains[0].order, layer.input_size, layer.hidden_size
     if not 1 <= len(phrases) <= units:
         hint = "Each phrase seeds one unit."
         raise ArgumentError("len(phrases)", len(phrases), f"a number from 1 to {units}", hint=hint)

@@ -225,7 +225,7 @@ def string_parts(layer: StringKernelRNN, input: Tensor) -> StringParts:
     check_layer(layer)
     x = check_sequence(layer, input).detach().double()
     direction = layer.plain_direction(0)
-    chain, n = direction.chain, layer.order
+    chain, n = direction.chain, direction.chain.order
     z = torch.einsum("ti,phi->tph", x, direction.input_weight.detach().double())
     if direction.bias is not None:  # of the gates, which follow the products
         z[:, n:] += direction.bias.detach().double()
@@ -261,4 +261,5 @@ def check_order(layer: StringKernelRNN, order: int | None) -> int:
     Raises:
         ArgumentError: If the layer has no n-grams of that length.
     """
-    return layer.order if order is None else check_integer("order", order, 1, layer.order)
+    most = layer.chains[0].order
+    return most if order is None else check_integer("order", order, 1, most)

@@ -23,6 +23,7 @@ from representer.errors import KindError, ShapeError
 from representer.explain.checks import check_finite, refuse_layer
 from representer.explain.ngrams import NgramContribution, best_layer_ngrams, check_multiplicative
 from representer.explain.string_parts import StringParts, string_parts, tails
+from representer.functional import NONLINEARITIES
 from representer.nn import StringKernelRNN
 
 MOST_TERMS = 20_000_000  # of all n-grams in all units
@@ -157,8 +158,11 @@ def string_readout(layer: StringKernelRNN, input: Tensor, weights: Tensor) -> St
         (4), sections 4 and 6.1.
     """
     parts = string_parts(layer, input)
-    hint = "The sigmoid is not 0 at 0. Use activation='tanh', 'relu' or None, or token_slots."
-    refuse_layer(layer, {hint: layer.activation == "sigmoid"})
+    sigma = NONLINEARITIES[parts.chain.activation].value
+    is_0 = not callable(layer.activation) and not bool(sigma(torch.zeros(())))
+    hint = "Its activation is not 0 at 0. Use activation='tanh', 'relu' or None, or token_slots."
+    weighted = "Its states have weights. Use readout='sum' or 'last', or token_slots."
+    refuse_layer(layer, {hint: not is_0, weighted: layer.readout == "weighted"})
     v = check_weights(weights, len(input), layer.hidden_size)
     state_weights, highway_weights, highway_contribution = (
         v,
@@ -169,13 +173,13 @@ def string_readout(layer: StringKernelRNN, input: Tensor, weights: Tensor) -> St
         state_weights = v * parts.highway
         highway_weights = v - state_weights
         highway_contribution = highway_weights * input.detach().double()
-    if parts.chain.activation == "tanh":
+    if parts.chain.activation == "relu":
+        state_weights = state_weights * (_state(parts) > 0)
+    elif parts.chain.activation != "identity":
         state = _state(parts)
         is_zero = state == 0
-        slope = torch.tanh(state) / torch.where(is_zero, 1.0, state)
+        slope = sigma(state) / torch.where(is_zero, 1.0, state)
         state_weights = state_weights * torch.where(is_zero, 1.0, slope)
-    elif parts.chain.activation == "relu":
-        state_weights = state_weights * (_state(parts) > 0)
     return StringReadout(layer, parts, state_weights, highway_weights, highway_contribution)
 
 

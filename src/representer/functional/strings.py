@@ -5,6 +5,7 @@ Lei et al. 2017, (4), sections 4 and 6.1, Tables 4 and 5. ``string_scan`` has th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations
@@ -19,7 +20,7 @@ from representer.functional.rkm import compute_cached
 
 Combine = Literal["multiply", "add", "add_exact"]
 Normalized = Literal["no", "paper", "exact"]
-Readout = Literal["last", "sum"]
+Readout = Literal["last", "sum", "weighted"]
 Decay = Literal["given", "gate", "state_gate"]
 
 
@@ -32,7 +33,7 @@ class StringChain:
         combine: Operation that extends an n-gram by a token: a product, a sum as printed, or a sum
             for which the states are Table 5's kernels for every t.
         normalized: Factor 1 - lambda of each new term (``"paper"``), or division by the mass.
-        readout: c_n alone, or the sum of all c_j.
+        readout: c_n alone, or the sum of all c_j, or a weighted sum.
         decay: lambda is given, a gate on x_t, or a gate on x_t and h_{t-1}.
         highway: Mix the output with the input by a gate.
         activation: sigma, a name of ``nonlinearities``.
@@ -110,7 +111,8 @@ class StringChain:
 #     c_j[t] = lam_t c_j[t-1] + w_t ( c_{j-1}[t-1] + p_j[t] )         add          c_0 = 0
 #     c_j[t] = lam_t c_j[t-1] + w_t ( c_{j-1}[t-1] + m_{j-1}[t-1] p_j[t] )    add_exact
 #     m_j[t] = lam_t m_j[t-1] + w_t m_{j-1}[t-1],                     m_0 = 1      the mass
-#     s_t    = r_n[t]  or  r_1[t] + ... + r_n[t],    r_j = c_j,  or  c_j / m_j (0 while t < j)
+#     s_t    = r_n[t]  or  r_1[t] + ... + r_n[t]  or  alpha_1 r_1[t] + ... + alpha_n r_n[t],
+#     r_j    = c_j,  or  c_j / m_j (0 while t < j)
 #     h_t    = sigma(s_t),  or with highway  g_t (k * sigma(s_t)) + (1 - g_t) x_t     section 6.1
 #
 # Lei et al. 2017, (3), (4), Tables 4 and 5; p_j[t] = W^(j) x_t; a_t and the argument of g_t are
@@ -132,6 +134,8 @@ def string_scan(
     mask: Tensor | None = None,
     lengths: Tensor | None = None,
     reverse: bool = False,
+    alpha: Tensor | None = None,
+    psi: Callable[[Tensor], Tensor] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Run the chain over a sequence.
 
@@ -146,15 +150,18 @@ def string_scan(
         mask: k ``(B, H)``.
         lengths: True lengths ``(B,)``; beyond them the state does not change and the output is 0.
         reverse: Run from the last true step to the first.
+        alpha: Weights of the readout ``(n, H)``, for ``"weighted"``.
+        psi: Activation that replaces that of the chain.
 
     Returns:
         h of every step ``(T, B, H)``, the last h ``(B, H)`` and the last states ``(B, S, H)``.
     """
+    sigma = psi or NONLINEARITIES[chain.activation].value
     outputs: list[Tensor] = [h0] * len(z)
     h, c = h0, c0
     for t in reversed(range(len(z))) if reverse else range(len(z)):
         c_new = _advance(chain, z[t], _decay(chain, z[t], h, decay, weight, mask), c)
-        h_new = NONLINEARITIES[chain.activation].value(_read(chain, c_new))
+        h_new = sigma(_read(chain, c_new, alpha))
         if chain.highway:
             assert carry is not None
             gate = torch.sigmoid(z[t, :, -1])
@@ -215,8 +222,9 @@ def _advance(chain: StringChain, z_t: Tensor, lam: Tensor, c: Tensor) -> Tensor:
     return torch.cat((c_new, lam * c[:, n:] + w * lighter), dim=1)
 
 
-def _read(chain: StringChain, c: Tensor) -> Tensor:
+def _read(chain: StringChain, c: Tensor, alpha: Tensor | None) -> Tensor:
     states = string_states(chain, c)
+    states = states if alpha is None else alpha * states
     return states[:, -1] if chain.readout == "last" else states.sum(1)
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
-from representer.checks import check_integer, is_number
+from representer import functional
+from representer.checks import check_integer, check_integers, is_number
 from representer.errors import ArgumentError
-from representer.functional import string_states
+from representer.functional import nonlinearity, string_states
 from representer.functional.strings import Combine, Normalized, Readout, StringChain
 from representer.nn.checks import check_flag, check_probability
 from representer.nn.has_kernel import HasKernel
@@ -23,6 +26,7 @@ from representer.nn.recurrent.initial import (
     check_initialization,
     draw_chain,
 )
+from representer.nn.recurrent.machine import name_of
 from representer.nn.recurrent.sequence_layer import SequenceLayer, check_input
 from representer.nn.recurrent.states import StateLayout, StringMassState, StringState
 from representer.nn.recurrent.stream import CoreSteps, weight
@@ -53,6 +57,8 @@ class StringDirection(NamedTuple):
     decay: Tensor | None  # λ () if it is constant or (H,) if learned; None for a gate
     weight: Tensor | None  # the decay gate's matrix on h_{t−1} (H, H)
     hidden_dropout: float  # fraction of the hidden state dropped from the gates' input
+    alpha: Tensor | None = None  # weights of the readout (n, H)
+    psi: Callable[[Tensor], Tensor] | None = None  # an activation without a name
 
     def __call__(
         self,
@@ -64,15 +70,18 @@ class StringDirection(NamedTuple):
     ) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:
         """Run over a sequence ``(T, B, I)``; see `SequenceLayer`.
 
-        The state is h ``(B, H)``, c and, if the cell has them, the masses, ``(n, B, H)``.
+        The state is h ``(B, H)``, c and, if the cell has them, the masses, ``(n, B, H)``, with
+        zeros after the order of this layer if another layer has a larger one.
         """
         h0, *parts = state
         mask = None
         if self.hidden_dropout:  # one mask for all steps of a sequence
             mask = F.dropout(torch.ones_like(h0), self.hidden_dropout)
-        c0 = torch.cat(parts).transpose(0, 1)
+        n = self.chain.order
+        c0 = torch.cat([part[:n] for part in parts]).transpose(0, 1)
         output, h, c = self._scan(x, h0, c0, mask=mask, lengths=lengths, reverse=reverse)
-        c_new = c.transpose(0, 1).split(self.chain.order)
+        c_new = [F.pad(part, (0, 0, 0, 0, 0, len(parts[0]) - n)) for part in
+                 c.transpose(0, 1).split(n)]  # fmt: skip
         return output, (h, *(part.contiguous() for part in c_new)), window
 
     def cell_states(self, x: Tensor, reverse: bool) -> Tensor:
@@ -99,8 +108,24 @@ class StringDirection(NamedTuple):
         return torch.sigmoid(a)
 
     def _scan(self, x: Tensor, h0: Tensor, c0: Tensor, **options: Any) -> Scanned:
-        weights = {"input_weight": self.input_weight, "bias": self.bias, "weight": self.weight}
-        return string_scan(x, h0, c0, chain=self.chain, decay=self.decay, **weights, **options)
+        options |= {"decay": self.decay, "weight": self.weight}
+        if self.psi is not None or (self.alpha is not None and self.chain.combine != "multiply"):
+            z, carry = self._products(x), x if self.chain.highway else None
+            options |= {"alpha": self.alpha, "psi": self.psi, "carry": carry}
+            with without_autocast(z):
+                return functional.string_scan(z, h0, c0, chain=self.chain, **options)
+        options |= {"bias": self.bias}
+        if self.alpha is None:
+            weight = self.input_weight
+            return string_scan(x, h0, c0, chain=self.chain, input_weight=weight, **options)
+        # token j scaled by α_j / α_{j−1} makes c_j the term α_j c_j of a plain sum
+        chain, tokens = replace(self.chain, readout="sum"), self.input_weight[: self.chain.order]
+        ratio = torch.cat((self.alpha[:1], self.alpha[1:] / self.alpha[:-1]))
+        weight = torch.cat((tokens * ratio[..., None], self.input_weight[chain.order :]))
+        factor = F.pad(self.alpha, (0, 0, 0, chain.states - chain.order), value=1.0)
+        scaled = {"chain": chain, "input_weight": weight, **options}
+        output, h, c = string_scan(x, h0, factor * c0, **scaled)
+        return output, h, c / factor
 
     def products(self, x: Tensor) -> Tensor:
         """Return W x_t of every token and gate, with the gates' biases ``(T, B, P, H)``."""
@@ -117,7 +142,8 @@ class StringDirection(NamedTuple):
 
 DecayOption = float | Literal["learned", "input", "state"]
 NormalizedOption = bool | Literal["exact"]
-ActivationOption = Literal["tanh", "relu", "sigmoid"] | None
+ActivationOption = str | Callable[[Tensor], Tensor] | None
+SMALLEST = 1e-12  # weight of a readout, which is divided by
 
 
 def check_decay(decay: Any) -> DecayOption:
@@ -159,7 +185,8 @@ def string_chain(
     _check_choice("combine", combine, get_args(Combine))
     _check_choice("normalized", normalized, (False, True, "exact"))
     _check_choice("readout", readout, get_args(Readout))
-    _check_choice("activation", activation, ("tanh", "relu", "sigmoid", None))
+    if activation is not None and not callable(activation):
+        nonlinearity(activation, "activation")
     if normalized is True and decay == 1:
         hint = 'Each new term has the factor 1 − λ = 0. Use normalized="exact" for an average.'
         raise ArgumentError("decay", decay, "a number below 1 with normalized=True", hint=hint)
@@ -171,7 +198,7 @@ def string_chain(
         readout,
         "gate" if decay == "input" else "state_gate" if decay == "state" else "given",
         highway,
-        activation or "identity",
+        activation if isinstance(activation, str) else "identity",
     )
 
 
@@ -186,7 +213,8 @@ def _check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
 
 def string_core_steps(layer: StringKernelRNN, x_t: Tensor) -> CoreSteps | None:
     """Return the step of the core for each layer, or None if it has none for the options."""
-    if layer.hidden_dropout and layer.training:
+    is_plain = layer.readout != "weighted" and not callable(layer.activation)
+    if (layer.hidden_dropout and layer.training) or not is_plain or isinstance(layer.order, tuple):
         return None
     steps, features = [], x_t.shape[1]
     for k in range(layer.num_layers):
@@ -253,7 +281,7 @@ class StringKernelRNN(HasKernel["Kernel"], SequenceLayer):
         batch_first: Input and output are ``(B, T, …)`` instead of ``(T, B, …)``.
         dropout: Dropout between layers.
         bidirectional: Add a reverse direction, from the true end of each sequence.
-        order: n, tokens of an n-gram and of a reference.
+        order: n, tokens of an n-gram and of a reference; or a list with the n of each layer.
         decay: λ: a number in [0, 1]; ``"learned"``, one number in (0, 1) per unit; ``"input"``, a
             gate on x_t; ``"state"``, a gate on x_t and h_{t−1}, which as a replacement of
             ``torch.nn.LSTM`` learns the most problems. A kernel exists for a number only.
@@ -264,8 +292,10 @@ class StringKernelRNN(HasKernel["Kernel"], SequenceLayer):
         normalized: True for Table 4 as printed, with a factor 1 − λ of each new term; ``"exact"``
             divides by the mass :math:`m_j[t] = \lambda m_j[t-1] + m_{j-1}[t-1]`, which gives Table
             5's kernel for every t (0 for t < j).
-        readout: ``"last"``, c_n; or ``"sum"``, c_1 + … + c_n, before the activation.
-        activation: σ: ``"tanh"``, ``"relu"``, ``"sigmoid"``, or None for none.
+        readout: ``"last"``, c_n; ``"sum"``, c_1 + … + c_n; or ``"weighted"``, Σ α_j c_j with
+            learned α_j ≥ 0, see `readout_weights`; before the activation.
+        activation: σ: a name of ``functional.NONLINEARITIES``, or an elementwise callable or
+            module, which is differentiated by autograd; None for none.
         highway: Mix the input with the output in layers with H input features.
         variational_dropout: Dropout on each layer's input, including that of the highway, with one
             mask per sequence.
@@ -284,12 +314,13 @@ class StringKernelRNN(HasKernel["Kernel"], SequenceLayer):
         weight_hh_l0: The decay gate's matrix on h_{t−1} ``(H, H)``, with ``decay="state"``.
         bias_l0: Biases ``(G·H,)`` of the G gates.
         decay_logit_l0: σ^{−1} of a learned decay ``(H,)``.
+        readout_l0: The inverse softplus of the weights of a weighted readout ``(n, H)``.
 
     Shape:
         - input ``(T, B, I)``, ``(B, T, I)``, ``(T, I)`` or a ``PackedSequence``
         - output: the same with ``D·H``
         - state: see ``StringState``; with masses (``"add_exact"``, ``"exact"``)
-          ``StringMassState``
+          ``StringMassState``; n is the largest order of the layers
 
     Raises:
         ArgumentError: If an option has an invalid value, or no effect in this layer.
@@ -311,7 +342,7 @@ class StringKernelRNN(HasKernel["Kernel"], SequenceLayer):
         dropout: float = 0.0,
         bidirectional: bool = False,
         *,
-        order: int = 2,
+        order: int | Sequence[int] = 2,
         decay: DecayOption = "state",
         combine: Combine = "multiply",
         normalized: NormalizedOption = False,
@@ -328,23 +359,34 @@ class StringKernelRNN(HasKernel["Kernel"], SequenceLayer):
         super().__init__(input_size, hidden_size, *layout)
         self.decay, self.normalized, self.activation = check_decay(decay), normalized, activation
         self.initialization: Initialization = check_initialization(initialization)
+        if isinstance(order, Sequence) and not isinstance(order, str):
+            check_integers("order", order)
+            orders = [*order]
+        else:
+            orders = [check_integer("order", order)] * self.num_layers
+        if len(orders) != self.num_layers:
+            raise ArgumentError("order", order, f"one for each of the {self.num_layers} layers")
+        self.readout = readout
         self.chain = string_chain(
-            order=order, decay=self.decay, combine=combine, normalized=normalized,
+            order=orders[0], decay=self.decay, combine=combine, normalized=normalized,
             readout=readout, activation=activation, highway=highway,
         )  # fmt: skip
-        self._shown |= {"combine": combine, "readout": readout, "highway": highway}
+        self._shown |= {"combine": combine, "highway": highway, "activation": name_of(activation)}
         self.hidden_dropout = check_probability("hidden_dropout", hidden_dropout)
         self._check_options_have_effect()
         has_mass = self.chain.has_mass
         self.layout = StateLayout(
             StringMassState if has_mass else StringState,
-            {"h": (), "c": (order,)} | ({"m": (order,)} if has_mass else {}),
+            {"h": ()} | dict.fromkeys(("c", "m")[: 1 + has_mass], (max(orders),)),
             hidden_size,
             (0,) * len(self.features),
             self.features,
         )
         self.specs = tuple(
-            replace(self.chain, highway=highway and size == hidden_size) for size in self.features
+            replace(self.chain, order=n, highway=highway and size == hidden_size)
+            for n, size in zip(
+                (n for n in orders for _ in range(self.num_directions)), self.features, strict=True
+            )
         )
         for k, chain in enumerate(self.chains):
             made = {"device": device, "dtype": dtype}
@@ -353,6 +395,7 @@ class StringKernelRNN(HasKernel["Kernel"], SequenceLayer):
             self._add("weight_hh", k, hidden_size * chain.is_state_gated, hidden_size, **made)
             self._add("bias", k, hidden_size * gates * bias, **made)
             self._add("decay_logit", k, hidden_size * (decay == "learned"), **made)
+            self._add("readout", k, chain.order * (readout == "weighted"), hidden_size, **made)
             self._reset_direction(k)
 
     @property
@@ -361,17 +404,30 @@ class StringKernelRNN(HasKernel["Kernel"], SequenceLayer):
         return self.specs
 
     @property
-    def order(self) -> int:
-        """n, tokens of an n-gram and of a reference."""
-        return self.chain.order
+    def order(self) -> int | tuple[int, ...]:
+        """n, tokens of an n-gram and of a reference, or that of each layer if they differ."""
+        orders = tuple(chain.order for chain in self.chains[:: self.num_directions])
+        return orders if len({*orders}) > 1 else orders[0]
 
     def references(self, layer: int = 0, reverse: bool = False) -> Tensor:
         """Return the reference of each unit ``(H, n, I)``, a view of the weights.
 
         Modifying it in place changes the layer.
         """
-        weight = self._products(self.index(layer, reverse))
-        return weight.detach()[: self.order].transpose(0, 1)
+        k = self.index(layer, reverse)
+        return self._products(k).detach()[: self.chains[k].order].transpose(0, 1)
+
+    def readout_weights(self, layer: int = 0, reverse: bool = False) -> Tensor:
+        """Return α of a readout of all states ``(n, H)``: ones for ``"sum"``.
+
+        Raises:
+            ArgumentError: If only the last state is read.
+        """
+        if self.readout == "last":
+            raise ArgumentError("readout", "last", "'sum' or 'weighted'")
+        direction = self.plain_direction(self.index(layer, reverse))
+        ones = torch.ones_like(direction.input_weight[: direction.chain.order, :, 0])
+        return ones if direction.alpha is None else direction.alpha.detach()
 
     def cell_states(self, input: Tensor, reverse: bool = False) -> Tensor:
         """Return c_1 … c_n of the first layer at every step, before readout and activation.
@@ -409,7 +465,7 @@ class StringKernelRNN(HasKernel["Kernel"], SequenceLayer):
         direction = self.plain_direction(self.index(layer, reverse))
         if direction.decay is not None:
             return direction.decay.detach()
-        weights = {"input": direction.input_weight.detach()[self.order]}
+        weights = {"input": direction.input_weight.detach()[direction.chain.order]}
         if direction.weight is not None:
             weights["state"] = direction.weight.detach()
         if direction.bias is not None:
@@ -453,7 +509,11 @@ class StringKernelRNN(HasKernel["Kernel"], SequenceLayer):
             # not stored as a tensor, so that it is exact after conversion of the layer to float64
             decay = weight.new_full((), self.decay)
         bias = None if bias is None else bias.reshape(-1, self.hidden_size)
-        return StringDirection(self.chains[k], weight, bias, decay, recurrent, hidden_dropout)
+        logits = self._own("readout", k)
+        alpha = None if logits is None else F.softplus(logits).clamp(min=SMALLEST)
+        psi = self.activation if callable(self.activation) else None
+        gates = bias, decay, recurrent, hidden_dropout
+        return StringDirection(self.chains[k], weight, *gates, alpha, psi)
 
     def _products(self, k: int) -> Tensor:
         weight = self._own("weight_ih", k)
@@ -465,6 +525,8 @@ class StringKernelRNN(HasKernel["Kernel"], SequenceLayer):
         bias, logit = self._own("bias", k), self._own("decay_logit", k)
         weights = StringWeights(self._products(k), recurrent, bias, logit, self.decay)
         draw_chain(self.chains[k], weights, self.initialization)
+        if (logits := self._own("readout", k)) is not None:
+            nn.init.constant_(logits, math.log(math.e - 1))  # α = 1, as in "sum"
 
     def _check_options_have_effect(self) -> None:
         if self.chain.highway and self.hidden_size not in self.features:

@@ -62,9 +62,10 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({"combine": "sum"}, ["combine is 'sum'; expected 'multiply', 'add' or 'add_exact'"]),
     ({"normalized": "paper"}, ["normalized is 'paper'; expected False, True or 'exact'"]),
     ({"normalized": 1}, ["normalized is 1"]),
-    ({"readout": "mean"}, ["readout is 'mean'; expected 'last' or 'sum'"]),
-    ({"activation": "identity"}, ["activation is 'identity'; expected 'tanh', 'relu', 'sigmoid'"]),
-    ({"activation": abs}, ["activation is <built-in"]),
+    ({"readout": "mean"}, ["readout is 'mean'; expected 'last', 'sum' or 'weighted'"]),
+    ({"activation": "gelu"}, ["activation is 'gelu'; expected one of identity, linear"]),
+    ({"order": (2, 2)}, ["order is (2, 2); expected one for each of the 1 layers"]),
+    ({"order": (2, 0), "num_layers": 2}, ["order is (2, 0); expected integers of at least 1"]),
     (
         {"highway": True},
         ["highway is True; expected False", "hidden_size = 4 features", "inputs have [3]"],
