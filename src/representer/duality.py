@@ -151,6 +151,7 @@ def _levels_network(
         "readout": "sum",
         "label_channels": 0,
         "sigma": relabel.activation,
+        "relabel_combine": relabel.combine,
     }
     like = {"device": relabel.weight.device, "dtype": relabel.weight.dtype}
     layer = WLKernelNN(features, references, **{**like, **_settings(base, options, own)})

@@ -110,6 +110,7 @@ def relabel(
     edge_attr: Tensor | None = None,
     edge_weight: Tensor | None = None,
     activation: str = "relu",
+    combine: str = "add",
 ) -> Tensor:
     """Relabel each node from its neighbors, r of (10); with edge features, sigma(V f_u + B e_uv).
 
@@ -124,6 +125,7 @@ def relabel(
         edge_attr: e ``(E, K)``.
         edge_weight: B ``(m, K)``.
         activation: sigma, a name of ``NONLINEARITIES``.
+        combine: Of U_1 f_v + b' and the neighbors, ``"add"``, or ``"multiply"`` as (9) allows.
 
     Returns:
         The new labels ``(N, d')``.
@@ -137,8 +139,9 @@ def relabel(
         assert edge_attr is not None
         messages = messages + edge_attr @ edge_weight.T
     sums = x.new_zeros(x.shape[0], len(inner)).index_add(0, target, sigma(messages))
-    z = x @ own.T + sums @ neighbors.T
-    return sigma(z if bias is None else z + bias)
+    z, around = x @ own.T, sums @ neighbors.T
+    z = z if bias is None else z + bias
+    return sigma(z + around if combine == "add" else z * around)
 
 
 # Gated sums over the neighbors of every node of a graph.

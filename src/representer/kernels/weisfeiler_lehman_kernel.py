@@ -14,7 +14,16 @@ from torch import Tensor, nn
 
 from representer.checks import check_integer
 from representer.errors import ArgumentError, KindError
-from representer.kernels.graphs import Batch, Graph, as_features, batches, read_graphs
+from representer.kernels.graphs import (
+    Batch,
+    Graph,
+    GraphList,
+    Graphs,
+    as_features,
+    batches,
+    read_graphs,
+)
+from representer.kernels.kernel import Kernel
 from representer.kernels.walk_kernels import (
     GraphKernel,
     RandomWalkKernel,
@@ -70,7 +79,7 @@ class WeisfeilerLehmanKernel(GraphKernel):
     sources of its incoming edges.
 
     Args:
-        base: K, a kernel of graphs; by default ``RandomWalkKernel(1)``, which counts equal labels
+        base: K, any kernel of graphs, such as a sum; by default ``RandomWalkKernel(1)``, which counts equal labels
             (the subtree kernel).
         depth: L, for levels 0 … L.
         relabel: ``"discrete"``, or a module called as ``module(x, edge_index)``, or with
@@ -97,7 +106,7 @@ class WeisfeilerLehmanKernel(GraphKernel):
 
     def __init__(
         self,
-        base: GraphKernel | None = None,
+        base: Kernel | None = None,
         depth: int = 3,
         relabel: str | nn.Module = "discrete",
         edges: bool = False,
@@ -145,13 +154,14 @@ class WeisfeilerLehmanKernel(GraphKernel):
         return self._counts(graphs) * math.sqrt(float(self.base_kernel.walk_weight))
 
     @property
-    def base_kernel(self) -> GraphKernel:
+    def base_kernel(self) -> Kernel:
         """The kernel of the graphs of each level: `base`, or walks of one step by default."""
         return RandomWalkKernel(1) if self.base is None else self.base
 
     def _check(self) -> None:
-        if self.base is not None and not isinstance(self.base, GraphKernel):
-            raise KindError("base", repr(self.base), "a kernel of graphs")
+        base = self.base_kernel
+        if not isinstance(base, Kernel) or base.objects != "graphs":
+            raise KindError("base", repr(base), "a kernel of graphs")
         self.base_kernel._check()
         check_integer("depth", self.depth, least=0)
         is_module = isinstance(self.relabel, nn.Module)
@@ -166,11 +176,11 @@ class WeisfeilerLehmanKernel(GraphKernel):
 
     def _gram(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Tensor:
         if self.repeat and Y is not None:
-            values = [self.base_kernel._gram(x, Y) for x, _ in self._levels(X, None)]
+            values = [self._of_base(x, Y) for x, _ in self._levels(X, None)]
         elif self.relabel == "discrete" and self._counts_walks:
             return self._gram_of_counts(X, Y)
         else:
-            values = [self.base_kernel._gram(x, y) for x, y in self._levels(X, Y)]
+            values = [self._of_base(x, y) for x, y in self._levels(X, Y)]
         return torch.stack(values).sum(0)
 
     @property
@@ -212,7 +222,15 @@ class WeisfeilerLehmanKernel(GraphKernel):
             assert isinstance(self.base_kernel, RandomWalkKernel)
             squares = count_squares(self._counts(X), X[0].edge_index.device)
             return self.base_kernel.walk_weight * squares
-        return torch.stack([self.base_kernel._diag(x) for x, _ in self._levels(X, None)]).sum(0)
+        values = [self._of_base(x, None, "diag") for x, _ in self._levels(X, None)]
+        return torch.stack(values).sum(0)
+
+    def _of_base(
+        self, X: Sequence[Graph], Y: Sequence[Graph] | None, part: str = "__call__"
+    ) -> Tensor:
+        """Return the Gram matrix of the base kernel, or its ``"diag"``, with gradients."""
+        graphs = [Graphs(GraphList(side), True) for side in (X, Y) if side is not None]
+        return torch.as_tensor(getattr(self.base_kernel, part)(*graphs))
 
     def _levels(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Iterator[Sides]:
         """Yield the graphs of every level, starting with the original labels."""

@@ -27,7 +27,7 @@ _SIZES = ("vocabulary_size", "embedding_size", "hidden_size", "dilation", "num_l
 
 @dataclass(frozen=True)
 class SequenceClassifierConfig:
-    """The configuration of `SequenceNetwork`; the defaults are those of L19 section 5.1.
+    """The configuration of `SequenceNetwork`; the defaults are those of L19 section 6.
 
     Args:
         vocabulary_size: V, number of token ids, including padding.
@@ -138,7 +138,7 @@ class SequenceNetwork(HubModel):
 
     References:
         Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019,
-        section 5.1. The attention is that of Yang et al., Hierarchical Attention Networks for
+        section 6. The attention is that of Yang et al., Hierarchical Attention Networks for
         Document Classification, NAACL 2016, eqs. 5-7, with the identity in place of W.
     """
 

@@ -13,6 +13,7 @@ from representer.errors import ArgumentError
 from representer.functional import NONLINEARITIES
 from representer.nn.checks import leaf_of_fx
 from representer.nn.graph.walks import (
+    CombineOption,
     DecayOption,
     GraphNetwork,
     GraphOptions,
@@ -41,7 +42,8 @@ class Relabeling(nn.Module):
     .. math::
         r(v) = \sigma \Big( U_1 f_v + U_2 \sum_{u \to v} \sigma(V f_u + B e_{uv} + b) + b' \Big)
 
-    (10), with the biases and edge features of the authors' code. New labels have the same number of
+    (10), with the biases and edge features of the authors' code; with ``combine="multiply"``, the
+    outer sum is the other form of (9), :math:`(U_1 f_v + b') \odot U_2 \sum \dots` New labels have the same number of
     features, so relabeling can be repeated, as in ``kernels.WeisfeilerLehmanKernel(relabel=…)``.
 
     Args:
@@ -49,6 +51,7 @@ class Relabeling(nn.Module):
         edge_dim: K, features of an edge; None to ignore edge features.
         activation: σ, a name of ``functional.NONLINEARITIES``.
         bias: Add the biases b and b'.
+        combine: ``"add"``, or ``"multiply"`` for the product.
         device: Device of the parameters.
         dtype: Dtype of the parameters.
 
@@ -70,10 +73,14 @@ class Relabeling(nn.Module):
         activation: str = "relu",
         *,
         bias: bool = True,
+        combine: CombineOption = "add",
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        if combine not in ("add", "multiply"):
+            raise ArgumentError("combine", combine, "'add' or 'multiply'")
+        self.combine = combine
         self.channels = check_integer("channels", channels)
         self.edge_dim = None if edge_dim is None else check_integer("edge_dim", edge_dim)
         checked_name("activation", activation)
@@ -116,12 +123,14 @@ class Relabeling(nn.Module):
                 inner, edge_index, edge_attr=edges, shift=self.edge_weight,
                 activation=self.activation,
             )  # fmt: skip
-        return sigma(own + F.linear(sums, self.neighbors))
+        around = F.linear(sums, self.neighbors)
+        return sigma(own + around if self.combine == "add" else own * around)
 
     def extra_repr(self) -> str:
         """Return the arguments."""
         edges = "" if self.edge_dim is None else f", edge_dim={self.edge_dim}"
-        return f"{self.channels}{edges}, activation={self.activation!r}"
+        product = "" if self.combine == "add" else ", combine='multiply'"
+        return f"{self.channels}{edges}, activation={self.activation!r}{product}"
 
 
 class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
@@ -156,6 +165,7 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
             separate ones, as in the paper.
         sigma: σ, a name of ``functional.NONLINEARITIES``; labels of a bounded one do not grow.
         bias: Add biases to the relabeling.
+        relabel_combine: ∘ of the relabeling, see :class:`Relabeling`.
         gate_scale: Value of an open gate.
         device: Device of the parameters.
         dtype: Dtype of the parameters.
@@ -188,6 +198,7 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
         share_references: bool = True,
         sigma: str = "tanh",
         bias: bool = True,
+        relabel_combine: CombineOption = "add",
         **options: Unpack[GraphOptions],
     ) -> None:
         o = with_defaults(GraphOptions, options)
@@ -197,6 +208,7 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
         if readout not in ("sum", "last"):
             raise ArgumentError("readout", readout, "'sum' or 'last'")
         self.readout, self.sigma, self.bias = readout, sigma, bias
+        self.relabel_combine = relabel_combine
         self.share_references = share_references
         self.label_channels = hidden_channels if label_channels is None else label_channels
         channels, made = in_channels, {"device": o.device, "dtype": o.dtype}
@@ -205,7 +217,9 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
             channels = check_integer("label_channels", self.label_channels)
             self.embedding = nn.Parameter(torch.empty(channels, in_channels, **made))  # A
             draw(self.embedding)
-        self.relabeling = Relabeling(channels, self.edge_dim, sigma, bias=bias, **made)
+        self.relabeling = Relabeling(
+            channels, self.edge_dim, sigma, bias=bias, combine=relabel_combine, **made
+        )
         self.walks = nn.ModuleList(
             WalkStates(channels, hidden_channels, walks, **made)
             for _ in range(1 if share_references else depth)
@@ -327,7 +341,8 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
         is_explained = any(  # which masks messages, or reads them by hooks
             sums.explain or sums._forward_hooks for sums in (walks.sums, r.sums)
         )
-        return self.share_references and self.edge_dim is not None and not is_explained
+        is_sum = r.combine == "add" and self.share_references
+        return is_sum and self.edge_dim is not None and not is_explained
 
     def _joined(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> Tensor:
         """Return c_n of every node, summed over the levels of the read-out."""
