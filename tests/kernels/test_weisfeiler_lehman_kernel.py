@@ -13,6 +13,7 @@ from representer.data.molecules import read_smiles
 from representer.errors import ArgumentError, KindError
 from representer.kernels import (
     DeepGraphKernel,
+    Gaussian,
     RandomWalkKernel,
     StringKernel,
     WeisfeilerLehmanKernel,
@@ -212,3 +213,40 @@ def test_labels_of_nodes_and_edges_do_not_collide():
 def test_no_graphs_have_no_labels_to_count():
     with pytest.raises(ArgumentError, match=r"X is \[\]; expected at least one graph"):
         WeisfeilerLehmanKernel().counts([])
+
+
+def test_any_kernel_of_graphs_is_a_base():
+    """(11) with sums, products and compositions: the sum of the base over all relabelings."""
+    torch.manual_seed(0)
+    edges = torch.tensor([[0, 1, 2, 2], [1, 2, 0, 1]])
+    graphs = [Data(x=torch.randn(3, 2).double(), edge_index=edges) for _ in range(3)]
+    walks = [RandomWalkKernel(1), RandomWalkKernel(2, 0.5)]
+    relabel = Relabeling(2, activation="tanh", dtype=torch.float64)
+    levels = [graphs]
+    for _ in range(2):
+        levels.append([Data(relabel(g.x, edges), edges) for g in levels[-1]])
+    for base in (
+        walks[0] + walks[1],
+        walks[0] * walks[1],
+        2.0 * walks[1],
+        walks[1].cosine(),
+        walks[0].activated(Gaussian(2.0)),
+        WeisfeilerLehmanKernel(walks[1], 1, relabel),
+    ):
+        kernel = WeisfeilerLehmanKernel(base, 2, relabel)
+        gram = kernel(graphs, graphs[:2])
+        torch.testing.assert_close(gram, sum(base(level, level[:2]) for level in levels))
+        torch.testing.assert_close(kernel.diag(graphs), kernel(graphs).diagonal())
+        (gradient,) = torch.autograd.grad(gram.sum(), relabel.neighbors)
+        assert gradient.abs().max() > 0
+        repeated = WeisfeilerLehmanKernel(base, 2, relabel, repeat=True)
+        expected = sum(base(level, graphs[:2]) for level in levels)
+        torch.testing.assert_close(repeated(graphs, graphs[:2]), expected)
+    labels = [nx.path_graph(n) for n in (3, 4)]
+    for graph in labels:
+        nx.set_node_attributes(graph, "a", "x")
+    total = WeisfeilerLehmanKernel(walks[0] + walks[1], 2)(labels)
+    parts = [WeisfeilerLehmanKernel(walk, 2)(labels) for walk in walks]
+    np.testing.assert_allclose(total, sum(parts))
+    with pytest.raises(KindError, match="a kernel of graphs"):
+        WeisfeilerLehmanKernel(Gaussian())

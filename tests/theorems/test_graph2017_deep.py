@@ -202,3 +202,28 @@ def test_9_layers_of_two_nodes_that_add_are_a_relabeling(seed):
     reached = [ends_in(G, v, 2) for v in range(4)]  # elsewhere the kernel's case of no walk
     found = relabeling(G.x, G.edge_index)
     torch.testing.assert_close(found[reached], h[reached], **CLOSE)
+
+
+@theorem
+@given(seed=st.integers(0, 2**16))
+def test_9_layers_of_two_nodes_that_multiply_are_a_relabeling(seed):
+    """h_v = sigma(U_1 h_v * U_2 sum sigma(V h_u)) with U_1 = W^(2), V = W^(1) and U = U_2 = 1.
+
+    Shared U and V over several levels are one relabeling that is repeated.
+    """
+    G = random_graph(4, 9, 2, 1, seed)
+    net = network(seed, 2, 2, combine="multiply")
+    relabeling = Relabeling(
+        2, activation="tanh", bias=False, combine="multiply", dtype=torch.float64
+    )
+    with torch.no_grad():
+        for mixing, walks in zip(net.mixing, net.walks, strict=True):
+            mixing.copy_(torch.eye(2))
+            walks.load_state_dict(net.walks[0].state_dict())
+        relabeling.weight.copy_(net.walks[0].nodes.flatten(0, 1))
+        relabeling.neighbors.copy_(torch.eye(2))
+    h = G.x
+    for layer in range(2):
+        h = relabeling(h, G.edge_index)
+        c = net.node_states(G.x, G.edge_index, layer=layer)[:, -1]
+        torch.testing.assert_close(h, torch.tanh(c), **CLOSE)

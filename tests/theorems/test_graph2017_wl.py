@@ -50,6 +50,19 @@ def common(a: Counter, b: Counter) -> int:
     return sum(count * b[label] for label, count in a.items())
 
 
+def test_11_any_kernel_of_graphs_is_a_base():
+    """K_WL = sum_i K(r^i(G), r^i(G')) for K a sum, a product, and a normalized kernel."""
+    graphs, r = [random_graph(4, 7, 3, 2, seed) for seed in range(3)], relabeling(5)
+    levels = [[data(G) for G in graphs]]
+    for _ in range(2):
+        last = [r(G.x, G.edge_index).detach() for G in levels[-1]]
+        levels.append([data(G, x) for G, x in zip(graphs, last, strict=True)])
+    walk, node = RandomWalkKernel(2, 0.5), RandomWalkKernel(1)
+    for base in (walk + node, walk * node, walk.cosine()):
+        expected = sum(base(level) for level in levels)
+        torch.testing.assert_close(WeisfeilerLehmanKernel(base, 2, r)(levels[0]).detach(), expected)
+
+
 @theorem
 @given(G=GRAPHS, H=GRAPHS, depth=st.integers(0, 4))
 def test_11_discrete_levels_count_the_labels_that_both_graphs_have(G, H, depth):
@@ -128,12 +141,14 @@ def relabeling(seed: int, channels: int = 3, **options) -> Relabeling:
     return module
 
 
+@pytest.mark.parametrize("combine", ["add", "multiply"])
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 @pytest.mark.parametrize("edge_dim", [None, 2])
-@theorem
+@settings(deadline=None, max_examples=6)
 @given(G=GRAPHS, seed=seeds)
-def test_10_the_generalized_relabeling(activation, edge_dim, G, seed):
-    r = relabeling(seed, edge_dim=edge_dim, activation=activation)
+def test_10_the_generalized_relabeling(combine, activation, edge_dim, G, seed):
+    """sigma(U_1 f_v + U_2 sum sigma(V f_u)) with biases; or the other form of (9), a product."""
+    r = relabeling(seed, edge_dim=edge_dim, activation=activation, combine=combine)
     sigma = getattr(torch, activation)
     (V, U1), U2 = r.weight.detach().chunk(2), r.neighbors.detach()
     b, b_out = r.bias.detach().chunk(2)
@@ -144,12 +159,13 @@ def test_10_the_generalized_relabeling(activation, edge_dim, G, seed):
             if to == v:
                 bond = 0 if edge_dim is None else r.edge_weight.detach() @ G.edge_attr[e]
                 total += sigma(V @ G.x[u] + b + bond)
-        expected.append(sigma(U1 @ G.x[v] + U2 @ total + b_out))
+        own, around = U1 @ G.x[v] + b_out, U2 @ total
+        expected.append(sigma(own + around if combine == "add" else own * around))
     found = r(G.x, G.edge_index, G.edge_attr)
     torch.testing.assert_close(found, torch.stack(expected), **CLOSE)
     function = relabel(
         G.x, G.edge_index, U1, U2, V, bias=b_out, inner_bias=b, activation=activation,
-        edge_attr=G.edge_attr, edge_weight=r.edge_weight,
+        edge_attr=G.edge_attr, edge_weight=r.edge_weight, combine=combine,
     )  # fmt: skip
     torch.testing.assert_close(found, function, **CLOSE)
 
@@ -227,11 +243,15 @@ def test_proposition_2_every_level_is_the_walk_kernel_of_the_relabeled_graph(
 
 @theorem
 @given(
-    G=SMALL, L=st.integers(1, 4), n=st.integers(1, 3), lam=decays, edges=st.booleans(), seed=seeds
-)
-def test_proposition_2_the_network_is_its_kernel_with_its_references(G, L, n, lam, edges, seed):
-    """The kernel that compares every relabeling with references as they are."""
-    net = network(seed, depth=L, order=n, decay=lam, **({"edge_dim": 2} if edges else {}))
+    G=SMALL, L=st.integers(1, 4), n=st.integers(1, 3), lam=decays, edges=st.booleans(), seed=seeds,
+    form=st.sampled_from(["add", "multiply"]),
+)  # fmt: skip
+def test_proposition_2_the_network_is_its_kernel_with_its_references(
+    G, L, n, lam, edges, seed, form
+):
+    """The kernel that compares every relabeling, of both forms, with references as they are."""
+    options = {"edge_dim": 2} if edges else {}
+    net = network(seed, depth=L, order=n, decay=lam, relabel_combine=form, **options)
     of_edges = net.edge_references() if edges else [None] * 3
     references = [path_graph(*pair) for pair in zip(net.references(), of_edges, strict=True)]
     found = net(G.x, G.edge_index, G.edge_attr)

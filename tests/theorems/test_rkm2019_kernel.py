@@ -13,7 +13,7 @@ from representer.functional import (
     gaussian_kernel_definition,
     recurrent_kernel_definition,
 )
-from representer.kernels import RecurrentKernel
+from representer.kernels import RecurrentKernel, StringKernel
 from representer.nn import RKM
 
 MERCER = [name for name, q in NONLINEARITIES.items() if q.mercer and name != "gaussian"]
@@ -196,6 +196,98 @@ def test_footnote_2_the_length_of_inputs_and_filters_has_no_influence(factor, si
     before, _ = layer(x)
     set_weights(layer, {"candidate": factor * layer.filters()["candidate"]})
     torch.testing.assert_close(layer(3 * factor * x)[0], before, **CLOSE)
+
+
+@theorem
+@given(size=sizes, T=st.integers(1, 6))
+def test_footnote_2_the_gaussian_form_of_vectors_of_any_length(size, T):
+    """q(||z~ - z||^2) with z = [x, h] and ||h~ - h||^2 = 2 - 2k: no vector need have length 1.
+
+    Two empty prefixes are equal; an empty and a non-empty one are orthogonal.
+    """
+    torch.manual_seed(size["seed"])
+    x, y = sequence(size["T"], size["m"]), sequence(T, size["m"])
+
+    def by_hand(s, t):
+        if not s or not t:
+            return torch.tensor(float(s == t), dtype=torch.float64)
+        distance = (x[s - 1] - y[t - 1]).square().sum() + 2 - 2 * by_hand(s - 1, t - 1)
+        return torch.exp(-distance / 2)
+
+    kernel = RecurrentKernel("gaussian", unit_norm=False)
+    torch.testing.assert_close(kernel([x], [y])[0, 0], by_hand(len(x), len(y)), **CLOSE)
+    layer = kernel.network(size["m"], size["j"], dtype=torch.float64)
+    references = layer.references()
+    distances = (x[:, None] - references[:, 0]).square().sum(-1)
+    output = layer(x)[0]
+    torch.testing.assert_close(output[-1], gaussian_kernel_definition(distances), **CLOSE)
+    prefixes = [x[: t + 1] for t in range(len(x))]
+    torch.testing.assert_close(output, layer.kernel(prefixes, list(references)), **CLOSE)
+
+
+@theorem
+@given(size=sizes, T=st.integers(1, 6), gates=st.tuples(st.floats(0, 2), st.floats(0, 1.5)))
+def test_9_and_15_the_kernel_of_static_gates(size, T, gates):
+    """Sum_N sigma_i^2 sigma_f^{2N} <X_{T-N}, Y_{S-N}>; against one window, h_t of the layer."""
+    torch.manual_seed(size["seed"])
+    x, y = sequence(size["T"], size["m"]), sequence(T, size["m"])
+    a, b = gates
+    common = range(min(len(x), len(y)))
+    expected = sum(a * b**N * (x[len(x) - 1 - N] @ y[len(y) - 1 - N]) for N in common)
+    kernel = RecurrentKernel("linear", static_gates=gates)
+    torch.testing.assert_close(kernel([x], [y])[0, 0], expected, **CLOSE)
+    layer = kernel.network(size["m"], size["j"], dtype=torch.float64)
+    filters = layer.references()[:, 0]
+    by_hand = sum(a * b**N * (filters @ x[len(x) - 1 - N]) for N in range(len(x)))
+    torch.testing.assert_close(layer(x)[0][-1], by_hand, **CLOSE)
+    gram = layer.kernel([x], list(layer.references()))
+    torch.testing.assert_close(gram[0], by_hand, **CLOSE)
+    halves = RecurrentKernel("linear", static_gates=(0.5, 0.5))([x], [y])
+    torch.testing.assert_close(RecurrentKernel("linear")([x], [y]), halves, **CLOSE)
+
+
+def test_9_and_15_the_kernel_of_static_gates_by_numbers():
+    x, z, w = (torch.tensor(rows, dtype=torch.float64)
+               for rows in ([[1, 2], [0, 1], [-1, 1]], [[2, 1], [1, 2]], [[1, -1]]))  # fmt: skip
+    for options, y, value in [
+        ({}, z, 1.33), ({"filter_length": 2}, z, 2.03), ({"repeat": True}, w, -2.597),
+    ]:  # fmt: skip
+        kernel = RecurrentKernel("linear", static_gates=(0.7, 0.9), **options)
+        assert kernel([x], [y]).item() == pytest.approx(value, abs=1e-12)
+    one = StringKernel(1, 0.9)  # the same unit, but all pairs of tokens between two sequences
+    assert 0.7 * one([x], [w]).item() == pytest.approx(-2.597, abs=1e-12)
+    assert 0.7 * one([x], [z]).item() == pytest.approx(6.7732, abs=1e-12)
+
+
+class Scaled(torch.nn.Module):
+    """q_theta(z) = theta (e^z - 1)."""
+
+    def __init__(self, theta):
+        super().__init__()
+        self.theta = torch.nn.Parameter(torch.tensor(theta, dtype=torch.float64))
+
+    def forward(self, z):
+        return self.theta * torch.expm1(z)
+
+
+@theorem
+@given(theta=st.floats(0.01, 0.5), size=sizes)
+def test_5_a_q_with_parameters_is_the_kernel_of_their_values(theta, size):
+    """q_theta of (5) and (6), in kernel and network, and its derivative by theta."""
+    torch.manual_seed(size["seed"])
+    x, q = small(size["T"], size["m"]), Scaled(theta)
+    layer = RecurrentKernel(q).network(size["m"], size["j"], dtype=torch.float64)
+    references = layer.references()
+    by_hand = torch.tensor(theta, dtype=torch.float64, requires_grad=True)
+    nested = recurrent_kernel_definition(
+        x @ references[:, 0].T, lambda z: by_hand * (torch.exp(z) - 1)
+    )
+    gram = layer.kernel([x], list(references))[0]
+    (expected,) = torch.autograd.grad(nested.sum(), by_hand)
+    for found in (layer(x)[0][-1], gram):
+        torch.testing.assert_close(found, nested, **CLOSE)
+        (slope,) = torch.autograd.grad(found.sum(), q.theta)
+        torch.testing.assert_close(slope, expected, **CLOSE)
 
 
 @pytest.mark.parametrize("q", ALL_Q)

@@ -112,6 +112,8 @@ def read_graphs(X: Iterable[Any], name: str = "X") -> Graphs:
         KindError: If a graph has an unsupported type, no features, or tensors of two devices.
         ShapeError: If features or edges have the wrong shape.
     """
+    if isinstance(X, Graphs):
+        return X
     if hasattr(X, "to_data_list"):
         X = X.to_data_list()  # type: ignore[attr-defined]
     is_graph = not isinstance(X, Dataset) and (hasattr(X, "edge_index") or hasattr(X, "adj"))

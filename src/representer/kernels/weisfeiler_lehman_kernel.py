@@ -79,8 +79,8 @@ class WeisfeilerLehmanKernel(GraphKernel):
     sources of its incoming edges.
 
     Args:
-        base: K, any kernel of graphs, such as a sum; by default ``RandomWalkKernel(1)``, which counts equal labels
-            (the subtree kernel).
+        base: K, any kernel of graphs, such as a sum; by default ``RandomWalkKernel(1)``, which
+            counts equal labels (the subtree kernel).
         depth: L, for levels 0 … L.
         relabel: ``"discrete"``, or a module called as ``module(x, edge_index)``, or with
             ``edges=True`` as ``module(x, edge_index, edge_attr)``.

@@ -42,9 +42,10 @@ class Relabeling(nn.Module):
     .. math::
         r(v) = \sigma \Big( U_1 f_v + U_2 \sum_{u \to v} \sigma(V f_u + B e_{uv} + b) + b' \Big)
 
-    (10), with the biases and edge features of the authors' code; with ``combine="multiply"``, the
-    outer sum is the other form of (9), :math:`(U_1 f_v + b') \odot U_2 \sum \dots` New labels have the same number of
-    features, so relabeling can be repeated, as in ``kernels.WeisfeilerLehmanKernel(relabel=…)``.
+    (10), with the biases and edge features of the authors' code; or with ``combine="multiply"``, as
+    (9) allows, :math:`\sigma((U_1 f_v + b') \odot U_2 \sum \dots)`. New labels have the same
+    number of features, so relabeling can be repeated, as in
+    ``kernels.WeisfeilerLehmanKernel(relabel=…)``.
 
     Args:
         channels: d, features of a label.
