@@ -227,3 +227,40 @@ def test_9_layers_of_two_nodes_that_multiply_are_a_relabeling(seed):
         h = relabeling(h, G.edge_index)
         c = net.node_states(G.x, G.edge_index, layer=layer)[:, -1]
         torch.testing.assert_close(h, torch.tanh(c), **CLOSE)
+
+
+@pytest.mark.parametrize("combine", ["multiply", "add"])
+@pytest.mark.parametrize("decay", [0.7, "learned", "gated"])
+@settings(deadline=None, max_examples=6)
+@given(G=SMALL, n=st.integers(1, 3), seed=st.integers(0, 2**16))
+def test_section_4_every_layer_has_decays_of_its_own(combine, decay, G, n, seed):
+    """c_j[v] = W^(l,j) h[v] o sum_u lam^(l)_{u,v} sigma(c_{j-1}[u]), gates of layer l on h^(l-1).
+
+    With all weights and biases of each layer drawn, and h^(l) = tanh(U^(l) c_n), three layers.
+    """
+    net = network(seed, 3, n, combine=combine, decay=decay)
+    h = G.x
+    for layer, (walks, U) in enumerate(zip(net.walks, net.mixing, strict=True)):
+        W, U = walks.nodes.detach(), U.detach()
+        c = [h @ W[0].T]
+        for j in range(1, n):
+            own, rows = h @ W[j].T, []
+            for v in range(len(G.x)):
+                around = torch.zeros(2, dtype=torch.float64)
+                for u, to in G.edges:
+                    lam = 0.7
+                    if decay == "learned":
+                        lam = torch.sigmoid(walks.decay_logit.detach())
+                    if decay == "gated":
+                        source, target = walks.gates.detach()
+                        z = source @ h[u] + target @ h[v] + walks.gate_bias.detach()
+                        lam = torch.sigmoid(z)
+                    if to == v:
+                        around = around + lam * torch.tanh(c[-1][u])
+                row = own[v] * around if combine == "multiply" else own[v] + around
+                rows.append(row if ends_in(G, v, j + 1) else torch.zeros_like(row))
+            c.append(torch.stack(rows))
+        found = net.node_states(G.x, G.edge_index, layer=layer)
+        torch.testing.assert_close(found, torch.stack(c, dim=1), **CLOSE)
+        h = torch.tanh(c[-1] @ U.T)
+    torch.testing.assert_close(net(G.x, G.edge_index)[0], h.sum(0), **CLOSE)

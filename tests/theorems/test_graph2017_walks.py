@@ -19,6 +19,7 @@ from torch_geometric.data import Data
 
 from representer.kernels import RandomWalkKernel
 from representer.nn import RandomWalkKernelNN, path_graph
+from representer.ops import use_backend
 
 theorem = settings(deadline=None, max_examples=15)
 orders, seeds = st.integers(1, 4), st.integers(0, 2**16)
@@ -170,3 +171,36 @@ def test_section_4_a_learned_decay_is_a_kernel_of_each_unit(G, n, seed):
         lam = float(net.decay_gate()[k])
         expected = scalar(walk_kernel(G, path(reference), n, lam))
         torch.testing.assert_close(found[:, k : k + 1], expected, **CLOSE)
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.5, "learned", "gated"])
+def test_6_in_single_precision_the_states_are_those_of_the_recurrence(decay):
+    """The paths for float32, values and gradients, against the equations in float64."""
+    G = random_graph(6, 14, 3, 2, seed=5)
+    torch.manual_seed(2)
+    net = RandomWalkKernelNN(3, 33, 3, decay, edge_dim=2)
+    double = RandomWalkKernelNN(3, 33, 3, decay, edge_dim=2, dtype=torch.float64)
+    double.load_state_dict(net.state_dict())
+    W, edges = double.references(), double.edge_references()
+    gate = double.decay_gate()
+    c = [G.x @ W[:, 0].T]
+    for j in (1, 2):
+        rows = torch.zeros_like(c[0])
+        for e, (u, v) in enumerate(G.edges):
+            lam = gate
+            if decay == "gated":
+                z = gate["source"] @ G.x[u] + gate["target"] @ G.x[v]
+                lam = torch.sigmoid(z + gate["edge"] @ G.edge_attr[e] + gate["bias"])
+            rows[v] += lam * c[-1][u] * (edges[:, j - 1] @ G.edge_attr[e])
+        c.append(rows * (G.x @ W[:, j].T))
+    x, attr = G.x.float(), G.edge_attr.float()
+    near = {"rtol": 1e-4, "atol": 1e-4, "check_dtype": False}
+    found = net.node_states(x, G.edge_index, attr)
+    torch.testing.assert_close(found, torch.stack(c, dim=1), **near)
+    weights = torch.randn(33)
+    (net(x, G.edge_index, attr) * weights).sum().backward()
+    with use_backend("reference"):
+        (double(G.x, G.edge_index, G.edge_attr) * weights).sum().backward()
+    for one, wanted in zip(net.parameters(), double.parameters(), strict=True):
+        scale = float(wanted.grad.abs().max())
+        torch.testing.assert_close(one.grad / scale, wanted.grad / scale, **near)

@@ -16,6 +16,7 @@ from graph2017_by_hand import (
     refined,
     walk_features,
     walk_kernel,
+    walks,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -269,3 +270,32 @@ def test_proposition_2_the_last_level_alone_is_what_the_authors_code_reads_out()
     expected = net.node_states(G.x, G.edge_index, level=2)[:, -1].sum(0, keepdim=True)
     torch.testing.assert_close(found, expected, **CLOSE)
     assert not torch.allclose(found, net(G.x, G.edge_index))
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("edges", [False, True])
+@settings(deadline=None, max_examples=6)
+@given(G=SMALL, L=st.integers(1, 3), n=st.integers(1, 3), seed=seeds)
+def test_section_4_at_each_level_the_gates_see_its_labels(shared, edges, G, L, n, seed):
+    """A walk of level l weighs the gates of its edges, of the labels of level l."""
+    options = {"edge_dim": 2} if edges else {}
+    net = network(seed, depth=L, order=n, decay="gated", share_references=shared, **options)
+    total = torch.zeros(3, dtype=torch.float64)
+    for level in range(L):
+        w = net.level_walks(level)
+        (source, target), bias = w.gates.detach(), w.gate_bias.detach()
+        references, of_edges = net.references(level), net.edge_references(level)
+        f = net.labels(G.x, G.edge_index, G.edge_attr, level=level).detach()
+        for nodes, taken in walks(G, n):
+            term = torch.ones(3, dtype=torch.float64)
+            for i, u in enumerate(nodes):
+                term = term * (references[:, i] @ f[u])
+            for i, e in enumerate(taken):
+                u, v = G.edges[e]
+                z = source @ f[u] + target @ f[v] + bias
+                if edges:
+                    z = z + w.gate_edge.detach() @ G.edge_attr[e]
+                    term = term * (of_edges[:, i] @ G.edge_attr[e])
+                term = term * torch.sigmoid(z)
+            total = total + term
+    torch.testing.assert_close(net(G.x, G.edge_index, G.edge_attr)[0], total, **CLOSE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -42,6 +44,35 @@ def test_table_2_counts_these_parameters(row):
     """720K ... 90K for 1-grams and 1.44M ... 270K for 3-grams, at m = d = 300."""
     sizes = [matrices(TABLE1[row](300, 300, filter_length=n)) for n in (1, 3)]
     assert tuple(sizes) == COUNTS[row]
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("row", TABLE1_STEPS)
+def test_table_1_in_single_precision_is_what_the_layers_compute(row, n):
+    """The paths for float32: sequences, padded batches, steps, and gradients of the weights."""
+    torch.manual_seed(n)
+    layer = TABLE1[row](9, 33, filter_length=n)  # units that do not fill the registers evenly
+    double = copy.deepcopy(layer).double()
+    x = torch.randn(7, 3, 9)
+    expected = torch.stack([run(TABLE1_STEPS[row], double, x[:, b].double())[0] for b in range(3)])
+    expected = expected.transpose(0, 1)
+    near = {"rtol": 1e-4, "atol": 1e-5, "check_dtype": False}
+    torch.testing.assert_close(layer(x)[0], expected, **near)
+    short = layer(x, lengths=torch.tensor([7, 2, 5]))[0]
+    torch.testing.assert_close(short[:2, 1], expected[:2, 1], **near)
+    state, steps = None, []
+    with torch.no_grad():
+        for x_t in x:
+            output, state = layer(x_t[None], state) if n > 1 else layer.step(x_t, state)
+            steps.append(output[0] if n > 1 else output)
+    torch.testing.assert_close(torch.stack(steps), expected, **near)
+    weights = torch.randn(7, 3, 33)
+    (layer(x)[0] * weights).sum().backward()
+    with use_backend("reference"):
+        (double(x.double())[0] * weights).sum().backward()
+    for found, wanted in zip(layer.parameters(), double.parameters(), strict=True):
+        scale = float(wanted.grad.abs().max())
+        torch.testing.assert_close(found.grad / scale, wanted.grad / scale, **near)
 
 
 @pytest.mark.parametrize("row", FACTORS)

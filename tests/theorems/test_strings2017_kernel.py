@@ -5,6 +5,7 @@ Every unit of the layer is compared with the enumeration of all n-grams.
 
 from __future__ import annotations
 
+import copy
 import math
 import random
 from itertools import product
@@ -35,6 +36,8 @@ from torch.nn.utils.rnn import pack_sequence
 
 from representer.functional.strings import string_features
 from representer.kernels import Linear, StringKernel
+from representer.nn import StringKernelRNN
+from representer.ops import use_backend
 
 
 @theorem
@@ -105,6 +108,44 @@ def test_4_every_state_is_a_sum_over_all_ngrams_of_its_prefix(size, lam):
                     joined = joined * (references[:, slot] @ x[place - 1])
                 total = total + joined * lam ** (t - i[0] - j + 1)
             torch.testing.assert_close(states[t - 1, j - 1], total, **CLOSE)
+
+
+@pytest.mark.parametrize("decay", [0.6, "learned", "input", "state"])
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_4_in_single_precision_every_state_is_the_kernel(n, decay):
+    """The paths for float32: sequences, steps and gradients, against the equations in float64."""
+    torch.manual_seed(n)
+    layer = StringKernelRNN(5, 33, order=n, decay=decay, activation="tanh")
+    double = copy.deepcopy(layer).double()
+    x = torch.randn(6, 3, 5)
+    near = {"rtol": 1e-4, "atol": 1e-5, "check_dtype": False}
+    h, c, expected = torch.zeros(3, 33).double(), torch.zeros(n, 3, 33).double(), []
+    gate = double.decay_gate()
+    for x_t in x.double():
+        lam = gate
+        if isinstance(gate, dict):
+            a = x_t @ gate["input"].T + gate["bias"]
+            lam = torch.sigmoid(a + h @ gate["state"].T if decay == "state" else a)
+        before = [torch.ones_like(h), *c[:-1]]
+        products = [x_t @ double.references()[:, j].T for j in range(n)]
+        c = torch.stack([lam * c[j] + before[j] * products[j] for j in range(n)])
+        h = c[-1].tanh()
+        expected.append(h)
+    expected = torch.stack(expected)
+    torch.testing.assert_close(layer(x)[0], expected, **near)
+    state, steps = None, []
+    with torch.no_grad():
+        for x_t in x:
+            output, state = layer.step(x_t, state)
+            steps.append(output)
+    torch.testing.assert_close(torch.stack(steps), expected, **near)
+    weights = torch.randn(6, 3, 33)
+    (layer(x)[0] * weights).sum().backward()
+    with use_backend("reference"):
+        (double(x.double())[0] * weights).sum().backward()
+    for found, wanted in zip(layer.parameters(), double.parameters(), strict=True):
+        scale = float(wanted.grad.abs().max())
+        torch.testing.assert_close(found.grad / scale, wanted.grad / scale, **near)
 
 
 @theorem

@@ -6,6 +6,7 @@ Each is compared with the enumeration of all n-grams, or with its recurrence wri
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import pytest
 import torch
@@ -409,6 +410,66 @@ def test_section_6_1_layers_with_a_highway(size, decay):
             outputs.append(h)
         below = torch.stack(outputs)
     torch.testing.assert_close(layer(x)[0], below, **CLOSE)
+
+
+@pytest.mark.parametrize("highway", [False, True])
+def test_section_4_dropout_has_one_mask_for_each_unit_and_sequence(highway):
+    """lam_t = sigma(U x_t + V (k * h_{t-1}) + b), k constant over time; k * sigma(s) in a highway.
+
+    Of all masks of 0 and 2 that each sequence could have, one gives its outputs at every step.
+    """
+    x, references = draw(5, 3, 2, 3, seed=8)
+    layer = gated_layer("state", references, 8, hidden_dropout=0.5, highway=highway).train()
+    gate, rows = layer.decay_gate(), torch.stack([x, x, x, x], dim=1)
+    carry = layer.highway_gate() if highway else {}
+    masks = [2.0 * as_tensor(bits) for bits in product((0.0, 1.0), repeat=3)]
+
+    def by_hand(k):
+        h, (c1, c2), outputs = x.new_zeros(3), x.new_zeros(2, 3), []
+        for x_t in x:
+            lam = sigma(gate["input"] @ x_t + gate["state"] @ (k * h) + gate["bias"])
+            c2 = lam * c2 + c1 * (references[:, 1] @ x_t)
+            c1 = lam * c1 + references[:, 0] @ x_t
+            h = c2.tanh()
+            if highway:
+                g = sigma(carry["input"] @ x_t + carry["bias"])
+                h = g * k * h + (1 - g) * x_t
+            outputs.append(h)
+        return torch.stack(outputs)
+
+    candidates, seen = torch.stack([by_hand(k) for k in masks]), set()
+    for seed in range(6):
+        torch.manual_seed(seed)
+        output = layer(rows)[0]
+        for b in range(4):
+            errors = (candidates - output[:, b]).abs().amax((1, 2))
+            assert errors.min() < 1e-10
+            seen.add(int(errors.argmin()))
+    assert seen - {0, 7}  # masks that drop some units and keep others
+    assert len(seen) > 3
+    layer.eval()
+    torch.testing.assert_close(layer(rows)[0][:, 0], by_hand(torch.ones(3).double()), **CLOSE)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_section_6_1_variational_dropout_has_one_mask_for_each_feature_and_sequence(layers):
+    """The input of each layer is k * x_t with the same k at every step of a sequence."""
+    torch.manual_seed(0)
+    options = {"order": 1, "decay": 0.0, "activation": None, "dtype": torch.float64}
+    layer = StringKernelRNN(3, 3, layers, variational_dropout=0.5, **options)
+    with torch.no_grad():
+        for k in range(layers):
+            layer.references(k).copy_(torch.eye(3)[:, None])  # so that the output is the input
+    x, kept = torch.ones(4, 6, 3, dtype=torch.float64), set()
+    for seed in range(5):
+        torch.manual_seed(seed)
+        output = layer(x)[0].detach()
+        assert torch.equal(output, output[:1].expand_as(output))
+        assert set(output.unique().tolist()) <= {0.0, 2.0**layers}
+        kept |= {tuple(row) for row in (output[0] > 0).tolist()}
+    assert any(len(set(row)) > 1 for row in kept)
+    assert len(kept) > 3
+    assert torch.equal(layer.eval()(x)[0].detach(), x)
 
 
 @pytest.mark.parametrize("normalized", [False, True])
