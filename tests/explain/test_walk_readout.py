@@ -59,7 +59,7 @@ def test_unsupported_networks_and_weights_are_rejected():
     weights = torch.ones(4, dtype=F64)
     with pytest.raises(KindError, match="not a sum over walks"):
         walk_readout(RandomWalkKernelNN(3, 4, combine="add", dtype=F64), graph(), weights)
-    with pytest.raises(KindError, match="RandomWalkKernelNN or WLKernelNN"):
+    with pytest.raises(KindError, match="RandomWalkKernelNN, WLKernelNN or TreeKernelNN"):
         walk_readout(DeepGraphKernelNN(3, 4, num_layers=2, dtype=F64), graph(), weights)  # type: ignore[arg-type]
     with pytest.raises(ShapeError, match="one per unit"):
         walk_readout(RandomWalkKernelNN(3, 4, dtype=F64), graph(), weights[:2])

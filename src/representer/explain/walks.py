@@ -10,10 +10,13 @@ from torch import Tensor
 
 from representer.checks import check_integer
 from representer.errors import KindError, MissingExtraError, ShapeError
+from representer.explain.chains import chain_terms
 
 if TYPE_CHECKING:
-    from representer.nn import RandomWalkKernelNN, WLKernelNN
+    from representer.nn import RandomWalkKernelNN, TreeKernelNN, WLKernelNN
     from representer.nn.graph.walks import WalkStates
+
+    Network = RandomWalkKernelNN | TreeKernelNN | WLKernelNN
 
 
 class WalkContribution(NamedTuple):
@@ -30,7 +33,7 @@ class WalkContribution(NamedTuple):
 
 @torch.no_grad()
 def top_walks(
-    net: RandomWalkKernelNN | WLKernelNN, data: Any, unit: int, k: int, level: int = -1
+    net: Network, data: Any, unit: int, k: int, level: int = -1
 ) -> list[WalkContribution]:
     r"""Return the k walks of largest absolute contribution to an output of a graph.
 
@@ -42,7 +45,8 @@ def top_walks(
     times the decay of each edge, where a gate is treated as a constant. The sum of all terms is the
     output before its activation. Parallel edges make separate walks.
 
-    The search is exact and takes O(E n k) steps for E edges.
+    The search is exact and takes O(E n k) steps for E edges. The terms of a ``TreeKernelNN`` are
+    those of the chains of a tree, with gaps on the way to the root.
 
     Args:
         net: The network. For a ``WLKernelNN``, the walks of one level are returned, whose sum is
@@ -50,7 +54,7 @@ def top_walks(
         data: A graph with ``x``, ``edge_index`` and, if the network uses edge features,
             ``edge_attr``, such as PyG's ``Data``.
         unit: The unit.
-        k: Number of walks.
+        k: Number of walks or chains.
         level: Number of relabelings of a ``WLKernelNN`` before the walks; all by default.
 
     Returns:
@@ -68,9 +72,13 @@ def top_walks(
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
         (6), section 4, appendix D.
     """
-    chains = checked_chains(net)
+    tree = _as_tree(net)
+    chains = [] if tree else checked_chains(net)
     k = check_integer("k", k, 1)
     unit = check_integer("unit", unit, 0, net.hidden_channels - 1)
+    if tree:
+        found, values = chain_terms(tree, data, slice(unit, unit + 1), k)
+        return [*map(WalkContribution, found, values[:, 0].tolist())]
     level = check_integer("level", level + len(chains) * (level < 0), 0, len(chains) - 1)
     walks, labels = chains[level], node_labels(net, data, level)
     edges, attributes = data.edge_index, getattr(data, "edge_attr", None)
@@ -78,20 +86,29 @@ def top_walks(
     return _best(nodes.tolist(), steps.tolist(), edges.T.tolist(), k)
 
 
-def checked_chains(net: RandomWalkKernelNN | WLKernelNN) -> list[WalkStates]:
+def _layers() -> tuple[type[Any], ...]:
+    """Return RandomWalkKernelNN, WLKernelNN and TreeKernelNN."""
+    try:
+        from representer.nn import RandomWalkKernelNN, TreeKernelNN, WLKernelNN
+    except ImportError as error:
+        raise MissingExtraError("top_walks", "torch_geometric", "graph") from error
+    return RandomWalkKernelNN, WLKernelNN, TreeKernelNN
+
+
+def _as_tree(net: Any) -> TreeKernelNN | None:
+    """Return the network if its outputs are sums over the chains of a tree."""
+    return net if isinstance(net, _layers()[-1]) else None
+
+
+def checked_chains(net: Network) -> list[WalkStates]:
     """Return the chain of each level of a network, whose outputs must be sums over walks.
 
     Raises:
         KindError: If they are not, or the network is of an unsupported class.
     """
-    try:
-        from representer.nn.graph.walks import RandomWalkKernelNN
-        from representer.nn.graph.wl_kernel_nn import WLKernelNN
-    except ImportError as error:
-        raise MissingExtraError("top_walks", "torch_geometric", "graph") from error
-
+    RandomWalkKernelNN, WLKernelNN, _ = _layers()
     if not isinstance(net, (RandomWalkKernelNN, WLKernelNN)):
-        raise KindError("net", repr(net), "a RandomWalkKernelNN or WLKernelNN")
+        raise KindError("net", repr(net), "a RandomWalkKernelNN, WLKernelNN or TreeKernelNN")
     is_wl = isinstance(net, WLKernelNN)
     chains = [net.level_walks(level) for level in range(net.depth)] if is_wl else [net.walks]
     if net.combine != "multiply" or net.options.sigma != "identity":
@@ -101,7 +118,7 @@ def checked_chains(net: RandomWalkKernelNN | WLKernelNN) -> list[WalkStates]:
     return chains
 
 
-def node_labels(net: RandomWalkKernelNN | WLKernelNN, data: Any, level: int) -> Tensor:
+def node_labels(net: Network, data: Any, level: int) -> Tensor:
     """Check the graph and return the labels of its nodes at a level."""
     x, edges, attributes = data.x, data.edge_index, getattr(data, "edge_attr", None)
     model: Any = net
@@ -159,9 +176,7 @@ def _best(
 
 
 @torch.no_grad()
-def walk_readout(
-    net: RandomWalkKernelNN | WLKernelNN, data: Any, weights: Tensor
-) -> list[WalkContribution]:
+def walk_readout(net: Network, data: Any, weights: Tensor) -> list[WalkContribution]:
     r"""Return all walks of a graph with their contributions to a read-out.
 
     .. math::
@@ -169,7 +184,8 @@ def walk_readout(
 
     where :math:`s_i` is the contribution to unit i as in :func:`top_walks`. The sum includes all
     levels of the read-out, and parallel edges. A graph of N nodes with d neighbors each has
-    :math:`N d^{n-1}` walks, which are all held in memory.
+    :math:`N d^{n-1}` walks, which are all held in memory. The terms of a ``TreeKernelNN`` are
+    those of the chains of a tree, with gaps on the way to the root.
 
     Args:
         net: The network; the read-out is that of its outputs before any activation.
@@ -188,9 +204,14 @@ def walk_readout(
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
         (6), (11), section 4.
     """
-    chains = checked_chains(net)
+    tree = _as_tree(net)
+    chains = [] if tree else checked_chains(net)
     if weights.shape != (net.hidden_channels,):
         raise ShapeError("weights", weights.shape, f"({net.hidden_channels},), one per unit")
+    if tree:
+        found, values = chain_terms(tree, data)
+        terms = [*map(WalkContribution, found, (values @ weights).tolist())]
+        return sorted(terms, key=lambda walk: -abs(walk.contribution))
     edges, attributes = data.edge_index, getattr(data, "edge_attr", None)
     total: dict[tuple[int, ...], float] = {}
     for level in getattr(net, "read_levels", (0,)):
