@@ -24,7 +24,13 @@ from representer import estimators
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import GraphClassifier, GraphRegressor
 from representer.estimators.fitting import outputs_of
-from representer.estimators.graph_inputs import FeatureCode, GraphInputs, degrees, read_graphs
+from representer.estimators.graph_inputs import (
+    FeatureCode,
+    GraphInputs,
+    PlainGraph,
+    degrees,
+    read_graphs,
+)
 from representer.nn import path_graph
 
 SMALL = {"hidden_size": 8, "depth": 2, "random_state": 0, "verbose": 0}
@@ -420,3 +426,40 @@ def test_a_label_that_json_cannot_hold_is_named(tmp_path):
     model = GraphClassifier(**SMALL, epochs=1).fit(graphs, LABELS)
     with pytest.raises(DataError, match=r"the label \('a',\) cannot be saved"):
         model.save(tmp_path / "run")
+
+
+@pytest.mark.parametrize("decay", ["gated", "state", 0.5])
+def test_a_network_of_trees_is_explained_by_their_chains(decay):
+    rng = np.random.default_rng(0)
+    graphs, labels = [], []
+    for row in range(24):
+        count = int(rng.integers(2, 7))
+        ends = np.array([(v, rng.integers(v)) for v in range(1, count)]).T
+        words = tuple(rng.choice(list("abc"), size=count).tolist())
+        graphs.append(PlainGraph(row, count, ends, words, None))
+        labels.append("yes" if "b" in words else "no")
+    options = {**NETWORK, "network": "tree", "decay": decay, "order": 2, "epochs": 2}
+    model = GraphClassifier(**options).fit(graphs, labels)
+    (explained,) = model.explain(graphs[3:4])
+    total = explained.baseline + sum(part.contribution for part in explained.contributions)
+    assert total == pytest.approx(explained.score, rel=1e-6, abs=1e-9)
+
+
+def test_a_network_of_trees_refuses_other_graphs_by_their_row():
+    model = GraphClassifier(**NETWORK, network="tree", epochs=1)
+    with pytest.raises(ArgumentError, match=r"X\[0\].edge_index"):
+        model.fit(GRAPHS, LABELS)
+    with pytest.raises(ArgumentError, match="decay is 'state'"):
+        GraphClassifier(**NETWORK, decay="state").fit(GRAPHS, LABELS)
+
+
+def test_graphs_of_many_labels_become_columns_in_a_batch_only(monkeypatch):
+    read = read_graphs(GRAPHS)
+    inputs = GraphInputs.find(read)
+    expected = inputs.collate(inputs.encode(read))
+    monkeypatch.setattr("representer.estimators.graph_inputs.MOST_COLUMNS", 1)
+    encoded = inputs.encode(read)
+    assert encoded[0].x.dim() == 1
+    assert inputs.size(encoded[0]) == len(GRAPHS[0])
+    for found, wanted in zip(inputs.collate(encoded)[:4], expected[:4], strict=True):
+        assert torch.equal(found, wanted)

@@ -77,7 +77,12 @@ def test_walks_of_all_relabeling_levels_sum_to_the_output():
 @pytest.mark.parametrize(
     ("net", "arguments", "error", "message"),
     [
-        (DeepGraphKernelNN(3, 2), (0, 1), KindError, "expected a RandomWalkKernelNN, WLKernelNN or TreeKernelNN"),
+        (
+            DeepGraphKernelNN(3, 2),
+            (0, 1),
+            KindError,
+            "expected a RandomWalkKernelNN, WLKernelNN or TreeKernelNN",
+        ),
         (RandomWalkKernelNN(3, 2), (2, 1), ArgumentError, "unit is 2"),
         (RandomWalkKernelNN(3, 2), (0, 0), ArgumentError, "k is 0"),
         (RandomWalkKernelNN(3, 2, combine="add"), (0, 1), KindError, "combine='multiply'"),

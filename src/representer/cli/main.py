@@ -210,6 +210,7 @@ def _options(command: str) -> dict[str, set[str]]:
 
 def task_of_data(path: Path) -> str:
     """Return the task of a file or folder, by its name and its first rows; "text" if in doubt."""
+    from representer.data.graphs.brackets import is_bracketed
     from representer.data.graphs.tu import tu_folders
     from representer.data.tables import files as formats
     from representer.data.tables.reading import named_table, read_blocks, table_format
@@ -223,6 +224,8 @@ def task_of_data(path: Path) -> str:
     if task := formats.TASKS.get(formats.format_of(path) or ""):
         return task
     try:
+        if is_bracketed(path):
+            return "graph"
         if table_format(path) == "lines":
             return "language"
         columns = next(iter(read_blocks(path, ["smiles"], header=True))).columns

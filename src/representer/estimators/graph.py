@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,6 +24,7 @@ from representer.estimators.pool import Explained
 from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
 from representer.estimators.targets import centered, columns_of
 from representer.explain import WalkContribution, walk_readout
+from representer.functional import tree_depths
 from representer.kernels.subtree_kernel import SubtreeKernel
 from representer.models import GraphEnsemble, GraphRegressionNetwork, GraphRegressorConfig
 from representer.storage.files import from_values
@@ -173,6 +175,7 @@ class GraphEnsembleEstimator(GraphParameters, SupervisedEstimator):
 
     def _explain_network(self, one: Any, output: int) -> Explained:
         (graph,) = self.inputs_.encode([one])
+        graph.x, graph.edge_index, graph.edge_attr, *_ = self.inputs_.collate([graph])
         result = walk_sum(self.network_, graph, columns_of(self.target_)[0].width, output)
         names = self.node_names(one)
         parts = [
@@ -216,7 +219,12 @@ class GraphNetwork(GraphEnsembleEstimator):
         return digest_of_graph(one.count, one.edge_index, one.nodes, one.edges)
 
     def _check_objects(self, X: Any) -> list[PlainGraph]:
-        return read_graphs(X)
+        graphs = read_graphs(X)
+        if self.network == "tree":
+            for one in graphs:
+                ends = torch.from_numpy(np.ascontiguousarray(one.edge_index))
+                tree_depths(ends, one.count, f"X[{one.row}].edge_index")
+        return graphs
 
     def learn_inputs(self, objects: Sequence[PlainGraph], seed: int) -> GraphInputs:
         """Return the inputs, learned from the training objects."""
@@ -272,6 +280,8 @@ class GraphClassifier(GraphNetwork, Classifier):
     - of networkx graphs: the node attribute ``x`` or else ``label``, and the edge attribute
       ``edge_attr`` or else ``label``. Texts and everything in ``label`` are labels, numbers in
       ``x`` and ``edge_attr`` are features. An undirected edge is read in both directions.
+
+    With ``network="tree"``, graphs are trees with edges from child to parent (or several trees).
 
     Each label of the training graphs becomes an input of its own, and all unknown labels share
     one. Features are standardized. Nodes without either are labeled by their degree.

@@ -242,6 +242,7 @@ def collate(graphs: Sequence[Any]) -> Arguments:
     return joined.x, joined.edge_index, joined.edge_attr, joined.batch, len(graphs)
 
 
+MOST_COLUMNS = 256  # of labels in an encoded graph; those of more labels are made for each batch
 EXACT_DEGREE = 16  # larger degrees share a label up to the next power of two
 
 
@@ -321,10 +322,20 @@ class FeatureCode:
 
     def encode(self, values: Values) -> Tensor:
         """Return the features ``(N, width)`` of values of the kind that `description` names."""
+        return self.columns(self.codes(values))
+
+    def columns(self, codes: Tensor) -> Tensor:
+        """Return the features ``(N, width)``, given what `codes` returns."""
+        if codes.dim() == 2:
+            return codes
+        return torch.nn.functional.one_hot(codes, self.width).float()
+
+    def codes(self, values: Values, at_most: int = 0) -> Tensor:
+        """Return the position of each label ``(N,)``, or the features of up to so many labels."""
         if isinstance(values, tuple):
             places = {label: i for i, label in enumerate(self.labels)}
-            codes = torch.tensor([places.get(label, len(places)) for label in values])
-            return torch.nn.functional.one_hot(codes.long(), self.width).float()
+            codes = torch.tensor([places.get(label, len(places)) for label in values]).long()
+            return self.columns(codes) if len(places) <= at_most else codes
         table = (np.asarray(values) - np.asarray(self.means)) / np.asarray(self.scales)
         return torch.from_numpy(np.pad(table, ((0, 0), (0, 1)), constant_values=1.0)).float()
 
@@ -362,8 +373,15 @@ class GraphInputs(GraphBatches):
             has_degrees,
         )
 
+    def collate(self, encoded: Sequence[Any], multiple: int = 1) -> Arguments:
+        """Return the arguments of the network; the columns of many labels exist in a batch only."""
+        x, *others = collate(encoded)
+        return self.nodes.columns(x), *others
+
     def encode(self, X: Sequence[PlainGraph]) -> list[Any]:
         """Return each graph as ``Data`` with x, edge_index and, if there are any, edge_attr.
+
+        x has the features of each node, or, of more than 256 labels, the position of its label.
 
         Raises:
             DataError: A graph has features of another kind than the training graphs.
@@ -379,7 +397,7 @@ class GraphInputs(GraphBatches):
             is_empty = not graph.edge_index.size
             edges = torch.zeros(0, self.edges.width) if is_empty else self.edges.encode(graph.edges)
         return Data(
-            x=self.nodes.encode(self._node_values(graph)),
+            x=self.nodes.codes(self._node_values(graph), at_most=MOST_COLUMNS),
             edge_index=torch.from_numpy(np.ascontiguousarray(graph.edge_index)),
             edge_attr=edges,
         )

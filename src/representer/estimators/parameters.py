@@ -281,7 +281,7 @@ class TextParameters(TargetParameters):
 NETWORKS = ("wl", "random-walk", "gine")
 GRAPH_READOUTS = ("sum", "last")
 INITIALS = ("authors", "fan-in")
-GRAPH_DECAYS = ("learned", "gated")
+GRAPH_DECAYS = ("learned", "gated", "state")
 MAX_MEMBERS = 100
 
 
@@ -290,12 +290,14 @@ class GraphParameters(TargetParameters):
     """Parameters of the networks for graphs."""
 
     lr: float = option(2e-3, "learning rate of Adam")
-    network: str = option("wl", "kind of network", choices=NETWORKS)
+    network: str = option(
+        "wl", "kind of network; tree for edges from child to parent", choices=(*NETWORKS, "tree")
+    )
     hidden_size: int = option(64, "units of the network")
     depth: int = option(4, "levels of wl, or layers of gine")
     order: int = option(2, "number of nodes of a walk")
     decay: float | str = option(
-        "gated", "decay of walks: a number, learned or gated", metavar="NAME"
+        "gated", "decay of walks: a number, learned or gated, or state for tree", metavar="NAME"
     )
     readout: str = option(
         "sum", "readout of wl: sum over its levels, or the last level", choices=GRAPH_READOUTS
@@ -318,8 +320,10 @@ class GraphParameters(TargetParameters):
         can_differ = self.share_references or (self.network == "wl" and self.readout == "sum")
         expected = "true, except for network wl with readout sum"
         require(self, "share_references", can_differ, expected)
-        require_choices(self, network=NETWORKS, readout=GRAPH_READOUTS, initial=INITIALS)
-        is_decay = self.decay in GRAPH_DECAYS or _is_decay(self.decay)
+        networks = {one.name: one for one in fields(self)}["network"].metadata["choices"]
+        require_choices(self, network=networks, readout=GRAPH_READOUTS, initial=INITIALS)
+        is_named = self.decay in GRAPH_DECAYS and (self.decay != "state" or self.network == "tree")
+        is_decay = is_named or _is_decay(self.decay)
         require(self, "decay", is_decay, "a non-negative number, learned or gated")
 
 
@@ -336,6 +340,7 @@ class MoleculeParameters(GraphParameters):
     """Parameters of the networks for molecules."""
 
     features: int = option(82, "number of atom features: 62 or 82")
+    network: str = option("wl", "kind of network", choices=NETWORKS)
     initial: str = option("authors", "initialization of the weights", choices=INITIALS)
     readout: str = option(
         "last", "readout of wl: sum over its levels, or the last level", choices=GRAPH_READOUTS

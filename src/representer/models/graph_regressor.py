@@ -16,7 +16,8 @@ from representer.models.hub import HubModel
 
 # Configuration of a graph regressor.
 
-NETWORKS = ("wl", "random-walk", "gine")
+NETWORKS = ("wl", "random-walk", "tree", "gine")
+DECAYS = ("learned", "gated", "state")
 READOUTS = ("sum", "last")
 INITIALS = ("authors", "fan-in")
 _SIZES = ("in_channels", "outputs", "hidden_size", "depth", "order")
@@ -30,11 +31,13 @@ class GraphRegressorConfig:
         in_channels: Features of a node.
         outputs: Number of outputs per graph.
         edge_dim: Features of an edge; None to ignore edge features.
-        network: ``"wl"``, ``"random-walk"``, or the baseline ``"gine"``.
+        network: ``"wl"``, ``"random-walk"``, ``"tree"`` for trees with edges from child to
+            parent, or the baseline ``"gine"``.
         hidden_size: H, units of the network and of the hidden layer.
         depth: L, levels of ``"wl"`` and layers of ``"gine"``.
-        order: n, nodes of a walk.
-        decay: λ, a non-negative number, ``"learned"`` or ``"gated"``.
+        order: n, nodes of a walk or chain.
+        decay: λ, a non-negative number, ``"learned"`` or ``"gated"``; for ``"tree"`` also
+            ``"state"``.
         readout: For ``"wl"``: ``"sum"`` over the levels (the paper) or the ``"last"`` (the code).
         gate_scale: Value of an open gate; 1 in the paper.
         share_references: For ``"wl"``: the same references at all levels (the code), or separate
@@ -69,7 +72,7 @@ class GraphRegressorConfig:
         is_size = self.edge_dim is None or (type(self.edge_dim) is int and self.edge_dim >= 1)
         require(self, "edge_dim", is_size, "a positive integer, or None")
         require_choices(self, network=NETWORKS, readout=READOUTS, initial=INITIALS)
-        is_decay = self.decay in ("learned", "gated") or (
+        is_decay = is_gate(self.decay, self.network) or (
             isinstance(self.decay, int | float) and 0 <= self.decay < math.inf
         )
         require(self, "decay", is_decay, "a non-negative number, 'learned' or 'gated'")
@@ -83,6 +86,11 @@ class GraphRegressorConfig:
         require_fractions(self, "dropout")
 
 
+def is_gate(decay: Any, network: str) -> bool:
+    """Return True for the name of a decay that a network has."""
+    return decay in DECAYS and (decay != "state" or network == "tree")
+
+
 _BIASES = ("bias", "gate_bias", "decay_logit")
 
 
@@ -92,9 +100,10 @@ class GraphRegressionNetwork(HubModel):
     .. math::
         y = W_2\, \mathrm{relu}(W_1 h_G + b_1) + b_2
 
-    with :math:`h_G` of :class:`~representer.nn.WLKernelNN` or
-    :class:`~representer.nn.RandomWalkKernelNN`, as in L17 for molecules, or asinh(h_G) with
-    ``compress``. The network ``"gine"`` is a baseline. For classification, the outputs are logits.
+    with :math:`h_G` of :class:`~representer.nn.WLKernelNN`, as in L17 for molecules,
+    :class:`~representer.nn.RandomWalkKernelNN` or :class:`~representer.nn.TreeKernelNN`, or
+    asinh(h_G) with ``compress``. The network ``"gine"`` is a baseline. For classification, the
+    outputs are logits.
 
     Args:
         config: The configuration.
@@ -146,6 +155,8 @@ class GraphRegressionNetwork(HubModel):
         batch_size: int | None = None,
     ) -> Tensor:
         """Return h_G of each graph ``(num_graphs, H)``."""
+        if self.config.network == "tree":  # which has no features of edges
+            return self.network(x, edge_index, batch, batch_size)
         return self.network(x, edge_index, edge_attr, batch, batch_size)
 
 
@@ -216,9 +227,13 @@ def _network(c: GraphRegressorConfig) -> nn.Module:
     }
     if c.network == "gine":
         return GINE(**sizes, depth=c.depth)
+    if c.network == "tree":
+        del sizes["edge_dim"]
     sizes |= {"order": c.order, "decay": c.decay, "gate_scale": c.gate_scale}
     from representer import nn as layers
 
+    if c.network == "tree":
+        return layers.TreeKernelNN(**sizes)
     if c.network == "random-walk":
         return layers.RandomWalkKernelNN(**sizes)
     return layers.WLKernelNN(

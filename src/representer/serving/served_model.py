@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from representer.data.graphs import parse_graph
+from representer.data.graphs import parse_graph, tree_record
 from representer.data.signals import Standardization
 from representer.errors import ArgumentError, DataError, KindError, RepresenterError
 from representer.estimators import base
@@ -176,8 +176,8 @@ class ServedModel:
     def _read(self, one: Any, row: int) -> Any:
         if self.task == "graph":
             try:
-                graph = parse_graph(one)
-            except DataError as error:
+                graph = tree_record(one) if isinstance(one, str) else parse_graph(one)
+            except (ArgumentError, DataError) as error:
                 raise DataError(f"inputs[{row}]: {error}") from None
             one = PlainGraph(row, graph.count, graph.edge_index, graph.nodes, graph.edges)
         elif not isinstance(one, str):

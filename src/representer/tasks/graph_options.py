@@ -28,8 +28,9 @@ class GraphOptions:
 
     data: str | None = option(
         None,
-        "JSONL file of graphs; or folder in TU format, or with graphs.csv (graph, label), "
-        "nodes.csv (graph, node, labels or numbers) and edges.csv (graph, source, target)",
+        "JSONL file of graphs; file with a tree (label (label word) …) a line; or folder in TU "
+        "format, or with graphs.csv (graph, label), nodes.csv (graph, node, labels or numbers) and "
+        "edges.csv (graph, source, target)",
     )
 
 
@@ -50,7 +51,7 @@ def defaults_of(given: Any) -> dict[str, Any]:
 
 GRAPH = Task(
     name="graph",
-    summary="Train a model of labeled graphs in a folder of tables, a TU folder or a JSONL file.",
+    summary="Train a model of labeled graphs in tables, TU or JSONL files, or of bracketed trees.",
     noun="graphs",
     config=GraphConfig,
     defaults=defaults_of,

@@ -1,5 +1,6 @@
-"""Reading of labeled graphs in TU format, in tables and in JSON Lines."""
+"""Reading of labeled graphs in TU format, in tables, in JSON Lines, and of bracketed trees."""
 
+from representer.data.graphs.brackets import read_bracketed_trees, tree_record
 from representer.data.graphs.reading import read_graph_file
 from representer.data.graphs.records import (
     FEATURES,
@@ -18,8 +19,10 @@ __all__ = [
     "GraphRecord",
     "Values",
     "parse_graph",
+    "read_bracketed_trees",
     "read_graph_file",
     "read_graph_tables",
     "read_jsonl_graphs",
     "read_tu",
+    "tree_record",
 ]

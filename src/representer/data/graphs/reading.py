@@ -1,9 +1,14 @@
-"""Reading of graphs from a TU folder, a folder of tables or a JSON Lines file."""
+"""Reading of graphs from a TU folder, a folder of tables, a JSON Lines file or bracketed trees."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from representer.data.graphs.brackets import (
+    BRACKETS_EXAMPLE,
+    is_bracketed,
+    read_bracketed_trees,
+)
 from representer.data.graphs.records import (
     JSON_EXAMPLE,
     GraphFile,
@@ -27,7 +32,8 @@ def read_graph_file(
     """Read graphs with their labels.
 
     Args:
-        path: A folder in TU format, a folder of tables, or a JSON Lines file.
+        path: A folder in TU format, a folder of tables, a JSON Lines file, or a file of bracketed
+            trees.
         features: For a folder with both, use the ``"labels"`` or the ``"attributes"`` of nodes
             and edges; ``"auto"`` uses labels.
         is_regression: For a TU folder with both, use graph attributes instead of graph labels.
@@ -43,8 +49,10 @@ def read_graph_file(
         return read_tu(
             path, features=features, is_regression=is_regression, require_labels=require_labels
         )
+    if is_bracketed(path):
+        return read_bracketed_trees(path, require_labels=require_labels)
     if format_of(path) not in ("jsonl", "lines"):
-        expected = ".jsonl with one graph a line, or a folder"
+        expected = f".jsonl with one graph a line, trees such as {BRACKETS_EXAMPLE}, or a folder"
         problem = f"the suffix is {path.suffix!r}; expected {expected}"
         fix = f"Pass the folder of {TABLES}, or write each graph as an object: {JSON_EXAMPLE}."
         raise DataError(problem, file=path, fix=fix)
