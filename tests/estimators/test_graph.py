@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import pickle
 
 import numpy as np
 import pytest
 import torch
+from fitted_examples import GRAPH as SMALL
+from fitted_examples import GRAPHS, fitted, labeled
+from fitted_examples import LETTERS as LABELS
+from fitted_examples import NODES as NUMBERS
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from both_halves import with_both
 
@@ -21,7 +22,7 @@ import networkx as nx
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
 from representer import estimators
-from representer.errors import ArgumentError, DataError, KindError
+from representer.errors import DataError, KindError
 from representer.estimators import GraphClassifier, GraphRegressor
 from representer.estimators.fitting import outputs_of
 from representer.estimators.graph_inputs import (
@@ -33,36 +34,11 @@ from representer.estimators.graph_inputs import (
 )
 from representer.nn import path_graph
 
-SMALL = {"hidden_size": 8, "depth": 2, "random_state": 0, "verbose": 0}
-TRAINED = {**SMALL, "epochs": 20, "lr": 2e-2}
 NETWORK = {**SMALL, "answer": "network"}
 
 
-def labeled(count: int, letter: str) -> nx.Graph:
-    """A path of nodes labeled a, with one label changed and labels at the edges."""
-    graph = nx.path_graph(count)
-    nx.set_node_attributes(graph, "a", "label")
-    graph.nodes[count // 2]["label"] = letter
-    nx.set_edge_attributes(graph, {edge: "xy"[edge[0] % 2] for edge in graph.edges}, "label")
-    return graph
-
-
-GRAPHS = [labeled(count, letter) for count in range(3, 13) for letter in "bc"]
-LABELS = ["b", "c"] * 10
-NUMBERS = np.array([float(len(graph)) for graph in GRAPHS])
-
-
-@pytest.fixture(scope="session")
-def classifier() -> GraphClassifier:
-    return GraphClassifier(**TRAINED, members=2).fit(GRAPHS, LABELS)
-
-
-@pytest.fixture(scope="session")
-def regressor() -> GraphRegressor:
-    return GraphRegressor(**TRAINED, members=2).fit(GRAPHS, NUMBERS)
-
-
-def test_it_learns_what_can_be_learned(classifier, regressor):
+def test_it_learns_what_can_be_learned():
+    classifier, regressor = fitted("GraphClassifier"), fitted("GraphRegressor")
     assert classifier.score(GRAPHS, LABELS) == 1
     assert classifier.classes_.tolist() == ["b", "c"]
     np.testing.assert_allclose(classifier.predict_proba(GRAPHS[:5]).sum(1), 1)
@@ -87,9 +63,9 @@ def test_contributions_of_walks_and_baseline_sum_to_the_score(network, decay):
     assert all(len(walk) == 3 for walk in walks)
 
 
-@pytest.mark.parametrize("kind", ["classifier", "regressor"])
-def test_contributions_of_subtrees_and_walks_sum_to_the_score_of_both(kind, request):
-    model = with_both(request.getfixturevalue(kind))
+@pytest.mark.parametrize("name", ["GraphClassifier", "GraphRegressor"])
+def test_contributions_of_subtrees_and_walks_sum_to_the_score_of_both(name):
+    model = with_both(fitted(name))
     assert 0 < model.share_["kernel"] < 1
     for graph, one in zip(GRAPHS, model.explain(GRAPHS), strict=True):
         total = one.baseline + sum(c.contribution for c in one.contributions)
@@ -97,7 +73,7 @@ def test_contributions_of_subtrees_and_walks_sum_to_the_score_of_both(kind, requ
         assert {c.part for c in one.contributions} == {"network", "kernel"}
         lines = [(c.part, c.what, c.where) for c in one.contributions]
         assert len(set(lines)) == len(lines)
-        if kind == "regressor":
+        if name == "GraphRegressor":
             assert one.score == pytest.approx(model.predict([graph])[0], rel=1e-5)
         else:
             logs = np.log(model.predict_proba([graph])[0])
@@ -224,43 +200,6 @@ def test_a_network_without_contributions_says_so():
         model.explain(GRAPHS[:1])
 
 
-def test_constructing_stores_and_checks_nothing():
-    model = GraphClassifier(depth=0)
-    with pytest.raises(ArgumentError, match="depth is 0; expected a positive integer"):
-        model.fit(GRAPHS, LABELS)
-    with pytest.raises(ArgumentError, match="decay is 'gate'; expected a non-negative number"):
-        GraphClassifier(decay="gate").fit(GRAPHS, LABELS)
-    with pytest.raises(NotFittedError):
-        model.predict(GRAPHS)
-
-
-def test_the_same_seed_gives_the_same_network():
-    one, two = (GraphClassifier(**SMALL, epochs=1).fit(GRAPHS, LABELS) for _ in "ab")
-    for a, b in zip(one.network_.parameters(), two.network_.parameters(), strict=True):
-        assert torch.equal(a, b)
-
-
-@pytest.mark.parametrize("kind", ["classifier", "regressor"])
-def test_a_saved_estimator_comes_back(kind, request, tmp_path):
-    model = request.getfixturevalue(kind)
-    model.save(tmp_path / "run")
-    for loaded in (type(model).load(tmp_path / "run"), estimators.load(tmp_path / "run")):
-        assert type(loaded) is type(model)
-        assert np.array_equal(loaded.predict(GRAPHS), model.predict(GRAPHS))
-        assert loaded.get_params()["hidden_size"] == 8
-    if kind == "regressor":
-        stds = [each.predict(GRAPHS, return_std=True)[1] for each in (loaded, model)]
-        assert np.array_equal(*stds)
-    assert not list((tmp_path / "run").glob("*.pkl"))
-    copy = pickle.loads(pickle.dumps(model))
-    assert np.array_equal(copy.predict(GRAPHS), model.predict(GRAPHS))
-    again = clone(model).set_params(warm_start=str(tmp_path / "run"), epochs=1, lr=1e-12)
-    again.fit(GRAPHS, LABELS if kind == "classifier" else NUMBERS)
-    assert again.inputs_ == model.inputs_
-    for a, b in zip(again.network_.parameters(), model.network_.parameters(), strict=True):
-        torch.testing.assert_close(a, b)
-
-
 @pytest.mark.parametrize(
     ("part", "name", "value", "message"),
     [
@@ -272,10 +211,8 @@ def test_a_saved_estimator_comes_back(kind, request, tmp_path):
         ("network", "members", 0, "members is 0; expected 1 to 100"),
     ],
 )
-def test_values_that_do_not_fit_each_other_are_damage(
-    classifier, tmp_path, part, name, value, message
-):
-    classifier.save(tmp_path / "run")
+def test_values_that_do_not_fit_each_other_are_damage(tmp_path, part, name, value, message):
+    fitted("GraphClassifier").save(tmp_path / "run")
     path = tmp_path / "run" / "model.json"
     values = json.loads(path.read_text())
     values[part][name] = value
@@ -283,14 +220,6 @@ def test_values_that_do_not_fit_each_other_are_damage(
     (tmp_path / "run" / "manifest.json").unlink()
     with pytest.raises(DataError, match=message):
         GraphClassifier.load(tmp_path / "run")
-
-
-def test_scikit_learn_searches_and_validates():
-    model = GraphClassifier(**SMALL, epochs=1)
-    assert cross_val_score(model, GRAPHS, LABELS, cv=2).shape == (2,)
-    choices = [{"answer": ["kernel"]}, {"answer": ["network"], "network": ["random-walk"]}]
-    search = GridSearchCV(model, choices, cv=2).fit(GRAPHS, LABELS)
-    assert [search.best_params_["answer"]] in [one["answer"] for one in choices]
 
 
 def test_pyg_and_networkx_graphs_become_the_same_input():

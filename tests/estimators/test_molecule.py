@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 
 pytest.importorskip("rdkit")
 pytest.importorskip("torch_geometric")
 
-from sklearn.base import clone
+from fitted_examples import GROUPS as KINDS
+from fitted_examples import LENGTHS as NUMBERS
+from fitted_examples import MOLECULE as SMALL
+from fitted_examples import MOLECULES, SIZES, TABLE, fitted
 from sklearn.model_selection import cross_val_score
 
 from representer import estimators
@@ -22,29 +23,12 @@ from representer.estimators.kernel_machine import KernelMachine
 from representer.estimators.targets import Classes, ClassTable, Numbers
 from representer.kernels import SubtreeKernel
 
-SMALL = {"hidden_size": 8, "depth": 2, "members": 2, "random_state": 0, "verbose": 0}
 NETWORK = {**SMALL, "answer": "network"}
 ANSWERS = ("kernel", "network", "both")
-MOLECULES = [f"{'C' * count}{end}" for count in range(1, 11) for end in ("O", "N")]
-NUMBERS = np.array([float(len(smiles)) for smiles in MOLECULES])
-KINDS = ["alcohol", "amine"] * 10
-SIZES = [None if i % 5 == 0 else len(s) > 5 for i, s in enumerate(MOLECULES)]
-TABLE = [[kind, size] for kind, size in zip(KINDS, SIZES, strict=True)]
-TABLE[3][0] = float("nan")
 
 
-@pytest.fixture(scope="session")
-def regressor() -> MoleculeRegressor:
-    return MoleculeRegressor(**SMALL, epochs=15, lr=1e-2).fit(MOLECULES, NUMBERS)
-
-
-@pytest.fixture(scope="session")
-def classifier() -> MoleculeClassifier:
-    model = MoleculeClassifier(**SMALL, epochs=20, lr=2e-2, initial="fan-in")
-    return model.fit(MOLECULES, TABLE, validation=(MOLECULES, TABLE))
-
-
-def test_it_learns_numbers_with_a_gaussian_process(regressor):
+def test_it_learns_numbers_with_a_gaussian_process():
+    regressor = fitted("MoleculeRegressor")
     assert regressor.score(MOLECULES, NUMBERS) > 0.9
     assert regressor.machine_.precision is not None
     assert regressor.share_["kernel"] > 0.5  # which counts atoms
@@ -53,7 +37,8 @@ def test_it_learns_numbers_with_a_gaussian_process(regressor):
     assert (std > 0).all()
 
 
-def test_it_learns_several_classes_with_missing_labels(classifier):
+def test_it_learns_several_classes_with_missing_labels():
+    classifier = fitted("MoleculeClassifier")
     assert classifier.score(MOLECULES, TABLE) > 0.9
     assert [names.tolist() for names in classifier.classes_] == [
         ["alcohol", "amine"], [False, True]
@@ -68,22 +53,15 @@ def test_it_learns_several_classes_with_missing_labels(classifier):
     assert classifier.score(MOLECULES, TABLE) == pytest.approx(hits / (19 + len(known)))
 
 
-@pytest.mark.parametrize("kind", ["classifier", "regressor"])
-def test_contributions_and_baseline_sum_to_the_score(kind, request):
-    model = request.getfixturevalue(kind)
-    for explanation in model.explain(["CCO", "CC.N"]):
-        total = explanation.baseline + sum(c.contribution for c in explanation.contributions)
-        assert total == pytest.approx(explanation.score, abs=1e-9)
+@pytest.mark.parametrize("name", ["MoleculeClassifier", "MoleculeRegressor"])
+def test_contributions_are_those_of_walks_and_subtrees(name):
     walks, subtrees = (
-        {c.what: c.where for c in model.part(part).explain(["CCO"])[0].contributions}
+        {c.what: c.where for c in fitted(name).part(part).explain(["CCO"])[0].contributions}
         for part in ("network", "kernel")
     )
     assert walks["C1–O2"] == (1, 2)
     assert subtrees["C"] == (0, 1)
     assert subtrees["C(C,O)"] == subtrees["CH2(CH3,OH)"] == (1,)
-    if kind == "regressor":
-        score = model.explain(["CCO"])[0].score
-        assert score == pytest.approx(model.predict(["CCO"])[0], rel=1e-5)
 
 
 def test_an_atom_with_one_name_in_both_labelings_has_one_contribution():
@@ -93,21 +71,6 @@ def test_an_atom_with_one_name_in_both_labelings_has_one_contribution():
     assert [c.where for c in one.contributions if c.what == "O"] == [(1,)]
     total = one.baseline + sum(c.contribution for c in one.contributions)
     assert total == pytest.approx(one.score, abs=1e-9)
-
-
-@pytest.mark.parametrize("kind", ["classifier", "regressor"])
-def test_a_saved_estimator_comes_back(kind, request, tmp_path):
-    model = request.getfixturevalue(kind)
-    model.save(tmp_path / "run")
-    for loaded in (type(model).load(tmp_path / "run"), estimators.load(tmp_path / "run")):
-        assert type(loaded) is type(model)
-        assert np.array_equal(loaded.predict(MOLECULES), model.predict(MOLECULES))
-        assert loaded.target_ == model.target_
-    copy = pickle.loads(pickle.dumps(model))
-    assert np.array_equal(copy.predict(MOLECULES), model.predict(MOLECULES))
-    again = clone(model).set_params(warm_start=str(tmp_path / "run"), epochs=1, lr=1e-12)
-    again.fit(MOLECULES, TABLE if kind == "classifier" else NUMBERS)
-    assert again.target_ == model.target_
 
 
 @pytest.mark.parametrize("answer", ANSWERS)

@@ -25,11 +25,12 @@ def path(tmp_path) -> Path:
 
 
 CELLS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
-
-
-@settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+MANY = settings(
+    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
+
+
+@MANY
 @given(data=st.data(), width=st.integers(1, 4), end=st.sampled_from(["\n", "\r\n"]))
 def test_files_written_by_csv_round_trip(path, data, width, end):
     row = st.lists(CELLS, min_size=width, max_size=width)
@@ -41,9 +42,7 @@ def test_files_written_by_csv_round_trip(path, data, width, end):
     assert grid.dropped == []
 
 
-@settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@MANY
 @given(data=st.data(), width=st.integers(2, 4), victim=st.integers(0, 3), cut=st.booleans())
 def test_extra_and_missing_cells_do_not_shift_columns(path, data, width, victim, cut):
     cell = st.text("ab ,;'\"\n", min_size=1, max_size=6)
@@ -59,9 +58,7 @@ def test_extra_and_missing_cells_do_not_shift_columns(path, data, width, victim,
         grid_of(path, file.getvalue(), header=False, delimiter=",")
 
 
-@settings(
-    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@MANY
 @given(data=st.data())
 def test_the_line_of_a_row_is_its_first_line_in_the_file(path, data):
     cell = st.text("ab\n\r", max_size=5)
@@ -73,37 +70,74 @@ def test_the_line_of_a_row_is_its_first_line_in_the_file(path, data):
     assert grid_of(path, content, header=False, quotes=True).lines == expected
 
 
-def test_a_short_row_is_rejected_with_line_and_counts(path):
-    content = 'text,label\n"spans\ntwo",a\nshort\n'
-    with pytest.raises(DataError, match="line 4: too few cells: 1 instead of 2 as on line 1"):
+REFUSED = {  # content, message
+    "a short row": (
+        'text,label\n"spans\ntwo",a\nshort\n',
+        "line 4: too few cells: 1 instead of 2 as on line 1",
+    ),
+    "a long row": ("text,label\na,b\nc,d,e\n", "line 3: too many cells: 3 instead of 2"),
+    "rows longer than the header": (
+        "text,label\n0,a,b\n1,c,d\n", "line 2: too many cells: 3 instead of 2",
+    ),
+    "an unclosed quote": (
+        'text,label\n"a,b\nc,d\n', r"line 2: a quote .* not closed before line 3",
+    ),
+    "a quote closed later": (
+        'text,label\n"a,b\n"c",d\n', r"line 2: something other than ',' follows .* on line 3",
+    ),
+    "a cell over the limit": (
+        "text,label\n" + "x" * 131_073 + ",a\n",
+        "line 2: a cell is longer than 131,072 characters",
+    ),
+    "a header without rows": ("text,label\n", "a header and no documents"),
+    "blank lines": ("\n\r\n\n", "only blank lines"),
+    "two columns of a name": (
+        "text,text\na,b\n", "line 1, column 'text': 2 columns have this name",
+    ),
+}  # fmt: skip
+READ = {  # content, options, columns, rows
+    "quotes as ordinary characters": (
+        'text,label\n"a,b\nc",d\n', {"quotes": False},
+        ["text", "label"], [['"a', "b"], ['c"', "d"]],
+    ),
+    "a comma inside quotes beside semicolons": (
+        '"a, b";c\n"d, e";f\n', {"header": False}, ["1", "2"], [["a, b", "c"], ["d, e", "f"]],
+    ),
+    "a comma before a semicolon": (
+        "text,label\na;b,c\n", {}, ["text", "label"], [["a;b", "c"]],
+    ),
+    "a nameless column has its number": (
+        ",text,label\n0,a,b\n1,c,d\n", {},
+        ["1", "text", "label"], [["0", "a", "b"], ["1", "c", "d"]],
+    ),
+    "numbers despite a header": (
+        "text,label\na,b\n", {"wanted": ["1", "2"]}, ["text", "label"], [["a", "b"]],
+    ),
+    "a header of numbers": (
+        "0,1\nsome,words\nother,things\n", {"wanted": ["0", "1"]},
+        ["0", "1"], [["some", "words"], ["other", "things"]],
+    ),
+    "no header, as said": (
+        "text,label\na,b\n", {"header": False}, ["1", "2"], [["text", "label"], ["a", "b"]],
+    ),
+    "a header, as said": ("1,a\n2,b\n", {"header": True}, ["1", "a"], [["2", "b"]]),
+    "two columns of a name that is not wanted": (
+        "text,E1,label,E1\na,1,b,2\nc,3,d,4\n", {},
+        ["text", "E1", "label", "4"], [["a", "1", "b", "2"], ["c", "3", "d", "4"]],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "message"), REFUSED.values(), ids=REFUSED)
+def test_damage_is_refused_with_its_line(path, content, message):
+    with pytest.raises(DataError, match=message):
         grid_of(path, content)
 
 
-def test_a_long_row_is_rejected_with_line_and_counts(path):
-    with pytest.raises(DataError, match="line 3: too many cells: 3 instead of 2"):
-        grid_of(path, "text,label\na,b\nc,d,e\n")
-
-
-def test_rows_that_are_all_longer_than_the_header_are_rejected(path):
-    with pytest.raises(DataError, match="line 2: too many cells: 3 instead of 2"):
-        grid_of(path, "text,label\n0,a,b\n1,c,d\n")
-
-
-def test_an_unclosed_quote_is_rejected_with_its_line(path):
-    with pytest.raises(DataError, match=r"line 2: a quote .* not closed before line 3"):
-        grid_of(path, 'text,label\n"a,b\nc,d\n')
-    with pytest.raises(DataError, match=r"line 2: something other than ',' follows .* on line 3"):
-        grid_of(path, 'text,label\n"a,b\n"c",d\n')
-
-
-def test_a_cell_over_the_limit_is_rejected_with_its_line(path):
-    with pytest.raises(DataError, match="line 2: a cell is longer than 131,072 characters"):
-        grid_of(path, "text,label\n" + "x" * 131_073 + ",a\n")
-
-
-def test_quotes_can_be_ordinary_characters(path):
-    grid = grid_of(path, 'text,label\n"a,b\nc",d\n', quotes=False)
-    assert grid.rows == [['"a', "b"], ['c"', "d"]]
+@pytest.mark.parametrize(("content", "options", "columns", "rows"), READ.values(), ids=READ)
+def test_the_columns_and_rows_are_those_of_the_file(path, content, options, columns, rows):
+    grid = grid_of(path, content, **options)
+    assert (grid.columns, grid.rows) == (columns, rows)
 
 
 def test_a_quoted_cell_of_a_tsv_file_spans_lines_only_on_request(tmp_path):
@@ -114,26 +148,17 @@ def test_a_quoted_cell_of_a_tsv_file_spans_lines_only_on_request(tmp_path):
     assert grid_of(path, content, quotes=False).rows == [['"a', "b"], ['c"', "d"]]
 
 
-def test_blank_lines_between_rows_are_counted_and_those_at_the_end_are_not(path):
+def test_blank_lines_between_rows_and_repeated_headers_are_counted_and_those_at_the_end_are_not(
+    path,
+):
     grid = grid_of(path, "\ntext,label\na,b\n\n   \nc,d\n\n\n")
     assert grid.rows == [["a", "b"], ["c", "d"]]
     assert [(row.line, row.reason) for row in grid.dropped] == [
-        (1, "blank line"),
-        (4, "blank line"),
-        (5, "blank line"),
-    ]
-
-
-def test_a_repeated_header_is_dropped_and_reported(path):
+        (1, "blank line"), (4, "blank line"), (5, "blank line"),
+    ]  # fmt: skip
     grid = grid_of(path, "text,label\na,b\ntext,label\nc,d\n")
     assert grid.lines == [2, 4]
     assert [(row.line, row.reason) for row in grid.dropped] == [(3, "header repeated")]
-
-
-def test_a_semicolon_is_recognized_and_reported(path):
-    grid = grid_of(path, 'text;label\n"Hello, world";pos\n')
-    assert grid.rows == [["Hello, world", "pos"]]
-    assert grid.notes == ["The first line shows that ';' separates the cells."]
 
 
 @pytest.mark.parametrize("mark", ["sep=;\r\n", '"sep=;"\r\n', "SEP=;\n"])
@@ -143,71 +168,25 @@ def test_the_separator_that_a_first_line_names_for_excel_is_obeyed(path, mark):
     assert (grid.dropped, len(grid.notes)) == ([], 1)
 
 
-def test_a_comma_inside_quotes_does_not_hide_the_semicolon(path):
-    grid = grid_of(path, '"a, b";c\n"d, e";f\n', header=False)
-    assert grid.rows == [["a, b", "c"], ["d, e", "f"]]
-
-
-def test_a_comma_takes_precedence_over_a_semicolon(path):
-    assert grid_of(path, "text,label\na;b,c\n").rows == [["a;b", "c"]]
-
-
 @pytest.mark.parametrize("delimiter", ["", ",,", '"', "\n"])
 def test_an_invalid_delimiter_is_rejected(path, delimiter):
     with pytest.raises(ArgumentError, match="delimiter"):
         grid_of(path, "text\n", delimiter=delimiter)
 
 
-def test_a_header_without_rows_is_rejected(path):
-    with pytest.raises(DataError, match="a header and no documents"):
-        grid_of(path, "text,label\n")
+@pytest.mark.parametrize("wanted", [[], ["E1"], ["2"]])
+def test_one_of_two_columns_of_a_name_cannot_be_wanted(path, wanted):
+    with pytest.raises(DataError, match="column 'E1': 2 columns have this name"):
+        grid_of(path, "text,E1,label,E1\na,1,b,2\nc,3,d,4\n", wanted=wanted, header=True)
 
 
-def test_a_file_of_blank_lines_is_rejected(path):
-    with pytest.raises(DataError, match="only blank lines"):
-        grid_of(path, "\n\r\n\n")
-
-
-def test_duplicate_names_in_the_header_are_rejected(path):
-    with pytest.raises(DataError, match=r"line 1, column 'text': 2 columns have this name"):
-        grid_of(path, "text,text\na,b\n")
-
-
-def test_duplicate_names_of_columns_that_are_not_wanted_are_numbered(path):
-    content = "text,E1,label,E1\na,1,b,2\nc,3,d,4\n"
-    assert grid_of(path, content, wanted=["text"]).columns == ["text", "E1", "label", "4"]
-    for wanted in ([], ["E1"], ["2"]):
-        with pytest.raises(DataError, match="column 'E1': 2 columns have this name"):
-            grid_of(path, content, wanted=wanted, header=True)
-
-
-def test_a_column_without_a_name_is_named_by_its_number(path):
-    assert grid_of(path, ",text,label\n0,a,b\n1,c,d\n").columns == ["1", "text", "label"]
-
-
-def test_columns_of_a_file_without_a_header_are_numbered(path):
+def test_a_guess_is_reported(path):
+    grid = grid_of(path, 'text;label\n"Hello, world";pos\n')
+    assert grid.rows == [["Hello, world", "pos"]]
+    assert grid.notes == ["The first line shows that ';' separates the cells."]
     grid = grid_of(path, '"3","Title","Body"\n"4","Other","Text"\n', wanted=["2", "3", "1"])
     assert (grid.columns, grid.header, len(grid.rows)) == (["1", "2", "3"], False, 2)
     assert "not as a header" in grid.notes[0]
-
-
-def test_columns_can_be_requested_by_number_despite_a_header(path):
-    grid = grid_of(path, "text,label\na,b\n", wanted=["1", "2"])
-    assert (grid.columns, len(grid.rows)) == (["text", "label"], 1)
-
-
-def test_names_in_a_header_can_be_numbers(path):
-    grid = grid_of(path, "0,1\nsome,words\nother,things\n", wanted=["0", "1"])
-    assert (grid.columns, len(grid.rows)) == (["0", "1"], 2)
-
-
-def test_an_ambiguous_header_is_assumed_and_reported(path):
     grid = grid_of(path, "alpha,beta\na,b\nc,d\n", wanted=[])
     assert grid.header
     assert "'alpha', 'beta'" in grid.notes[0]
-
-
-def test_the_header_option_takes_precedence(path):
-    content = "text,label\na,b\n"
-    assert grid_of(path, content, header=False).rows == [["text", "label"], ["a", "b"]]
-    assert grid_of(path, "1,a\n2,b\n", header=True).columns == ["1", "a"]
