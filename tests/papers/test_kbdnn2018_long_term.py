@@ -11,7 +11,6 @@ import torch
 
 from representer.cli.main import entry_point
 from representer.errors import ArgumentError
-from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
 from representer_papers.kbdnn2018 import RECIPES, long_term
 from representer_papers.kbdnn2018.long_term import LongTermSetting, long_term_settings
@@ -134,12 +133,6 @@ def test_the_figure_shows_the_fraction_of_solved_runs_and_mean_updates():
     runs = [run(5, 10), run(5, 90, "updates"), run(10, 20), run(10, 40), run(20, 9, "diverged")]
     assert long_term._points(runs, solved=True) == [(5, 0.5), (10, 1.0), (20, 0.0)]
     assert long_term._points(runs, solved=False) == [(5, 10.0), (10, 30.0)]
-
-
-def test_a_run_in_use_by_another_process_is_skipped(tmp_path, capsys):
-    with RunFolder(tmp_path / SETTING.name):
-        run_one(tmp_path, SETTING)
-    assert "skipped" in capsys.readouterr().out
 
 
 def test_a_non_finite_gradient_ends_a_run(tmp_path, monkeypatch):

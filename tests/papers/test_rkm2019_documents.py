@@ -30,11 +30,6 @@ def test_the_papers_bold_figures_are_the_best_of_their_columns():
     }  # fmt: skip
 
 
-def test_an_unknown_recipe_gets_a_suggestion(capsys):
-    assert entry_point(["reproduce", "rkm-document"]) == 2
-    assert "Did you mean 'rkm-documents'?" in capsys.readouterr().err
-
-
 def test_full_and_partial_sets_are_found_with_their_columns_of_text(data):
     news, answers = locate_documents(data, [])
     assert (news.dataset.name, news.text) == ("ag_news", "2,3")
@@ -81,27 +76,6 @@ def test_a_smoke_run_fills_the_table_through_the_command_line(table, out):
     assert runs == [f"{c}-{n}gram-seed0" for c in ("cnn", "rkm-cifg") for n in (1, 3)]
 
 
-def test_missing_runs_are_run_and_finished_runs_are_kept(table, out, data):
-    kept = out / "ag_news/cnn-1gram-seed0/metrics.json"
-    gone = out / "ag_news/rkm-cifg-3gram-seed0/metrics.json"
-    before = kept.stat().st_mtime_ns
-    gone.unlink()
-    words = ["reproduce", "rkm-documents", "--data", str(data), "--out", str(out)]
-    assert entry_point([*words, "--datasets", "ag_news", *SMOKE]) == 0
-    assert kept.stat().st_mtime_ns == before
-    assert gone.exists()
-    ours = [line for line in table.splitlines() if line.startswith("|")]
-    again = (out / "table.md").read_text(encoding="utf-8").splitlines()
-    assert [line for line in again if line.startswith("|")] == ours
-
-
-def test_runs_with_other_settings_are_refused(out, data, capsys):
-    words = ["reproduce", "rkm-documents", "--data", str(data), "--out", str(out)]
-    code = entry_point([*words, "--datasets", "ag_news", *SMOKE, "--preset", "authors_code"])
-    assert code == 2
-    assert "choose another --out" in capsys.readouterr().err
-
-
 def test_the_authors_preset_learns_static_gates_of_cells_that_have_them(data, tmp_path):
     request = Request(
         data, tmp_path, smoke=True, datasets=("yahoo",), cells=("linear-kernel",),
@@ -112,20 +86,6 @@ def test_the_authors_preset_learns_static_gates_of_cells_that_have_them(data, tm
     for cell in ("lstm", "linear-kernel"):
         config = documents._config(request, place, tmp_path, cell, 1, 0)
         assert config.learn_static_gates is (cell == "linear-kernel")
-
-
-def test_several_seeds_are_shown_as_mean_and_standard_deviation(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(baselines, "train_baselines", lambda data: [])  # tested by themselves
-    request = Request(
-        data, tmp_path / "out", seeds=(0, 1), smoke=True, datasets=("yahoo",),
-        cells=("linear-kernel",), filter_lengths=(1,), threads=1,
-    )  # fmt: skip
-    text = RECIPES["rkm-documents"].run(request).read_text(encoding="utf-8")
-    row, by_seed = [line for line in text.splitlines() if line.startswith("| Linear Kernel |")]
-    assert "± " in row
-    assert by_seed == "| Linear Kernel | 50.00 | 50.00 |"
-    assert "(2 seeds)" in row
-    assert "| model | 1-gram, paper | 1-gram, ours |" in text
 
 
 def test_a_configuration_has_its_seed_and_the_budgets_fraction_of_steps(data, tmp_path):

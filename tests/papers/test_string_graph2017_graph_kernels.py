@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from papers.graph_files import write_graphs
-from representer.cli.main import entry_point
-from representer.errors import ArgumentError, DataError
+from representer.errors import DataError
 from representer.kernels import RandomWalkKernel
 from representer.tasks.recipe import Request
 from representer_papers.string_graph2017 import RECIPES, graph_kernels
@@ -20,7 +19,7 @@ from representer_papers.string_graph2017.graph_kernels import (
     outer_folds,
 )
 from representer_papers.string_graph2017.graph_sets import locate_graphs, read_graph_set
-from representer_papers.string_graph2017.published import FAMILIES, GRAPH_SETS
+from representer_papers.string_graph2017.published import GRAPH_SETS
 
 GRAPH_KERNELS = RECIPES["graph-kernels"]
 
@@ -122,16 +121,6 @@ def test_the_budget_is_a_fraction_of_the_epochs_of_a_network(
     assert [(own["epochs"], own["seed"], own["row"]) for own in seen] == [(epochs, 3, "wl-network")]
 
 
-def test_finished_runs_are_not_repeated(folder, done):
-    out, table = done
-    before = table.read_text("utf-8").splitlines()[4:]
-    files = {p: p.stat().st_mtime_ns for p in out.rglob("*.json")}
-    cells = ("walk", "levels", "levels-rbf", "wl-network")
-    again = GRAPH_KERNELS.run(request(folder, out, cells=cells))
-    assert again.read_text("utf-8").splitlines()[4:] == before
-    assert {p: p.stat().st_mtime_ns for p in files} == files
-
-
 def test_an_interrupted_run_keeps_its_inner_folds(folder, done, monkeypatch):
     out = done[0]
     path = out / "mutag/levels-seed0/metrics.json"
@@ -141,11 +130,6 @@ def test_an_interrupted_run_keeps_its_inner_folds(folder, done, monkeypatch):
     monkeypatch.setattr(graph_kernels, "inner_accuracies", failure)
     GRAPH_KERNELS.run(request(folder, out, cells=("levels",)))
     assert path.read_text() == before
-
-
-def test_runs_with_other_settings_are_refused(folder, done):
-    with pytest.raises(ArgumentError, match=r"Its smoke is True; choose another --out"):
-        GRAPH_KERNELS.run(request(folder, done[0], smoke=False, cells=("walk",)))
 
 
 def test_the_error_for_a_missing_data_set_names_its_file(folder, tmp_path):
@@ -190,10 +174,3 @@ def test_published_figures_name_their_source():
     assert {name: s.graphs for name, s in GRAPH_SETS.items()} == {
         "mutag": 188, "proteins": 1_113, "nci1": 4_110, "imdb-b": 1_000,
     }  # fmt: skip
-
-
-def test_the_command_prints_the_table(folder, done, capsys):
-    words = ["reproduce", "graph-kernels", "--data", str(folder), "--smoke", "--threads", "1"]
-    assert entry_point([*words, "--datasets", "mutag", "--table-only", "--out", str(done[0])]) == 0
-    out = capsys.readouterr().out
-    assert all(title in out for title in FAMILIES.values())

@@ -9,7 +9,6 @@ import torch
 
 from language_samples import estimator_of
 from papers.language_text import write_text
-from representer.cli.main import entry_point
 from representer.errors import ArgumentError, DataError
 from representer.estimators.language_training import network_config
 from representer.models import LanguageNetwork
@@ -126,9 +125,3 @@ def test_the_error_for_a_missing_text_names_its_folder(tmp_path):
     (tmp_path / "data").mkdir()
     with pytest.raises(DataError, match=r"ptb: there is no such folder. Put its train, valid"):
         LANGUAGE.run(request(tmp_path))
-
-
-def test_the_command_prints_the_table(text, tmp_path, capsys):
-    words = ["reproduce", "string-language", "--data", str(text), "--smoke", "--threads", "1"]
-    assert entry_point([*words, "--cells", "zero", "--out", str(tmp_path / "out")]) == 0
-    assert "λ = 0 (3-gram CNN), 5m" in capsys.readouterr().out

@@ -11,8 +11,7 @@ import pytest
 import torch
 from sklearn.linear_model import Ridge
 
-from representer.cli.main import entry_point
-from representer.errors import ArgumentError, DataError
+from representer.errors import DataError
 from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
 from representer_papers.shared.table import mean
@@ -156,20 +155,6 @@ def test_the_table_has_the_figures_of_every_run(done):
     assert any(line.startswith("The gated network has the smaller") for line in lines)
 
 
-def test_finished_runs_are_not_repeated(folder, done):
-    out, table = done
-    before = table.read_text("utf-8").splitlines()[4:]
-    files = {p: p.stat().st_mtime_ns for p in out.rglob("*.*") if p.name != "table.md"}
-    again = RECIPES["graph-molecules"].run(request(folder, out, seeds=(0, 1)))
-    assert again.read_text("utf-8").splitlines()[4:] == before
-    assert {p: p.stat().st_mtime_ns for p in files} == files
-
-
-def test_another_budget_in_the_same_folder_is_refused(folder, done):
-    with pytest.raises(ArgumentError, match=r"Its budget is 1.0; choose another --out"):
-        RECIPES["graph-molecules"].run(request(folder, done[0], budget=0.5))
-
-
 def test_the_baselines_are_trained_on_the_training_part(data, done):
     rows = json.loads((done[0] / "cep/baselines.json").read_text())
     values = data.store.y.double().numpy()
@@ -224,9 +209,3 @@ def test_networks_are_compared_seed_by_seed():
     assert mean([0.3, 0.5], 4) == "0.4000 ± 0.1414"
     assert mean([], 4) == "–"
     assert molecules._order({"wl": {0: figures(0.3)}, "wl-gated": {0: None}}) == []
-
-
-def test_the_command_prints_the_table(folder, done, capsys):
-    words = ["reproduce", "graph-molecules", "--data", str(folder), "--smoke", "--threads", "1"]
-    assert entry_point([*words, "--table-only", "--out", str(done[0])]) == 0
-    assert "embedded loopy BP" in capsys.readouterr().out

@@ -143,18 +143,6 @@ def test_a_run_in_use_by_another_process_is_skipped(command, tmp_path, capsys):
     assert "| constant-learned |" in table
 
 
-def test_each_seed_is_shown_with_the_mean(treebank, tmp_path):
-    request = Request(
-        treebank, tmp_path / "out", seeds=(0, 1), smoke=True, datasets=("binary",),
-        cells=("constant-learned",), threads=1,
-    )  # fmt: skip
-    table = RECIPES["string-sentiment"].run(request).read_text(encoding="utf-8")
-    ours = row(table, "constant-learned")
-    assert "| seed 0 | seed 1 | mean |" in table
-    assert ours[5] == f"{(float(ours[3]) + float(ours[4])) / 2:.2f} ± " + ours[5].split("± ")[1]
-    assert float(ours[6]) == max(float(ours[3]), float(ours[4]))
-
-
 def test_runs_with_other_settings_are_refused(table, command, capsys):
     assert entry_point([*command, "--preset", "authors_code"]) == 2
     assert "Its preset is 'paper'; choose another --out" in capsys.readouterr().err
