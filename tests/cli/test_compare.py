@@ -242,19 +242,3 @@ def test_several_targets_are_refused(run, tmp_path):
     assert outcome.code == 2
     assert "--target is 'a,b'; expected one target to compare models on" in outcome.error
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        (["--splits", "1"], "--splits is 1; expected 2 or more"),
-        (["--jobs", "-1"], "--jobs is -1; expected 0 or more"),
-        (["--cells", "lstm,nonsense"], "cell is 'nonsense'; expected"),
-        (["--smiles", "a", "--text", "b"], "no task has all of these options"),
-    ],
-)
-def test_options_out_of_their_range_are_refused(run, table, tmp_path, words, error):
-    outcome = run("compare", table, *words, "--out", tmp_path / "out")
-    assert outcome.code == 2
-    assert error in outcome.error
-    assert not (tmp_path / "out").exists()

@@ -33,28 +33,6 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["run", "some.csv"], "nothing without --serve"),
-        (["--port", "1"], "nothing without --serve"),
-        (["--serve", "--host", "0.0.0.0"], "--host is not an option"),
-        (["nowhere", "--serve"], "nowhere"),
-    ],
-)
-def test_invalid_arguments_are_rejected(run: Run, words: list[str], message: str) -> None:
-    outcome = run("demo", *words)
-    assert outcome.code == 2
-    assert message in outcome.err
-
-
-@pytest.mark.parametrize("port", ["70000", "-1"])
-def test_a_wrong_port_is_rejected(run: Run, trained: Path, port: str) -> None:
-    outcome = run("demo", str(trained), "--serve", "--port", port)
-    assert outcome.code == 2
-    assert "0 to 65535" in outcome.err
-
-
 def test_without_serve_it_trains_what_make_demo_always_did(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -102,18 +102,6 @@ def test_finite_weights_with_predictions_that_are_not_finite_are_one_line(
         assert f"{out}: the predictions are not finite" in outcome.error
 
 
-def test_a_folder_that_is_no_run_is_named(run, table, tmp_path):
-    outcome = run("evaluate", tmp_path, table)
-    assert outcome.code == 2
-    assert f"{tmp_path}: there is no model.json; this is no run" in outcome.error
-
-
-def test_a_run_that_does_not_exist_is_named(run, table, tmp_path):
-    outcome = run("evaluate", tmp_path / "nowhere", table)
-    assert outcome.code == 2
-    assert "there is no such run folder" in outcome.error
-
-
 def test_damaged_weights_are_named(run, trained, table, tmp_path):
     for path in trained.iterdir():
         if path.suffix in (".json", ".safetensors", ".yaml"):

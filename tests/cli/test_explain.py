@@ -163,32 +163,3 @@ def test_a_cell_that_is_no_sum_is_refused_in_one_line(run, table, tmp_path, cell
     assert outcome.code == 2
     assert reason in outcome.error
     assert not (tmp_path / "run/explanations.json").exists()
-
-
-@pytest.mark.parametrize("option", ["--limit", "--top"])
-def test_nothing_to_show_is_refused(run, string_run, table, option):
-    outcome = run("explain", string_run, table, option, "0")
-    assert outcome.code == 2
-    assert outcome.error == f"error: {option} is 0; expected a positive integer."
-
-
-def test_a_missing_run_is_named(run, table, tmp_path):
-    outcome = run("explain", tmp_path / "nowhere", table)
-    assert outcome.code == 2
-    assert "there is no such run folder" in outcome.error
-
-
-@pytest.mark.parametrize("decay", ["1.5", "sometimes", "nan"])
-def test_a_decay_out_of_range_is_refused(run, table, decay):
-    outcome = run("fit", "text", table, "--cell", "string-kernel", "--decay", decay)
-    assert outcome.code == 2
-    assert outcome.error.startswith(
-        f"error: --decay is '{decay}'; expected a number in [0, 1], learned, input or state."
-    )
-
-
-def test_a_decay_given_to_another_cell_is_refused(run, table, tmp_path):
-    words = ["--decay", "0.7", "--out", tmp_path / "run"]
-    outcome = run("fit", "text", table, *TINY, *words)
-    assert outcome.code == 2
-    assert "The cell 'rkm-cifg' has no such option" in outcome.error

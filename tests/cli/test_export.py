@@ -74,15 +74,3 @@ def test_whatever_is_left_out_is_told_on_stderr_and_by_the_exit_code(
     done = run("export", trained)
     assert done.code == 3
     assert f"incomplete: here does not predict as the run does without {lost}" in done.err
-
-
-def test_wrong_arguments_are_named(run: Run, trained: Path, tmp_path: Path):
-    for words, message in (
-        ((trained, "--to", "torch", "--int8"), "--int8 is True; expected False for torch"),
-        ((trained, "--to", "hub", "--int8"), "--int8 is True; expected nothing with --to hub"),
-        ((trained, "--to", "tflite"), "tflite"),
-        ((tmp_path / "none",), "there is no such run folder"),
-    ):
-        done = run("export", *words)
-        assert done.code == 2
-        assert message in done.err

@@ -248,34 +248,3 @@ def test_a_bad_file_is_one_line_and_leaves_no_folder(run, fitted, tmp_path, cont
     assert not (tmp_path / "run").exists()
     for command in ("evaluate", "predict", "explain"):
         assert data.name in run(command, fitted.run, data).error
-
-
-MISUSES = [  # task of the run, command, options that other tasks have, what the message says
-    ("molecule", "predict", ["--text", "x"], "--text is 'x'; expected nothing"),
-    ("text", "evaluate", ["--smiles", "text"], "--smiles is 'text'; expected nothing"),
-    ("signal", "evaluate", ["--delimiter", ";"], "--delimiter"),
-    ("signal", "predict", ["--smiles", "s"], "--smiles"),
-    ("text", "predict", ["--events", "go"],
-     "--events is 'go'; expected nothing, since the model is one of texts"),
-    ("text", "predict", ["--stream"],
-     "--stream is True; expected nothing, since the model is one of texts"),
-    ("language", "evaluate", ["--label", "kind"], "--label is 'kind'; expected nothing"),
-    ("graph", "predict", ["--text", "x"], "--text is 'x'; expected nothing"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("task", "command", "words", "message"), MISUSES)
-def test_options_of_other_tasks_are_refused(run, request, task, command, words, message):
-    fixture, data, *_ = TASKS[task]
-    folder = request.getfixturevalue(fixture)
-    refused = run(command, folder, folder.parent / data, *words)
-    assert refused.code == 2
-    assert message in refused.error
-
-
-@pytest.mark.parametrize(
-    ("task", "noun"), [("text", "texts"), ("molecule", "molecules"), ("graph", "graphs")]
-)
-def test_only_a_language_model_generates(run, request, task, noun):
-    refused = run("generate", request.getfixturevalue(TASKS[task][0]))
-    assert f"the run is one of {noun}; expected one of running text" in refused.error

@@ -99,19 +99,6 @@ def test_tables_are_the_graphs_of_jsonl_and_predictions_keep_their_names(
     assert "Graph g" in (out / "report.html").read_text()
 
 
-@pytest.mark.slow
-def test_a_finished_run_can_be_continued_and_is_the_run_of_more_epochs(run, graph_files, tmp_path):
-    data = graph_files / "classes.jsonl"
-    words = ["fit", "graph", data, *GRAPH, "--baselines", "none"]
-    for out, epochs in ((tmp_path / "a", "2"), (tmp_path / "a", "4"), (tmp_path / "b", "4")):
-        again = ["--resume"] if epochs == "4" and out.exists() else []
-        assert run(*words, "--out", out, "--epochs", epochs, *again).code == 0
-    first, second = (metrics_of(tmp_path / name)["test"] for name in "ab")
-    assert first == second
-    refused = run(*words, "--out", tmp_path / "a", "--resume", "--hidden-size", "5")
-    assert refused.code != 0
-
-
 def test_the_demo_trains_and_its_command_repeats_it(run, tmp_path):
     outcome = run("fit", "graph", "--demo", "--out", tmp_path / "demo", "--epochs", "2")
     assert outcome.code == 0

@@ -106,22 +106,6 @@ def test_words_of_a_prompt_that_are_unknown_are_named_and_nothing_is_lost(run, l
     assert len(outcome.out.split()) == 4
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["-n", "0"], "--tokens is 0; expected a positive integer"),
-        (["--temperature", "-1"], "--temperature is -1.0; expected 0 or more"),
-        (["--top-p", "0"], "--top-p is 0.0; expected above 0 and up to 1"),
-        (["--device", "gpu"], "--device is 'gpu'; expected auto, cpu, cuda, cuda:N or mps"),
-    ],
-)
-def test_how_to_draw_is_checked_before_anything_is_written(run, language_run, words, message):
-    outcome = run("generate", language_run, "--prompt", "one", *words)
-    assert outcome.code == 2
-    assert message in outcome.error
-    assert outcome.out == ""
-
-
 def test_words_of_a_script_without_spaces_are_found_to_be_unknown(run, tmp_path):
     lines = [chr(0x4E00 + k % 7) + chr(0x4E00 + k % 5) + chr(0x4E00 + k) for k in range(60)]
     (tmp_path / "a.txt").write_text("\n".join(lines), encoding="utf-8")
@@ -163,17 +147,6 @@ def test_the_report_shows_the_curve_the_excerpt_and_a_sample(language_run):
         assert part in page
     assert "<script" not in page
     assert "seven" in page
-
-
-def test_a_run_is_an_estimator_and_an_estimator_is_a_run(run, language_run, tmp_path):
-    model = estimators.load(language_run)
-    assert isinstance(model, estimators.LanguageModel)
-    assert (model.hidden_size, model.epochs, model.random_state) == (12, 4, 0)
-    assert model.generate("one two", 6, temperature=0) == " three four five six seven\n"
-    found = last_json(run("evaluate", language_run, language_run.parent / "count.txt"))
-    assert found["loss"] == -model.score(language_run.parent / "count.txt")
-    model.save(tmp_path / "saved")
-    assert run("generate", tmp_path / "saved", "-n", "7", "--temperature", "0").out == LINE + "\n"
 
 
 def test_predict_writes_the_next_token_of_each_line(run, language_run, tmp_path):

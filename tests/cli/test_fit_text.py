@@ -196,23 +196,6 @@ def test_other_cells_train_too(run, table, tmp_path, cell):
     assert outcome.code == 0, outcome.err
 
 
-def test_a_peer_without_layer_norm_says_so(run, table, tmp_path):
-    out = tmp_path / "run"
-    words = ["--cell", "torch-lstm", "--layer-norm", "true"]
-    outcome = run("fit", "text", table, "--out", out, *words, *TINY)
-    assert outcome.code == 2
-    assert "--layer-norm is True; expected False" in outcome.error
-    assert not out.exists()
-
-
-def test_an_unknown_cell_gets_a_suggestion(run, table, tmp_path):
-    outcome = run("fit", "text", table, "--out", tmp_path / "run", "--cell", "rkmcifg")
-    assert outcome.code == 2
-    assert "--cell is 'rkmcifg'" in outcome.error
-    assert "Did you mean 'rkm-cifg'?" in outcome.error
-    assert not (tmp_path / "run").exists()
-
-
 def test_the_demo_trains_two_cells_explains_a_line_and_can_be_repeated(run, tmp_path, monkeypatch):
     few = partial(code_lines, count=120)
     monkeypatch.setattr(text_flow, "code_lines", few)

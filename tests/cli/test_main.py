@@ -65,22 +65,6 @@ def test_no_command_shows_the_commands_and_fails(run):
     assert "evaluate" in outcome.out
 
 
-def test_a_misspelt_command_gets_a_suggestion(run):
-    outcome = run("evaluat")
-    assert outcome.code == 2
-    assert "'evaluat' is not a command. Did you mean 'evaluate'?" in outcome.error
-
-
-def test_fit_without_a_kind_says_which_kinds_there_are(run):
-    outcome = run("fit")
-    assert outcome.code == 2
-    assert "expected one of: text" in outcome.error
-
-
-def test_fit_with_an_unknown_kind_gets_a_suggestion(run):
-    assert "Did you mean 'text'?" in run("fit", "txt").error
-
-
 def fail_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(words):
         raise error

@@ -64,11 +64,6 @@ def test_an_argument_that_is_empty_is_refused_by_its_name(run):
     assert run("fit", "text", "").error == "error: DATA is ''; expected a text."
 
 
-def test_a_missing_argument_is_named(run):
-    outcome = run("evaluate", "runs/a")
-    assert (outcome.code, "data" in outcome.error) == (2, True)
-
-
 def test_a_column_may_be_a_number_or_have_a_comma():
     arguments = options("a.csv", "--text", "2,3", "--label", "1")
     assert (arguments.text, arguments.label) == ("2,3", "1")
@@ -183,13 +178,6 @@ def test_a_limit_itself_is_accepted():
     most = LIMITS["num_layers"]
     assert options("a.csv", "--num-layers", str(most)).num_layers == most
     assert options("a.csv", "--threads", "0").threads == 0
-
-
-@pytest.mark.parametrize("command", ["reproduce kbrn-xor", "fit signal a.npz"])
-def test_every_command_refuses_threads_that_would_end_the_process(run, command):
-    outcome = run(*command.split(), "--threads", "100000000")
-    assert outcome.code == 2
-    assert outcome.error.startswith("error: --threads is 100000000; expected at most ")
 
 
 @pytest.mark.parametrize("words", [["--cutoffs="], ["--cutoffs", "", "--epochs", "1"]])

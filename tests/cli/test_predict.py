@@ -77,21 +77,6 @@ def test_json_lines_keep_what_is_no_text(run, trained, tmp_path):
     assert [(row["n"], row["t"]) for row in rows_of(out)] == [("1.5", '["ä", null]'), ("", "[]")]
 
 
-@pytest.mark.parametrize("output", ["nowhere/out.csv", ".", "out.xlsx", "out.jsonl", "out.csv.gz"])
-def test_an_impossible_output_is_refused_before_any_work(run, trained, table, tmp_path, output):
-    outcome = run("predict", trained, table, "-o", tmp_path / output)
-    assert outcome.code == 2
-    assert str(tmp_path) in outcome.error
-
-
-def test_the_input_is_never_overwritten(run, trained, table):
-    before = table.read_bytes()
-    outcome = run("predict", trained, table, "-o", table)
-    assert outcome.code == 2
-    assert "is the input" in outcome.error
-    assert table.read_bytes() == before
-
-
 def test_a_column_that_would_be_there_twice_is_refused(run, trained, tmp_path):
     data = tmp_path / "a.csv"
     data.write_text("text,prediction\nwave,x\n")
@@ -193,12 +178,6 @@ def test_texts_of_the_command_line_are_predicted_and_explained_without_a_file(ru
         assert run("predict", trained, *given).error == expected
 
 
-def test_a_single_text_is_refused_for_a_task_without_strings(run, tmp_path):
-    (tmp_path / "model.json").write_text('{"task": "graph"}')
-    refused = run("predict", tmp_path, "--input", "x").error
-    assert "--input is 'x'; expected a file or a folder as DATA" in refused
-
-
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
 @pytest.mark.parametrize("is_named", [True, False])
 def test_standard_input_and_output_are_a_dash(
@@ -218,8 +197,3 @@ def test_standard_input_and_output_are_a_dash(
     assert [row["text"] for row in rows] == [row["text"] for row in rows_of(table)]
     assert {row["prediction"] for row in rows} == {"sea", "sky"}
     assert not Path("-").exists()
-
-
-def test_a_format_is_for_standard_input_alone(run, trained, table):
-    outcome = run("predict", trained, table, "--format", "csv")
-    assert (outcome.code, "nothing unless DATA is -" in outcome.err) == (2, True)

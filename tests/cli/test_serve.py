@@ -22,25 +22,6 @@ from representer.serving import Limits
 Run = Any
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--host", "0.0.0.0"], "Pass --token-file, or set REPRESENTER_TOKEN"),
-        (["--host", "192.0.2.1"], "127.0.0.1, ::1 or localhost where there is no token"),
-        (["--port", "70000"], "0 to 65535"),
-        (["--max-bytes", "0"], "a positive number"),
-        (["--threads", "0"], "a positive number"),
-        (["--token-file", "missing"], "a file with a token"),
-    ],
-)
-def test_invalid_arguments_are_rejected(
-    run: Run, trained: Path, options: list[str], message: str
-) -> None:
-    outcome = run("serve", str(trained), *options)
-    assert outcome.code == 2
-    assert message in outcome.err
-
-
 def test_a_short_token_is_rejected(
     run: Run, trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
