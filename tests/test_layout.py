@@ -10,6 +10,7 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,6 @@ MODULES = sorted(SRC.rglob("*.py"))
 SOURCES = sorted(path for path in SRC.rglob("*") if path.suffix in (".py", ".cpp", ".hpp"))
 
 LARGEST = 400 * 1024
-
-
-LARGEST = 400 * 1024
-
-
 MODULES_THAT_UNPICKLE = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "marshal", "shelve"}
 FORBIDDEN_CALLS = {"eval", "exec", "torch.load", "yaml.load", "yaml.unsafe_load", "os.system"}
 FORBIDDEN_WORDS = {  # in two parts each, so that this file may be searched too
@@ -36,9 +32,6 @@ FORBIDDEN_WORDS = {  # in two parts each, so that this file may be searched too
     r"\bTO" + r"DO\b(?!\()": "a TO" + "DO without the event that ends it, in parentheses",
     r"\bFIX" + r"ME\b": "an unfinished place",
 }
-LARGEST = 400 * 1024
-
-
 # Modules that tests reach by commands, methods and recipes alone.
 REACHED = {
     "src/representer/cli/info.py", "src/representer/cli/use.py", "src/representer/duality.py",
@@ -56,6 +49,7 @@ def name_of(path: Path) -> str:
 
 
 @functools.cache
+@cache
 def parsed(module: Path) -> ast.Module:
     return ast.parse(module.read_text(encoding="utf-8"))
 

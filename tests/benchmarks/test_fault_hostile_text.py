@@ -30,6 +30,7 @@ def test_a_sample_of_hostile_texts_and_links_does_no_harm(suite, failures):
     assert failures(chosen) == []
 
 
+@pytest.mark.slow  # seven processes; the campaign itself runs them all
 def test_time_code_errors_and_files_outside_are_seen(suite):
     def fails(call, words: str) -> None:
         with pytest.raises(AssertionError, match=words):

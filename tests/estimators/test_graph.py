@@ -100,9 +100,15 @@ DENSE = {
 }
 
 
-@pytest.mark.parametrize("graphs", DENSE.values(), ids=DENSE)
-@pytest.mark.parametrize("network", ["wl", "random-walk", "gine"])
-def test_the_loss_is_bounded_for_any_degree(graphs, network):
+@pytest.mark.parametrize(
+    ("name", "network"),
+    [
+        ("cliques", "wl"), ("stars", "wl"), ("stars", "random-walk"),
+        ("ego networks", "random-walk"), ("cliques", "gine"),
+    ],
+)  # fmt: skip
+def test_the_loss_is_bounded_for_any_degree(name, network):
+    graphs = DENSE[name]
     options = {**NETWORK, "network": network, "depth": 4, "epochs": 3}
     sizes = np.array([float(len(graph)) for graph in graphs])
     for model, y in (

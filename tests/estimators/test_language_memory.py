@@ -44,7 +44,7 @@ def most(tokens):
     log_likelihoods(predictor, torch.zeros(tokens, dtype=torch.long))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # KiB
 
-print(most(2_000), most(12_000))
+print(most(1_000), most(4_000))
 """
 
 
@@ -54,4 +54,4 @@ def test_a_longer_text_takes_no_more_memory():
     ran = subprocess.run([sys.executable, "-c", _READ], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     short, long = map(int, ran.stdout.split())
-    assert long - short < 200 * 2**10  # KiB; it was 700 * 2**10
+    assert long - short < 70 * 2**10  # KiB; it was 210 * 2**10

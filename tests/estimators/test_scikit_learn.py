@@ -111,8 +111,9 @@ class NumberFromMolecules(OfMolecules, MoleculeRegressor): ...
 
 
 TINY = {"epochs": 1, "hidden_size": 4, "verbose": 0, "random_state": 0, "n_jobs": 1}
-FITTED = [NumbersAsTexts(**TINY, embedding_size=4, min_count=1)]
+FITTED = [NumbersAsTexts(**TINY, embedding_size=4, min_count=1, answer="kernel")]
 FITTED_SLOWLY = [
+    NumbersAsTexts(**TINY, embedding_size=4, min_count=1),
     NumberFromTexts(**TINY, embedding_size=4, min_count=1),
     NumbersAsGraphs(**TINY, depth=1),
     NumberFromGraphs(**TINY, depth=1, answer="network"),

@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
@@ -78,9 +79,9 @@ def language_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def serve() -> Iterator[Serve]:
-    """Return a function from a model or a live view, limits and a token to a client."""
+@contextmanager
+def serving() -> Iterator[Serve]:
+    """Yield a function from a model or a live view, limits and a token to a client."""
     running: list[tuple[uvicorn.Server, threading.Thread]] = []
 
     def start(model: Any, token: str | None = None, **options: Any) -> Client:
@@ -105,3 +106,16 @@ def serve() -> Iterator[Serve]:
         server.should_exit = True
         thread.join(20)
         assert not thread.is_alive()
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    with serving() as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def serve_all() -> Iterator[Serve]:
+    """Serve for all tests of a file."""
+    with serving() as start:
+        yield start

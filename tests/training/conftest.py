@@ -53,6 +53,7 @@ def digests() -> Callable[[Path], dict[str, str]]:
 class Uninterrupted:
     """A run without interruptions: what it leaves, and how long it takes."""
 
+    folder: Path
     digests: dict[str, str]
     seconds: float
 
@@ -68,7 +69,7 @@ def uninterrupted(
     assert server.run("train", folder / "run") == 0
     seconds = time.monotonic() - started
     assert _digests(folder / "run") == _digests(folder / "warm-up")
-    return Uninterrupted(_digests(folder / "run"), seconds)
+    return Uninterrupted(folder / "run", _digests(folder / "run"), seconds)
 
 
 def _digests(out: Path) -> dict[str, str]:

@@ -84,7 +84,13 @@ def test_every_parameter_gets_a_gradient(kind, options):
     assert silent == []
 
 
-@few_layers
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        pytest.param(*CASES[at], id=NAMES[at], marks=[pytest.mark.slow] * is_slow)
+        for at, is_slow in ((0, False), (23, True), (25, False), (26, True), (27, True))
+    ],
+)
 def test_it_compiles_to_one_graph(kind, options):
     torch._dynamo.reset()
     net, graphs = (

@@ -16,11 +16,17 @@ Serve = Any
 PLANTED = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def view(text_run: Path) -> LiveView:
     """A view with one example, whose name is hostile."""
     model = ServedModel(text_run, device="cpu")
     return LiveView(model, [Example(PLANTED, "", "good film")])
+
+
+@pytest.fixture(scope="module")
+def client(serve_all: Serve, view: LiveView) -> Any:
+    """A client of one server for many requests."""
+    return serve_all(view)
 
 
 def page_of(port: int) -> tuple[Any, str]:
@@ -96,9 +102,8 @@ def test_typed_and_chosen_objects_are_explained(serve: Serve, view: LiveView) ->
     ],
 )
 def test_a_wrong_request_is_one_line(
-    serve: Serve, view: LiveView, path: str, body: Any, status: int, message: str
+    client: Any, path: str, body: Any, status: int, message: str
 ) -> None:
-    client = serve(view)
     found, answer = client.post(path, body)
     assert found == status, answer
     assert message in answer["error"]
@@ -107,8 +112,7 @@ def test_a_wrong_request_is_one_line(
 
 @pytest.mark.parametrize("path", ["/", "/live", "/live/changes", "/model"])
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "192.0.2.1:8000", ""])
-def test_another_host_is_refused(serve: Serve, view: LiveView, path: str, host: str) -> None:
-    client = serve(view)
+def test_another_host_is_refused(client: Any, path: str, host: str) -> None:
     for method, body in (("GET", None), ("POST", {"input": "good", "place": 0})):
         status, _ = client.request(method, path, body, {"host": host})
         assert status in (400, 403)

@@ -165,7 +165,7 @@ def test_a_learned_output_module_is_trained_with_the_layer():
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] if place % 3 else [])
+        pytest.param(name, marks=[pytest.mark.slow] if place % 6 else [])
         for place, name in enumerate(LAYERS)
     ],
 )
