@@ -22,7 +22,7 @@ import networkx as nx
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
 from representer import estimators
-from representer.errors import DataError, KindError
+from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import GraphClassifier, GraphRegressor
 from representer.estimators.fitting import outputs_of
 from representer.estimators.graph_inputs import (
