@@ -30,12 +30,13 @@ def held(order: int, combine: str, edges: int | None, seed: int) -> HeldWalks:
 def test_the_features_and_all_pairs_of_nodes_give_one_kernel(order, combine, edges):
     x, y = held(order, combine, edges, 0), held(order, combine, edges, 1)
     for units in (slice(None), slice(1, 2)):
-        of_x, of_y = x.maps(units), y.maps(units)
+        chosen, others = x.of_units(units), y.of_units(units)
+        of_x, of_y = chosen.maps(), others.maps()
         by_features = torch.einsum("ghd,fhd->gf", of_x, of_y)
-        torch.testing.assert_close(x.kernels(y, units), by_features)
-        assert of_x.shape[2] == x.width()
+        torch.testing.assert_close(chosen.kernels(others), by_features)
+        assert of_x.shape[2] == x.width
     assert not by_features[2].any()  # a graph without nodes
 
 
 def test_an_activation_has_no_features_of_walks():
-    assert held(2, "multiply", None, 0)._replace(sigma="exponential").width() == 0
+    assert held(2, "multiply", None, 0)._replace(sigma="exponential").width == 0

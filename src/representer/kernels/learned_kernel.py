@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from representer.checks import check_integer
 from representer.errors import KindError, NoKernelError, ShapeError
-from representer.kernels.graphs import Graph, batches, read_graphs
+from representer.kernels.graphs import batches, read_graphs
 from representer.kernels.kernel import Kernel, Objects, Values, takes_rows
 from representer.kernels.sequences import EMPTY, Sequences, empty_gram, read_pair
 from representer.kernels.trees import read_trees
@@ -22,6 +21,7 @@ from representer.ops.held_walks import HeldWalks
 ENTRIES = 2**22  # of the largest intermediate tensor
 NODES = 512  # of a block of graphs
 FORMS = "a recurrent layer or a network of walks of representer.nn"
+Levels = list[HeldChain] | list[HeldWalks]
 
 
 class LearnedKernel(Kernel):
@@ -85,15 +85,14 @@ class LearnedKernel(Kernel):
         """Return the Gram matrix of X with Y, or of X with itself."""
         self._check()
         x, y = self._read(X, Y)
-        if not (x.items and y.items):
-            return self._values(x, lambda: empty_gram(x, y))
-        return self._values(x, lambda: self._form().gram(x, None if y is x else y))
+        has_values = bool(x.items and y.items)
+        return self._values(x, lambda: self._gram(x, y) if has_values else empty_gram(x, y))
 
     def diag(self, X: Iterable[Any]) -> Values:
         """Return k(x, x) of each object."""
         self._check()
         x, _ = self._read(X)
-        return self._values(x, lambda: self._form().diag(x) if x.items else empty_gram(x))
+        return self._values(x, lambda: self._diag(x) if x.items else empty_gram(x))
 
     def unit(self, index: int) -> LearnedUnit:
         """Return the kernel of one unit."""
@@ -102,9 +101,72 @@ class LearnedKernel(Kernel):
     def _units(self) -> slice:
         return slice(None)
 
-    def _form(self) -> _Sequences | _Graphs:
-        form = _Sequences if self.objects == "sequences" else _Graphs
-        return form(self.layer, self._units())
+    def _gram(self, x: Any, y: Any) -> Tensor:
+        rows = list(self._held(x))
+        columns = rows if y is x else list(self._held(y))
+        if _are_features_cheaper(rows, columns):
+            K: Any = 0.0
+            for left, right in zip(_maps(rows), _maps(columns), strict=True):
+                K = K + left @ right.mT
+        else:
+            K = _of_blocks(rows, columns)
+        return K[_places(x)][:, _places(y)]
+
+    def _diag(self, x: Any) -> Tensor:
+        blocks = list(self._held(x))
+        if _are_features_cheaper(blocks, blocks, is_diagonal=True):
+            squares: Any = 0.0
+            for maps in _maps(blocks):
+                squares = squares + maps.square().sum(1)
+        else:
+            squares = torch.cat([_summed(one, one)[0] for one in self._held(x, alone=True)])
+        return squares[_places(x)]
+
+    def _held(self, x: Any, *, alone: bool = False) -> Iterator[Levels]:
+        """Yield the held gates of some objects at a time, of every level of the layer."""
+        held = self._sequences(x, alone) if self.objects == "sequences" else self._graphs(x, alone)
+        for levels in held:
+            yield [level.of_units(self._units()) for level in levels]
+
+    def _sequences(self, x: Sequences, alone: bool) -> Iterator[Levels]:
+        layer, like = self.layer, next(self.layer.parameters())
+        for i, item in enumerate(x.items):
+            is_known = item.shape == EMPTY or item.shape[1] == layer.input_size
+            if not is_known or len(item) % layer.stride:
+                expected = f"({layer.stride} k, {layer.input_size}), as the layer reads them"
+                expected = expected.replace("1 k", "time")
+                raise ShapeError(f"X[{i}]", item.shape, expected)
+        items = sorted(x.items, key=len)  # of similar length, to limit padding
+        longest = max(layer.stride, len(items[-1]))
+        size = ENTRIES // (longest * (layer.input_size + layer.hidden_size))
+        size = 1 if alone else max(1, min(size, 64))
+        for start in range(0, len(items), size):
+            block = items[start : start + size]
+            lengths = torch.tensor([len(item) for item in block], device=like.device)
+            padded = like.new_zeros(
+                int(lengths.max()) or layer.stride, len(block), layer.input_size
+            )
+            if lengths.any():
+                filled = pad_sequence([item for item in block if len(item)])
+                padded = padded.index_copy(1, lengths.nonzero().flatten(), filled.to(like))
+            yield [layer.held_chain(padded, lengths).to(block[0])]
+
+    def _graphs(self, x: Any, alone: bool) -> Iterator[Levels]:
+        layer, like = self.layer, next(self.layer.parameters())
+        joined, _ = batches(x.items, None, delta=False, edges=layer.edge_dim is not None)
+        if not joined.nodes.is_floating_point():
+            raise KindError(
+                "X", "graphs with labels", "graphs with features, which the layer reads"
+            )
+        for part in joined.parts(0 if alone else NODES):
+            edges = None if part.edges is None else part.edges.to(like)
+            ends, of_graph = (i.to(like.device) for i in (part.edge_index, part.of_graph))
+            held = layer.held_walks(part.nodes.to(like), ends, edges, of_graph, len(part.sizes))
+            yield [level.to(part.nodes) for level in held]
+
+    def _references(self) -> list[Tensor]:
+        """Return the references of the units, ``(…, n, H, F)`` each."""
+        return [part[..., self._units(), :] for part in self.layer.unit_references()]
 
     def _read(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         if self.objects == "sequences":
@@ -143,7 +205,7 @@ class LearnedUnit(LearnedKernel):
         bias; ``(n, d)`` nodes of a walk, with separate levels ``(L, n, d)``; with edge features, a
         pair of the nodes and the edges ``(n − 1, K)``; of an ordered tree, and positions.
         """
-        parts = [part.detach() for part in self._form().references()]
+        parts = [part.detach()[..., 0, :] for part in self._references()]
         return parts[0] if len(parts) == 1 else tuple(parts)
 
     def value(self, X: Iterable[Any], reference: Any = None) -> Values:
@@ -157,16 +219,26 @@ class LearnedUnit(LearnedKernel):
             reference: A reference of the shape of `reference`, which is the default.
         """
         self._check()
-        form, (x, _) = self._form(), self._read(X)
-        own = form.references()
+        (x, _), own = self._read(X), self._references()
         if reference is not None:
-            pair = reference if isinstance(reference, (tuple, list)) else (reference,)
-            given = [torch.as_tensor(part).to(own[0]) for part in pair]
+            parts = reference if isinstance(reference, (tuple, list)) else (reference,)
+            given = [torch.as_tensor(part).to(own[0])[..., None, :] for part in parts]
             for part, expected in zip(given, own, strict=True):
                 if part.shape != expected.shape:
-                    raise ShapeError("reference", part.shape, f"{tuple(expected.shape)}")
+                    shapes = (tuple(one.squeeze(-2).shape) for one in (part, expected))
+                    raise ShapeError("reference", next(shapes), str(next(shapes)))
             own = given
-        return self._values(x, lambda: form.states(x, own) if x.items else empty_gram(x))
+        return self._values(x, lambda: self._states(x, own) if x.items else empty_gram(x))
+
+    def _states(self, x: Any, references: list[Tensor]) -> Tensor:
+        states = []
+        for levels in self._held(x):
+            total: Any = 0.0
+            for level, held in enumerate(levels):
+                own = [part[level] if part.dim() == 4 else part for part in references]
+                total = total + held.states(*(part.to(held.features) for part in own))[:, 0]
+            states.append(total)
+        return torch.cat(states)[_places(x)]
 
     def _units(self) -> slice:
         return slice(self.index, self.index + 1)
@@ -177,205 +249,56 @@ class LearnedUnit(LearnedKernel):
         check_integer("index", self.index, 0, units - 1)
 
 
-class _Form:
-    """Some units of a layer."""
-
-    def __init__(self, layer: Any, units: slice) -> None:
-        self.layer, self.units = layer, units
-
-    def references(self) -> list[Tensor]:
-        """Return the reference of the first of the units, without an axis of the units."""
-        return [part[..., self.units, :][..., 0, :] for part in self.layer.unit_references()]
+def _places(x: Any) -> Tensor:
+    """Return the place of each object among those of `LearnedKernel._held`."""
+    order = range(len(x.items))
+    if isinstance(x, Sequences):
+        order = sorted(order, key=lambda i: len(x.items[i]))
+    return torch.tensor(order).argsort()
 
 
-class _Sequences(_Form):
-    """Some units of a recurrent layer."""
-
-    def states(self, x: Sequences, references: list[Tensor]) -> Tensor:
-        """Return the state of one unit for each sequence ``(N,)``."""
-        own = references[0].to(x.items[0])[:, None]
-        return self._ordered(x, [held.states(own)[:, 0] for held in self._held(x)])
-
-    def gram(self, x: Sequences, y: Sequences | None) -> Tensor:
-        """Return the Gram matrix."""
-        rows, columns = self._held(x), self._held(x if y is None else y)
-        if _features_are_cheaper(rows, columns):
-            K = _products(rows, columns if y is not None else rows)
-        else:
-            K = _pairs(rows, None if y is None else columns)
-        order_x, order_y = _by_length(x), _by_length(x if y is None else y)
-        return K[torch.tensor(order_x).argsort()][:, torch.tensor(order_y).argsort()]
-
-    def diag(self, x: Sequences) -> Tensor:
-        """Return k(x, x) of each sequence."""
-        squares = []
-        for held in self._held(x):
-            time, size, units = held.decay.shape
-            if sum(held.widths()) <= time * held.orders[-1]:
-                squares.append(sum(m.square().sum((1, 2)) for m in _maps(held, units)))
-                continue
-            each = [held.part(slice(b, b + 1), slice(None)) for b in range(size)]
-            squares.append(torch.cat([_kernels(one, one) for one in each]))
-        return self._ordered(x, squares)
-
-    def _ordered(self, x: Sequences, values: list[Tensor]) -> Tensor:
-        return torch.cat(values)[torch.tensor(_by_length(x)).argsort()]
-
-    def _held(self, x: Sequences) -> list[HeldChain]:
-        """Return the held gates of the sequences, in blocks of similar length."""
-        layer, like = self.layer, next(self.layer.parameters())
-        features, blocks = layer.input_size, []
-        items = [x.items[i] for i in _by_length(x)]
-        for i, item in enumerate(x.items):
-            if item.shape != EMPTY and item.shape[1] != features:
-                expected = f"(time, {features}), the layer's input_size"
-                raise ShapeError(f"X[{i}]", item.shape, expected)
-            if len(item) % layer.stride:
-                expected = f"a multiple of {layer.stride} time steps, the layer's stride"
-                raise ShapeError(f"X[{i}]", item.shape, expected)
-        longest = max(layer.stride, len(items[-1]))
-        size = max(1, ENTRIES // (longest * (features + layer.hidden_size)))
-        for start in range(0, len(items), size):
-            block = [item if len(item) else item.new_zeros(0, features)
-                     for item in items[start : start + size]]  # fmt: skip
-            lengths = torch.tensor([len(item) for item in block], device=like.device)
-            padded = pad_sequence(block).to(like)
-            if not len(padded):
-                padded = padded.new_zeros(layer.stride, len(block), features)
-            held = layer.held_chain(padded, lengths).to(block[0])
-            blocks.append(held.part(slice(None), self.units))
-        return blocks
+def _are_features_cheaper(
+    rows: list[Levels], columns: list[Levels], *, is_diagonal: bool = False
+) -> bool:
+    """Return True if features need fewer multiplications than all pairs of steps or nodes."""
+    first = rows[0][0]
+    units, width = _units_of(first), first.width
+    sizes = [sum(held[0].size for held in side) for side in (rows, columns)]
+    pairs = sizes[0] * sizes[1]
+    values = sum(a[0].count for a in rows) * sum(b[0].count for b in columns)
+    if is_diagonal:
+        count = sum(held[0].count for held in rows)
+        pairs, values = pairs // count, count
+    of_pair = first.features.shape[-1] + units * (8 * first.order - 7)
+    return width > 0 and units * width * (sum(sizes) + values) <= pairs * of_pair
 
 
-def _by_length(x: Sequences) -> list[int]:
-    return sorted(range(len(x.items)), key=lambda i: len(x.items[i]))
+def _units_of(held: HeldChain | HeldWalks) -> int:
+    return (held.write if isinstance(held, HeldChain) else held.gates).shape[-1]
 
 
-def _features_are_cheaper(rows: list[HeldChain], columns: list[HeldChain]) -> bool:
-    """Return True if features need fewer multiplications than all pairs of steps."""
-    (time, _, units), (others, _, _) = rows[-1].decay.shape, columns[-1].decay.shape
-    first, width = rows[0], sum(rows[0].widths())
-    n, count = first.orders[-1], sum(held.decay.shape[1] for held in (*rows, *columns))
-    pairs = sum(a.decay.shape[1] for a in rows) * sum(b.decay.shape[1] for b in columns)
-    steps = first.features.shape[2] + units * (8 * n - 7)
-    return units * width * (count * max(time, others) + pairs) <= pairs * time * others * steps
+def _maps(blocks: list[Levels]) -> Iterator[Tensor]:
+    """Yield features of all objects ``(N, D)``, a level and a few units at a time."""
+    count = sum(levels[0].count for levels in blocks)
+    for level, first in enumerate(blocks[0]):
+        units, size = _units_of(first), max(levels[level].size for levels in blocks)
+        chunk = max(1, ENTRIES // (first.width * max(count, size // first.features.shape[-1], 1)))
+        for i in range(0, units, chunk):
+            maps = [levels[level].of_units(slice(i, i + chunk)).maps() for levels in blocks]
+            yield torch.cat(maps).flatten(1)
 
 
-def _maps(held: HeldChain, chunk: int) -> Iterator[Tensor]:
-    """Yield the features of some units at a time."""
-    for start in range(0, held.decay.shape[2], chunk):
-        yield held.part(slice(None), slice(start, start + chunk)).maps()
+def _of_blocks(rows: list[Levels], columns: list[Levels]) -> Tensor:
+    """Return the Gram matrix from all pairs of steps or nodes, block by block."""
+    blocks: dict[tuple[int, int], Tensor] = {}
+    for i, a in enumerate(rows):
+        for j, b in enumerate(columns):
+            is_below = columns is rows and j < i
+            blocks[i, j] = blocks[j, i].T if is_below else _summed(a, b)
+    return torch.cat([torch.cat([blocks[i, j] for j in range(len(columns))], dim=1)
+                      for i in range(len(rows))])  # fmt: skip
 
 
-def _products(rows: list[HeldChain], columns: list[HeldChain]) -> Tensor:
-    """Return the Gram matrix from the features, of a few units at a time."""
-    first, width = rows[0], sum(rows[0].widths())
-    largest = max(held.decay[:, :, 0].numel() for held in (*rows, *columns))
-    count = max(sum(h.decay.shape[1] for h in side) for side in (rows, columns))
-    chunk = max(1, 4 * ENTRIES // (width * max(count, largest // first.features.shape[2])))
-    total: Any = 0.0
-    sides = [rows] if columns is rows else [rows, columns]
-    for parts in zip(*(_maps(held, chunk) for side in sides for held in side), strict=True):
-        left = torch.cat(parts[: len(rows)]).flatten(1)
-        right = left if len(sides) == 1 else torch.cat(parts[len(rows) :]).flatten(1)
-        total = total + left @ right.mT
-    return total
-
-
-def _pairs(rows: list[HeldChain], columns: list[HeldChain] | None) -> Tensor:
-    """Return the Gram matrix from all pairs of steps."""
-    lines = []
-    for a, held in enumerate(rows):
-        for b in range(held.decay.shape[1]):
-            one = held.part(slice(b, b + 1), slice(None))
-            if columns is not None:
-                lines.append(torch.cat([_kernels(one, other) for other in columns]))
-                continue
-            later = [held.part(slice(b, None), slice(None)), *rows[a + 1 :]]
-            lines.append(torch.cat([_kernels(one, other) for other in later]))
-    if columns is not None:
-        return torch.stack(lines)
-    size = len(lines)
-    upper = torch.stack([F.pad(line, (size - len(line), 0)) for line in lines])
-    return upper + upper.triu(1).mT
-
-
-def _kernels(one: HeldChain, others: HeldChain) -> Tensor:
-    """Return the kernel of a sequence with others, a few at a time."""
-    steps = (
-        len(one.decay) * len(others.decay) * (others.decay.shape[2] if one.orders[-1] > 1 else 1)
-    )
-    size = max(1, ENTRIES // steps)
-    starts = range(0, others.decay.shape[1], size)
-    return torch.cat([one.kernels(others.part(slice(i, i + size), slice(None))) for i in starts])
-
-
-class _Graphs(_Form):
-    """Some units of a network of walks."""
-
-    def states(self, x: Any, references: list[Tensor]) -> Tensor:
-        """Return the state of one unit for each graph ``(G,)``."""
-        nodes, *edges = (part[..., None, :] for part in references)
-        values = []
-        for levels in self._held(x.items):
-            total: Any = 0.0
-            for level, held in enumerate(levels):
-                own = [part[level] if part.dim() == 4 else part for part in (nodes, *edges)]
-                own = [part.to(held.nodes) for part in own]
-                chosen = held.of_units(self.units)
-                total = total + chosen.states(own[0], own[1] if len(own) > 1 else None)[:, 0]
-            values.append(total)
-        return torch.cat(values)
-
-    def gram(self, x: Any, y: Any) -> Tensor:
-        """Return the Gram matrix."""
-        rows = list(self._held(x.items))
-        columns = rows if y is None else list(self._held(y.items))
-        nodes = [sum(len(held[0].nodes) for held in side) for side in (rows, columns)]
-        graphs = [sum(held[0].graphs for held in side) for side in (rows, columns)]
-        width, held = rows[0][0].width(), rows[0][0]
-        features = width * (sum(nodes) + graphs[0] * graphs[1])
-        if width and features <= nodes[0] * nodes[1] * (held.nodes.shape[1] + 8 * held.order):
-            return self._products(rows, columns)
-        blocks: dict[tuple[int, int], Tensor] = {}
-        for i, a in enumerate(rows):
-            for j, b in enumerate(columns):
-                is_below = y is None and j < i
-                blocks[i, j] = blocks[j, i].T if is_below else self._kernels(a, b)
-        return torch.cat([torch.cat([blocks[i, j] for j in range(len(columns))], dim=1)
-                          for i in range(len(rows))])  # fmt: skip
-
-    def diag(self, x: Any) -> Tensor:
-        """Return k(x, x) of each graph."""
-        return torch.cat([self._kernels(held, held)[0] for held in self._held(x.items, 0)])
-
-    def _products(self, rows: list[list[HeldWalks]], columns: list[list[HeldWalks]]) -> Tensor:
-        total: Any = 0.0
-        for level, first in enumerate(rows[0]):
-            edges = max(held[level].gates.shape[0] for held in (*rows, *columns))
-            chunk = max(1, ENTRIES // (first.width() * max(1, edges)))
-            for i in range(*self.units.indices(first.gates.shape[1]))[::chunk]:
-                units = slice(i, min(i + chunk, self.units.stop or first.gates.shape[1]))
-                left = torch.cat([held[level].maps(units) for held in rows]).flatten(1)
-                right = left
-                if columns is not rows:
-                    right = torch.cat([held[level].maps(units) for held in columns]).flatten(1)
-                total = total + left @ right.mT
-        return total
-
-    def _kernels(self, a: list[HeldWalks], b: list[HeldWalks]) -> Tensor:
-        return torch.stack([x.kernels(y, self.units) for x, y in zip(a, b, strict=True)]).sum(0)
-
-    def _held(self, graphs: list[Graph], nodes: int = NODES) -> Iterator[list[HeldWalks]]:
-        """Yield the held gates of every level of the layer, for some graphs at a time."""
-        like = next(self.layer.parameters())
-        joined, _ = batches(graphs, None, delta=False, edges=self.layer.edge_dim is not None)
-        if not joined.nodes.is_floating_point():
-            raise KindError(
-                "X", "graphs with labels", "graphs with features, which the layer reads"
-            )
-        for part in joined.parts(nodes):
-            edges = None if part.edges is None else part.edges.to(like)
-            of_graph = part.of_graph.to(like.device)
-            arguments = part.nodes.to(like), part.edge_index.to(like.device), edges, of_graph
-            yield [h.to(part.nodes) for h in self.layer.held_walks(*arguments, len(part.sizes))]
+def _summed(a: Levels, b: Levels) -> Tensor:
+    """Return the sum over the levels of the kernel of all pairs of objects ``(N, M)``."""
+    return torch.stack([x.kernels(y) for x, y in zip(a, b, strict=True)]).sum(0)  # type: ignore

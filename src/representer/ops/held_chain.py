@@ -27,6 +27,8 @@ from torch import Tensor
 from representer.functional.strings import Combine
 from representer.ops.gated_scan import gated_scan
 
+ENTRIES = 2**20  # of a tensor of all pairs of steps
+
 
 def before(states: Tensor) -> Tensor:
     """Return the states before each step, zeros before the first."""
@@ -74,19 +76,37 @@ class HeldChain(NamedTuple):
     combine: Combine = "multiply"
 
     @classmethod
-    def of(
-        cls, features: Tensor, decay: Tensor, write: Tensor, lengths: Tensor, **read: Tensor
-    ) -> Self:
-        """Return a chain of order 1 of padded sequences, read as it is or with factors ``read``."""
+    def of(cls, features: Tensor, decay: Tensor, write: Tensor, lengths: Tensor) -> Self:
+        """Return a chain of order 1 of padded sequences, which is read as it is."""
         steps = torch.arange(len(features), device=features.device)[:, None, None]
         is_real = steps < lengths[:, None]
-        decay = torch.where(is_real, decay, 1.0)
-        write = torch.where(is_real, write, 0.0)
+        decay, write = torch.where(is_real, decay, 1.0), torch.where(is_real, write, 0.0)
         ones = torch.ones_like(decay[:1].transpose(0, 1))
-        return cls(features, decay, write, read.get("read", ones), torch.ones_like(ones[0]), (1,))
+        return cls(features, decay, write, ones, torch.ones_like(ones[0]), (1,))
 
-    def part(self, sequences: slice, units: slice) -> HeldChain:
-        """Return the chain of some sequences and units."""
+    @property
+    def order(self) -> int:
+        """Return n, the length of the longest n-gram."""
+        return self.orders[-1]
+
+    @property
+    def count(self) -> int:
+        """Return B."""
+        return self.decay.shape[1]
+
+    @property
+    def size(self) -> int:
+        """Return the number of steps of all sequences, with padding."""
+        return self.decay[..., 0].numel()
+
+    @property
+    def width(self) -> int:
+        """Return the number of features of a unit."""
+        size, is_product = self.features.shape[2], self.combine == "multiply"
+        return sum(size**j if is_product else size * j for j in self.orders)
+
+    def of_units(self, units: slice, sequences: slice = slice(None)) -> HeldChain:
+        """Return the chain of some units, and of some sequences."""
         return self._replace(
             features=self.features[:, sequences],
             decay=self.decay[:, sequences, units],
@@ -100,11 +120,6 @@ class HeldChain(NamedTuple):
         names = "features", "decay", "write", "read", "share"
         return self._replace(**{name: getattr(self, name).to(like) for name in names})
 
-    def widths(self) -> list[int]:
-        """Return the numbers of features of a unit, of each read order."""
-        size = self.features.shape[2]
-        return [size**j if self.combine == "multiply" else size * j for j in self.orders]
-
     def states(self, references: Tensor) -> Tensor:
         """Return what is read of each unit ``(B, H)``, with references ``(n, H, F)``."""
         products = torch.einsum("tbf,nhf->tbnh", self.features, references)
@@ -117,22 +132,31 @@ class HeldChain(NamedTuple):
         kept, rows, m = self._kept(), self.write.new_ones(*self.write.shape, 1), self._ones()
         rows = rows if self.combine == "multiply" else rows[..., :0]
         maps = []
-        for j in range(1, self.orders[-1] + 1):
+        for j in range(1, self.order + 1):
             if j in self.orders:
                 maps.append(self._summed(kept, rows, m) * self._factor(j)[..., None])
-            if j < self.orders[-1]:
+            if j < self.order:
                 joined = self._extended(rows, m)
                 rows = before(self._scan(self.write[..., None] * joined, self.decay[..., None]))
                 m = self._heavier(m)
         return torch.cat(maps, dim=-1)
 
     def kernels(self, other: HeldChain) -> Tensor:
-        """Return the sum over the units of the kernel of one sequence with others ``(B,)``."""
+        """Return the sum over the units of the kernel of all pairs of sequences ``(B, B')``."""
+        units = self.decay.shape[2] if self.order > 1 else 1
+        size = max(1, ENTRIES // (len(self.decay) * len(other.decay) * units))  # limits memory
+        every = slice(None)
+        parts = [other.of_units(every, slice(i, i + size)) for i in range(0, other.count, size)]
+        rows = [self.of_units(every, slice(b, b + 1)) for b in range(self.count)]
+        return torch.stack([torch.cat([row._with(part) for part in parts]) for row in rows])
+
+    def _with(self, other: HeldChain) -> Tensor:
+        """Return the kernels of a single sequence with others ``(B',)``."""
         S = torch.einsum("tf,sbf->tsb", self.features[:, 0], other.features)[..., None]
         kept_x, kept_y, m_x, m_y = self._kept()[:, 0], other._kept(), self._ones(), other._ones()
         K = torch.ones_like(S) if self.combine == "multiply" else torch.zeros_like(S)
         total = S.new_zeros(S.shape[2])
-        for j in range(1, self.orders[-1] + 1):
+        for j in range(1, self.order + 1):
             if self.combine == "multiply":
                 joined = S * K
             else:
@@ -144,7 +168,7 @@ class HeldChain(NamedTuple):
                     total = total + (weights * joined[..., 0]).sum((0, 1))
                 else:
                     total = total + torch.einsum("th,sbh,tsbh->b", left, right, joined)
-            if j < self.orders[-1]:
+            if j < self.order:
                 u = self.write[:, None] * other.write[None] * joined
                 u = before(self._scan(u, self.decay[:, None])).transpose(0, 1)
                 K = before(self._scan(u, other.decay[:, None])).transpose(0, 1)

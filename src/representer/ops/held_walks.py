@@ -28,12 +28,12 @@ from representer.ops.walk_aggregate import walk_aggregate
 class HeldWalks(NamedTuple):
     """The gates and features of the graphs of a batch, at one level of a layer."""
 
-    nodes: Tensor  # f (N, d)
+    features: Tensor  # f of each node (N, d)
     edge_index: Tensor  # (2, E)
     gates: Tensor  # lam of every edge (E, H)
     edges: Tensor | None  # a (E, K)
     of_graph: Tensor  # the graph of each node (N,)
-    graphs: int  # G
+    count: int  # G
     order: int  # n
     combine: str = "multiply"
     sigma: str = "identity"
@@ -41,7 +41,7 @@ class HeldWalks(NamedTuple):
 
     def to(self, like: Tensor) -> HeldWalks:
         """Return the walks with the dtype of a tensor."""
-        names = [name for name in ("nodes", "gates", "edges", "decays") if _has(self, name)]
+        names = [name for name in ("features", "gates", "edges", "decays") if _has(self, name)]
         return self._replace(**{name: getattr(self, name).to(like) for name in names})
 
     def of_units(self, units: slice) -> HeldWalks:
@@ -49,23 +49,29 @@ class HeldWalks(NamedTuple):
         decays = None if self.decays is None else self.decays[:, units]
         return self._replace(gates=self.gates[:, units], decays=decays)
 
+    @property
+    def size(self) -> int:
+        """Return the number of nodes."""
+        return len(self.features)
+
+    @property
     def width(self) -> int:
         """Return the number of features of a unit; 0 if they are not a few products."""
-        d, K = self.nodes.shape[1], 1 if self.edges is None else self.edges.shape[1]
+        d, K = self.features.shape[1], 1 if self.edges is None else self.edges.shape[1]
         if self.sigma != "identity":
             return 0
         if self.combine == "multiply":
             return d**self.order * K ** (self.order - 1)
         return d * sum(K**j for j in range(self.order))
 
-    def states(self, references: Tensor, edges: Tensor | None) -> Tensor:
+    def states(self, references: Tensor, edges: Tensor | None = None) -> Tensor:
         """Return the state of each graph and unit ``(G, H)``.
 
         Args:
             references: Nodes of the references ``(n, H, d)``.
             edges: Their edges ``(n − 1, H, K)``, if the layer has edge features.
         """
-        products = torch.einsum("nd,jhd->njh", self.nodes, references)
+        products = torch.einsum("nd,jhd->njh", self.features, references)
         of_edges = None
         if self.edges is not None and edges is not None:
             of_edges = torch.einsum("ek,jhk->ejh", self.edges, edges)
@@ -82,12 +88,12 @@ class HeldWalks(NamedTuple):
             c = products[:, j] * torch.zeros_like(c).index_add(0, target, messages)
         return self._summed(self._read(c, self.decays))
 
-    def maps(self, units: slice) -> Tensor:
-        """Return the features of some units ``(G, H, D)``."""
-        (source, target), gates = self.edge_index, self.gates[:, units, None]
-        ends, f = self._ends(), self.nodes[:, None]
+    def maps(self) -> Tensor:
+        """Return the features of each unit ``(G, H, D)``."""
+        (source, target), gates = self.edge_index, self.gates[..., None]
+        ends, f = self._ends(), self.features[:, None]
         rows = f.expand(-1, gates.shape[1], -1)
-        decays = None if self.decays is None else self.decays[:, units, None]
+        decays = None if self.decays is None else self.decays[..., None]
         for j in range(1, self.order):
             messages = gates * self._with_descendants(rows, decays)[source]
             if self.edges is not None:
@@ -100,14 +106,13 @@ class HeldWalks(NamedTuple):
                 rows = torch.where(ends[:, j, None, None], rows, 0.0)
         return self._summed(self._read(rows, decays))
 
-    def kernels(self, other: HeldWalks, units: slice) -> Tensor:
-        """Return the sum over some units of the kernel of all pairs of graphs ``(G, G')``."""
-        S, sigma = self.nodes @ other.nodes.T, NONLINEARITIES[self.sigma].value
+    def kernels(self, other: HeldWalks) -> Tensor:
+        """Return the sum over the units of the kernel of all pairs of graphs ``(G, G')``."""
+        S, sigma = self.features @ other.features.T, NONLINEARITIES[self.sigma].value
         both_end = self._ends()[:, None] & other._ends()[None]
         total = torch.zeros_like(S)
-        sides = self.of_units(units), other.of_units(units)
-        for i in range(sides[0].gates.shape[1]):
-            K, (own, others) = S, (side.of_units(slice(i, i + 1)) for side in sides)
+        for i in range(self.gates.shape[1]):
+            K, (own, others) = S, (side.of_units(slice(i, i + 1)) for side in (self, other))
             for j in range(1, self.order):
                 below = own._with_descendants(sigma(K), own.decays)
                 below = others._with_descendants(below.T, others.decays).T
@@ -150,11 +155,11 @@ class HeldWalks(NamedTuple):
         return torch.where(is_inner, 0.0, self._with_descendants(values, decays))
 
     def _ends(self) -> Tensor:
-        return walks_end(self.edge_index, len(self.nodes), self.order)
+        return walks_end(self.edge_index, len(self.features), self.order)
 
     def _summed(self, values: Tensor) -> Tensor:
         """Return the sums over the nodes of each graph ``(G, …)`` of values ``(N, …)``."""
-        zeros = values.new_zeros(self.graphs, *values.shape[1:])
+        zeros = values.new_zeros(self.count, *values.shape[1:])
         return zeros.index_add(0, self.of_graph, values)
 
 
