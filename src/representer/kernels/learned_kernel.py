@@ -260,7 +260,7 @@ def _places(x: Any) -> Tensor:
 def _are_features_cheaper(
     rows: list[Levels], columns: list[Levels], *, is_diagonal: bool = False
 ) -> bool:
-    """Return True if features need fewer multiplications than all pairs of steps or nodes."""
+    """Return True if features should take less time than all pairs of steps or nodes."""
     first = rows[0][0]
     units, width = _units_of(first), first.width
     sizes = [sum(held[0].size for held in side) for side in (rows, columns)]
@@ -269,8 +269,7 @@ def _are_features_cheaper(
     if is_diagonal:
         count = sum(held[0].count for held in rows)
         pairs, values = pairs // count, count
-    of_pair = first.features.shape[-1] + units * (8 * first.order - 7)
-    return width > 0 and units * width * (sum(sizes) + values) <= pairs * of_pair
+    return width > 0 and units * width * (sum(sizes) + values) <= pairs * first.pair_cost
 
 
 def _units_of(held: HeldChain | HeldWalks) -> int:

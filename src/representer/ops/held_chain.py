@@ -105,6 +105,12 @@ class HeldChain(NamedTuple):
         size, is_product = self.features.shape[2], self.combine == "multiply"
         return sum(size**j if is_product else size * j for j in self.orders)
 
+    @property
+    def pair_cost(self) -> float:
+        """Return the time of a pair of steps, in measured multiples of that of a feature."""
+        features, units = self.features.shape[2], self.decay.shape[2]
+        return (features + units) / 3 + 35 * units * (self.order - 1)
+
     def of_units(self, units: slice, sequences: slice = slice(None)) -> HeldChain:
         """Return the chain of some units, and of some sequences."""
         return self._replace(

@@ -64,6 +64,11 @@ class HeldWalks(NamedTuple):
             return d**self.order * K ** (self.order - 1)
         return d * sum(K**j for j in range(self.order))
 
+    @property
+    def pair_cost(self) -> float:
+        """Return the time of a pair of nodes, in measured multiples of that of a feature."""
+        return self.features.shape[1] + self.gates.shape[1] * (8 * self.order - 7)
+
     def states(self, references: Tensor, edges: Tensor | None = None) -> Tensor:
         """Return the state of each graph and unit ``(G, H)``.
 
