@@ -92,6 +92,14 @@ LAYERS: dict[str, tuple[nn.Module, type]] = {
         StringKernelRNN(3, 4, decay=0.5, combine="add", **DOUBLE), LearnedKernel
     ),
     "string, summed": (StringKernelRNN(3, 4, decay=0.5, readout="sum", **DOUBLE), LearnedKernel),
+    "string, weighted": (
+        StringKernelRNN(3, 4, decay=0.5, readout="weighted", **DOUBLE), LearnedKernel
+    ),
+    "string, two orders": (StringKernelRNN(3, 4, 2, order=(2, 1), **DOUBLE), LearnedKernel),
+    "string, a callable": (
+        StringKernelRNN(3, 4, 2, order=(1, 3), decay=0.5, activation=torch.sin, **DOUBLE),
+        StringKernel,
+    ),
     "string, highway": (StringKernelRNN(3, 3, decay=0.5, highway=True, **DOUBLE), LearnedKernel),
 }  # fmt: skip
 
@@ -100,7 +108,7 @@ def last_state(layer: Any, x: Tensor) -> Tensor:
     """Return the state of the last step, before activations of string chains and of cells."""
     if isinstance(layer, StringKernelRNN):
         c = layer.cell_states(x)[-1]
-        return c[-1] if layer.chain.readout == "last" else c.sum(0)
+        return c[-1] if layer.readout == "last" else c.sum(0)
     output, state = layer(x)
     if layer.cell.output == "identity" or (isinstance(layer, RKM) and not layer.feedback):
         return output[-1]

@@ -208,7 +208,7 @@ CHAINS = [
     for n in (1, 2, 3)
     for decay in ("learned", "input", "state")
     for normalized in (False, True, "exact")
-    for readout in ("last", "sum")
+    for readout in ("last", "sum", "weighted")
     if n < 3 or (normalized, readout) == (False, "last")
 ]
 
@@ -226,22 +226,31 @@ def chain(**options: Any) -> StringKernelRNN:
 )
 def test_a_string_chain_is_the_inner_product_of_the_features_of_n_grams(options):
     layer, X = chain(**options), sequences(5)
-    k, read = LearnedKernel(layer), slice(None) if layer.chain.readout == "sum" else slice(-1, None)
+    k, read = LearnedKernel(layer), slice(-1, None) if layer.readout == "last" else slice(None)
+    alpha = torch.ones(layer.order, 4, **DOUBLE)
+    if layer.readout == "weighted":
+        torch.nn.init.normal_(layer.readout_l0)
+        alpha = layer.readout_weights()
     empty = [torch.zeros(4, 3**j, **DOUBLE) for j in range(1, layer.order + 1)]
-    Phi = torch.stack(
-        [torch.cat((chain_maps(layer, x) if len(x) else empty)[read], dim=1) for x in X]
-    )
+    Phi = torch.stack([
+        torch.cat([
+            a.sqrt()[:, None] * of_order
+            for a, of_order in zip(alpha, chain_maps(layer, x) if len(x) else empty, strict=True)
+        ][read], dim=1)
+        for x in X
+    ])  # fmt: skip
     W = []
-    for r in layer.references():
+    for i, r in enumerate(layer.references()):
         tensors, tensor = [], torch.ones(1, **DOUBLE)
-        for w in r:
+        for w, a in zip(r, alpha[:, i], strict=True):
             tensor = (tensor[:, None] * w).flatten()
-            tensors.append(tensor)
+            tensors.append(a.sqrt() * tensor)
         W.append(torch.cat(tensors[read]))
     for i in range(4):
-        states = torch.stack(
-            [layer.cell_states(x)[-1, read, i].sum() if len(x) else 0 * Phi[0, 0, 0] for x in X]
-        )
+        states = torch.zeros(len(X), **DOUBLE)
+        for n, x in enumerate(X):
+            if len(x):
+                states[n] = (alpha[read, i] * layer.cell_states(x)[-1, read, i]).sum()
         torch.testing.assert_close(Phi[:, i] @ W[i], states, **CLOSE)
         torch.testing.assert_close(k.unit(i).value(X), states, **CLOSE)
         torch.testing.assert_close(k.unit(i)(X), Phi[:, i] @ Phi[:, i].T, **CLOSE)

@@ -85,9 +85,8 @@ def held_string(direction: StringDirection, x: Tensor, lengths: Tensor) -> HeldC
         _, masses = chain_states(ones, held.decay, held.write, "multiply", with_mass=True)
         mass = torch.stack([masses[j - 1][-1] for j in orders], dim=1)
         read = torch.where(mass == 0, 0.0, 1 / torch.where(mass == 0, 1.0, mass))
-    return held._replace(
-        read=read, share=torch.ones_like(read[0]), orders=orders, combine=chain.combine
-    )
+    share = torch.ones_like(read[0]) if direction.alpha is None else direction.alpha
+    return held._replace(read=read, share=share, orders=orders, combine=chain.combine)
 
 
 def not_linear(layer: RecurrentKernelMachine) -> str:

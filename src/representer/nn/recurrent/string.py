@@ -32,7 +32,7 @@ from representer.nn.recurrent.states import StateLayout, StringMassState, String
 from representer.nn.recurrent.stream import CoreSteps, weight
 from representer.nn.regularization import undropped
 from representer.ops import string_scan
-from representer.ops.common import without_autocast
+from representer.ops.common import evaluating, without_autocast
 from representer.ops.held_chain import HeldChain, before, chain_states
 from representer.ops.string_scan import Step, StepOperands
 
@@ -110,7 +110,7 @@ class StringDirection(NamedTuple):
     def _scan(self, x: Tensor, h0: Tensor, c0: Tensor, **options: Any) -> Scanned:
         options |= {"decay": self.decay, "weight": self.weight}
         if self.psi is not None or (self.alpha is not None and self.chain.combine != "multiply"):
-            z, carry = self._products(x), x if self.chain.highway else None
+            z, carry = self.products(x), x if self.chain.highway else None
             options |= {"alpha": self.alpha, "psi": self.psi, "carry": carry}
             with without_autocast(z):
                 return functional.string_scan(z, h0, c0, chain=self.chain, **options)
@@ -486,11 +486,12 @@ class StringKernelRNN(HasKernel["Kernel"], SequenceLayer):
 
     def held_chain(self, x: Tensor, lengths: Tensor) -> HeldChain:
         """Return the held gates of the first layer for padded sequences ``(T, B, I)``."""
-        return held_string(self.plain_direction(0), x, lengths)
+        with evaluating(self):
+            return held_string(self.plain_direction(0), x, lengths)
 
     def unit_references(self) -> tuple[Tensor]:
         """Return the references of the first layer ``(n, H, I)``, with gradients."""
-        return (self._products(0)[: self.order],)
+        return (self._products(0)[: self.chains[0].order],)
 
     def plain_direction(self, k: int) -> StringDirection:
         """Return a direction in evaluation mode, whatever the mode of the layer."""
