@@ -2,7 +2,7 @@
 
 The state of unit i of ``kernel.network(...)`` is the kernel between the input and reference i, and
 ``network.kernel`` returns that kernel; a layer with gates returns the kernel that it has learned.
-Only this module imports both ``kernels`` and ``nn``.
+Only this module and `kernel_network` import both ``kernels`` and ``nn``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,13 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 
 from representer.errors import ArgumentError, NoKernelError
+from representer.functional import NONLINEARITIES
+from representer.kernel_network import (
+    KernelNetwork,
+    layer_references,
+    layer_values,
+    read_objects,
+)
 from representer.kernels import (
     Embedded,
     Kernel,
@@ -49,22 +56,71 @@ def network_of(
     """
     if reason := kernel.no_network():
         raise ArgumentError("kernel", kernel, "one that is differentiable", hint=reason)
+    if references not in ("shared", "own"):
+        raise ArgumentError("references", references, "'shared' or 'own'")
+    has_order = isinstance(kernel, (StringKernel, RandomWalkKernel, TreeKernel))
+    is_whole = reference is None or (has_order and reference == kernel.order)
+    layer = _layer_of(kernel, input_size, hidden_size, options) if is_whole else None
+    if layer is not None and fused:
+        return layer
+    if reference is None and isinstance(kernel, (RecurrentKernel, WeisfeilerLehmanKernel)):
+        kernel = kernel.repeating()
+    of_parts = kernel.inner_kernels() and references == "own"
+    shape = {"reference": reference, "references": "own" if of_parts else "shared"}
+    network = KernelNetwork(kernel, input_size, hidden_size, fused=fused, **shape, **options)
+    if layer is not None:  # the oracle begins with the same references
+        _begin(network, layer)
+    return network
+
+
+def evaluate(layer: nn.Module, X: Any, lengths: Any = None) -> Tensor:
+    """Return the states of a layer after every object, before any activation; see ``HasKernel``."""
+    of_layer: Any = layer
+    is_sequence = hasattr(layer, "input_size")
+    features = of_layer.input_size if is_sequence else of_layer.in_channels
+    like = next(layer.parameters())
+    kernel: Kernel = StringKernel() if is_sequence else RandomWalkKernel()  # of the same objects
+    kernel = TreeKernel() if hasattr(layer, "edge_decays") else kernel
+    has_edges = getattr(layer, "edge_dim", None) is not None
+    x = read_objects(X, lengths, kernel, features, like, edges=has_edges)
+    return layer_values(layer, x)
+
+
+def reference_objects(layer: nn.Module) -> list[Any]:
+    """Return the references of a layer as its kernel takes them; see ``HasKernel``."""
+    references, edges = layer_references(layer)
+    if hasattr(layer, "input_size"):
+        return [*references.unbind(0)]
+    from representer.nn import path_graph
+
+    if not hasattr(layer, "edge_decays"):
+        of_edges = [None] * len(references) if edges is None else [*edges]
+        return [path_graph(r, e) for r, e in zip(references, of_edges, strict=True)]
+    paths = [path_graph(reference) for reference in references]
+    for path, weights in zip(paths, [] if edges is None else edges, strict=False):
+        path.position = weights  # of children in trees
+    return paths
+
+
+def _layer_of(
+    kernel: Kernel, input_size: int, hidden_size: int, options: dict[str, Any]
+) -> nn.Module | None:
+    """Return the layer of ``nn`` that evaluates a kernel, or None if there is none."""
     if isinstance(kernel, RecurrentKernel):
-        lengths = {"filter_length": kernel.filter_length, "dilation": kernel.dilation}
-        settings: dict[str, Any] = {**lengths, "feedback": False, **options}
-        if kernel.static_gates is not None:
-            settings = {"output_gate": False, "output_nonlinearity": "identity", **settings}
-            return LinearKernelRNN(
-                input_size, hidden_size, static_gates=kernel.static_gates, **settings
-            )
-        return RKM(input_size, hidden_size, q=kernel.q, unit_norm=kernel.unit_norm, **settings)
+        return _recurrent_layer(kernel, input_size, hidden_size, options)
+    if kernel.has_gradient:  # of its decay, a number in a layer
+        return None
     if isinstance(kernel, StringKernel):
+        is_zero = kernel.normalized is True and float(kernel.decay) == 1
+        if kernel.base != "linear" or not kernel.trailing or is_zero:
+            return None
         own = {"combine": "add_exact" if kernel.combine == "add" else "multiply"}
         own |= {"normalized": kernel.normalized, "readout": "last"}
-        _check_string(kernel)
         settings = {"activation": None, **_settings(kernel, options, own)}
         return StringKernelRNN(input_size, hidden_size, **settings)
     if isinstance(kernel, RandomWalkKernel):
+        if kernel.base != "linear" or isinstance(kernel.nonlinear, Kernel):
+            return None
         from representer.nn import RandomWalkKernelNN
 
         _check_walks(kernel, options)
@@ -75,8 +131,17 @@ def network_of(
 
         own = {"ordered": kernel.ordered}
         return TreeKernelNN(input_size, hidden_size, **_settings(kernel, options, own))
-    assert isinstance(kernel, WeisfeilerLehmanKernel)
-    return _levels_network(kernel, input_size, hidden_size, options)
+    if isinstance(kernel, WeisfeilerLehmanKernel):
+        return _levels_network(kernel, input_size, hidden_size, options)
+    return None
+
+
+def _begin(network: KernelNetwork, layer: Any) -> None:
+    references, edges = layer_references(layer)
+    if network.reference is not None and network.reference.shape == references.shape:
+        network.reference.data.copy_(references)
+    if network.edge_reference is not None and edges is not None:
+        network.edge_reference.data.copy_(edges)
 
 
 def kernel_of(layer: nn.Module) -> Kernel:
@@ -105,22 +170,21 @@ def _settings(kernel: Any, options: dict[str, Any], own: dict[str, Any]) -> dict
     return {**options, **own}
 
 
-def _check_string(kernel: StringKernel) -> None:
-    if kernel.base != "linear":
-        hint = "A unit compares tokens by their inner product; embed them first."
-        raise ArgumentError("base", kernel.base, "'linear' for a network", hint=hint)
-    if not kernel.trailing:
-        hint = "A recurrence cannot tell which n-gram is the last; use trailing=True."
-        raise ArgumentError("trailing", False, "True for a network", hint=hint)
+def _recurrent_layer(
+    kernel: RecurrentKernel, input_size: int, hidden_size: int, options: dict[str, Any]
+) -> RKM | LinearKernelRNN:
+    lengths = {"filter_length": kernel.filter_length, "dilation": kernel.dilation}
+    settings: dict[str, Any] = {**lengths, "feedback": False, **options}
+    if kernel.static_gates is not None:
+        settings = {"output_gate": False, "output_nonlinearity": "identity", **settings}
+        gates = kernel.static_gates
+        return LinearKernelRNN(input_size, hidden_size, static_gates=gates, **settings)
+    layer = RKM(input_size, hidden_size, q=kernel.q, unit_norm=kernel.unit_norm, **settings)
+    layer.check_mercer = kernel.check_mercer
+    return layer
 
 
 def _check_walks(kernel: RandomWalkKernel, options: dict[str, Any]) -> None:
-    if kernel.base != "linear":
-        hint = "A unit compares nodes by the inner product of their features; embed them first."
-        raise ArgumentError("base", kernel.base, "'linear' for a network", hint=hint)
-    if kernel.nonlinear is not False and not isinstance(kernel.nonlinear, str):
-        hint = "A unit needs σ itself; name a q of functional.NONLINEARITIES."
-        raise ArgumentError("nonlinear", kernel.nonlinear, "False or a name", hint=hint)
     if kernel.edges and options.get("edge_dim") is None:
         expected = "the number of edge features, since the kernel compares edges"
         raise ArgumentError("edge_dim", None, expected)
@@ -131,20 +195,20 @@ def _check_walks(kernel: RandomWalkKernel, options: dict[str, Any]) -> None:
 
 def _levels_network(
     kernel: WeisfeilerLehmanKernel, features: int, references: int, options: dict[str, Any]
-) -> WLKernelNN:
+) -> WLKernelNN | None:
     from representer.nn import Relabeling, WLKernelNN
 
     base, relabel = kernel.base_kernel, kernel.relabel
-    if not isinstance(relabel, Relabeling) or relabel.channels != features:
-        expected = f"nn.Relabeling({features}) for a network"
-        raise ArgumentError("relabel", relabel, expected)
+    if not isinstance(relabel, Relabeling):
+        return None
+    if relabel.channels != features:
+        raise ArgumentError("relabel", relabel, f"nn.Relabeling({features}) for a network")
     if (
         not isinstance(base, RandomWalkKernel)
         or (base.base, base.combine, base.edges) != ("linear", "multiply", kernel.edges)
         or base.nonlinear
     ):
-        hint = f"With edges={kernel.edges}, as the relabeling."
-        raise ArgumentError("base", base, "RandomWalkKernel(order, decay) for a network", hint=hint)
+        return None
     own = {
         "depth": kernel.depth + 1,
         "edge_dim": relabel.edge_dim if kernel.edges else None,
@@ -156,6 +220,7 @@ def _levels_network(
     like = {"device": relabel.weight.device, "dtype": relabel.weight.dtype}
     layer = WLKernelNN(features, references, **{**like, **_settings(base, options, own)})
     layer.relabeling = relabel
+    layer.has_default_base = kernel.base is None
     return layer
 
 
@@ -194,10 +259,11 @@ def _recurrent(layer: RecurrentKernelMachine) -> Kernel | str:
             return "Each unit has its own q; unit i evaluates RecurrentKernel(q_i, repeat=True)."
         if q == "gaussian" and len(lengths) > 1:
             return "Its filters compare windows of different lengths."
-        if violation := mercer_violation(q):
+        if layer.check_mercer and (violation := mercer_violation(q)):
             return f"Its q is not a Mercer kernel: {violation}."
         if layer.stride == 1:
-            return RecurrentKernel(q, repeat=True, unit_norm=layer.unit_norm, **options)
+            options |= {"check_mercer": layer.check_mercer, "unit_norm": layer.unit_norm}
+            return RecurrentKernel(q, repeat=True, **options)
         if q != "linear":
             return "It skips steps, unlike the kernel."
     if reason := layer.not_linear():
@@ -228,7 +294,8 @@ def _walks(layer: RandomWalkKernelNN) -> Kernel | str:
     if isinstance(layer.decay, str):
         return LearnedKernel(layer)
     sigma = layer.options.sigma
-    is_idle = sigma == "identity" or layer.order == 1  # σ has no effect on walks of one node
+    # a σ without a kernel has no effect on walks of one node
+    is_idle = sigma == "identity" or not NONLINEARITIES[sigma].mercer
     edges = layer.edge_dim is not None
     nonlinear = False if is_idle else sigma
     return RandomWalkKernel(layer.order, layer.decay, layer.combine, nonlinear, edges=edges)
@@ -248,7 +315,8 @@ def _levels(layer: WLKernelNN) -> Kernel:
     last = layer.depth - 1
     if layer.readout == "last" and last:
         return Embedded(base, NodeLabels(layer, last), repeat=True)
-    kernel = WeisfeilerLehmanKernel(base, last, layer.relabeling, edges, repeat=True)
+    given = None if layer.has_default_base else base
+    kernel = WeisfeilerLehmanKernel(given, last, layer.relabeling, edges, repeat=True)
     return Embedded(kernel, NodeLabels(layer, 0), repeat=True) if layer.label_channels else kernel
 
 

@@ -361,15 +361,27 @@ def ngram_mass(order: int, length: int, decay: Tensor, trailing: bool = True) ->
     return F.pad(ending.cumsum(0), (1, 0))
 
 
-def slot_weights(order: int, length: int, decay: Tensor, trailing: bool = True) -> Tensor:
-    """Return a_j[s, p] ``(n, length, length)``, over all n-grams of x_1..x_s with x_p in slot j."""
+def slot_weights(
+    order: int,
+    length: int,
+    decay: Tensor,
+    trailing: bool = True,
+    lengths: Tensor | None = None,
+) -> Tensor:
+    """Return a_j[s, p] ``(n, S, length)``, over all n-grams of x_1..x_s with x_p in slot j.
+
+    The lengths s are ``(S,)``, by default 1, 2, … ``length``.
+    """
+    p = torch.arange(length, device=decay.device)
+    ages = (p + 1 if lengths is None else lengths)[:, None] - 1 - p  # tokens after p
     slots = []
     for j in range(1, order + 1):
         if trailing:
             later = _tails(order - j, length, decay)
         else:
             later = ngram_mass(order - j, length, decay)[:length]
-        slots.append(_toeplitz(later) * ngram_mass(j - 1, length, decay)[:length])
+        later = torch.where(ages < 0, 0.0, later[ages.clamp(min=0)])
+        slots.append(later * ngram_mass(j - 1, length, decay)[:length])
     return torch.stack(slots)
 
 

@@ -18,6 +18,7 @@ from representer.functional import nonlinearity
 from representer.kernels.kernel import (
     Kernel,
     Objects,
+    OwnReference,
     Values,
     check_kernel,
     is_fitted,
@@ -25,6 +26,8 @@ from representer.kernels.kernel import (
     value_of,
 )
 from representer.kernels.point_kernels import PointKernel
+
+REPEATED = "The norm of a repeated reference depends on the object that it is compared with."
 
 
 class Composition(Kernel):
@@ -75,13 +78,13 @@ class _Pair(Composition):
         """Return the Gram matrix of X with Y, or of X with itself."""
         self._check_kinds()
         (X1, X2), (Y1, Y2) = _of_each(X), _of_each(Y)
-        return self._join(*_alike(self.k1(X1, Y1), self.k2(X2, Y2)))
+        return self.of_pair(*_alike(self.k1(X1, Y1), self.k2(X2, Y2)))
 
     def diag(self, X: Iterable[Any]) -> Values:
         """Return k(x, x) of each object."""
         self._check_kinds()
         X1, X2 = _of_each(X)
-        return self._join(*_alike(self.k1.diag(X1), self.k2.diag(X2)))
+        return self.of_pair(*_alike(self.k1.diag(X1), self.k2.diag(X2)))
 
     def _check(self) -> None:
         super()._check()
@@ -94,8 +97,8 @@ class _Pair(Composition):
             raise KindError("k2", f"{self.k2!r}, a kernel of {second}", expected)
 
     @abstractmethod
-    def _join(self, first: Any, second: Any) -> Values:
-        """Combine the values of both kernels."""
+    def of_pair(self, first: Any, second: Any) -> Values:
+        """Return the values of this kernel from those of both kernels."""
 
 
 class Sum(_Pair):
@@ -106,7 +109,8 @@ class Sum(_Pair):
         k2: A kernel of the same objects.
     """
 
-    def _join(self, first: Any, second: Any) -> Values:
+    def of_pair(self, first: Any, second: Any) -> Values:
+        """Return the sum."""
         return first + second
 
 
@@ -118,7 +122,8 @@ class Product(_Pair):
         k2: A kernel of the same objects.
     """
 
-    def _join(self, first: Any, second: Any) -> Values:
+    def of_pair(self, first: Any, second: Any) -> Values:
+        """Return the product."""
         return first * second
 
 
@@ -171,6 +176,10 @@ class Activated(Composition):
         super()._check()
         self._check_point_kernel()
 
+    def no_network(self) -> str:
+        """Return why the kernel is not differentiable in a reference, or "" if it is."""
+        return super().no_network() or (REPEATED if self.kernel.repeats else "")
+
     def _check_point_kernel(self) -> None:
         if not isinstance(self.point_kernel, PointKernel):
             expected = "a kernel of vectors, such as kernels.InversePolynomial()"
@@ -204,6 +213,10 @@ class Cosine(Composition):
         scaled = torch.as_tensor(K) * inverse_root(xx)[:, None] * inverse_root(yy)
         return scaled if isinstance(K, Tensor) else scaled.numpy()
 
+    def no_network(self) -> str:
+        """Return why the kernel is not differentiable in a reference, or "" if it is."""
+        return super().no_network() or (REPEATED if self.kernel.repeats else "")
+
     def diag(self, X: Iterable[Any]) -> Values:
         """Return 1 of each object, or 0 where the inner kernel is 0."""
         xx = self.kernel.diag(X)
@@ -218,12 +231,10 @@ class _OfOne(Composition):
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
         """Return the Gram matrix of X with Y, or of X with itself."""
-        self._check_number()
         return self.of_values(self.kernel(X, Y))
 
     def diag(self, X: Iterable[Any]) -> Values:
         """Return k(x, x) of each object."""
-        self._check_number()
         return self.of_values(self.kernel.diag(X))
 
     def _check(self) -> None:
@@ -258,6 +269,7 @@ class Scaled(_OfOne):
 
     def of_values(self, K: Any) -> Any:
         """Return the values times the number."""
+        self._check_number()
         if isinstance(self.scale, Tensor):
             is_learned = isinstance(K, Tensor) or self.scale.requires_grad
             return torch.as_tensor(K) * self.scale if is_learned else K * float(self.scale)
@@ -289,17 +301,11 @@ class Power(_OfOne):
 
     def of_values(self, K: Any) -> Any:
         """Return the power of the values."""
+        self._check_number()
         return K**self.degree
 
     def _check_number(self) -> None:
         check_integer("degree", self.degree)
-
-
-class OwnReference(tuple[Any, ...]):
-    """A reference of a composition with one reference for each of its kernels.
-
-    Of a kernel that repeats or embeds its reference, it has one entry.
-    """
 
 
 def _of_each(X: Any) -> tuple[Any, Any]:
@@ -314,8 +320,7 @@ def _of_each(X: Any) -> tuple[Any, Any]:
 def _check_objects(kernel: Kernel, Y: Any) -> None:
     """Check that a kernel with the objects of Y themselves has a norm for each of them."""
     if Y is not None and kernel.repeats:
-        hint = "The norm of a repeated reference depends on the object that it is compared with."
-        raise ArgumentError("repeat", True, "False in a kernel that needs k(y, y)", hint=hint)
+        raise ArgumentError("repeat", True, "False in a kernel that needs k(y, y)", hint=REPEATED)
 
 
 def _alike(*values: Any) -> tuple[Any, ...]:

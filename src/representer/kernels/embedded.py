@@ -6,13 +6,12 @@ import inspect
 from collections.abc import Iterable
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.kernels.composition import Composition
 from representer.kernels.graphs import Graph, read_graphs
-from representer.kernels.kernel import Kernel, Values, check_kernel
+from representer.kernels.kernel import Kernel, OwnReference, Values, check_kernel
 from representer.kernels.sequences import read_sequences, read_vectors
 from representer.ops.common import evaluating
 
@@ -51,15 +50,17 @@ class Embedded(Composition):
         """Return the Gram matrix of X with Y, or of X with itself."""
         self._check_embedding()
         x, is_tensor = self.embedded(X)
-        y = None
-        if Y is not None:
-            y = self._as_tensors(Y, x) if self.repeat else self.embedded(Y)[0]
+        y, is_behind = OwnReference.inner(Y)
+        if y is not None:
+            is_behind = is_behind or self.repeat
+            y = self._as_tensors(y, x) if is_behind else self.embedded(y)[0]
         return self._returned(self.kernel(x, y), is_tensor)
 
     def diag(self, X: Iterable[Any]) -> Values:
         """Return k(x, x) of each object."""
         self._check_embedding()
-        x, is_tensor = self.embedded(X)
+        own, is_behind = OwnReference.inner(X)
+        x, is_tensor = (own, True) if is_behind else self.embedded(X)
         return self._returned(self.kernel.diag(x), is_tensor)
 
     def embedded(self, X: Any) -> tuple[Any, bool]:
@@ -102,15 +103,17 @@ class Embedded(Composition):
 
     def _as_tensors(self, Y: Any, x: Any) -> Any:
         """Return references as tensors like the embedded objects."""
+        if isinstance(Y, list) and Y and isinstance(Y[0], OwnReference):
+            return Y
         if self.objects == "vectors":
-            return torch.as_tensor(Y, dtype=x.dtype, device=x.device)
+            return read_vectors(Y, "Y").items[0].to(x)
         if self.objects != "sequences":
             return Y
         like = next((item for item in x if item.dim() == 2), None)
         return [item if like is None else item.to(like) for item in read_sequences(Y, "Y").items]
 
     def _returned(self, K: Any, is_tensor: bool) -> Values:
-        keeps = is_tensor or self._has_gradient or not isinstance(K, Tensor)
+        keeps = is_tensor or self.has_gradient or not isinstance(K, Tensor)
         return K if keeps else K.detach().double().cpu().numpy()
 
     def _check(self) -> None:

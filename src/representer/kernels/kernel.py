@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 import torch
@@ -91,7 +92,7 @@ class Kernel(SuggestsArguments, BaseEstimator, ABC):
         if isinstance(other, Kernel):
             return Product(self, other)
         is_factor = isinstance(other, (Tensor, bool)) or is_number(other)
-        return Scaled(self, other) if is_factor else NotImplemented
+        return Scaled(self, cast(float, other)) if is_factor else NotImplemented
 
     __rmul__ = __mul__
 
@@ -161,6 +162,11 @@ class Kernel(SuggestsArguments, BaseEstimator, ABC):
         """True if the objects of a given Y are references, since ``repeat`` is True in it."""
         return getattr(self, "repeat", False) or any(k.repeats for k in self.inner_kernels())
 
+    def repeating(self) -> Self:
+        """Return this kernel with ``repeat=True``, for one that has this argument."""
+        repeating: Any = copy.copy(self)
+        return repeating.set_params(repeat=True)
+
     def _check(self) -> None:
         """Check the arguments, which ``set_params`` may have changed."""
 
@@ -173,20 +179,15 @@ class Kernel(SuggestsArguments, BaseEstimator, ABC):
             x: The objects, with ``from_tensors``.
             compute: Returns the values.
         """
-        is_tensor = x.from_tensors or self._has_gradient
+        is_tensor = x.from_tensors or self.has_gradient
         with torch.set_grad_enabled(is_tensor and torch.is_grad_enabled()):
             values = compute()
         return values if is_tensor else values.detach().numpy()
 
     @property
-    def _has_gradient(self) -> bool:
+    def has_gradient(self) -> bool:
         """True if a parameter, of this kernel or of one in it, requires a gradient."""
-        own = vars(self).values()
-        return any(
-            (isinstance(value, Tensor) and value.requires_grad)
-            or (isinstance(value, Kernel) and value._has_gradient)
-            for value in own
-        )
+        return any(map(_has_gradient, vars(self).values()))
 
     def _of_row(self, row: np.ndarray) -> Any:
         """Return a row of an array, the features of a vector or of a sequence, as a list of one."""
@@ -203,6 +204,28 @@ class Kernel(SuggestsArguments, BaseEstimator, ABC):
         from representer.kernels.composition import Cosine
 
         return Cosine(self)
+
+
+def _has_gradient(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(map(_has_gradient, value))
+    if isinstance(value, Kernel):
+        return value.has_gradient
+    return isinstance(value, Tensor) and value.requires_grad
+
+
+class OwnReference(tuple[Any, ...]):
+    """A reference of a composition with one reference for each of its kernels.
+
+    Of a kernel that repeats or embeds its reference, it has one entry.
+    """
+
+    @staticmethod
+    def inner(Y: Any) -> tuple[Any, bool]:
+        """Return the references that are repeated or not embedded, and True; or Y and False."""
+        if isinstance(Y, list) and Y and isinstance(Y[0], OwnReference):
+            return [reference[0] for reference in Y], True
+        return Y, False
 
 
 def is_fitted(kernel: Any) -> bool:

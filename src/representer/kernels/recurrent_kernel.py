@@ -15,7 +15,7 @@ from representer.checks import check_integer
 from representer.errors import ArgumentError, ShapeError
 from representer.functional import nonlinearity
 from representer.kernels.composition import mercer_violation
-from representer.kernels.kernel import Kernel, takes_rows, value_of
+from representer.kernels.kernel import Kernel, OwnReference, takes_rows, value_of
 from representer.kernels.sequences import Sequences, empty_gram, read_pair, read_sequences
 
 
@@ -101,6 +101,9 @@ class RecurrentKernel(Kernel):
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
         """Return the Gram matrix of X with Y, or of X with itself."""
         self._check()
+        Y, is_repeated = OwnReference.inner(Y)
+        if is_repeated:
+            return self.repeating()(X, Y)
         x, y = read_pair(X, Y)
         has_values = bool(x.items and y.items)
         return self._values(x, lambda: self._gram(x, y) if has_values else empty_gram(x, y))

@@ -23,7 +23,7 @@ from representer.kernels.graphs import (
     batches,
     read_graphs,
 )
-from representer.kernels.kernel import Kernel
+from representer.kernels.kernel import Kernel, OwnReference, Values
 from representer.kernels.walk_kernels import (
     GraphKernel,
     RandomWalkKernel,
@@ -118,6 +118,11 @@ class WeisfeilerLehmanKernel(GraphKernel):
         self.edges = edges
         self.repeat = repeat
         self._check()
+
+    def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
+        """Return the Gram matrix of X with Y, or of X with itself."""
+        Y, is_repeated = OwnReference.inner(Y)
+        return self.repeating()(X, Y) if is_repeated else super().__call__(X, Y)
 
     def no_network(self) -> str:
         """Return why the kernel is not differentiable in a reference, or "" if it is."""

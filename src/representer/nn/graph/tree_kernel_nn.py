@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch_geometric.data import Data
 
 from representer.checks import check_integer
 from representer.functional import NONLINEARITIES, child_positions
@@ -19,7 +18,6 @@ from representer.nn.graph.walks import (
     Walks,
     check_graph,
     draw,
-    path_graph,
 )
 from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.sequence_layer import shows, with_defaults
@@ -185,14 +183,6 @@ class TreeKernelNN(HasKernel["Kernel"], GraphNetwork):
             return None
         steps = self.order - 1, self.hidden_channels
         return self.position_weight.detach().unflatten(0, steps).transpose(0, 1)
-
-    def reference_objects(self) -> list[Data]:
-        """Return the references as trees, in the form that ``kernels.TreeKernel`` takes."""
-        positions = self.edge_references()
-        paths = [path_graph(reference) for reference in self.references()]
-        for path, weights in zip(paths, positions if positions is not None else (), strict=False):
-            path.position = weights
-        return paths
 
     def held_walks(
         self, x: Tensor, edge_index: Tensor, edge_attr: None, of_graph: Tensor, graphs: int

@@ -183,6 +183,8 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
         (9)-(11), section 3.4, Proposition 2, section 4.
     """
 
+    has_default_base = False  # True for the network of a kernel without a base
+
     @shows(GraphOptions)
     def __init__(
         self,

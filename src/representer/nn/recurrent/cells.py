@@ -299,6 +299,8 @@ class RKM(RecurrentKernelMachine):
         (5)-(8), (17), section 4.1, footnote 2 (footnote 1 of the text on arXiv).
     """
 
+    check_mercer = True  # False for the network of a kernel that is not checked
+
     @shows(MachineOptions)
     def __init__(
         self,

@@ -1,0 +1,420 @@
+"""Values of a kernel for all objects and references: recurrences, or the exact kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeGuard, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from representer.functional import NONLINEARITIES, StringChain, child_positions, string_states
+from representer.functional.strings import divide_by_mass, ngram_mass, slot_weights
+from representer.kernel_network.objects import (
+    GraphBatch,
+    Objects,
+    SharedReferences,
+    TokenBatch,
+    VectorBatch,
+)
+from representer.kernels import (
+    Activated,
+    Cosine,
+    Embedded,
+    Kernel,
+    Linear,
+    PointKernel,
+    Polynomial,
+    Power,
+    Product,
+    RandomWalkKernel,
+    Scaled,
+    StringKernel,
+    Sum,
+    TreeKernel,
+    WeisfeilerLehmanKernel,
+)
+from representer.kernels.composition import inverse_root
+from representer.kernels.graphs import batches, read_graphs
+from representer.kernels.kernel import OwnReference
+from representer.nn import StringKernelRNN
+from representer.nn.has_kernel import HasKernel
+from representer.nn.recurrent.machine import RecurrentKernelMachine
+from representer.ops import gated_scan, string_scan, tree_scan, walk_aggregate
+from representer.ops.common import evaluating
+
+# Values of the parts of a kernel, in one run over a batch.
+
+
+class KernelPart(NamedTuple):
+    """A kernel in a composition, and how the network computes it.
+
+    Attributes:
+        kernel: The kernel.
+        fused: Whether it is computed by a recurrence, or exactly, for all pairs.
+    """
+
+    kernel: Kernel
+    fused: bool
+
+
+def is_fused(kernel: Kernel, is_path: bool = True) -> bool:
+    """Return True if a recurrence computes a kernel without compositions in it."""
+    if isinstance(kernel, WeisfeilerLehmanKernel):
+        return all(is_fused(part, is_path) for _, part in parts_of(kernel.base_kernel))
+    if isinstance(kernel, TreeKernel):
+        return is_path
+    if isinstance(kernel, RandomWalkKernel):
+        return is_path and (kernel.nonlinear is False or isinstance(kernel.nonlinear, str))
+    return isinstance(kernel, (StringKernel, PointKernel))
+
+
+def key_of(value: Any) -> Any:
+    """Return a value that is equal for equal kernels with the same tensors and modules."""
+    if isinstance(value, Kernel):
+        return type(value), tuple((name, key_of(v)) for name, v in vars(value).items())
+    if isinstance(value, (list, tuple)):
+        return tuple(map(key_of, value))
+    return value if isinstance(value, (str, float, int, type(None))) else ("id", id(value))
+
+
+def parts_of(kernel: Kernel, space: tuple[Any, ...] = ()) -> Iterator[tuple[Any, Kernel]]:
+    """Yield the kernels that are no compositions, and the embeddings that lead to them."""
+    if isinstance(kernel, Embedded):
+        space = (*space, id(kernel.embed), kernel.repeat)
+    inner = kernel.inner_kernels()
+    for k in inner:
+        yield from parts_of(k, space)
+    if not inner:
+        yield space, kernel
+
+
+@dataclass(eq=False)
+class Run:
+    """The values of a kernel and of the kernels in it; equal ones are computed once."""
+
+    kernel: Kernel
+    cache: dict[Any, Any] = field(default_factory=dict)
+    kept: list[Any] = field(default_factory=list)  # objects in the cache by their id
+
+    def value(self, kernel: Kernel, x: Objects, r: Any) -> Tensor:
+        """Return the kernel of all objects and references ``(B, H)``.
+
+        Args:
+            kernel: A kernel.
+            x: The objects.
+            r: The references: shared ones, the network of a kernel, or a pair of these for the
+                two kernels of a sum or product.
+        """
+        key = (key_of(kernel), id(x), id(r))
+        if key not in self.cache:
+            self.cache[key] = self._compute(kernel, x, r)
+        return self.cache[key]
+
+    def _compute(self, kernel: Kernel, x: Objects, r: Any) -> Tensor:
+        match kernel:
+            case Sum() | Product():
+                r1, r2 = r if isinstance(r, tuple) else (r, r)
+                first, second = self.value(kernel.k1, x, r1), self.value(kernel.k2, x, r2)
+                return cast(Tensor, kernel.of_pair(first, second))
+            case Scaled() | Power():
+                return kernel.of_values(self.value(kernel.kernel, x, r))
+            case Cosine():
+                value = self.value(kernel.kernel, x, r)
+                xx, rr = self._norms(kernel.kernel, x, r)
+                return value * inverse_root(xx)[:, None] * inverse_root(rr)
+            case Activated(point_kernel=Linear() | Polynomial()):
+                value = self.value(kernel.kernel, x, r)
+                return kernel.point_kernel.of_products(value, value, value)  # of <x, y> alone
+            case Activated():
+                xx, rr = self._norms(kernel.kernel, x, r)
+                value = self.value(kernel.kernel, x, r)
+                return kernel.point_kernel.of_products(value, xx[:, None], rr)
+            case Embedded():
+                is_behind = kernel.repeat or not isinstance(r, SharedReferences)
+                r = r if is_behind else self._embedded(kernel, r)
+                return self.value(kernel.kernel, self._embedded(kernel, x), r)
+        if isinstance(r, nn.Module):
+            return layer_values(r, x)
+        if isinstance(kernel, WeisfeilerLehmanKernel):
+            return self._levels(kernel, x, r)
+        if not is_fused(kernel, r.edge_index is None):
+            return exact(kernel, x, r)
+        kernel._check()
+        if isinstance(kernel, StringKernel):
+            return self._string(kernel, cast(TokenBatch, x), r)
+        if isinstance(kernel, RandomWalkKernel):
+            return self._walks(kernel, cast(GraphBatch, x), r)
+        if isinstance(kernel, TreeKernel) and kernel.order == r.values.shape[1]:
+            return self._trees(kernel, cast(GraphBatch, x), r)
+        return exact(kernel, x, r)
+
+    def _norms(self, kernel: Kernel, x: Objects, r: Any) -> tuple[Tensor, Tensor]:
+        """Return k(x, x) of the objects and of the references."""
+        like = x.batch.nodes if isinstance(x, GraphBatch) else x.x
+        objects = objects_of(kernel, r)
+        return tuple(torch.as_tensor(kernel.diag(z)).to(like) for z in (x.items, objects))  # type: ignore[return-value]
+
+    def _embedded(self, kernel: Embedded, z: Any) -> Any:
+        key = "embedded", id(kernel.embed), id(z)
+        if key not in self.cache:
+            self.cache[key] = embedded(kernel, z)
+        return self.cache[key]
+
+    def _levels(self, kernel: WeisfeilerLehmanKernel, x: Any, r: Any) -> Tensor:
+        values = []
+        for level in range(kernel.depth + 1):
+            if level:
+                x, r = x.relabeled(kernel), r if kernel.repeat else r.relabeled(kernel)
+                self.kept += [x, r]
+            values.append(self.value(kernel.base_kernel, x, r))
+        return torch.stack(values).sum(0)
+
+    # A chain of order n over the tokens of a sequence.
+
+    def _string(self, kernel: StringKernel, x: TokenBatch, r: SharedReferences) -> Tensor:
+        n, length, lam = kernel.order, r.values.shape[1], _number(kernel.decay, x.x)
+        if kernel.combine == "add" or n == 1:
+            K = self._slots(kernel, x, r, lam)
+        elif length == n and kernel.trailing:
+            K = self._chain(kernel, x, r)
+        else:
+            K = self._grid(kernel, x, r, lam)
+        if kernel.normalized is True:
+            return (1 - lam) ** n * K
+        if not kernel.normalized:
+            return K
+        mass = ngram_mass(n, max(len(x.x), length), lam, kernel.trailing)
+        return divide_by_mass(K, (mass[x.lengths] * mass[length])[:, None])
+
+    def _products(self, base: Any, x: Tensor, r: SharedReferences) -> Tensor:
+        """Return the base kernel of all tokens or nodes and those of references ``(…, L, H)``."""
+        key = "products", key_of(base), id(x), id(r)
+        if key not in self.cache:
+            w = r.values.transpose(0, 1)
+            rows = w.flatten(0, 1)
+            if isinstance(base, Kernel):
+                flat = x.flatten(0, -2)
+                p = base(flat, rows) if len(flat) else x.new_zeros(0, len(rows))
+                p = cast(Tensor, p).unflatten(0, x.shape[:-1])
+            else:
+                p = F.linear(x, rows)
+            self.cache[key] = p.unflatten(-1, w.shape[:2])
+        return self.cache[key]
+
+    def _slots(
+        self, kernel: StringKernel, x: TokenBatch, r: SharedReferences, lam: Tensor
+    ) -> Tensor:
+        """Return sums over the slots of n-grams, each a weighted sum of tokens; any length."""
+        n, time, length = kernel.order, len(x.x), r.values.shape[1]
+        ends = torch.tensor([length], device=x.lengths.device)
+        of_x = slot_weights(n, time, lam, kernel.trailing, x.lengths)  # (n, B, T)
+        of_r = slot_weights(n, length, lam, kernel.trailing, ends)[:, 0]  # (n, L)
+        if kernel.base == "linear":
+            left = torch.einsum("nbt,tbd->bnd", of_x, x.x).flatten(1)
+            right = torch.einsum("nl,hld->hnd", of_r, r.values).flatten(1)
+            return left @ right.mT
+        slots = torch.einsum("nbt,nl->btl", of_x, of_r)
+        return torch.einsum("btl,tblh->bh", slots, self._products(kernel.base, x.x, r))
+
+    def _chain(self, kernel: StringKernel, x: TokenBatch, r: SharedReferences) -> Tensor:
+        """Return the chain of references of n tokens; all decays run as units of one chain."""
+        alike = kernel.order, key_of(kernel.base), x.space, id(x), id(r)
+        key = "chain", key_of(kernel.decay), alike
+        if key not in self.cache:
+            decays: dict[Any, Any] = {key_of(kernel.decay): kernel.decay}
+            for space, other in parts_of(self.kernel):
+                is_alike = _is_chain(other, r) and space == x.space
+                if is_alike and key_of(other.base) == alike[1]:
+                    decays[key_of(other.decay)] = other.decay
+            values = self._chains(kernel, x, r, list(decays.values()))
+            for name, value in zip(decays, values, strict=True):
+                self.cache["chain", name, alike] = value
+        return self.cache[key]
+
+    def _chains(
+        self, kernel: StringKernel, x: TokenBatch, r: SharedReferences, decays: list[Any]
+    ) -> Sequence[Tensor]:
+        units, m, like = len(r.values), len(decays), x.x
+        lam = _number(decays[0], like)
+        if m > 1:
+            lam = torch.stack([_number(decay, like) for decay in decays])
+            lam = lam.repeat_interleave(units)
+        zeros = like.new_zeros(len(x), kernel.order, m * units)
+        options = {"chain": StringChain(kernel.order), "decay": lam, "lengths": x.lengths}
+        if kernel.base == "linear":
+            weight = r.values.transpose(0, 1).repeat(1, m, 1)
+            c = string_scan(like, zeros[:, 0], zeros, input_weight=weight, **options)[2]
+        else:
+            products = self._products(kernel.base, like, r).repeat(1, 1, 1, m)
+            c = string_scan(products, zeros[:, 0], zeros, **options)[2]
+        return c[:, -1].split(units, dim=1)
+
+    def _grid(
+        self, kernel: StringKernel, x: TokenBatch, r: SharedReferences, lam: Tensor
+    ) -> Tensor:
+        """Return the kernel from those of all prefixes of the reference, c[j, s], of any length.
+
+        c[j, s](t) = λ c[j, s](t−1) + g_s(t),   g_s(t) = λ g_{s−1}(t) + c[j−1, s−1](t−1) p_s(t)
+        """
+        n, p = kernel.order, self._products(kernel.base, x.x, r)
+        length, one = p.shape[2], torch.ones_like(lam)
+        shorter: dict[int, Tensor] = {}
+        g, keeps = p[:, :, 0], lam
+        for j in range(1, n + 1):
+            g, states = torch.zeros_like(p[:, :, 0]), {}
+            keeps = lam if j < n or kernel.trailing else one
+            for s in range(j, length - n + j + 1):  # of the n - j tokens after s, each has one
+                before = F.pad(shorter[s - 1], (0, 0, 0, 0, 1, -1)) if j > 1 else one
+                g = keeps * g + before * p[:, :, s - 1]
+                if j < n:
+                    states[s] = gated_scan(g, keeps)[0]
+            shorter = states
+        return gated_scan(g, keeps, lengths=x.lengths)[1]
+
+    # A chain of order n over the nodes of a graph.
+
+    def _walks(self, kernel: RandomWalkKernel, x: GraphBatch, r: SharedReferences) -> Tensor:
+        """Return the sum over the paths of n nodes in each reference, as units of one chain."""
+        graphs, n = x.batch, kernel.order
+        p = self._products(kernel.base, graphs.nodes, r)
+        paths = p.shape[1] - n + 1
+        lam = _number(kernel.decay, graphs.nodes)
+        sigma = NONLINEARITIES[str(kernel.nonlinear or "identity")].value
+        is_masked = kernel.combine == "add" or kernel.nonlinear
+        ends = graphs.ends(n) if is_masked else None
+        c = p[:, :paths].flatten(1)
+        for j in range(1, n):
+            of_edges: dict[str, Any] = {}
+            if kernel.edges and graphs.edges is not None and r.edges is not None:
+                factor = r.edges[:, j - 1 : j - 1 + paths].transpose(0, 1).flatten(0, 1)
+                of_edges = {"edge_attr": graphs.edges, "factor": factor}
+            sums = lam * walk_aggregate(sigma(c), graphs.edge_index, **of_edges)
+            nodes = p[:, j : j + paths].flatten(1)
+            c = sums * nodes if kernel.combine == "multiply" else sums + nodes
+            c = c if ends is None else torch.where(ends[:, j, None], c, 0.0)
+        return graphs.summed(c).unflatten(1, (paths, -1)).sum(1)
+
+    def _trees(self, kernel: TreeKernel, x: GraphBatch, r: SharedReferences) -> Tensor:
+        graphs, factor = x.batch, None
+        p = self._products("linear", graphs.nodes, r)
+        if kernel.ordered:  # all children of a path are the first ones
+            is_first = child_positions(graphs.edge_index, len(p)) == 0
+            factor = is_first[:, None, None].to(p).expand(-1, *p[0, 1:].shape).contiguous()
+        lam = _number(kernel.decay, p)
+        c = tree_scan(p.contiguous(), graphs.edge_index, decay=lam, factor=factor)[:, -1]
+        return graphs.summed(of_roots(c, graphs.edge_index))
+
+
+def of_roots(states: Tensor, edge_index: Tensor) -> Tensor:
+    """Return the states of the roots of trees, and 0 for other nodes."""
+    return states.index_fill(0, edge_index[0], 0.0)
+
+
+def exact(kernel: Kernel, x: Objects, r: Any) -> Tensor:
+    """Return the exact kernel of all objects and references ``(B, H)``."""
+    objects = objects_of(kernel, r)
+    if not len(x):
+        return torch.zeros(0, len(objects))
+    return torch.as_tensor(kernel(cast(Any, x.items), objects))
+
+
+def embedded(kernel: Embedded, z: Any) -> Any:
+    """Return embedded objects, or embedded references."""
+    is_shared = isinstance(z, SharedReferences)
+    items, _ = kernel.embedded(z.objects if is_shared else z.items)
+    if is_shared:
+        if kernel.objects == "vectors":
+            return replace(z, values=items)
+        return replace(z, values=torch.stack([getattr(item, "x", item) for item in items]))
+    space = (*z.space, id(kernel.embed), kernel.repeat)
+    if isinstance(z, VectorBatch):
+        return VectorBatch(items, space)
+    if isinstance(z, TokenBatch):
+        features = next((item.shape[1] for item in items if len(item)), 1)
+        return TokenBatch.of(items, features, z.x, space)
+    graphs, has_edges = read_graphs(items).items, z.batch.edges is not None
+    batch, _ = batches(graphs, None, delta=False, edges=has_edges)
+    return GraphBatch(replace(batch, nodes=batch.nodes.to(z.batch.nodes)), space)
+
+
+def _is_chain(kernel: Kernel, r: SharedReferences) -> TypeGuard[StringKernel]:
+    if not isinstance(kernel, StringKernel) or kernel.order == 1 or not kernel.trailing:
+        return False
+    return kernel.combine == "multiply" and r.values.shape[1] == kernel.order
+
+
+def _number(number: Any, like: Tensor) -> Tensor:
+    return torch.as_tensor(number, dtype=like.dtype, device=like.device)
+
+
+def objects_of(kernel: Kernel, r: Any) -> Any:
+    """Return references as the kernel takes them."""
+    if isinstance(r, SharedReferences):
+        return r.objects
+    inner = kernel.inner_kernels()
+    if len(inner) == 1:
+        objects = objects_of(inner[0], r)
+        is_behind = isinstance(kernel, Embedded) and not kernel.repeat
+        return [OwnReference((one,)) for one in objects] if is_behind else objects
+    if inner:
+        pairs = (objects_of(k, own) for k, own in zip(inner, r, strict=True))
+        return [OwnReference(pair) for pair in zip(*pairs, strict=True)]
+    objects = r.reference_objects()
+    if r.kernel.repeats and not kernel.repeats:
+        return [OwnReference((one,)) for one in objects]
+    return objects
+
+
+# Layers of ``nn`` as networks of kernels.
+
+
+def layer_values(layer: Any, x: Any) -> Tensor:
+    """Return the states of a layer ``(B, H)`` after each object, before any activation.
+
+    Layers of sequences run in evaluation mode.
+    """
+    if not isinstance(layer, HasKernel):  # a KernelNetwork
+        return cast(Any, layer).values(x)
+    if isinstance(x, GraphBatch):
+        g = x.batch
+        edges = g.edges if layer.edge_dim is not None else None
+        if hasattr(layer, "edge_decays"):  # of trees
+            states = layer.node_states(g.nodes, g.edge_index)[:, -1]
+            return g.summed(of_roots(states, g.edge_index))
+        return g.summed(layer.node_states(g.nodes, g.edge_index, edges)[:, -1])
+    if layer.bidirectional:
+        return layer.kernel  # which raises the reason
+    tokens = x.x.transpose(0, 1) if layer.batch_first else x.x
+    with evaluating(layer):
+        output, state = layer(tokens, lengths=x.lengths)
+    output = output.transpose(0, 1) if layer.batch_first else output
+    if isinstance(layer, StringKernelRNN):
+        chain = layer.chains[-1]
+        fields = state[1:]  # c and, if the cell has them, the masses, (layers, n, B, H)
+        states = string_states(chain, torch.cat([one[-1] for one in fields]).transpose(0, 1))
+        return states[:, -1] if chain.readout == "last" else states.sum(1)
+    if not layer.cell.has_memory:
+        steps = torch.arange(len(x), device=x.lengths.device)
+        last = output[(x.lengths - 1).clamp(min=0), steps]
+        return torch.where((x.lengths > 0)[:, None], last, 0.0)
+    is_value = layer.cell.memory != "cell" or (
+        layer.psi is None and layer.cell.output == "identity"
+    )
+    return state.h[-1] if is_value else state.c[-1]
+
+
+def layer_references(layer: Any) -> tuple[Tensor, Tensor | None]:
+    """Return the references of the last layer ``(H, n, d)``, and what they have for edges.
+
+    They are differentiable.
+    """
+    number = getattr(layer, "num_layers", 1) - 1
+    top = layer.part(number) if number else layer
+    nodes, *edges = (each.transpose(-3, -2) for each in top.unit_references())
+    if isinstance(layer, RecurrentKernelMachine):  # of one slot, the newest steps first
+        _, n, size = top.references().shape
+        nodes = nodes.flatten(1)[:, : n * size].unflatten(1, (n, size)).flip(1)
+    return nodes, edges[0] if edges else None
