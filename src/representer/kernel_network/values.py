@@ -224,11 +224,12 @@ class Run:
         alike = kernel.order, key_of(kernel.base), x.space, id(x), id(r)
         key = "chain", key_of(kernel.decay), alike
         if key not in self.cache:
-            decays: dict[Any, Any] = {key_of(kernel.decay): kernel.decay}
-            for space, other in parts_of(self.kernel):
-                is_alike = _is_chain(other, r) and space == x.space
-                if is_alike and key_of(other.base) == alike[1]:
-                    decays[key_of(other.decay)] = other.decay
+            others = [
+                other
+                for space, other in parts_of(self.kernel)
+                if _is_chain(other, r) and space == x.space and key_of(other.base) == alike[1]
+            ]
+            decays = {key_of(other.decay): other.decay for other in (kernel, *others)}
             values = self._chains(kernel, x, r, list(decays.values()))
             for name, value in zip(decays, values, strict=True):
                 self.cache["chain", name, alike] = value
