@@ -185,8 +185,9 @@ FACTS = """\
   GINE ([figures](results/gpu.md)).
 - **Do not use a cell with feedback for long sequences on parallel hardware.** It is sequential in
   time; take `GatedCNN`, `CNN`, `StringKernelRNN` or a transformer.
-- **Gates have no symmetric kernel**, and `layer.kernel` says so. What is exact there is the sum
-  over steps, given the gates.
+- **The kernel of a layer with gates is one that it has learned**, `layer.kernel`: it changes with
+  every training step. No kernel of the input and a reference exists there; a layer norm or tanh on
+  the candidate leaves none at all, and `layer.kernel` says so.
 - **Windows**: the layers work, the command line does not, since it syncs folders as POSIX does. It
   has been run on Linux only."""
 

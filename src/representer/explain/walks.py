@@ -143,7 +143,7 @@ def walk_factors(
     """
     nodes = walks.nodes[:, unit] @ x.T
     features = attributes if attributes is None or attributes.dim() == 2 else attributes[:, None]
-    gates = walks.edge_gates(x, edges, features)[:, unit].T
+    gates = walks.edge_gates(x, edges, features)[:, unit].movedim(0, -1)
     if walks.edges is None:
         return nodes, gates.expand(len(nodes) - 1, *gates.shape)
     assert features is not None

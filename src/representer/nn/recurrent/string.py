@@ -284,7 +284,7 @@ class StringKernelRNN(HasKernel["Kernel"], SequenceLayer):
         order: n, tokens of an n-gram and of a reference; or a list with the n of each layer.
         decay: λ: a number in [0, 1]; ``"learned"``, one number in (0, 1) per unit; ``"input"``, a
             gate on x_t; ``"state"``, a gate on x_t and h_{t−1}, which as a replacement of
-            ``torch.nn.LSTM`` learns the most problems. A kernel exists for a number only.
+            ``torch.nn.LSTM`` learns the most problems.
         combine: Operation that extends an n-gram by a token: ``"multiply"``; ``"add"``, Table 4 as
             printed, :math:`c_{j-1}[t-1] + W^{(j)} x_t` with :math:`c_0 = 0`; ``"add_exact"``, where
             the new token is weighted by the mass :math:`m_{j-1}[t-1]`, which gives Table 5's kernel
