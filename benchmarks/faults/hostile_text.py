@@ -203,8 +203,8 @@ def _writers() -> dict[str, tuple[str, Callable[[Path], Any]]]:
     from representer.models import SequenceClassifierConfig, SequenceNetwork
     from representer.storage import atomic
     from representer.storage.run import RunFolder
-    from representer.tasks.comparison import Result, Results, Unit
     from representer.tasks.predictions import write_table
+    from representer.tasks.worklist import WorkList
 
     model = SequenceNetwork(SequenceClassifierConfig(9, 2, embedding_size=3, hidden_size=4))
 
@@ -213,8 +213,8 @@ def _writers() -> dict[str, tuple[str, Callable[[Path], Any]]]:
             held.write_text(name, "new")
 
     def compared(folder: Path) -> None:
-        results = Results(folder / "results.jsonl")
-        results.add(Unit(0, "model", "{}"), [Result("model", [0.0], 1.0, 1)])
+        names = "comparison.json", "results.jsonl"
+        WorkList(folder, names, {}, lambda unit, value: {unit: value}, dict.popitem).add("a", 1)
 
     return {
         "a file": ("a.txt", lambda folder: atomic.write_text(folder / "a.txt", "new")),

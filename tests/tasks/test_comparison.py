@@ -27,10 +27,10 @@ from representer.tasks.comparison import (
     RESULTS,
     Comparison,
     Result,
-    Results,
     Table,
     as_markdown,
     as_text,
+    finished,
     run_and_report,
     run_missing,
 )
@@ -363,4 +363,4 @@ def test_the_page_has_title_command_table_and_recommendation(tmp_path: Path, cap
     assert "\nUse both (accuracy 87.50 %)" in page
     shown = capsys.readouterr().out
     assert "Use both (accuracy 87.50 %)" in shown
-    assert Results.read(tmp_path).rows(MadeUp())["both"][0].losses == [0, 0, 0, 0]
+    assert finished(MadeUp(), tmp_path)["both"][0].losses == [0, 0, 0, 0]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,10 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from representer.errors import (
-    ArgumentError,
-    DataError,
     Interrupted,
-    RepresenterError,
     TrainingError,
     aligned,
     markdown,
@@ -31,9 +27,9 @@ from representer.machine import limited
 from representer.report.metrics import FEWEST, difference_of_squares, exact_p, extended, t_quantile
 from representer.report.summary import AHEAD, BEHIND, LEVEL, TOO_FEW
 from representer.storage import atomic
-from representer.storage.atomic import lock, reason_of
-from representer.storage.files import parse_json, physical_memory, read_bytes
-from representer.training.config import EXECUTION, plain, require_same
+from representer.tasks import worklist
+from representer.tasks.worklist import WorkList, locked
+from representer.training.config import EXECUTION, plain
 from representer.training.generators import fingerprint
 
 # Options that do not change the results, or that a comparison sets itself.
@@ -42,7 +38,6 @@ WITHOUT_EFFECT = (
 )  # fmt: skip
 SETTINGS, RESULTS = "comparison.json", "results.jsonl"
 MODEL_UNIT, BASELINES = "model", "baselines"
-_MOST_SETTINGS = 2**26  # bytes
 
 
 @dataclass(frozen=True)
@@ -153,52 +148,6 @@ def parts_of(estimator: Any, seconds: float) -> list[tuple[str, float, Any]]:
     return [(name, own, estimator.part(name)) for name, own in (parts | {BOTH: seconds}).items()]
 
 
-@dataclass
-class Results:
-    """The results of finished units, in a JSON Lines file.
-
-    Attributes:
-        path: The file.
-        by_unit: The results.
-    """
-
-    path: Path
-    by_unit: dict[Unit, list[Result]] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, folder: Path) -> Results:
-        """Read the results of a folder without damaged lines, which a kill may leave."""
-        path = folder / RESULTS
-        try:
-            lines = read_bytes(path, physical_memory()).split(b"\n")[:-1]
-        except FileNotFoundError:
-            lines = []
-        except OSError as error:
-            raise DataError(f"cannot be read: {error.strerror}", file=path) from None
-        return cls(path, dict(filter(None, map(_entry, lines))))
-
-    def add(self, unit: Unit, results: Sequence[Result]) -> None:
-        """Append the results of a unit."""
-        self.by_unit[unit] = list(results)
-        atomic.append(self.path, self._line(unit))
-
-    def rewrite(self) -> None:
-        """Write the file without the damaged lines, or leave it as it was."""
-        atomic.write_chunks(self.path, map(self._line, self.by_unit))
-
-    def rows(self, comparison: Comparison) -> Rows:
-        """Return the results of a comparison by row and split."""
-        rows: Rows = {}
-        for unit in comparison.units():
-            for one in self.by_unit.get(unit, ()):
-                rows.setdefault(one.name, {})[unit.split] = one
-        return rows
-
-    def _line(self, unit: Unit) -> bytes:
-        line = {**unit._asdict(), "results": [asdict(one) for one in self.by_unit[unit]]}
-        return (json.dumps(line, allow_nan=False) + "\n").encode()
-
-
 def run_missing(
     comparison: Comparison,
     folder: Path,
@@ -215,89 +164,52 @@ def run_missing(
         DataError: A file of the comparison is damaged.
         RunFolderError: Another process writes into the folder.
     """
-    from joblib import Parallel, delayed
-
-    with _opened(folder, comparison) as results:
+    with locked(folder, SETTINGS, "a comparison"):
+        work = WorkList(folder, (SETTINGS, RESULTS), comparison.settings, _line, _entry)
         units = comparison.units()
-        waiting = [unit for unit in units if unit not in results.by_unit]
-        run = Parallel(n_jobs=max(1, min(jobs, len(waiting))), return_as="generator_unordered")
-        outcomes: Any = run(delayed(_run)(comparison, unit) for unit in waiting)
+        waiting = [unit for unit in units if unit not in work.finished]
         done = len(units) - len(waiting)
-        for unit, outcome in outcomes:
-            about = f"split {unit.split + 1}, {unit.name}"
-            if isinstance(outcome, RepresenterError):
-                report(f"{about}: {_after(outcome, folder)}")
-                continue
-            results.add(unit, outcome)
-            done += 1
-            seconds = max((one.seconds for one in outcome), default=0.0)
-            report(f"{done}/{len(units)} {about}: {seconds:.1f} s")
-        return results.rows(comparison)
-
-
-def _after(error: RepresenterError, folder: Path) -> str:
-    """Return the message of a unit's error if the other units can continue.
-
-    Raises:
-        Interrupted: A signal arrived.
-        RepresenterError: Another error; only divergence does not stop the others.
-    """
-    if isinstance(error, TrainingError):
-        return str(error)
-    if isinstance(error, Interrupted):
-        kept = f"Finished results are kept in {folder}; the same command continues."
-        raise Interrupted(f"stopped by a signal. {kept}", error.exit_code)
-    raise error
+        try:
+            for unit, outcome in work.run(_run, waiting, lambda unit: (comparison, unit), jobs):
+                about = f"split {unit.split + 1}, {unit.name}"
+                if isinstance(outcome, TrainingError):  # divergence does not stop the others
+                    report(f"{about}: {outcome}")
+                    continue
+                done += 1
+                seconds = max((one.seconds for one in outcome), default=0.0)
+                report(f"{done}/{len(units)} {about}: {seconds:.1f} s")
+        except Interrupted as error:
+            kept = f"Finished results are kept in {folder}; the same command continues."
+            raise Interrupted(f"stopped by a signal. {kept}", error.exit_code) from None
+        return _rows(comparison, work.finished)
 
 
 def finished(comparison: Comparison, folder: Path) -> Rows:
     """Return the results that a folder has, without running anything; see `run_missing`."""
-    return Results.read(folder).rows(comparison)
+    return _rows(comparison, worklist.finished(folder / RESULTS, _entry))
 
 
-def _run(comparison: Comparison, unit: Unit) -> tuple[Unit, list[Result] | RepresenterError]:
-    try:
-        with limited(getattr(comparison.config, "threads", None) or None):
-            return unit, comparison.run(unit.split, unit.name)
-    except RepresenterError as error:
-        return unit, error
+def _run(comparison: Comparison, unit: Unit) -> list[Result]:
+    with limited(getattr(comparison.config, "threads", None) or None):
+        return comparison.run(unit.split, unit.name)
 
 
-def _entry(line: bytes) -> tuple[Unit, list[Result]] | None:
-    """Parse a line; return None if it is damaged."""
-    try:
-        entry = parse_json(line)
-        results = [Result(**one) for one in entry.pop("results")]
-        return Unit(**entry), results
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return None
+def _rows(comparison: Comparison, by_unit: Mapping[Unit, Sequence[Result]]) -> Rows:
+    """Return the results of a comparison by row and split."""
+    rows: Rows = {}
+    for unit in comparison.units():
+        for one in by_unit.get(unit, ()):
+            rows.setdefault(one.name, {})[unit.split] = one
+    return rows
 
 
-@contextmanager
-def _opened(folder: Path, comparison: Comparison) -> Iterator[Results]:
-    """Lock a folder, check or write its settings, and read its results."""
-    path, settings = folder / SETTINGS, plain(comparison.settings)
-    others = {one.name for one in folder.iterdir() if one.name[0] != "."} if folder.is_dir() else ()
-    if others and not path.exists():
-        expected = "a new folder, or that of a comparison"
-        raise ArgumentError("out", str(folder), expected, hint="Choose another --out.")
-    held = lock(folder)
-    try:
-        atomic.remove_leftovers(folder, say)
-        if path.exists():
-            try:
-                before = dict(parse_json(read_bytes(path, _MOST_SETTINGS)))
-            except (OSError, TypeError, ValueError) as error:
-                problem, fix = f"cannot be used: {reason_of(error)}", "Choose another --out."
-                raise DataError(problem, file=path, fix=fix) from None
-            require_same(before, settings, folder)
-        else:
-            atomic.write_json(path, settings)
-        results = Results.read(folder)
-        results.rewrite()
-        yield results
-    finally:
-        held.release()
+def _line(unit: Unit, results: Sequence[Result]) -> dict[str, Any]:
+    return {**unit._asdict(), "results": [asdict(one) for one in results]}
+
+
+def _entry(line: dict[str, Any]) -> tuple[Unit, list[Result]]:
+    results = [Result(**one) for one in line.pop("results")]
+    return Unit(**line), results
 
 
 # Scores over repeated splits, and paired differences, with 95 % intervals.

@@ -1,0 +1,277 @@
+"""Long work in a folder: what is finished is kept line by line, and the rest runs by joblib."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
+from multiprocessing import active_children
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from representer.errors import (
+    ArgumentError,
+    DataError,
+    Interrupted,
+    RepresenterError,
+    TrainingError,
+    say,
+)
+from representer.storage import atomic
+from representer.storage.atomic import reason_of
+from representer.storage.files import parse_json, physical_memory, read_bytes
+from representer.training.config import plain, require_same
+from representer.training.generators import keep_freed_memory
+from representer.training.interruption import Interruption, Stopped
+
+Unit = TypeVar("Unit", bound=Hashable)
+Value = TypeVar("Value")
+_MOST_SETTINGS = 2**26  # bytes
+_POLL = 0.2  # seconds between looks at a signal, and at the process that started a worker
+
+
+class WorkList(Generic[Unit, Value]):
+    """The finished units of some work, in a JSON Lines file, with the settings that determine them.
+
+    A unit is on the disk before it counts, a line that a kill has cut off costs its own unit alone,
+    and other settings are refused. Only the holder of the folder's lock may open one.
+
+    Args:
+        folder: The folder.
+        names: Of the files of the settings and of the results.
+        settings: Everything that determines the results, but the units themselves.
+        line: From a unit and its value to a line, a mapping of plain values.
+        entry: The reverse; it may raise any error of a damaged line.
+
+    Raises:
+        ArgumentError: The folder holds other settings.
+        DataError: The settings are damaged.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        names: tuple[str, str],
+        settings: Mapping[str, Any],
+        line: Callable[[Unit, Value], Mapping[str, Any]],
+        entry: Callable[[dict[str, Any]], tuple[Unit, Value]],
+    ) -> None:
+        path, self._path = (folder / name for name in names)
+        self.folder, self._line_of, chosen = folder, line, plain(settings)
+        atomic.remove_leftovers(folder, say)
+        before = None
+        if path.exists():
+            try:
+                before = dict(parse_json(read_bytes(path, _MOST_SETTINGS)))
+            except (OSError, TypeError, ValueError) as error:
+                problem, fix = f"cannot be used: {reason_of(error)}", "Choose another --out."
+                raise DataError(problem, file=path, fix=fix) from None
+            require_same(before, chosen, folder)
+        if before != chosen:  # new, or with more epochs
+            atomic.write_json(path, chosen)
+        self.finished = finished(self._path, entry)
+        atomic.write_chunks(self._path, map(self._line, self.finished))  # no damaged lines
+
+    def add(self, unit: Unit, value: Value) -> None:
+        """Append the value of a unit."""
+        self.finished[unit] = value
+        atomic.append(self._path, self._line(unit))
+
+    def run(
+        self,
+        function: Callable[..., Value],
+        units: Collection[Unit],
+        arguments: Callable[[Unit], tuple[Any, ...]],
+        jobs: int,
+    ) -> Iterator[tuple[Unit, Value | TrainingError]]:
+        """Run units, and keep and yield each value when it comes, or the error of its training.
+
+        Args:
+            function: Returns the value of a unit.
+            units: Those to run; the others are left alone.
+            arguments: From a unit to the arguments of `function`.
+            jobs: Number of processes; one is this process.
+
+        Raises:
+            Interrupted: A signal arrived, and every process has saved what it can.
+            TrainingError: A process was killed.
+            RepresenterError: Another error of a unit.
+        """
+        for unit, outcome in outcomes(function, units, arguments, jobs):
+            if isinstance(outcome, TrainingError):
+                yield unit, outcome
+            elif isinstance(outcome, RepresenterError):
+                raise outcome
+            else:
+                self.add(unit, outcome)
+                yield unit, outcome
+
+    def _line(self, unit: Unit) -> bytes:
+        line = self._line_of(unit, self.finished[unit])
+        return (json.dumps(line, allow_nan=False) + "\n").encode()
+
+
+def finished(
+    path: Path, entry: Callable[[dict[str, Any]], tuple[Unit, Value]]
+) -> dict[Unit, Value]:
+    """Return the values of a file of results by their units, without its damaged lines.
+
+    Raises:
+        DataError: The file cannot be read.
+    """
+    try:
+        lines = read_bytes(path, physical_memory()).split(b"\n")[:-1]
+    except FileNotFoundError:
+        lines = []
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file=path) from None
+
+    def parsed(line: bytes) -> tuple[Unit, Value] | None:
+        try:
+            return entry(parse_json(line))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return None
+
+    return dict(filter(None, map(parsed, lines)))
+
+
+@contextmanager
+def locked(folder: Path, settings: str, what: str) -> Iterator[None]:
+    """Lock the folder of a work list, which has no other files than those of one.
+
+    Args:
+        folder: The folder.
+        settings: The name of the file that a folder with such work has.
+        what: The work, for the message: "a comparison".
+
+    Raises:
+        ArgumentError: The folder has other files.
+        RunFolderError: Another process writes into it.
+    """
+    others = {one.name for one in folder.iterdir() if one.name[0] != "."} if folder.is_dir() else ()
+    if others and not (folder / settings).exists():
+        expected = f"a new folder, or that of {what}"
+        raise ArgumentError("out", str(folder), expected, hint="Choose another --out.")
+    held = atomic.lock(folder)
+    try:
+        yield
+    finally:
+        held.release()
+
+
+# Processes: each runs units until the list is empty, and saves what it can when a signal arrives.
+
+
+def outcomes(
+    function: Callable[..., Value],
+    units: Collection[Unit],
+    arguments: Callable[[Unit], tuple[Any, ...]],
+    jobs: int,
+) -> Iterator[tuple[Unit, Value | RepresenterError]]:
+    """Yield units with their value, or their error, in the order in which they end.
+
+    A signal, or the end of the iteration, reaches the worker processes, too; their trainings save
+    their state, and what has ended by then is yielded before `Interrupted` is raised. Workers end
+    with this process, so that no training holds a folder that a new call continues.
+
+    Raises:
+        Interrupted: A signal arrived.
+        TrainingError: A process was killed.
+    """
+    from joblib import Parallel, delayed
+
+    jobs, token = max(1, min(jobs, len(units))), os.urandom(8).hex()
+    ended: Any = Parallel(n_jobs=jobs, return_as="generator_unordered")(
+        delayed(_attempt)(function, unit, arguments(unit), (os.getpid(), token)) for unit in units
+    )
+    if jobs == 1:
+        yield from ended
+        return
+    is_leaving, is_over = threading.Event(), threading.Event()
+    with Interruption() as interruption:
+        ending = (lambda: bool(interruption) or is_leaving.is_set()), is_over
+        threading.Thread(target=_end_workers, args=ending, daemon=True).start()
+        try:
+            for unit, outcome in ended:
+                if not (interruption and isinstance(outcome, Interrupted)):
+                    yield unit, outcome
+        except BrokenProcessPool:
+            if not interruption:
+                problem = "a process was killed, possibly for lack of memory"
+                raise TrainingError(f"{problem}. Continue with fewer --jobs.") from None
+        finally:
+            is_leaving.set()
+            with suppress(BrokenProcessPool):
+                for _ in ended:  # until all have saved their state
+                    pass
+            is_over.set()
+    if interruption:
+        kept = "what is finished is kept, and the trainings are saved"
+        message = f"{interruption.name} received; {kept}. Continue with --resume."
+        raise Interrupted(message, interruption.exit_code)
+
+
+def _end_workers(is_ending: Callable[[], bool], is_over: threading.Event) -> None:
+    """Send SIGTERM to the workers; again and again, as one may begin another unit meanwhile."""
+    while not is_over.wait(_POLL):
+        for worker in active_children() if is_ending() else ():
+            if worker.pid is not None and worker.name.startswith("LokyProcess"):
+                with suppress(ProcessLookupError):
+                    os.kill(worker.pid, signal.SIGTERM)
+
+
+class _Worker:
+    """The state of a worker process."""
+
+    parent = 0
+    token = ""  # of the list whose units it runs
+    stopped = ""  # that of a list that has been stopped
+    is_running = False
+
+
+def _attempt(
+    function: Callable[..., Value], unit: Unit, arguments: tuple[Any, ...], call: tuple[int, str]
+) -> tuple[Unit, Value | RepresenterError]:
+    parent, token = call
+    if os.getppid() == parent:  # else this is the process itself, or one of another machine
+        _prepare(parent, token)
+    try:
+        _Worker.is_running = True
+        if _Worker.stopped == token:
+            raise Stopped(signal.SIGTERM)
+        return unit, function(*arguments)
+    except Stopped as stopped:
+        return unit, Interrupted(str(stopped), stopped.exit_code)
+    except RepresenterError as error:
+        return unit, error
+    finally:
+        _Worker.is_running = False
+
+
+def _prepare(parent: int, token: str) -> None:
+    """Prepare a worker: signals reach it from its parent alone, with which it ends."""
+    _Worker.token = token
+    if _Worker.parent == parent:
+        return
+    _Worker.parent = parent
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches all processes
+    signal.signal(signal.SIGTERM, _stop)  # a training has its own handler
+    keep_freed_memory()
+    threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+
+
+def _stop(number: int, frame: Any) -> None:
+    _Worker.stopped = _Worker.token
+    if _Worker.is_running:
+        raise Stopped(number)
+
+
+def _leave_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_POLL)
+    os._exit(1)
