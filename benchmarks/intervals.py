@@ -17,13 +17,13 @@ from machine import load
 from report import table, write_page
 from representer.report.metrics import (
     paired_difference,
+    paired_over_subjects,
     perplexity_difference,
     regression_metrics,
     rmse_difference,
     wilson_interval,
 )
 from representer.tasks.comparison import METRICS, Result, paired_interval
-from representer.tasks.signal.folds import paired_over_subjects
 
 SIZES = (3, 12, 24, 50, 100, 500)
 ABOUT = """\

@@ -33,8 +33,9 @@ from representer.tasks.molecule import FLOW as MOLECULE_FLOW
 from representer.tasks.molecule_options import MoleculeConfig
 from representer.tasks.objects import Objects
 from representer.tasks.recipe import Request
-from representer.tasks.signal.folds import SignalData, digest_of
-from representer.tasks.signal.signal_comparison import SignalComparison
+from representer.tasks.signal.data import windows_to_fit
+from representer.tasks.signal.flow import FLOW as SIGNAL_FLOW
+from representer.tasks.signal.flow import SignalComparison
 from representer.tasks.signal_options import SignalConfig
 from representer.tasks.text import FLOW as TEXT_FLOW
 from representer.tasks.text import objects_of
@@ -103,8 +104,12 @@ def comparison(name: str, request: Request) -> Comparison:
     if name in SETS["Signals"]:
         recordings = SIGNAL_SETS[name].recordings(root, smoke=request.smoke)
         config = SignalConfig(threads=threads or 1, **SIGNAL_OPTIONS.get(name, {}))
-        data = SignalData(recordings, digest_of(recordings), name)
-        return SignalComparison(config=_sized(config, request), data=data, splits=request.seeds)
+        return SignalComparison(
+            flow=SIGNAL_FLOW,
+            config=_sized(config, request),
+            sources={"all": windows_to_fit(recordings, config, name)},
+            splits=request.seeds,
+        )
     if name in SETS["Language"]:
         if not (root / name).is_dir():
             raise missing(f"folder {name} with train, valid and test files", root)

@@ -23,7 +23,7 @@ from representer.tasks.graph import FLOW
 from representer.tasks.graph_options import GraphConfig
 from representer.tasks.objects import Objects
 from representer.tasks.registry import TASKS
-from representer.tasks.signal.signal_comparison import SignalComparison
+from representer.tasks.signal.flow import comparison
 from representer.tasks.signal_options import SignalConfig
 
 ONE_EPOCH = [*TINY, "--epochs", "1"]
@@ -182,8 +182,8 @@ def test_signals_are_compared_on_the_folds_of_fit(run, tmp_path):
 
 def test_few_subjects_are_left_out_one_by_one_without_an_option(tmp_path):
     write_npz(tmp_path / "few.npz", synthetic_recordings(subjects=3, windows=4))
-    found = SignalComparison.read(SignalConfig(data=str(tmp_path / "few.npz")))
-    assert (list(found.splits), found.folds) == ([0, 1, 2], 3)
+    found = comparison(SignalConfig(data=str(tmp_path / "few.npz")))
+    assert (list(found.splits), found.groups) == ([0, 1, 2], 3)
 
 
 def test_language_models_are_tested_on_blocks_or_on_one_text(run, tmp_path):

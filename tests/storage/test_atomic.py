@@ -173,7 +173,6 @@ WRITERS = {
     "models/hub.py copyfile": "in a temporary folder",
     "storage/atomic.py open": "here",
     "tasks/predictions.py open": "a device or a pipe, named by the user",
-    "tasks/signal/processes.py tofile": "a file without a name",
 }
 CALLS = {
     "copy2", "copyfile", "copytree", "save", "savefig", "savez",

@@ -38,7 +38,7 @@ from representer.machine import require_device
 from representer.models import to_dict
 from representer.report.page import Results, render
 from representer.storage import atomic
-from representer.storage.files import from_values, parse_json
+from representer.storage.files import from_values, parse_json, read_bytes
 from representer.storage.run import MODEL, WEIGHTS, RunFiles, RunFolder
 from representer.training.config import METRICS_JSONL, TrainerConfig, TrainingTask, as_jsonl
 from representer.training.processes import report_device
@@ -55,6 +55,7 @@ _NOT_SAVED = (
     "callbacks", "warm_start", "verbose", "n_jobs", "device", "cuda_graph", "log_with",
 )  # fmt: skip
 PLAIN = (str, int, float, bool)
+_MOST = 2**26  # bytes of a model.json
 
 
 @dataclass(frozen=True)
@@ -211,6 +212,19 @@ def require_this_version(described: Any, folder: str | Path) -> None:
         problem = f"was written by version {written}; this is version {__version__}"
         fix = f"Train again, or install version {written}."
         raise DataError(problem, file=Path(folder) / MODEL, fix=fix)
+
+
+def refuse_other_versions(folder: Path) -> None:
+    """Refuse a folder with a model of another version of the library.
+
+    Raises:
+        DataError: It has one.
+    """
+    try:  # without the manifest, which lists the file only once there are weights
+        described = parse_json(read_bytes(folder / MODEL, _MOST))
+    except (OSError, ValueError):  # none yet, or a damaged one, which is written again
+        return
+    require_this_version(described, folder)
 
 
 def _target_values(estimator: Estimator) -> dict[str, Any]:

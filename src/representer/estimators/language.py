@@ -133,7 +133,7 @@ class LanguageEstimator(LanguageParameters, Estimator):
 
     def fit_parts(
         self, run: RunFolder, network: models.LanguageNetwork | None, parts: Mapping[str, Tensor],
-        seed: int, *, encoded: Any = None, **options: Any,
+        seed: int, *, groups: Any = None, encoded: Any = None, **options: Any,
     ) -> TrainingResult | None:  # fmt: skip
         """Train a network in a run folder, from its newest checkpoint, and fit the kernel half.
 
@@ -142,6 +142,7 @@ class LanguageEstimator(LanguageParameters, Estimator):
             network: With its initial weights; None if the kernel half alone predicts.
             parts: Tokens of ``"train"`` and ``"valid"``.
             seed: Of the segments and of dropout.
+            groups: Not used, since the parts are given.
             encoded: Not used, since tokens are inputs of the network.
             **options: Those of `halves.train`.
 

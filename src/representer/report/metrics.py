@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from representer.errors import MissingExtraError
+from representer.errors import ArgumentError, MissingExtraError
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -445,3 +445,68 @@ def headings(page: str) -> list[tuple[str, Markup]]:
 FILTERS = {one.__name__: one for one in (
     percent, points, count, rounded, signed, equation, slug, headings
 )}  # fmt: skip
+
+
+# Compare two models over subjects with Wilcoxon's signed-rank test.
+
+_DIGITS = 9  # differences by rounding errors are ties
+_EXACT = 15  # up to so many subjects, all signs are enumerated, which is exact with ties
+
+
+def paired_over_subjects(
+    model: Mapping[str, float], baseline: Mapping[str, float]
+) -> dict[str, Any]:
+    """Compare the accuracies of two models subject by subject.
+
+    The windows of a subject are dependent, so the test is over subjects. Subjects without a
+    difference are left out of the test.
+
+    Args:
+        model: Accuracy of the model by subject.
+        baseline: Accuracy of the baseline by subject, for the same subjects.
+
+    Returns:
+        ``mean`` difference, its 95 % ``interval`` by Student's t, extended to 0 unless the test
+        rejects, numbers of subjects ``better``, ``worse`` and ``equal``, and ``p`` of the two-sided
+        test; 1 if no subject differs. The interval of a single subject is all that accuracies
+        allow.
+
+    Raises:
+        ArgumentError: If the subjects are not the same.
+    """
+    if model.keys() != baseline.keys() or not model:
+        raise ArgumentError(
+            "baseline", sorted(baseline), f"the subjects {', '.join(sorted(model))}"
+        )
+    d = np.asarray([round(model[subject] - baseline[subject], _DIGITS) for subject in model])
+    p = _p_value(d[d != 0])
+    return {
+        "mean": float(d.mean()),
+        "interval": list(extended(*_interval(d), p)),
+        "better": int((d > 0).sum()),
+        "worse": int((d < 0).sum()),
+        "equal": int((d == 0).sum()),
+        "p": p,
+    }
+
+
+def _interval(d: np.ndarray) -> tuple[float, float]:
+    if len(d) < 2:
+        return -1.0, 1.0
+    half = t_quantile(len(d)) * float(d.std(ddof=1)) / len(d) ** 0.5
+    return float(d.mean()) - half, float(d.mean()) + half
+
+
+def _p_value(d: np.ndarray) -> float:
+    from scipy.stats import rankdata, wilcoxon
+
+    if len(d) > _EXACT:
+        result: Any = wilcoxon(d, method="asymptotic")
+        return float(result.pvalue)
+    ranks = (2 * rankdata(np.abs(d))).astype(int)  # ties have half ranks
+    ways = np.ones(1)  # to choose signs so that the positive ranks have a sum
+    for rank in ranks:
+        ways = np.convolve(ways, np.eye(rank + 1)[[0, -1]].sum(axis=0))
+    positive = int(ranks[d > 0].sum())
+    tail = min(float(ways[: positive + 1].sum()), float(ways[positive:].sum()))
+    return min(1.0, 2 * tail / 2 ** len(d))

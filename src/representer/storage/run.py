@@ -121,7 +121,7 @@ FOLDERS = (CHECKPOINTS, "folds", "gine")
 _FILES = (
     "config.yaml", "metrics.jsonl", "metrics.json", "metrics.csv", "timings.jsonl", "model.json",
     "model.safetensors", "final.safetensors", "vocabulary.json", "labels.json", "splits.json",
-    "details.json", "skipped.csv", "fold.json",
+    "details.json", "skipped.csv", "folds.json", "folds.jsonl",
     "explanations.json", "report.html", "kernel.json", "kernel.safetensors", "pool.json",
     "conformal.json",
 )  # fmt: skip

@@ -88,14 +88,19 @@ class EstimatorComparison(Comparison):
 
     def run(self, split: int, unit: str) -> list[Result]:
         """Train and test some rows on one split, see `Comparison`."""
-        config = replace(self.config, seed=self.config.seed + split, resume=False)
-        data = self.flow.divide(config, self.sources, self.split_by(split), is_silent=True)
+        config, data = self.divided(split)
         if unit == BASELINES:
             return self._baselines(config, data)
         if unit == MODEL_UNIT:
             return self._train(replace(config, answer=BOTH), data)
         (result,) = self._train(replace(config, answer=NETWORK, **self.variants[unit]), data)
         return [replace(result, name=unit)]
+
+    def divided(self, number: int) -> tuple[Any, Data]:
+        """Return the options and the data of a split."""
+        config = replace(self.config, seed=self.config.seed + number, resume=False)
+        split_by = self.split_by(number)
+        return config, self.flow.divide(config, self.sources, split_by, is_silent=True)
 
     def split_by(self, number: int) -> Split | None:
         """Return how the objects of a split are divided; None if as in ``fit``."""

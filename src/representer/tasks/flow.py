@@ -6,6 +6,7 @@ A task gives a reader, two estimators, baselines, facts and a demo; everything e
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
@@ -15,7 +16,8 @@ from typing import Any
 
 from representer.checks import is_missing
 from representer.data.tables.labels import alike
-from representer.errors import ArgumentError, DataError, say, show
+from representer.errors import ArgumentError, DataError, TrainingError, say, show
+from representer.estimators import base
 from representer.estimators.base import Estimator
 from representer.estimators.fitting import batch_size_for, validation_fraction
 from representer.estimators.results import (
@@ -25,14 +27,16 @@ from representer.estimators.results import (
     predictions_of,
 )
 from representer.estimators.supervised import SupervisedEstimator
+from representer.machine import limited
 from representer.report import write_report
 from representer.report.page import Predictions, points
 from representer.report.summary import parts_sentence
 from representer.storage import checkpoint
-from representer.storage.run import RunFiles, RunFolder
+from representer.storage.run import RunFiles, RunFolder, UnsavedRun, refuse_links
 from representer.tasks.baselines import Baseline
 from representer.tasks.objects import (
     Data,
+    Fold,
     Objects,
     Split,
     are_fractions,
@@ -50,6 +54,8 @@ from representer.tasks.options import (
 from representer.tasks.predictions import as_csv
 from representer.tasks.results import (
     Facts,
+    FoldResult,
+    FoldResults,
     Model,
     Outcome,
     Trained,
@@ -60,6 +66,7 @@ from representer.tasks.results import (
     verdicts,
 )
 from representer.tasks.use import EstimatorUse, drift
+from representer.tasks.worklist import WorkList
 from representer.training.config import EXECUTION, TrainerConfig, plain, require_same
 
 # The steps around training that every ``fit`` has: naming and opening the run, and its results.
@@ -67,7 +74,7 @@ from representer.training.config import EXECUTION, TrainerConfig, plain, require
 # A run may be resumed with other values of these; the trainer checks its own settings.
 WITHOUT_EFFECT_ON_TRAINING = (
     *EXECUTION, "data", "valid", "test", "out", "vectors", "baselines", "preset", "resume", "demo",
-    "time_limit", "skip_invalid",
+    "time_limit", "skip_invalid", "folds", "test_subjects", "jobs",
 )  # fmt: skip
 
 
@@ -132,6 +139,13 @@ def publish(
 
 
 FEW = 10  # different integers that may be classes
+FOLDS = "folds"
+MOST_PROCESSES = 8  # by default; each needs about half a gigabyte
+
+
+def _fold_entry(line: dict[str, Any]) -> tuple[Fold, FoldResult]:
+    result = FoldResult.from_dict(line)
+    return result.fold, result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,12 +209,87 @@ class EstimatorTask(EstimatorUse):
         networks = self.networks(config)
         with ExitStack() as stack:
             runs = [stack.enter_context(opened(one)) for one in networks.values()]
+            tested = self.test_folds(runs[0], config, data) if data.folds else None
             trained = []
             for run, (heading, own) in zip(runs, networks.items(), strict=True):
                 if heading:
                     print(f"{heading}:")
-                trained.append(self.train(run, own, data, is_silent=bool(trained)))
+                how = {"is_silent": bool(trained), "is_tested": tested is None}
+                trained.append(self.train(run, own, data, **how))
+            if tested is not None:
+                trained[0] = tested.of_run(trained[0])
             return self.report(runs[0], trained[0], trained[1:])
+
+    def test_folds(self, run: RunFolder, config: Any, data: Data) -> FoldResults:
+        """Test all folds of a run, whose own model is trained on all data."""
+        if run.resume:
+            require_same_options(run.path, config, data.splits())
+        run.write_text("config.yaml", as_yaml(config))
+        run.write_json("splits.json", data.splits())
+        return self.cross_validate(run.path, config, dict(data.sources), data.folds)
+
+    def cross_validate(
+        self,
+        folder: Path,
+        config: Any,
+        sources: dict[str, Objects],
+        folds: Sequence[Fold],
+        report: Callable[[str], None] = say,
+    ) -> FoldResults:
+        """Train and test a model on each fold, in ``folder/folds/NAME``.
+
+        Each is trained from scratch; finished folds are not repeated, interrupted ones continue.
+
+        Args:
+            folder: Folder of the run, which no other process writes into.
+            config: The options; ``jobs`` folds are trained at a time, 0 is one per processor.
+            sources: The data.
+            folds: The folds.
+            report: Called with a line for every finished fold.
+
+        Raises:
+            ArgumentError: The folder has folds with other settings.
+            Interrupted: A signal arrived; everything is saved.
+            TrainingError: A training diverged, or a process was killed.
+        """
+        free = (*WITHOUT_EFFECT_ON_TRAINING, "threads", "epochs")  # more of them continue a fold
+        settings = {"trainer": {"epochs": config.epochs}, "data": sources["all"].digest}
+        settings |= {name: own for name, own in config.to_dict().items() if name not in free}
+        work: WorkList[Fold, FoldResult] = WorkList(
+            folder, ("folds.json", "folds.jsonl"), settings,
+            lambda _, result: result.to_dict(), _fold_entry,
+        )  # fmt: skip
+        for fold, result in [*work.finished.items()]:
+            if result.stopped_by == "epochs" and result.epochs < config.epochs:
+                del work.finished[fold]
+        waiting = {fold: number for number, fold in enumerate(folds) if fold not in work.finished}
+        count = len(folds) - len(waiting)
+        if count:
+            report(f"{count} of {len(folds)} folds are finished already")
+        places = {fold: folder / FOLDS / fold.folder_name(k) for fold, k in waiting.items()}
+        jobs = 1 if config.jobs is None else config.jobs or min(os.cpu_count() or 1, MOST_PROCESSES)
+        results = work.run(
+            self.test_fold, waiting, lambda fold: (config, sources, fold, places[fold]), jobs
+        )
+        for _, result in results:
+            if isinstance(result, TrainingError):
+                raise result
+            count += 1
+            report(f"{count}/{len(folds)} {result.line(self.nouns)}")
+        return FoldResults.of([work.finished[fold] for fold in folds])
+
+    def fold_data(self, config: Any, sources: dict[str, Objects], fold: Fold) -> Data:
+        """Return the data of a fold, of a task whose data have folds."""
+        raise NotImplementedError
+
+    def test_fold(
+        self, config: Any, sources: dict[str, Objects], fold: Fold, folder: Path
+    ) -> FoldResult:
+        """Train and test a model on a fold, or continue its training, in a folder."""
+        refuse_links(folder)
+        with limited(config.threads or None), RunFolder(folder, resume=folder.exists()) as run:
+            data = self.fold_data(config, sources, fold)
+            return FoldResult.of(self.train(run, config, data, is_silent=True))
 
     def prepare(self, config: Any) -> Data:
         """Read, check, split and encode the data, without writing anything.
@@ -301,16 +390,30 @@ class EstimatorTask(EstimatorUse):
             say(note)
         return replace(data, facts=facts.values | equal_objects(sources, self.nouns))
 
-    def train(self, run: RunFolder, config: Any, data: Data, *, is_silent: bool = False) -> Trained:
-        """Train a model in a folder, or continue its training, and predict the test objects."""
+    def train(
+        self,
+        run: RunFolder,
+        config: Any,
+        data: Data,
+        *,
+        is_silent: bool = False,
+        is_tested: bool = True,
+    ) -> Trained:
+        """Train a model in a folder, or continue its training, and predict the test objects.
+
+        The model of all objects, beside those of the folds, predicts none of them.
+        """
+        seed = config.seed if data.seed is None else data.seed
         estimator = self.new_estimator(run, config, data)
-        network = estimator.new_network(config.seed) if estimator.has_network else None
+        network = estimator.new_network(seed) if estimator.has_network else None
         model = Model(estimator.network_name)
         if self.describe_model:
             model = self.describe_model(config, data, estimator, network)
         for note in () if is_silent else model.notes:
             say(note)
         if run.resume:
+            base.refuse_other_versions(run.path)
+        if run.resume and is_tested:  # else the folds have done it
             require_same_options(run.path, config, data.splits())
         if network is None or not checkpoint.steps(run.checkpoints):  # else they must not change
             run.write_text("config.yaml", as_yaml(config))
@@ -320,13 +423,13 @@ class EstimatorTask(EstimatorUse):
         result = estimator.fit_parts(
             run, network,
             {part: data.labeled(part) for part in data.parts if part != "test"},
-            config.seed, encoded=data.encoded,
+            seed, groups=data.groups_of, encoded=data.encoded,
             settings=lambda trainer: determining(config, trainer, WITHOUT_EFFECT_ON_TRAINING)
-            | {"sha256": {role: one.digest for role, one in data.sources}},
+            | {"sha256": {role: one.digest for role, one in data.sources}, **data.fold_settings()},
             reading=self._reading(config) | data.sources[0][1].reading,
         )  # fmt: skip
         run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
-        predictions = self.predicted(estimator, data)
+        predictions = self.predicted(estimator, data) if is_tested else []
         if estimator.machine_ is not None:
             described = {**model.values, "kernel": estimator.machine_.description}
             model = replace(model, values=described)
@@ -351,6 +454,13 @@ class EstimatorTask(EstimatorUse):
     def predicted(self, estimator: Any, data: Data) -> Sequence[Predictions]:
         """Return the predictions for the test objects, of each target."""
         return predictions_of(estimator, data.parts["test"].objects)
+
+    def check_network(self, config: Any, data: Data) -> None:
+        """Raise now what a training would raise later, such as an option of another cell."""
+        estimator = self.new_estimator(UnsavedRun(), config, data)
+        estimator.check()
+        if estimator.has_network:
+            estimator.new_network(0)
 
     def report(
         self,
@@ -390,7 +500,7 @@ class EstimatorTask(EstimatorUse):
             "data": data.described(trained.model.facts),
             "model": {"values": dict(trained.model.values)},
             "place": test.place,
-            **explained_tests(self, run, trained),
+            **explained_tests(self, run.path, trained.estimator, data, outcome.predictions),
             "points": points(columns, outcome.predictions),
         }
         about = parts_sentence(metrics["parts"]), kept_sentence(metrics), metrics["verdict"]

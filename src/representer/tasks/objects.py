@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from representer.data.copies import TRAINED, as_hex
 from representer.data.stored import Stored, most, take
 from representer.data.tables import Dropped, Grid, LabelMap, LeftOut
 from representer.data.tables.files import listing, open_regular
-from representer.errors import DataError, say
+from representer.errors import ArgumentError, DataError, say
 from representer.estimators.fitting import random_parts
 from representer.estimators.halves import CALIBRATION
 from representer.estimators.pool import calibration_rows, repeated
@@ -334,9 +334,50 @@ def find_target(
     return columns[0] if len(columns) == 1 else ClassTable(columns)
 
 
-# Objects with labels, split into parts, for a task that trains an estimator.
+# Folds: the parts of a training by groups of objects, such as the windows of a subject.
 
 PARTS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class Fold:
+    """The groups of one training and its test.
+
+    Attributes:
+        name: Name of the fold; the group, if one group is left out.
+        train: Training groups.
+        valid: Groups for early stopping; none if the last epoch is used.
+        test: Test groups; none for the final model.
+
+    Raises:
+        ArgumentError: If a group is in two parts, or there is no training group.
+    """
+
+    name: str
+    train: tuple[str, ...]
+    valid: tuple[str, ...]
+    test: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        sides: dict[str, str] = {}
+        for side in PARTS:
+            for group in getattr(self, side):
+                if sides.setdefault(group, side) != side:
+                    expected = f"a group in one part only, not in {sides[group]} and {side}"
+                    raise ArgumentError("group", group, expected)
+        if not self.train:
+            raise ArgumentError("train", (), f"at least one group in fold {self.name!r}")
+
+    def folder_name(self, number: int) -> str:
+        """Return the name of the fold's folder: its number, and its name with safe characters."""
+        return f"{number:03d}-{re.sub(r'[^A-Za-z0-9_-]+', '_', self.name)[:60]}"
+
+    def parts(self, groups: NDArray[Any]) -> dict[str, NDArray[np.intp]]:
+        """Return the positions of each part, from the group of each object ``(N,)``."""
+        return {part: np.flatnonzero(np.isin(groups, getattr(self, part))) for part in PARTS}
+
+
+# Objects with labels, split into parts, for a task that trains an estimator.
 
 # From objects and the fractions of all parts to the positions in each part.
 Split = Callable[[Objects, Sequence[float]], Sequence[Sequence[int]]]
@@ -356,6 +397,9 @@ class Data:
         facts: On the objects, for the report.
         resources: Parameters of the estimator that were read from files.
         groups: Of the test objects, where conformal prediction draws groups.
+        folds: By groups: that of this training, or all of the run; none if objects are split.
+        groups_of: The group of each object of a part, if there are folds.
+        seed: Of weights and order; None for that of the options.
     """
 
     target: Target
@@ -367,6 +411,9 @@ class Data:
     facts: dict[str, str] = field(default_factory=dict)
     resources: dict[str, Any] = field(default_factory=dict)
     groups: Any = None
+    folds: Sequence[Fold] = ()
+    groups_of: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    seed: int | None = None
 
     @property
     def is_regression(self) -> bool:
@@ -397,17 +444,23 @@ class Data:
         """Return the positions of the objects of a part without the copies of others in it."""
         return np.sort(np.unique(self.digests(part), return_index=True)[1])
 
+    def fold_settings(self) -> dict[str, Any]:
+        """Return what determines a training on a fold besides the options."""
+        return {"fold": asdict(self.folds[0])} if len(self.folds) == 1 else {}
+
     def splits(self) -> dict[str, Any]:
-        """Return the rows or lines of each part, counted from 1, as in splits.json.
+        """Return the folds, or the rows or lines of each part from 1, as in splits.json.
 
         With them are the digests of the objects that were trained on, see `as_hex`.
         """
+        digests = {one.source: one.digest for _, one in self.sources}
+        if self.folds:
+            return {"sha256": digests, "folds": [asdict(one) for one in self.folds]}
         parts = {
             name: {"source": part.source, f"{part.place}s": _numbers(part)}
             for name, part in self.parts.items()
         }
         used = [part.digests for name, part in self.parts.items() if name != "test"]
-        digests = {one.source: one.digest for _, one in self.sources}
         return {"sha256": digests, **parts, TRAINED: as_hex(np.concatenate(used))}
 
     def skipped(self) -> list[tuple[str, str, str]]:

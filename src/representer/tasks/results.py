@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from representer.errors import KindError, printable
 from representer.estimators.explanation import Example, Part
-from representer.estimators.results import EXPLAINED_ERRORS
+from representer.estimators.results import EXPLAINED_ERRORS, model_name
 from representer.report.page import (
     Column,
     Predictions,
@@ -21,9 +23,10 @@ from representer.report.page import (
     worst,
 )
 from representer.report.summary import ACCURACY, RMSE, chance_sentence, standing
-from representer.storage.run import RunFiles, RunFolder
+from representer.storage.files import from_values
+from representer.storage.run import RunFiles
 from representer.tasks.baselines import Baseline
-from representer.tasks.objects import Data, Objects
+from representer.tasks.objects import Data, Fold, Objects
 from representer.tasks.registry import task_of_run
 from representer.tasks.use import EstimatorUse
 from representer.training.state import TrainingResult
@@ -90,14 +93,140 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class FoldResult:
+    """Result of a finished fold of a classification.
+
+    Attributes:
+        fold: Groups of each part.
+        rows: Rows of the test objects.
+        probabilities: Their class probabilities ``(N, classes)``.
+        accuracy: Of the test objects.
+        epochs: Number of epochs trained; 0 without a network.
+        best_epoch: Epoch of the selected weights.
+        valid: Validation metrics of that epoch.
+        stopped_by: Reason why the training ended.
+        parts: Share and training time of kernel and network, as in metrics.json.
+    """
+
+    fold: Fold
+    rows: NDArray[np.int64]
+    probabilities: NDArray[np.float64]
+    accuracy: float
+    epochs: int
+    best_epoch: int
+    valid: dict[str, float]
+    stopped_by: str
+    parts: dict[str, dict[str, Any]]
+
+    @classmethod
+    def of(cls, trained: Trained) -> FoldResult:
+        """Return the result of a model that was trained on a fold."""
+        data, outcome, (fold,) = trained.data, trained.outcome, trained.data.folds
+        (column,), (predictions,), training = (
+            data.columns("test"),
+            outcome.predictions,
+            outcome.training,
+        )
+        assert predictions.probabilities is not None
+        chances = predictions.probabilities.round(7)  # as they are stored
+        best, epochs = (training and training.best) or {}, training.epoch if training else 0
+        return cls(
+            fold=fold,
+            rows=np.asarray(data.parts["test"].rows),
+            probabilities=chances,
+            accuracy=float((chances.argmax(axis=1) == column.truth).mean()),
+            epochs=epochs,
+            best_epoch=int(best.get("epoch", epochs)),
+            valid={k: v for k, v in best.items() if k.startswith("valid_")},
+            stopped_by=training.reason if training else "",
+            parts={name: dict(part._asdict()) for name, part in outcome.parts.items()},
+        )
+
+    @property
+    def seconds(self) -> float:
+        """Training time."""
+        return sum(part["seconds"] for part in self.parts.values())
+
+    def line(self, nouns: str) -> str:
+        """Return the result as a line for the terminal."""
+        epoch = f"epoch {self.best_epoch} of {self.epochs}, " if self.epochs else ""
+        tested = f"accuracy {self.accuracy:.3f} on {len(self.rows)} {nouns}"
+        return f"{self.fold.name}: {tested}, {epoch}{self.seconds:.1f} s"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serializable dict."""
+        arrays = {"rows": self.rows.tolist(), "probabilities": self.probabilities.tolist()}
+        return asdict(self) | arrays
+
+    @classmethod
+    def from_dict(cls, described: dict[str, Any]) -> FoldResult:
+        """Return the result that `to_dict` described."""
+        values = {name: described[name] for name in cls.__dataclass_fields__}
+        values["fold"] = from_values(Fold, described["fold"])
+        values["rows"] = np.asarray(described["rows"], dtype=np.int64)
+        values["probabilities"] = np.asarray(described["probabilities"], dtype=np.float64)
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class FoldResults:
+    """Predictions of all folds.
+
+    Attributes:
+        folds: Results of the folds, in order.
+        rows: Rows of the test objects, in ascending order.
+        probabilities: Class probabilities ``(rows, classes)``.
+    """
+
+    folds: tuple[FoldResult, ...]
+    rows: NDArray[np.int64]
+    probabilities: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, folds: Sequence[FoldResult]) -> FoldResults:
+        """Join the predictions of the folds."""
+        return cls(tuple(folds), *joined([(fold.rows, fold.probabilities) for fold in folds]))
+
+    def of_run(self, final: Trained) -> Trained:
+        """Return the final model of a run with the predictions of its folds.
+
+        The shares of kernel and network are the mean over the folds, their times the sum.
+        """
+        parts = {
+            name: Part(
+                float(np.mean([fold.parts[name]["share"] for fold in self.folds])),
+                sum(fold.parts[name]["seconds"] for fold in self.folds),
+            )
+            for name in self.folds[0].parts
+        }
+        predictions = [Predictions(self.probabilities.argmax(axis=1), self.probabilities)]
+        name = model_name(parts, final.estimator.network_name)
+        outcome = replace(final.outcome, name=name, predictions=predictions, parts=parts)
+        return replace(final, outcome=outcome, folds=self.folds)
+
+    @property
+    def seconds(self) -> float:
+        """Training time of all folds."""
+        return sum(fold.seconds for fold in self.folds)
+
+
+def joined(folds: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the rows of all folds in ascending order, and their probabilities."""
+    rows, probabilities = map(np.concatenate, zip(*folds, strict=True))
+    order = np.argsort(rows, kind="stable")
+    return rows[order], probabilities[order]
+
+
+@dataclass(frozen=True)
 class Trained:
-    """A trained estimator with its best weights, and its test predictions."""
+    """A trained estimator with its best weights, and its test predictions or those of folds."""
 
     config: Any
     data: Data
     estimator: Any
     model: Model
     outcome: Outcome
+    folds: Sequence[FoldResult] = ()
 
 
 def metrics_of(
@@ -236,15 +365,29 @@ EXAMPLES, LINES = 4, 6
 SMALL = 60  # words, or nodes: larger objects are not explained without being asked for
 
 
-def explained_tests(task: Any, run: RunFolder, trained: Trained) -> dict[str, Any]:
+def explained_tests(
+    task: Any,
+    run: Path,
+    estimator: Any,
+    data: Data,
+    predictions: Sequence[Predictions],
+    largest: float = SMALL,
+) -> dict[str, Any]:
     """Return explanations of test objects for details.json.
+
+    Args:
+        task: The task.
+        run: The folder of the model, for messages.
+        estimator: The model.
+        data: Its data.
+        predictions: Those of the test objects.
+        largest: The size up to which an object is explained.
 
     Returns:
         ``examples``, typical ones, and ``mistakes``, of which the first are explained; none are if
         the predictions of the model have no contributions.
     """
-    data, test = trained.data, trained.data.parts["test"]
-    column, own = data.columns("test")[0], trained.outcome.predictions[0]
+    test, column, own = data.parts["test"], data.columns("test")[0], predictions[0]
     sizes = [data.inputs.size(one) for one in data.encoded["test"]]
     labels = test.columns[0][1]
     if data.is_regression:
@@ -253,10 +396,10 @@ def explained_tests(task: Any, run: RunFolder, trained: Trained) -> dict[str, An
     found = dict(zip(worst(column, own), wrong, strict=True))
     for row, mistake in found.items() if test.names else ():
         mistake["name"] = test.names[row]
-    errors = [row for row in found if sizes[row] <= SMALL][:EXPLAINED_ERRORS]
-    chosen = typical(column, own, sizes)
+    errors = [row for row in found if sizes[row] <= largest][:EXPLAINED_ERRORS]
+    chosen = typical(column, own, sizes, largest)
     try:
-        entries = task.entries(run.path, trained.estimator, test.subset(chosen + errors), LINES)
+        entries = task.entries(run, estimator, test.subset(chosen + errors), LINES)
     except KindError:
         return {"examples": [], "mistakes": wrong}
     for row, entry in zip(chosen + errors, entries, strict=True):
@@ -266,13 +409,15 @@ def explained_tests(task: Any, run: RunFolder, trained: Trained) -> dict[str, An
     return {"examples": entries[: len(chosen)], "mistakes": wrong}
 
 
-def typical(column: Column, predictions: Predictions, sizes: Sequence[int]) -> list[int]:
+def typical(
+    column: Column, predictions: Predictions, sizes: Sequence[int], largest: float = SMALL
+) -> list[int]:
     """Return the positions of up to `EXAMPLES` objects of a readable size.
 
     Of classes, the first right ones of each class in turn; of numbers, from the smallest true value
     to the largest in even steps.
     """
-    known = [row for row in column.known().tolist() if sizes[row] <= SMALL]
+    known = [row for row in column.known().tolist() if sizes[row] <= largest]
     known = known or column.known()[np.argsort(np.asarray(sizes)[column.known()])].tolist()[:1]
     if not column.classes:
         ordered = sorted(known, key=lambda row: column.truth[row])

@@ -104,7 +104,10 @@ class CrossValidation:
         require(self, "test_subjects", is_alone, "nothing with --folds")
         if self.demo and self.data is not None:
             raise ArgumentError("data", self.data, "nothing with --demo, which has its own data")
-        SignalParameters(**estimator_parameters(self, 1.0)).check()
+        chosen = parameters_of(self, SignalParameters)
+        if self.standardize == "subject":  # before the estimator takes the windows
+            chosen["standardize"] = "none"
+        SignalParameters(**chosen).check()
 
     @property
     def tested(self) -> list[str]:
@@ -114,12 +117,6 @@ class CrossValidation:
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, as in config.yaml."""
         return asdict(self)
-
-
-def estimator_parameters(config: Any, sampling_rate: float) -> dict[str, Any]:
-    """Return the parameters of the estimator, whose windows are standardized by subject before."""
-    chosen = parameters_of(config, SignalParameters) | {"sampling_rate": sampling_rate}
-    return chosen | ({"standardize": "none"} if config.standardize == "subject" else {})
 
 
 SignalConfig: type[Any] = config_of(
@@ -148,12 +145,12 @@ SIGNAL = Task(
     },
     functions={
         "fit": f"{_HOME}.flow:fit",
-        "comparison": f"{_HOME}.signal_comparison:comparison",
-        "evaluate": f"{_HOME}.signal_use:evaluate",
-        "drift": f"{_HOME}.signal_use:drift",
-        "predict": f"{_HOME}.signal_use:predict",
-        "explain": f"{_HOME}.signal_use:explain",
-        "examples": f"{_HOME}.signal_use:examples",
+        "comparison": f"{_HOME}.flow:comparison",
+        "evaluate": f"{_HOME}.flow:evaluate",
+        "drift": f"{_HOME}.flow:drift",
+        "predict": f"{_HOME}.flow:predict",
+        "explain": f"{_HOME}.flow:explain",
+        "examples": f"{_HOME}.flow:examples",
         "as_text": "representer.tasks.use:as_text",
     },
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),

@@ -21,23 +21,18 @@ from representer.data.signals import (
     synthetic_recordings,
 )
 from representer.errors import DataError
+from representer.estimators import SignalClassifier
 from representer.explain import band_importance, combined_lags, phase_lags
 from representer.report import figures
 from representer.report.figures import svg
+from representer.report.metrics import paired_over_subjects
 from representer.storage import atomic
 from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
-from representer.tasks.signal.fold import new_estimator
-from representer.tasks.signal.folds import (
-    FoldResult,
-    accuracy_by_subject,
-    estimators_of,
-    paired_over_subjects,
-    plan,
-    run_loso,
-    spectral_baseline,
-    standardized,
-)
+from representer.tasks.results import FoldResult
+from representer.tasks.signal.baselines import spectral_baseline
+from representer.tasks.signal.data import accuracy_by_subject, plan, windows_to_fit
+from representer.tasks.signal.flow import estimators_of, run_loso
 from representer.tasks.signal_options import SignalConfig
 from representer_papers.rkm2019.published import AVERAGED, BASELINE, CELLS
 from representer_papers.shared.datasets import MissingError, wanted
@@ -222,32 +217,37 @@ def _run(
     if row == BASELINE:
         config = replace(config, standardize=signals.baseline)
         result = spectral_baseline(recordings, plan(recordings, config), config.standardize)
+        (chances,), rows = result.probabilities, np.arange(len(recordings))  # all are tested
         parameters = None
     else:
         result = run_loso(recordings, config, folder.path)
-        network = new_estimator(config, recordings, 0).new_network(0)
-        parameters = sum(parameter.numel() for parameter in network.parameters())
+        chances, rows = result.probabilities, result.rows
+        trained = estimators_of(folder.path, result.folds)
+        parameters = sum(parameter.numel() for parameter in trained[0].network_.parameters())
         if signals.planted:
-            figures["recovered"] = recovered(recordings, config, folder.path, result.folds)
-    predictions = result.probabilities.argmax(axis=1)
+            figures["recovered"] = recovered(recordings, config, trained, result.folds)
+    predictions = chances.argmax(axis=1)
     return {
         "classes": len(recordings.classes),
         "folds": len(plan(recordings, config)),
         "config": asdict(config),
-        "by_subject": accuracy_by_subject(recordings, result.rows, predictions),
+        "by_subject": accuracy_by_subject(recordings, rows, predictions),
         "seconds": result.seconds,
         "parameters": parameters,
         PREDICTIONS: {
-            "subjects": recordings.subjects[result.rows].tolist(),
-            "labels": recordings.labels[result.rows].tolist(),
-            "probabilities": result.probabilities.round(6).tolist(),
+            "subjects": recordings.subjects[rows].tolist(),
+            "labels": recordings.labels[rows].tolist(),
+            "probabilities": chances.round(6).tolist(),
         },
         **figures,
     }
 
 
 def recovered(
-    recordings: Recordings, config: Any, folder: Path, folds: Sequence[FoldResult]
+    recordings: Recordings,
+    config: Any,
+    trained: Sequence[SignalClassifier],
+    folds: Sequence[FoldResult],
 ) -> dict[str, Any]:
     """Return the frequency and the phase lags that the models of all folds of a run use.
 
@@ -259,15 +259,16 @@ def recovered(
     planted = default_couplings(len(recordings.channels))[-1]
     label = recordings.classes.index(planted.name)
     centers, evidence = [], []
-    windows, rate = standardized(recordings, config).signals, recordings.sampling_rate
-    for fold, trained in zip(folds, estimators_of(folder, folds), strict=True):
-        (signals,) = trained.inputs_.collate(trained.inputs_.encode(windows))
+    windows = windows_to_fit(recordings, config).recordings.signals
+    rate = recordings.sampling_rate
+    for fold, one in zip(folds, trained, strict=True):
+        (signals,) = one.inputs_.collate(one.inputs_.encode(windows))
         labels, rows = torch.from_numpy(recordings.labels), torch.from_numpy(fold.rows)
-        importance = band_importance(trained.network_, signals[rows], labels[rows], rate)
+        importance = band_importance(one.network_, signals[rows], labels[rows], rate)
         centers.append(importance.center)
         # at the recovered frequency: the planted one is unknown to a user
         frequency = min(max(importance.center, 3.0), rate / 2 - 3.0)
-        evidence.append(phase_lags(trained.network_, signals, label, frequency, rate))
+        evidence.append(phase_lags(one.network_, signals, label, frequency, rate))
     lags = combined_lags(evidence).lags.numpy()
     off = np.degrees(np.angle(np.exp(1j * np.radians(lags - np.asarray(planted.lags)))))
     return {

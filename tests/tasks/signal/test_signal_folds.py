@@ -7,7 +7,8 @@ import pytest
 
 from representer.data.signals import recordings
 from representer.errors import ArgumentError, DataError
-from representer.tasks.signal.data import Fold, final_fold, folds_of
+from representer.tasks.objects import Fold
+from representer.tasks.signal.data import final_fold, folds_of
 
 NAMES = [f"s{k}" for k in range(10)]
 
@@ -131,20 +132,18 @@ def test_more_groups_than_subjects_are_refused(count):
     ],
 )
 def test_a_subject_on_two_sides_is_refused(sides):
-    with pytest.raises(
-        ArgumentError, match=r"subject is '\w'; expected a subject in one part only"
-    ):
+    with pytest.raises(ArgumentError, match=r"group is '\w'; expected a group in one part only"):
         Fold("planted", *sides)
 
 
 def test_training_without_anybody_is_refused():
-    with pytest.raises(ArgumentError, match="expected at least one subject in fold 'empty'"):
+    with pytest.raises(ArgumentError, match="expected at least one group in fold 'empty'"):
         Fold("empty", (), ("s",), ("u",))
 
 
 def test_the_windows_of_a_side_are_those_of_its_subjects():
     fold = Fold("f", ("s1", "s3"), ("s0",), ("s2",))
-    rows = fold.parts(made())
+    rows = fold.parts(made().subjects)
     assert {side: numbers.tolist() for side, numbers in rows.items()} == {
         "train": [2, 3, 6, 7], "valid": [0, 1], "test": [4, 5]
     }  # fmt: skip

@@ -8,35 +8,30 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from multiprocessing import get_context
-from tempfile import TemporaryFile
-from typing import Any
 
 import numpy as np
 import pytest
 
 from representer.data.signals import synthetic_recordings
 from representer.data.signals.recordings import KINDS
-from representer.errors import ArgumentError, DataError, Interrupted
+from representer.errors import ArgumentError, Interrupted
 from representer.estimators import SignalClassifier, kernel_machine
 from representer.estimators.pool import Pool
 from representer.storage import checkpoint
 from representer.storage.run import RunFolder
-from representer.tasks.signal import fold as fold_module
-from representer.tasks.signal import folds, processes
+from representer.tasks import flow
+from representer.tasks.objects import Fold
+from representer.tasks.results import FoldResult, FoldResults
 from representer.tasks.signal.data import (
-    Fold,
-    SignalData,
     accuracy_by_subject,
     digest_of,
-    standardized,
+    plan,
+    windows_to_fit,
 )
-from representer.tasks.signal.fold import FoldResult
-from representer.tasks.signal.folds import LosoResult, jobs_of, run_folds, run_loso
-from representer.tasks.signal.processes import end
+from representer.tasks.signal.flow import FLOW, SignalTask, run_loso
 from representer.tasks.signal_options import SignalConfig
+from representer.tasks.worklist import WorkList
 from representer.training.state import read_weights
 
 TINY = SignalConfig(
@@ -53,6 +48,12 @@ TINY = SignalConfig(
 
 def quiet(line: str) -> None:
     """Take a report and do nothing."""
+
+
+def trained_on(of, config, folder, number) -> FoldResult:
+    """Train and test a model on a fold alone, in a folder."""
+    sources = {"all": windows_to_fit(of, config)}
+    return FLOW.test_fold(config, sources, plan(of, config)[number], folder)
 
 
 @pytest.fixture(scope="session")
@@ -76,12 +77,11 @@ def test_every_window_is_predicted_by_a_model_that_never_saw_its_subject(drawn, 
 
 def test_without_validation_the_last_weights_predict(drawn, tmp_path):
     config = replace(TINY, valid_fraction=0.0, patience=1, epochs=4)
-    (fold, *_), found = jobs_of(drawn, config, tmp_path), run_loso(drawn, config, tmp_path)
+    found = run_loso(drawn, config, tmp_path)
     assert {(f.epochs, f.best_epoch, f.stopped_by) for f in found.folds} == {(4, 4, "epochs")}
-    assert len(fold.fold.train) == 3
-    best, last = (
-        read_weights(fold.folder / f"{name}.safetensors")[0] for name in ("model", "final")
-    )
+    assert len(found.folds[0].fold.train) == 3
+    folder = min((tmp_path / "folds").iterdir())
+    best, last = (read_weights(folder / f"{name}.safetensors")[0] for name in ("model", "final"))
     for name, weight in last.items():
         np.testing.assert_array_equal(weight, best[name])
     again = run_loso(drawn, config, tmp_path, report=quiet)
@@ -104,12 +104,10 @@ def test_folds_run_in_as_many_processes_as_wanted(
     drawn, tmp_path, monkeypatch, processors, jobs, expected
 ):
     asked = []
-    monkeypatch.setattr(folds.os, "cpu_count", lambda: processors)
-    monkeypatch.setattr(folds.LosoResult, "of_folds", lambda results: None)
-    monkeypatch.setattr(
-        folds, "run_folds", lambda data, jobs, processes, report: asked.append(processes)
-    )
-    run_loso(drawn, replace(TINY, jobs=jobs), tmp_path, report=quiet)
+    monkeypatch.setattr(flow.os, "cpu_count", lambda: processors)
+    monkeypatch.setattr(WorkList, "run", lambda *own: asked.append(own[-1]) or [])
+    with pytest.raises(KeyError):
+        run_loso(drawn, replace(TINY, jobs=jobs), tmp_path, report=quiet)
     assert asked == [expected]
 
 
@@ -119,12 +117,9 @@ def test_data_of_a_test_subject_change_nothing_in_training(drawn, tmp_path, kind
     changed = with_another(drawn, "subject 2")
     found = []
     for place, of in (("given", drawn), ("changed", changed)):
-        job = jobs_of(of, config, tmp_path / place)[2]
-        assert job.fold.test == ("subject 2",)
-        data = SignalData(standardized(of, config), place)
-        run_folds(data, [job], processes=1, report=quiet)
-        row = (job.folder / "metrics.jsonl").read_text()
-        found.append((read_weights(job.folder / "model.safetensors")[0], row))
+        assert trained_on(of, config, tmp_path / place, 2).fold.test == ("subject 2",)
+        row = (tmp_path / place / "metrics.jsonl").read_text()
+        found.append((read_weights(tmp_path / place / "model.safetensors")[0], row))
     (ours, our_row), (theirs, their_row) = found
     assert all(np.array_equal(ours[key], theirs[key]) for key in theirs)
     assert our_row == their_row
@@ -136,20 +131,18 @@ def test_kernel_and_weights_are_fitted_without_the_test_subject(drawn, tmp_path,
     changed = with_another(drawn, "subject 2")
     found = []
     for place, of in (("given", drawn), ("changed", changed)):
-        job = jobs_of(of, config, tmp_path / place)[2]
-        data = SignalData(standardized(of, config), place)
-        (result,) = run_folds(data, [job], processes=1, report=quiet)
+        result = trained_on(of, config, tmp_path / place, 2)
         files = ("kernel.safetensors", "pool.json")
-        found.append([(job.folder / name).read_bytes() for name in files])
-        trained = SignalClassifier.load(job.folder)
-        of_fold = data.recordings.signals[result.rows]
+        found.append([(tmp_path / place / name).read_bytes() for name in files])
+        trained = SignalClassifier.load(tmp_path / place)
+        of_fold = windows_to_fit(of, config).recordings.signals[result.rows]
         np.testing.assert_allclose(trained.predict_proba(of_fold), result.probabilities, atol=1e-6)
         assert result.parts.keys() == trained.parts_.keys()
         assert sum(part["share"] for part in result.parts.values()) == pytest.approx(1)
         assert (result.epochs == 0) == (answer == "kernel")
     assert found[0] == found[1]
-    again = run_folds(data, [job], processes=1, report=quiet)
-    assert np.array_equal(again[0].probabilities, result.probabilities)
+    again = trained_on(changed, config, tmp_path / "changed", 2)
+    assert np.array_equal(again.probabilities, result.probabilities)
 
 
 def test_a_fold_counts_subjects_in_its_cross_validation_and_weights(drawn, tmp_path, monkeypatch):
@@ -164,13 +157,12 @@ def test_a_fold_counts_subjects_in_its_cross_validation_and_weights(drawn, tmp_p
 
     monkeypatch.setattr(kernel_machine, "splits_of", recorded)
     config = replace(TINY, answer="kernel")
-    job = jobs_of(drawn, config, tmp_path)[0]
-    run_folds(SignalData(standardized(drawn, config), ""), [job], processes=1, report=quiet)
+    fold = trained_on(drawn, config, tmp_path / "run", 0).fold
     ((values, groups),) = seen
-    of_train = np.isin(drawn.subjects, job.fold.train)
+    of_train = np.isin(drawn.subjects, fold.train)
     assert groups.tolist() == drawn.subjects[of_train].tolist()
     assert values.tolist() == drawn.labels[of_train].tolist()
-    assert counted == [len(job.fold.valid)]
+    assert counted == [len(fold.valid)]
 
 
 def test_a_fold_predicts_with_its_best_weights_on_windows_standardized_as_in_training(
@@ -191,32 +183,19 @@ def test_a_fold_predicts_with_its_best_weights_on_windows_standardized_as_in_tra
 
 
 def test_every_fold_begins_with_weights_of_its_own(drawn):
-    seeds = {job.seed for job in jobs_of(drawn, TINY, "runs")}
-    assert len(seeds) == 4
+    sources = {"all": windows_to_fit(drawn, TINY)}
+    folds = plan(drawn, TINY)
+    assert len({FLOW.fold_data(TINY, sources, fold).seed for fold in folds}) == 4
 
 
 def test_accuracies_are_of_each_subject(drawn, done):
     _, found = done
     right = found.probabilities.argmax(axis=1) == drawn.labels
-    by_subject = found.accuracy_by_subject(drawn)
+    by_subject = accuracy_by_subject(drawn, found.rows, found.probabilities.argmax(axis=1))
     assert list(by_subject) == [f"subject {k}" for k in range(4)]
     assert by_subject["subject 3"] == pytest.approx(right[18:].mean())
     some = accuracy_by_subject(drawn, np.arange(3), drawn.labels[:3])
     assert some == {"subject 0": 1.0}
-
-
-def test_a_worker_process_gives_the_result_of_this_process(drawn, done, tmp_path):
-    _, found = done
-    results: dict[int, FoldResult] = {}
-    jobs = jobs_of(drawn, TINY, tmp_path)
-    folds.run_in_processes(
-        SignalData(standardized(drawn, TINY), digest_of(drawn)), jobs[1:], 1,
-        lambda job, result: results.update({jobs.index(job): result}),
-    )  # fmt: skip
-    assert sorted(results) == [1, 2, 3]
-    for i, result in results.items():
-        assert np.array_equal(result.probabilities, found.folds[i].probabilities)
-    assert all(path.is_dir() for path in (tmp_path / "folds").iterdir())  # no copy is left
 
 
 @pytest.mark.slow  # every process imports torch
@@ -227,34 +206,6 @@ def test_several_processes_give_the_result_of_one(drawn, done, tmp_path):
     assert np.array_equal(again.probabilities, found.probabilities)
     assert len(lines) == 4
     assert lines[-1].startswith("4/4 subject ")
-    assert all(path.is_dir() for path in (tmp_path / "folds").iterdir())  # no copy is left
-
-
-@pytest.mark.slow
-def test_a_shared_array_has_no_name_and_is_read_only_in_a_worker(tmp_path):
-    array = np.arange(6, dtype=np.float32).reshape(1, 2, 3)
-    with TemporaryFile(dir=tmp_path) as file:
-        array.tofile(file)
-        file.flush()
-        assert not list(tmp_path.iterdir())  # nothing is left by a killed process
-        shared = folds.Shared(file, array)
-        with ProcessPoolExecutor(1, get_context("spawn"), keep, (shared,)) as pool:
-            values, shape, is_writable = pool.submit(kept).result()
-    assert (values, shape, is_writable) == ([*range(6)], (1, 2, 3), False)
-
-
-_kept: list[np.ndarray] = []  # in a worker
-
-
-def keep(array):
-    """Keep what a worker was started with."""
-    _kept.append(array)
-
-
-def kept():
-    """Return the array of a worker as plain values."""
-    (array,) = _kept
-    return array.ravel().tolist(), array.shape, array.flags.writeable
 
 
 def test_finished_folds_are_not_run_again(drawn, done, monkeypatch):
@@ -263,7 +214,7 @@ def test_finished_folds_are_not_run_again(drawn, done, monkeypatch):
     def never(*arguments, **options):
         raise AssertionError("trained again")
 
-    monkeypatch.setattr(fold_module, "train_fold", never)
+    monkeypatch.setattr(SignalTask, "train", never)
     again = run_loso(drawn, TINY, folder, report=quiet)
     assert np.array_equal(again.probabilities, found.probabilities)
     assert [fold.best_epoch for fold in again.folds] == [fold.best_epoch for fold in found.folds]
@@ -271,17 +222,17 @@ def test_finished_folds_are_not_run_again(drawn, done, monkeypatch):
 
 def test_the_folds_that_are_missing_are_run(drawn, done, tmp_path, monkeypatch):
     _, found = done
-    whole = fold_module.train_fold
+    whole = SignalTask.train
 
-    def stopped(run, job, *arguments, **options):
-        if job.fold.name == "subject 2":
+    def stopped(task, run, config, data, **options):
+        if data.folds[0].name == "subject 2":
             raise Interrupted("asked to stop", 143)
-        return whole(run, job, *arguments, **options)
+        return whole(task, run, config, data, **options)
 
-    monkeypatch.setattr(fold_module, "train_fold", stopped)
+    monkeypatch.setattr(SignalTask, "train", stopped)
     with pytest.raises(Interrupted):
         run_loso(drawn, TINY, tmp_path, report=quiet)
-    monkeypatch.setattr(fold_module, "train_fold", whole)
+    monkeypatch.setattr(SignalTask, "train", whole)
     lines: list[str] = []
     again = run_loso(drawn, TINY, tmp_path, report=lines.append)
     assert lines[0] == "2 of 4 folds are finished already"
@@ -289,12 +240,20 @@ def test_the_folds_that_are_missing_are_run(drawn, done, tmp_path, monkeypatch):
     assert np.array_equal(again.probabilities, found.probabilities)
 
 
+def forget(run, name) -> None:
+    """Remove a fold from the list of those that are finished."""
+    path = run / "folds.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if json.loads(line)["fold"]["name"] != name))
+
+
 @pytest.mark.parametrize("is_begun", [False, True])
 def test_a_fold_that_was_killed_before_its_first_weights_continues(drawn, done, tmp_path, is_begun):
     folder, found = done
     shutil.copytree(folder, tmp_path / "run")
     fold = next((tmp_path / "run" / "folds").glob("001-*"))
-    lost = {"fold.json", "model.safetensors", "final.safetensors", "metrics.jsonl", "metrics.csv"}
+    forget(tmp_path / "run", "subject 1")
+    lost = {"model.safetensors", "final.safetensors", "metrics.jsonl", "metrics.csv"}
     for name in lost:
         (fold / name).unlink()
     if not is_begun:
@@ -312,7 +271,7 @@ def test_a_fold_that_was_killed_before_its_first_weights_continues(drawn, done, 
     "change", [{"hidden_size": 4}, {"lr": 0.5}, {"seed": 1}, {"epochs": 1}, {"answer": "both"}]
 )
 def test_a_fold_of_other_settings_is_refused(drawn, done, change):
-    with pytest.raises(ArgumentError, match=r"with which the run in .*folds"):
+    with pytest.raises(ArgumentError, match="with which the run in"):
         run_loso(drawn, replace(TINY, **change), done[0], report=quiet)
 
 
@@ -330,24 +289,15 @@ def test_more_epochs_go_on_where_the_folds_ended(drawn, tmp_path):
     assert [fold.epochs for fold in extended.folds] == [3] * 4
 
 
-def test_a_damaged_fold_is_reported_with_its_file(drawn, done, tmp_path):
-    job = jobs_of(drawn, TINY, tmp_path)[0]
-    job.folder.mkdir(parents=True)
-    (job.folder / "fold.json").write_text('{"fold": {')
-    with pytest.raises(DataError, match=r"fold\.json: is damaged .* Delete the folder of this"):
-        run_loso(drawn, TINY, tmp_path, report=quiet)
-
-
-def test_a_fold_that_was_killed_before_the_manifest_had_its_result_is_finished(
-    drawn, done, tmp_path
-):
+@pytest.mark.parametrize("change", [lambda text: text[:-9], lambda text: text.replace("{", "[")])
+def test_a_fold_without_a_whole_line_is_finished_again(drawn, done, tmp_path, change):
     folder, found = done
     shutil.copytree(folder, tmp_path / "run")
-    fold = jobs_of(drawn, TINY, tmp_path / "run")[1].folder
-    manifest = json.loads((fold / "manifest.json").read_text())
-    del manifest["files"]["fold.json"]
-    (fold / "manifest.json").write_text(json.dumps(manifest))
-    again = run_loso(drawn, TINY, tmp_path / "run", report=quiet)
+    path, lines = tmp_path / "run/folds.jsonl", []
+    first, second, *others = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([first, *others, change(second)]))
+    again = run_loso(drawn, TINY, tmp_path / "run", report=lines.append)
+    assert lines[0] == "3 of 4 folds are finished already"
     assert np.array_equal(again.probabilities, found.probabilities)
 
 
@@ -355,52 +305,27 @@ def test_a_fold_that_was_killed_before_the_manifest_had_its_result_is_finished(
 def test_a_failure_in_a_process_keeps_its_class_and_its_message(drawn, done, tmp_path):
     folder, _ = done
     shutil.copytree(folder, tmp_path / "run")
-    jobs = jobs_of(drawn, TINY, tmp_path / "run")[:2]
-    for job in jobs:
-        (job.folder / "fold.json").unlink()
-    other = SignalData(standardized(drawn, TINY), "of other data")
-    with pytest.raises(ArgumentError, match="data is 'of other data'"):
-        run_folds(other, jobs, processes=2, report=quiet)
-    assert not set(tmp_path.glob("run/folds/.*"))
-
-
-def misses_the_first_signal(ready: Any) -> None:
-    def ignore(*_: Any) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-    signal.signal(signal.SIGTERM, ignore)
-    ready.set()
-    while True:
-        time.sleep(1)
-
-
-def test_a_worker_that_missed_the_signal_gets_another():
-    context = get_context("fork")
-    ready = context.Event()
-    worker = context.Process(target=misses_the_first_signal, args=(ready,))
-    worker.start()
-    assert ready.wait(60)
-    end([worker])
-    worker.join()
-    assert worker.exitcode == -signal.SIGTERM
+    (tmp_path / "run/folds.jsonl").unlink()
+    (tmp_path / "run/folds.json").unlink()
+    with pytest.raises(ArgumentError, match=r"hidden_size is 4; expected 3, .*00\d-subject"):
+        run_loso(drawn, replace(TINY, hidden_size=4), tmp_path / "run", processes=2)
 
 
 def test_a_fold_writes_its_predictions_as_plain_json(done):
     folder, found = done
-    path = next((folder / "folds").glob("000-*")) / "fold.json"
-    written = json.loads(path.read_text())
+    written = json.loads((folder / "folds.jsonl").read_text().partition("\n")[0])
     assert written["fold"]["test"] == ["subject 0"]
     assert written["rows"] == [0, 1, 2, 3, 4, 5]
     assert written["epochs"] == 2
-    read = folds.FoldResult.from_dict(written)
+    read = FoldResult.from_dict(written)
     assert np.array_equal(read.probabilities, found.folds[0].probabilities)
-    assert LosoResult.of_folds([read]).seconds == read.seconds
+    assert FoldResults.of([read]).seconds == read.seconds
 
 
 def test_groups_and_named_subjects_are_folds_too(drawn):
-    assert len(jobs_of(drawn, replace(TINY, folds=2), "runs")) == 2
-    (job,) = jobs_of(drawn, replace(TINY, test_subjects="subject 1, subject 3"), "runs")
-    assert job.fold.test == ("subject 1", "subject 3")
+    assert len(plan(drawn, replace(TINY, folds=2))) == 2
+    (fold,) = plan(drawn, replace(TINY, test_subjects="subject 1, subject 3"))
+    assert fold.test == ("subject 1", "subject 3")
 
 
 def test_different_recordings_have_different_digests(drawn):
@@ -411,23 +336,6 @@ def test_different_recordings_have_different_digests(drawn):
         replace(drawn, subjects=drawn.subjects[::-1]), replace(drawn, sampling_rate=50.0),
     ]  # fmt: skip
     assert len({ours, *map(digest_of, others)}) == 5
-
-
-def test_a_process_that_was_told_to_stop_begins_no_other_fold(drawn, tmp_path, monkeypatch):
-    begun = []
-
-    def told_to_stop(job, data):
-        begun.append(job)
-        raise Interrupted("SIGTERM came", 143)
-
-    monkeypatch.setattr(processes, "_data", [None])
-    monkeypatch.setattr(processes, "_stopped", [])
-    monkeypatch.setattr(processes, "run_fold", told_to_stop)
-    jobs = jobs_of(drawn, TINY, tmp_path)
-    for job in jobs:
-        with pytest.raises(Interrupted, match="SIGTERM came"):
-            processes._run(job)
-    assert begun == jobs[:1]
 
 
 @pytest.mark.slow
@@ -446,7 +354,7 @@ def test_a_signal_stops_all_processes_where_they_can_go_on(tmp_path):
     finally:
         process.kill()
     assert process.returncode == 143
-    assert "stopped: SIGTERM received; finished folds are kept" in said
+    assert "stopped: SIGTERM received; what is finished is kept" in said
     assert all(steps[-1] > 0 for steps in saved_steps(out))
     for folder in (out / "folds").iterdir():  # nobody holds it any more
         RunFolder(folder, resume=True).close()
@@ -462,8 +370,8 @@ def test_probabilities_stay_with_their_windows_when_folds_are_joined():
     def fold(rows: list[int]) -> FoldResult:
         chances = np.asarray([[row / 10, 1 - row / 10] for row in rows])
         sides = Fold("f", ("a",), ("b",), ("c",))
-        return FoldResult(sides, np.asarray(rows), chances, 1, 1, {}, "epochs", {})
+        return FoldResult(sides, np.asarray(rows), chances, 1.0, 1, 1, {}, "epochs", {})
 
-    joined = LosoResult.of_folds([fold([2, 5]), fold([0, 4]), fold([1, 3])])
+    joined = FoldResults.of([fold([2, 5]), fold([0, 4]), fold([1, 3])])
     assert joined.rows.tolist() == [0, 1, 2, 3, 4, 5]
     assert joined.probabilities[:, 0].tolist() == [0, 0.1, 0.2, 0.3, 0.4, 0.5]

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import rankdata, ttest_1samp, wilcoxon
 
 from representer.errors import ArgumentError
-from representer.tasks.signal.folds import paired_over_subjects
+from representer.report.metrics import paired_over_subjects
 
 
 def paired(differences):

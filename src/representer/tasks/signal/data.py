@@ -1,9 +1,8 @@
-"""Split subjects into training, validation and test; no subject is in two parts."""
+"""Read recordings, and divide them by subjects into the folds of a run."""
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -20,62 +19,18 @@ from representer.data.signals import (
     resampled,
     synthetic_recordings,
 )
+from representer.data.tables import Grid
 from representer.data.tables.files import format_of
 from representer.data.tables.labels import alike
 from representer.data.tables.reading import kind_of, named_table
 from representer.errors import ArgumentError, DataError, say
-from representer.estimators.fitting import (
-    FINAL,
-    groups_by_classes,
-    held_out_groups,
-)
+from representer.estimators import SignalClassifier
+from representer.estimators.fitting import FINAL, groups_by_classes, held_out_groups
 from representer.estimators.parameters import in_samples
+from representer.tasks.objects import Fold, Objects
 from representer.tasks.signal_options import SignalReading
 
-# Split subjects into training, validation and test; no subject is in two parts.
-
-SIDES = ("train", "valid", "test")
-
-
-@dataclass(frozen=True)
-class Fold:
-    """The subjects of one training and its test.
-
-    Attributes:
-        name: Name of the fold; the subject, if one subject is left out.
-        train: Training subjects.
-        valid: Subjects for early stopping; none if the last epoch is used.
-        test: Test subjects; none for the final model.
-
-    Raises:
-        ArgumentError: If a subject is in two parts, or there is no training subject.
-    """
-
-    name: str
-    train: tuple[str, ...]
-    valid: tuple[str, ...]
-    test: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        sides: dict[str, str] = {}
-        for side in SIDES:
-            for subject in getattr(self, side):
-                if sides.setdefault(subject, side) != side:
-                    expected = f"a subject in one part only, not in {sides[subject]} and {side}"
-                    raise ArgumentError("subject", subject, expected)
-        if not self.train:
-            raise ArgumentError("train", (), f"at least one subject in fold {self.name!r}")
-
-    def folder_name(self, number: int) -> str:
-        """Return the name of the fold's folder: its number, and its name with safe characters."""
-        return f"{number:03d}-{re.sub(r'[^A-Za-z0-9_-]+', '_', self.name)[:60]}"
-
-    def parts(self, recordings: Recordings) -> dict[str, np.ndarray]:
-        """Return the indices of the windows of each part."""
-        return {
-            side: np.flatnonzero(np.isin(recordings.subjects, getattr(self, side)))
-            for side in SIDES
-        }
+# Folds by subjects: no subject is in two parts.
 
 
 def plan(recordings: Recordings, config: Any) -> list[Fold]:
@@ -159,13 +114,6 @@ def accuracy_by_subject(
     return {s: float(right[subjects == s].mean()) for s in subjects_of(recordings) if s in subjects}
 
 
-def joined(folds: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows of all folds in ascending order, and the probabilities of these windows."""
-    rows, probabilities = map(np.concatenate, zip(*folds, strict=True))
-    order = np.argsort(rows, kind="stable")
-    return rows[order], probabilities[order]
-
-
 def _fold(
     recordings: Recordings,
     name: str,
@@ -208,20 +156,46 @@ _OF_ARRAYS, _OF_EVENTS = ("signals", "labels"), ("events", "event_start", "event
 
 
 @dataclass(frozen=True)
-class SignalData:
-    """Recordings of a run.
+class Windows(Objects):
+    """Windows of recordings, numbered from 0.
 
     Attributes:
-        recordings: At the sampling rate and the window length of the run.
-        digest: Digest of the recordings before they are standardized.
-        source: Path of the file, or a description.
-        report: Statistics for details.json.
+        recordings: All of them.
+        content: Digest of the recordings before they were standardized; empty if they are not.
+        about: Facts on them for details.json.
     """
 
-    recordings: Recordings
-    digest: str
-    source: str = ""
-    report: dict[str, Any] = field(default_factory=dict)
+    recordings: Any = None
+    content: str = ""
+    about: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """Digest of the recordings as they were read."""
+        return self.content or digest_of(self.recordings)
+
+
+def windows_of(recordings: Recordings, source: str | Path, **others: Any) -> Windows:
+    """Return the windows of recordings; those of a file without classes have no use for labels."""
+    labels = [recordings.classes[label] for label in recordings.labels.tolist()]
+    numbers = [*range(len(recordings))]
+    rows = [*zip(recordings.subjects.tolist(), numbers, strict=True)]
+    signals: Any = recordings.signals
+    return Windows(
+        str(source), str(source), signals, labels, numbers, rows=numbers,
+        table=Grid(["subject", "window"], rows, numbers, [], True, False, []), has_lines=False,
+        recordings=recordings, **others,
+    )  # fmt: skip
+
+
+def windows_to_fit(
+    recordings: Recordings, config: Any, source: str | Path = "recordings", **others: Any
+) -> Windows:
+    """Return the windows of recordings as a run trains on them, standardized by subject or not."""
+    made = recordings
+    if config.standardize == "subject":
+        made = Standardization("subject").apply(recordings)
+    return windows_of(made, source, content=digest_of(recordings), **others)
 
 
 @dataclass(frozen=True)
@@ -252,7 +226,7 @@ class SignalForm:
             raise ArgumentError("samples", self.samples, "0 or more")
 
 
-def prepare(config: Any) -> SignalData:
+def prepare(config: Any) -> Windows:
     """Read the recordings of a run.
 
     Args:
@@ -312,7 +286,7 @@ def prepare(config: Any) -> SignalData:
         "subjects": {s: int((made.subjects == s).sum()) for s in subjects_of(made)},
         "one_class_subjects": single,
     }
-    return SignalData(made, digest_of(made), source, report)
+    return windows_to_fit(made, config, source, about=report)
 
 
 def _distinct(given: Recordings, source: str) -> Recordings:
@@ -335,13 +309,6 @@ def is_listed(source: str | None) -> bool:
 def demo(seed: int) -> Recordings:
     """Return the recordings of the demo, whose classes differ in phase, not in power."""
     return synthetic_recordings(subjects=6, windows=60, seconds=2.0, seed=seed)
-
-
-def standardized(recordings: Recordings, config: Any) -> Recordings:
-    """Return the recordings standardized by subject, if a run does that before training."""
-    if config.standardize != "subject":
-        return recordings
-    return Standardization("subject").apply(recordings)
 
 
 def reading_of(config: Any) -> dict[str, Any]:
@@ -404,3 +371,44 @@ def at_rate(recordings: Recordings, sampling_rate: float, source: str | Path) ->
         return recordings
     say(f"{source}: resampled from {recordings.sampling_rate:g} Hz to {sampling_rate:g} Hz")
     return resampled(recordings, sampling_rate)
+
+
+# Recordings of new data, as a trained model takes them.
+
+
+def read_windows(path: str | Path, *, is_regression: bool, **reading: Any) -> Windows:
+    """Return the windows of a file; the options are those of `read_given`."""
+    return windows_of(read_given(path, **reading), path)
+
+
+def as_trained(estimator: SignalClassifier, form: SignalForm) -> dict[str, Any]:
+    """Return how the recordings of training became windows, for `read_given`."""
+    rate = estimator.sampling_rate_
+    seconds = form.samples / rate
+    return {"sampling_rate": rate, "window_seconds": seconds, "is_whole": form.is_whole}
+
+
+def adapted(estimator: SignalClassifier, form: SignalForm, objects: Windows) -> Windows:
+    """Convert windows to the format of training.
+
+    Channels are reordered and unknown ones dropped; recordings are resampled and longer windows are
+    cut where necessary, with a notice.
+
+    Raises:
+        DataError: If a channel is missing, or windows are too short.
+    """
+    made, path = objects.recordings, objects.source
+    if form.channels:
+        if unknown := [name for name in made.channels if name not in form.channels]:
+            say(f"{path}: the channels {', '.join(unknown)} are unknown to the model and ignored")
+        made = made.in_order(form.channels, file=path)
+    rate = estimator.sampling_rate_
+    given = made = at_rate(made, rate, path)
+    if form.samples and made.signals.shape[2] != form.samples:
+        seconds = form.samples / rate
+        made = cut(made, seconds, file=path)
+        say(f"{path}: {len(given)} windows of {given.seconds:g} s are cut into {len(made)} of "
+            f"{seconds:g} s, as in training")  # fmt: skip
+    if form.is_standardized_by_subject:
+        made = Standardization("subject").apply(made)
+    return windows_of(made, path)

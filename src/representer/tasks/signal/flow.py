@@ -1,116 +1,223 @@
-"""``fit signal``: train a classifier, tested on left-out subjects by cross-validation."""
+"""``fit signal`` and the commands that use its runs: subjects are left out in turn."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 
 from representer.data.signals import Recordings
-from representer.errors import KindError, say
+from representer.errors import ArgumentError, DataError, KindError, say
 from representer.estimators import SignalClassifier
-from representer.estimators.explanation import Part
-from representer.estimators.results import explanations_of, model_name, parameter_counts
-from representer.explain import (
-    band_importance,
-    combined_lags,
-    phase_lags,
-    recurring_oscillations,
-    wavelet_cards,
-)
-from representer.report.metrics import classification_metrics
-from representer.report.page import Predictions
+from representer.estimators.explanation import Example
+from representer.estimators.parameters import AUTO, SignalParameters
+from representer.estimators.results import classes_of
+from representer.estimators.targets import Classes
+from representer.machine import limited
+from representer.models import SignalStream
+from representer.report.metrics import paired_over_subjects
+from representer.report.page import Predictions, figures_of
 from representer.report.summary import ACCURACY, chance_sentence, parts_sentence, standing
-from representer.storage.run import RunFolder
-from representer.tasks.flow import opened, publish, repeated, with_output_folder
-from representer.tasks.options import as_yaml, defaults
+from representer.storage.run import RunFolder, UnsavedRun, make_folder, require_finite
+from representer.tasks import use
+from representer.tasks.baselines import Baseline
+from representer.tasks.estimator_comparison import EstimatorComparison
+from representer.tasks.flow import FOLDS, EstimatorTask
+from representer.tasks.objects import Data, Fold, Objects, Split
+from representer.tasks.options import defaults
+from representer.tasks.predictions import as_csv, check_output, write_table
+from representer.tasks.results import (
+    Facts,
+    FoldResult,
+    FoldResults,
+    Model,
+    Trained,
+    explained_tests,
+    metrics_of,
+    named_examples,
+    of_path,
+    predictions_of_baseline,
+)
+from representer.tasks.signal.baselines import spectral_baselines
 from representer.tasks.signal.data import (
-    SignalData,
+    DEMO_SOURCE,
+    SignalForm,
+    Windows,
     accuracy_by_subject,
+    adapted,
+    as_trained,
+    demo,
     final_fold,
+    is_listed,
     plan,
     prepare,
-    standardized,
+    read_windows,
+    subjects_of,
+    windows_of,
+    windows_to_fit,
 )
-from representer.tasks.signal.fold import (
-    FoldJob,
-    FoldResult,
-    TrainedFold,
-    new_estimator,
-    train_fold,
+from representer.tasks.signal.filters import describe_filters
+from representer.tasks.signal_options import (
+    DEMO,
+    SignalConfig,
+    SignalReading,
+    Streaming,
 )
-from representer.tasks.signal.folds import (
-    BaselinePredictions,
-    LosoResult,
-    estimators_of,
-    paired_over_subjects,
-    run_loso,
-    spectral_baselines,
-)
-from representer.tasks.signal_options import DEMO, SIGNAL, SignalConfig
+from representer.training import generators
 
-# Results of a signal run: metrics.json, details.json, and the closing table.
+UNSEEN = 2**20  # seed of the recordings to look at in the demo
 
 
-def metrics_of(
-    data: SignalData,
-    result: LosoResult,
-    final: TrainedFold,
-    baselines: Sequence[BaselinePredictions],
-) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class SignalTask(EstimatorTask):
+    """The task ``signal``: leave one subject, or a group of subjects, out in turn."""
+
+    def sources(self, config: Any) -> dict[str, Objects]:
+        """Read the recordings of a run."""
+        return {"all": prepare(config)}
+
+    def prepare(self, config: Any) -> Data:
+        """Read, check and divide the recordings, without writing anything."""
+        data = super().prepare(config)
+        self.check_network(config, data)
+        recordings = recordings_of(data)
+        say(f"{len(data.folds)} folds of {len(recordings)} windows, {recordings.seconds:g} s "
+            f"each, of {len(subjects_of(recordings))} subjects")  # fmt: skip
+        return data
+
+    def divide(
+        self,
+        config: Any,
+        sources: dict[str, Any],
+        split_by: Split | None = None,
+        *,
+        is_silent: bool = False,
+    ) -> Data:
+        """Return the data of the final model, with the windows that the folds test."""
+        recordings = sources["all"].recordings
+        fraction, seed, file = config.valid_fraction, config.seed, config.data
+        final = final_fold(recordings, fraction, seed, file=file)
+        return self._data(config, sources["all"], final, plan(recordings, config), verbose=1)
+
+    def fold_data(self, config: Any, sources: dict[str, Any], fold: Fold) -> Data:
+        """Return the data of a fold."""
+        return self._data(config, sources["all"], fold, [fold], verbose=0)
+
+    def _data(
+        self, config: Any, windows: Windows, used: Fold, folds: Sequence[Fold], *, verbose: int
+    ) -> Data:
+        recordings = windows.recordings
+        form = SignalForm(
+            recordings.channels, recordings.signals.shape[2], config.standardize == "subject",
+            (*used.train, *used.valid), is_listed(config.data),
+        )  # fmt: skip
+        rows = used.parts(recordings.subjects)
+        tested = [subject for one in folds for subject in one.test]
+        rows["test"] = np.flatnonzero(np.isin(recordings.subjects, tested))
+        seed = generators.derive(config.seed, "fold", used.name) % 2**31
+        data = Data(
+            Classes(recordings.classes),
+            {name: windows.subset(at) for name, at in rows.items()},
+            {name: recordings.labels[at] for name, at in rows.items()},
+            [("all", replace(windows, reading=asdict(form)))],
+            folds=folds,
+            groups_of={name: recordings.subjects[at] for name, at in rows.items()},
+            resources={
+                "sampling_rate": recordings.sampling_rate, "random_state": seed,
+                "verbose": verbose,
+            },
+            seed=seed,
+        )  # fmt: skip
+        estimator = self.new_estimator(UnsavedRun(), config, data)
+        inputs = estimator.learn_inputs(data.parts["train"].objects, seed)
+        inputs = replace(inputs, names=recordings.channels)
+        encoded = {
+            name: inputs.encode(part.objects) if len(part) else []
+            for name, part in data.parts.items()
+            if used in folds or name != "test"
+        }
+        return replace(data, inputs=inputs, encoded=encoded)
+
+    def new_estimator(self, run: RunFolder, config: Any, data: Data) -> SignalClassifier:
+        """Return an estimator that knows the length of a window."""
+        if config.standardize == "subject":  # before the estimator takes them
+            data = replace(data, resources=data.resources | {"standardize": "none"})
+        estimator = super().new_estimator(run, config, data)
+        estimator.learn_inputs(data.parts["train"].objects[:1], 0)
+        return estimator
+
+    def results(
+        self, run: RunFolder, trained: Trained, others: Sequence[Trained],
+        baselines: Sequence[Baseline],
+    ) -> tuple[dict[str, Any], dict[str, Any], Sequence[str]]:  # fmt: skip
+        """Return metrics.json over all folds and by subject, details.json, and closing lines."""
+        metrics = metrics_of_folds(self.name, trained, baselines)
+        lines = summary(metrics), parts_sentence(metrics["parts"]), metrics["verdict"]
+        return metrics, self.details(run.path, trained), lines
+
+    def details(self, run: Path, trained: Trained) -> dict[str, Any]:
+        """Return data, filters, and windows explained by the model of a fold."""
+        config, sources, folds = trained.config, dict(trained.data.sources), trained.folds
+        windows: Any = sources["all"]
+        recordings = windows.recordings
+        name = windows.source if config.demo else Path(windows.source).name
+        estimators = estimators_of(run, folds)
+        chances = folds[0].probabilities
+        predictions = [Predictions(chances.argmax(axis=1), chances)]
+        data = self.fold_data(config, sources, folds[0].fold)
+        explained = explained_tests(self, run, estimators[0], data, predictions, np.inf)
+        wrong = [one["explained"] for one in explained["mistakes"] if "explained" in one]
+        for entry in (*explained["examples"], *wrong):
+            entry["noun"] = f"subject {recordings.subjects[entry['row']]}, window"
+        details = {
+            "title": f"{name}: {', '.join(recordings.classes)} from the signal",
+            "data": windows.about,
+            **explained,
+        }
+        if trained.estimator.has_network:
+            details["filters"] = describe_filters(recordings, folds, estimators, trained.estimator)
+        return details
+
+
+def metrics_of_folds(task: str, trained: Trained, baselines: Sequence[Baseline]) -> dict[str, Any]:
     """Return metrics.json: metrics over all folds and by subject, for model and baselines."""
-    recordings, training = data.recordings, final.training
-    own, parts = _figures(recordings, result), _parts(result.folds)
-    others = []
+    data, training = trained.data, trained.outcome.training
+    (column,), recordings = data.columns("test"), recordings_of(data)
+    own, rows = by_subject(data, trained.outcome.predictions[0]), []
     for one in baselines:
-        figures = _figures(recordings, one)
+        (predictions,) = predictions_of_baseline(one, [column])
+        figures = by_subject(data, predictions)
         about = {"name": one.name, "description": one.description, "seconds": one.seconds}
         difference = paired_over_subjects(own["by_subject"], figures["by_subject"])
-        others.append(about | figures | {"difference": difference})
-    name = model_name(parts, final.estimator.network_name)
-    metrics = {
-        "task": SIGNAL.name,
-        "model": name,
+        test = {"test": figures_of(column, predictions)}
+        rows.append(about | test | figures | {"difference": difference})
+    metrics = metrics_of(task, data, trained.outcome) | {
         **own,
         "folds": [
             {
-                "name": fold.fold.name,
-                "test": list(fold.fold.test),
-                "valid": list(fold.fold.valid),
-                "windows": len(fold.rows),
-                "accuracy": fold.accuracy(recordings),
-                **{k: getattr(fold, k) for k in ("epochs", "best_epoch", "stopped_by", "seconds")},
+                "name": one.fold.name,
+                "test": list(one.fold.test),
+                "valid": list(one.fold.valid),
+                "windows": len(one.rows),
+                **{k: getattr(one, k) for k in _OF_FOLD},
             }
-            for fold in result.folds
+            for one in trained.folds
         ],
         "chance": float(np.bincount(recordings.labels).max() / len(recordings)),
-        "valid": training and training.best,
         "epochs": training.epoch if training else 0,
         "stopped_by": training.reason if training else "",
-        "seconds": result.seconds,
-        "final_seconds": sum(part.seconds or 0.0 for part in final.estimator.parts_.values()),
-        "parts": {name: part._asdict() for name, part in parts.items()},
-        "parameters": parameter_counts(final.estimator)["all"],
-        "baselines": others,
+        "final_seconds": sum(p.seconds or 0.0 for p in trained.estimator.parts_.values()),
+        "baselines": rows,
     }
-    found = _standing(name, others, len(own["by_subject"]))
-    verdict = " ".join(filter(None, (found["verdict"], chance_sentence(own["test"]))))
+    found = standing_of(metrics["model"], rows, len(own["by_subject"]))
+    verdict = " ".join(filter(None, (found["verdict"], chance_sentence(metrics["test"]))))
     return metrics | found | {"verdict": verdict}
-
-
-def details_of(config: Any, data: SignalData, final: TrainedFold) -> dict[str, Any]:
-    """Return details.json: data, command and environment."""
-    source = data.source if config.demo else Path(data.source).name
-    usual = defaults(SignalConfig, DEMO if config.demo else {})
-    return {
-        "title": f"{source}: {', '.join(data.recordings.classes)} from the signal",
-        "data": data.report,
-        **repeated(SIGNAL.name, config, usual, final.estimator),
-    }
 
 
 def summary(metrics: dict[str, Any]) -> str:
@@ -120,13 +227,41 @@ def summary(metrics: dict[str, Any]) -> str:
     lines = [f"{'':<{width}}  subjects  accuracy (mean ± std)        all windows  training"]
     lines += [
         f"{row['name']:<{width}}  {len(row['by_subject']):8}  {row['mean']:.3f} ± "
-        f"{row['deviation']:.3f}{'':<14}{row['test']['accuracy']:.3f}      {row['seconds']:7.1f} s"
+        f"{row['deviation']:.3f}{'':<14}{row['test']['accuracy']:.3f}      "
+        f"{row['seconds']:7.1f} s"
         for row in rows
     ]
     return "\n".join(lines)
 
 
-def _standing(name: str, baselines: Sequence[dict[str, Any]], subjects: int) -> dict[str, Any]:
+_OF_FOLD = ("accuracy", "epochs", "best_epoch", "stopped_by", "seconds")
+
+
+def estimators_of(folder: Path, folds: Sequence[FoldResult]) -> list[SignalClassifier]:
+    """Return the trained estimators of the folds of a run."""
+    names = (one.fold.folder_name(number) for number, one in enumerate(folds))
+    return [SignalClassifier.load(folder / FOLDS / name) for name in names]
+
+
+def recordings_of(data: Data) -> Recordings:
+    """Return the recordings of a run."""
+    windows: Any = data.sources[0][1]
+    return windows.recordings
+
+
+def by_subject(data: Data, predictions: Predictions) -> dict[str, Any]:
+    """Return the accuracy on each test subject, their mean and their standard deviation."""
+    recordings, rows = recordings_of(data), np.asarray(data.parts["test"].rows)
+    found = accuracy_by_subject(recordings, rows, predictions.values)
+    accuracies = [*found.values()]
+    return {
+        "by_subject": found,
+        "mean": float(np.mean(accuracies)),
+        "deviation": float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else 0.0,
+    }
+
+
+def standing_of(name: str, baselines: Sequence[dict[str, Any]], subjects: int) -> dict[str, Any]:
     """Return how the model compares with the best baseline over subjects, as in metrics.json."""
     differences = {own["name"]: own["difference"] for own in baselines}
     intervals = {which: (d["mean"], *d["interval"]) for which, d in differences.items()}
@@ -142,215 +277,265 @@ def _standing(name: str, baselines: Sequence[dict[str, Any]], subjects: int) -> 
     return {"standing": found, "verdict": f"{found['sentence']} {counts}"}
 
 
-def _parts(folds: Sequence[FoldResult]) -> dict[str, Part]:
-    """Return the mean share and the total time of kernel and network over the folds."""
-    return {
-        name: Part(
-            float(np.mean([fold.parts[name]["share"] for fold in folds])),
-            sum(fold.parts[name]["seconds"] for fold in folds),
-        )
-        for name in folds[0].parts
-    }
+# Commands that use a run.
 
 
-def _figures(recordings: Recordings, tested: LosoResult | BaselinePredictions) -> dict[str, Any]:
-    rows, chances = tested.rows, tested.probabilities
-    by_subject = accuracy_by_subject(recordings, rows, chances.argmax(axis=1))
-    accuracies = [*by_subject.values()]
-    return {
-        "test": classification_metrics(recordings.labels[rows], chances, recordings.classes),
-        "by_subject": by_subject,
-        "mean": float(np.mean(accuracies)),
-        "deviation": float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else 0.0,
-    }
-
-
-# The test windows that the report of a signal run explains.
-
-LINES, ERRORS = 6, 2
-
-
-def explained_windows(
-    recordings: Recordings, folder: Path, folds: Sequence[FoldResult]
+def figures(
+    form: SignalForm, objects: Windows, values: NDArray[np.int64], found: Sequence[Predictions]
 ) -> dict[str, Any]:
-    """Return explanations of test windows for details.json, by the model of the first fold.
+    """Return accuracies by subject and their mean; tell which subjects were used in training."""
+    if known := [name for name in subjects_of(objects.recordings) if name in form.subjects]:
+        say(f"{objects.source}: the model was trained on {', '.join(known)}; only other subjects "
+            "measure generalization")  # fmt: skip
+    recordings = replace(objects.recordings, labels=values)  # in the classes of the model
+    by_subject = accuracy_by_subject(recordings, np.arange(len(values)), found[0].values)
+    return {"by_subject": by_subject, "mean_of_subjects": float(np.mean([*by_subject.values()]))}
+
+
+FLOW = SignalTask(
+    name="signal",
+    noun="window",
+    nouns="windows",
+    reading=SignalReading,
+    read=read_windows,
+    remembered={one.name: "" for one in fields(SignalReading)},
+    form=SignalForm,
+    as_trained=as_trained,
+    adapted=adapted,
+    figures=figures,
+    group="subject",
+    groups=lambda windows: [windows.recordings.subjects[row] for row in windows.rows],
+    parameters=SignalParameters,
+    classifier=SignalClassifier,
+    demo=lambda: windows_of(demo(0), DEMO_SOURCE),
+    demo_folder="signal-demo",
+    describe=lambda config, data: Facts({}),
+    defaults=lambda config: defaults(SignalConfig, DEMO if config.demo else {}),
+    baselines=lambda config, data: spectral_baselines(recordings_of(data), data.folds, config),
+    describe_model=lambda config, data, estimator, network: Model(
+        estimator.network_name, notes=[final_note(data)]
+    ),
+)
+fit, evaluate, explain = FLOW.fit, FLOW.evaluate, FLOW.explain
+
+
+def final_note(data: Data) -> str:
+    """Return on whom the final model is trained, for stderr."""
+    train, valid = ([*dict.fromkeys(data.groups_of[part])] for part in ("train", "valid"))
+    end = f"early stopping on subjects {', '.join(valid)}" if valid else "no early stopping"
+    return f"final model: trained on {len(train)} subjects, {end}"
+
+
+def run_loso(
+    recordings: Recordings,
+    config: Any,
+    folder: str | Path,
+    *,
+    processes: int | None = None,
+    report: Callable[[str], None] = say,
+) -> FoldResults:
+    """Leave every subject, or group of subjects, out in turn.
+
+    Each fold is trained from scratch in ``folder/folds/NAME``. Finished folds are not repeated, and
+    interrupted folds continue.
 
     Args:
-        recordings: As the estimators take them.
+        recordings: Resampled and cut recordings, not standardized.
+        config: A `SignalConfig`: options of model, training and folds.
         folder: Folder of the run.
-        folds: Results of the folds.
-
-    Returns:
-        ``examples``, the first right window of each class, and ``mistakes``, the most confident
-        errors; both empty if the predictions of the model have no contributions.
-    """
-    fold = folds[0]
-    truth, chances = recordings.labels[fold.rows], fold.probabilities
-    predicted = chances.argmax(axis=1)
-    right = [np.flatnonzero((predicted == k) & (truth == k))[:1] for k in np.unique(truth)]
-    wrong = np.flatnonzero(predicted != truth)
-    wrong = wrong[np.argsort(-chances.max(axis=1)[wrong], kind="stable")][:ERRORS]
-    at = np.concatenate([*right, wrong])
-    if not len(at):
-        return {}
-    rows, found = fold.rows[at], Predictions(predicted[at], chances[at])
-    (estimator,) = estimators_of(folder, folds[:1])
-    labels = [recordings.classes[k] for k in truth[at]]
-    try:
-        entries = explanations_of(
-            estimator, list(recordings.signals[rows]), [found], rows.tolist(), "window", LINES, (),
-            labels,
-        )  # fmt: skip
-    except KindError:
-        return {}
-    for entry, row in zip(entries, rows, strict=True):
-        entry["noun"] = f"subject {recordings.subjects[row]}, window"
-        if recordings.channels:
-            traces = zip(entry["traces"].items(), strict=True)
-            names = dict(zip(entry["channels"], recordings.channels, strict=True))
-            entry["traces"] = {names[name]: own for ((name, own),) in traces}
-            entry["channels"] = list(recordings.channels)
-    count = len(at) - len(wrong)
-    return {
-        "examples": entries[:count],
-        "mistakes": [{"explained": entry} for entry in entries[count:]],
-    }
-
-
-# Explain the models of a signal run: wavelets, common oscillations, bands and phase lags.
-
-SHOWN = 6  # wavelets to show
-WINDOWS = 100  # maximum number of test windows per fold
-HIGHEST = 50.0  # Hz
-
-
-def describe_filters(
-    recordings: Recordings, folder: Path, folds: Sequence[FoldResult], *, is_wavelet: bool
-) -> dict[str, Any]:
-    """Return the description of the filters for details.json and the report.
-
-    Args:
-        recordings: Recordings as the estimators take them.
-        folder: Folder of the run, with a trained final model.
-        folds: Results of the folds.
-        is_wavelet: Whether the filters are wavelets.
-
-    Returns:
-        ``cards`` of the strongest wavelets of the final model and ``recurring`` oscillations of the
-        models of the folds, both empty without wavelets; ``importance`` of bands and ``lags`` of
-        each class for the models of the folds, empty if windows are too short.
-    """
-    trained = estimators_of(folder, folds)
-    described: dict[str, Any] = {"cards": [], "recurring": []}
-    if is_wavelet:
-        cards, *every = (
-            wavelet_cards(one.network_.cell) for one in (SignalClassifier.load(folder), *trained)
-        )
-        described["cards"] = [
-            {k: v.round(6).tolist() if isinstance(v, np.ndarray) else v for k, v in vars(c).items()}
-            for c in cards[:SHOWN]
-        ]
-        described["recurring"] = [vars(row) for row in recurring_oscillations(every)][:SHOWN]
-    described["channels"] = list(recordings.channels)
-    return described | _oscillations(recordings, folds, trained)
-
-
-def _oscillations(
-    recordings: Recordings, folds: Sequence[FoldResult], trained: Sequence[SignalClassifier]
-) -> dict[str, Any]:
-    width = max(1.0, 1.0 / recordings.seconds)
-    if recordings.sampling_rate < 8 * width or recordings.seconds * recordings.sampling_rate < 8:
-        return {"importance": None, "lags": []}
-    tested = [_windows(recordings, fold, one) for fold, one in zip(folds, trained, strict=True)]
-    highest = min(HIGHEST, recordings.sampling_rate / 2)
-    networks, rate = [one.network_ for one in trained], recordings.sampling_rate
-    bands = [
-        band_importance(network, *windows, rate, width=width, highest=highest)
-        for network, windows in zip(networks, tested, strict=True)
-    ]
-    mean = bands[0]._replace(loss=torch.stack([one.loss for one in bands]).mean(0))
-    best = float(mean.frequencies[mean.loss.argmax()])
-    wide = min(4 * width, rate / 2 - width)
-    lags = []
-    for label, name in enumerate(recordings.classes):
-        combined = combined_lags(
-            [
-                phase_lags(network, signals, label, best, rate, width=wide)
-                for network, (signals, _) in zip(networks, tested, strict=True)
-            ]
-        )
-        own = {"lags": combined.lags.tolist(), "weights": combined.weights.tolist()}
-        lags.append({"class": name} | own)
-    return {
-        "importance": {
-            "frequencies": mean.frequencies.tolist(),
-            "loss": mean.loss.tolist(),
-            "best": best,
-            "center": mean.center,
-        },
-        "lags": lags,
-    }
-
-
-def _windows(
-    recordings: Recordings, fold: FoldResult, one: SignalClassifier
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return up to `WINDOWS` standardized test windows of a fold, evenly spread."""
-    count = len(fold.rows)
-    places = np.linspace(0, count - 1, min(count, WINDOWS)).round().astype(int)
-    tested = recordings.take(fold.rows[np.unique(places)])
-    (signals,) = one.inputs_.collate(one.inputs_.encode(tested.signals))
-    return signals, torch.from_numpy(tested.labels)
-
-
-def fit(config: Any) -> dict[str, Any]:
-    """Cross-validate over subjects, train a final model, and write the run folder.
-
-    The metrics are those of the folds, whose models are in ``RUN/folds``. The final model, which
-    `predict` uses, is trained on all subjects, some of them for early stopping only.
-    Nothing is written before the data have been read and checked.
-
-    Args:
-        config: The run, a `SignalConfig`.
-
-    Returns:
-        The metrics, as in metrics.json.
+        processes: Number of folds at a time; 0 for one per processor, at most 8; by default
+            ``jobs`` of the configuration, or else 1.
+        report: Called with a line for every finished fold.
 
     Raises:
-        RepresenterError: See ``errors``; the message names the location and the fix.
+        DataError: If the recordings have too few subjects for the folds.
+        ArgumentError: If the folder has folds with other settings.
+        Interrupted: If a signal arrived; everything is saved.
+        TrainingError: If a training diverged, or a process was killed.
     """
-    config = with_output_folder(config, "signal-demo", "signal")
-    data = prepare(config)
-    recordings, folds = data.recordings, plan(data.recordings, config)
-    estimator = new_estimator(config, recordings, 0)
-    if estimator.has_network:
-        estimator.new_network(0)  # raises now what would fail later
-    with opened(config) as run:
-        if not (run.path / "config.yaml").exists():
-            run.write_text("config.yaml", as_yaml(config))
-        run.write_json("splits.json", {"folds": [asdict(fold) for fold in folds]})
-        say(f"{len(folds)} folds of {len(recordings)} windows, {recordings.seconds:g} s "
-            f"each, of {len(data.report['subjects'])} subjects")  # fmt: skip
-        result = run_loso(recordings, config, run.path)
-        shared = replace(data, recordings=standardized(recordings, config))
-        final = train_final(run, config, shared)
-        metrics = metrics_of(data, result, final, spectral_baselines(recordings, folds, config))
-        run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
-        details = details_of(config, data, final)
-        if estimator.has_network:
-            details["filters"] = describe_filters(
-                shared.recordings, run.path, result.folds, is_wavelet=config.filters == "wavelet"
-            )
-        details |= explained_windows(shared.recordings, run.path, result.folds)
-        about = parts_sentence(metrics["parts"])
-        return publish(run, metrics, details, [summary(metrics), about, metrics["verdict"]])
+    make_folder(Path(folder))
+    chosen = replace(config, jobs=config.jobs if processes is None else processes)
+    sources: dict[str, Objects] = {"all": windows_to_fit(recordings, config)}
+    return FLOW.cross_validate(Path(folder), chosen, sources, plan(recordings, config), report)
 
 
-def train_final(run: RunFolder, config: Any, data: SignalData) -> TrainedFold:
-    """Train the final model on all subjects, or continue its training."""
-    fold = final_fold(data.recordings, config.valid_fraction, config.seed, file=config.data)
-    end = (
-        f"early stopping on subjects {', '.join(fold.valid)}" if fold.valid else "no early stopping"
+@dataclass(frozen=True, kw_only=True)
+class SignalComparison(EstimatorComparison):
+    """Kernel, network, both, variants of the network and the baseline on folds of subjects.
+
+    Split k is the k-th fold of ``fit signal --folds``.
+
+    Args:
+        groups: Number of groups of subjects.
+
+    Raises:
+        ArgumentError: There are fewer subjects than groups, or a variant has an invalid option.
+    """
+
+    groups: int = 5
+
+    def __post_init__(self) -> None:
+        subjects = len(subjects_of(self.recordings))
+        if self.groups > subjects:
+            expected = f"2 to {subjects}, the number of subjects"
+            raise ArgumentError("splits", self.groups, expected)
+        _, data = self.divided(0)
+        for options in ({}, *self.variants.values()):  # raises now what would fail later
+            self.flow.check_network(replace(self.config, **options), data)
+
+    @classmethod
+    def read(
+        cls,
+        flow: EstimatorTask,
+        config: Any,
+        *,
+        splits: Sequence[int] | None = None,
+        **options: Any,
+    ) -> SignalComparison:
+        """Read the recordings; there are as many folds as splits, by default 5 or the subjects."""
+        sources: dict[str, Any] = flow.sources(config)
+        if splits is None:
+            splits = range(min(len(cls.splits), len(subjects_of(sources["all"].recordings))))
+        chosen = {"flow": flow, "config": config, "sources": sources, "splits": splits}
+        return cls(**chosen, groups=len(splits), **options)
+
+    @property
+    def recordings(self) -> Recordings:
+        """The recordings."""
+        windows: Any = self.sources["all"]
+        return windows.recordings
+
+    @property
+    def title(self) -> str:
+        """The file and the folds."""
+        source, recordings = self.sources["all"].source, self.recordings
+        name = source if self.config.demo else Path(source).name
+        windows = f"{len(recordings)} windows of {len(subjects_of(recordings))} subjects"
+        return f"{name}: {self.groups} groups of subjects left out in turn, {windows}"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options, the recordings and the number of folds."""
+        settings = super().settings
+        others = {name: own for name, own in settings.items() if name not in _SET_HERE}
+        return others | {"groups": self.groups}
+
+    def divided(self, number: int) -> tuple[Any, Data]:
+        """Return the options and the data of a split."""
+        config = replace(self.config, resume=False)
+        fold = plan(self.recordings, replace(config, folds=self.groups))[number]
+        return config, self.flow.fold_data(config, self.sources, fold)
+
+
+_SET_HERE = ("jobs", "test_subjects")  # by the comparison itself
+comparison = partial(SignalComparison.read, FLOW)
+
+
+def examples(run: str, data: str | None) -> list[Example]:
+    """Return windows of a file or, if there is none, of subjects that the demo was not trained on.
+
+    The windows of a file may be those of subjects that the model was trained on.
+
+    Raises:
+        DataError: They cannot be used.
+    """
+    if data is None:
+        estimator, _, form = FLOW.load(run, SignalReading(), "cpu")
+        windows: Any = adapted(estimator, form, windows_of(demo(UNSEEN), DEMO_SOURCE))
+    else:
+        windows = of_path(FLOW, run, data)
+    return named_examples(
+        windows, "window", [windows.recordings.subjects[row] for row in windows.rows]
     )
-    say(f"final model: trained on {len(fold.train)} subjects, {end}")
-    return train_fold(run, FoldJob(replace(config, resume=False), fold, run.path), data, verbose=1)
+
+
+def of_two_files(first: Windows, second: Windows) -> SignalClassifier:
+    """Return a classifier with the kernel of the windows of two files.
+
+    Raises:
+        DataError: The files differ in their channels, sampling rate or window length.
+    """
+    forms = [
+        (f"{', '.join(own.channels)}, {own.sampling_rate:g} Hz, {own.signals.shape[2]} samples")
+        for own in (first.recordings, second.recordings)
+    ]
+    if forms[0] != forms[1]:
+        problem = f"the windows have {forms[1]}; those of {first.source} have {forms[0]}"
+        raise DataError(problem, file=second.source, fix="Convert one of the files.")
+    return SignalClassifier(sampling_rate=first.recordings.sampling_rate)
+
+
+drift = partial(use.drift, FLOW, of_two_files)
+
+
+def predict(
+    run: str | Path,
+    data: str | Path,
+    output: str | Path | None,
+    options: SignalReading,
+    streaming: Streaming,
+    *,
+    device: str = AUTO,
+) -> None:
+    """Write the class and the probabilities of every window, with its subject and number.
+
+    Args:
+        run: The run folder, or the folder of a fold.
+        data: The recordings.
+        output: CSV file, written atomically; stdout if None.
+        options: How to read them; by default as in training.
+        streaming: With ``stream``, read each window stride by stride and write a row for each
+            stride, with the time in seconds at which the network's prediction is available; the
+            time per step is printed on stderr.
+        device: Device of the network, see `estimators.load`.
+
+    Raises:
+        DataError: If the recordings or the path of the output cannot be used.
+        StorageError: If the output cannot be written.
+        KindError: If the model has no network, with ``stream``.
+    """
+    if not streaming.stream:
+        return FLOW.predict(run, data, output, options, device=device)
+    if output is not None:
+        check_output(Path(output), Path(data))
+    estimator, form, windows = FLOW.opened(run, data, options, device=device)
+    if not estimator.has_network:
+        expected = "a model with a network, since a kernel compares whole windows"
+        raise KindError("the run", "one of a kernel machine alone", expected)
+    if estimator.pool_.kernel:
+        say("the network alone predicts the stream; the kernel compares whole windows")
+    kind = "subject" if form.is_standardized_by_subject else estimator.standardize
+    if kind in ("subject", "window"):
+        say(f"standardized by the {kind}, as in training; a live stream needs these statistics in "
+            "advance, except with --standardize training")  # fmt: skip
+    (names,) = classes_of(estimator.target_)
+    head = ["subject", "window", "second", "prediction", *(f"probability_{n}" for n in names)]
+    table: list[list[object]] = [list(head)]
+    for row, second, chances in _streamed(estimator, windows.recordings):
+        require_finite(run, chances)
+        predicted = [names[int(chances.argmax())], *(f"{chance:.6f}" for chance in chances)]
+        table.append([windows.recordings.subjects[row], row, f"{second:.6g}", *predicted])
+    write_table(output, [as_csv(table)])
+    return None
+
+
+def _streamed(
+    estimator: SignalClassifier, recordings: Recordings
+) -> Iterator[tuple[int, float, np.ndarray]]:
+    """Read every window stride by stride, and yield the network's prediction for each stride."""
+    (signals,) = estimator.inputs_.collate(estimator.inputs_.encode(recordings.signals))
+    reader, stride = SignalStream(estimator.network_), estimator.network_.config.stride
+    first, times = signals.shape[2] % stride, []
+    with limited(1):  # a step is too small for more
+        for row, window in enumerate(signals):
+            reader.reset()
+            for start in range(first, signals.shape[2], stride):
+                samples = window[:, start : start + stride]
+                before = time.perf_counter()
+                chances = reader.step(samples).cpu()
+                times.append(time.perf_counter() - before)
+                yield row, (start + stride) / recordings.sampling_rate, chances.double().numpy()
+    half, most = (1e3 * float(np.percentile(times, q)) for q in (50, 95))
+    milliseconds = 1e3 * stride / recordings.sampling_rate
+    say(f"{len(times)} steps of {stride} samples, {milliseconds:.3g} ms of the signal "
+        f"each: p50 {half:.3f} ms, p95 {most:.3f} ms a step")  # fmt: skip
