@@ -214,15 +214,14 @@ def power_classifier(lags):
     return classify
 
 
-def test_recovery_combines_the_models_of_all_folds(monkeypatch):
+def test_recovery_combines_the_models_of_all_folds():
     """Of two models, one is as much above the planted lags as the other is below them."""
     recordings = synthetic_recordings(subjects=2, windows=400)
     folds: Any = [SimpleNamespace(rows=np.arange(len(recordings))) for _ in range(2)]
     lags = (0.0, 80.0, 120.0, 160.0), (0.0, 0.0, 40.0, 80.0)
     inputs = SignalInputs(Standardization("none"), 4)
-    models = [SimpleNamespace(network_=power_classifier(own), inputs_=inputs) for own in lags]
-    monkeypatch.setattr(lfp, "estimators_of", lambda folder, folds: models)
-    found = lfp.recovered(recordings, SimpleNamespace(standardize="subject"), Path(), folds)
+    models: Any = [SimpleNamespace(network_=power_classifier(own), inputs_=inputs) for own in lags]
+    found = lfp.recovered(recordings, SimpleNamespace(standardize="subject"), models, folds)
     assert found["frequency"] == pytest.approx(10, abs=0.5)
     assert found["lags"] == pytest.approx([0, 40, 80, 120], abs=15)  # either alone is 40 off
 
