@@ -123,7 +123,7 @@ class SignalTask(EstimatorTask):
         seed = generators.derive(config.seed, "fold", used.name) % 2**31
         data = Data(
             Classes(recordings.classes),
-            {name: windows.subset(at) for name, at in rows.items()},
+            {name: windows.subset(at.tolist()) for name, at in rows.items()},
             {name: recordings.labels[at] for name, at in rows.items()},
             [("all", replace(windows, reading=asdict(form)))],
             folds=folds,
