@@ -65,8 +65,6 @@ from representer.training import generators
 from representer.training.config import TrainerConfig, TrainingTask
 from representer.training.state import TrainingResult
 
-# Fitting, saving and loading of a language model; `LanguageModel` is what users call.
-
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 VOCABULARY = "vocabulary.json"
@@ -78,150 +76,6 @@ class _SavedInputs:
     """The inputs in model.json; the vocabulary has a file of its own."""
 
     level: Level
-
-
-class LanguageEstimator(LanguageParameters, Estimator):
-    """The base of `LanguageModel`."""
-
-    _task: ClassVar[str] = "language"
-    _config: ClassVar[type[LanguageModelConfig]] = LanguageModelConfig
-    _input_tags: ClassVar[tuple[str, ...]] = ("string",)
-    _make = staticmethod(models.LanguageNetwork)
-    inputs_: LanguageInputs
-    network_: Any
-
-    @property
-    def target_(self) -> Classes:
-        """The tokens as classes."""
-        return Classes(self.inputs_.vocabulary.words)
-
-    def learn_inputs(self, counts: Counter[str]) -> LanguageInputs:
-        """Return the inputs for a training text with these tokens, or those of `warm_start`.
-
-        Raises:
-            DataError: No token is frequent enough, or the run cannot be used.
-            ArgumentError: The run that training starts from has tokens of another level.
-        """
-        level: Level = self.level  # type: ignore[assignment]
-        if self.warm_start is None:
-            return LanguageInputs.from_counts(counts, level, self.min_count, self.max_vocabulary)
-        inputs: LanguageInputs = base.load_inputs(self.warm_start, type(self))
-        if inputs.level != level:
-            raise ArgumentError("level", level, f"{inputs.level!r}, as in {self.warm_start}")
-        return inputs
-
-    def encode_parts(self, lines: Mapping[str, Sequence[str]]) -> dict[str, Tensor]:
-        """Learn the inputs from the lines of the part ``"train"``; return the tokens of each part.
-
-        Raises:
-            DataError: No token is frequent enough, or a part is too short.
-            ArgumentError: The vocabulary does not fit into memory.
-        """
-        level: Level = self.level  # type: ignore[assignment]
-        self.inputs_ = self.learn_inputs(count_tokens(lines["train"], level))
-        tokens = {part: self.inputs_.encode(of_part) for part, of_part in lines.items()}
-        check_texts(self, len(self.inputs_.vocabulary), tokens)
-        return tokens
-
-    def new_network(self, seed: int) -> models.LanguageNetwork:
-        """Return the network with its initial weights: random, or those of `warm_start`."""
-        with generators.initializing(seed):
-            network = models.LanguageNetwork(network_config(self, len(self.inputs_.vocabulary)))
-        start = type(self).load(str(self.warm_start)) if self.warm_start else None
-        start_from(start, network, str(self.warm_start))
-        return network
-
-    def fit_parts(
-        self, run: RunFolder, network: models.LanguageNetwork | None, parts: Mapping[str, Tensor],
-        seed: int, *, groups: Any = None, encoded: Any = None, **options: Any,
-    ) -> TrainingResult | None:  # fmt: skip
-        """Train a network in a run folder, from its newest checkpoint, and fit the kernel half.
-
-        Args:
-            run: The folder for checkpoints, metrics and what is fitted.
-            network: With its initial weights; None if the kernel half alone predicts.
-            parts: Tokens of ``"train"`` and ``"valid"``.
-            seed: Of the segments and of dropout.
-            groups: Not used, since the parts are given.
-            encoded: Not used, since tokens are inputs of the network.
-            **options: Those of `halves.train`.
-
-        Returns:
-            The result of the network's training.
-        """
-        self.examples_ = {name: len(tokens) for name, tokens in parts.items()}
-        result = train(self, run, network, [*parts.values()], seed, **options)
-        self._join(*(tokens.numpy() for tokens in parts.values()))
-        if run.is_saved:
-            self.save_fitted(run)
-        return result
-
-    def training_plan(
-        self, train: Tensor, valid: Tensor, network: Any, seed: int
-    ) -> tuple[TrainingTask, TrainerConfig, Optimizer | None]:
-        """Return the training task, the trainer's configuration, and the optimizer."""
-        task = training_task(self, train, valid, network, seed)
-        return task, trainer_config(self, len(train), seed), optimizer_for(self, network)
-
-    def _join(self, train: Numbers, valid: Numbers) -> None:
-        """Fit the kernel half and the weights of both halves.
-
-        The counts are those of the training text while the weights are found on the validation
-        text, and then those of both.
-        """
-        self.targets_ = (NETWORK_ALONE,)
-        if self.answer == NETWORK:
-            return
-        size, level = len(self.inputs_.vocabulary), self.inputs_.level
-        following: list[Numbers] = []
-
-        def scored(find: Callable[[], Any]) -> tuple[Any, Moments]:
-            logs, tokens = _at_some_places(half := find(), torch.from_numpy(valid), size)
-            following.append(tokens)
-            return half, (logs, logs[:0])
-
-        select = partial(LanguageKernel.select, level, size, train, valid)
-        machine, logs = attempted(self.answer, "kernel", partial(scored, select))
-        network = None
-        if self.has_network:
-            find = partial(NetworkPredictor, self.network_)
-            _, network = attempted(self.answer, NETWORK, partial(scored, find))
-        tokens = following[0] if following else valid[:0]
-        pool = Pool.fit(self.target_, logs and logs[0], network and network[0], tokens)
-        machine = machine and machine.refit(np.concatenate([train, valid]))
-        self.targets_ = (JointTarget(pool, machine),)
-
-    @property
-    def predictor_(self) -> JointPredictor:
-        """Both halves with their weights."""
-        network = None if self.network_ is None else NetworkPredictor(self.network_)
-        return JointPredictor(self.machine_, network, self.pool_)
-
-    @property
-    def network_name(self) -> str:
-        """Name of the network in reports."""
-        return self.cell
-
-    def _require_sizes(self, config: LanguageModelConfig) -> None:
-        if (n := len(self.inputs_.vocabulary)) != config.vocabulary_size:
-            raise ValueError(f"it has {n:,} tokens; the model has {config.vocabulary_size:,}")
-
-    def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
-        run.write_text(VOCABULARY, self.inputs_.vocabulary.to_json() + "\n")
-        return {"level": self.inputs_.level}
-
-    def _load_inputs(self, files: RunFiles, values: Any) -> LanguageInputs:
-        saved = from_values(_SavedInputs, values)
-        path = files.folder / VOCABULARY
-        vocabulary = LanguageVocabulary.from_json(files.text(VOCABULARY), file=path)
-        return LanguageInputs(vocabulary, saved.level)
-
-    def _write_machines(self, run: RunFolder, machines: Sequence[LanguageKernel]) -> None:
-        machines[0].write(run)
-
-    def _read_machines(self, files: RunFiles) -> list[LanguageKernel]:
-        size, level = len(self.inputs_.vocabulary), self.inputs_.level
-        return [LanguageKernel.read_from(files, level, size)]
 
 
 def _at_some_places(predictor: Predictor, text: Tensor, size: int) -> tuple[Floats, Numbers]:
@@ -277,7 +131,7 @@ def explain_next(
     return logits[token].item(), constant, parts
 
 
-class LanguageModel(LanguageEstimator):
+class LanguageModel(LanguageParameters, Estimator):
     r"""A language model of words or characters.
 
     The kernel half counts n-grams, the features of an exact string kernel, with Kneser-Ney
@@ -304,7 +158,13 @@ class LanguageModel(LanguageEstimator):
         section 5.3.
     """
 
+    _task: ClassVar[str] = "language"
+    _config: ClassVar[type[LanguageModelConfig]] = LanguageModelConfig
+    _input_tags: ClassVar[tuple[str, ...]] = ("string",)
     _results_of = staticmethod(results_of)
+    _make = staticmethod(models.LanguageNetwork)
+    inputs_: LanguageInputs
+    network_: Any
 
     def fit(self, text: Any, y: Any = None, *, validation: Any = None) -> Self:
         """Train on a text.
@@ -469,7 +329,139 @@ class LanguageModel(LanguageEstimator):
         numbers = np.array([int(one.indices) for one in best])
         return numbers, np.exp([float(one.values) for one in best])
 
-    # ---- how it is done
+    # ---- how it is done; what tasks, reports and serving call, too, has a public name
+
+    @property
+    def target_(self) -> Classes:
+        """The tokens as classes."""
+        return Classes(self.inputs_.vocabulary.words)
+
+    def learn_inputs(self, counts: Counter[str]) -> LanguageInputs:
+        """Return the inputs for a training text with these tokens, or those of `warm_start`.
+
+        Raises:
+            DataError: No token is frequent enough, or the run cannot be used.
+            ArgumentError: The run that training starts from has tokens of another level.
+        """
+        level: Level = self.level  # type: ignore[assignment]
+        if self.warm_start is None:
+            return LanguageInputs.from_counts(counts, level, self.min_count, self.max_vocabulary)
+        inputs: LanguageInputs = base.load_inputs(self.warm_start, type(self))
+        if inputs.level != level:
+            raise ArgumentError("level", level, f"{inputs.level!r}, as in {self.warm_start}")
+        return inputs
+
+    def encode_parts(self, lines: Mapping[str, Sequence[str]]) -> dict[str, Tensor]:
+        """Learn the inputs from the lines of the part ``"train"``; return the tokens of each part.
+
+        Raises:
+            DataError: No token is frequent enough, or a part is too short.
+            ArgumentError: The vocabulary does not fit into memory.
+        """
+        level: Level = self.level  # type: ignore[assignment]
+        self.inputs_ = self.learn_inputs(count_tokens(lines["train"], level))
+        tokens = {part: self.inputs_.encode(of_part) for part, of_part in lines.items()}
+        check_texts(self, len(self.inputs_.vocabulary), tokens)
+        return tokens
+
+    def new_network(self, seed: int) -> models.LanguageNetwork:
+        """Return the network with its initial weights: random, or those of `warm_start`."""
+        with generators.initializing(seed):
+            network = models.LanguageNetwork(network_config(self, len(self.inputs_.vocabulary)))
+        start = type(self).load(str(self.warm_start)) if self.warm_start else None
+        start_from(start, network, str(self.warm_start))
+        return network
+
+    def fit_parts(
+        self, run: RunFolder, network: models.LanguageNetwork | None, parts: Mapping[str, Tensor],
+        seed: int, *, groups: Any = None, encoded: Any = None, **options: Any,
+    ) -> TrainingResult | None:  # fmt: skip
+        """Train a network in a run folder, from its newest checkpoint, and fit the kernel half.
+
+        Args:
+            run: The folder for checkpoints, metrics and what is fitted.
+            network: With its initial weights; None if the kernel half alone predicts.
+            parts: Tokens of ``"train"`` and ``"valid"``.
+            seed: Of the segments and of dropout.
+            encoded: Not used, since tokens are inputs of the network.
+            **options: Those of `halves.train`.
+
+        Returns:
+            The result of the network's training.
+        """
+        self.examples_ = {name: len(tokens) for name, tokens in parts.items()}
+        result = train(self, run, network, [*parts.values()], seed, **options)
+        self._join(*(tokens.numpy() for tokens in parts.values()))
+        if run.is_saved:
+            self.save_fitted(run)
+        return result
+
+    def training_plan(
+        self, train: Tensor, valid: Tensor, network: Any, seed: int
+    ) -> tuple[TrainingTask, TrainerConfig, Optimizer | None]:
+        """Return the training task, the trainer's configuration, and the optimizer."""
+        task = training_task(self, train, valid, network, seed)
+        return task, trainer_config(self, len(train), seed), optimizer_for(self, network)
+
+    def _join(self, train: Numbers, valid: Numbers) -> None:
+        """Fit the kernel half and the weights of both halves.
+
+        The counts are those of the training text while the weights are found on the validation
+        text, and then those of both.
+        """
+        self.targets_ = (NETWORK_ALONE,)
+        if self.answer == NETWORK:
+            return
+        size, level = len(self.inputs_.vocabulary), self.inputs_.level
+        following: list[Numbers] = []
+
+        def scored(find: Callable[[], Any]) -> tuple[Any, Moments]:
+            logs, tokens = _at_some_places(half := find(), torch.from_numpy(valid), size)
+            following.append(tokens)
+            return half, (logs, logs[:0])
+
+        select = partial(LanguageKernel.select, level, size, train, valid)
+        machine, logs = attempted(self.answer, "kernel", partial(scored, select))
+        network = None
+        if self.has_network:
+            find = partial(NetworkPredictor, self.network_)
+            _, network = attempted(self.answer, NETWORK, partial(scored, find))
+        tokens = following[0] if following else valid[:0]
+        pool = Pool.fit(self.target_, logs and logs[0], network and network[0], tokens)
+        machine = machine and machine.refit(np.concatenate([train, valid]))
+        self.targets_ = (JointTarget(pool, machine),)
+
+    @property
+    def predictor_(self) -> JointPredictor:
+        """Both halves with their weights."""
+        network = None if self.network_ is None else NetworkPredictor(self.network_)
+        return JointPredictor(self.machine_, network, self.pool_)
+
+    @property
+    def network_name(self) -> str:
+        """Name of the network in reports."""
+        return self.cell
+
+    def _require_sizes(self, config: LanguageModelConfig) -> None:
+        if (n := len(self.inputs_.vocabulary)) != config.vocabulary_size:
+            raise ValueError(f"it has {n:,} tokens; the model has {config.vocabulary_size:,}")
+
+    def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
+        run.write_text(VOCABULARY, self.inputs_.vocabulary.to_json() + "\n")
+        return {"level": self.inputs_.level}
+
+    def _load_inputs(self, files: RunFiles, values: Any) -> LanguageInputs:
+        saved = from_values(_SavedInputs, values)
+        path = files.folder / VOCABULARY
+        vocabulary = LanguageVocabulary.from_json(files.text(VOCABULARY), file=path)
+        return LanguageInputs(vocabulary, saved.level)
+
+    def _write_machines(self, run: RunFolder, machines: Sequence[LanguageKernel]) -> None:
+        machines[0].write(run)
+
+    def _read_machines(self, files: RunFiles) -> list[LanguageKernel]:
+        size, level = len(self.inputs_.vocabulary), self.inputs_.level
+        return [LanguageKernel.read_from(files, level, size)]
 
     def _encoded(self, X: Any) -> list[list[int]]:
         """Return the tokens of beginnings of texts, after naming unknown ones on stderr."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from representer.data.language import LanguageVocabulary
 from representer.errors import KindError
+from representer.estimators.explanation import NETWORK
 from representer.estimators.fitting import seed_of
 from representer.estimators.language_training import LanguageInputs, figures, generate, lines_of
 from representer.estimators.results import about, explanations_of
@@ -42,37 +44,35 @@ def results_of(estimator: LanguageModel, X: Any, y: Any, k: int, examples: int) 
     if X is not None:
         lines = lines_of(X, estimator.encoding)
         tokens = estimator.encode_text(lines)
-        metrics |= {"test": text_figures(estimator, tokens)}
-        metrics |= {"parts": part_figures(estimator, tokens)}
+        metrics |= figures_of(estimator, tokens, estimator.log_likelihoods(tokens))
         counts["test"] = token_counts(inputs, tokens)
         details["excerpt"] = surprisals(estimator, tokens)
         first = [line.rstrip("\r\n") for line in lines[:examples]]
-        try:
-            numbers, chances = estimator.most_probable(first)
-            explained = explanations_of(
-                estimator, first, [Predictions(numbers, chances=chances)],
-                range(1, len(first) + 1), "after line", k,
-            )  # fmt: skip
-        except KindError:
-            explained = []  # the cell has no contributions
+        explained = _explained(estimator, first, "after line", k)
     return Results(metrics, details, estimator.history_, explained)
 
 
-def text_figures(estimator: LanguageModel, tokens: Tensor) -> dict[str, Any]:
-    """Return the metrics of a text ``(N,)`` with the interval of its perplexity."""
-    loss = -estimator.log_likelihood(tokens)
-    interval = perplexity_interval(estimator.log_likelihoods(tokens), lines_of_tokens(tokens))
-    found = figures(loss, len(tokens) - 1, estimator.inputs_.level)
-    return found | {"perplexity_interval": list(interval)} | surprise(estimator, tokens)
+def figures_of(
+    estimator: LanguageModel, tokens: Tensor, logs: NDArray[np.float64]
+) -> dict[str, dict[str, Any]]:
+    """Return the metrics of a text ``(N,)``, and share, seconds and metrics of each half.
 
-
-def part_figures(estimator: LanguageModel, tokens: Tensor) -> dict[str, dict[str, Any]]:
-    """Return share, seconds and the metrics of a text for kernel and network."""
-    level, count = estimator.inputs_.level, len(tokens) - 1
-    return {
+    Args:
+        estimator: Fitted.
+        tokens: The text.
+        logs: Log-probabilities of its tokens, see `LanguageModel.log_likelihoods`.
+    """
+    level, count = estimator.inputs_.level, len(logs)
+    # The network's own mean is of float32, as in validation.
+    is_network = estimator.answer == NETWORK
+    loss = estimator.log_likelihood(tokens) if is_network else float(logs.mean())
+    interval = perplexity_interval(logs, lines_of_tokens(tokens))
+    halves = {
         name: part._asdict() | figures(-estimator.part(name).log_likelihood(tokens), count, level)
         for name, part in estimator.parts_.items()
     }
+    test = figures(-loss, count, level) | {"perplexity_interval": list(interval)}
+    return {"test": test | surprise(estimator, tokens), "parts": halves}
 
 
 def token_counts(inputs: LanguageInputs, tokens: Tensor) -> dict[str, int]:
@@ -160,12 +160,19 @@ def explained_lines(estimator: LanguageModel, text: Tensor, top: int) -> list[di
     known = [line for line in lines[:SEARCHED] if vocabulary.UNKNOWN not in line][:EXAMPLES]
     between = "" if estimator.inputs_.level == "char" else " "
     beginnings = [between.join(vocabulary.decode(line[:-1])) for line in known]
-    if not beginnings:
-        return []
-    numbers, chances = estimator.most_probable(beginnings)
-    found, rows = [Predictions(numbers, chances=chances)], range(1, len(known) + 1)
     truths = vocabulary.decode([line[-1] for line in known])
+    return _explained(estimator, beginnings, "token after", top, truths)
+
+
+def _explained(
+    estimator: LanguageModel, texts: Sequence[str], noun: str, top: int, truths: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """Return the explanations of the tokens after some texts; none if the cell has none."""
+    if not texts:
+        return []
+    numbers, chances = estimator.most_probable(texts)
+    best, rows = [Predictions(numbers, chances=chances)], range(1, len(texts) + 1)
     try:
-        return explanations_of(estimator, beginnings, found, rows, "token after", top, (), truths)
+        return explanations_of(estimator, texts, best, rows, noun, top, (), truths)
     except KindError:
-        return []  # the cell has no contributions
+        return []

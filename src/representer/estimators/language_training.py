@@ -13,6 +13,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from representer.data.language import (
     LanguageVocabulary,
@@ -152,7 +153,7 @@ def checked_prompts(X: Any) -> list[str]:
 
 def detached(state: Any) -> Any:
     """Return a state of tensors, tuples and named tuples, detached from its graph."""
-    return _like(state, lambda tensor: tensor.detach())
+    return tree_map(Tensor.detach, state)
 
 
 class CarriedState:
@@ -171,36 +172,18 @@ class CarriedState:
 
     def state_dict(self) -> list[Tensor] | None:
         """Return the tensors of the state for a checkpoint."""
-        return None if self.value is None else [t.cpu().clone() for t in _tensors(self.value)]
+        return None if self.value is None else [t.cpu().clone() for t in tree_leaves(self.value)]
 
     def load_state_dict(self, saved: list[Tensor] | None) -> None:
         """Continue from what `state_dict` returned."""
         if saved is None:
             self.value = None
             return
-        tensors = iter(saved)
-        example = self._example(_rows(saved))
-        self.value = _like(example, lambda old: next(tensors).to(old))
-
-
-def _rows(saved: list[Tensor]) -> int:
-    if not saved:
-        return 1  # a network without a memory
-    return int(saved[0].shape[1])  # layers first, then streams, as in torch.nn.LSTM
-
-
-def _tensors(state: Any) -> list[Tensor]:
-    tensors: list[Tensor] = []
-    _like(state, lambda tensor: tensors.append(tensor) or tensor)
-    return tensors
-
-
-def _like(state: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Return a state of the same form with each tensor changed, in a fixed order."""
-    if isinstance(state, Tensor):
-        return change(state)
-    parts = [_like(part, change) for part in state]
-    return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
+        # Layers first, then streams, as in torch.nn.LSTM; a network without a memory has no tensor.
+        rows = int(saved[0].shape[1]) if saved else 1
+        example, form = tree_flatten(self._example(rows))
+        tensors = [new.to(old) for new, old in zip(saved, example, strict=True)]
+        self.value = tree_unflatten(tensors, form)
 
 
 @torch.no_grad()

@@ -19,6 +19,7 @@ from representer.data.copies import TRAINED, as_hex
 from representer.data.language import (
     PARTS,
     LanguageVocabulary,
+    Level,
     cut,
     digests_of,
     find_parts,
@@ -31,11 +32,10 @@ from representer.estimators import LanguageModel
 from representer.estimators.explanation import Example
 from representer.estimators.language_report import (
     explained_lines,
+    figures_of,
     lines_of_tokens,
-    part_figures,
     sample,
     surprisals,
-    text_figures,
     token_counts,
     unknown_note,
 )
@@ -209,7 +209,8 @@ class LanguageTask(EstimatorTask):
         data: Any = trained.data
         outcome, training = trained.outcome, trained.outcome.training
         test = data.parts["test"]
-        rows = compared(estimator, test, baselines)
+        logs = estimator.log_likelihoods(test)
+        rows = compared(logs, test, data.inputs.level, baselines)
         differences = {row["name"]: row["difference"] for row in rows}
         count, lines = len(test) - 1, len(set(lines_of_tokens(test).tolist()))
         on, units = f"{count} test tokens", lines if lines > 1 else count
@@ -218,8 +219,7 @@ class LanguageTask(EstimatorTask):
             "task": self.name,
             "model": outcome.name,
             "level": data.inputs.level,
-            "test": text_figures(estimator, test),
-            "parts": part_figures(estimator, test),
+            **figures_of(estimator, test, logs),
             "valid": training and training.best,
             "epochs": training.epoch if training else 0,
             "steps": training.step if training else 0,
@@ -315,18 +315,16 @@ def _counted(data: Any) -> Iterator[Baseline]:
 
 
 def compared(
-    estimator: LanguageModel, test: Any, baselines: Sequence[Baseline]
+    logs: NDArray[np.float64], test: Any, level: Level, baselines: Sequence[Baseline]
 ) -> list[dict[str, Any]]:
     """Return the metrics of each baseline, and how the model differs from it."""
-    if not baselines:
-        return []
-    logs, lines = estimator.log_likelihoods(test), lines_of_tokens(test)
+    lines = lines_of_tokens(test)
     return [
         {
             "name": one.name,
             "seconds": one.seconds,
             "difference": perplexity_difference(logs, one.predictions, lines),
-            **figures(-float(one.predictions.mean()), len(logs), estimator.inputs_.level),
+            **figures(-float(one.predictions.mean()), len(logs), level),
         }
         for one in baselines
     ]
