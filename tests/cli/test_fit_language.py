@@ -12,7 +12,7 @@ import pytest
 
 from cli.conftest import LANGUAGE, LINE, last_json, metrics_of
 from representer import estimators
-from representer.estimators import language_training
+from representer.estimators import language
 
 
 def test_what_always_follows_is_learned(language_run):
@@ -134,7 +134,7 @@ def test_characters_have_bits(run, running_text, tmp_path):
 
 
 def test_a_vocabulary_that_does_not_fit_is_refused(run, running_text, tmp_path, monkeypatch):
-    monkeypatch.setattr(language_training, "available", lambda: 4096)
+    monkeypatch.setattr(language, "available", lambda: 4096)
     outcome = run("fit", "language", running_text, "--out", tmp_path / "run", *LANGUAGE)
     assert outcome.code == 2
     assert "9 tokens of 12 numbers" in outcome.error

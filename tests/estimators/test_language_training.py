@@ -111,7 +111,7 @@ def test_the_best_weights_are_kept_and_not_the_last():
     train, valid = texts(own)
     # in another order, which training on the text makes less likely from some epoch on
     valid = valid[torch.randperm(len(valid), generator=torch.Generator().manual_seed(0))]
-    result = own.train_on(UnsavedRun(), own.new_network(0), train, valid, 0)
+    result = own.fit_parts(UnsavedRun(), own.new_network(0), {"train": train, "valid": valid}, 0)
     assert result.best is not None
     assert result.best["epoch"] < result.epoch
     nats = negative_log_likelihood(own.network_, valid, 2)

@@ -21,12 +21,12 @@ def of_text(config: TextConfig) -> str:
 
 
 def of_language(config: LanguageConfig) -> str:
-    usual = language_options.defaults(config.preset, demo=config.demo)
+    usual = language_options.defaults_of(config)
     return command_of("language", config, usual)
 
 
 PAPER = text_options.defaults_of(TextConfig(preset="paper"))
-STRING = language_options.defaults("string-5m", demo=False)
+STRING = language_options.defaults_of(LanguageConfig(preset="string-5m"))
 SHORTER = LanguageConfig(**STRING | {"data": "a", "preset": "string-5m", "epochs": 3})
 
 

@@ -35,8 +35,8 @@ from representer.estimators.language_training import (
     LanguageInputs,
     NetworkPredictor,
     Predictor,
-    check_texts,
-    checked_prompts,
+    available,
+    check_memory,
     figures,
     generate,
     has_words,
@@ -46,6 +46,7 @@ from representer.estimators.language_training import (
     negative_log_likelihood,
     network_config,
     optimizer_for,
+    streams_for,
     trainer_config,
     training_task,
 )
@@ -56,7 +57,7 @@ from representer.estimators.ngram_contributions import (
 )
 from representer.estimators.parameters import LanguageParameters
 from representer.estimators.pool import Moments, Pool
-from representer.estimators.targets import Classes, centered
+from representer.estimators.targets import Classes, centered, strings_of
 from representer.models import LanguageModelConfig, LanguageNetwork
 from representer.models.softmax import TiedSoftmax
 from representer.storage.files import from_values
@@ -361,7 +362,16 @@ class LanguageModel(LanguageParameters, Estimator):
         level: Level = self.level  # type: ignore[assignment]
         self.inputs_ = self.learn_inputs(count_tokens(lines["train"], level))
         tokens = {part: self.inputs_.encode(of_part) for part, of_part in lines.items()}
-        check_texts(self, len(self.inputs_.vocabulary), tokens)
+        for part, numbers in tokens.items():
+            name = {"train": "training", "valid": "validation"}.get(part, part)
+            least = 2 * streams_for(self, len(numbers)) if part == "train" else 1
+            problem = "" if has_words(numbers) else "has blank lines alone"
+            if len(numbers) <= least:
+                problem = f"has {len(numbers)} token(s); more than {least} are needed"
+            if problem:
+                fix = "Give a longer text; a file is passed as pathlib.Path."
+                raise DataError(f"the {name} text {problem}", fix=fix)
+        check_memory(self, len(self.inputs_.vocabulary), available())
         return tokens
 
     def new_network(self, seed: int) -> models.LanguageNetwork:
@@ -376,18 +386,9 @@ class LanguageModel(LanguageParameters, Estimator):
         self, run: RunFolder, network: models.LanguageNetwork | None, parts: Mapping[str, Tensor],
         seed: int, *, groups: Any = None, encoded: Any = None, **options: Any,
     ) -> TrainingResult | None:  # fmt: skip
-        """Train a network in a run folder, from its newest checkpoint, and fit the kernel half.
+        """Train a network and fit the kernel half to the tokens of both parts.
 
-        Args:
-            run: The folder for checkpoints, metrics and what is fitted.
-            network: With its initial weights; None if the kernel half alone predicts.
-            parts: Tokens of ``"train"`` and ``"valid"``.
-            seed: Of the segments and of dropout.
-            encoded: Not used, since tokens are inputs of the network.
-            **options: Those of `halves.train`.
-
-        Returns:
-            The result of the network's training.
+        The arguments are those of `halves.fit_parts`; tokens are inputs of the network already.
         """
         self.examples_ = {name: len(tokens) for name, tokens in parts.items()}
         result = train(self, run, network, [*parts.values()], seed, **options)
@@ -466,7 +467,9 @@ class LanguageModel(LanguageParameters, Estimator):
     def _encoded(self, X: Any) -> list[list[int]]:
         """Return the tokens of beginnings of texts, after naming unknown ones on stderr."""
         check_is_fitted(self)
-        prompts = checked_prompts(X)
+        prompts = strings_of(X, "texts", "a string")
+        if not prompts:
+            raise DataError("X has 0 sample(s); at least one text is required")
         for unknown in map(self.inputs_.unknown, prompts if self.verbose else ()):
             if unknown:
                 shown = ", ".join(repr(token[:40]) for token in unknown[:20])

@@ -152,7 +152,7 @@ class LanguageKernel:
 
     @property
     def description(self) -> str:
-        """What it counts, and the weight of its cache, in words."""
+        """Description of the counts and of the cache."""
         cache = f", a cache with weight {self.cache:.2g}" if self.cache else ""
         return f"n-grams up to {self.kernel.order}, Kneser-Ney{cache}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -30,7 +30,7 @@ from representer.errors import ArgumentError, CheckpointError, DataError
 from representer.estimators.fitting import epochs_for, trainer_options
 from representer.estimators.parameters import DECAYS, LanguageParameters, in_common
 from representer.estimators.pool import Pool
-from representer.estimators.targets import as_sequence, column_of, strings_of
+from representer.estimators.targets import as_sequence, column_of
 from representer.functional import activation_regularization
 from representer.models import LanguageModelConfig, LanguageNetwork
 from representer.training import generators
@@ -134,18 +134,6 @@ def hold_out(lines: list[str], fraction: float, level: Level) -> tuple[list[str]
     first = len(tokens) - max(1, round(fraction * len(tokens)))
     blank = " " if level == "word" else ""
     return [blank.join(tokens[:first])], [blank.join(tokens[first:])]
-
-
-def checked_prompts(X: Any) -> list[str]:
-    """Return beginnings of texts, at least one.
-
-    Raises:
-        DataError: One is no string, or there are none.
-    """
-    prompts = strings_of(X, "texts", "a string")
-    if not prompts:
-        raise DataError("X has 0 sample(s); at least one text is required")
-    return prompts
 
 
 # The state of a recurrent model, carried from one segment of a text to the next.
@@ -362,26 +350,6 @@ def streams_for(parameters: LanguageParameters, tokens: int) -> int:
 def has_words(tokens: Tensor) -> bool:
     """Return False for blank lines alone."""
     return bool((tokens != LanguageVocabulary.END).any())
-
-
-def check_texts(
-    parameters: LanguageParameters, vocabulary_size: int, texts: Mapping[str, Tensor]
-) -> None:
-    """Check the lengths of the texts and the size of the vocabulary before training.
-
-    Raises:
-        DataError: A text is too short.
-        ArgumentError: The embedding does not fit into memory.
-    """
-    for part, tokens in texts.items():
-        least = 2 * streams_for(parameters, len(tokens)) if part == "train" else 1
-        name = {"train": "training", "valid": "validation"}.get(part, part)
-        if len(tokens) <= least:
-            problem = f"the {name} text has {len(tokens)} token(s); more than {least} are needed"
-            raise DataError(problem, fix="Give a longer text; a file is passed as pathlib.Path.")
-        if not has_words(tokens):
-            raise DataError(f"the {name} text has blank lines alone", fix="Give a longer text.")
-    check_memory(parameters, vocabulary_size, available())
 
 
 def trainer_config(parameters: LanguageParameters, tokens: int, seed: int) -> TrainerConfig:

@@ -133,7 +133,7 @@ class EstimatorComparison(Comparison):
         """Train the baselines, on request also the networks among them."""
         if config.baselines == "none":
             return []
-        results = [self.tested_baseline(data, one) for one in self.flow.baselines(config, data)]
+        results = [self.tested_baseline(data, row) for row in self.flow.baselines(config, data)]
         for name, own in [*self.flow.networks(config).items()][1:]:
             (result,) = self._train(own, data)
             results.append(replace(result, name=name, is_baseline=True))
@@ -143,10 +143,10 @@ class EstimatorComparison(Comparison):
         """Return the losses of a part of a fitted estimator on the test objects."""
         return self._result(data, name, seconds, self.flow.predicted(part, data))
 
-    def tested_baseline(self, data: Data, one: Baseline) -> Result:
+    def tested_baseline(self, data: Data, baseline: Baseline) -> Result:
         """Return the losses of a baseline on the test objects."""
-        predictions = predictions_of_baseline(one, data.columns("test"))
-        return self._result(data, one.name, one.seconds, predictions, is_baseline=True)
+        predictions = predictions_of_baseline(baseline, data.columns("test"))
+        return self._result(data, baseline.name, baseline.seconds, predictions, is_baseline=True)
 
     def _result(
         self, data: Data, name: str, seconds: float, predictions: Sequence[Predictions],

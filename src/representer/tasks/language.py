@@ -30,6 +30,7 @@ from representer.data.tables import Grid
 from representer.errors import ArgumentError, DataError, say
 from representer.estimators import LanguageModel
 from representer.estimators.explanation import Example
+from representer.estimators.fitting import validation_fraction
 from representer.estimators.language_report import (
     explained_lines,
     figures_of,
@@ -78,7 +79,7 @@ class LanguageData(Data):
 
     def splits(self) -> dict[str, Any]:
         """Return the digests of the files and the counts of the parts, as in splits.json."""
-        digests = {one.source: one.digest for _, one in self.sources}
+        digests = {text.source: text.digest for _, text in self.sources}
         return {"sha256": digests, **self.described(), TRAINED: as_hex(self.trained)}
 
     def described(self, facts: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -147,8 +148,8 @@ class LanguageTask(EstimatorTask):
                 )
                 for part, file in files.items()
             }
-        for name, one in sources.items():
-            sources[name] = replace(one, digests=digests_of(one.objects))
+        for name, text in sources.items():
+            sources[name] = replace(text, digests=digests_of(text.objects))
         for note in equal_objects(sources, self.nouns).values():
             say(f"{sources['all'].source}: {note}")
         return sources
@@ -161,9 +162,10 @@ class LanguageTask(EstimatorTask):
         main, source = sources["all"], sources["all"].source
         if not config.demo:
             source = config.data
-        shares = {
-            part: getattr(config, f"{part}_fraction") for part in PARTS[1:] if part not in sources
-        }
+        test = 0.0 if "test" in sources else config.test_fraction
+        valid = validation_fraction(config.valid_fraction, len(main), test)
+        shares = {"valid": valid, "test": test}
+        shares = {part: share for part, share in shares.items() if part not in sources}
         resumed = {}
         if config.warm_start and config.resume and (Path(config.out or "") / MODEL).exists():
             resumed = {"warm_start": config.out}  # the other run may be gone by now
@@ -178,7 +180,7 @@ class LanguageTask(EstimatorTask):
                 for part in PARTS
             }
             tokens: dict[str, Any] = estimator.encode_parts(lines)
-        files = [(role, objects_of(one.source, [], *one.files)) for role, one in sources.items()]
+        files = [(name, objects_of(text.source, [], *text.files)) for name, text in sources.items()]
         data = LanguageData(
             target=estimator.target_, parts=tokens, values={}, inputs=estimator.inputs_,
             sources=files, source=source,
@@ -243,17 +245,7 @@ class LanguageTask(EstimatorTask):
     def evaluate(
         self, run: str | Path, data: str | Path, options: Any, *, device: str = AUTO
     ) -> dict[str, Any]:
-        """Test a trained language model on another text.
-
-        Args:
-            run: The run folder.
-            data: The text file.
-            options: Those of reading.
-            device: Device of the network, see `estimators.load`.
-
-        Returns:
-            Tokens, loss in nats per token, perplexity, bits per character where tokens are
-            characters, and the number of unknown tokens.
+        """Test a trained model on another text: the loss is in nats per token.
 
         Raises:
             DataError: If the text cannot be used.
@@ -267,8 +259,8 @@ class LanguageTask(EstimatorTask):
         require_finite(run, nats)
         unknown = int((tokens == LanguageVocabulary.UNKNOWN).sum())
         metrics = figures(nats, len(tokens) - 1, estimator.inputs_.level)
-        known = count_trained_on(run, data, digests_of(objects.objects), "line")
-        return {"run": str(run), "data": str(data), "unknown": unknown, TRAINED: known, **metrics}
+        trained = count_trained_on(run, data, digests_of(objects.objects), "line")
+        return {"run": str(run), "data": str(data), "unknown": unknown, TRAINED: trained, **metrics}
 
     def _predictions(
         self, run: str | Path, estimator: Any, objects: Sequence[Any]
@@ -301,17 +293,15 @@ def describe(config: Any, data: Any) -> Facts:
 
 def baselines(config: Any, data: Any) -> list[Baseline]:
     """Return the log-probabilities of the test tokens in counts of n-grams."""
-    return [*_counted(data)]
-
-
-def _counted(data: Any) -> Iterator[Baseline]:
     train, test = (data.parts[part].numpy() for part in ("train", "test"))
+    results = []
     for order in ORDERS[data.inputs.level]:
         started = time.perf_counter()
         counts = KneserNey(order).fit(train, len(data.inputs.vocabulary))
         scores = np.log(counts.probabilities(test)[1:])
         name = f"{order}-gram, Kneser-Ney" if order > 1 else "1-gram"
-        yield Baseline(name, "", scores, time.perf_counter() - started)
+        results.append(Baseline(name, "", scores, time.perf_counter() - started))
+    return results
 
 
 def compared(
@@ -321,12 +311,12 @@ def compared(
     lines = lines_of_tokens(test)
     return [
         {
-            "name": one.name,
-            "seconds": one.seconds,
-            "difference": perplexity_difference(logs, one.predictions, lines),
-            **figures(-float(one.predictions.mean()), len(logs), level),
+            "name": baseline.name,
+            "seconds": baseline.seconds,
+            "difference": perplexity_difference(logs, baseline.predictions, lines),
+            **figures(-float(baseline.predictions.mean()), len(logs), level),
         }
-        for one in baselines
+        for baseline in baselines
     ]
 
 
@@ -445,10 +435,10 @@ class LanguageComparison(EstimatorComparison):
         """Return the loss of a part of a fitted model on the test tokens."""
         return self._of_loss(data, name, seconds, -part.log_likelihood(data.parts["test"]))
 
-    def tested_baseline(self, data: Data, one: Baseline) -> Result:
+    def tested_baseline(self, data: Data, baseline: Baseline) -> Result:
         """Return the loss of counts of n-grams on the test tokens."""
-        loss = -one.predictions.mean()
-        return replace(self._of_loss(data, one.name, one.seconds, loss), is_baseline=True)
+        row = self._of_loss(data, baseline.name, baseline.seconds, -baseline.predictions.mean())
+        return replace(row, is_baseline=True)
 
     def _of_loss(self, data: Data, name: str, seconds: float, loss: float) -> Result:
         train, valid, test = (len(data.parts[part]) for part in PARTS)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from representer.estimators.parameters import LanguageParameters
-from representer.tasks.options import READ, RunConfig, Task, config_of, option
-from representer.tasks.options import defaults as defaults_with
+from representer.tasks.options import READ, RunConfig, Task, config_of, defaults, option
 
 
 @dataclass(frozen=True)
@@ -22,18 +21,9 @@ class CorpusOptions:
     data: str | None = option(
         None, "text file, also .xz, .gz or .bz2; or a folder with train, valid and test files"
     )
-    valid: str | None = option(None, "validation file, instead of a part of DATA", metavar="FILE")
-    valid_fraction: float = option(
-        0.1, "fraction of the lines of DATA used for validation, before the test lines"
-    )
-    test: str | None = option(None, "test file, instead of a part of DATA", metavar="FILE")
-    test_fraction: float = option(
-        0.1, "fraction of the lines of DATA used for testing, the last ones"
-    )
     batch_size: int = option(32, "parallel streams")
     epochs: int = option(10, "passes over the training text")
     patience: int = option(5, "stop after this many epochs without improvement; 0: never")
-    seed: int = option(0, "random seed of weights, segments and dropout")
     preset: str | None = option(
         None,
         "settings of a paper's model; other options override it",
@@ -90,14 +80,10 @@ DEMO: dict[str, Any] = {
 }  # fmt: skip
 
 
-def defaults(preset: str | None, *, demo: bool) -> dict[str, Any]:
-    """Return the default values of all options."""
-    return defaults_with(LanguageConfig, DEMO if demo else {}) | PRESETS.get(preset or "", {})
-
-
 def defaults_of(given: Any) -> dict[str, Any]:
     """Return the defaults of all options, given those of the command line."""
-    return defaults(given.preset, demo=given.demo)
+    usual = defaults(LanguageConfig, DEMO if given.demo else {})
+    return usual | PRESETS.get(given.preset or "", {})
 
 
 _HOME = "representer.tasks.language"

@@ -12,7 +12,7 @@ from representer.errors import ArgumentError
 from representer.estimators.language_training import network_config, optimizer_for, trainer_config
 from representer.estimators.parameters import LanguageParameters
 from representer.models import LanguageNetwork
-from representer.tasks.language_options import LanguageConfig, defaults
+from representer.tasks.language_options import LanguageConfig, defaults_of
 from representer.training.averages import NonMonotonicASGD
 
 
@@ -63,7 +63,7 @@ def test_defaults_that_differ_from_those_of_the_estimator_are_these():
     ],
 )
 def test_presets_have_the_sizes_of_the_paper(preset, options, parameters):
-    config = LanguageConfig(**{**defaults(preset, demo=False), **options})
+    config = LanguageConfig(**{**defaults_of(LanguageConfig(preset=preset)), **options})
     with torch.device("meta"):  # counted, not made
         model = LanguageNetwork(network_config(estimator_of(config), 10_000))
     count = sum(parameter.numel() for parameter in model.parameters())
@@ -74,7 +74,7 @@ def test_presets_have_the_sizes_of_the_paper(preset, options, parameters):
 
 
 def test_the_rate_falls_as_in_the_authors_code():
-    config = LanguageConfig(**defaults("string-5m", demo=False))
+    config = LanguageConfig(**defaults_of(LanguageConfig(preset="string-5m")))
     assert config.lr * config.clip_norm == pytest.approx(5)  # rate 1, norm 5
     assert config.lr == config.unroll  # of a loss summed over so many steps
     trained = trainer_config(estimator_of(config), 0, 0)
