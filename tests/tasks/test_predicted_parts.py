@@ -14,7 +14,7 @@ from cli.conftest import QUICK, Outcome, write_table
 from representer.cli.main import entry_point
 from representer.jobs import workers
 from representer.tasks.options import Task
-from representer.tasks.predictions import RECORD, predict_parts
+from representer.tasks.predictions import RECORD, RESULTS, predict_parts
 from representer.tasks.registry import TASKS
 from undrawn import undrawn
 
@@ -74,7 +74,7 @@ def test_outputs_are_those_of_one_file_at_a_time_and_are_not_written_again(
     now = {name: (out / name).stat().st_mtime_ns for name in names}
     assert [now[name] == before[name] for name in names] == [False, True, False]
     assert len(rows(out / names[2])) == 6
-    left = {*names, RECORD, ".lock"}
+    left = {*names, RECORD, RESULTS, ".lock"}
     assert {path.name for path in out.iterdir()} == left
 
 
@@ -88,7 +88,7 @@ def test_other_folders_are_left_alone(run, fitted, parts, tmp_path):
         out: "holds predictions of another model",
         parts: "is the input",
         parts / "part.0.csv": "is a file",
-        fitted: "holds other files",
+        fitted: "expected a new folder, or that of predictions",
     }
     for folder, message in expected.items():
         outcome = run("predict", fitted, parts, "-o", folder, "--jobs", "1")

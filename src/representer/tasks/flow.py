@@ -18,7 +18,6 @@ from representer.checks import is_missing
 from representer.data.tables.labels import alike
 from representer.errors import ArgumentError, DataError, TrainingError, say, show
 from representer.estimators import base
-from representer.estimators.base import Estimator
 from representer.estimators.fitting import batch_size_for, validation_fraction
 from representer.estimators.results import (
     environment_of,
@@ -69,19 +68,11 @@ from representer.tasks.use import EstimatorUse, drift
 from representer.tasks.worklist import WorkList
 from representer.training.config import EXECUTION, TrainerConfig, plain, require_same
 
-# The steps around training that every ``fit`` has: naming and opening the run, and its results.
-
 # A run may be resumed with other values of these; the trainer checks its own settings.
 WITHOUT_EFFECT_ON_TRAINING = (
     *EXECUTION, "data", "valid", "test", "out", "vectors", "baselines", "preset", "resume", "demo",
     "time_limit", "skip_invalid", "folds", "test_subjects", "jobs",
 )  # fmt: skip
-
-
-def with_output_folder(config: Any, demo: str, otherwise: str) -> Any:
-    """Return the options with a run folder, which is named after the data if it is not given."""
-    name = demo if config.demo else Path(config.data or "").name.partition(".")[0] or otherwise
-    return replace(config, out=config.out or f"runs/{name}")
 
 
 def opened(config: Any) -> RunFolder:
@@ -112,30 +103,6 @@ def require_same_options(run: Path, config: Any, splits: Mapping[str, Any]) -> N
         file = changed if Path(changed).is_file() else config.data  # of running text, a part
         problem = f"is not the data with which the run in {run} was started"
         raise DataError(problem, file=file, fix="Give that data, or choose another --out.")
-
-
-def repeated(
-    task: str, config: Any, usual: Mapping[str, Any], estimator: Estimator
-) -> dict[str, Any]:
-    """Return what details.json needs to repeat a run: command, options and environment."""
-    return {
-        "command": command_of(task, config, usual),
-        "config": config.to_dict(),
-        "environment": environment_of(estimator),
-    }
-
-
-def publish(
-    run: RunFolder, metrics: dict[str, Any], details: dict[str, Any], closing: Sequence[str]
-) -> dict[str, Any]:
-    """Write results and report of a run, print its closing lines, and return the metrics."""
-    run.write_json("details.json", details)
-    run.write_json("metrics.json", metrics)
-    page = write_report(run.path)
-    for text in (*closing, f"report: {page}"):
-        if text:
-            show(text)
-    return metrics
 
 
 FEW = 10  # different integers that may be classes
@@ -204,7 +171,9 @@ class EstimatorTask(EstimatorUse):
         Nothing is written before the data have been read and checked. A finished demo prints its
         results again, and an interrupted one continues.
         """
-        config = with_output_folder(config, self.demo_folder, self.name)
+        named = Path(config.data or "").name.partition(".")[0] or self.name
+        out = config.out or f"runs/{self.demo_folder if config.demo else named}"
+        config = replace(config, out=out)
         data = self.prepare(config)
         networks = self.networks(config)
         with ExitStack() as stack:
@@ -481,8 +450,17 @@ class EstimatorTask(EstimatorUse):
         if baselines is None:
             baselines = self.baselines(config, data) if config.baselines != "none" else []
         metrics, details, lines = self.results(run, trained, others, baselines)
-        details |= repeated(self.name, config, self.defaults(config), trained.estimator)
-        return publish(run, metrics, details, lines)
+        details |= {
+            "command": command_of(self.name, config, self.defaults(config)),
+            "config": config.to_dict(),
+            "environment": environment_of(trained.estimator),
+        }
+        run.write_json("details.json", details)
+        run.write_json("metrics.json", metrics)
+        page = write_report(run.path)
+        for text in filter(None, (*lines, f"report: {page}")):
+            show(text)
+        return metrics
 
     def results(
         self, run: RunFolder, trained: Trained, others: Sequence[Trained],

@@ -16,15 +16,14 @@ import numpy as np
 from representer.data.tables import MISSING, LeftOut
 from representer.data.tables.files import COMPRESSIONS, guard_formula, uncompressed
 from representer.data.tables.reading import kind_of, table_files
-from representer.errors import DataError, StorageError, printable, say
+from representer.errors import ArgumentError, DataError, StorageError, printable, say
 from representer.jobs import completed
 from representer.report.page import Predictions
 from representer.storage import atomic
-from representer.storage.atomic import LOCK, lock
-from representer.storage.files import parse_json, read_bytes
 from representer.storage.run import OF_PREDICTIONS
 from representer.tasks.objects import Objects, none_usable, with_notes
 from representer.tasks.options import Task
+from representer.tasks.worklist import WorkList, locked
 
 # Tables that commands write: checks of the output before any work, CSV, and atomic writing.
 
@@ -216,11 +215,10 @@ def _written(objects: Objects, rows: Mapping[int, list[str]]) -> Iterator[list[s
 
 # Predictions of a table in many files, one output for each, by the backends of joblib.
 #
-# An output is written completely or not at all, and ``predictions.json`` lists those that are there
-# with the size and time of their input, so the same command continues after an interruption.
+# An output is written completely or not at all, and a work list has those that are there with the
+# size and time of their input, so the same command continues after an interruption.
 
-RECORD = "predictions.json"
-_LARGEST = 2**28  # bytes of the record
+RECORD, RESULTS = "predictions.json", "predictions.jsonl"
 
 
 def predict_parts(
@@ -247,62 +245,39 @@ def predict_parts(
         n_jobs: Number of workers; None is all of a cluster.
 
     Raises:
-        DataError: A file cannot be used, or the folder holds something else.
+        DataError: A file cannot be used, or the folder holds predictions of another model.
+        ArgumentError: The folder holds other files.
         RunFolderError: Another process writes into the folder.
         StorageError: An output cannot be written.
     """
     folder = Path(output)
     parts = _outputs(table_files(data), folder)
-    held = lock(folder)
-    try:
-        record = _Record(folder, _described(run, options))
-        missing = [name for name, source in parts.items() if not record.has(name, source)]
-        jobs = completed(
-            _predict, missing,
-            lambda name: (task, run, parts[name], folder / name, options, device), n_jobs, "files",
-        )  # fmt: skip
-        for name, state in jobs:
-            record.add(name, state)
-    finally:
-        atomic.remove_leftovers(folder, say)
-        held.release()
+    with locked(folder, RECORD, "predictions", option="output"):
+        try:
+            work: WorkList[str, list[int]] = WorkList(
+                folder, (RECORD, RESULTS), _described(run, options),
+                lambda name, state: {"part": name, "state": state},
+                lambda line: (line["part"], line["state"]),
+            )  # fmt: skip
+        except ArgumentError:
+            fix = "Choose another folder."
+            raise DataError("holds predictions of another model", file=folder, fix=fix) from None
+        missing = [
+            name
+            for name, source in parts.items()
+            if work.finished.get(name) != _state(source) or not (folder / name).is_file()
+        ]
+        try:
+            for name, state in completed(
+                _predict, missing,
+                lambda name: (task, run, parts[name], folder / name, options, device), n_jobs,
+                "files",
+            ):  # fmt: skip
+                work.add(name, state)
+        finally:
+            atomic.remove_leftovers(folder, say)
     there = f"; {len(parts) - len(missing)} were there" if len(missing) < len(parts) else ""
     say(f"{folder}: predictions of {len(parts)} files{there}")
-
-
-class _Record:
-    """The outputs of a folder that are complete, with the state of their inputs."""
-
-    def __init__(self, folder: Path, described: Mapping[str, Any]) -> None:
-        self.folder = folder
-        self.values: dict[str, Any] = {**described, "parts": {}}
-        path = folder / RECORD
-        if path.exists():
-            try:
-                found = parse_json(read_bytes(path, _LARGEST))
-                is_same = {**found, "parts": {}} == self.values
-            except (OSError, ValueError, TypeError) as error:
-                fix = "Delete the folder, or choose another one."
-                raise DataError(f"cannot be used: {error}", file=path, fix=fix) from None
-            if not is_same:
-                fix = "Choose another folder."
-                raise DataError("holds predictions of another model", file=folder, fix=fix)
-            self.values = found
-        elif any(one.name != LOCK for one in folder.iterdir()):
-            fix = "Choose an empty or a new folder."
-            raise DataError("holds other files", file=folder, fix=fix)
-        else:
-            atomic.write_json(path, self.values)
-
-    def has(self, name: str, source: Path) -> bool:
-        """Return True if the output is there and its input is that of now."""
-        state = self.values["parts"].get(name)
-        return state is not None and state == _state(source) and (self.folder / name).is_file()
-
-    def add(self, name: str, state: list[int]) -> None:
-        """Note that an output is complete."""
-        self.values["parts"][name] = state
-        atomic.write_json(self.folder / RECORD, self.values)
 
 
 def _outputs(files: Iterable[Path], folder: Path) -> dict[str, Path]:

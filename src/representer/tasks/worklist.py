@@ -67,8 +67,10 @@ class WorkList(Generic[Unit, Value]):
         before = None
         if path.exists():
             try:
-                before = dict(parse_json(read_bytes(path, _MOST_SETTINGS)))
-            except (OSError, TypeError, ValueError) as error:
+                before = parse_json(read_bytes(path, _MOST_SETTINGS))
+                if not isinstance(before, dict):
+                    raise ValueError("it is no object")
+            except (OSError, ValueError) as error:
                 problem, fix = f"cannot be used: {reason_of(error)}", "Choose another --out."
                 raise DataError(problem, file=path, fix=fix) from None
             require_same(before, chosen, folder)
@@ -141,13 +143,14 @@ def finished(
 
 
 @contextmanager
-def locked(folder: Path, settings: str, what: str) -> Iterator[None]:
+def locked(folder: Path, settings: str, what: str, option: str = "out") -> Iterator[None]:
     """Lock the folder of a work list, which has no other files than those of one.
 
     Args:
         folder: The folder.
         settings: The name of the file that a folder with such work has.
         what: The work, for the message: "a comparison".
+        option: The option that names the folder, for the message.
 
     Raises:
         ArgumentError: The folder has other files.
@@ -156,7 +159,7 @@ def locked(folder: Path, settings: str, what: str) -> Iterator[None]:
     others = {one.name for one in folder.iterdir() if one.name[0] != "."} if folder.is_dir() else ()
     if others and not (folder / settings).exists():
         expected = f"a new folder, or that of {what}"
-        raise ArgumentError("out", str(folder), expected, hint="Choose another --out.")
+        raise ArgumentError(option, str(folder), expected, hint=f"Choose another --{option}.")
     held = atomic.lock(folder)
     try:
         yield

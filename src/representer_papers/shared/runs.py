@@ -8,22 +8,27 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache, partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 
-from representer.errors import ArgumentError, DataError, RunFolderError, TrainingError
+from representer.errors import (
+    ArgumentError,
+    DataError,
+    RepresenterError,
+    RunFolderError,
+    TrainingError,
+)
 from representer.machine import processor
 from representer.storage.checkpoint import latest
 from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
+from representer.tasks.worklist import outcomes
 
 Line = dict[str, Any]
 KEY = ("recipe", "variant", "seed", "settings")
@@ -246,11 +251,12 @@ def run_missing(
     waiting = [run for run in runs if not run.is_done()]
     missing = {path: write for path, write in (beside or {}).items() if not path.exists()}
     if workers > 1 and len(waiting) > 1:
-        with ProcessPoolExecutor(min(workers, len(waiting)), get_context("spawn")) as pool:
-            work = partial(_load_and_run, load=load, train=train, record=record)
-            jobs = [pool.submit(work, run) for run in waiting]
-            for done in as_completed(jobs):
-                done.result()
+        folders = {run.folder: run for run in waiting}
+        others = load, train, record
+        ended = outcomes(_load_and_run, folders, lambda at: (folders[at], *others), workers)
+        for _, outcome in ended:
+            if isinstance(outcome, RepresenterError):
+                raise outcome
     elif waiting or missing:
         data = load()
         for path, write in missing.items():
