@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from drawn_trees import tree
 from expressions import is_same
 from representer.errors import ArgumentError
 from representer.kernel_network import KernelNetwork, layer_references
@@ -21,11 +22,14 @@ from representer.kernels import (
     InversePolynomial,
     Linear,
     NgramKernel,
+    PartialTreeKernel,
     RandomWalkKernel,
     RecurrentKernel,
     StringKernel,
+    SubsetTreeKernel,
     SubtreeKernel,
     TextKernel,
+    TreeKernel,
     WeisfeilerLehmanKernel,
 )
 from representer.nn import (
@@ -286,3 +290,45 @@ def test_graph_layers_evaluate_their_kernels():
         torch.testing.assert_close(
             net.evaluate([GRAPH, GRAPH]), net.kernel([GRAPH, GRAPH], objects), **CLOSE
         )
+
+
+TREE_KERNELS = [
+    TreeKernel(3, 0.5),
+    TreeKernel(2, 0.5, ordered=True),
+    TreeKernel(1, 0.4) + 2 * TreeKernel(2, 0.7, ordered=True),
+    (TreeKernel(1, 0.4) * TreeKernel(2)).cosine(),
+    TreeKernel(1, 0.5).activated(Gaussian()) ** 2,
+]
+
+
+@pytest.mark.parametrize("kernel", TREE_KERNELS, ids=repr)
+def test_trees_have_networks_with_paths_or_trees_as_references(kernel):
+    trees = [tree(n, 3 + n, d=2) for n in range(4)]
+    forms = ("(a (b (c d) e) f)", ("a", ("b", ("c", "d"), "e"), "f"))
+    for fused in (True, False):
+        assert_is_its_kernel(kernel.network(2, 3, fused=fused, **F64), trees)
+        for form in forms:
+            net = kernel.network(2, 3, fused=fused, reference=form, **F64)
+            assert net.references().shape == (3, 6, 2)
+            assert_is_its_kernel(net, trees)
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("(a (b c)", "one tree"),
+        ("(a b c d)", "a walk of 3 nodes"),
+        (Data(edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]), num_nodes=3), "a cycle"),
+        (2, "at least 3 nodes"),
+    ],
+)
+def test_references_that_are_no_trees_or_too_shallow_are_refused(reference, message):
+    with pytest.raises(ArgumentError, match=message):
+        TreeKernel(3, 0.5).network(2, 3, reference=reference)
+
+
+@pytest.mark.parametrize("kernel", [SubsetTreeKernel(), 2 * PartialTreeKernel() + TreeKernel()])
+def test_labels_of_trees_have_no_network(kernel):
+    assert "not differentiable in a reference" in kernel.no_network()
+    with pytest.raises(ArgumentError, match=r"TreeKernel compares features"):
+        kernel.network(2, 3)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from representer.checks import SuggestsArguments, check_integer
 from representer.errors import ArgumentError
-from representer.functional import walks_end
+from representer.functional import tree_depths, walks_end
 from representer.kernel_network.objects import SharedReferences, read_objects
 from representer.kernel_network.values import (
     KernelPart,
@@ -31,6 +31,7 @@ from representer.kernels import (
     WeisfeilerLehmanKernel,
 )
 from representer.kernels.kernel import References
+from representer.kernels.trees import tree_of
 from representer.nn.checks import check_flag
 
 # The network.
@@ -243,6 +244,8 @@ class KernelNetwork(SuggestsArguments, nn.Module):
             if reference is not None:
                 raise ArgumentError("reference", reference, "None for a kernel of vectors")
             return None
+        if kernel.objects == "trees":
+            reference = _topology(reference)
         if hasattr(reference, "edge_index"):
             nodes = reference.num_nodes
             if kernel.objects == "sequences" or not nodes:
@@ -281,6 +284,18 @@ class KernelNetwork(SuggestsArguments, nn.Module):
         if self.edge_dim is not None and not compares:
             hint = "Use a kernel with edges=True."
             raise ArgumentError("edge_dim", self.edge_dim, "None for this kernel", hint=hint)
+
+
+def _topology(tree: Any) -> Any:
+    """Return the edges of a tree as ``Data``, checked; a number as it is."""
+    from torch_geometric.data import Data
+
+    if isinstance(tree, (str, tuple, list)):
+        graph = tree_of(tree, "reference")
+        return Data(edge_index=graph.edge_index, num_nodes=len(graph))
+    if hasattr(tree, "edge_index"):
+        tree_depths(tree.edge_index, tree.num_nodes, "reference.edge_index")
+    return tree
 
 
 def _leaves(kernel: Kernel, features: int = 0) -> Iterator[tuple[int, Kernel]]:

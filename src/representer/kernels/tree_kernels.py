@@ -16,7 +16,6 @@ from representer.errors import ArgumentError
 from representer.functional import child_positions, tree_depths
 from representer.kernels.graphs import Batch, Graph, Graphs, batches
 from representer.kernels.kernel import Objects, value_of
-from representer.kernels.sequences import NOT_SMOOTH
 from representer.kernels.trees import read_trees
 from representer.kernels.walk_kernels import NODES, GraphKernel, in_blocks, neighbor_sums
 from representer.ops import tree_scan
@@ -177,7 +176,10 @@ class _FragmentKernel(TreeKernelBase):
 
     def no_network(self) -> str:
         """Return why the kernel has no network."""
-        return NOT_SMOOTH.format("labels of nodes")
+        return (
+            "It compares labels for equality, which is not differentiable in a reference; "
+            "kernels.TreeKernel compares features, and has a network."
+        )
 
     def _gram(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Tensor:
         return in_blocks(*self._batches(X, Y), self._prepared, self._pairs, nodes=NODES // 2)
