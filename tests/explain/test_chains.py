@@ -8,7 +8,7 @@ import torch
 from drawn_trees import F64, T, tree
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.explain import top_walks, walk_readout
-from representer.explain.chains import chain_terms
+from representer.explain.walks import chain_terms
 from representer.functional.trees import tree_chains
 from representer.nn import DeepGraphKernelNN, TreeKernelNN
 

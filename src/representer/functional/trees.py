@@ -29,7 +29,7 @@ from representer.errors import ArgumentError
 from representer.functional.nonlinearities import NONLINEARITIES
 
 
-class Level(NamedTuple):
+class TreeLevel(NamedTuple):
     """The nodes of one depth, and the edges that lead to them from the depth below."""
 
     nodes: Tensor  # (M,)
@@ -80,7 +80,7 @@ def child_positions(edge_index: Tensor, nodes: int) -> Tensor:
     return torch.zeros_like(parent).index_copy(0, order, ranks)
 
 
-def tree_levels(edge_index: Tensor, nodes: int) -> Iterator[Level]:
+def tree_levels(edge_index: Tensor, nodes: int) -> Iterator[TreeLevel]:
     """Yield the nodes of each depth, deepest first; see `tree_depths` for errors."""
     depth = tree_depths(edge_index, nodes)
     place = torch.empty_like(depth)  # of each node among those of its depth
@@ -90,7 +90,7 @@ def tree_levels(edge_index: Tensor, nodes: int) -> Iterator[Level]:
         edges = (child_depth == level + 1).nonzero().flatten()
         source = place[edge_index[0, edges]]
         place[own] = torch.arange(len(own), device=own.device)
-        yield Level(own, edges, source, place[edge_index[1, edges]])
+        yield TreeLevel(own, edges, source, place[edge_index[1, edges]])
 
 
 def tree_scan(
