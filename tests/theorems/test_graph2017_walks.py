@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 from graph2017_by_hand import (
     GRAPHS,
     Drawn,
@@ -17,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
-from representer.kernels import RandomWalkKernel
+from representer.kernels import Linear, RandomWalkKernel
 from representer.nn import RandomWalkKernelNN, path_graph
 from representer.ops import use_backend
 
@@ -49,6 +50,42 @@ def test_5_the_kernel_is_the_sum_over_every_two_walks(G, H, n, lam, edges):
     kernel = RandomWalkKernel(n, lam, edges=edges)
     expected = scalar(walk_kernel(G, H, n, lam, edges))
     torch.testing.assert_close(kernel([data(G)], [data(H)]), expected, **CLOSE)
+
+
+@theorem
+@given(G=GRAPHS, H=GRAPHS, n=st.integers(1, 3), lam=decays)
+def test_5_labels_of_nodes_are_compared_by_delta(G, H, n, lam):
+    """delta is the inner product of one-hot features; the walks are counted, in one matrix."""
+    labels = [(3 * g.x[:, 0].abs()).long() % 3 for g in (G, H)]
+    one_hot = [Drawn(F.one_hot(own, 3).double(), g.edge_index, g.edge_attr)
+               for own, g in zip(labels, (G, H), strict=True)]  # fmt: skip
+    X = [Data(x=own[:, None].double(), edge_index=g.edge_index)
+         for own, g in zip(labels, (G, H), strict=True)]  # fmt: skip
+    expected = [[walk_kernel(a, b, n, lam) for b in one_hot] for a in one_hot]
+    expected = torch.tensor(expected, dtype=torch.float64)
+    delta = RandomWalkKernel(n, lam, base="delta")
+    torch.testing.assert_close(delta(X), expected, **CLOSE)
+    torch.testing.assert_close(delta.diag(X), expected.diagonal(), **CLOSE)
+    torch.testing.assert_close(RandomWalkKernel(n, lam)([data(g) for g in one_hot]), expected)
+
+
+@pytest.mark.parametrize("combine", ["multiply", "add"])
+@pytest.mark.parametrize("lam", [0.4, 1.3])
+def test_5_the_explicit_features_of_walks_give_the_same_sum(combine, lam):
+    """Of many nodes with few features, in place of all pairs of nodes; also of k(G, G)."""
+    graphs = [random_graph(12, 30, 1, 1, seed) for seed in range(3)]
+    kernel = RandomWalkKernel(2, lam, combine)
+    X = [data(g) for g in graphs]
+    expected = torch.tensor(
+        [[graph_kernel(a, b, 2, lam, combine=combine) for b in graphs] for a in graphs],
+        dtype=torch.float64,
+    )
+    torch.testing.assert_close(kernel(X), expected, **CLOSE)
+    torch.testing.assert_close(kernel.diag(X), expected.diagonal(), **CLOSE)
+    pairs = RandomWalkKernel(
+        2, lam, combine, base=Linear()
+    )  # a base with a name alone has features
+    torch.testing.assert_close(pairs(X), expected, **CLOSE)
 
 
 @pytest.mark.parametrize("combine", ["multiply", "add"])
