@@ -105,6 +105,21 @@ def test_sequences_that_are_empty_or_too_short_have_the_kernel_0(layer):
         assert not k([x[:1]], [x]).any()
 
 
+@pytest.mark.parametrize("order", [1, 2])
+def test_blocks_of_few_units_and_sequences_give_the_same_values(order, monkeypatch):
+    """With X much longer than Y, both sides are divided alike."""
+    k = LearnedKernel(StringKernelRNN(3, 5, order=order, dtype=F64))
+    X = sequences(70)
+    K, cross, squares = k(X), k(X, X[:2]), k.diag(X)
+    torch.testing.assert_close(cross, K[:, :2])
+    for entries in (300, 2000):
+        monkeypatch.setattr("representer.kernels.learned_kernel.ENTRIES", entries)
+        monkeypatch.setattr("representer.ops.held_chain.ENTRIES", entries)
+        torch.testing.assert_close(k(X), K)
+        torch.testing.assert_close(k(X, X[:2]), cross)
+        torch.testing.assert_close(k.diag(X), squares)
+
+
 def test_the_mode_of_the_layer_does_not_matter_and_stays():
     layer = RKMLSTM(3, 4, variational_dropout=0.5, weight_drop=0.5, dtype=F64)
     k, X = LearnedKernel(layer), sequences()

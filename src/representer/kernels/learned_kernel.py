@@ -106,8 +106,9 @@ class LearnedKernel(Kernel):
         columns = rows if y is x else list(self._held(y))
         if _are_features_cheaper(rows, columns):
             K: Any = 0.0
-            for left, right in zip(_maps(rows), _maps(columns), strict=True):
-                K = K + left @ right.mT
+            both = [rows] if columns is rows else [rows, columns]
+            for left, *other in zip(*_maps(*both), strict=True):
+                K = K + left @ (other or [left])[0].mT
         else:
             K = _of_blocks(rows, columns)
         return K[_places(x)][:, _places(y)]
@@ -116,7 +117,7 @@ class LearnedKernel(Kernel):
         blocks = list(self._held(x))
         if _are_features_cheaper(blocks, blocks, is_diagonal=True):
             squares: Any = 0.0
-            for maps in _maps(blocks):
+            for maps in _maps(blocks)[0]:
                 squares = squares + maps.square().sum(1)
         else:
             squares = torch.cat([_summed(one, one)[0] for one in self._held(x, alone=True)])
@@ -276,15 +277,20 @@ def _units_of(held: HeldChain | HeldWalks) -> int:
     return (held.write if isinstance(held, HeldChain) else held.gates).shape[-1]
 
 
-def _maps(blocks: list[Levels]) -> Iterator[Tensor]:
-    """Yield features of all objects ``(N, D)``, a level and a few units at a time."""
-    count = sum(levels[0].count for levels in blocks)
-    for level, first in enumerate(blocks[0]):
-        units, size = _units_of(first), max(levels[level].size for levels in blocks)
-        chunk = max(1, ENTRIES // (first.width * max(count, size // first.features.shape[-1], 1)))
-        for i in range(0, units, chunk):
-            maps = [levels[level].of_units(slice(i, i + chunk)).maps() for levels in blocks]
-            yield torch.cat(maps).flatten(1)
+def _maps(*sides: list[Levels]) -> list[Iterator[Tensor]]:
+    """Return features of the objects of each side ``(N, D)``, a level and a few units at a time."""
+    first = sides[0][0][0]
+    count = max(sum(levels[0].count for levels in blocks) for blocks in sides)
+    size = max(levels[0].size for blocks in sides for levels in blocks)
+    chunk = max(1, ENTRIES // (first.width * max(count, size // first.features.shape[-1], 1)))
+
+    def maps(blocks: list[Levels]) -> Iterator[Tensor]:
+        for level in range(len(blocks[0])):
+            for i in range(0, _units_of(first), chunk):
+                units = slice(i, i + chunk)
+                yield torch.cat([h[level].of_units(units).maps() for h in blocks]).flatten(1)
+
+    return [maps(blocks) for blocks in sides]
 
 
 def _of_blocks(rows: list[Levels], columns: list[Levels]) -> Tensor:
