@@ -22,7 +22,7 @@ import networkx as nx
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
 from representer import estimators
-from representer.errors import ArgumentError, DataError, KindError
+from representer.errors import ArgumentError, DataError, KindError, TrainingError
 from representer.estimators import GraphClassifier, GraphRegressor
 from representer.estimators.fitting import outputs_of
 from representer.estimators.graph_inputs import (
@@ -117,6 +117,16 @@ def test_the_loss_is_bounded_for_any_degree(name, network):
     ):
         model.fit(graphs, y)
         assert max(epoch["train_loss"] for epoch in model.history_) < 10
+
+
+def test_sums_that_overflow_end_the_training_with_their_reason_and_leave_the_kernel(capsys):
+    graphs = [nx.complete_graph(n) for n in [24, 30] * 6]
+    options = {**NETWORK, "depth": 14, "order": 4, "epochs": 1}
+    with pytest.raises(TrainingError, match="smaller with a lower order or depth"):
+        GraphClassifier(**options).fit(graphs, [len(graph) for graph in graphs])
+    both = GraphClassifier(**options | {"answer": "both"}).fit(graphs, [len(g) for g in graphs])
+    assert np.isfinite(both.predict_proba(graphs)).all()
+    assert "lower order or depth" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("network", ["wl", "random-walk"])

@@ -176,6 +176,9 @@ class GraphEnsemble(nn.Module):
         Ensembles, NeurIPS 2017.
     """
 
+    # of a loss that is not finite
+    remedy = "; sums over the walks of dense graphs are smaller with a lower order or depth"
+
     def __init__(self, config: GraphRegressorConfig, size: int = 1) -> None:
         super().__init__()
         self.config = config

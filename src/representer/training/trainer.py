@@ -367,7 +367,7 @@ class Trainer:
             raise TrainingError(
                 f"{outcome.fault} at step {state.step + 1} (epoch {state.epoch + 1}, batch "
                 f"{state.batch + 1}). {self._last_checkpoint()} Lower --lr, clip the gradients, or "
-                "check the data for values that are not finite."
+                f"check the data for values that are not finite{getattr(self._model, 'remedy', '')}."
             )
         state.count_step(outcome.loss_sum, outcome.count)
         self._averages.count_step(state.step)
