@@ -182,6 +182,43 @@ def test_a_model_that_cannot_be_exported_is_named(tmp_path: Path):
         to_torch(nn.RKMLSTM(2, 3), tmp_path / "layer.pt2")
 
 
+class Last(nn.RKMCIFG):
+    """A layer with a forward of its own."""
+
+    def forward(self, x, labels=None):
+        return super().forward(x)[0][:, -1]
+
+
+class Tagger(torch_nn.Module):
+    """A model with a layer inside."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head = torch_nn.Embedding(20, 3), torch_nn.Linear(4, 5)
+        self.layer = nn.RKMCIFG(3, 4, batch_first=True)
+
+    def forward(self, tokens):
+        return self.head(self.layer(self.embedding(tokens))[0])
+
+
+@pytest.mark.parametrize("model", [Last(3, 4), Tagger()])
+def test_a_model_of_a_user_is_refused_with_what_writes_it(model: torch_nn.Module, tmp_path: Path):
+    with pytest.raises(KindError, match=r"torch\.onnx\.export\(model, inputs, path, dynamo=True\)"):
+        to_torch(model.eval(), tmp_path / "model.pt2")
+
+
+@pytest.mark.slow
+def test_torch_writes_a_model_of_a_user_as_onnx(tmp_path: Path):
+    model, path = Tagger().eval(), str(tmp_path / "model.onnx")
+    tokens, sizes = torch.randint(20, (3, 9)), dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC)
+    with torch.no_grad():
+        torch.onnx.export(
+            model, (tokens[:2, :6],), path, dynamo=True, verbose=False, dynamic_shapes=(sizes,)
+        )
+        (result,) = onnx_run(path)(tokens)
+        torch.testing.assert_close(torch.as_tensor(result), model(tokens), rtol=0, atol=1e-5)
+
+
 @pytest.mark.slow
 def test_a_python_function_as_nonlinearity_is_refused(tmp_path: Path):
     layer = nn.RKMLSTM(2, 3, output_nonlinearity=torch.sin).eval()

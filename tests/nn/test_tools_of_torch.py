@@ -153,3 +153,14 @@ def test_parameters_that_were_moved_to_meta_name_what_to_pass_to_accelerate():
     layer.cell_norm_l0.to_empty(device="meta")
     with pytest.raises(KindError, match="preload_module_classes"):
         layer(torch.randn(5, 2, 3))
+
+
+@pytest.mark.parametrize("name", ["RKMCIFG", "StringKernelRNN", "KBRN"])
+def test_plain_tensors_may_replace_all_parameters_as_hypernetworks_do(name: str):
+    layer, x = getattr(nn, name)(3, 4), torch.randn(5, 2, 3)
+    wanted = layer.eval()(x)[0]
+    for part in layer.modules():
+        for key, parameter in list(part.named_parameters(recurse=False)):
+            del part._parameters[key]
+            setattr(part, key, parameter.detach().clone())
+    torch.testing.assert_close(layer(x)[0], wanted, rtol=0, atol=0)

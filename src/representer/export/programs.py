@@ -20,7 +20,6 @@ from torch.export import Dim, ExportedProgram
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from representer.errors import KindError, MissingExtraError, RepresenterError
-from representer.export.scans import decompositions
 from representer.models import (
     GraphEnsemble,
     GraphRegressionNetwork,
@@ -32,6 +31,7 @@ from representer.models.graph_regressor import GINE
 from representer.models.stacked_classifier import StackedClassifier
 from representer.nn import KernelActivation
 from representer.nn.recurrent.sequence_layer import SequenceLayer
+from representer.ops.scans import decompositions
 from representer.storage import atomic
 
 # The tensors that an exported model takes and returns, by kind of model.
@@ -84,14 +84,18 @@ def interface(model: nn.Module) -> Interface:
         KindError: It is of a kind that cannot be exported, or in training mode.
     """
     for kind, describe in _kinds(model).items():
-        if isinstance(model, kind):
+        # the forward of a user's subclass may take anything
+        if isinstance(model, kind) and type(model).forward.__module__.startswith("representer."):
             if model.training:
                 raise KindError("model", "in training mode", "one after model.eval()")
             for part in model.modules():
                 if isinstance(part, nn.RNNBase | GINE):
                     raise KindError("model", f"one with the baseline {type(part).__name__}", _KNOWN)
             return describe(model)
-    raise KindError("model", type(model).__name__, _KNOWN)
+    hint = (
+        "In torch.no_grad(), torch.onnx.export(model, inputs, path, dynamo=True) writes any other."
+    )
+    raise KindError("model", type(model).__name__, _KNOWN, hint=hint)
 
 
 class _Flat(nn.Module):

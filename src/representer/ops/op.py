@@ -204,6 +204,10 @@ class Op:
             return self.definition(**given)
         name = self.choose(backend, p[0].device.type, p)
         operator, arguments = self._operators.operator, self.table.encode(p)
+        if torch.onnx.is_in_onnx_export():
+            from representer.ops.scans import of_onnx
+
+            return of_onnx(self)(*arguments, name)
         if torch.compiler.is_compiling():
             return operator(*arguments, name)
         before, checked.call = checked.call, (arguments, p, sizes)

@@ -364,10 +364,11 @@ class Trainer:
         set_learning_rate(self._optimizer, self._config, state.epoch, scale)
         outcome = self._step(description)
         if outcome.fault is not None:
+            remedy = getattr(self._model, "remedy", "")
             raise TrainingError(
                 f"{outcome.fault} at step {state.step + 1} (epoch {state.epoch + 1}, batch "
                 f"{state.batch + 1}). {self._last_checkpoint()} Lower --lr, clip the gradients, or "
-                f"check the data for values that are not finite{getattr(self._model, 'remedy', '')}."
+                f"check the data for values that are not finite{remedy}."
             )
         state.count_step(outcome.loss_sum, outcome.count)
         self._averages.count_step(state.step)

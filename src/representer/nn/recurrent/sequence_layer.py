@@ -540,5 +540,6 @@ class SequenceLayer(SuggestsArguments, nn.Module):
         for parameter in self._parameters.values():  # parameters() is slow
             if parameter is not None:
                 return parameter
-        parts = (getattr(part, "_former_parameters", part._parameters) for part in self.modules())
-        return next(tensor for own in parts for tensor in own.values() if tensor is not None)
+        parts = [getattr(part, "_former_parameters", part._parameters) for part in self.modules()]
+        parts += [vars(part) for part in self.modules()]  # plain tensors that replace parameters
+        return next(x for own in parts for x in own.values() if isinstance(x, Tensor))

@@ -24,11 +24,12 @@ _STATES = ("h0", "c0")
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """Return the table for ``ExportedProgram.run_decompositions``, with every operator."""
-    found = {}
-    for name, op in OPS.items():
-        operator = getattr(torch.ops.representer, name).default
-        found[operator] = _recurrence(op) if name in _PREPARED else _defined(op)
-    return found
+    return {getattr(torch.ops.representer, name).default: of_onnx(op) for name, op in OPS.items()}
+
+
+def of_onnx(op: Op) -> Callable[..., Any]:
+    """Return an operator as a function of its arguments in terms of those that ONNX has."""
+    return _recurrence(op) if op.name in _PREPARED else _defined(op)
 
 
 def _defined(op: Op) -> Callable[..., Any]:

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from ops.samples import samples_of
-from representer.export.scans import decompositions
 from representer.ops import OPS
+from representer.ops.scans import decompositions
 
 RECURRENT = ("rkm_scan", "string_scan", "gated_scan", "kbrn_scan")
 OTHERS = ("kernel_activation", "separable_convolution", "walk_aggregate", "walk_rounds")
