@@ -31,7 +31,8 @@ from representer.models.graph_regressor import GINE
 from representer.models.stacked_classifier import StackedClassifier
 from representer.nn import KernelActivation
 from representer.nn.recurrent.sequence_layer import SequenceLayer
-from representer.ops.scans import decompositions
+from representer.ops import OPS
+from representer.ops.scans import of_onnx
 from representer.storage import atomic
 
 # The tensors that an exported model takes and returns, by kind of model.
@@ -318,7 +319,10 @@ def to_onnx(model: nn.Module, path: str | Path, *, tolerance: float = TOLERANCE)
     require_onnx()
     described = interface(model)
     with torch.no_grad(), _quiet():
-        program = exported(described).run_decompositions(decompositions())
+        scans = {
+            getattr(torch.ops.representer, name).default: of_onnx(o) for name, o in OPS.items()
+        }
+        program = exported(described).run_decompositions(scans)
         written = torch.onnx.export(
             program,
             dynamo=True,

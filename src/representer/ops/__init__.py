@@ -10,7 +10,9 @@ from representer.ops import tree_scan as _tree_scan
 from representer.ops import walk_aggregate as _walk_aggregate
 from representer.ops import walk_rounds as _walk_rounds
 from representer.ops.op import Backend, Choice, Op, explain_backend, use_backend
+from representer.ops.scans import of_onnx
 
+Op.of_onnx = of_onnx
 OPS: dict[str, Op] = {
     module.OP.name: module.OP
     for module in (

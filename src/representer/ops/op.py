@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -169,6 +169,7 @@ class Op:
     definition: Callable[..., Any]
     backends: dict[str, Backend] = field(default_factory=dict)
     table: Table | None = None
+    of_onnx: ClassVar[Callable[[Op], Callable[..., Any]]]  # set where all operators are there
 
     def add_backend(self, backend: Backend) -> None:
         """Add a backend, before the existing ones."""
@@ -205,9 +206,7 @@ class Op:
         name = self.choose(backend, p[0].device.type, p)
         operator, arguments = self._operators.operator, self.table.encode(p)
         if torch.onnx.is_in_onnx_export():
-            from representer.ops.scans import of_onnx
-
-            return of_onnx(self)(*arguments, name)
+            return self.of_onnx()(*arguments, name)
         if torch.compiler.is_compiling():
             return operator(*arguments, name)
         before, checked.call = checked.call, (arguments, p, sizes)

@@ -14,17 +14,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch._higher_order_ops.scan import scan_op
 
-from representer.ops import OPS
 from representer.ops.common import input_products
 from representer.ops.op import Op
 
 Named = dict[str, Any]
 _STATES = ("h0", "c0")
-
-
-def decompositions() -> dict[Any, Callable[..., Any]]:
-    """Return the table for ``ExportedProgram.run_decompositions``, with every operator."""
-    return {getattr(torch.ops.representer, name).default: of_onnx(op) for name, op in OPS.items()}
 
 
 def of_onnx(op: Op) -> Callable[..., Any]:
