@@ -65,6 +65,8 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
         SIGNALS, ["slow", "fast"] * 12,
     ),
     "LanguageModel": ({"hidden_size": 8}, LINES, None),
+    "SequenceClassifier": ({"hidden_size": 8}, WORDS * 8, ["a", "b"] * 20),
+    "SequenceRegressor": ({"hidden_size": 8}, WORDS * 8, numbers(40)),
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from representer.estimators.graph import GraphClassifier, GraphRegressor
     from representer.estimators.language import LanguageModel
     from representer.estimators.molecule import MoleculeClassifier, MoleculeRegressor
+    from representer.estimators.sequence import SequenceClassifier, SequenceRegressor
     from representer.estimators.signal import SignalClassifier
     from representer.estimators.text import TextClassifier, TextRegressor
 
@@ -22,6 +23,8 @@ _HOMES = {
     "LanguageModel": "language",
     "MoleculeClassifier": "molecule",
     "MoleculeRegressor": "molecule",
+    "SequenceClassifier": "sequence",
+    "SequenceRegressor": "sequence",
     "SignalClassifier": "signal",
     "TextClassifier": "text",
     "TextRegressor": "text",
@@ -37,6 +40,8 @@ __all__ = [
     "LanguageModel",
     "MoleculeClassifier",
     "MoleculeRegressor",
+    "SequenceClassifier",
+    "SequenceRegressor",
     "SignalClassifier",
     "TextClassifier",
     "TextRegressor",

@@ -34,6 +34,8 @@ from representer.estimators.parameters import TrainingParameters
 from representer.estimators.pool import Pool
 from representer.estimators.targets import Classes, ClassTable, Numbers, Target, columns_of
 from representer.installed import installed
+from representer.kernels.kernel import Kernel
+from representer.kernels.plain import from_plain, to_plain
 from representer.machine import require_device
 from representer.models import to_dict
 from representer.report.page import Results, render
@@ -108,10 +110,10 @@ def describe(
     """Write everything but the weights and the metrics."""
     default = type(estimator)()
     chosen = {
-        name: value
+        name: to_plain(value) if isinstance(value, Kernel) else value
         for name, value in estimator.get_params(deep=False).items()
         if name not in _NOT_SAVED and value != getattr(default, name)
-        if is_plain(value)
+        if is_plain(value) or isinstance(value, Kernel)
     }
     saved = Saved(
         FORMAT, __version__, type(estimator).__name__, chosen, _target_values(estimator),
@@ -139,8 +141,9 @@ def load(folder: str | Path, kind: type[Kind] | None = None, *, device: str = "c
     report_device(place, say)
     files = RunFiles(folder)
     saved, own = _read_class(files, kind)
-    lists = {k: tuple(v) for k, v in saved.parameters.items() if isinstance(v, list)}
-    estimator = files.parsed(MODEL, lambda: own(**saved.parameters | lists))
+    estimator = files.parsed(
+        MODEL, lambda: own(**{name: from_plain(value) for name, value in saved.parameters.items()})
+    )
     files.parsed(MODEL, estimator.check)
     if saved.target:
         estimator.target_ = files.parsed(MODEL, lambda: read_target(saved.target))

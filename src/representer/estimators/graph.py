@@ -18,8 +18,15 @@ from representer.data.copies import digest_of_graph
 from representer.errors import KindError
 from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Explanation
 from representer.estimators.graph_inputs import GraphInputs, PlainGraph, read_graphs
+from representer.estimators.kernel_halves import KernelHalves
 from representer.estimators.kernel_machine import CANDIDATES
-from representer.estimators.parameters import GRAPH_DECAYS, MAX_MEMBERS, GraphParameters, in_common
+from representer.estimators.parameters import (
+    GRAPH_DECAYS,
+    MAX_MEMBERS,
+    GraphKernelParameters,
+    GraphParameters,
+    in_common,
+)
 from representer.estimators.pool import Explained
 from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
 from representer.estimators.targets import centered, columns_of
@@ -27,6 +34,7 @@ from representer.explain import WalkContribution, walk_readout
 from representer.functional import tree_depths
 from representer.kernels.subtree_kernel import SubtreeKernel
 from representer.models import GraphEnsemble, GraphRegressionNetwork, GraphRegressorConfig
+from representer.models.kernel_model import KernelModel, KernelModelConfig
 from representer.storage.files import from_values
 from representer.storage.run import RunFiles, RunFolder
 
@@ -207,8 +215,10 @@ class GraphEnsembleEstimator(GraphParameters, SupervisedEstimator):
                 raise ValueError(f"it has {got} {what}; the model has {expected}")
 
 
-class GraphNetwork(GraphEnsembleEstimator):
+class GraphNetwork(GraphKernelParameters, KernelHalves, GraphEnsembleEstimator):
     """The networks for graphs, see `GraphClassifier`."""
+
+    compares: ClassVar[str] = "graphs"
 
     noun: ClassVar[str] = "graph"
     _task: ClassVar[str] = "graph"
@@ -230,11 +240,33 @@ class GraphNetwork(GraphEnsembleEstimator):
         """Return the inputs, learned from the training objects."""
         return GraphInputs.find(objects)
 
-    def _configure(self, inputs: GraphInputs, width: int) -> EnsembleConfig:
-        return replace(super()._configure(inputs, width), compress=True)  # of any degree
+    def _configure(self, inputs: GraphInputs, width: int) -> Any:
+        config = super()._configure(inputs, width)
+        is_ensemble = isinstance(config, EnsembleConfig)
+        return replace(config, compress=True) if is_ensemble else config  # of any degree
 
-    def _new_kernel(self) -> SubtreeKernel:
+    @staticmethod
+    def _make(config: Any) -> Any:
+        is_of_kernel = isinstance(config, KernelModelConfig)
+        return KernelModel(config) if is_of_kernel else GraphEnsembleEstimator._make(config)
+
+    def _new_kernel(self) -> Any:
+        if self.kernel is not None:
+            return super()._new_kernel()
         return SubtreeKernel((LEVELS,), self.inputs_.labeled)
+
+    def width(self, inputs: GraphInputs) -> int:
+        """Return the number of features of a node."""
+        return inputs.nodes.width
+
+    def exact(self, objects: Sequence[PlainGraph]) -> list[Any]:
+        """Return graphs as a kernel takes them, in float64."""
+        return [graph.apply(lambda own: own.double() if own.is_floating_point() else own)
+                for graph in self.inputs_.encode(objects)]  # fmt: skip
+
+    def names_of(self, one: PlainGraph) -> list[str]:
+        """Return the names of the nodes of an object, without their numbers."""
+        return [*map(str, one.nodes)] if isinstance(one.nodes, tuple) else ["node"] * one.count
 
     def _warn(self, objects: Sequence[PlainGraph]) -> None:
         if unknown := self.inputs_.unknown(objects):
@@ -260,8 +292,7 @@ class GraphNetwork(GraphEnsembleEstimator):
 
     def node_names(self, one: PlainGraph) -> list[str]:
         """Return the names of the nodes of an object, for explanations."""
-        labels = one.nodes if isinstance(one.nodes, tuple) else ["node"] * one.count
-        return [f"{label} {v}" for v, label in enumerate(labels)]
+        return [f"{label} {v}" for v, label in enumerate(self.names_of(one))]
 
     def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
         return self.inputs_.to_dict()
@@ -285,6 +316,9 @@ class GraphClassifier(GraphNetwork, Classifier):
 
     Each label of the training graphs becomes an input of its own, and all unknown labels share
     one. Features are standardized. Nodes without either are labeled by their degree.
+
+    With `kernel`, a kernel of `representer.kernels` for graphs, both halves are of this kernel: it
+    takes each label as a one-hot vector, and `explain` divides it into the parts of a sum.
 
     Examples:
         >>> import networkx as nx

@@ -276,6 +276,27 @@ class TextParameters(TargetParameters):
             require_decay(self)
 
 
+# Parameters of `SequenceClassifier` and `SequenceRegressor`. Free of torch, see `parameters`.
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SequenceParameters(TargetParameters):
+    """Parameters of a kernel of sequences and of its network."""
+
+    valid_fraction: float | None = option(
+        None, "fraction of the training data used for validation (default: 0.1; of few data more)"
+    )
+    kernel: Any = option(None, "kernel of sequences (default: n-grams with gaps of up to 3 tokens)")
+    hidden_size: int = option(64, "references of the network")
+    lr: float = option(1e-2, "learning rate of Adam")
+    average_weights: bool = option(True, "keep the average of the weights of the last steps")
+
+    def check(self) -> None:
+        """Check every value, see `TrainingParameters.check`."""
+        super().check()
+        require_integers(self, 1, "hidden_size")
+
+
 # Parameters of the estimators of graphs and of molecules. Free of torch, see `parameters`.
 
 NETWORKS = ("wl", "random-walk", "gine")
@@ -330,6 +351,13 @@ class GraphParameters(TargetParameters):
 def _is_decay(value: Any) -> bool:
     number = parse_number(value) if isinstance(value, str) else value
     return isinstance(number, Real) and 0 <= float(number) < math.inf
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GraphKernelParameters(GraphParameters):
+    """Parameters of `GraphClassifier` and `GraphRegressor`, of which only Python has the kernel."""
+
+    kernel: Any = option(None, "kernel of graphs, in place of the default kernel and network")
 
 
 FEATURES = (62, 82)

@@ -70,6 +70,10 @@ def require_token(config: Any, name: str) -> None:
 
 
 def _plain(value: Any) -> Any:
+    if hasattr(value, "get_params"):  # a kernel; only such a model needs the extra of kernels
+        from representer.kernels.plain import to_plain
+
+        return to_plain(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

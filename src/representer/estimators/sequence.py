@@ -1,0 +1,214 @@
+"""Estimators of sequences: a kernel that the user composes, and its network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from representer.data.copies import digest_of
+from representer.errors import DataError
+from representer.estimators.fitting import shuffled
+from representer.estimators.kernel_halves import KernelHalves
+from representer.estimators.parameters import SequenceParameters
+from representer.estimators.supervised import Classifier, Regressor
+from representer.kernels import StringKernel
+from representer.kernels.kernel import Kernel
+from representer.models.kernel_model import KernelModel, KernelModelConfig
+from representer.storage.files import from_values
+from representer.storage.run import RunFiles, RunFolder
+
+ORDERS, DECAY = (1, 2, 3), 0.5  # of the default kernel
+
+Vectors = NDArray[np.float64]
+
+
+def default_kernel() -> Kernel:
+    """Return the kernel of all n-grams with gaps of up to three tokens, each order of norm 1.
+
+    Without a decay of the tokens that follow, an n-gram counts alike wherever it stands.
+    """
+    return sum(StringKernel(n, DECAY, trailing=False).cosine() for n in ORDERS)  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class SequenceInputs:
+    """Sequences as vectors: tokens one-hot, vectors as they are.
+
+    Args:
+        alphabet: The tokens of the training sequences; empty for vectors. All others share a
+            column.
+        width: Features of a token.
+    """
+
+    alphabet: tuple[Any, ...]
+    width: int
+
+    def encode(self, X: Sequence[Any]) -> list[Vectors]:
+        """Return the vectors of each sequence ``(T, d)``.
+
+        Raises:
+            DataError: A sequence has another number of features; the message names its row.
+        """
+        return [self._encode(one, row) for row, one in enumerate(X)]
+
+    def _encode(self, one: Any, row: int) -> Vectors:
+        if isinstance(one, np.ndarray):
+            if self.alphabet or one.shape[1] != self.width:
+                expected = "tokens" if self.alphabet else f"{self.width} features"
+                problem = f"X[{row}] has vectors of {one.shape[1]}; training had {expected}"
+                raise DataError(problem)
+            return one
+        if not self.alphabet and len(one):
+            raise DataError(f"X[{row}] has tokens; training had vectors of {self.width} features")
+        place = {token: k for k, token in enumerate(self.alphabet)}
+        codes = [place.get(token, len(place)) for token in one]
+        return np.eye(self.width)[codes].reshape(len(codes), self.width)
+
+    def collate(self, encoded: Sequence[Vectors], multiple: int = 1) -> tuple[Tensor, Tensor]:
+        """Return padded sequences ``(B, T, d)`` and lengths ``(B,)``."""
+        lengths = torch.tensor([len(one) for one in encoded])
+        steps = max(1, int(lengths.max()))
+        padded = torch.zeros(len(encoded), -(-steps // multiple) * multiple, self.width)
+        for row, one in enumerate(encoded):
+            padded[row, : len(one)] = torch.from_numpy(one)
+        return padded, lengths
+
+    def size(self, encoded: Vectors) -> int:
+        """Return the number of tokens."""
+        return len(encoded)
+
+    def batches(
+        self, encoded: Sequence[Vectors], batch_size: int, seed: int
+    ) -> Callable[[int], Sequence[Sequence[int]]]:
+        """Return the function from an epoch to batches in random order."""
+        return shuffled(encoded, batch_size, seed)
+
+
+class SequenceNetwork(SequenceParameters, KernelHalves):
+    """Both halves of a kernel of sequences, see `SequenceClassifier`."""
+
+    noun: ClassVar[str] = "sequence"
+    compares: ClassVar[str] = "sequences"
+    is_kernel_unsupervised: ClassVar[bool] = True
+    inputs_: SequenceInputs
+
+    def expression(self) -> Kernel:
+        """Return the kernel of both halves."""
+        return default_kernel() if self.kernel is None else self.kernel
+
+    def width(self, inputs: SequenceInputs) -> int:
+        """Return the number of features of a token."""
+        return inputs.width
+
+    def exact(self, objects: Sequence[Any]) -> list[Tensor]:
+        """Return objects as the kernel takes them ``(T, d)``, in float64."""
+        return [torch.from_numpy(one) for one in self.inputs_.encode(objects)]
+
+    def names_of(self, one: Any) -> Sequence[str]:
+        """Return the names of the tokens of an object."""
+        return [f"step {t}" for t in range(len(one))] if isinstance(one, np.ndarray) else one
+
+    def _check_objects(self, X: Any) -> list[Any]:
+        return read_sequences(X)
+
+    @staticmethod
+    def _digest(one: Any) -> int:
+        return digest_of(one.tobytes() if isinstance(one, np.ndarray) else repr(one))
+
+    def learn_inputs(self, objects: Sequence[Any], seed: int) -> SequenceInputs:
+        """Return the inputs, learned from the training objects."""
+        vectors = next((one for one in objects if isinstance(one, np.ndarray)), None)
+        if vectors is not None:
+            return SequenceInputs((), vectors.shape[1])
+        tokens = {token for one in objects for token in one}
+        if not tokens:
+            raise DataError("X has empty sequences only", fix="Pass sequences with tokens.")
+        alphabet = tuple(sorted(tokens, key=lambda token: (type(token).__name__, token)))
+        return SequenceInputs(alphabet, len(alphabet) + 1)
+
+    @staticmethod
+    def _make(config: KernelModelConfig) -> KernelModel:
+        return KernelModel(config)
+
+    def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
+        return asdict(self.inputs_)
+
+    def _load_inputs(self, files: RunFiles, values: Any) -> SequenceInputs:
+        return from_values(SequenceInputs, values)
+
+
+def read_sequences(X: Any) -> list[Any]:
+    """Return strings and lists of tokens as tuples, lists of vectors as arrays ``(T, d)``.
+
+    Raises:
+        DataError: A sequence is something else, or they differ in kind; the message names a row.
+    """
+    if isinstance(X, (str, bytes, dict)) or not hasattr(X, "__len__"):
+        fix = "Put a single sequence into a list."
+        raise DataError(f"X is a {type(X).__name__}, not a list of sequences", fix=fix)
+    found = [_read(one, row) for row, one in enumerate(X)]
+    widths = sorted({one.shape[1] for one in found if isinstance(one, np.ndarray)})
+    are_vectors = [isinstance(one, np.ndarray) for one in found if len(one)]
+    if len(widths) > 1 or len(set(are_vectors)) > 1:
+        problem = f"X has vectors of {widths} features" if len(widths) > 1 else "X mixes kinds"
+        raise DataError(problem, fix="Pass only tokens, or only vectors of one length.")
+    if not widths:
+        return found
+    return [np.zeros((0, widths[0])) if not len(one) else one for one in found]
+
+
+def _read(one: Any, row: int) -> Any:
+    if isinstance(one, str):
+        return tuple(one)
+    if isinstance(one, Tensor):
+        one = one.detach().cpu().numpy()
+    if not isinstance(one, (list, tuple, np.ndarray)):
+        problem = f"X[{row}] is a {type(one).__name__}"
+        raise DataError(
+            problem, fix="Pass a string, a list of tokens or an array (time, features)."
+        )
+    is_nested = len(one) > 0 and not isinstance(one[0], str) and np.ndim(one[0]) == 1
+    if not is_nested:
+        if not all(isinstance(token, (str, int, np.integer)) for token in one):
+            fix = "Tokens are texts or integers; vectors are rows of an array (time, features)."
+            raise DataError(f"X[{row}] has a token that is no token", fix=fix)
+        return tuple(int(t) if isinstance(t, np.integer) else t for t in one)
+    try:
+        array = np.asarray(one, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.empty(0)
+    if array.ndim != 2 or not np.isfinite(array).all():
+        raise DataError(f"X[{row}] is no array (time, features) of finite numbers")
+    return array
+
+
+class SequenceClassifier(SequenceNetwork, Classifier):
+    """A classifier of sequences by a kernel that the user writes, and by its network.
+
+    X is a sequence of strings or lists of tokens, which are compared as one-hot vectors, or of
+    arrays ``(T, d)``. The kernel half predicts with the kernel itself and training objects, the
+    network half with `kernel.network` and learned references; both are functions of the same
+    space, and `explain` divides both into the parts of a sum and the tokens in the same way.
+
+    Examples:
+        >>> from representer.estimators import SequenceClassifier
+        >>> from representer.kernels import StringKernel
+        >>> X, y = ["abab", "abba", "aabb", "cdcd", "cddc", "ccdd"] * 5, [0, 0, 0, 1, 1, 1] * 5
+        >>> kernel = StringKernel(1) + 0.5 * StringKernel(2, decay=0.8)
+        >>> model = SequenceClassifier(kernel=kernel, epochs=1, random_state=0, verbose=0).fit(X, y)
+        >>> model.predict(["abab"]).shape
+        (1,)
+
+    References:
+        Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017.
+    """
+
+
+class SequenceRegressor(SequenceNetwork, Regressor):
+    """A regressor of sequences; X, kernel and network are those of `SequenceClassifier`."""

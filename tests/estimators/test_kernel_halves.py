@@ -1,0 +1,125 @@
+"""Estimators of graphs whose two halves are of a kernel that the user writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch_geometric")
+
+import networkx as nx
+import torch
+from sklearn.model_selection import GridSearchCV
+
+from representer.errors import ArgumentError, DataError
+from representer.estimators import GraphClassifier, GraphRegressor
+from representer.kernels import Gaussian, RandomWalkKernel, StringKernel, WeisfeilerLehmanKernel
+from representer.nn import Relabeling
+
+KERNEL = RandomWalkKernel(2, 0.5) + 0.1 * RandomWalkKernel(3, 0.5)
+SMALL: dict[str, Any] = {"hidden_size": 8, "random_state": 0, "verbose": 0, "epochs": 5}
+
+
+def molecule(k: int) -> nx.Graph:
+    """Return a chain of C with an N; in every second one it is beside an O."""
+    graph = nx.path_graph(5 + k % 4)
+    labels = ["C"] * len(graph)
+    labels[1], labels[2 if k % 2 else -1] = "N", "O"
+    nx.set_node_attributes(graph, dict(enumerate(labels)), "label")
+    return graph
+
+
+GRAPHS, LABELS = [molecule(k) for k in range(48)], ["apart", "beside"] * 24
+
+
+@pytest.fixture(scope="module")
+def classifier() -> GraphClassifier:
+    return GraphClassifier(kernel=KERNEL, **SMALL | {"epochs": 40, "lr": 0.03}).fit(GRAPHS, LABELS)
+
+
+@pytest.mark.parametrize("answer", ["kernel", "network", "both"])
+def test_both_halves_learn_and_are_explained_by_their_nodes(classifier, answer):
+    half = classifier.part(answer)
+    assert half.score(GRAPHS, LABELS) > 0.9
+    (one,) = half.explain(GRAPHS[1:2])
+    total = one.baseline + sum(part.contribution for part in one.contributions)
+    assert total == pytest.approx(one.score, abs=1e-9)
+    log = np.log(half.predict_proba(GRAPHS[1:2])[0])
+    assert one.score == pytest.approx(log.max() - log.mean(), abs=1e-4)
+    assert {part.where for part in one.contributions} == {(v,) for v in range(len(GRAPHS[1]))}
+    assert "N in RandomWalkKernel(decay=0.5)" in {part.what for part in one.contributions}
+
+
+def test_it_is_saved_with_its_kernel(classifier, tmp_path):
+    classifier.save(tmp_path / "run")
+    again = GraphClassifier.load(tmp_path / "run")
+    assert repr(again.kernel) == repr(KERNEL)
+    expected = classifier.predict_proba(GRAPHS)
+    np.testing.assert_allclose(again.predict_proba(GRAPHS), expected, rtol=1e-6)
+
+
+def test_a_damaged_landmark_is_refused(classifier, tmp_path):
+    from representer.estimators.kernel_features import KernelFeatures
+
+    tokens, arrays = classifier.machine_.kernel.fitted()
+    arrays["x_lengths"] = arrays["x_lengths"] + 1
+    with pytest.raises(ValueError, match="rows for lengths"):
+        KernelFeatures(KERNEL).restore(tokens, arrays)
+    arrays["x_lengths"] = arrays["x_lengths"] - 1
+    arrays["whitening"] = arrays["whitening"][1:]
+    with pytest.raises(ValueError, match="of whitening"):
+        KernelFeatures(KERNEL).restore(tokens, arrays)
+
+
+def test_edges_with_features_and_several_numbers():
+    kernel = RandomWalkKernel(2, 0.5)
+    X = [nx.Graph(graph) for graph in GRAPHS[:20]]
+    for graph in X:
+        nx.set_edge_attributes(graph, "single", "label")
+    y = np.stack([np.arange(20.0) % 5, -np.arange(20.0)], axis=1)
+    model = GraphRegressor(kernel=kernel, **SMALL).fit(X, y)
+    assert model.predict(X).shape == (20, 2)
+    (one,) = model.explain(X[:1])
+    total = one.baseline + sum(part.contribution for part in one.contributions)
+    assert total == pytest.approx(one.score, abs=1e-9)
+
+
+def test_a_kernel_without_a_sum_over_nodes_is_a_contribution_of_the_graph():
+    model = GraphClassifier(kernel=RandomWalkKernel(2, 0.5, base=Gaussian()), **SMALL)
+    (one,) = model.fit(GRAPHS, LABELS).explain(GRAPHS[:1])
+    assert {len(part.where) for part in one.contributions} == {len(GRAPHS[0])}
+
+
+def test_a_kernel_with_a_module_is_used_but_not_saved(tmp_path):
+    relabel = Relabeling(4, dtype=torch.float64)
+    kernel = WeisfeilerLehmanKernel(RandomWalkKernel(2, 0.5), 1, relabel)
+    model = GraphClassifier(kernel=kernel, **SMALL | {"answer": "kernel"}).fit(GRAPHS, LABELS)
+    assert model.score(GRAPHS, LABELS) > 0.9
+    with pytest.raises(ArgumentError, match="to be saved"):
+        model.save(tmp_path / "run")
+
+
+def test_grid_search_over_the_parameters_of_the_kernel():
+    model = GraphClassifier(kernel=RandomWalkKernel(2), **SMALL | {"answer": "kernel"})
+    search = GridSearchCV(model, {"kernel__order": [1, 2]}, cv=2).fit(GRAPHS, LABELS)
+    assert search.best_params_ == {"kernel__order": 2}
+
+
+def test_without_a_kernel_both_halves_are_as_before():
+    assert type(GraphClassifier(**SMALL).fit(GRAPHS, LABELS).kernel_).__name__ == "SubtreeKernel"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [(StringKernel(), "a kernel of graphs"), (RandomWalkKernel(base="delta"), "one-hot")],
+)
+def test_a_wrong_kernel_is_named(kernel, message):
+    with pytest.raises(ArgumentError, match=message):
+        GraphClassifier(kernel=kernel).fit(GRAPHS, LABELS)
+
+
+def test_objects_of_another_kind_are_refused(classifier):
+    with pytest.raises(DataError, match="node"):
+        classifier.predict([nx.path_graph(3)])
