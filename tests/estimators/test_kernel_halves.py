@@ -15,6 +15,7 @@ from sklearn.model_selection import GridSearchCV
 
 from representer.errors import ArgumentError, DataError
 from representer.estimators import GraphClassifier, GraphRegressor
+from representer.estimators.kernel_halves import KernelHalves
 from representer.kernels import Gaussian, RandomWalkKernel, StringKernel, WeisfeilerLehmanKernel
 from representer.nn import Relabeling
 
@@ -108,6 +109,7 @@ def test_grid_search_over_the_parameters_of_the_kernel():
 
 
 def test_without_a_kernel_both_halves_are_as_before():
+    assert issubclass(GraphClassifier, KernelHalves)
     assert type(GraphClassifier(**SMALL).fit(GRAPHS, LABELS).kernel_).__name__ == "SubtreeKernel"
 
 

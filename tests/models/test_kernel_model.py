@@ -68,7 +68,7 @@ def test_sizes_are_checked():
 
 
 @pytest.mark.parametrize(
-    "kernel", [KERNEL, StringKernel(2, 0.8, trailing=False), StringKernel(1).cosine()], ids=repr
+    "kernel", [KERNEL, StringKernel(2, 0.8, trailing=False), StringKernel(2) ** 2], ids=repr
 )
 def test_it_is_exported_with_any_batch_and_length(kernel):
     model = KernelModel(KernelModelConfig(kernel, 3)).eval()

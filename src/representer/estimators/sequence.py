@@ -90,7 +90,7 @@ class SequenceInputs:
         return shuffled(encoded, batch_size, seed)
 
 
-class SequenceNetwork(SequenceParameters, KernelHalves):
+class SequenceHalves(SequenceParameters, KernelHalves):
     """Both halves of a kernel of sequences, see `SequenceClassifier`."""
 
     noun: ClassVar[str] = "sequence"
@@ -188,7 +188,7 @@ def _read(one: Any, row: int) -> Any:
     return array
 
 
-class SequenceClassifier(SequenceNetwork, Classifier):
+class SequenceClassifier(SequenceHalves, Classifier):
     """A classifier of sequences by a kernel that the user writes, and by its network.
 
     X is a sequence of strings or lists of tokens, which are compared as one-hot vectors, or of
@@ -210,5 +210,5 @@ class SequenceClassifier(SequenceNetwork, Classifier):
     """
 
 
-class SequenceRegressor(SequenceNetwork, Regressor):
+class SequenceRegressor(SequenceHalves, Regressor):
     """A regressor of sequences; X, kernel and network are those of `SequenceClassifier`."""

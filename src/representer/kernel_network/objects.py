@@ -176,23 +176,24 @@ def _padded(X: Tensor, lengths: Any, features: int, like: Tensor) -> TokenBatch:
     if X.dim() != 3:
         hint = "Put a single sequence into a list."
         raise ShapeError("X", tuple(X.shape), f"(batch, time, {features})", hint=hint)
-    x = _checked(X.flatten(0, 1), True, features, like).unflatten(0, X.shape[:2]).transpose(0, 1)
+    x = _checked(X, True, features, like).transpose(0, 1)
     if lengths is None:
-        lengths = torch.full((len(X),), X.shape[1], device=X.device)
+        lengths = torch.full((X.shape[0],), X.shape[1], device=X.device)
     else:
         lengths = torch.as_tensor(lengths, device=X.device)
     check_lengths(x, lengths, 1)
     x = zero_padding(x, lengths)
-    if not bool(torch.isfinite(x.detach()).all()):
+    is_traced = torch.compiler.is_compiling()  # numbers are not known then
+    if not is_traced and not bool(torch.isfinite(x.detach()).all()):
         raise ArgumentError("X", "a tensor with NaN or infinity", "finite numbers")
-    return TokenBatch(x if len(x) else F.pad(x, (0, 0, 0, 0, 0, 1)), lengths)
+    return TokenBatch(x if x.shape[0] else F.pad(x, (0, 0, 0, 0, 0, 1)), lengths)
 
 
 def _checked(x: Tensor, is_tensor: bool, features: int, like: Tensor) -> Tensor:
     """Return rows of numbers with the dtype of the references, which tensors must have."""
     if not is_tensor:
         x = x.to(like)
-    if len(x) and x.shape[-1] != features:
+    if x.shape[-1] != features and x.shape[0]:  # not `len`, which tracing would make a constant
         raise ShapeError("X", tuple(x.shape), f"(…, {features}), the features of the references")
     if x.dtype != like.dtype or x.device != like.device:
         hint = f"Use X.to({like.dtype}), or network.to(X.dtype)."

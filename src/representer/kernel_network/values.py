@@ -186,7 +186,7 @@ class Run:
             return (1 - lam) ** n * K
         if not kernel.normalized:
             return K
-        mass = ngram_mass(n, max(len(x.x), length), lam, kernel.trailing)
+        mass = ngram_mass(n, max(x.x.shape[0], length), lam, kernel.trailing)
         return divide_by_mass(K, (mass[x.lengths] * mass[length])[:, None])
 
     def _products(self, base: Any, x: Tensor, r: SharedReferences) -> Tensor:
@@ -197,7 +197,7 @@ class Run:
             rows = w.flatten(0, 1)
             if isinstance(base, Kernel):
                 flat = x.flatten(0, -2)
-                p = base(flat, rows) if len(flat) else x.new_zeros(0, len(rows))
+                p = base(flat, rows) if flat.shape[0] else x.new_zeros(0, len(rows))
                 p = cast(Tensor, p).unflatten(0, x.shape[:-1])
             else:
                 p = F.linear(x, rows)
@@ -208,7 +208,7 @@ class Run:
         self, kernel: StringKernel, x: TokenBatch, r: SharedReferences, lam: Tensor
     ) -> Tensor:
         """Return sums over the slots of n-grams, each a weighted sum of tokens; any length."""
-        n, time, length = kernel.order, len(x.x), r.values.shape[1]
+        n, time, length = kernel.order, x.x.shape[0], r.values.shape[1]
         ends = torch.tensor([length], device=x.lengths.device)
         of_x = slot_weights(n, time, lam, kernel.trailing, x.lengths)  # (n, B, T)
         of_r = slot_weights(n, length, lam, kernel.trailing, ends)[:, 0]  # (n, L)
@@ -243,7 +243,7 @@ class Run:
         if m > 1:
             lam = torch.stack([_number(decay, like) for decay in decays])
             lam = lam.repeat_interleave(units)
-        zeros = like.new_zeros(len(x), kernel.order, m * units)
+        zeros = like.new_zeros(like.shape[1], kernel.order, m * units)
         options = {"chain": StringChain(kernel.order), "decay": lam, "lengths": x.lengths}
         if kernel.base == "linear":
             weight = r.values.transpose(0, 1).repeat(1, m, 1)
