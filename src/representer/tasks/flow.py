@@ -489,7 +489,11 @@ class EstimatorTask(EstimatorUse):
     ) -> dict[str, Any]:
         """Compare the objects of two files; see `estimator_drift.drift`."""
         chosen = {"permutations": permutations, "limit": limit, "seed": seed}
-        return drift(self, lambda *sets: self.classifier(), first, second, options, **chosen)
+        return drift(self, self.compared_by, first, second, options, **chosen)
+
+    def compared_by(self, first: Any, second: Any) -> Any:
+        """Return an estimator with the kernel of the objects of two files."""
+        return self.classifier()
 
     def _estimator(self, kind: type[Any], config: Any, **resources: Any) -> Any:
         return kind(**parameters_of(config, kind) | resources)

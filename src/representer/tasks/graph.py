@@ -116,8 +116,7 @@ FLOW = EstimatorTask(
     baselines=baselines,
     describe=describe,
 )
-fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain
-comparison, drift = partial(EstimatorComparison.read, FLOW), FLOW.drift
+comparison = partial(EstimatorComparison.read, FLOW)
 examples = partial(tested, FLOW, FLOW.demo)
 
 

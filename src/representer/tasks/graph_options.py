@@ -56,10 +56,6 @@ GRAPH = Task(
     config=GraphConfig,
     defaults=defaults_of,
     options=dict.fromkeys((*READ, "drift"), (GraphReading,)),
-    functions=functions_in("representer.tasks.graph")
-    | {
-        "as_text": "representer.tasks.use:as_text",
-        "examples": "representer.tasks.graph:examples",
-    },
+    functions=functions_in("representer.tasks.graph"),
     packages=("accelerate", "safetensors", "scikit-learn", "torch_geometric", "jinja2"),
 )

@@ -358,7 +358,6 @@ FLOW = LanguageTask(
     baselines=baselines,
     describe=describe,
 )
-fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain
 
 WORDS, EXAMPLES = 12, 50  # of a beginning, and beginnings to look at in the demo
 

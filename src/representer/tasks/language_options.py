@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from representer.estimators.parameters import LanguageParameters
-from representer.tasks.options import READ, RunConfig, Task, config_of, defaults, option
+from representer.tasks.options import (
+    READ,
+    RunConfig,
+    Task,
+    config_of,
+    defaults,
+    functions_in,
+    option,
+)
 
 
 @dataclass(frozen=True)
@@ -86,8 +94,7 @@ def defaults_of(given: Any) -> dict[str, Any]:
     return usual | PRESETS.get(given.preset or "", {})
 
 
-_HOME = "representer.tasks.language"
-_FUNCTIONS = ("fit", "comparison", *READ, "examples", "generate")
+_FUNCTIONS = functions_in("representer.tasks.language", "generate")
 LANGUAGE = Task(
     name="language",
     summary="Train a language model on a running text.",
@@ -95,8 +102,7 @@ LANGUAGE = Task(
     config=LanguageConfig,
     defaults=defaults_of,
     options=dict.fromkeys(READ, (LanguageReading,)) | {"generate": ()},
-    functions={name: f"{_HOME}:{name}" for name in _FUNCTIONS}
-    | {"as_text": "representer.tasks.use:as_text"},
+    functions={name: own for name, own in _FUNCTIONS.items() if name != "drift"},
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
     takes_strings=True,
 )

@@ -299,6 +299,5 @@ FLOW = EstimatorTask(
     split_by=split_by,
     calibrated_by=scaffolds,
 )
-fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain
-comparison, drift = partial(EstimatorComparison.read, FLOW), FLOW.drift
+comparison = partial(EstimatorComparison.read, FLOW)
 examples = partial(tested, FLOW, FLOW.demo)

@@ -128,7 +128,6 @@ def defaults_of(given: Any) -> dict[str, Any]:
     return defaults(MoleculeConfig, chosen)
 
 
-_HOME = "representer.tasks.molecule"
 MOLECULE = Task(
     name="molecule",
     summary="Train a model of molecules on a table of SMILES and values.",
@@ -136,8 +135,7 @@ MOLECULE = Task(
     config=MoleculeConfig,
     defaults=defaults_of,
     options=dict.fromkeys((*READ, "drift"), (MoleculeReading,)),
-    functions=functions_in(_HOME)
-    | {name: f"{_HOME}:{name}" for name in ("as_text", "examples")},
+    functions=functions_in("representer.tasks.molecule", "as_text"),
     packages=(
         "accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2", "torch_geometric",
         "rdkit",

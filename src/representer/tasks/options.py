@@ -5,12 +5,12 @@ The command line and config.yaml share them. Free of torch, since the command li
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import shlex
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, make_dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from representer.errors import ArgumentError, MissingExtraError
@@ -288,16 +288,19 @@ def is_importable(module: str) -> bool:
 READ = ("evaluate", "predict", "explain")  # commands that read data of a run
 
 
-def functions_in(module: str) -> dict[str, str]:
-    """Return the functions of the usual commands in a module, by name, see `Task`."""
-    return {name: f"{module}:{name}" for name in ("fit", "comparison", "drift", *READ)}
+def functions_in(module: str, *others: str) -> dict[str, str]:
+    """Return the functions of a task by name: methods of its ``FLOW``, and `others` beside it."""
+    methods = {name: f"{module}:FLOW.{name}" for name in ("fit", "drift", *READ)}
+    beside = {name: f"{module}:{name}" for name in ("comparison", "examples", *others)}
+    return methods | {"as_text": "representer.tasks.use:as_text"} | beside
 
 
 @dataclass(frozen=True)
 class Task:
     """One task, such as the classification of texts.
 
-    Functions are named as ``module:function`` and imported when a command first needs them.
+    Functions are named as ``module:function`` or ``module:object.method``, and imported when a
+    command first needs them.
 
     Args:
         name: As in ``representer fit NAME`` and in model.json.
@@ -337,5 +340,4 @@ class Task:
             MissingExtraError: A package that the task needs is not installed.
         """
         require(f"fit {self.name}" if name == "fit" else name, *self.packages)
-        module, _, attribute = self.functions[name].partition(":")
-        return getattr(importlib.import_module(module), attribute)
+        return resolve_name(self.functions[name])

@@ -11,7 +11,16 @@ from typing import Any
 from representer.checks import require, require_choices, require_numbers
 from representer.errors import ArgumentError
 from representer.estimators.parameters import MONITORS, SignalParameters
-from representer.tasks.options import BASELINES, Task, config_of, defaults, option, parameters_of
+from representer.tasks.options import (
+    BASELINES,
+    READ,
+    Task,
+    config_of,
+    defaults,
+    functions_in,
+    option,
+    parameters_of,
+)
 
 STANDARDIZE = ("subject", "window", "training", "none")
 
@@ -129,7 +138,6 @@ DEMO: dict[str, Any] = {
     "hidden_size": 16, "filter_length": 40, "stride": 10, "lr": 1e-2, "epochs": 40, "patience": 8,
 }  # fmt: skip
 
-_HOME = "representer.tasks.signal"
 SIGNAL = Task(
     name="signal",
     summary="Train a model of signals on recordings of several subjects, leaving each out in turn.",
@@ -137,22 +145,9 @@ SIGNAL = Task(
     config=SignalConfig,
     # in Python one at a time, since only a script with a main guard can start processes
     defaults=lambda given: defaults(SignalConfig, {"jobs": 0} | (DEMO if given.demo else {})),
-    options={
-        "evaluate": (SignalReading,),
-        "predict": (SignalReading, Streaming),
-        "explain": (SignalReading,),
-        "drift": (SignalReading,),
-    },
-    functions={
-        "fit": f"{_HOME}.flow:fit",
-        "comparison": f"{_HOME}.flow:comparison",
-        "evaluate": f"{_HOME}.flow:evaluate",
-        "drift": f"{_HOME}.flow:drift",
-        "predict": f"{_HOME}.flow:predict",
-        "explain": f"{_HOME}.flow:explain",
-        "examples": f"{_HOME}.flow:examples",
-        "as_text": "representer.tasks.use:as_text",
-    },
+    options=dict.fromkeys((*READ, "drift"), (SignalReading,))
+    | {"predict": (SignalReading, Streaming)},
+    functions=functions_in("representer.tasks.signal.flow", "predict"),
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
     is_shared=False,  # its folds are processes
 )

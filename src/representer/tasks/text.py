@@ -380,7 +380,5 @@ FLOW = EstimatorTask(
     networks=networks,
     closing=explain_one,
 )
-fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain
-comparison, drift = partial(EstimatorComparison.read, FLOW), FLOW.drift
+comparison = partial(EstimatorComparison.read, FLOW)
 examples = partial(tested, FLOW, FLOW.demo)
-opened = FLOW.opened

@@ -110,12 +110,7 @@ TEXT = Task(
     config=TextConfig,
     defaults=defaults_of,
     options=dict.fromkeys((*READ, "drift"), (TextReading,)),
-    functions=functions_in(_HOME)
-    | {
-        "as_text": f"{_HOME}:as_text",
-        "opened": f"{_HOME}:opened",
-        "examples": f"{_HOME}:examples",
-    },
+    functions=functions_in(_HOME, "as_text") | {"opened": f"{_HOME}:FLOW.opened"},
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
     takes_strings=True,
 )

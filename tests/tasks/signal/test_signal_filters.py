@@ -13,7 +13,7 @@ from representer.data.signals import Standardization, synthetic_recordings, writ
 from representer.estimators import SignalClassifier
 from representer.explain import band_importance, combined_lags, phase_lags, wavelet_cards
 from representer.report import pictures
-from representer.tasks.signal.flow import fit
+from representer.tasks.signal.flow import FLOW
 from representer.tasks.signal_options import SignalConfig
 from undrawn import undrawn
 
@@ -34,10 +34,10 @@ def runs(drawn, tmp_path_factory):
     folder = tmp_path_factory.mktemp("filters")
     write_npz(folder / "drawn.npz", drawn)
     chosen = SignalConfig(data=str(folder / "drawn.npz"), **TINY)
-    fit(replace(chosen, out=str(folder / "wavelet"), filters="wavelet"))
+    FLOW.fit(replace(chosen, out=str(folder / "wavelet"), filters="wavelet"))
     with undrawn():
         out = str(folder / "dense")
-        fit(replace(chosen, out=out, filters="dense", test_subjects="subject 0"))
+        FLOW.fit(replace(chosen, out=out, filters="dense", test_subjects="subject 0"))
     return folder
 
 

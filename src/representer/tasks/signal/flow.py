@@ -25,7 +25,6 @@ from representer.report.metrics import paired_over_subjects
 from representer.report.page import Predictions, figures_of
 from representer.report.summary import ACCURACY, chance_sentence, parts_sentence, standing
 from representer.storage.run import RunFolder, UnsavedRun, make_folder, require_finite
-from representer.tasks import use
 from representer.tasks.baselines import Baseline
 from representer.tasks.estimator_comparison import EstimatorComparison
 from representer.tasks.flow import FOLDS, EstimatorTask
@@ -151,6 +150,21 @@ class SignalTask(EstimatorTask):
         estimator = super().new_estimator(run, config, data)
         estimator.learn_inputs(data.parts["train"].objects[:1], 0)
         return estimator
+
+    def compared_by(self, first: Any, second: Any) -> SignalClassifier:
+        """Return a classifier with the kernel of the windows of two files.
+
+        Raises:
+            DataError: The files differ in their channels, sampling rate or window length.
+        """
+        forms = [
+            (f"{', '.join(own.channels)}, {own.sampling_rate:g} Hz, {own.signals.shape[2]} samples")
+            for own in (first.recordings, second.recordings)
+        ]
+        if forms[0] != forms[1]:
+            problem = f"the windows have {forms[1]}; those of {first.source} have {forms[0]}"
+            raise DataError(problem, file=second.source, fix="Convert one of the files.")
+        return SignalClassifier(sampling_rate=first.recordings.sampling_rate)
 
     def results(
         self, run: RunFolder, trained: Trained, others: Sequence[Trained],
@@ -316,7 +330,6 @@ FLOW = SignalTask(
         estimator.network_name, notes=[final_note(data)]
     ),
 )
-fit, evaluate, explain = FLOW.fit, FLOW.evaluate, FLOW.explain
 
 
 def final_note(data: Data) -> str:
@@ -447,25 +460,6 @@ def examples(run: str, data: str | None) -> list[Example]:
     return named_examples(
         windows, "window", [windows.recordings.subjects[row] for row in windows.rows]
     )
-
-
-def of_two_files(first: Windows, second: Windows) -> SignalClassifier:
-    """Return a classifier with the kernel of the windows of two files.
-
-    Raises:
-        DataError: The files differ in their channels, sampling rate or window length.
-    """
-    forms = [
-        (f"{', '.join(own.channels)}, {own.sampling_rate:g} Hz, {own.signals.shape[2]} samples")
-        for own in (first.recordings, second.recordings)
-    ]
-    if forms[0] != forms[1]:
-        problem = f"the windows have {forms[1]}; those of {first.source} have {forms[0]}"
-        raise DataError(problem, file=second.source, fix="Convert one of the files.")
-    return SignalClassifier(sampling_rate=first.recordings.sampling_rate)
-
-
-drift = partial(use.drift, FLOW, of_two_files)
 
 
 def predict(
