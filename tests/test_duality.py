@@ -151,6 +151,19 @@ def test_static_gates_are_a_recurrent_kernel_and_back(gates, n):
     torch.testing.assert_close(layer(x)[0], gram, rtol=1e-10, atol=1e-10)
 
 
+def test_a_static_gate_that_requires_a_gradient_is_trained_in_the_network():
+    gate = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    kernel = RecurrentKernel("linear", static_gates=(gate, 0.9))
+    network = kernel.network(3, 4, dtype=torch.float64)
+    assert any(parameter is gate for parameter in network.parameters())
+    x = [torch.randn(n, 3, dtype=torch.float64) for n in (2, 5)]
+    values = network.evaluate(x)
+    gram = network.kernel(x, network.reference_objects())
+    torch.testing.assert_close(values, gram)
+    (slope,) = torch.autograd.grad(values.sum(), gate)
+    torch.testing.assert_close(slope, gram.sum() / 0.7)  # the kernel is linear in it
+
+
 def test_a_convolution_is_the_recurrent_kernel_of_its_last_window():
     layer = CNN(3, 4, filter_length=2, dtype=torch.float64)
     x = torch.randn(5, 3, dtype=torch.float64)

@@ -106,10 +106,10 @@ def _layer_of(
     kernel: Kernel, input_size: int, hidden_size: int, options: dict[str, Any]
 ) -> nn.Module | None:
     """Return the layer of ``nn`` that evaluates a kernel, or None if there is none."""
+    if kernel.has_gradient:  # of its decay or static gates, numbers in a layer
+        return None
     if isinstance(kernel, RecurrentKernel):
         return _recurrent_layer(kernel, input_size, hidden_size, options)
-    if kernel.has_gradient:  # of its decay, a number in a layer
-        return None
     if isinstance(kernel, StringKernel):
         is_zero = kernel.normalized is True and float(kernel.decay) == 1
         if kernel.base != "linear" or not kernel.trailing or is_zero:
@@ -177,7 +177,7 @@ def _recurrent_layer(
     settings: dict[str, Any] = {**lengths, "feedback": False, **options}
     if kernel.static_gates is not None:
         settings = {"output_gate": False, "output_nonlinearity": "identity", **settings}
-        gates = kernel.static_gates
+        gates = tuple(map(float, kernel.static_gates))
         return LinearKernelRNN(input_size, hidden_size, static_gates=gates, **settings)
     layer = RKM(input_size, hidden_size, q=kernel.q, unit_norm=kernel.unit_norm, **settings)
     layer.check_mercer = kernel.check_mercer
