@@ -14,6 +14,7 @@ from representer import nn
 
 TIME, BATCH, INPUT, HIDDEN = 5, 2, 3, 4
 EDGES = torch.tensor([[0, 1, 2, 3, 0], [1, 2, 3, 0, 2]])
+TREE = torch.tensor([[1, 2, 3, 4, 5], [0, 0, 1, 1, 2]])
 
 
 def _prelu() -> torch_nn.Module:
@@ -59,6 +60,7 @@ if importlib.util.find_spec("torch_geometric") is not None:
         "walks": partial(nn.RandomWalkKernelNN, INPUT, HIDDEN, decay="gated"),
         "deep graph": partial(nn.DeepGraphKernelNN, INPUT, HIDDEN, decay="learned"),
         "relabeling": partial(nn.Relabeling, INPUT),
+        "trees": partial(nn.TreeKernelNN, INPUT, HIDDEN, 2, "state", ordered=True),
     }
 MODULES = {**SEQUENCES, **ACTIVATIONS, **GRAPHS}
 FAST = {
@@ -76,7 +78,9 @@ FAST = {
 def inputs(name: str) -> tuple[Tensor, ...]:
     """Return the same input of a module at every call."""
     values = torch.linspace(-1, 1, TIME * BATCH * INPUT)
-    return (values.view(-1, INPUT), EDGES) if name in GRAPHS else (values.view(TIME, BATCH, INPUT),)
+    if name not in GRAPHS:
+        return (values.view(TIME, BATCH, INPUT),)
+    return values.view(-1, INPUT), TREE if name == "trees" else EDGES
 
 
 def output(name: str, module: torch_nn.Module, *given: Tensor) -> Tensor:

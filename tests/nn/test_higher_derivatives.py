@@ -31,18 +31,20 @@ MODULES: dict[str, Callable[[], torch_nn.Module]] = {
     "activation": partial(nn.KernelActivation, INPUT, green="cubic", num_centers=5),
     "walks": lambda: nn.RandomWalkKernelNN(INPUT, HIDDEN),
     "Weisfeiler-Lehman": lambda: nn.WLKernelNN(INPUT, HIDDEN, activation="tanh"),
+    "trees": lambda: nn.TreeKernelNN(INPUT, HIDDEN, 2, "state"),
 }
+GRAPHS = ("walks", "Weisfeiler-Lehman", "trees")
 EACH = pytest.mark.parametrize("name", MODULES)
 
 
 def _module(name: str) -> tuple[torch_nn.Module, Tensor, Callable[..., Tensor]]:
     """Return a module, an input, and its output as a function of parameters and input."""
-    if name in ("walks", "Weisfeiler-Lehman"):
+    if name in GRAPHS:
         pytest.importorskip("torch_geometric")
     module, more = MODULES[name]().double().eval(), ()
     x = torch.randn(TIME, BATCH, INPUT, dtype=torch.float64)
-    if name in ("walks", "Weisfeiler-Lehman"):
-        x, more = x[:, 0], (EDGES,)
+    if name in GRAPHS:
+        x, more = x[:, 0], (EDGES[:, :3] if name == "trees" else EDGES,)
 
     def output(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
         found: Any = functional_call(module, parameters, (x, *more))
@@ -112,7 +114,7 @@ def test_jacobians_forward_and_reverse_agree(name: str):
     torch.testing.assert_close((y * tangent).sum(), (pull(y)[0] * direction).sum())
 
 
-@pytest.mark.parametrize("name", [n for n in MODULES if n not in ("walks", "Weisfeiler-Lehman")])
+@pytest.mark.parametrize("name", [n for n in MODULES if n not in GRAPHS])
 def test_gradients_per_example_are_those_of_each_example_alone(name: str):
     module, x, output = _module(name)
     parameters = _values(module)

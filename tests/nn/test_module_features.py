@@ -296,4 +296,5 @@ def test_a_compiled_layer_is_not_compiled_again_for_other_lengths_and_batches(na
 def test_the_cases_have_every_layer():
     kinds = {type(build()).__name__ for build in MODULES.values()}
     assert {"RKMLSTM", "StringKernelRNN", "KBRN", "KernelActivation"} <= kinds
-    assert not GRAPHS or {"WLKernelNN", "RandomWalkKernelNN", "DeepGraphKernelNN"} <= kinds
+    graphs = {"WLKernelNN", "RandomWalkKernelNN", "DeepGraphKernelNN", "TreeKernelNN"}
+    assert not GRAPHS or graphs <= kinds

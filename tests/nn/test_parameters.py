@@ -44,6 +44,14 @@ def test_a_graph_layer_has_only_matrices_and_vectors(name: str):
             assert parameter.dim() == (1 if is_vector else 2), key
 
 
+@pytest.mark.parametrize("decay", ["gated", "state", "learned"])
+def test_a_layer_of_trees_has_only_matrices_and_vectors(decay: str):
+    pytest.importorskip("torch_geometric")
+    for key, parameter in nn.TreeKernelNN(3, 4, 3, decay, ordered=True).named_parameters():
+        is_vector = any(word in key for word in ("bias", "logit"))
+        assert parameter.dim() == (1 if is_vector else 2), key
+
+
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_names_and_shapes_of_an_ngram_lstm_are_those_of_torch(bias: bool, bidirectional: bool):
