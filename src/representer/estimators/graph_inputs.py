@@ -375,8 +375,8 @@ class GraphInputs(GraphBatches):
 
     def collate(self, encoded: Sequence[Any], multiple: int = 1) -> Arguments:
         """Return the arguments of the network; the columns of many labels exist in a batch only."""
-        x, *others = collate(encoded)
-        return self.nodes.columns(x), *others
+        x, edge_index, edge_attr, of_graph, count = collate(encoded)
+        return self.nodes.columns(x), edge_index, edge_attr, of_graph, count
 
     def encode(self, X: Sequence[PlainGraph]) -> list[Any]:
         """Return each graph as ``Data`` with x, edge_index and, if there are any, edge_attr.

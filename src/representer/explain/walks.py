@@ -110,8 +110,9 @@ def checked_chains(net: Network) -> list[WalkStates]:
     if not isinstance(net, (RandomWalkKernelNN, WLKernelNN)):
         raise KindError("net", repr(net), "a RandomWalkKernelNN, WLKernelNN or TreeKernelNN")
     is_wl = isinstance(net, WLKernelNN)
-    chains = [net.level_walks(level) for level in range(net.depth)] if is_wl else [net.walks]
-    if net.combine != "multiply" or net.options.sigma != "identity":
+    model: Any = net
+    chains = [model.level_walks(level) for level in range(model.depth)] if is_wl else [model.walks]
+    if model.combine != "multiply" or model.options.sigma != "identity":
         hint = "A sum, or an activation of a sum over neighbors, is not a sum over walks."
         expected = "one with combine='multiply' and nonlinear=False"
         raise KindError("net", repr(net), expected, hint=hint)

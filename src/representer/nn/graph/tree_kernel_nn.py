@@ -221,7 +221,7 @@ class TreeKernelNN(HasKernel["Kernel"], GraphNetwork):
         assert self.gate_bias is not None
         names = ("target",) if self.gate_state is not None else ("source", "target")
         parts = self.gate_weight.detach().split(self.hidden_channels)
-        weights = dict(zip(names, parts, strict=True))
+        weights: dict[str, Tensor] = dict(zip(names, parts, strict=True))
         if self.gate_state is not None:
             weights["state"] = self.gate_state.detach()
         return weights | {"bias": self.gate_bias.detach()}
