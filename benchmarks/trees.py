@@ -360,23 +360,25 @@ TITLES = {
 }
 
 
-def page(lines: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """Return the rows of the table."""
+def page(lines: Sequence[dict[str, Any]], epochs: int) -> list[tuple[str, ...]]:
+    """Return the rows of the table; trainings of other lengths count for the time alone."""
     by_model: dict[str, dict[int, dict[str, Any]]] = {}
     for line in lines:
-        by_model.setdefault(line["model"], {})[line["seed"]] = line
+        own = by_model.setdefault(line["model"], {})
+        if line["epochs"] == epochs:
+            own[line["seed"]] = line
     rows = []
     for name in (name for name in MODELS if name in by_model):
         own, base = by_model[name], by_model.get(BASE, {})
         values = [own[seed]["test"] for seed in sorted(own)]
         gaps = [own[seed]["test"] - base[seed]["test"] for seed in sorted(own.keys() & base.keys())]
-        mean, gap = f"{statistics.mean(values):.2f}", "–"
+        mean, gap = f"{statistics.mean(values):.2f}" if values else "–", "–"
         if len(values) > 1:
             mean += f" ± {statistics.stdev(values):.2f}"
         if len(gaps) > 1 and name != BASE:
             half = student.ppf(0.975, len(gaps) - 1) * statistics.stdev(gaps) / len(gaps) ** 0.5
             gap = f"{statistics.mean(gaps):+.2f} ± {half:.2f} ({len(gaps)} seeds)"
-        seconds = statistics.median(line["seconds"] for line in own.values())
+        seconds = statistics.median(x["seconds"] for x in lines if x["model"] == name)
         each = (f"{own[seed]['test']:.2f}" if seed in own else "–" for seed in SEEDS)
         rows.append((TITLES[name], *each, mean, gap, f"{seconds:.1f} s"))
     return rows
@@ -414,7 +416,7 @@ def main() -> None:
             units=UNITS, dropout=DROPOUT, lr=LR, decay=DECAY, epochs=given.epochs, base=TITLES[BASE]
         )
         heads = ("model", *(f"seed {s}" for s in SEEDS), "mean ± deviation", "difference", "epoch")
-        rows = table(heads, page([line for line in lines if line["epochs"] == given.epochs]))
+        rows = table(heads, page(lines, given.epochs))
         write_page(given.out, "Trees of the sentiment treebank", about, loads, rows)
 
 
