@@ -164,3 +164,37 @@ def test_groups_partition_the_parameters_and_penalties_are_summed():
     assert "lr" not in activation_groups(network)[1]
     torch.testing.assert_close(activation_penalty(network), own(network)[0].penalty())
     assert activation_penalty(nn.Linear(1, 1)).item() == 0
+
+
+def squashed(x):
+    return helper(x) + x.sigmoid()
+
+
+helper = torch.nn.functional.silu  # by another name
+
+
+class Hidden(nn.Module):
+    """Calls activations by another name, in a function, and by a method."""
+
+    def __init__(self, depends_on_values=False):
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+        self.relu = nn.ReLU()
+        self.depends_on_values = depends_on_values
+        self.last = None
+
+    def forward(self, x):
+        self.last = squashed(self.relu(self.linear(x)))
+        if self.depends_on_values and self.last.sum() > 0:
+            return self.last.tanh()
+        return self.last
+
+
+def test_activations_behind_other_names_and_functions_are_named():
+    model = Hidden()
+    with pytest.warns(UserWarning, match=r"Hidden: (silu|sigmoid), Hidden: (silu|sigmoid) is not"):
+        replace_activations(model, example_input=torch.randn(3, 2))
+    assert isinstance(model.relu, KernelActivation)
+    assert isinstance(model.last, torch.Tensor)  # of the example, and no proxy
+    with pytest.warns(UserWarning, match="Hidden: tanh"):  # by its name in the code
+        replace_activations(Hidden(depends_on_values=True))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import warnings
 from collections.abc import Iterable
 from functools import partial
 from typing import Any, Literal, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.conv import _ConvNd
 
@@ -127,6 +129,13 @@ def _shape_parameters(activation: KernelActivation) -> Iterable[nn.Parameter]:
         yield activation.line
 
 
+class _Children(fx.Tracer):
+    """Traces a module alone, with its children as single calls."""
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        return True
+
+
 def _called_functions(module: nn.Module) -> list[str]:
     """Return the activations that modules call as functions, such as ``Net: relu``."""
     names = {kind.__name__.lower() for kind in ELEMENTWISE}
@@ -137,6 +146,13 @@ def _called_functions(module: nn.Module) -> list[str]:
         used = [name for x in members if (code := getattr(x, "__code__", None))
                 for name in code.co_names if name not in owner._modules]  # fmt: skip
         used += [getattr(value, "__name__", "") for value in vars(owner).values()]
+        if kinds:  # also by another name, or in a function that forward calls
+            with contextlib.suppress(Exception):  # of a forward that depends on values
+                graph = _Children().trace(copy.copy(owner))  # which forward may store proxies in
+                calls_of = [
+                    n.target for n in graph.nodes if n.op in ("call_function", "call_method")
+                ]
+                used += [str(getattr(target, "__name__", target)) for target in calls_of]
         for name in used:
             if name.replace("_", "") in names:
                 calls[f"{type(owner).__name__}: {name}"] = None
