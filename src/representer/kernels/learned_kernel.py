@@ -21,7 +21,7 @@ from representer.ops.held_walks import HeldWalks
 ENTRIES = 2**22  # of the largest intermediate tensor
 NODES = 512  # of a block of graphs
 FORMS = "a recurrent layer or a network of walks of representer.nn"
-Levels = list[HeldChain] | list[HeldWalks]
+Levels = list[HeldChain | HeldWalks]
 
 
 class LearnedKernel(Kernel):
@@ -134,8 +134,8 @@ class LearnedKernel(Kernel):
         for i, item in enumerate(x.items):
             is_known = item.shape == EMPTY or item.shape[1] == layer.input_size
             if not is_known or len(item) % layer.stride:
-                expected = f"({layer.stride} k, {layer.input_size}), as the layer reads them"
-                expected = expected.replace("1 k", "time")
+                steps = "time" if layer.stride == 1 else f"{layer.stride} k"
+                expected = f"({steps}, {layer.input_size}), as the layer reads them"
                 raise ShapeError(f"X[{i}]", item.shape, expected)
         items = sorted(x.items, key=len)  # of similar length, to limit padding
         longest = max(layer.stride, len(items[-1]))
@@ -266,9 +266,9 @@ def _are_features_cheaper(
     units, width = _units_of(first), first.width
     sizes = [sum(held[0].size for held in side) for side in (rows, columns)]
     pairs = sizes[0] * sizes[1]
-    values = sum(a[0].count for a in rows) * sum(b[0].count for b in columns)
+    values = sum(a[0].objects for a in rows) * sum(b[0].objects for b in columns)
     if is_diagonal:
-        count = sum(held[0].count for held in rows)
+        count = sum(held[0].objects for held in rows)
         pairs, values = pairs // count, count
     return width > 0 and units * width * (sum(sizes) + values) <= pairs * first.pair_cost
 
@@ -280,7 +280,7 @@ def _units_of(held: HeldChain | HeldWalks) -> int:
 def _maps(*sides: list[Levels]) -> list[Iterator[Tensor]]:
     """Return features of the objects of each side ``(N, D)``, a level and a few units at a time."""
     first = sides[0][0][0]
-    count = max(sum(levels[0].count for levels in blocks) for blocks in sides)
+    count = max(sum(levels[0].objects for levels in blocks) for blocks in sides)
     size = max(levels[0].size for blocks in sides for levels in blocks)
     chunk = max(1, ENTRIES // (first.width * max(count, size // first.features.shape[-1], 1)))
 

@@ -90,7 +90,7 @@ class HeldChain(NamedTuple):
         return self.orders[-1]
 
     @property
-    def count(self) -> int:
+    def objects(self) -> int:
         """Return B."""
         return self.decay.shape[1]
 
@@ -152,8 +152,8 @@ class HeldChain(NamedTuple):
         units = self.decay.shape[2] if self.order > 1 else 1
         size = max(1, ENTRIES // (len(self.decay) * len(other.decay) * units))  # limits memory
         every = slice(None)
-        parts = [other.of_units(every, slice(i, i + size)) for i in range(0, other.count, size)]
-        rows = [self.of_units(every, slice(b, b + 1)) for b in range(self.count)]
+        parts = [other.of_units(every, slice(i, i + size)) for i in range(0, other.objects, size)]
+        rows = [self.of_units(every, slice(b, b + 1)) for b in range(self.objects)]
         return torch.stack([torch.cat([row._with(part) for part in parts]) for row in rows])
 
     def _with(self, other: HeldChain) -> Tensor:

@@ -33,7 +33,7 @@ class HeldWalks(NamedTuple):
     gates: Tensor  # lam of every edge (E, H)
     edges: Tensor | None  # a (E, K)
     of_graph: Tensor  # the graph of each node (N,)
-    count: int  # G
+    objects: int  # G
     order: int  # n
     combine: str = "multiply"
     sigma: str = "identity"
@@ -164,7 +164,7 @@ class HeldWalks(NamedTuple):
 
     def _summed(self, values: Tensor) -> Tensor:
         """Return the sums over the nodes of each graph ``(G, …)`` of values ``(N, …)``."""
-        zeros = values.new_zeros(self.count, *values.shape[1:])
+        zeros = values.new_zeros(self.objects, *values.shape[1:])
         return zeros.index_add(0, self.of_graph, values)
 
 
