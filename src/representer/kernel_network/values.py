@@ -245,13 +245,23 @@ class Run:
             lam = lam.repeat_interleave(units)
         zeros = like.new_zeros(like.shape[1], kernel.order, m * units)
         options = {"chain": StringChain(kernel.order), "decay": lam, "lengths": x.lengths}
-        if kernel.base == "linear":
+        if kernel.base == "linear" and not self._shares_products(kernel, x, r):
             weight = r.values.transpose(0, 1).repeat(1, m, 1)
             c = string_scan(like, zeros[:, 0], zeros, input_weight=weight, **options)[2]
         else:
             products = self._products(kernel.base, like, r).repeat(1, 1, 1, m)
             c = string_scan(products, zeros[:, 0], zeros, **options)[2]
         return c[:, -1].split(units, dim=1)
+
+    def _shares_products(self, kernel: StringKernel, x: TokenBatch, r: SharedReferences) -> bool:
+        """Return True if another part computes the products with all tokens, too."""
+        return any(
+            isinstance(other, StringKernel)
+            and (other.base, other.combine, space) == (kernel.base, "multiply", x.space)
+            and other.order > 1
+            and not _is_chain(other, r)
+            for space, other in parts_of(self.kernel)
+        )
 
     def _grid(
         self, kernel: StringKernel, x: TokenBatch, r: SharedReferences, lam: Tensor

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from representer.checks import check_integer
@@ -22,7 +23,7 @@ from representer.functional.strings import (
 )
 from representer.kernels.kernel import Kernel
 from representer.kernels.point_kernels import InversePolynomial, PointKernel
-from representer.kernels.sequences import BASES, SequenceKernel, Sequences
+from representer.kernels.sequences import BASES, BLOCK, SequenceKernel, Sequences
 from representer.ops.string_gram import missing, string_gram
 
 FEATURES = 2**24  # entries of the explicit feature maps in memory
@@ -133,10 +134,33 @@ class StringKernel(SequenceKernel):
         return divide_by_mass(K, mass[:, None] * (mass if symmetric else self._masses(y, lam)))
 
     def _diag(self, x: Sequences) -> Tensor:
-        K, lam = super()._diag(x), self._decay_like(x)
+        lam, longest = self._decay_like(x), max(1, *map(len, x.items))
+        step = max(1, BLOCK // longest**2)
+        parts = [x.items[i : i + step] for i in range(0, len(x.items), step)]
+        K = super()._diag(x) if self.binary else torch.cat([*map(self._squares, parts)])
         if self.normalized == "exact":
             return divide_by_mass(K, self._masses(x, lam).square())
         return (1 - lam) ** self.order * K if self.normalized else K
+
+    def _squares(self, items: list[Tensor]) -> Tensor:
+        """Return the kernel of each sequence with itself, but for the norms, in one batch."""
+        lengths = torch.tensor([len(item) for item in items], device=items[0].device)
+        padded = torch.nn.utils.rnn.pad_sequence(items, batch_first=True)
+        if self.base == "linear":
+            similarities = padded @ padded.mT
+        else:
+            size = padded.shape[1]
+            pairs = [self._similarities(item, item[None])[0] for item in items]
+            grown = [F.pad(each, (0, size - len(each)) * 2) for each in pairs]
+            similarities = torch.stack(grown)
+        return string_kernel(
+            similarities,
+            self.order,
+            self.decay,
+            combine=self.combine,
+            trailing=self.trailing,
+            lengths=(lengths, lengths),
+        )
 
     def _pairs(
         self, item: Tensor, own: Any, padded: Tensor, lengths: Tensor, others: list[Any]
