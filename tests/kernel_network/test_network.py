@@ -230,7 +230,7 @@ def test_graphs_of_a_topology_and_with_edges():
     ],
     ids=lambda value: str(value)[:24],
 )
-def test_a_kernel_without_a_network_says_why(kernel, reason):
+def test_a_kernel_without_a_network_states_the_reason(kernel, reason):
     assert reason in kernel.no_network()
     with pytest.raises(ArgumentError, match=reason):
         kernel.network(2, 3)
