@@ -31,6 +31,7 @@ from representer.nn import (
     NgramLSTM,
     RandomWalkKernelNN,
     StringKernelRNN,
+    TreeKernelNN,
     WLKernelNN,
 )
 
@@ -169,8 +170,34 @@ def test_objects_that_the_layer_cannot_read_are_named():
     walks = LearnedKernel(RandomWalkKernelNN(3, 4, decay="gated"))
     with pytest.raises(ShapeError, match="in_channels"):
         walks([Data(x=torch.ones(2, 5), edge_index=torch.zeros(2, 0, dtype=torch.int64))])
-    with pytest.raises(ArgumentError, match=r"one that is differentiable.*its network"):
-        k.network(3, 4)
+
+
+GRAPH = Data(
+    x=torch.ones(3, 3, dtype=F64), edge_index=torch.tensor([[0, 1], [1, 2]]),
+    edge_attr=torch.ones(2, 2, dtype=F64),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("layer", "steps", "options"),
+    [
+        (RKMCIFG(3, 4, dtype=F64), 1, {}),
+        (StringKernelRNN(3, 4, order=3, dtype=F64), 3, {}),
+        (StringKernelRNN(3, 4, order=3, readout="sum", dtype=F64), 1, {}),
+        (RandomWalkKernelNN(3, 4, 2, "gated", edge_dim=2, dtype=F64), 2, {"edge_dim": 2}),
+        (TreeKernelNN(3, 4, 2, "gated", dtype=F64), 2, {}),
+    ],
+)
+def test_its_network_compares_objects_with_learned_references_by_the_gates(layer, steps, options):
+    kernel = LearnedKernel(layer)
+    net = (2.0 * kernel).network(3, 5, dtype=F64, **options)
+    X = sequences() if kernel.objects == "sequences" else [GRAPH, GRAPH]
+    assert kernel.shortest_reference() == steps
+    values = net.evaluate(X)
+    assert values.any()
+    torch.testing.assert_close(values, 2 * kernel(X, net.reference_objects()))
+    values.sum().backward()
+    assert any(p.grad is not None and p.grad.any() for p in layer.parameters())
 
 
 def test_a_kernel_machine_is_trained_on_it():

@@ -45,7 +45,8 @@ class LearnedKernel(Kernel):
     gates above those that it skips. If a read-out sums several states, so does the kernel.
 
     The layer is used in evaluation mode, with its current weights. For tensors, values are
-    differentiable in the layer's weights.
+    differentiable in the layer's weights. A unit of ``kernel.network(...)`` compares an object with
+    a learned object, which has gates, too.
 
     Args:
         layer: A recurrent layer, ``StringKernelRNN``, ``RandomWalkKernelNN``, ``WLKernelNN`` or
@@ -76,9 +77,18 @@ class LearnedKernel(Kernel):
             return "sequences"
         return "trees" if hasattr(self.layer, "edge_decays") else "graphs"
 
-    def no_network(self) -> str:
-        """Return why the kernel has no network."""
-        return "It is the kernel of a layer with its gates, and the layer is its network."
+    @property
+    def edges(self) -> bool:
+        """True if the layer reads features of edges."""
+        return getattr(self.layer, "edge_dim", None) is not None
+
+    def shortest_reference(self) -> int:
+        """Return the steps, or nodes of a path, of the shortest n-gram or walk that is read."""
+        order = getattr(self.layer, "order", 1)
+        if self.objects != "sequences":
+            return order
+        is_sum = getattr(self.layer, "readout", "last") != "last"
+        return self.layer.stride * (1 if is_sum else order)
 
     @takes_rows
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
@@ -154,7 +164,7 @@ class LearnedKernel(Kernel):
 
     def _graphs(self, x: Any, alone: bool) -> Iterator[Levels]:
         layer, like = self.layer, next(self.layer.parameters())
-        joined, _ = batches(x.items, None, delta=False, edges=layer.edge_dim is not None)
+        joined, _ = batches(x.items, None, delta=False, edges=self.edges)
         if not joined.nodes.is_floating_point():
             raise KindError(
                 "X", "graphs with labels", "graphs with features, which the layer reads"
