@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -193,8 +193,9 @@ class EstimatorTask(EstimatorUse):
         """Test all folds of a run, whose own model is trained on all data."""
         if run.resume:
             require_same_options(run.path, config, data.splits())
-        run.write_text("config.yaml", as_yaml(config))
-        run.write_json("splits.json", data.splits())
+        if not (run.path / "config.yaml").exists():  # else a kill would leave other digests
+            run.write_text("config.yaml", as_yaml(config))
+            run.write_json("splits.json", data.splits())
         return self.cross_validate(run.path, config, dict(data.sources), data.folds)
 
     def cross_validate(
@@ -394,10 +395,13 @@ class EstimatorTask(EstimatorUse):
             {part: data.labeled(part) for part in data.parts if part != "test"},
             seed, groups=data.groups_of, encoded=data.encoded,
             settings=lambda trainer: determining(config, trainer, WITHOUT_EFFECT_ON_TRAINING)
-            | {"sha256": {role: one.digest for role, one in data.sources}, **data.fold_settings()},
+            | {"sha256": {role: one.digest for role, one in data.sources}}
+            | ({"fold": asdict(data.fold)} if data.fold else {}),
             reading=self._reading(config) | data.sources[0][1].reading,
         )  # fmt: skip
         run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
+        if data.folds:
+            run.write_json("splits.json", data.splits())  # or other folds
         predictions = self.predicted(estimator, data) if is_tested else []
         if estimator.machine_ is not None:
             described = {**model.values, "kernel": estimator.machine_.description}

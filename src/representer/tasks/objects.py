@@ -397,7 +397,8 @@ class Data:
         facts: On the objects, for the report.
         resources: Parameters of the estimator that were read from files.
         groups: Of the test objects, where conformal prediction draws groups.
-        folds: By groups: that of this training, or all of the run; none if objects are split.
+        fold: That of this training; None if objects are split, not groups of them.
+        folds: Those of the run, or that of this training.
         groups_of: The group of each object of a part, if there are folds.
         seed: Of weights and order; None for that of the options.
     """
@@ -411,6 +412,7 @@ class Data:
     facts: dict[str, str] = field(default_factory=dict)
     resources: dict[str, Any] = field(default_factory=dict)
     groups: Any = None
+    fold: Fold | None = None
     folds: Sequence[Fold] = ()
     groups_of: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     seed: int | None = None
@@ -443,10 +445,6 @@ class Data:
     def distinct(self, part: str) -> NDArray[np.intp]:
         """Return the positions of the objects of a part without the copies of others in it."""
         return np.sort(np.unique(self.digests(part), return_index=True)[1])
-
-    def fold_settings(self) -> dict[str, Any]:
-        """Return what determines a training on a fold besides the options."""
-        return {"fold": asdict(self.folds[0])} if len(self.folds) == 1 else {}
 
     def splits(self) -> dict[str, Any]:
         """Return the folds, or the rows or lines of each part from 1, as in splits.json.

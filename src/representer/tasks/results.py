@@ -121,12 +121,13 @@ class FoldResult:
     @classmethod
     def of(cls, trained: Trained) -> FoldResult:
         """Return the result of a model that was trained on a fold."""
-        data, outcome, (fold,) = trained.data, trained.outcome, trained.data.folds
+        data, outcome, fold = trained.data, trained.outcome, trained.data.fold
         (column,), (predictions,), training = (
             data.columns("test"),
             outcome.predictions,
             outcome.training,
         )
+        assert fold is not None
         assert predictions.probabilities is not None
         chances = predictions.probabilities.round(7)  # as they are stored
         best, epochs = (training and training.best) or {}, training.epoch if training else 0

@@ -13,13 +13,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from representer.data.signals import synthetic_recordings
+from representer.data.signals import synthetic_recordings, write_npz
 from representer.data.signals.recordings import KINDS
 from representer.errors import ArgumentError, Interrupted
 from representer.estimators import SignalClassifier, kernel_machine
 from representer.estimators.pool import Pool
 from representer.storage import checkpoint
-from representer.storage.run import RunFolder
+from representer.storage.run import RunFiles, RunFolder
 from representer.tasks import flow
 from representer.tasks.objects import Fold
 from representer.tasks.results import FoldResult, FoldResults
@@ -33,6 +33,7 @@ from representer.tasks.signal.flow import FLOW, SignalTask, run_loso
 from representer.tasks.signal_options import SignalConfig
 from representer.tasks.worklist import WorkList
 from representer.training.state import read_weights
+from undrawn import undrawn
 
 TINY = SignalConfig(
     answer="network",
@@ -336,6 +337,34 @@ def test_different_recordings_have_different_digests(drawn):
         replace(drawn, subjects=drawn.subjects[::-1]), replace(drawn, sampling_rate=50.0),
     ]  # fmt: skip
     assert len({ours, *map(digest_of, others)}) == 5
+
+
+def test_a_run_that_is_killed_in_its_folds_with_other_options_continues(
+    drawn, tmp_path, monkeypatch
+):
+    """The digests on the disk are those of its files at any time."""
+    write_npz(tmp_path / "drawn.npz", drawn)
+    config = replace(TINY, data=str(tmp_path / "drawn.npz"), out=str(tmp_path / "run"), epochs=1)
+    with undrawn():
+        FLOW.fit(config)
+    longer = replace(config, epochs=2, test_subjects="subject 1", resume=True)
+    read = []
+
+    def killed(task, folder, *others):
+        files = RunFiles(folder)
+        read.append([files.yaml("config.yaml")["epochs"], len(files.json("splits.json")["folds"])])
+        raise Interrupted("killed", 137)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SignalTask, "cross_validate", killed)
+        with pytest.raises(Interrupted):
+            FLOW.fit(longer)
+    with undrawn():
+        FLOW.fit(longer)
+    files = RunFiles(tmp_path / "run")
+    assert read == [[1, 4]]
+    assert files.yaml("config.yaml")["epochs"] == 2
+    assert [one["test"] for one in files.json("splits.json")["folds"]] == [["subject 1"]]
 
 
 @pytest.mark.slow

@@ -125,6 +125,7 @@ class SignalTask(EstimatorTask):
             {name: windows.subset(at.tolist()) for name, at in rows.items()},
             {name: recordings.labels[at] for name, at in rows.items()},
             [("all", replace(windows, reading=asdict(form)))],
+            fold=used,
             folds=folds,
             groups_of={name: recordings.subjects[at] for name, at in rows.items()},
             resources={
