@@ -177,7 +177,8 @@ def _recurrent_layer(
     settings: dict[str, Any] = {**lengths, "feedback": False, **options}
     if kernel.static_gates is not None:
         settings = {"output_gate": False, "output_nonlinearity": "identity", **settings}
-        gates = tuple(map(float, kernel.static_gates))
+        a, b = kernel.static_gates
+        gates = float(a), float(b)
         return LinearKernelRNN(input_size, hidden_size, static_gates=gates, **settings)
     layer = RKM(input_size, hidden_size, q=kernel.q, unit_norm=kernel.unit_norm, **settings)
     layer.check_mercer = kernel.check_mercer

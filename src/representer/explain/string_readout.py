@@ -160,7 +160,8 @@ def string_readout(layer: StringKernelRNN, input: Tensor, weights: Tensor) -> St
     parts = string_parts(layer, input)
     sigma = NONLINEARITIES[parts.chain.activation].value
     is_0 = not callable(layer.activation) and not bool(sigma(torch.zeros(())))
-    hint = "Its activation is not 0 at 0. Use activation='tanh', 'relu' or None, or token_slots."
+    name = layer.activation if isinstance(layer.activation, str) else "callable"
+    hint = f"The activation {name} is not 0 at 0. Use 'tanh', 'relu' or None, or token_slots."
     weighted = "Its states have weights. Use readout='sum' or 'last', or token_slots."
     refuse_layer(layer, {hint: not is_0, weighted: layer.readout == "weighted"})
     v = check_weights(weights, len(input), layer.hidden_size)
