@@ -447,8 +447,8 @@ def distinct_string_kernel(
         K ``(B,)`` in the dtype of the decay; counts are exact below 2^53 in float64.
     """
     (L,), (B, M) = x.shape, y.shape
-    steps = torch.arange(M + 1, device=y.device)
-    N = ((steps == lengths[:, None])[:, None] & (torch.arange(L + 1) == L)[:, None]).to(decay)
+    starts, steps = (torch.arange(size + 1, device=y.device) for size in (L, M))
+    N = ((starts == L)[:, None] & (steps == lengths[:, None])[:, None]).to(decay)
     rows, columns = _next_places(x, lengths.new_tensor(L)), _next_places(y, lengths)
     equal = (x[:, None] == y[:, None, :]) & (steps[:M] < lengths[:, None])[:, None]
     for _ in range(order):
@@ -456,7 +456,7 @@ def distinct_string_kernel(
         P = P[:, rows + 1] - P[:, 1 : L + 1]
         P = P.gather(2, (columns + 1)[:, None].expand(B, L, M)) - P[:, :, 1 : M + 1]
         N = F.pad(torch.where(equal, P, 0.0), (0, 1, 0, 1))
-    ends = (lengths.new_tensor([L]), torch.arange(L)), (lengths[:, None], steps[:M])
+    ends = (lengths.new_tensor([L]), starts[:L]), (lengths[:, None], steps[:M])
     left, right = (decay ** (end - i - order).clamp(min=0).to(decay) for end, i in ends)
     return torch.einsum("bij,i,bj->b", N[:, :L, :M], left, right)
 

@@ -157,11 +157,12 @@ class KernelDAG(SuggestsArguments, nn.Module):
             if level.parents:
                 below = torch.cat([values[depth] for depth in level.parents])
                 size, weight = (len(a), len(below)), self.weight[level.edges]
-                product = torch.sparse_coo_tensor(
-                    index[:, level.edges], weight, size, check_invariants=False
-                )
-                is_dense = len(weight) >= DENSE * len(a) * len(below)
-                a = a + (product.to_dense() if is_dense else product) @ below
+                where = index[:, level.edges]
+                if len(weight) >= DENSE * len(a) * len(below):
+                    product = weight.new_zeros(size).index_put(tuple(where), weight)
+                else:
+                    product = torch.sparse_coo_tensor(where, weight, size, check_invariants=False)
+                a = a + product @ below
             values.append(activation(a.T).T)
         depths, rows = self._read
         output = torch.cat([values[depth] for depth in depths])[rows].T
