@@ -151,7 +151,7 @@ def last_state(layer: Any, x: Tensor) -> Tensor:
             return c[-1]
         return (layer.readout_weights() * c).sum(0)
     output, state = layer(x)
-    if layer.cell.output == "identity" or (isinstance(layer, layers.RKM) and not layer.feedback):
+    if layer.cell.output == "identity" or isinstance(layer, layers.RKM):
         return output[-1]
     return state.c[0] if hasattr(state, "c") else output[-1].atanh()
 

@@ -81,6 +81,7 @@ LAYERS: dict[str, tuple[nn.Module, type]] = {
     ),
     "Gated CNN": (GatedCNN(3, 4, filter_length=2, **DOUBLE), LearnedKernel),
     "CNN": (CNN(3, 4, filter_length=3, dilation=2, **DOUBLE), RecurrentKernel),
+    "CNN, two layers": (CNN(3, 4, 2, batch_first=True, **DOUBLE), RecurrentKernel),
     "string": (StringKernelRNN(3, 4, decay=0.5, **DOUBLE), StringKernel),
     "string, added": (
         StringKernelRNN(3, 4, decay=0.5, combine="add_exact", **DOUBLE), StringKernel
@@ -108,9 +109,9 @@ def last_state(layer: Any, x: Tensor) -> Tensor:
     """Return the state of the last step, before activations of string chains and of cells."""
     if isinstance(layer, StringKernelRNN):
         c = layer.cell_states(x)[-1]
-        return c[-1] if layer.readout == "last" else c.sum(0)
+        return c[-1] if layer.readout == "last" else (layer.readout_weights() * c).sum(0)
     output, state = layer(x)
-    if layer.cell.output == "identity" or (isinstance(layer, RKM) and not layer.feedback):
+    if layer.cell.output == "identity" or isinstance(layer, RKM):
         return output[-1]
     return state.c[0] if hasattr(state, "c") else output[-1].atanh()
 
@@ -123,6 +124,8 @@ def test_the_kernel_of_a_recurrent_layer_gives_its_states_and_a_gram_matrix(name
     inner = k.kernel if above else k
     assert type(k) is (Embedded if above else expected)
     assert type(inner) is expected
+    if getattr(layer, "readout", "last") == "weighted":
+        torch.nn.init.normal_(layer.readout_l0)
     behind = [layer.below()(x)[0] for x in X[:7]] if above else X[:7]
     states = torch.stack([last_state(layer.part(above), x) for x in behind])
     if expected is LearnedKernel:
@@ -132,6 +135,7 @@ def test_the_kernel_of_a_recurrent_layer_gives_its_states_and_a_gram_matrix(name
     else:
         values = k(X[:7], list(layer.references(layer=above)))
     torch.testing.assert_close(values, states, **CLOSE)
+    torch.testing.assert_close(layer.evaluate(X[:7]), states, **CLOSE)
     assert smallest_eigenvalue(k(X)) > -1e-13
     torch.testing.assert_close(k.diag(X), k(X).diagonal(), **CLOSE)
 
@@ -171,6 +175,7 @@ def test_the_kernel_of_a_graph_network_gives_its_states_and_a_gram_matrix(name):
                  for i, r in enumerate(last.references())]  # fmt: skip
         values = k(G[:8], paths)
     torch.testing.assert_close(values, states, **CLOSE)
+    torch.testing.assert_close(net.evaluate(G[:8]), states, **CLOSE)
     assert smallest_eigenvalue(k(G)) > -1e-13
     torch.testing.assert_close(k.diag(G), k(G).diagonal(), **CLOSE)
 

@@ -102,7 +102,7 @@ def cell_by_hand(layer: Any, x: Tensor) -> tuple[Tensor, Tensor]:
         writes.append(write)
         keeps.append(forget)
     weights = [torch.stack(keeps[s + 1 :]).prod(0) if s + 1 < len(x) else 1 for s in range(len(x))]
-    read = out if cell.output == "identity" else 1
+    read = {"identity": out, "linear": 0.5}.get(cell.output, 1)
     return torch.stack([w * k * read for w, k in zip(writes, weights, strict=True)]), torch.stack(
         features
     )
@@ -110,7 +110,7 @@ def cell_by_hand(layer: Any, x: Tensor) -> tuple[Tensor, Tensor]:
 
 def cell_state(layer: Any, x: Tensor) -> Tensor:
     output, state = layer(x)
-    if layer.cell.output == "identity":
+    if layer.cell.output in ("identity", "linear"):
         return output[-1]
     return state.c[0] if hasattr(state, "c") else output[-1].atanh()
 

@@ -396,25 +396,32 @@ def layer_values(layer: Any, x: Any) -> Tensor:
             states = layer.node_states(g.nodes, g.edge_index)[:, -1]
             return g.summed(of_roots(states, g.edge_index))
         return g.summed(layer.node_states(g.nodes, g.edge_index, edges)[:, -1])
-    if layer.bidirectional:
+    is_string = isinstance(layer, StringKernelRNN)
+    if layer.bidirectional or not (is_string or hasattr(layer, "cell")):
         return layer.kernel  # which raises the reason
     tokens = x.x.transpose(0, 1) if layer.batch_first else x.x
     with evaluating(layer):
         output, state = layer(tokens, lengths=x.lengths)
     output = output.transpose(0, 1) if layer.batch_first else output
-    if isinstance(layer, StringKernelRNN):
-        chain = layer.chains[-1]
+    if is_string:
+        chain, alpha = layer.chains[-1], layer.plain_direction(len(layer.chains) - 1).alpha
         fields = state[1:]  # c and, if the cell has them, the masses, (layers, n, B, H)
         states = string_states(chain, torch.cat([one[-1] for one in fields]).transpose(0, 1))
-        return states[:, -1] if chain.readout == "last" else states.sum(1)
-    if not layer.cell.has_memory:
-        steps = torch.arange(len(x), device=x.lengths.device)
-        last = output[(x.lengths - 1).clamp(min=0), steps]
-        return torch.where((x.lengths > 0)[:, None], last, 0.0)
-    is_value = layer.cell.memory != "cell" or (
-        layer.psi is None and layer.cell.output == "identity"
-    )
-    return state.h[-1] if is_value else state.c[-1]
+        if chain.readout == "last":
+            return states[:, -1]
+        return (states if alpha is None else alpha * states).sum(1)
+    is_plain = layer.psi is None and layer.cell.output == "identity"
+    if layer.cell.has_memory:
+        return state.h[-1] if is_plain or layer.cell.memory != "cell" else state.c[-1]
+    if not is_plain:  # no cell is stored
+        number = layer.num_layers - 1
+        below = layer.below()(tokens, lengths=x.lengths)[0] if number else tokens
+        below = below.transpose(0, 1) if layer.batch_first else below
+        top, lengths = layer.part(number), x.lengths // (layer.stride if number else 1)
+        return top.held_chain(below, lengths).states(*top.unit_references())
+    steps, lengths = torch.arange(len(x), device=x.lengths.device), x.lengths // layer.stride
+    last = output[(lengths - 1).clamp(min=0), steps]
+    return torch.where((lengths > 0)[:, None], last, 0.0)
 
 
 def layer_references(layer: Any) -> tuple[Tensor, Tensor | None]:

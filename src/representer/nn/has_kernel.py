@@ -21,7 +21,10 @@ class HasKernel(nn.Module, Generic[K]):
 
     @property
     def kernel(self) -> K:
-        """The exact kernel that each unit evaluates against its reference.
+        """The kernel of the state before an activation, see ``duality.kernel_of``.
+
+        It is the exact kernel that each unit evaluates against its reference, or, with gates, the
+        ``kernels.LearnedKernel`` of the layer.
 
         Raises:
             NoKernelError: If there is none, or the extra ``kernels`` is not installed; the message

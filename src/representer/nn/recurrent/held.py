@@ -50,6 +50,8 @@ def held_cell(direction: CellDirection, x: Tensor, lengths: Tensor) -> HeldChain
     features += [torch.ones_like(h[..., :1])] if cell.candidate_bias else []
     lengths = lengths // bank.stride
     held = HeldChain.of(torch.cat(features, dim=-1), decay, write, lengths)
+    if cell.memory == "output":  # of q = z/2
+        return held._replace(read=held.read / 2)
     if output is None or cell.output != "identity" or direction.psi is not None:
         return held
     last = output[(lengths - 1).clamp(min=0), torch.arange(batch, device=x.device)]
