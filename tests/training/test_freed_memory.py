@@ -11,7 +11,8 @@ import pytest
 
 from representer.cli import main
 from representer.cli.main import entry_point
-from representer.tasks import recipe, text
+from representer.tasks import recipe
+from representer.tasks.flow import EstimatorTask
 from representer.tasks.text_options import TextConfig
 from representer.training import generators
 from representer.training.generators import keep_freed_memory
@@ -74,7 +75,7 @@ def test_freed_memory_is_reused_on_request_and_importing_changes_nothing():
 def test_the_commands_that_train_ask_for_it(monkeypatch: pytest.MonkeyPatch):
     asked: list[str] = []
     monkeypatch.setattr(generators, "keep_freed_memory", lambda: asked.append("asked"))
-    monkeypatch.setattr(text, "fit", lambda config: asked.append("fitted"))
+    monkeypatch.setattr(EstimatorTask, "fit", lambda task, config: asked.append("fitted"))
     made = {field.name: getattr(TextConfig(demo=False), field.name) for field in fields(TextConfig)}
     main.load("fit text").run(made | main.USUAL | {"launch": None})
     assert asked == ["asked", "fitted"]

@@ -30,7 +30,6 @@ from representer.machine import limited
 from representer.report import write_report
 from representer.report.page import Predictions, points
 from representer.report.summary import parts_sentence
-from representer.storage import checkpoint
 from representer.storage.run import RunFiles, RunFolder, UnsavedRun, refuse_links
 from representer.tasks.baselines import Baseline
 from representer.tasks.objects import (
@@ -191,11 +190,7 @@ class EstimatorTask(EstimatorUse):
 
     def test_folds(self, run: RunFolder, config: Any, data: Data) -> FoldResults:
         """Test all folds of a run, whose own model is trained on all data."""
-        if run.resume:
-            require_same_options(run.path, config, data.splits())
-        if not (run.path / "config.yaml").exists():  # else a kill would leave other digests
-            run.write_text("config.yaml", as_yaml(config))
-            run.write_json("splits.json", data.splits())
+        self._begin(run, config, data)
         return self.cross_validate(run.path, config, dict(data.sources), data.folds)
 
     def cross_validate(
@@ -383,13 +378,8 @@ class EstimatorTask(EstimatorUse):
             say(note)
         if run.resume:
             base.refuse_other_versions(run.path)
-        if run.resume and is_tested:  # else the folds have done it
-            require_same_options(run.path, config, data.splits())
-        if network is None or not checkpoint.steps(run.checkpoints):  # else they must not change
-            run.write_text("config.yaml", as_yaml(config))
-            run.write_json("splits.json", data.splits())
-            if skipped := data.skipped():
-                run.write_text("skipped.csv", as_csv(skipped))
+        if is_tested:  # else the folds have done it
+            self._begin(run, config, data)
         result = estimator.fit_parts(
             run, network,
             {part: data.labeled(part) for part in data.parts if part != "test"},
@@ -400,8 +390,7 @@ class EstimatorTask(EstimatorUse):
             reading=self._reading(config) | data.sources[0][1].reading,
         )  # fmt: skip
         run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
-        if data.folds:
-            run.write_json("splits.json", data.splits())  # or other folds
+        run.write_json("splits.json", data.splits())  # or other folds
         predictions = self.predicted(estimator, data) if is_tested else []
         if estimator.machine_ is not None:
             described = {**model.values, "kernel": estimator.machine_.description}
@@ -416,6 +405,21 @@ class EstimatorTask(EstimatorUse):
             parts=estimator.parts_,
         )
         return Trained(config, data, estimator, model, outcome)
+
+    def _begin(self, run: RunFolder, config: Any, data: Data) -> None:
+        """Write options and data of a new run, or check them against those of one that continues.
+
+        A run that continues gets its files at its end: until then, a kill must leave those whose
+        digests are in the manifest.
+        """
+        if run.resume:
+            require_same_options(run.path, config, data.splits())
+            if RunFiles(run.path).has("splits.json"):
+                return
+        run.write_text("config.yaml", as_yaml(config))
+        run.write_json("splits.json", data.splits())
+        if skipped := data.skipped():
+            run.write_text("skipped.csv", as_csv(skipped))
 
     def new_estimator(self, run: RunFolder, config: Any, data: Data) -> Any:
         """Return an estimator with the target and the inputs of the data, to be trained."""

@@ -20,7 +20,6 @@ from representer.estimators.language_report import EXCERPT, surprisals
 from representer.estimators.language_training import negative_log_likelihood
 from representer.kernels.token_counts import KneserNey
 from representer.storage.run import MODEL
-from representer.tasks import language
 from representer.tasks.language import FLOW
 from representer.training import trainer
 
@@ -35,7 +34,7 @@ def text(tmp_path):
 
 
 def fit(path, config, *, resume=False):
-    return language.fit(replace(config, out=str(path), resume=resume))
+    return FLOW.fit(replace(config, out=str(path), resume=resume))
 
 
 ANSWERS = {"both": ("kernel", "network"), "kernel": ("kernel",), "network": ("network",)}
