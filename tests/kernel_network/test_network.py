@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from drawn_trees import tree
 from expressions import is_same
 from representer.errors import ArgumentError
-from representer.kernel_network import KernelNetwork, layer_references
+from representer.kernel_network import KernelNetwork
 from representer.kernels import (
     CrossSpectralKernel,
     DeepGraphKernel,
@@ -20,6 +20,7 @@ from representer.kernels import (
     Embedded,
     Gaussian,
     InversePolynomial,
+    LearnedKernel,
     Linear,
     NgramKernel,
     PartialTreeKernel,
@@ -36,12 +37,13 @@ from representer.nn import (
     CNN,
     RKM,
     RKMLSTM,
+    DeepGraphKernelNN,
     GatedCNN,
     RandomWalkKernelNN,
     Relabeling,
     StringKernelRNN,
+    TreeKernelNN,
     WLKernelNN,
-    path_graph,
 )
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
@@ -265,20 +267,30 @@ def test_a_layer_evaluates_its_kernel_before_any_activation(layer):
     torch.testing.assert_close(layer.evaluate(padded, lengths), layer.evaluate(X))
 
 
-def test_a_cell_evaluates_its_state():
-    x = X[0][:, None]
-    lstm, tanh = RKMLSTM(2, 3, **F64), RKMLSTM(2, 3, output_nonlinearity="tanh", **F64)
-    torch.testing.assert_close(lstm.evaluate([X[0]]), lstm(x)[0][-1])
-    torch.testing.assert_close(tanh.evaluate([X[0]]), tanh(x)[1].c[0])
-    for cell in (CNN(2, 3, **F64), GatedCNN(2, 3, filter_length=2, **F64)):
-        evaluated = cell.evaluate(X)[[0]]  # of the CNN, before its tanh
-        activated = evaluated.tanh() if isinstance(cell, CNN) else evaluated
-        torch.testing.assert_close(activated, cell(x)[0][-1])
-        assert not cell.evaluate(X)[1].any()
-    stack = StringKernelRNN(2, 3, num_layers=2, decay=0.5, dropout=0.5, **F64)
-    expected = S2([stack.part(0).eval()(x)[0] if len(x) else x.new_zeros(0, 3) for x in X],
-                  list(layer_references(stack)[0]))  # fmt: skip
-    torch.testing.assert_close(stack.evaluate(X), expected, **CLOSE)
+WEIGHTED = StringKernelRNN(2, 3, decay=0.5, readout="weighted", **F64)
+torch.nn.init.uniform_(WEIGHTED.readout_l0)
+STATES = [
+    RKMLSTM(2, 3, **F64), RKMLSTM(2, 3, output_nonlinearity="tanh", batch_first=True, **F64),
+    RKMLSTM(2, 3, num_layers=2, **F64), CNN(2, 3, **F64), CNN(2, 3, num_layers=2, **F64),
+    GatedCNN(2, 3, filter_length=2, **F64), GatedCNN(2, 3, output_nonlinearity="tanh", **F64),
+    StringKernelRNN(2, 3, decay="state", readout="sum", **F64), WEIGHTED,
+    StringKernelRNN(2, 3, num_layers=2, decay=0.5, dropout=0.5, **F64),
+    StringKernelRNN(2, 3, num_layers=2, decay="input", normalized="exact", **F64),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("layer", STATES, ids=str)
+def test_a_layer_evaluates_the_states_that_its_kernel_defines(layer):
+    kernel, embedded, values = layer.kernel, X, layer.evaluate(X)
+    if layer.num_layers > 1:
+        embedded, _ = kernel.embedded(X)
+        kernel = kernel.kernel
+    if isinstance(kernel, LearnedKernel):
+        expected = torch.stack([kernel.unit(i).value(embedded) for i in range(3)], dim=1)
+    else:
+        expected = layer.kernel(X, layer.reference_objects())
+    torch.testing.assert_close(values, expected, **CLOSE)
+    assert not values[1].any()
 
 
 def test_graph_layers_evaluate_their_kernels():
@@ -286,9 +298,11 @@ def test_graph_layers_evaluate_their_kernels():
         RandomWalkKernelNN(2, 3, 3, 0.5, edge_dim=3, **F64),
         RandomWalkKernelNN(2, 3, 2, combine="add", **F64),
         WLKernelNN(2, 3, 2, label_channels=0, **F64),
+        WLKernelNN(2, 3, 2, readout="last", **F64),
+        DeepGraphKernelNN(2, 3, num_layers=2, nonlinear="polynomial", **F64),
+        DeepGraphKernelNN(2, 3, num_layers=1, nonlinear=False, **F64),
     ):
         objects = net.reference_objects()
-        torch.testing.assert_close(objects[0].x, path_graph(net.references()[0]).x)
         torch.testing.assert_close(
             net.evaluate([GRAPH, GRAPH]), net.kernel([GRAPH, GRAPH], objects), **CLOSE
         )
@@ -334,3 +348,10 @@ def test_labels_of_trees_have_no_network(kernel):
     assert "not differentiable in a reference" in kernel.no_network()
     with pytest.raises(ArgumentError, match=r"TreeKernel compares features"):
         kernel.network(2, 3)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_layer_of_trees_evaluates_its_kernel(ordered):
+    tree = Data(x=GRAPH.x, edge_index=torch.tensor([[3, 1, 2], [1, 0, 0]]))
+    layer = TreeKernelNN(2, 3, 2, decay=0.5, ordered=ordered, **F64)
+    assert_is_its_kernel(layer, [tree, tree])

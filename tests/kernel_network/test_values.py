@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
 
@@ -27,8 +25,9 @@ from representer.kernels import (
 )
 from representer.ops import string_scan
 
-COUNT = int(os.environ.get("REPRESENTER_EXPRESSIONS", "120"))  # 500 by `make test-all`
-DRAWN = dict(enumerate(expressions(COUNT)))
+DRAWN = dict(enumerate(expressions(500)))
+FAST = 120  # of them, that `make test` runs
+CASES = [pytest.param(i, marks=[pytest.mark.slow] * (i >= FAST)) for i in DRAWN]
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 
 
@@ -37,6 +36,7 @@ def rows(*values: tuple[float, ...]) -> torch.Tensor:
 
 
 X, R, R1 = rows((1, 2), (0, 1), (-1, 1)), rows((1, -1), (2, 1)), rows((1, 0))
+Z = rows((2, 1), (1, 2))
 R3 = torch.cat((R, rows((0, 1))))
 S1, S2 = StringKernel(1), StringKernel(2)
 A = rows((0.5, -0.25), (1, 0.5), (0, 0.75))
@@ -60,6 +60,9 @@ EXAMPLES = [
     (StringKernel(2, combine="add", normalized="exact"), R, -1.5),
     (DeepStringKernel((2, 2), 0.5, Linear()), R3, -4.5),
     (0.7 * StringKernel(1, 0.9), rows((1, -1)), -2.597),
+    (RecurrentKernel("linear", static_gates=(0.7, 0.9)), Z, 1.33),
+    (RecurrentKernel("linear", static_gates=(0.7, 0.9), filter_length=2), Z, 2.03),
+    (RecurrentKernel("gaussian", unit_norm=False), Z, 0.031738877448),
     (Embedded(S2, tanh_of_A()), R, 0.141451172156),
     (Embedded(S2, tanh_of_A(), repeat=True), rows((1, 0, -1), (0, 1, 1)), -0.727183644278),
 ]  # fmt: skip
@@ -101,7 +104,7 @@ def has_norms(kernel: Kernel, needed: bool = False) -> bool:
     return (needed and is_repeated) or any(has_norms(k, needed) for k in inner)
 
 
-@pytest.mark.parametrize("i", DRAWN)
+@pytest.mark.parametrize("i", CASES)
 def test_a_network_of_a_random_expression_is_its_kernel(i):
     kernel, objects, own = DRAWN[i]
     torch.manual_seed(i)
@@ -124,7 +127,7 @@ def test_a_network_of_a_random_expression_is_its_kernel(i):
         torch.testing.assert_close(first, second, rtol=1e-8, atol=1e-9)
 
 
-@pytest.mark.parametrize("i", [i for i, drawn in DRAWN.items() if not drawn.own][::6])
+@pytest.mark.parametrize("i", [i for i in range(FAST) if not DRAWN[i].own][::6])
 def test_the_fused_and_the_exact_network_begin_alike_and_are_equal(i):
     kernel, objects, _ = DRAWN[i]
     nets = []

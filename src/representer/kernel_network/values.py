@@ -430,7 +430,7 @@ def layer_references(layer: Any) -> tuple[Tensor, Tensor | None]:
     They are differentiable.
     """
     number = getattr(layer, "num_layers", 1) - 1
-    top = layer.part(number) if number else layer
+    top = layer.part(number) if hasattr(layer, "num_layers") else layer
     nodes, *edges = (each.transpose(-3, -2) for each in top.unit_references())
     if isinstance(layer, RecurrentKernelMachine):  # of one slot, the newest steps first
         _, n, size = top.references().shape
