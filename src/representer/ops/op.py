@@ -206,7 +206,7 @@ class Op:
         name = self.choose(backend, p[0].device.type, p)
         operator, arguments = self._operators.operator, self.table.encode(p)
         if torch.onnx.is_in_onnx_export():
-            return self.of_onnx()(*arguments, name)
+            return type(self).of_onnx(self)(*arguments, name)
         if torch.compiler.is_compiling():
             return operator(*arguments, name)
         before, checked.call = checked.call, (arguments, p, sizes)
