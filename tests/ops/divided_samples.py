@@ -15,6 +15,7 @@ from ops.samples.rkm_scan import CELLS
 from ops.samples.rkm_scan import tensors as rkm
 from ops.samples.string_scan import CHAINS
 from ops.samples.string_scan import tensors as string
+from ops.samples.tree_scan import tensors as trees
 from ops.samples.walk_aggregate import tensors as walk
 from ops.samples.walk_rounds import tensors as rounds
 from representer.functional import GREENS
@@ -117,3 +118,6 @@ def divided_samples() -> Iterator[tuple[Op, Sample]]:
         yield case("walk_aggregate", str(units), made, "edge_index", activation="tanh")
     made = partial(rounds, (23, 60, 3, 37, 70, 3), True)
     yield case("walk_rounds", "70", made, "edge_index", depth=3, activation="tanh")
+    for parts in ("vector", "gate state factor"):
+        made = partial(trees, (40, 3, 2, 70), parts)
+        yield case("tree_scan", parts, made, "edge_index", activation="tanh")

@@ -43,6 +43,8 @@ CALLS = {  # sizes of a call whose arrays are all absent
     ),
     "rounds_forward": (structs.RoundsStruct, {"nodes": 1, "channels": 1, "units": 1, "depth": 1}),
     "rounds_backward": (structs.RoundsStruct, {"nodes": 1, "channels": 1, "units": 1, "depth": 1}),
+    "trees_forward": (structs.TreesStruct, {"nodes": 1, "units": 1, "order": 1}),
+    "trees_backward": (structs.TreesStruct, {"nodes": 1, "units": 1, "order": 1}),
     "activation_forward": (structs.ActivationStruct, {"rows": 1, "features": 1, "count": 1}),
     "activation_backward": (structs.ActivationStruct, {"rows": 1, "features": 1, "count": 1}),
     "kbrn_forward": (structs.KbrnStruct, {"time": 1, "batch": 1, "units": 1, "count": 1}),

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 ALLOCATING = [
     *(f"{op}_{way}" for op in ("activation", "kbrn") for way in ("backward", "forward")),
     "product",
-    *(f"{op}_{way}" for op in ("rkm", "rounds", "scan", "separable", "string")
+    *(f"{op}_{way}" for op in ("rkm", "rounds", "scan", "separable", "string", "trees")
       for way in ("backward", "forward")),
     "string_gram",
     "walk_backward",

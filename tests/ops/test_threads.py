@@ -41,6 +41,7 @@ BY_TORCH = {  # products of torch, which has its own threads: on AMD, their bits
     "separable_convolution": {"x"},
     "rkm_scan": {"z", "h0"},
     "string_scan": {"x", "h0"},
+    "tree_scan": {"state_gate"},
 }
 
 

@@ -207,6 +207,31 @@ struct RepresenterRounds {
     double scale;                       // value of a fully open gate
 };
 
+// The recurrence over trees (ops/tree_scan), forward and backward. The rows of products and of both gates may be
+// columns of a wider matrix.
+struct RepresenterTrees {
+    int64_t nodes, order, units, edges;   // N, n, H, E
+    int64_t product_row, gate_row;        // strides of the nodes
+    int32_t threads, activation, scalar;  // scalar: one decay for all units
+    const void* products;                 // (N, n, H)
+    const int64_t* edge_index;            // (2, E), child and parent
+    const void* decay;                    // (1) or (H), or null with gates
+    const void* source_gate;              // (N, H), or null
+    const void* target_gate;              // (N, H), or null without gates
+    const void* state_gate;               // (H, H), or null
+    const void* factor;                   // (E, n - 1, H), or null
+    void* states;                         // (N, n, H)
+    void* gates;                          // (E, H), before the scale
+    const void* grad;                     // (N, n, H)
+    void* grad_states;                    // (N, n, H), overwritten
+    void* grad_products;                  // (N, n, H)
+    void* grad_z;                         // (E, H), of the argument of the gates
+    void *grad_source, *grad_target;      // (N, H), zero-initialized, as is the next
+    void* grad_decay;                     // (H)
+    void* grad_factor;                    // (E, n - 1, H)
+    double scale;                         // value of a fully open gate
+};
+
 // N inputs of F features, each with an expansion of K centers.
 struct RepresenterActivation {
     int64_t rows, features, count;  // N, F, K

@@ -103,6 +103,16 @@ inline bool is_valid(const RepresenterRounds& p, const char* operation) {
            has({N, d}, {p.labels}) && has({p.edges}, {p.edge_index}) && has({p.edges, K}, {p.edge_attr}) && has({d, d}, {p.weight, p.neighbors}) &&
            has({d}, {p.bias}) && has({K, d}, {p.shift}) && has({p.steps, K, H}, {p.factor}) && has({N, H}, {is_backward(operation) ? p.grad_output : p.output, p.tape});
 }
+inline bool is_valid(const RepresenterTrees& p, const char* operation) {
+    const int64_t N = p.nodes, n = p.order, H = p.units, E = p.edges;
+    const bool backward = is_backward(operation), gated = !p.decay;
+    return n > 0 && E <= N && fit({N, n, H}) && fit({E, n, H}) && fit({H, H}) && fit({N, p.product_row}) && fit({N, p.gate_row}) &&
+           is_one_of(p.activation, NONLINEARITIES) && has({E}, {p.edge_index}) && has({N, H}, {p.products, p.states}) &&
+           has({gated, N, H}, {p.target_gate}) && has({gated, E, H}, {p.gates}) && has({backward, N, H}, {p.grad, p.grad_states, p.grad_products}) &&
+           has({backward, gated, E, H}, {p.grad_z}) && has({backward, gated, N, H}, {p.grad_target}) &&
+           has({backward, p.source_gate != nullptr, N, H}, {p.grad_source}) && has({backward, !gated, H}, {p.grad_decay}) &&
+           has({backward, p.factor != nullptr, E, n - 1, H}, {p.grad_factor});
+}
 inline bool is_valid(const RepresenterActivation& p, const char* operation) {
     const int64_t N = p.rows, F = p.features, K = p.count;
     const bool backward = is_backward(operation);

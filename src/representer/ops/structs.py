@@ -86,6 +86,13 @@ RoundsStruct = _struct(
     " p:edge_gate p:out p:hidden p:tape p:grad_output p:grad_labels p:grad_edges p:grad_weight"
     " p:grad_bias p:grad_neighbors p:grad_shift p:grad_factor p:grad_edge_gate d:scale",
 )
+TreesStruct = _struct(
+    "TreesStruct",
+    "l:nodes l:order l:units l:edges l:product_row l:gate_row i:threads i:activation i:scalar"
+    " p:products p:edge_index p:decay p:source_gate p:target_gate p:state_gate p:factor p:states"
+    " p:gates p:grad p:grad_states p:grad_products p:grad_z p:grad_source p:grad_target"
+    " p:grad_decay p:grad_factor d:scale",
+)
 ActivationStruct = _struct(
     "ActivationStruct",
     "l:rows l:features l:count i:green i:threads p:x p:centers p:coefficients p:grad p:out"

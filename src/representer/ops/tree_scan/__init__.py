@@ -2,13 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+from math import prod
+from typing import Any
+
+import torch
 from torch import Tensor
 
 from representer import functional
+from representer.functional import NONLINEARITIES
+from representer.ops import core, structs
 from representer.ops.op import Backend, Op
 from representer.ops.table import Table
 from representer.ops.tree_scan import reference
 from representer.ops.tree_scan.reference import Operands, Results, check, sizes
+
+# tree_scan on the compiled core.
+
+_CODES = {name: code for code, name in enumerate(NONLINEARITIES)}
+
+
+def cpp_forward(p: Operands, new: Results) -> Results:
+    """Fill in the results."""
+    _run("trees_forward", p, states=new.states, **core.filled(gates=new.gates))
+    return new
+
+
+def cpp_backward(
+    p: Operands, kept: Results, grad: Results, requested: Container[str]
+) -> dict[str, Tensor]:
+    """Return the gradients of the operands, by name."""
+    (N, n, H), new = p.products.shape, p.products.new_zeros
+    found = {"products": p.products.new_empty(N, n, H)}
+    found |= {"decay": new(H)} if p.decay is not None else {"target_gate": new(N, H)}
+    if p.source_gate is not None:
+        found["source_gate"] = new(N, H)
+    if p.factor is not None:
+        found["factor"] = torch.empty_like(p.factor, memory_format=torch.contiguous_format)
+    dz, dc = torch.empty_like(kept.gates), torch.empty_like(kept.states)
+    names = {name: f"grad_{name.removesuffix('_gate')}" for name in found}
+    tensors = {names[name]: x for name, x in found.items()} | {"grad_z": dz, "grad_states": dc}
+    states = {"states": kept.states, "gates": kept.gates, "grad": grad.states}
+    _run("trees_backward", p, **core.filled(**tensors, **states))
+    if p.state_gate is not None:
+        last = kept.states[:, -1][p.edge_index[0]]
+        found["state_gate"] = dz.T @ NONLINEARITIES[p.activation].value(last)
+    if p.decay is not None:
+        found["decay"] = found["decay"].sum_to_size(p.decay.shape)
+    return found
+
+
+def _run(operation: str, p: Operands, **fields: Any) -> None:
+    nodes, order, units = p.products.shape
+    products, product_row = _rows(p.products)
+    sides = [(None, units) if x is None else _rows(x) for x in (p.source_gate, p.target_gate)]
+    if p.source_gate is not None and sides[0][1] != sides[1][1]:
+        sides = [(x.contiguous(), units) for x in (p.source_gate, p.target_gate) if x is not None]
+    strided = {
+        name: None if x is None else core.Strided(x) if x.numel() else x
+        for name, x in (("products", products), ("source_gate", sides[0][0]),
+                        ("target_gate", sides[1][0]))
+    }  # fmt: skip
+    core.run(
+        operation, structs.TreesStruct, p.products.dtype, nodes=nodes, order=order, units=units,
+        edges=p.edge_index.shape[1], product_row=product_row, gate_row=sides[1][1],
+        activation=_CODES[p.activation], scalar=p.decay is not None and not p.decay.dim(),
+        edge_index=p.edge_index, decay=p.decay, state_gate=p.state_gate, factor=p.factor,
+        scale=p.scale, **strided, **fields,
+    )  # fmt: skip
+
+
+def _rows(x: Tensor) -> tuple[Tensor, int]:
+    """Return a tensor whose entries are contiguous for each node, and its stride between nodes."""
+    entries = prod(x.shape[1:])
+    if len(x) > 1 and x[0].is_contiguous() and x.stride(0) >= entries:
+        return x, x.stride(0)
+    return x.contiguous(), entries
 
 
 def tree_scan(
@@ -75,3 +144,4 @@ def tree_scan(
 OP = Op("tree_scan", tree_scan, functional.tree_scan)
 OP.register(Table(Operands, Results, sizes, check))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
+OP.add_backend(Backend("cpp", ("cpu",), cpp_forward, cpp_backward, core.MISSING, core.refuses))
