@@ -18,7 +18,7 @@ from torch import Tensor
 
 from representer.errors import ShapeError
 from representer.functional import NONLINEARITIES, nonlinearity, tree_depths
-from representer.functional.trees import tree_levels
+from representer.functional.trees import tree_levels, tree_scan
 from representer.ops.table import Operand
 from representer.ops.walk_aggregate.reference import check_ends
 
@@ -91,25 +91,19 @@ def _shorter(p: Operands, c: Tensor, edges: Tensor | slice = slice(None)) -> Ten
 
 
 def forward(p: Operands, new: Results) -> Results:
-    """Fill in the results."""
+    """Return the results."""
+    states = tree_scan(**p._asdict())
+    if p.decay is not None:
+        return Results(states, new.gates)
     source, target = p.edge_index
-    phi, (states, gates) = NONLINEARITIES[p.activation].value, new
-    for level in tree_levels(p.edge_index, len(states)):
-        e, v = level.edges, level.nodes
-        c, q = states[source[e]], p.products[v]
-        if p.decay is None:
-            assert p.target_gate is not None
-            z = p.target_gate[target[e]]
-            if p.source_gate is not None:
-                z = z + p.source_gate[source[e]]
-            if p.state_gate is not None:
-                z = torch.addmm(z, phi(c[:, -1]), p.state_gate.T)
-            gates[e] = torch.sigmoid(z)
-        sums = torch.zeros_like(q[:, 1:]).index_add_(0, level.target, _shorter(p, c, e))
-        fresh = torch.cat((q[:, :1], sums * q[:, 1:]), dim=1)
-        kept = c * _lam(p, gates[e] if p.decay is None else gates)
-        states[v] = fresh.index_add_(0, level.target, kept)
-    return new
+    assert p.target_gate is not None
+    z = p.target_gate[target]
+    if p.source_gate is not None:
+        z = z + p.source_gate[source]
+    if p.state_gate is not None:
+        last = NONLINEARITIES[p.activation].value(states[source, -1])
+        z = torch.addmm(z, last, p.state_gate.T)
+    return Results(states, torch.sigmoid(z))
 
 
 def backward(
