@@ -1,7 +1,7 @@
 """Tree-kernel networks on the Stanford Sentiment Treebank, beside strings and the Tree-LSTM.
 
     python benchmarks/trees.py --data DIR/sst --vectors DIR/embeddings/glove_6b_50d_150k.npz \
-        --runs docs/results/trees.jsonl --out docs/results/trees.md
+        --runs docs/results/trees.jsonl --out docs/results/trees.md --epochs 8
 
 Five classes, trained on the labels of all phrases. The same command continues after an
 interruption: finished trainings are in the file of ``--runs``, and ``--models`` selects some.
@@ -349,6 +349,10 @@ def train(name: str, seed: int, epochs: int, parts: Any, weights: Tensor) -> dic
     }
 
 
+COMMAND = (
+    "python benchmarks/trees.py --data DIR/sst --vectors DIR/embeddings/glove_6b_50d_150k.npz "
+    "--runs docs/results/trees.jsonl"
+)
 BASE = "strings, order 2"
 MODELS = ("trees", "trees, order 2", "strings", "strings, order 2", "Tree-LSTM")
 TITLES = {
@@ -417,7 +421,9 @@ def main() -> None:
         )
         heads = ("model", *(f"seed {s}" for s in SEEDS), "mean ± deviation", "difference", "epoch")
         rows = table(heads, page(lines, given.epochs))
-        write_page(given.out, "Trees of the sentiment treebank", about, loads, rows)
+        command = f"{COMMAND} --out docs/results/trees.md --epochs {given.epochs}"
+        title = "Trees of the sentiment treebank"
+        write_page(given.out, title, about, loads, rows, command=command)
 
 
 if __name__ == "__main__":
