@@ -145,7 +145,7 @@ def test_a_unit_is_linear_in_its_reference():
     assert LearnedKernel(of_levels).unit(0).reference.shape == (3, 2, 3)
 
 
-def test_what_has_no_learned_kernel_says_why():
+def test_the_error_for_a_layer_without_a_learned_kernel_states_the_reason():
     assert RKMLSTM(3, 4).not_linear() == StringKernelRNN(3, 4).not_linear() == ""
     with pytest.raises(NoKernelError, match="Its candidate passes through tanh"):
         LearnedKernel(NgramLSTM(3, 4))
