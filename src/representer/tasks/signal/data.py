@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +153,7 @@ def _fold(
 
 DEMO_SOURCE = "synthetic recordings"
 _OF_ARRAYS, _OF_EVENTS = ("signals", "labels"), ("events", "event_start", "event_seconds")
+_READING = (*_OF_ARRAYS, *_OF_EVENTS)
 
 
 @dataclass(frozen=True)
@@ -249,9 +250,8 @@ def prepare(config: Any) -> Windows:
         if (value := getattr(config, name)) is not None:
             raise ArgumentError(name, value, f"nothing, since only {files}")
     cutting = {"sampling_rate": config.resample, "window_seconds": config.window_seconds}
-    given = (
-        demo(config.seed) if config.demo else read_given(source, **reading_of(config), **cutting)
-    )
+    reading = SignalReading(**{name: getattr(config, name) for name in _READING})
+    given = demo(config.seed) if config.demo else read_given(source, reading, **cutting)
     made = at_rate(given, config.resample or given.sampling_rate, source)
     if config.window_seconds:
         made = cut(made, config.window_seconds, file=source)
@@ -311,43 +311,25 @@ def demo(seed: int) -> Recordings:
     return synthetic_recordings(subjects=6, windows=60, seconds=2.0, seed=seed)
 
 
-def reading_of(config: Any) -> dict[str, Any]:
-    """Return the options of reading of a configuration."""
-    return {one.name: getattr(config, one.name) for one in fields(SignalReading)}
-
-
 def read_given(
-    path: str | Path,
-    *,
-    signals: str | None = None,
-    labels: str | None = None,
-    events: str | None = None,
-    event_start: float | None = None,
-    event_seconds: float | None = None,
-    require_labels: bool = True,
-    sampling_rate: float = 0.0,
-    window_seconds: float = 0.0,
-    is_whole: bool = False,
+    path: str | Path, reading: SignalReading, *, require_labels: bool = True, **cutting: Any
 ) -> Recordings:
     """Read recordings, and print the remarks of their reader on stderr.
 
-    The options are those of `SignalReading` and, for recordings that may differ in rate or length,
-    of `read_recordings`.
+    How recordings that may differ in rate or length are cut are options of `read_recordings`.
 
     Raises:
         DataError: If the file cannot be used.
     """
     found = read_recordings(
         path,
-        signals=signals or "X",
-        labels=labels or "y",
-        events=[name.strip() for name in (events or "").split(",") if name.strip()],
-        start=event_start or 0.0,
-        seconds=event_seconds,
+        signals=reading.signals or "X",
+        labels=reading.labels or "y",
+        events=[name.strip() for name in (reading.events or "").split(",") if name.strip()],
+        start=reading.event_start or 0.0,
+        seconds=reading.event_seconds,
         is_labeled=require_labels,
-        sampling_rate=sampling_rate,
-        window_seconds=window_seconds,
-        is_whole=is_whole,
+        **cutting,
     )
     for note in found.notes:
         say(f"{path}: {note}")
@@ -376,9 +358,10 @@ def at_rate(recordings: Recordings, sampling_rate: float, source: str | Path) ->
 # Recordings of new data, as a trained model takes them.
 
 
-def read_windows(path: str | Path, *, is_regression: bool, **reading: Any) -> Windows:
-    """Return the windows of a file; the options are those of `read_given`."""
-    return windows_of(read_given(path, **reading), path)
+def read_windows(path: str | Path, *, is_regression: bool, **options: Any) -> Windows:
+    """Return the windows of a file; the options are those of `SignalReading` and `read_given`."""
+    reading = SignalReading(**{name: options.pop(name) for name in _READING})
+    return windows_of(read_given(path, reading, **options), path)
 
 
 def as_trained(estimator: SignalClassifier, form: SignalForm) -> dict[str, Any]:
