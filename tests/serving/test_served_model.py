@@ -11,8 +11,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from representer.data.graphs import read_graph_file
 from representer.errors import DataError, KindError
 from representer.estimators import GraphClassifier, MoleculeRegressor, SignalClassifier, base
+from representer.estimators.graph_inputs import PlainGraph
 from representer.serving import Limits, ServedModel
 
 QUIET: dict[str, Any] = {
@@ -66,6 +68,22 @@ def test_graphs_are_objects_as_in_json_lines(tmp_path: Path) -> None:
     assert found[1]["probabilities"]["ring"] != pytest.approx(found[0]["probabilities"]["ring"])
     with pytest.raises(DataError, match=r"inputs\[1\]: .* ends at 9"):
         model.read([chain, {"nodes": ["a"], "edges": [[0, 9]]}])
+
+
+def test_bracketed_trees_are_objects_of_a_model_of_trees(tmp_path: Path) -> None:
+    texts = [f"({k % 2} (2 {'ab'[k % 2]}) (1 (2 c) (2 {'de'[k % 3 % 2]})))" for k in range(20)]
+    (tmp_path / "trees.txt").write_text("\n".join(texts))
+    read = read_graph_file(tmp_path / "trees.txt").graphs
+    graphs = [PlainGraph(k, g.count, g.edge_index, g.nodes, g.edges) for k, g in enumerate(read)]
+    options = {**QUIET, "network": "tree", "decay": "state"}
+    estimator = GraphClassifier(**options).fit(graphs, [graph.label for graph in read])
+    model = served(estimator, tmp_path / "run")
+    found = answer(model, texts[:3])
+    expected = estimator.predict_proba(graphs[:3])
+    for entry, row in zip(found, expected, strict=True):
+        assert [*entry["probabilities"].values()] == pytest.approx(row, abs=1e-9)
+    with pytest.raises(DataError, match=r"inputs\[1\]: the tree is '\(0 a'; expected one tree"):
+        model.read([texts[0], "(0 a"])
 
 
 def windows(count: int = 20) -> np.ndarray:
