@@ -138,15 +138,21 @@ def test_the_fused_and_the_exact_network_begin_alike_and_are_equal(i):
     torch.testing.assert_close(nets[0].evaluate(objects), nets[1].evaluate(objects), **CLOSE)
 
 
-def test_equal_parts_are_computed_once_and_decays_share_a_chain(monkeypatch):
+def test_equal_parts_are_computed_once_and_products_are_shared(monkeypatch):
     calls = []
-    run = lambda *args, **options: calls.append(options) or string_scan(*args, **options)  # noqa: E731
+    run = lambda *args, **options: calls.append((args[0], options)) or string_scan(*args, **options)  # noqa: E731
     monkeypatch.setattr("representer.kernel_network.values.string_scan", run)
     kernel = StringKernel(2) * StringKernel(2, 0.9) + 2 * StringKernel(2) ** 2 + StringKernel(1)
-    net = kernel.network(2, 3, dtype=torch.float64)
-    value = net.evaluate([X])
-    assert [call["decay"].tolist() for call in calls] == [[0.5] * 3 + [0.9] * 3]
-    torch.testing.assert_close(value, kernel([X], net.reference_objects()), **CLOSE)
+    for scaled in (kernel, kernel + StringKernel(2, normalized=True)):
+        calls.clear()
+        net = scaled.network(2, 3, dtype=torch.float64)
+        value = net.evaluate([X])
+        assert [options["decay"].item() for _, options in calls] == [0.5, 0.9]
+        assert calls[0][0] is calls[1][0]  # the products
+        torch.testing.assert_close(value, scaled([X], net.reference_objects()), **CLOSE)
+    calls.clear()
+    (StringKernel(2) + StringKernel(1)).network(2, 3, dtype=torch.float64).evaluate([X])
+    assert [options["input_weight"].shape for _, options in calls] == [(2, 3, 2)]
 
 
 def test_which_parts_have_a_recurrence():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeGuard, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -220,46 +220,29 @@ class Run:
         return torch.einsum("btl,tblh->bh", slots, self._products(kernel.base, x.x, r))
 
     def _chain(self, kernel: StringKernel, x: TokenBatch, r: SharedReferences) -> Tensor:
-        """Return the chain of references of n tokens; all decays run as units of one chain."""
-        alike = kernel.order, key_of(kernel.base), x.space, id(x), id(r)
-        key = "chain", key_of(kernel.decay), alike
+        """Return the chain of references of n tokens, whose normalizations share it."""
+        key = "chain", key_of(kernel.decay), key_of(kernel.base), id(x), id(r)
         if key not in self.cache:
-            others = [
-                other
-                for space, other in parts_of(self.kernel)
-                if _is_chain(other, r) and space == x.space and key_of(other.base) == alike[1]
-            ]
-            decays = {key_of(other.decay): other.decay for other in (kernel, *others)}
-            values = self._chains(kernel, x, r, list(decays.values()))
-            for name, value in zip(decays, values, strict=True):
-                self.cache["chain", name, alike] = value
+            zeros = x.x.new_zeros(len(x), kernel.order, len(r.values))
+            options: dict[str, Any] = {"decay": _number(kernel.decay, x.x), "lengths": x.lengths}
+            tokens, weight = x.x, None
+            if kernel.base == "linear" and not self._shares_products(kernel, x):
+                weight = r.values.transpose(0, 1).contiguous()
+            else:
+                tokens = self._products(kernel.base, tokens, r)
+            chain = StringChain(kernel.order)
+            options |= {"chain": chain, "input_weight": weight}
+            self.cache[key] = string_scan(tokens, zeros[:, 0], zeros, **options)[2][:, -1]
         return self.cache[key]
 
-    def _chains(
-        self, kernel: StringKernel, x: TokenBatch, r: SharedReferences, decays: list[Any]
-    ) -> Sequence[Tensor]:
-        units, m, like = len(r.values), len(decays), x.x
-        lam = _number(decays[0], like)
-        if m > 1:
-            lam = torch.stack([_number(decay, like) for decay in decays])
-            lam = lam.repeat_interleave(units)
-        zeros = like.new_zeros(like.shape[1], kernel.order, m * units)
-        options = {"chain": StringChain(kernel.order), "decay": lam, "lengths": x.lengths}
-        if kernel.base == "linear" and not self._shares_products(kernel, x, r):
-            weight = r.values.transpose(0, 1).repeat(1, m, 1)
-            c = string_scan(like, zeros[:, 0], zeros, input_weight=weight, **options)[2]
-        else:
-            products = self._products(kernel.base, like, r).repeat(1, 1, 1, m)
-            c = string_scan(products, zeros[:, 0], zeros, **options)[2]
-        return c[:, -1].split(units, dim=1)
-
-    def _shares_products(self, kernel: StringKernel, x: TokenBatch, r: SharedReferences) -> bool:
-        """Return True if another part computes the products with all tokens, too."""
+    def _shares_products(self, kernel: StringKernel, x: TokenBatch) -> bool:
+        """Return True if another chain needs the products with all tokens, too."""
+        own = kernel.order, key_of(kernel.decay), kernel.trailing
         return any(
             isinstance(other, StringKernel)
             and (other.base, other.combine, space) == (kernel.base, "multiply", x.space)
             and other.order > 1
-            and not _is_chain(other, r)
+            and (other.order, key_of(other.decay), other.trailing) != own
             for space, other in parts_of(self.kernel)
         )
 
@@ -349,12 +332,6 @@ def embedded(kernel: Embedded, z: Any) -> Any:
     graphs, has_edges = read_graphs(items).items, z.batch.edges is not None
     batch, _ = batches(graphs, None, delta=False, edges=has_edges)
     return GraphBatch(replace(batch, nodes=batch.nodes.to(z.batch.nodes)), space)
-
-
-def _is_chain(kernel: Kernel, r: SharedReferences) -> TypeGuard[StringKernel]:
-    if not isinstance(kernel, StringKernel) or kernel.order == 1 or not kernel.trailing:
-        return False
-    return kernel.combine == "multiply" and r.values.shape[1] == kernel.order
 
 
 def _number(number: Any, like: Tensor) -> Tensor:
