@@ -31,7 +31,7 @@ Vectors = NDArray[np.float64]
 def default_kernel() -> Kernel:
     """Return the kernel of all n-grams with gaps of up to three tokens, each order of norm 1.
 
-    Without a decay of the tokens that follow, an n-gram counts alike wherever it stands.
+    Without a decay of the tokens that follow, an n-gram has equal weight wherever it stands.
     """
     return sum(StringKernel(n, DECAY, trailing=False).cosine() for n in ORDERS)  # type: ignore[return-value]
 
