@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from looped import looped
 from ops.cases import pairwise_chains
 from ops.samples.string_scan import CHAINS, tensors
-from representer.errors import KindError, ShapeError
+from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import StringChain
-from representer.functional.strings import Combine, Decay, Normalized, Readout
+from representer.functional.strings import Combine, Decay, Normalized
 from representer.ops import OPS, string_scan
 
 from ..cases import differentiable
@@ -27,7 +27,7 @@ ANY_CHAIN = st.builds(
     st.integers(1, 5),
     st.sampled_from(get_args(Combine)),
     st.sampled_from(get_args(Normalized)),
-    st.sampled_from(get_args(Readout)),
+    st.sampled_from(["last", "sum"]),
     st.sampled_from(get_args(Decay)),
     st.booleans(),
     st.sampled_from(["identity", "tanh", "relu", "sigmoid"]),
@@ -58,6 +58,14 @@ def test_any_chain_matches_the_definition(chain: StringChain, options: str, reve
     if "input" not in options:  # there a carry is given anyway
         options = options.replace("carry", "")
     _compare(chain, options, reverse)
+
+
+def test_weights_of_a_readout_are_no_operand():
+    x, zeros = torch.randn(3, 2, 1, 4), torch.zeros(2, 1, 4)
+    with pytest.raises(ArgumentError, match="'last' or 'sum'"):
+        string_scan(
+            x, zeros[:, 0], zeros, chain=StringChain(1, readout="weighted"), decay=torch.tensor(0.5)
+        )
 
 
 @looped("chain", WAYS)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from representer.errors import ShapeError
+from representer.errors import ArgumentError, ShapeError
 from representer.functional.nonlinearities import NONLINEARITIES
 from representer.functional.strings import StringChain, string_states
 from representer.ops.common import (
@@ -116,11 +116,15 @@ def sizes(p: Operands) -> dict[str, int]:
 
 
 def check(p: Operands, sizes: dict[str, int]) -> None:
-    """Check the number of biases, and that the highway can carry the input.
+    """Check the readout and the number of biases, and that the highway can carry the input.
 
     Raises:
-        ShapeError: If they do not fit the chain.
+        ArgumentError: If the readout has weights, which are no operand.
+        ShapeError: If biases or input do not fit the chain.
     """
+    if p.chain.readout == "weighted":
+        hint = "Scale the references: c_j becomes its term of a plain sum."
+        raise ArgumentError("readout", "weighted", "'last' or 'sum' for the operator", hint=hint)
     if p.bias is not None and not 1 <= sizes["biased"] <= sizes["products"]:
         wanted = f"(1 to {sizes['products']}, {sizes['units']})"
         raise ShapeError("bias", tuple(p.bias.shape), wanted)
