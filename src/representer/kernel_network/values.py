@@ -223,7 +223,8 @@ class Run:
         """Return the chain of references of n tokens, whose normalizations share it."""
         key = "chain", key_of(kernel.decay), key_of(kernel.base), id(x), id(r)
         if key not in self.cache:
-            zeros = x.x.new_zeros(len(x), kernel.order, len(r.values))
+            batch = x.x.shape[1]  # not `len`, which tracing would make a constant
+            zeros = x.x.new_zeros(batch, kernel.order, len(r.values))
             options: dict[str, Any] = {"decay": _number(kernel.decay, x.x), "lengths": x.lengths}
             tokens, weight = x.x, None
             if kernel.base == "linear" and not self._shares_products(kernel, x):
