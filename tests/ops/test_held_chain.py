@@ -27,7 +27,7 @@ def held(combine: str, orders: tuple[int, ...], seed: int = 0) -> HeldChain:
 @pytest.mark.parametrize("orders", [(1,), (3,), (1, 2, 3)])
 def test_the_features_and_all_pairs_of_steps_give_one_kernel(combine, orders):
     x, y = held(combine, orders), held(combine, orders, seed=1)
-    by_features = torch.einsum("ahd,bhd->ab", x.maps(), y.maps())
+    by_features = torch.einsum("nhd,mhd->nm", x.maps(), y.maps())
     by_pairs = x.kernels(y)
     torch.testing.assert_close(by_pairs, by_features)
     assert x.maps().shape[2] == x.width
