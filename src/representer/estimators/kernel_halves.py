@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -37,17 +38,17 @@ class KernelHalves(SupervisedEstimator):
         """Return the kernel of both halves; None if the subclass has other halves."""
         return self.kernel
 
+    @abstractmethod
     def width(self, inputs: Any) -> int:
         """Return the number of features of a token or node."""
-        raise NotImplementedError
 
+    @abstractmethod
     def exact(self, objects: Sequence[Any]) -> list[Any]:
         """Return objects as the kernel takes them, in float64."""
-        raise NotImplementedError
 
+    @abstractmethod
     def names_of(self, one: Any) -> Sequence[str]:
         """Return the names of the tokens or nodes of an object."""
-        raise NotImplementedError
 
     # ---- what is here
 

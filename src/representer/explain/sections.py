@@ -90,12 +90,11 @@ def _function(kernel: Kernel, x: Any, references: Sequence[Any], coefficients: T
 
 def _degree(kernel: Kernel) -> int | None:
     """Return the degree in which a kernel is homogeneous in x; None if it is not."""
-    if isinstance(kernel, StringKernel):
-        is_sum_of_products = kernel.base == "linear" and not getattr(kernel, "binary", False)
-        return (kernel.order if kernel.combine == "multiply" else 1) if is_sum_of_products else None
-    if isinstance(kernel, RandomWalkKernel):
-        is_sum_of_products = kernel.base == "linear" and not kernel.nonlinear
-        return (kernel.order if kernel.combine == "multiply" else 1) if is_sum_of_products else None
+    if isinstance(kernel, StringKernel | RandomWalkKernel):
+        is_nonlinear = isinstance(kernel, RandomWalkKernel) and kernel.nonlinear
+        if kernel.base != "linear" or is_nonlinear:
+            return None
+        return kernel.order if kernel.combine == "multiply" else 1
     if isinstance(kernel, Power):
         inner = _degree(kernel.kernel)
         return None if inner is None else inner * kernel.degree
