@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 from collections.abc import Generator, Iterator
 from typing import Any
@@ -17,7 +18,7 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # deterministic pro
 import pytest
 import torch
 
-from looped import seed
+from looped import merged, seed
 from process_state import differences, snapshot
 
 torch.set_num_threads(1)  # the tests' sizes are tiny, and several workers share the cores
@@ -35,6 +36,25 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.collect()
         gc.freeze()
         gc.enable()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--each-case", action="store_true", help="an item for each case of a table")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(
+    collector: pytest.Collector, name: str, obj: object
+) -> list[pytest.Function] | None:
+    """Make few items of a test with many cases: an item costs more than most of the cases.
+
+    Cases stay items if one is chosen by name: by ``-k``, in brackets, or with ``--each-case``.
+    """
+    config = collector.config
+    if config.option.each_case or config.option.keyword or any("[" in word for word in config.args):
+        return None
+    is_test = inspect.isfunction(obj) and name.startswith("test")
+    return merged(collector, name, obj) if is_test else None
 
 
 @pytest.fixture(autouse=True)
