@@ -137,6 +137,7 @@ def test_the_layers_take_less_than_one_and_a_half_times_as_long_to_import_as_tor
     assert ours < 1.5 * torchs, seconds
 
 
+@pytest.mark.slow
 def test_what_the_extra_train_installs_is_enough_to_train_on_text_and_to_serve():
     said = interpret(
         "from representer.kernels import StringKernel\n"
@@ -148,6 +149,7 @@ def test_what_the_extra_train_installs_is_enough_to_train_on_text_and_to_serve()
     assert said == "TextClassifier\n"
 
 
+@pytest.mark.slow
 def test_a_fitted_model_is_loaded_without_the_compiler_of_torch(tmp_path):
     from representer.estimators import TextClassifier
 

@@ -18,6 +18,7 @@ def suite(bench):
     return found
 
 
+@pytest.mark.slow
 def test_a_sample_of_damaged_files_is_read_or_rejected_in_one_line(suite, failures):
     chosen = [case for case in suite.cases(0, 0.1) if not any(n in case.name for n in HELD_BACK)]
     assert failures(chosen[:25]) == []
@@ -28,6 +29,7 @@ def test_damaged_files_of_every_format_are_read_or_rejected_in_one_line(suite, f
     assert failures(suite.cases(1, 1.0)) == []
 
 
+@pytest.mark.slow
 def test_shifted_rows_code_and_memory_are_seen(suite, tmp_path: Path):
     kind = suite.FORMATS["csv"]
     path = tmp_path / "table.csv"

@@ -16,6 +16,7 @@ def suite(bench):
     return found
 
 
+@pytest.mark.slow
 def test_a_sample_of_hostile_texts_and_links_does_no_harm(suite, failures):
     chosen = [
         case for case in suite.cases(0, 1.0)

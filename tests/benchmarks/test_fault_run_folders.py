@@ -13,6 +13,7 @@ def suite(bench):
     return bench("faults.run_folders")
 
 
+@pytest.mark.slow
 def test_a_sample_of_hostile_run_folders_is_harmless(suite, failures):
     suite.setup(["graph"])
     cases = [case for case in suite.cases(0, 0.003) if case.name.startswith("graph")]

@@ -48,6 +48,7 @@ print(most(1_000), most(4_000))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="peaks of memory have another unit")
 def test_a_longer_text_takes_no_more_memory():
     """A part has 20 MB in float64; the little that was kept of each once held 70 MB of memory."""

@@ -142,6 +142,7 @@ def test_a_program_without_arguments_says_how_it_is_used(
     assert capsys.readouterr().err.startswith("usage: python predict.py ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [pytest.param(0.0, marks=pytest.mark.slow), 0.94])
 def test_a_program_without_the_kernel_machine_ends_with_exit_code_3(
     share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any

@@ -55,6 +55,7 @@ def test_interpreted_kernels_match_the_definition(options: tuple[str, ...]):
     assert int(done.stdout) >= (100 if options else 6)
 
 
+@pytest.mark.slow
 @NEEDS_TRITON
 @pytest.mark.parametrize("options", ALL)
 def test_compiled_kernels_use_no_more_of_a_multiprocessor_than_recorded(

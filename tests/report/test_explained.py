@@ -17,6 +17,7 @@ from representer.report import page as page_module
 from representer.report import write_report
 from representer.report.page import DRAWN, shown_entries, shown_entry
 from representer.report.pictures import MOST_ATOMS, draw_graph, draw_shares, positions
+from undrawn import figures_are_not_drawn  # noqa: F401 (used by all tests of the file)
 
 WORDS = ["not", "a", "<good>", "film"]
 

@@ -138,6 +138,7 @@ def _copy(run: str, source: Path, output: Path, *, device: str) -> None:
     output.write_bytes(source.read_bytes())
 
 
+@pytest.mark.slow
 def test_the_part_of_a_worker_that_was_killed_is_given_to_another_one(parts, tmp_path, capsys):
     task = Mortal(**vars(TASKS["text"]))
     run, out = tmp_path / "run", tmp_path / "out"

@@ -99,6 +99,7 @@ def test_a_kill_at_any_stage_of_a_save_leaves_a_good_checkpoint(
     assert torch.equal(found.state["weights"], torch.full((50,), float(found.step)))
 
 
+@pytest.mark.slow
 def test_runs_that_race_for_one_folder_leave_exactly_one(server: Any, tmp_path: Path) -> None:
     out, start_at = tmp_path / "run", time.time() + 0.05
     pids = [server.start("train", out, start_at=start_at) for _ in range(2)]
@@ -108,6 +109,7 @@ def test_runs_that_race_for_one_folder_leave_exactly_one(server: Any, tmp_path: 
     assert "Traceback" not in log
 
 
+@pytest.mark.slow
 def test_the_lock_of_a_killed_run_does_not_stay(server: Any, tmp_path: Path) -> None:
     out = tmp_path / "run"
     assert server.run("train", out, failpoint="ckpt.synced:3:kill") == -signal.SIGKILL

@@ -84,6 +84,7 @@ def test_every_parameter_gets_a_gradient(kind, options):
     assert silent == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "options"),
     [

@@ -219,6 +219,7 @@ def test_evaluating_the_repr_creates_an_equal_layer(name: str):
     assert repr(eval(repr(layer), {"KBRN": nn.KBRN})) == repr(layer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("training", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_it_compiles_to_one_graph(training: bool):
     torch._dynamo.reset()
