@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import runpy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,15 @@ from representer.errors import DataError, Interrupted, TrainingError
 from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
 from representer_papers.kbdnn2018 import RECIPES
-from representer_papers.shared.runs import Measure, Run, accuracy, read_lines, run_missing
+from representer_papers.shared.runs import (
+    Measure,
+    Run,
+    accuracy,
+    append_line,
+    read_lines,
+    run_missing,
+    shown_command,
+)
 
 TEST = {"accuracy": 0.75, "accuracy_interval": [0.65, 0.85]}
 MEASURE = Measure(
@@ -55,6 +64,7 @@ def test_a_finished_run_appends_one_line_with_all_that_a_page_needs(tmp_path: Pa
         "unit": "epochs", "steps": 4, "planned": 4, "paper": 200, "metric": "test accuracy",
         "value": 0.75, "interval": [0.65, 0.85], "machine": machine["chip"],
         "commit": machine["commit"], "smoke": False, "command": "representer --data DIR",
+        "curve": None,
     }  # fmt: skip
     assert hours is None or 0 < hours < 0.1
     assert len(date) == len("2026-01-01")
@@ -105,15 +115,62 @@ def test_a_broken_line_is_named(tmp_path: Path):
         read_lines(tmp_path / "results.jsonl")
 
 
-def test_the_page_is_made_from_the_lines_alone(tmp_path: Path):
-    tool = runpy.run_path(str(Path(__file__).parents[2] / "tools" / "runs_page.py"))
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def tool() -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / "tools" / "runs_page.py"))
+
+
+def test_the_page_is_made_from_the_lines_alone(tmp_path: Path, tool: dict[str, Any]):
     go(tmp_path / "out", 0, 1, record=tmp_path / "runs")
     go(tmp_path / "smoke", 2, record=tmp_path / "runs", smoke=True)
-    tool["main"](str(tmp_path / "runs"), str(tmp_path / "page.md"))
-    text = (tmp_path / "page.md").read_text("utf-8")
+    text = tool["page_of"](read_lines(tmp_path / "runs").values(), "a command")
     assert "## a-recipe: test accuracy\n\n| variant | seed 0 | seed 1 | mean | share |" in text
     assert "| `fine/gated` | 0.75 | 0.75 | 0.7500 ± 0.0000 | 2.0 % | " in text
-    assert "smoke" not in tool["page_of"](read_lines(tmp_path / "runs").values(), "")
+    assert "smoke" not in text
+
+
+def test_a_line_names_no_local_folder(tmp_path: Path):
+    command = "representer reproduce x --data /data/sets --vectors /home/a/glove.txt"
+    options = "--table-only --record /home/a/repository/runs --out=/tmp/runs/x"
+    request = Request(Path("/data/sets"), tmp_path, command=f"{command} {options}")
+    shown = "representer reproduce x --data DIR --vectors glove.txt --out=x"
+    assert shown_command(request) == shown
+
+
+def test_a_line_has_the_curve_of_its_log(tmp_path: Path):
+    request = Request(Path("/data/sets"), tmp_path)
+    (tmp_path / "gated-seed0").mkdir()
+    log = [{"epoch": epoch, "valid_accuracy": epoch / 8} for epoch in (1, 2)]
+    (tmp_path / "gated-seed0" / "metrics.jsonl").write_text("\n".join(map(json.dumps, log)))
+    (tmp_path / "gated-seed0" / "recipe.json").write_text('{"seed": 0, "epochs": 4}')
+    measure = replace(MEASURE, curve="valid_accuracy")
+    append_line(request, measure, tmp_path / "gated-seed0", "paused")
+    (line,) = read_lines(tmp_path / "results.jsonl").values()
+    assert (line["steps"], line["curve"]) == (2, [[1, 0.125], [2, 0.25]])
+
+
+def test_the_pages_of_runs_agree_with_their_lines(tool: dict[str, Any]):
+    results = ROOT / "docs" / "results"
+    lines = read_lines(results / "runs")
+    texts = "".join(path.read_text("utf-8") for path in (results / "runs").iterdir())
+    assert len(lines) > 300
+    assert not any(folder in texts for folder in ("/home/", "/root/", "/tmp/", "/work/"))
+    shown, made = ((results / "runs.md").read_text("utf-8"), tool["page_of"](lines.values(), ""))
+    assert shown.splitlines()[3:] == made.splitlines()[3:]
+    curves = (results / "learning-curves.md").read_text("utf-8")
+    for name, panel in tool["curves_of"](lines.values()).items():
+        section = curves.partition(f"\n## {name}: ")[2].partition("\n## ")[0]
+        for row in panel["rows"]:
+            assert f"| {' | '.join(map(str, row))} |" in section
+
+
+def test_lines_are_committed_with_their_pages():
+    ignored = (ROOT / ".gitignore").read_text("utf-8").splitlines()
+    assert "/runs/" in ignored  # of the root alone
+    assert "runs/" not in ignored  # would hide docs/results/runs as well
 
 
 def test_a_recipe_writes_its_lines(tmp_path: Path):

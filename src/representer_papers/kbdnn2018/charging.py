@@ -21,8 +21,9 @@ from representer_papers.shared.table import table_head, table_row, write_page
 UPDATES, BATCH, TEST = 10_000, 500, 25_000
 AT = (100, 1000, 10_000)
 MEASURE = Measure(
-    "kbrn-charging", "accuracy over all steps", lambda m: m["curve"][-1][1], "updates", UPDATES
-)
+    "kbrn-charging", "accuracy over all steps", lambda m: m["curve"][-1][1], "updates", UPDATES,
+    curve="curve",
+)  # fmt: skip
 _ABOUT = (
     "of which are charged; networks of one unit, 20 centers; Adam at 0.001 on the squared",
     "error, a new batch of 500 sequences for each update (the paper: 10,000 updates). Figures",

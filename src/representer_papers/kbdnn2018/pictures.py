@@ -28,8 +28,9 @@ def panels(
     Args:
         path: Output file.
         drawings: One dict for each axes, with ``title`` and optionally ``lines`` (points by label),
-            ``dots`` (points), ``framed`` (True for a dashed frame), ``log`` (True for a logarithmic
-            x axis), ``xlabel``, ``ylabel``, ``ylim`` and ``marks`` (True for markers on lines).
+            ``levels`` (dashed horizontal lines by label), ``dots`` (points), ``framed`` (True for a
+            dashed frame), ``log`` (True for a logarithmic x axis), ``xlabel``, ``ylabel``,
+            ``xlim``, ``ylim`` and ``marks`` (True for markers on lines).
         columns: Number of axes in a row.
         title: Title of the SVG, read by screen readers.
         size: Size of one axes in inches.
@@ -51,6 +52,8 @@ def panels(
             if points:
                 xs, ys = zip(*points, strict=True)
                 axes.plot(xs, ys, mark, color=color, linewidth=1.2, markersize=3, label=label)
+        for label, level in drawing.get("levels", {}).items():
+            axes.axhline(level, color=colors[label], linewidth=0.8, linestyle="--")
         for x, y in drawing.get("dots", ()):
             axes.plot([x], [y], "o", color="#222222", markersize=3)
         if drawing.get("log"):
@@ -60,6 +63,7 @@ def panels(
                 spine.set_linestyle((0, (4, 2)))
                 spine.set_color(COLORS[1])
         axes.set_ylim(drawing.get("ylim"))
+        axes.set_xlim(drawing.get("xlim"))
         axes.set_title(drawing["title"], fontsize=8)
         axes.set_xlabel(drawing.get("xlabel", ""), fontsize=7)
         axes.set_ylabel(drawing.get("ylabel", ""), fontsize=7)

@@ -107,7 +107,7 @@ def reproduce_texts(
 
     measure = Measure(
         recipe, "test perplexity", lambda metrics: metrics["test"]["perplexity"], "epochs",
-        planned=lambda settings: settings["options"]["epochs"],
+        planned=lambda settings: settings["options"]["epochs"], curve="valid_perplexity",
     )  # fmt: skip
     folders = locate_texts(request, tuple(variants))
     for name, folder in folders.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,6 +49,8 @@ class Measure:
         unit: Unit of the training, for example ``"epochs"``, by which the metrics count it.
         paper: Number of units in the paper, if the settings have no ``budget``; None if unknown.
         planned: Returns the planned number from the settings; by default, the setting ``unit``.
+        curve: Name of the figure in ``metrics.jsonl`` that shows the progress, or of pairs with it
+            in the metrics.
     """
 
     recipe: str
@@ -56,6 +59,7 @@ class Measure:
     unit: str
     paper: float | None = None
     planned: Callable[[Line], float | None] | None = None
+    curve: str = ""
 
 
 def accuracy(metrics: Line) -> float:
@@ -115,7 +119,6 @@ def _line(request: Request, measure: Measure, folder: Path, status: str) -> Line
     if metrics:
         value, planned = measure.value(metrics), planned or done
     ended = (folder / (MACHINE if machine else SETTINGS)).stat().st_mtime
-    command = request.command.replace(str(request.data), "DIR").replace(" --table-only", "")
     return {
         "recipe": measure.recipe,
         "variant": re.sub(r"-seed-?\d+$", "", folder.relative_to(request.out).as_posix()),
@@ -137,8 +140,29 @@ def _line(request: Request, measure: Measure, folder: Path, status: str) -> Line
         "commit": machine.get("commit"),
         "date": datetime.fromtimestamp(ended, UTC).date().isoformat(),
         "smoke": request.smoke,
-        "command": command,
+        "command": shown_command(request),
+        "curve": _curve(folder, measure) or metrics.get(measure.curve),
     }
+
+
+def shown_command(request: Request) -> str:
+    """Return the command of a request without ``--table-only``, ``--record`` and local folders."""
+    words = shlex.split(request.command.replace(str(request.data), "DIR"))
+    shown: list[str] = []
+    for word, before in zip(words, ["", *words], strict=False):
+        if "--record" not in (word.partition("=")[0], before) and word != "--table-only":
+            option, equals, value = word.rpartition("=")
+            shown.append(option + equals + (Path(value).name if value.startswith("/") else value))
+    return shlex.join(shown)
+
+
+def _curve(folder: Path, measure: Measure) -> list[list[float]]:
+    """Return pairs of the number of units and the figure that shows the progress."""
+    log = folder / "metrics.jsonl"
+    texts = log.read_text("utf-8").splitlines() if measure.curve and log.exists() else ()
+    return [
+        [row[measure.unit[:-1]], round(row[measure.curve], 4)] for row in map(json.loads, texts)
+    ]
 
 
 def _progress(folder: Path, unit: str) -> float:

@@ -14,7 +14,15 @@ from typing import Any
 from representer.storage import atomic
 from representer.tasks.recipe import Request
 from representer.training.generators import fingerprint
-from representer_papers.shared.runs import MACHINE, METRICS, RESUMED, Stored, chip, stored
+from representer_papers.shared.runs import (
+    MACHINE,
+    METRICS,
+    RESUMED,
+    Stored,
+    chip,
+    shown_command,
+    stored,
+)
 
 
 def by_seed(out: Path, *fields: str) -> dict[Any, dict[int, Stored]]:
@@ -56,7 +64,7 @@ def write_page(
     """Write ``table.md`` into the output folder, and return its path.
 
     Args:
-        request: The request; the page shows its command.
+        request: The request; the page shows its command without local folders.
         title: Title of the page.
         about: Description, above the warning of a smoke run.
         lines: The rest of the page.
@@ -68,7 +76,7 @@ def write_page(
     page = [
         f"# {title}",
         "",
-        f"Made by `{request.command}` with {made_on}.",
+        f"Made by `{shown_command(request)}` with {made_on}.",
         *_training(request.out),
         *about,
         *(["", warning] if request.smoke else []),

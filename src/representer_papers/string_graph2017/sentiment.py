@@ -135,7 +135,9 @@ def with_vocabulary(data: Data, vocabulary: Vocabulary) -> Data:
 
 
 EPOCHS = 200  # maximum; early stopping ends most runs long before
-MEASURE = Measure("string-sentiment", "test accuracy", accuracy, "epochs", EPOCHS)
+MEASURE = Measure(
+    "string-sentiment", "test accuracy", accuracy, "epochs", EPOCHS, curve="valid_accuracy"
+)
 # Tiny sizes that check the setup.
 _SMOKE = {"epochs": 2, "hidden_size": 8, "embedding_size": 8, "batch_size": 4}
 
