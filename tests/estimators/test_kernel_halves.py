@@ -13,10 +13,18 @@ import networkx as nx
 import torch
 from sklearn.model_selection import GridSearchCV
 
+from drawn_trees import tree
 from representer.errors import ArgumentError, DataError
 from representer.estimators import GraphClassifier, GraphRegressor
 from representer.estimators.kernel_halves import KernelHalves
-from representer.kernels import Gaussian, RandomWalkKernel, StringKernel, WeisfeilerLehmanKernel
+from representer.kernels import (
+    Gaussian,
+    RandomWalkKernel,
+    StringKernel,
+    TreeKernel,
+    WeisfeilerLehmanKernel,
+)
+from representer.kernels.trees import tree_of
 from representer.nn import Relabeling
 
 KERNEL = RandomWalkKernel(2, 0.5) + 0.1 * RandomWalkKernel(3, 0.5)
@@ -125,3 +133,109 @@ def test_a_wrong_kernel_is_named(kernel, message):
 def test_objects_of_another_kind_are_refused(classifier):
     with pytest.raises(DataError, match="node"):
         classifier.predict([nx.path_graph(3)])
+
+
+# ---- trees
+
+
+def sentence(k: int) -> str:
+    """Return a tree in which "not" is beside "good" or, of the other class, beside "it"."""
+    adverb, pronoun = ("not good", "it") if k % 2 else ("good", "not it")
+    words = [" ".join(f"(W {w})" for w in part.split()) for part in (pronoun, adverb)]
+    more = " (X so)" * (k % 4)
+    return f"(S (A {words[0]}) (B {words[1]}){more})"
+
+
+TREES, OF_TREES = [sentence(k) for k in range(24)], ["good", "bad"] * 12
+TREE_KERNEL = TreeKernel(2, 0.5) + 0.3 * TreeKernel(1, 0.5, ordered=True).cosine()
+
+
+@pytest.fixture(scope="module")
+def of_trees() -> GraphClassifier:
+    options = SMALL | {"epochs": 15, "lr": 0.05}
+    return GraphClassifier(kernel=TREE_KERNEL, **options).fit(TREES, OF_TREES)
+
+
+@pytest.mark.parametrize("answer", ["kernel", "network", "both"])
+def test_both_halves_of_a_tree_kernel_learn_and_are_explained_by_their_nodes(of_trees, answer):
+    half = of_trees.part(answer)
+    assert half.score(TREES, OF_TREES) > 0.9
+    (one,) = half.explain(TREES[1:2])
+    total = one.baseline + sum(part.contribution for part in one.contributions)
+    assert total == pytest.approx(one.score, abs=1e-9)
+    log = np.log(half.predict_proba(TREES[1:2])[0])
+    assert one.score == pytest.approx(log.max() - log.mean(), abs=1e-4)
+    assert {len(part.where) for part in one.contributions} == {1}
+    assert "not in TreeKernel()" in {part.what for part in one.contributions}
+
+
+def test_a_tree_classifier_is_saved_with_its_kernel(of_trees, tmp_path):
+    of_trees.save(tmp_path / "run")
+    again = GraphClassifier.load(tmp_path / "run")
+    assert repr(again.kernel) == repr(TREE_KERNEL)
+    expected = of_trees.predict_proba(TREES)
+    np.testing.assert_allclose(again.predict_proba(TREES), expected, rtol=1e-6)
+
+
+def test_all_forms_of_a_tree_are_read_alike(of_trees):
+    graph = tree_of(TREES[3])
+    coded = of_trees.inputs_.nodes.labels
+    assert set(graph.nodes) <= set(coded)
+    networkx = nx.DiGraph()
+    for v, label in enumerate(graph.nodes):
+        networkx.add_node(v, label=label)
+    networkx.add_edges_from(graph.edge_index.T.tolist())
+
+    def nested(v: int) -> Any:
+        children = [u for u, above in graph.edge_index.T.tolist() if above == v]
+        return (graph.nodes[v], *map(nested, children))
+
+    expected = of_trees.predict_proba([TREES[3]])
+    for form in (networkx, nested(0)):
+        np.testing.assert_allclose(of_trees.predict_proba([form]), expected, rtol=1e-6)
+
+
+def test_the_exact_half_is_the_kernel_of_the_written_trees(of_trees):
+    trees = [TREES[0], "(S (A good) unknown)", "(S (B good) (W other))"]
+    kernel = TreeKernel(2, 0.5)
+    exact = of_trees.exact(of_trees.checked_objects(trees))
+    labels = torch.as_tensor(kernel(trees, TREES[:5]))
+    vectors = kernel(exact, of_trees.exact(of_trees.checked_objects(TREES[:5])))
+    torch.testing.assert_close(vectors, labels, rtol=0, atol=1e-12)
+
+
+def test_a_regressor_of_trees_with_features_of_their_nodes():
+    X = [tree(seed, 4 + seed % 5) for seed in range(20)]
+    y = TreeKernel(1)(X, X[:1])[:, 0].numpy()
+    model = GraphRegressor(kernel=TreeKernel(1), **SMALL | {"answer": "kernel"}).fit(X, y)
+    assert model.score(X, y) > 0.99
+
+
+def test_grid_search_over_a_kernel_of_trees():
+    model = GraphClassifier(kernel=TreeKernel(1), **SMALL | {"answer": "kernel"})
+    search = GridSearchCV(model, {"kernel__order": [1, 2]}, cv=2).fit(TREES, OF_TREES)
+    assert search.best_params_ == {"kernel__order": 2}
+
+
+def test_the_network_of_trees_takes_written_trees_too():
+    model = GraphClassifier(network="tree", **SMALL | {"epochs": 1}).fit(TREES, OF_TREES)
+    assert model.predict(TREES[:2]).shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ("(S a)", "X is one graph"),
+        (["(S a"], r"X\[0\]"),
+        ([nx.cycle_graph(3, nx.DiGraph)], r"X\[0\].edge_index is .a cycle"),
+        ([3], "or a tree in brackets"),
+    ],
+)
+def test_what_is_no_tree_is_named(of_trees, X, message):
+    with pytest.raises((DataError, ArgumentError), match=message):
+        of_trees.predict(X)
+
+
+def test_graphs_of_other_kernels_are_not_written_trees(classifier):
+    with pytest.raises(DataError, match="type str"):
+        classifier.predict(["CCO"])

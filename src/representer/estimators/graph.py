@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, cast
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -31,7 +30,6 @@ from representer.estimators.pool import Explained
 from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
 from representer.estimators.targets import centered, columns_of
 from representer.explain import WalkContribution, walk_readout
-from representer.functional import tree_depths
 from representer.kernels.subtree_kernel import SubtreeKernel
 from representer.models import GraphEnsemble, GraphRegressionNetwork, GraphRegressorConfig
 from representer.models.kernel_model import KernelModel, KernelModelConfig
@@ -218,7 +216,7 @@ class GraphEnsembleEstimator(GraphParameters, SupervisedEstimator):
 class GraphNetwork(GraphKernelParameters, KernelHalves, GraphEnsembleEstimator):
     """The networks for graphs, see `GraphClassifier`."""
 
-    compares: ClassVar[str] = "graphs"
+    compares: ClassVar[tuple[str, ...]] = "graphs", "trees"
 
     noun: ClassVar[str] = "graph"
     _task: ClassVar[str] = "graph"
@@ -229,12 +227,9 @@ class GraphNetwork(GraphKernelParameters, KernelHalves, GraphEnsembleEstimator):
         return digest_of_graph(one.count, one.edge_index, one.nodes, one.edges)
 
     def _check_objects(self, X: Any) -> list[PlainGraph]:
-        graphs = read_graphs(X)
-        if self.network == "tree":
-            for one in graphs:
-                ends = torch.from_numpy(np.ascontiguousarray(one.edge_index))
-                tree_depths(ends, one.count, f"X[{one.row}].edge_index")
-        return graphs
+        compared = "trees" if self.network == "tree" else "graphs"
+        trees = getattr(self.kernel, "objects", compared) == "trees"
+        return read_graphs(X, trees=trees)
 
     def learn_inputs(self, objects: Sequence[PlainGraph], seed: int) -> GraphInputs:
         """Return the inputs, learned from the training objects."""
@@ -312,13 +307,16 @@ class GraphClassifier(GraphNetwork, Classifier):
       ``edge_attr`` or else ``label``. Texts and everything in ``label`` are labels, numbers in
       ``x`` and ``edge_attr`` are features. An undirected edge is read in both directions.
 
-    With ``network="tree"``, graphs are trees with edges from child to parent (or several trees).
+    With ``network="tree"`` or a kernel of trees, graphs are trees with edges from child to parent
+    (or several trees); then also bracketed strings ``"(S (NP dogs) (VP bark))"`` or nested tuples
+    ``("S", ("NP", "dogs"), ("VP", "bark"))``, each label of which is one of a node.
 
     Each label of the training graphs becomes an input of its own, and all unknown labels share
     one. Features are standardized. Nodes without either are labeled by their degree.
 
-    With `kernel`, a kernel of `representer.kernels` for graphs, both halves are of this kernel: it
-    takes each label as a one-hot vector, and `explain` divides it into the parts of a sum.
+    With `kernel`, a kernel of `representer.kernels` for graphs or trees, both halves are of this
+    kernel: it takes each label as a one-hot vector, and `explain` divides it into the parts of a
+    sum.
 
     Examples:
         >>> import networkx as nx

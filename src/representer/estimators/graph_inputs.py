@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from representer.errors import DataError
+from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators.base import PLAIN
 from representer.estimators.fitting import shuffled
 from representer.estimators.targets import records_of
+from representer.functional import tree_depths
 from representer.kernels.graphs import Graph
+from representer.kernels.trees import tree_of
 
 # Graphs as users have them, PyG's ``Data`` or networkx graphs, read and checked.
 
@@ -43,7 +45,7 @@ class PlainGraph:
     edges: Values
 
 
-def read_graphs(X: Any) -> list[PlainGraph]:
+def read_graphs(X: Any, *, trees: bool = False) -> list[PlainGraph]:
     """Read a sequence of PyG ``Data`` objects, networkx graphs, or dictionaries.
 
     Args:
@@ -51,17 +53,23 @@ def read_graphs(X: Any) -> list[PlainGraph]:
             as they are. Dictionaries, or the rows of a table, have nested lists or arrays
             ``edge_index``, ``num_nodes``, ``x`` or ``node_feat``, and ``edge_attr``, as graph
             datasets of Hugging Face do.
+        trees: Read bracketed strings and nested tuples, too, as `kernels.TreeKernel` does, and
+            require that edges lead from child to parent.
 
     Raises:
         DataError: One cannot be used; the message names its row.
     """
     X = X.to_data_list() if hasattr(X, "to_data_list") else X
-    if _is_data(X) or _is_networkx(X):
+    if _is_data(X) or _is_networkx(X) or (trees and isinstance(X, str)):
         raise DataError("X is one graph; expected a sequence of graphs", fix="Pass [graph].")
-    return [_read(graph, row) for row, graph in enumerate(records_of(X))]
+    graphs = [_read(graph, row, trees) for row, graph in enumerate(records_of(X))]
+    for one in graphs if trees else ():
+        ends = torch.from_numpy(np.ascontiguousarray(one.edge_index))
+        tree_depths(ends, one.count, f"X[{one.row}].edge_index")
+    return graphs
 
 
-def _read(graph: Any, row: int) -> PlainGraph:
+def _read(graph: Any, row: int, trees: bool) -> PlainGraph:
     if isinstance(graph, PlainGraph):
         return graph
     if _is_data(graph):
@@ -70,9 +78,12 @@ def _read(graph: Any, row: int) -> PlainGraph:
         result = _read_networkx(graph, row)
     elif isinstance(graph, Mapping) and "edge_index" in graph:
         result = _read_data(_Record(graph, row), row)
+    elif trees and isinstance(graph, (str, tuple, list)):
+        result = _read_tree(graph, row)
     else:
         kind = type(graph).__name__
-        problem = f"X[{row}] is of type {kind}; expected a PyG Data or a networkx graph"
+        expected = f"a PyG Data or a networkx graph{' or a tree in brackets' * trees}"
+        problem = f"X[{row}] is of type {kind}; expected {expected}"
         raise DataError(problem)
     if not result.count:
         raise DataError(f"X[{row}] has no nodes", fix="Leave this row out.")
@@ -175,6 +186,15 @@ def _read_networkx(graph: Any, row: int) -> PlainGraph:
     edges = _attributes(attributes, "edge_attr", row, "edge")
     edge_index = np.asarray(ends, dtype=np.int64).reshape(-1, 2).T
     return PlainGraph(row, len(place), edge_index, nodes, edges)
+
+
+def _read_tree(written: Any, row: int) -> PlainGraph:
+    try:
+        tree = tree_of(written, f"X[{row}]")
+    except (ArgumentError, KindError) as error:
+        raise DataError(str(error)) from error
+    labels = tuple(_label(label, row, "node") for label in tree.nodes)
+    return PlainGraph(row, len(labels), tree.edge_index.numpy(), labels, None)
 
 
 def _attributes(given: Sequence[dict[str, Any]], name: str, row: int, what: str) -> Values:

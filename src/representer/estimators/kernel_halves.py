@@ -28,7 +28,7 @@ class KernelHalves(SupervisedEstimator):
     references. Both are functions of the kernel's space, and are explained by the same sum.
     """
 
-    compares: ClassVar[str]  # Kernel.objects of its kernels
+    compares: ClassVar[tuple[str, ...]]  # Kernel.objects of its kernels
     kernel: Any
     hidden_size: int
 
@@ -57,11 +57,11 @@ class KernelHalves(SupervisedEstimator):
         super().check()
         if self.kernel is None:
             return
-        expected = f"a kernel of {self.compares}"
+        expected = f"a kernel of {' or '.join(self.compares)}"
         if not isinstance(self.kernel, Kernel):
             hint = "Compose one of representer.kernels."
             raise KindError("kernel", repr(self.kernel), expected, hint=hint)
-        if self.kernel.objects != self.compares:
+        if self.kernel.objects not in self.compares:
             raise ArgumentError("kernel", repr(self.kernel), expected)
         if reason := self.kernel.no_network():
             hint = f"{reason} Labels are one-hot vectors, so that base='linear' compares them."

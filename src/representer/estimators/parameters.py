@@ -357,7 +357,7 @@ def _is_decay(value: Any) -> bool:
 class GraphKernelParameters(GraphParameters):
     """Parameters of `GraphClassifier` and `GraphRegressor`, of which only Python has the kernel."""
 
-    kernel: Any = option(None, "kernel of graphs, in place of the default kernel and network")
+    kernel: Any = option(None, "kernel of graphs or trees, in place of the default halves")
 
 
 FEATURES = (62, 82)

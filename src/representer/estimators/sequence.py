@@ -94,7 +94,7 @@ class SequenceHalves(SequenceParameters, KernelHalves):
     """Both halves of a kernel of sequences, see `SequenceClassifier`."""
 
     noun: ClassVar[str] = "sequence"
-    compares: ClassVar[str] = "sequences"
+    compares: ClassVar[tuple[str, ...]] = ("sequences",)
     is_kernel_unsupervised: ClassVar[bool] = True
     inputs_: SequenceInputs
 

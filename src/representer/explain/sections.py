@@ -22,6 +22,7 @@ from torch import Tensor
 from representer.kernels.composition import Cosine, Power, Product, Scaled, Sum
 from representer.kernels.kernel import Kernel
 from representer.kernels.string_kernel import StringKernel
+from representer.kernels.tree_kernels import TreeKernel
 from representer.kernels.walk_kernels import RandomWalkKernel
 
 
@@ -45,7 +46,7 @@ def sections(
     """Return the contribution of each part of a kernel, and of each token, to a function.
 
     Args:
-        kernel: The kernel of sequences of vectors, or of graphs.
+        kernel: The kernel of sequences of vectors, of graphs, or of trees.
         x: The sequence ``(T, d)``, or PyG ``Data``.
         references: The references, as the kernel takes them.
         coefficients: Of the references ``(M,)``.
@@ -95,6 +96,8 @@ def _degree(kernel: Kernel) -> int | None:
         if kernel.base != "linear" or is_nonlinear:
             return None
         return kernel.order if kernel.combine == "multiply" else 1
+    if isinstance(kernel, TreeKernel):
+        return kernel.order
     if isinstance(kernel, Power):
         inner = _degree(kernel.kernel)
         return None if inner is None else inner * kernel.degree
