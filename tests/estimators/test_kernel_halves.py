@@ -231,7 +231,7 @@ def test_the_network_of_trees_takes_written_trees_too():
         ([3], "or a tree in brackets"),
     ],
 )
-def test_what_is_no_tree_is_named(of_trees, X, message):
+def test_invalid_trees_are_rejected(of_trees, X, message):
     with pytest.raises((DataError, ArgumentError), match=message):
         of_trees.predict(X)
 

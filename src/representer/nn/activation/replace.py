@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import warnings
 from collections.abc import Iterable
 from functools import partial
 from typing import Any, Literal, TypeVar
 
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.conv import _ConvNd
 
+from representer.nn.activation.functions import CalledFunction, call_modules, called_name, trace
 from representer.nn.activation.kernel_activation import KernelActivation
 from representer.ops.common import evaluating
 
@@ -39,6 +39,9 @@ def replace_activations(
 ) -> _Module:
     """Replace a model's activations by learned ones, initialized as the functions they replace.
 
+    Modules, such as ``nn.ReLU``, and functions that a forward pass calls, such as ``F.relu`` and
+    ``x.relu()``, where ``torch.fx`` can trace the pass and every pass is the traced one.
+
     Args:
         module: The model, which is modified in place.
         num_centers: d of each activation.
@@ -55,23 +58,25 @@ def replace_activations(
         The module; with ``"abs"`` every activation has a linear term.
 
     Warns:
-        UserWarning: If a module calls an activation as a function, such as ``F.relu``: it stays.
+        UserWarning: If a module calls an activation as a function in a forward pass that cannot be
+            traced: it stays.
 
     References:
         Marra et al., 2018, (1): a separate function for each neuron of any network.
     """
+    if functions := _make_modules(module):
+        warnings.warn(
+            f"{', '.join(functions)} is not changed, since it is called as a function of a forward "
+            "pass that cannot be traced. Use modules, such as nn.ReLU(), for activations to "
+            "replace.",
+            stacklevel=2,
+        )
     found = [
         (owner, name, child)
         for owner in module.modules()
         for name, child in owner._modules.items()  # every occurrence of shared modules
-        if isinstance(child, ELEMENTWISE)
+        if isinstance(child, (*ELEMENTWISE, CalledFunction))
     ]
-    if functions := _called_functions(module):
-        warnings.warn(
-            f"{', '.join(functions)} is not changed, since it is called as a function. "
-            "Use modules, such as nn.ReLU(), for activations to replace.",
-            stacklevel=2,
-        )
     layouts = _layouts(module, {child for _, _, child in found}, example_input)
     options.setdefault("linear_term", green == "abs")
     like = next(module.parameters(), torch.empty(0))
@@ -129,32 +134,26 @@ def _shape_parameters(activation: KernelActivation) -> Iterable[nn.Parameter]:
         yield activation.line
 
 
-class _Children(fx.Tracer):
-    """Traces a module alone, with its children as single calls."""
-
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return True
-
-
-def _called_functions(module: nn.Module) -> list[str]:
-    """Return the activations that modules call as functions, such as ``Net: relu``."""
+def _make_modules(module: nn.Module) -> list[str]:
+    """Make activations that are called as functions modules, and return the names of others."""
     names = {kind.__name__.lower() for kind in ELEMENTWISE}
     calls: dict[str, None] = {}
-    for owner in module.modules():
+    for owner in [*module.modules()]:
+        for name, value in [*vars(owner).items()]:
+            called = getattr(value, "__name__", "")
+            if called.replace("_", "") in names and not called.endswith("_"):
+                delattr(owner, name)
+                setattr(owner, name, CalledFunction(called, "call_function", value))
         kinds = [k for k in type(owner).__mro__ if k.__module__.split(".")[0] not in _LIBRARIES]
+        made = call_modules(owner, names) if kinds else []
         members = [x for kind in kinds for x in vars(kind).values()]
         used = [name for x in members if (code := getattr(x, "__code__", None))
                 for name in code.co_names if name not in owner._modules]  # fmt: skip
-        used += [getattr(value, "__name__", "") for value in vars(owner).values()]
         if kinds:  # also by another name, or in a function that forward calls
             with contextlib.suppress(Exception):  # of a forward that depends on values
-                graph = _Children().trace(copy.copy(owner))  # which forward may store proxies in
-                calls_of = [
-                    n.target for n in graph.nodes if n.op in ("call_function", "call_method")
-                ]
-                used += [str(getattr(target, "__name__", target)) for target in calls_of]
+                used += map(called_name, trace(owner).nodes)
         for name in used:
-            if name.replace("_", "") in names:
+            if name.replace("_", "") in names and name not in made:
                 calls[f"{type(owner).__name__}: {name}"] = None
     return list(calls)
 
