@@ -1,21 +1,24 @@
-"""Figures of pages of results, and differences with intervals."""
+"""Figures of lines of runs and of pages of results, and differences with intervals."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t
 
+from representer_papers.shared.runs import Line, read_lines
+
 Row = Mapping[str, str]
 CONFIRMED, REFUTED, OPEN, UNTESTED = "confirmed", "refuted", "not decided", "not testable"
 LEVEL = 0.05  # of tests
-NEXT_PAGE = "\f"  # between pages with the same rows for other seeds
+FEWEST = 3  # seeds that a longer training needs to be preferred to a shorter one
 
 
 @dataclass(frozen=True)
@@ -27,12 +30,16 @@ class Finding:
         half: Half its 95 % interval.
         count: What it is over: "3 seeds".
         figures: What was compared.
+        lines: The lines of the runs that were compared; none if the figures are a page's.
+        verdict: Where the interval does not decide it; there is no difference then.
     """
 
     difference: float
     half: float
     count: str
     figures: str
+    lines: list[Line] = field(default_factory=list)
+    verdict: str = ""
 
     def cells(self, margin: float = 0.0) -> list[str]:
         """Return verdict, figures, difference and what it is over.
@@ -40,6 +47,8 @@ class Finding:
         Args:
             margin: How far behind still counts as level, where that is the claim.
         """
+        if self.verdict:
+            return [self.verdict, self.figures, "–", self.count]
         low, high = self.difference - self.half, self.difference + self.half
         verdict = CONFIRMED if low > -margin else REFUTED if high < -margin else OPEN
         half = f"{self.half:.2g}"
@@ -87,27 +96,66 @@ def interval(values: NDArray[np.float64]) -> tuple[float, float]:
     return float(values.mean()), float(half)
 
 
-def paired(
-    text: str, heading: str, model: str, other: str, sign: int = 1, first: str = "mean"
-) -> Finding:
-    """Compare two rows seed by seed, of one page or of several; see `NEXT_PAGE`.
+class Lines:
+    """The lines of runs, by recipe and variant."""
+
+    def __init__(self, lines: Iterable[Line]) -> None:
+        self.variants: dict[tuple[str, str], list[Line]] = {}
+        for line in lines:
+            if not line["smoke"]:
+                self.variants.setdefault((line["recipe"], line["variant"]), []).append(line)
+
+    @classmethod
+    def of(cls, folder: Path) -> Lines:
+        """Read the lines of a folder."""
+        return cls(read_lines(folder).values())
+
+    def seeds(self, recipe: str, *variants: str) -> list[dict[int, Line]]:
+        """Return the lines of variants by seed, of the same part of the paper's training.
+
+        The part is the largest for which all variants have a figure for at least `FEWEST` seeds;
+        if there is none, the part for which they have most.
+        """
+        parts: list[dict[float, dict[int, Line]]] = []
+        for variant in variants:
+            parts.append({})
+            for line in self.variants[recipe, variant]:
+                if line["value"] is not None:
+                    parts[-1].setdefault(line["planned"], {})[line["seed"]] = line
+        common = set.intersection(*map(set, parts))
+        counts = {part: len(set.intersection(*(set(p[part]) for p in parts))) for part in common}
+        best = max(counts, key=lambda part: (min(counts[part], FEWEST), part))
+        return [of_variant[best] for of_variant in parts]
+
+
+def paired(lines: Lines, recipe: str, model: str, other: str, scale: float = 1.0) -> Finding:
+    """Compare two variants seed by seed.
 
     Args:
-        text: The page or pages.
-        heading: Beginning of the heading above the table; the first table with seeds if empty.
-        model: The row that should be ahead.
-        other: The other row.
-        sign: -1 where less is better.
-        first: A column by which the table is known.
+        lines: The lines.
+        recipe: Name of the recipe.
+        model: The variant that should be ahead.
+        other: The other variant.
+        scale: Factor of the figures, for example 100 for percents; negative where less is better.
     """
-    pairs: dict[str, tuple[float, float]] = {}
-    for page in text.split(NEXT_PAGE):
-        rows = rows_of(page, heading, first)
-        ahead, behind = (seeds_of(row_of(rows, name)) for name in (model, other))
-        pairs = {seed: (ahead[seed], behind[seed]) for seed in ahead if seed in behind} | pairs
-    both = np.array(list(pairs.values()))
-    mean, half = interval(sign * (both[:, 0] - both[:, 1]))
-    return Finding(mean, half, f"{len(pairs)} seeds", shown(*both.mean(0)))
+    ahead, behind = lines.seeds(recipe, model, other)
+    seeds = sorted(set(ahead) & set(behind))
+    both = np.array([[ahead[seed]["value"], behind[seed]["value"]] for seed in seeds])
+    mean, half = interval(scale * (both[:, 0] - both[:, 1]))
+    used = [of_seed[seed] for of_seed in (ahead, behind) for seed in seeds]
+    return Finding(mean, half, f"{len(seeds)} seeds", shown(*abs(scale) * both.mean(0)), used)
+
+
+def over_pairs(
+    lines: Lines, recipe: str, pairs: Sequence[tuple[str, str]], over: str, scale: float = 1.0
+) -> Finding:
+    """Compare the means over seeds of pairs of variants; ``over`` says what the pairs are."""
+    compared = [lines.seeds(recipe, *pair) for pair in pairs]
+    means = np.array([[scale * np.mean([line["value"] for line in of_seed.values()])
+                       for of_seed in pair] for pair in compared])  # fmt: skip
+    mean, half = interval(means[:, 0] - means[:, 1])
+    used = [line for pair in compared for of_seed in pair for line in of_seed.values()]
+    return Finding(mean, half, f"{len(pairs)} {over}", shown(*means.mean(0)), used)
 
 
 def welch(text: str, heading: str, model: tuple[str, str], other: tuple[str, str]) -> Finding:
@@ -131,56 +179,53 @@ def shown(model: float, other: float) -> str:
     return f"{model:.4g} and {other:.4g}"
 
 
-def seed_rows(text: str, model: str, other: str, column: str) -> Finding:
-    """Compare two networks whose seeds are rows of one table, in the paper's preset."""
-    values: dict[str, dict[str, float]] = {model: {}, other: {}}
-    for row in rows_of(text, "", column):
-        name = re.search(r"\(`(\S+)`\)$", row["network"])
-        if name is not None and name[1] in values:
-            values[name[1]][row["seed"]] = float(row[column])
-    both = [seed for seed in values[model] if seed in values[other]]
-    first, second = (np.array([values[name][seed] for seed in both]) for name in (model, other))
-    mean, half = interval(first - second)
-    return Finding(mean, half, f"{len(both)} seeds", shown(first.mean(), second.mean()))
-
-
-def columns(text: str, heading: str, model: str, other: str) -> Finding:
-    """Compare two columns over all cells of a table that have both."""
-    pairs = []
-    for row in rows_of(text, heading):
-        values = [re.match(r"[\d.]+(?= ±)", row[column]) for column in (model, other)]
-        if row["model"].split()[0] not in ("TF-IDF", "majority") and all(values):
-            pairs.append([float(value[0]) for value in values if value])
-    first, second = np.array(pairs).T
-    mean, half = interval(first - second)
-    return Finding(mean, half, f"{len(pairs)} cells", shown(first.mean(), second.mean()))
-
-
-def sets(text: str, model: str, other: str, column: str) -> Finding:
-    """Compare the means of two rows over the sections of a page that have both."""
-    pairs = []
-    for heading in re.findall(r"^## (.+)$", text, re.MULTILINE):
-        rows = rows_of(text, heading, column)
-        values = [re.match(r"[\d.]+", row_of(rows, name)[column]) for name in (model, other)]
-        if all(values):
-            pairs.append([float(value[0]) for value in values if value])
-    first, second = np.array(pairs).T
-    mean, half = interval(first - second)
-    return Finding(mean, half, f"{len(pairs)} data sets", shown(first.mean(), second.mean()))
-
-
-def smoothing(text: str, bits: str) -> Finding:
+def smoothing(lines: Lines, bits: int) -> Finding:
     """Compare the total variation with and without the penalty, in pairs of equal settings."""
-    variation: dict[tuple[str, ...], dict[bool, float]] = {}
-    for row in rows_of(text, "", "variation"):
-        if row["bits"] != bits:
-            continue
-        key = row["centers"], row["seed"]
-        variation.setdefault(key, {})[row["ℓ1"] != "0"] = math.log(float(row["variation"]))
-    pairs = np.array([[pair[False], pair[True]] for pair in variation.values() if len(pair) == 2])
+    used = [[plain[seed], penalized[seed]]
+            for centers in (50, 100, 300)
+            for plain, penalized in [lines.seeds("kbrn-xor", *(
+                f"{bits}bit-{centers}-{kind}" for kind in ("plain", "l1")))]
+            for seed in sorted(set(plain) & set(penalized))]  # fmt: skip
+    pairs = np.log([[line["value"] for line in pair] for pair in used])
     mean, half = interval(pairs[:, 0] - pairs[:, 1])
-    shown = [f"{number:.3g}" for number in np.exp(np.median(pairs, axis=0))]
-    return Finding(mean, half, f"{len(pairs)} pairs", f"medians {' and '.join(shown)}, log ratio")
+    figures = [f"{number:.3g}" for number in np.exp(np.median(pairs, axis=0))]
+    figure = f"medians {' and '.join(figures)}, log ratio"
+    return Finding(mean, half, f"{len(pairs)} pairs", figure, [*chain(*used)])
+
+
+def solved(lines: Lines, model: str, other: str) -> list[tuple[list[Line], list[Line]]]:
+    """Return the lines of two networks for each function and length of sequences."""
+    problems: dict[str, dict[str, list[Line]]] = {}
+    for (recipe, variant), of_variant in sorted(lines.variants.items()):
+        problem, _, cell = variant.rpartition("/")
+        if recipe == "kbrn-long-term":
+            problems.setdefault(problem, {})[cell] = of_variant
+    return [(p[model], p[other]) for p in problems.values() if model in p and other in p]
+
+
+def solved_rates(lines: Lines, model: str, other: str) -> Finding:
+    """Compare the share of runs that two networks solve, over functions and lengths."""
+    problems = solved(lines, model, other)
+    shares = [
+        [np.mean([line["value"] is not None for line in n]) for n in pair] for pair in problems
+    ]
+    first, second = 100 * np.array(shares).T
+    mean, half = interval(first - second)
+    figures = f"{first.mean():.3g} and {second.mean():.3g} % of the runs"
+    used = [line for problem in problems for of_network in problem for line in of_network]
+    return Finding(mean, half, f"{len(problems)} problems", figures, used)
+
+
+def solved_updates(lines: Lines, model: str, other: str) -> Finding:
+    """Compare the logarithms of the mean updates of solved runs, of which fewer are better."""
+    problems = solved(lines, model, other)
+    values = [[[line["value"] for line in n if line["value"]] for n in pair] for pair in problems]
+    first, second = np.log([[np.mean(n) for n in pair] for pair in values if all(pair)]).T
+    mean, half = interval(second - first)
+    medians = [f"{math.exp(np.median(of_network)):,.0f}" for of_network in (first, second)]
+    figures = f"medians {' and '.join(medians)}, log ratio"
+    used = [line for problem in problems for of_network in problem for line in of_network]
+    return Finding(mean, half, f"{len(first)} problems", figures, used)
 
 
 def rates(text: str, model: str, other: str) -> Finding:
@@ -254,6 +299,32 @@ def finite(text: str, cell: str, settings: str) -> list[str]:
 
 HEAD = ("page", "command", "hours", "machine and date")
 UNKNOWN = "not recorded"
+
+
+def runs_cells(lines: Sequence[Line], runs: Sequence[list[str]]) -> list[str]:
+    """Return share, hours, machine and commit of lines; where they have none, those of pages.
+
+    Args:
+        lines: The lines.
+        runs: Rows of `HEAD`, of the pages.
+    """
+    shares = [100 * line["steps"] / line["paper"] for line in lines if line["paper"]]
+    ends = dict.fromkeys(f"{share:.3g}" for share in (min(shares), max(shares))) if shares else ()
+    hours = [line["hours"] for line in lines]
+    of_pages = [row[2].partition(",")[0] for row in runs]
+    known = bool(hours) and None not in hours
+    machines = sorted({line["machine"] for line in lines if line["machine"]}) or sorted(
+        {row[3].partition(", torch")[0] for row in runs if not row[3].startswith("torch")}
+    )
+    commits = sorted({(line["commit"] or "–")[:8] for line in lines})
+    return [
+        f"{' to '.join(ends)} %" if ends else "–",
+        f"{sum(hours):.2f}" if known else f"{' + '.join(of_pages)}, all runs of the page",
+        "; ".join(machines) or UNKNOWN,
+        ", ".join(commits) or "–",
+    ]
+
+
 _MADE = re.compile(r"Made by `([^`]+)` with (.+?)\.$", re.MULTILINE)
 _SHOWN = re.compile(r"Made by\n\n```sh\n(.+?)\n```\n\nwith (.+?);", re.DOTALL)
 _TRAINING = re.compile(

@@ -1,4 +1,4 @@
-"""The claims of the papers: figures read from pages, intervals, and verdicts."""
+"""The claims of the papers: figures of lines and pages, intervals, and verdicts."""
 
 from __future__ import annotations
 
@@ -18,14 +18,6 @@ PAGE = """# Page
 | LSTM | 87.0 ± 0.50 (3 seeds), 9 steps | 89.0 ± 0.50 (3 seeds) |
 | LSTM, gated | 88.0 ± 0.40 (3 seeds) | 91.0 ± 0.30 (3 seeds) |
 | TF-IDF | 90.0 ± 0.10 (3 seeds) | 90.0 ± 0.10 (3 seeds) |
-
-## Seeds
-
-| network | seed 0 | seed 1 | seed 2 | mean |
-|---|---:|---:|---:|---:|
-| one | 1.0 | 2.0 | 4.0 | 2.33 |
-| other | 2.0 | 3.5 | 5.0 | 3.50 |
-| third | 2.0 | not run | not run | 2.00 |
 """
 
 
@@ -34,18 +26,63 @@ def figures(bench):
     return bench("claim_figures")
 
 
+def line(variant: str, seed: int, value: float | None, planned: int = 3, **more) -> dict:
+    fixed = {"recipe": "r", "steps": planned, "paper": 100, "smoke": False}
+    return fixed | {"variant": variant, "seed": seed, "value": value, "planned": planned, **more}
+
+
 def test_seeds_are_paired_and_less_may_be_better(figures):
-    found = figures.paired(PAGE, "Seeds", "one", "other", -1)
+    values = {"one": (1.0, 2.0, 4.0), "other": (2.0, 3.5, 5.0)}
+    lines = figures.Lines(line(v, s, x) for v, xs in values.items() for s, x in enumerate(xs))
+    found = figures.paired(lines, "r", "one", "other", -1)
     gains = np.array([1.0, 1.5, 1.0])
     low, high = stats.t.interval(0.95, 2, gains.mean(), stats.sem(gains))
     assert found.difference == pytest.approx(gains.mean())
     assert (found.difference - found.half, found.difference + found.half) == pytest.approx(
         (low, high)
     )
-    assert found.count == "3 seeds"
-    assert figures.paired(PAGE, "Seeds", "one", "third").count == "1 seeds"
-    with pytest.raises(KeyError):
-        figures.paired(PAGE, "Seeds", "one", "other", first="by seed")
+    assert (found.count, len(found.lines)) == ("3 seeds", 6)
+    assert found.figures == "2.333 and 3.5"
+
+
+def test_the_longest_runs_with_three_seeds_of_both_are_compared(figures):
+    short = [line(v, seed, 1.0) for v in ("one", "other") for seed in range(4)]
+    long = [line("one", seed, 2.0, 30) for seed in range(3)]
+    few = [line("other", seed, 3.0, 30) for seed in range(2)]
+    smoke = [line("other", 2, 3.0, 30) | {"smoke": True}, line("other", 3, None, 30)]
+    lines = figures.Lines([*short, *long, *few, *smoke])
+    assert {x["planned"] for x in figures.paired(lines, "r", "one", "other").lines} == {3}
+    lines = figures.Lines([*short, *long, *few, line("other", 2, 3.0, 30)])
+    found = figures.paired(lines, "r", "one", "other")
+    assert (found.difference, found.count) == (-1.0, "3 seeds")
+
+
+def test_the_figures_of_a_claim_come_with_share_hours_machine_and_commit(figures):
+    known = {"hours": 0.25, "machine": "A chip", "commit": "0123456789ab"}
+    pages = [["[p](p.md)", "`x`", "1.5, 6 runs", "B chip, torch 2, AVX2"]]
+    lines = [line("one", 0, 1.0, **known), line("one", 1, 1.0, 30, **known)]
+    assert figures.runs_cells(lines, pages) == ["3 to 30 %", "0.50", "A chip", "01234567"]
+    unknown = dict.fromkeys(known) | {"paper": None}
+    rough = "1.5, all runs of the page"
+    assert figures.runs_cells([line("one", 0, 1.0, **unknown)], pages) == [
+        "–",
+        rough,
+        "B chip",
+        "–",
+    ]
+    assert figures.runs_cells([], pages) == ["–", rough, "B chip", "–"]
+
+
+def test_the_rate_of_solved_runs_counts_those_without_a_figure(figures):
+    problems = [("xor-T5", (5, 7)), ("xor-T9", (None, 9)), ("or-T5", (5, None))]
+    lines = figures.Lines(
+        line(f"paper/{problem}/{cell}", 0, value) | {"recipe": "kbrn-long-term"}
+        for problem, values in problems
+        for cell, value in zip(("kbrn", "lstm"), values, strict=True)
+    )
+    assert figures.solved_rates(lines, "kbrn", "lstm").figures == "66.7 and 66.7 % of the runs"
+    found = figures.solved_updates(lines, "kbrn", "lstm")
+    assert (found.count, found.difference) == ("1 problems", pytest.approx(np.log(7 / 5)))
 
 
 def test_cells_with_deviations_are_compared_by_welch(figures):
@@ -120,15 +157,13 @@ def test_the_page_is_what_the_command_writes(bench):
 def test_an_order_of_one_seed_is_shown_and_decides_nothing(bench) -> None:
     claims = bench("claims")
 
-    def page(*values: float) -> str:
-        names = claims.GATED, claims.LEARNED, claims.FIXED, claims.NONE
-        rows = [
-            f"| {name}, small | {value} | {value} |"
-            for name, value in zip(names, values, strict=True)
+    def found(*values: float) -> list[str]:
+        pairs = zip(claims.DECAYS, values, strict=True)
+        lines = [
+            line(f"ptb/{name}-small", 0, v) | {"recipe": "string-language"} for name, v in pairs
         ]
-        head = ["## Penn Treebank", "", "| model | seed 0 | mean |", "|---|---:|---:|"]
-        return "\n" + "\n".join([*head, *rows]) + "\n"
+        return claims.ordered(claims.Lines(lines)).cells()
 
-    verdict, shown, *_ = claims.ordered(page(1.0, 2.0, 3.0, 4.0))
+    verdict, shown, *_ = found(1.0, 2.0, 3.0, 4.0)
     assert (verdict, shown) == ("not testable", "1.00 < 2.00 < 3.00 < 4.00, as in the paper")
-    assert claims.ordered(page(1.0, 2.0, 4.0, 3.0))[1].endswith("another order")
+    assert found(1.0, 2.0, 4.0, 3.0)[1].endswith("another order")
