@@ -24,10 +24,10 @@ from representer.estimators.explanation import BOTH, KERNEL, NETWORK
 from representer.estimators.graph_inputs import PlainGraph
 from representer.report.summary import AHEAD, BEHIND
 from representer.tasks.comparison import Comparison, Row, Table, finished, run_missing
-from representer.tasks.estimator_comparison import EstimatorComparison
+from representer.tasks.flow import EstimatorComparison
 from representer.tasks.graph import FLOW as GRAPH_FLOW
 from representer.tasks.graph_options import GraphConfig
-from representer.tasks.language import LanguageComparison
+from representer.tasks.language import FLOW as LANGUAGE_FLOW
 from representer.tasks.language_options import LanguageConfig
 from representer.tasks.molecule import FLOW as MOLECULE_FLOW
 from representer.tasks.molecule_options import MoleculeConfig
@@ -114,7 +114,7 @@ def comparison(name: str, request: Request) -> Comparison:
         if not (root / name).is_dir():
             raise missing(f"folder {name} with train, valid and test files", root)
         language = LanguageConfig(data=str(root / name), hidden_size=SMALL, threads=threads)
-        return LanguageComparison(config=_sized(language, request), splits=request.seeds)
+        return LANGUAGE_FLOW.comparison(_sized(language, request), splits=request.seeds)
     folds: tuple[int, ...] = ()
     if name in SETS["Graphs"]:
         flow, config, (sources, folds) = GRAPH_FLOW, GraphConfig(), _graphs(name, root)

@@ -18,12 +18,12 @@ from tests.cli.test_fit_graph import chains
 from representer.cli.train import Compare
 from representer.data.signals import synthetic_recordings
 from representer.data.signals.arrays import write_npz
-from representer.tasks.estimator_comparison import EstimatorComparison
+from representer.tasks.flow import EstimatorComparison
 from representer.tasks.graph import FLOW
 from representer.tasks.graph_options import GraphConfig
 from representer.tasks.objects import Objects
 from representer.tasks.registry import TASKS
-from representer.tasks.signal.flow import comparison
+from representer.tasks.signal.flow import FLOW as SIGNAL_FLOW
 from representer.tasks.signal_options import SignalConfig
 
 ONE_EPOCH = [*TINY, "--epochs", "1"]
@@ -182,7 +182,7 @@ def test_signals_are_compared_on_the_folds_of_fit(run, tmp_path):
 
 def test_few_subjects_are_left_out_one_by_one_without_an_option(tmp_path):
     write_npz(tmp_path / "few.npz", synthetic_recordings(subjects=3, windows=4))
-    found = comparison(SignalConfig(data=str(tmp_path / "few.npz")))
+    found = SIGNAL_FLOW.comparison(SignalConfig(data=str(tmp_path / "few.npz")))
     assert (list(found.splits), found.groups) == ([0, 1, 2], 3)
 
 

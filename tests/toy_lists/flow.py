@@ -13,7 +13,7 @@ from representer.tasks.flow import EstimatorTask
 from representer.tasks.objects import Data, Objects
 from representer.tasks.results import Facts
 from toy_lists.estimator import ListClassifier
-from toy_lists.task import ListParameters, Reading, defaults_of
+from toy_lists.task import LISTS
 
 
 def is_number(value: Any) -> bool:
@@ -21,55 +21,46 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def read(path: str | Path, *, is_regression: bool, require_labels: bool) -> Objects:
-    """Read a JSONL file of objects with ``values`` and ``label``."""
-    grid = read_grid(path, ["values"] + ["label"] * require_labels)
-    rows = [dict(zip(grid.columns, cells, strict=True)) for cells in grid.rows]
-    for line, row in zip(grid.lines, rows, strict=True):
-        values = row["values"]
-        if not isinstance(values, list) or not values or not all(map(is_number, values)):
-            raise DataError("values is no list of numbers", file=path, line=line)
-    return Objects(
-        source=str(path),
-        labels_file=str(path),
-        objects=[tuple(row["values"]) for row in rows],
-        labels=[row.get("label") for row in rows],
-        lines=grid.lines,
-        files=(Path(path),),
-        label_column="label",
-    )
+class ListTask(EstimatorTask):
+    """The task ``lists``."""
+
+    declared, noun, nouns = LISTS, "list", "lists"
+    classifier = ListClassifier
+
+    def read(self, path: str | Path, *, require_labels: bool, **_: Any) -> Objects:
+        """Read a JSONL file of objects with ``values`` and ``label``."""
+        grid = read_grid(path, ["values"] + ["label"] * require_labels)
+        rows = [dict(zip(grid.columns, cells, strict=True)) for cells in grid.rows]
+        for line, row in zip(grid.lines, rows, strict=True):
+            values = row["values"]
+            if not isinstance(values, list) or not values or not all(map(is_number, values)):
+                raise DataError("values is no list of numbers", file=path, line=line)
+        return Objects(
+            source=str(path),
+            labels_file=str(path),
+            objects=[tuple(row["values"]) for row in rows],
+            labels=[row.get("label") for row in rows],
+            lines=grid.lines,
+            files=(Path(path),),
+            label_column="label",
+        )
+
+    def demo(self) -> Objects:
+        """Return random lists; the label says whether the sum of squares is large."""
+        rng = random.Random(0)
+        lists = [[rng.gauss(0, 1) for _ in range(rng.randint(2, 6))] for _ in range(200)]
+        labels = ["up" if sum(x * x for x in one) > 3 else "down" for one in lists]
+        return Objects("200 random lists", "200 random lists", lists, labels, range(1, 201))
+
+    def describe(self, config: Any, data: Data) -> Facts:
+        """Return the lengths of the lists, for the report."""
+        lengths = [len(one) for one in data.parts["train"].objects]
+        return Facts({"numbers per list": f"{min(lengths)} to {max(lengths)}"})
+
+    def baselines(self, config: Any, data: Data) -> list[Baseline]:
+        """Return the most frequent class."""
+        return [majority_class(data.values["train"].tolist(), len(data.parts["test"]))]
 
 
-def demo() -> Objects:
-    """Return random lists; the label says whether the sum of squares is large."""
-    rng = random.Random(0)
-    lists = [[rng.gauss(0, 1) for _ in range(rng.randint(2, 6))] for _ in range(200)]
-    labels = ["up" if sum(x * x for x in one) > 3 else "down" for one in lists]
-    return Objects("200 random lists", "200 random lists", lists, labels, range(1, 201))
-
-
-def describe(config: Any, data: Data) -> Facts:
-    """Return the lengths of the lists, for the report."""
-    lengths = [len(one) for one in data.parts["train"].objects]
-    return Facts({"numbers per list": f"{min(lengths)} to {max(lengths)}"})
-
-
-def baselines(config: Any, data: Data) -> list[Baseline]:
-    """Return the most frequent class."""
-    return [majority_class(data.values["train"].tolist(), len(data.parts["test"]))]
-
-
-FLOW = EstimatorTask(
-    name="lists",
-    noun="list",
-    nouns="lists",
-    reading=Reading,
-    parameters=ListParameters,
-    classifier=ListClassifier,
-    read=read,
-    defaults=defaults_of,
-    demo=demo,
-    baselines=baselines,
-    describe=describe,
-)
+FLOW = ListTask()
 fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain

@@ -7,18 +7,23 @@ A task gives a reader, two estimators, baselines, facts and a demo; everything e
 from __future__ import annotations
 
 import os
+import time
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+
+import numpy as np
 
 from representer.checks import is_missing
 from representer.data.tables.labels import alike
 from representer.errors import ArgumentError, DataError, TrainingError, say, show
 from representer.estimators import base
-from representer.estimators.fitting import batch_size_for, validation_fraction
+from representer.estimators.explanation import BOTH, NETWORK, Example
+from representer.estimators.fitting import batch_size_for, random_parts, validation_fraction
 from representer.estimators.results import (
     environment_of,
     model_name,
@@ -28,10 +33,11 @@ from representer.estimators.results import (
 from representer.estimators.supervised import SupervisedEstimator
 from representer.machine import limited
 from representer.report import write_report
-from representer.report.page import Predictions, points
+from representer.report.page import Predictions, area_under_curve, points
 from representer.report.summary import parts_sentence
 from representer.storage.run import RunFiles, RunFolder, UnsavedRun, refuse_links
 from representer.tasks.baselines import Baseline
+from representer.tasks.comparison import BASELINES, MODEL_UNIT, Comparison, Result, parts_of
 from representer.tasks.objects import (
     Data,
     Fold,
@@ -60,7 +66,9 @@ from representer.tasks.results import (
     explained_tests,
     kept_sentence,
     metrics_of,
+    predictions_of_baseline,
     summary,
+    tested,
     verdicts,
 )
 from representer.tasks.use import EstimatorUse, drift
@@ -114,55 +122,83 @@ def _fold_entry(line: dict[str, Any]) -> tuple[Fold, FoldResult]:
     return result.fold, result
 
 
-@dataclass(frozen=True, kw_only=True)
 class EstimatorTask(EstimatorUse):
-    """All functions of a task; the other arguments are those of `EstimatorUse`.
+    """All commands of a task; a subclass says how it reads its data, and what else differs.
 
-    Args:
-        name: As in ``representer fit NAME``.
+    Attributes:
         nouns: Several objects: "graphs".
-        parameters: Dataclass with the parameters of both estimators, a `TargetParameters`.
         classifier: The class of the classifier.
         regressor: The class of the regressor; None for a task of classes alone, whose options
             have the base `RunConfig`, see `config_of`.
-        demo: Returns synthetic objects.
-        describe: Returns facts on the objects, from the options of ``fit`` and the data.
-        resources: Reads parameters of the estimator from files, from the options of ``fit`` and
-            the inputs.
-        numbers: Returns True for objects whose labels are numbers; else they are classes.
-        split_by: From the options of ``fit``, objects and the fractions of all parts to the
-            positions in each part; None for a random split.
-        calibrated_by: From the options of ``fit`` and training objects to the group of each, of
-            which conformal prediction draws some as a whole; None without groups.
-        defaults: From the options of ``fit`` to the defaults of its preset or demo.
-        baselines: From the options of ``fit`` and the data.
-        describe_model: From the options of ``fit``, the data, the estimator and its new network;
-            None for the name of the network alone.
-        title: Of the report, from the options of ``fit`` and the data; None for a general one.
         demo_folder: Name of the demo's run.
-        networks: From the options of ``fit`` to those of each network to train, by its heading;
-            the first is the model, the others are compared with it.
-        closing: Returns what the terminal shows below the results.
     """
 
-    name: str
-    nouns: str
-    parameters: type[Any]
-    classifier: type[Any]
-    demo: Callable[[], Objects]
-    describe: Callable[[Any, Data], Facts]
-    defaults: Callable[[Any], dict[str, Any]]
-    calibrated_by: Callable[[Any, Objects], Any] = lambda config, objects: None
-    baselines: Callable[[Any, Data], list[Baseline]]
-    regressor: type[SupervisedEstimator] | None = None
-    resources: Callable[[Any, Any], dict[str, Any]] = lambda config, inputs: {}
-    numbers: Callable[[Objects], bool] = lambda objects: are_fractions(objects.labels)
-    split_by: Callable[[Any, Objects, Sequence[float]], Sequence[Sequence[int]]] | None = None
-    describe_model: Callable[[Any, Data, Any, Any], Model] | None = None
-    title: Callable[[Any, Data], str] | None = None
-    demo_folder: str = "demo"
-    networks: Callable[[Any], dict[str, Any]] = lambda config: {"": config}
-    closing: Callable[[Any, RunFolder, Trained], str] = lambda task, run, trained: ""
+    nouns: ClassVar[str]
+    classifier: ClassVar[type[Any]]
+    regressor: ClassVar[type[SupervisedEstimator] | None] = None
+    demo_folder: ClassVar[str] = "demo"
+
+    @abstractmethod
+    def demo(self) -> Objects:
+        """Return synthetic objects."""
+
+    @abstractmethod
+    def baselines(self, config: Any, data: Data) -> list[Baseline]:
+        """Train the baselines, and predict the test objects."""
+
+    def defaults(self, config: Any) -> dict[str, Any]:
+        """Return the defaults of the options of ``fit``, with those of its preset or demo."""
+        return self.declared.defaults(config)
+
+    def numbers(self, objects: Objects) -> bool:
+        """Return True for objects whose labels are numbers; else they are classes."""
+        return are_fractions(objects.labels)
+
+    def split_by(self, config: Any) -> Split | None:
+        """Return how objects are divided into parts; None: at random."""
+        return None
+
+    def calibrated_by(self, config: Any, objects: Objects) -> Sequence[Any] | None:
+        """Return the group of each object, if conformal prediction draws groups as a whole."""
+        return None
+
+    def resources(self, config: Any, inputs: Any) -> dict[str, Any]:
+        """Read parameters of the estimator from files."""
+        return {}
+
+    def describe(self, config: Any, data: Any) -> Facts:
+        """Return facts on the objects for the report."""
+        return Facts({})
+
+    def describe_model(self, config: Any, data: Data, estimator: Any, network: Any) -> Model:
+        """Return the name of the model, and facts on it for the report."""
+        return Model(estimator.network_name)
+
+    def title(self, config: Any, data: Data) -> str:
+        """Return the title of the report."""
+        main = data.sources[0][1]
+        target = "regression" if data.is_regression else "classification"
+        name = Path(main.source).name if main.files else main.source
+        return f"{name}: {target} of {self.nouns}"
+
+    def networks(self, config: Any) -> dict[str, Any]:
+        """Return the options of each network to train, by its heading.
+
+        The first is the model, the others are compared with it.
+        """
+        return {"": config}
+
+    def closing(self, run: RunFolder, trained: Trained) -> str:
+        """Return what the terminal shows below the results."""
+        return ""
+
+    def examples(self, run: str, data: str | None) -> list[Example]:
+        """Return objects to look at: those of a path or, if there is none, of the demo."""
+        return tested(self, self.demo, run, data)
+
+    def comparison(self, config: Any, **options: Any) -> EstimatorComparison:
+        """Return the comparison of models on splits of the data, see `tasks.comparison`."""
+        return EstimatorComparison.read(self, config, **options)
 
     def fit(self, config: Any) -> dict[str, Any]:
         """Train an estimator, test it, write the run folder, and return metrics.json.
@@ -295,7 +331,8 @@ class EstimatorTask(EstimatorUse):
         for name in ("valid", "test"):
             if path := getattr(config, name):
                 sources[name] = self.read(path, **how, require_labels=True)
-        refuse_parameters_of_others(config, kind, self.parameters)
+        for other in filter(None, (self.classifier, self.regressor)):
+            refuse_parameters_of_others(config, kind, other)
         estimator = self._estimator(kind, config)
         for name, one in sources.items():
             one = one.with_numbers() if kind is self.regressor else one
@@ -332,10 +369,13 @@ class EstimatorTask(EstimatorUse):
         estimator = self._estimator(kind, config)
         test = 0.0 if "test" in sources else config.test_fraction
         valid = validation_fraction(config.valid_fraction, len(sources["all"]), test)
-        own = self.split_by and partial(self.split_by, config)
         shares = {"valid": valid, "test": test}
         data = divided(
-            sources, shares, config.seed, is_regression=is_regression, split_by=split_by or own
+            sources,
+            shares,
+            config.seed,
+            is_regression=is_regression,
+            split_by=split_by or self.split_by(config),
         )
         if config.conformal is not None:
             groups = self.calibrated_by(config, data.parts["train"])
@@ -371,9 +411,7 @@ class EstimatorTask(EstimatorUse):
         seed = config.seed if data.seed is None else data.seed
         estimator = self.new_estimator(run, config, data)
         network = estimator.new_network(seed) if estimator.has_network else None
-        model = Model(estimator.network_name)
-        if self.describe_model:
-            model = self.describe_model(config, data, estimator, network)
+        model = self.describe_model(config, data, estimator, network)
         for note in () if is_silent else model.notes:
             say(note)
         if run.resume:
@@ -480,7 +518,7 @@ class EstimatorTask(EstimatorUse):
         metrics |= verdicts(metrics, self.nouns)
         test, columns = data.parts["test"], data.columns("test")
         details = {
-            "title": self.title(config, data) if self.title else self._title(data),
+            "title": self.title(config, data),
             "noun": self.noun,
             "nouns": self.nouns,
             "data": data.described(trained.model.facts),
@@ -490,7 +528,7 @@ class EstimatorTask(EstimatorUse):
             "points": points(columns, outcome.predictions),
         }
         about = parts_sentence(metrics["parts"]), kept_sentence(metrics), metrics["verdict"]
-        return metrics, details, (summary(metrics), *about, self.closing(self, run, trained))
+        return metrics, details, (summary(metrics), *about, self.closing(run, trained))
 
     def drift(
         self, first: str, second: str, options: Any, *, permutations: int, limit: int, seed: int
@@ -509,7 +547,144 @@ class EstimatorTask(EstimatorUse):
     def _reading(self, config: Any) -> dict[str, Any]:
         return {one.name: getattr(config, one.name) for one in fields(self.reading)}
 
-    def _title(self, data: Data) -> str:
-        main = data.sources[0][1]
-        kind = "regression" if data.is_regression else "classification"
-        return f"{Path(main.source).name if main.files else main.source}: {kind} of {self.nouns}"
+
+# The comparison of models on repeated splits of the data.
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimatorComparison(Comparison):
+    """Kernel, network, both, variants of the network and baselines on the splits of a task.
+
+    Split k is that of ``fit`` with the k-th seed after that of the options.
+
+    Args:
+        flow: The task.
+        sources: The objects, from `EstimatorTask.sources`.
+        folds: The test fold of each main object, from 0, which is the number of its split; -1
+            for none. Without folds, the splits are those of ``fit``.
+
+    Raises:
+        ArgumentError: There are several targets, or a variant has an invalid option.
+    """
+
+    flow: EstimatorTask
+    sources: dict[str, Objects]
+    folds: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        if len(targets := self.sources["all"].columns) > 1:
+            names = ",".join(str(name) for name, _ in targets)
+            raise ArgumentError("target", names, "one target to compare models on")
+        for options in self.variants.values():
+            kind = self.flow.kind(self.config, self.sources)
+            kind(**parameters_of(replace(self.config, **options), kind)).check()
+
+    @classmethod
+    def read(cls, flow: EstimatorTask, config: Any, **options: Any) -> EstimatorComparison:
+        """Read the objects of a task; the other arguments are those of the class."""
+        return cls(flow=flow, config=config, sources=flow.sources(config), **options)
+
+    @property
+    def title(self) -> str:
+        """The file, the number of splits, and what they have in common."""
+        main = self.sources["all"]
+        name = Path(main.source).name if main.files else main.source
+        if self.has_fixed_test:
+            test = f"tested on the {len(self.sources['test'])} {self.flow.nouns} of the test file"
+            return f"{name}: {len(self.splits)} seeds, {test}"
+        kind = "folds" if self.folds else f"splits of {len(main)} {self.flow.nouns}"
+        return f"{name}: {len(self.splits)} {kind}"
+
+    @property
+    def metric(self) -> str:
+        """Accuracy, or RMSE for numbers."""
+        is_regression = self.flow.kind(self.config, self.sources) is self.flow.regressor
+        return "rmse" if is_regression else "accuracy"
+
+    @property
+    def has_fixed_test(self) -> bool:
+        """True if the test objects come from a file of their own."""
+        return "test" in self.sources
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options, the data, and the folds."""
+        digests = {name: one.digest for name, one in self.sources.items()}
+        folds = {"sha256": digests, "folds": list(self.folds)}
+        return {"task": self.flow.name, **self.options(), **folds}
+
+    def run(self, split: int, unit: str) -> list[Result]:
+        """Train and test some rows on one split, see `Comparison`."""
+        config, data = self.divided(split)
+        if unit == BASELINES:
+            return self._baselines(config, data)
+        if unit == MODEL_UNIT:
+            return self._train(replace(config, answer=BOTH), data)
+        (result,) = self._train(replace(config, answer=NETWORK, **self.variants[unit]), data)
+        return [replace(result, name=unit)]
+
+    def divided(self, number: int) -> tuple[Any, Data]:
+        """Return the options and the data of a split."""
+        config = replace(self.config, seed=self.config.seed + number, resume=False)
+        split_by = self.split_by(number)
+        return config, self.flow.divide(config, self.sources, split_by, is_silent=True)
+
+    def split_by(self, number: int) -> Split | None:
+        """Return how the objects of a split are divided; None if as in ``fit``."""
+        return partial(self._positions, number) if self.folds else None
+
+    def _positions(
+        self, number: int, objects: Objects, fractions: Sequence[float]
+    ) -> Sequence[Sequence[int]]:
+        """Return the positions in each part; those of the fold are the test part."""
+        folds = np.asarray(self.folds)
+        test, rest = (
+            np.flatnonzero(where).tolist() for where in (folds == number, folds != number)
+        )
+        share = validation_fraction(self.config.valid_fraction, len(rest))
+        labels = [str(objects.labels[i]) if self.metric == "accuracy" else "" for i in rest]
+        digests = objects.subset(rest).digests
+        seed = self.config.seed + number
+        train, valid = random_parts(labels, len(rest), (1 - share, share), seed, digests)
+        return [rest[i] for i in train], [rest[i] for i in valid], test
+
+    def _train(self, config: Any, data: Data) -> list[Result]:
+        """Train an estimator once, and return the results of each of its parts."""
+        started = time.perf_counter()
+        data = replace(data, resources=data.resources | {"verbose": 0})
+        trained = self.flow.train(UnsavedRun(), config, data, is_silent=True)
+        parts = parts_of(trained.estimator, time.perf_counter() - started)
+        return [self.tested(data, name, seconds, part) for name, seconds, part in parts]
+
+    def _baselines(self, config: Any, data: Data) -> list[Result]:
+        """Train the baselines, on request also the networks among them."""
+        if config.baselines == "none":
+            return []
+        results = [self.tested_baseline(data, row) for row in self.flow.baselines(config, data)]
+        for name, own in [*self.flow.networks(config).items()][1:]:
+            (result,) = self._train(own, data)
+            results.append(replace(result, name=name, is_baseline=True))
+        return results
+
+    def tested(self, data: Data, name: str, seconds: float, part: Any) -> Result:
+        """Return the losses of a part of a fitted estimator on the test objects."""
+        return self._result(data, name, seconds, self.flow.predicted(part, data))
+
+    def tested_baseline(self, data: Data, baseline: Baseline) -> Result:
+        """Return the losses of a baseline on the test objects."""
+        predictions = predictions_of_baseline(baseline, data.columns("test"))
+        return self._result(data, baseline.name, baseline.seconds, predictions, is_baseline=True)
+
+    def _result(
+        self, data: Data, name: str, seconds: float, predictions: Sequence[Predictions],
+        *, is_baseline: bool = False,
+    ) -> Result:  # fmt: skip
+        (column,), (own,) = data.columns("test"), predictions
+        known = np.intersect1d(column.known(), data.distinct("test"))  # copies count once
+        truth, predicted = column.truth[known], own.values[known]
+        losses = predicted != truth if column.classes else (predicted - truth) ** 2
+        train = sum(len(data.distinct(part)) for part in ("train", "valid"))
+        rounded = np.asarray(losses, dtype=np.float64).tolist()
+        chances = own.probabilities
+        auc = None if chances is None else area_under_curve(truth, chances[known])
+        return Result(name, rounded, seconds, train, is_baseline, auc=auc)

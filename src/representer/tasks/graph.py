@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -20,40 +19,17 @@ from representer.data.graphs import read_graph_file
 from representer.errors import say
 from representer.estimators import GraphClassifier, GraphRegressor
 from representer.estimators.graph_inputs import PlainGraph
-from representer.estimators.parameters import GraphParameters
 from representer.kernels import WeisfeilerLehmanKernel
 from representer.kernels.graphs import Graph
 from representer.tasks.baselines import Baseline, constant_prediction
-from representer.tasks.estimator_comparison import EstimatorComparison
 from representer.tasks.flow import EstimatorTask
-from representer.tasks.graph_options import GraphReading, defaults_of
+from representer.tasks.graph_options import GRAPH
 from representer.tasks.objects import Data, Objects
-from representer.tasks.results import Facts, tested
+from representer.tasks.results import Facts
 
 # ``fit``, ``evaluate``, ``predict`` and ``explain`` of graphs: reader, demo, facts, baselines.
 
 DEMO_GRAPHS = 300
-
-
-def read(path: str | Path, *, features: str, is_regression: bool, require_labels: bool) -> Objects:
-    """Read graphs as the estimators take them; see `read_graph_file`."""
-    result = read_graph_file(
-        path, features=features, is_regression=is_regression, require_labels=require_labels
-    )
-    return Objects(
-        source=result.source,
-        labels_file=result.labels,
-        objects=[
-            PlainGraph(row, one.count, one.edge_index, one.nodes, one.edges)
-            for row, one in enumerate(result.graphs)
-        ],
-        labels=[one.label for one in result.graphs],
-        lines=[one.line for one in result.graphs],
-        files=result.files,
-        notes=result.notes,
-        table=result.table,
-        names=[one.name for one in result.graphs] if result.table else (),
-    )
 
 
 def rings_and_chains(seed: int = 0) -> Objects:
@@ -74,50 +50,62 @@ def rings_and_chains(seed: int = 0) -> Objects:
     return Objects(source, source, graphs, labels, range(1, DEMO_GRAPHS + 1))
 
 
-def describe(config: Any, data: Data) -> Facts:
-    """Return the sizes of the training graphs and the kinds of their features, for the report."""
-    graphs: Sequence[PlainGraph] = data.parts["train"].objects
-    nodes = [graph.count for graph in graphs]
-    edges = [graph.edge_index.shape[1] for graph in graphs]
-    with_edges = next((graph.edges for graph in graphs if graph.edge_index.size), None)
-    values = {
-        "nodes per graph": f"median {int(np.median(nodes))}, maximum {max(nodes)}",
-        "directed edges per graph": f"median {int(np.median(edges))}, maximum {max(edges)}",
-        "node features": _kind(graphs[0].nodes) or "their degrees, as labels",
-        "edge features": _kind(with_edges) or "none",
-    }
-    return Facts(values)
-
-
-def baselines(config: Any, data: Data) -> list[Baseline]:
-    """Train the baselines on the training graphs, and predict the test graphs."""
-    train, test = data.parts["train"].objects, data.parts["test"].objects
-    return graph_baselines(train, data.values["train"], test, is_regression=data.is_regression)
-
-
 def _kind(values: object) -> str:
     if isinstance(values, np.ndarray):
         return f"{values.shape[1]} numbers"
     return "labels" if values is not None else ""
 
 
-FLOW = EstimatorTask(
-    name="graph",
-    noun="graph",
-    nouns="graphs",
-    reading=GraphReading,
-    parameters=GraphParameters,
-    classifier=GraphClassifier,
-    regressor=GraphRegressor,
-    read=read,
-    remembered={"features": ""},
-    defaults=defaults_of,
-    demo=rings_and_chains,
-    baselines=baselines,
-    describe=describe,
-)
-comparison = partial(EstimatorComparison.read, FLOW)
-examples = partial(tested, FLOW, FLOW.demo)
+class GraphTask(EstimatorTask):
+    """The task ``graph``."""
+
+    declared, noun, nouns = GRAPH, "graph", "graphs"
+    classifier, regressor = GraphClassifier, GraphRegressor
+    remembered: ClassVar = {"features": ""}
+
+    def demo(self) -> Objects:
+        """Return rings and chains."""
+        return rings_and_chains()
+
+    def read(self, path: str | Path, **how: Any) -> Objects:
+        """Read graphs as the estimators take them; see `read_graph_file`."""
+        result = read_graph_file(path, **how)
+        return Objects(
+            source=result.source,
+            labels_file=result.labels,
+            objects=[
+                PlainGraph(row, one.count, one.edge_index, one.nodes, one.edges)
+                for row, one in enumerate(result.graphs)
+            ],
+            labels=[one.label for one in result.graphs],
+            lines=[one.line for one in result.graphs],
+            files=result.files,
+            notes=result.notes,
+            table=result.table,
+            names=[one.name for one in result.graphs] if result.table else (),
+        )
+
+    def describe(self, config: Any, data: Data) -> Facts:
+        """Return the sizes of the training graphs and the types of their features."""
+        graphs: Sequence[PlainGraph] = data.parts["train"].objects
+        nodes = [graph.count for graph in graphs]
+        edges = [graph.edge_index.shape[1] for graph in graphs]
+        with_edges = next((graph.edges for graph in graphs if graph.edge_index.size), None)
+        values = {
+            "nodes per graph": f"median {int(np.median(nodes))}, maximum {max(nodes)}",
+            "directed edges per graph": f"median {int(np.median(edges))}, maximum {max(edges)}",
+            "node features": _kind(graphs[0].nodes) or "their degrees, as labels",
+            "edge features": _kind(with_edges) or "none",
+        }
+        return Facts(values)
+
+    def baselines(self, config: Any, data: Data) -> list[Baseline]:
+        """Train the baselines on the training graphs, and predict the test graphs."""
+        train, test = data.parts["train"].objects, data.parts["test"].objects
+        return graph_baselines(train, data.values["train"], test, is_regression=data.is_regression)
+
+
+FLOW = GraphTask()
 
 
 CANDIDATES = (0.1, 1.0, 10.0, 100.0)

@@ -41,7 +41,7 @@ from representer.estimators.language_report import (
     unknown_note,
 )
 from representer.estimators.language_training import figures
-from representer.estimators.parameters import AUTO, LanguageParameters
+from representer.estimators.parameters import AUTO
 from representer.kernels.token_counts import KneserNey
 from representer.models.cells import resolve_cell
 from representer.report.metrics import perplexity_difference
@@ -51,9 +51,8 @@ from representer.storage import checkpoint
 from representer.storage.run import MODEL, RunFolder, require_finite
 from representer.tasks.baselines import Baseline
 from representer.tasks.comparison import Result
-from representer.tasks.estimator_comparison import EstimatorComparison
-from representer.tasks.flow import EstimatorTask
-from representer.tasks.language_options import LanguageReading, defaults_of
+from representer.tasks.flow import EstimatorComparison, EstimatorTask
+from representer.tasks.language_options import LANGUAGE
 from representer.tasks.objects import Data, Objects, Split, equal_objects, strings_of
 from representer.tasks.results import Facts, Trained, named_examples, of_path
 from representer.tasks.use import count_trained_on
@@ -95,22 +94,6 @@ def objects_of(source: str, lines: Sequence[str], *files: Path) -> Objects:
     return Objects(source, source, lines, [None] * len(lines), numbers, files)
 
 
-def read_lines(
-    path: str | Path, *, encoding: str, require_labels: bool = False, **others: Any
-) -> Objects:
-    """Read the lines of a text; the next token after each is predicted."""
-    lines = [line.rstrip("\r\n") for line in text_lines(path, encoding)]
-    objects, numbers = objects_of(str(path), lines, Path(path)), [*range(1, len(lines) + 1)]
-    rows = [] if require_labels else [[str(number)] for number in numbers]
-    return replace(objects, table=Grid(["line"], rows, numbers, [], True, False, []))
-
-
-def demo() -> Objects:
-    """Return the help topics of Python."""
-    lines, name = topics()
-    return objects_of(name, lines)
-
-
 @contextmanager
 def _naming(source: str) -> Iterator[None]:
     """Add the source to an error of its content."""
@@ -126,9 +109,100 @@ LINES = 6  # of an explanation in the report
 ORDERS = {"word": (1, 3), "char": (1, 5)}
 
 
-@dataclass(frozen=True, kw_only=True)
+def split(objects: Objects, fractions: Sequence[float], start: float = 0.0) -> list[list[int]]:
+    """Return the lines of each part, after rotating the text by a fraction of its lines."""
+    rows = np.roll(np.arange(len(objects)), -round(start * len(objects))).tolist()
+    parts = cut([objects.objects[row] for row in rows], fractions)
+    return [[rows[k] for k in part] for part in parts]
+
+
+def compared(
+    logs: NDArray[np.float64], test: Any, level: Level, baselines: Sequence[Baseline]
+) -> list[dict[str, Any]]:
+    """Return the metrics of each baseline, and how the model differs from it."""
+    lines = lines_of_tokens(test)
+    return [
+        {
+            "name": baseline.name,
+            "seconds": baseline.seconds,
+            "difference": perplexity_difference(logs, baseline.predictions, lines),
+            **figures(-float(baseline.predictions.mean()), len(logs), level),
+        }
+        for baseline in baselines
+    ]
+
+
+def closing(metrics: dict[str, Any]) -> list[str]:
+    """Return the closing lines for the terminal: perplexities, parts, and the best baseline."""
+    best, parts = metrics["valid"] or {}, metrics["parts"]
+    rows = [
+        (metrics["model"], metrics["test"]),
+        *((f"  {name} alone", own) for name, own in parts.items() if len(parts) > 1),
+        *((baseline["name"], baseline) for baseline in metrics["baselines"]),
+    ]
+    width = max(len(name) for name, _ in rows)
+    lines = [f"{metrics['test']['tokens']:,} tokens of the test text"]
+    for name, row in rows:
+        bits = row.get("bits_per_character")
+        shown = "" if bits is None else f"   {bits:.3f} bits per character"
+        lines.append(f"{name:<{width}}  perplexity {row['perplexity']:9.2f}{shown}")
+    if best.get("valid_perplexity"):
+        network = 2 if len(parts) > 1 else 0  # the row of the network alone
+        lines[1 + network] += (
+            f"   (validation {best['valid_perplexity']:.2f}, epoch {best['epoch']})"
+        )
+    return ["\n".join(lines), parts_sentence(parts), metrics["verdict"]]
+
+
+WORDS, EXAMPLES = 12, 50  # of a beginning, and beginnings to look at in the demo
+
+
+def generate(
+    run: str | Path,
+    prompt: str,
+    tokens: int,
+    *,
+    temperature: float,
+    top_p: float,
+    seed: int,
+    device: str = AUTO,
+) -> Iterator[str]:
+    """Return the continuation of a prompt, piece by piece as it is sampled."""
+    check_integer("tokens", tokens)
+    model = LanguageModel.load(run, device=device)
+    return model.stream(prompt, tokens, temperature, top_p=top_p, random_state=seed)
+
+
 class LanguageTask(EstimatorTask):
     """The task ``language``; its objects are the lines of a text, and have no labels."""
+
+    declared, noun, nouns = LANGUAGE, "after line", "lines"
+    classifier = LanguageModel
+    demo_folder = "language-demo"
+
+    def read(
+        self, path: str | Path, *, encoding: str, require_labels: bool = False, **others: Any
+    ) -> Objects:
+        """Read the lines of a text; the next token after each is predicted."""
+        lines = [line.rstrip("\r\n") for line in text_lines(path, encoding)]
+        objects, numbers = objects_of(str(path), lines, Path(path)), [*range(1, len(lines) + 1)]
+        rows = [] if require_labels else [[str(number)] for number in numbers]
+        return replace(objects, table=Grid(["line"], rows, numbers, [], True, False, []))
+
+    def as_trained(self, estimator: Any, form: Any) -> dict[str, Any]:
+        """Return the encoding of the training."""
+        return {"encoding": estimator.encoding}
+
+    def strings(self, strings: Sequence[str], reading: dict[str, Any]) -> Objects:
+        """Return beginnings of texts as objects."""
+        return strings_of(strings, "beginning", reading)
+
+    def demo(
+        self,
+    ) -> Objects:
+        """Return the help topics of Python."""
+        lines, name = topics()
+        return objects_of(name, lines)
 
     def sources(self, config: Any) -> dict[str, Objects]:
         """Read the lines of the text as ``"all"``, and of files for ``"valid"`` and ``"test"``."""
@@ -273,118 +347,38 @@ class LanguageTask(EstimatorTask):
         require_finite(run, chances)
         return [Predictions(numbers, chances=chances)]
 
+    def describe(self, config: Any, data: Any) -> Facts:
+        """Return notes on the number of tokens, and on unknown words."""
+        train, valid, test = (len(data.parts[part]) for part in PARTS)
+        notes = [
+            f"{data.source}: {train:,} tokens to train on, {valid:,} to validate, {test:,} to "
+            f"test; a vocabulary of {len(data.inputs.vocabulary):,}"
+        ]
+        return Facts({}, [*notes, *filter(None, [unknown_note(data.inputs, data.parts["test"])])])
 
-def split(objects: Objects, fractions: Sequence[float], start: float = 0.0) -> list[list[int]]:
-    """Return the lines of each part, after rotating the text by a fraction of its lines."""
-    rows = np.roll(np.arange(len(objects)), -round(start * len(objects))).tolist()
-    parts = cut([objects.objects[row] for row in rows], fractions)
-    return [[rows[k] for k in part] for part in parts]
+    def baselines(self, config: Any, data: Any) -> list[Baseline]:
+        """Return the log-probabilities of the test tokens in counts of n-grams."""
+        train, test = (data.parts[part].numpy() for part in ("train", "test"))
+        results = []
+        for order in ORDERS[data.inputs.level]:
+            started = time.perf_counter()
+            counts = KneserNey(order).fit(train, len(data.inputs.vocabulary))
+            scores = np.log(counts.probabilities(test)[1:])
+            name = f"{order}-gram, Kneser-Ney" if order > 1 else "1-gram"
+            results.append(Baseline(name, "", scores, time.perf_counter() - started))
+        return results
 
+    def examples(self, run: str, data: str | None) -> list[Example]:
+        """Return the lines of a text, or the beginnings of some lines of the demo's test part."""
+        if data is not None:
+            return named_examples(of_path(self, run, data), "line")
+        lines, _ = topics()
+        starts = [" ".join(line.split()[:WORDS]) for line in lines[-EXAMPLES:]]
+        return named_examples(strings_of(starts, "beginning", {}), "beginning")
 
-def describe(config: Any, data: Any) -> Facts:
-    """Return notes on the number of tokens, and on unknown words."""
-    train, valid, test = (len(data.parts[part]) for part in PARTS)
-    notes = [
-        f"{data.source}: {train:,} tokens to train on, {valid:,} to validate, {test:,} to test; "
-        f"a vocabulary of {len(data.inputs.vocabulary):,}"
-    ]
-    return Facts({}, [*notes, *filter(None, [unknown_note(data.inputs, data.parts["test"])])])
-
-
-def baselines(config: Any, data: Any) -> list[Baseline]:
-    """Return the log-probabilities of the test tokens in counts of n-grams."""
-    train, test = (data.parts[part].numpy() for part in ("train", "test"))
-    results = []
-    for order in ORDERS[data.inputs.level]:
-        started = time.perf_counter()
-        counts = KneserNey(order).fit(train, len(data.inputs.vocabulary))
-        scores = np.log(counts.probabilities(test)[1:])
-        name = f"{order}-gram, Kneser-Ney" if order > 1 else "1-gram"
-        results.append(Baseline(name, "", scores, time.perf_counter() - started))
-    return results
-
-
-def compared(
-    logs: NDArray[np.float64], test: Any, level: Level, baselines: Sequence[Baseline]
-) -> list[dict[str, Any]]:
-    """Return the metrics of each baseline, and how the model differs from it."""
-    lines = lines_of_tokens(test)
-    return [
-        {
-            "name": baseline.name,
-            "seconds": baseline.seconds,
-            "difference": perplexity_difference(logs, baseline.predictions, lines),
-            **figures(-float(baseline.predictions.mean()), len(logs), level),
-        }
-        for baseline in baselines
-    ]
-
-
-def closing(metrics: dict[str, Any]) -> list[str]:
-    """Return the closing lines for the terminal: perplexities, parts, and the best baseline."""
-    best, parts = metrics["valid"] or {}, metrics["parts"]
-    rows = [
-        (metrics["model"], metrics["test"]),
-        *((f"  {name} alone", own) for name, own in parts.items() if len(parts) > 1),
-        *((baseline["name"], baseline) for baseline in metrics["baselines"]),
-    ]
-    width = max(len(name) for name, _ in rows)
-    lines = [f"{metrics['test']['tokens']:,} tokens of the test text"]
-    for name, row in rows:
-        bits = row.get("bits_per_character")
-        shown = "" if bits is None else f"   {bits:.3f} bits per character"
-        lines.append(f"{name:<{width}}  perplexity {row['perplexity']:9.2f}{shown}")
-    if best.get("valid_perplexity"):
-        network = 2 if len(parts) > 1 else 0  # the row of the network alone
-        lines[1 + network] += (
-            f"   (validation {best['valid_perplexity']:.2f}, epoch {best['epoch']})"
-        )
-    return ["\n".join(lines), parts_sentence(parts), metrics["verdict"]]
-
-
-FLOW = LanguageTask(
-    name="language",
-    noun="after line",
-    nouns="lines",
-    reading=LanguageReading,
-    parameters=LanguageParameters,
-    classifier=LanguageModel,
-    read=read_lines,
-    as_trained=lambda estimator, form: {"encoding": estimator.encoding},
-    strings=lambda strings, noun, reading: strings_of(strings, "beginning", reading),
-    defaults=defaults_of,
-    demo=demo,
-    demo_folder="language-demo",
-    baselines=baselines,
-    describe=describe,
-)
-
-WORDS, EXAMPLES = 12, 50  # of a beginning, and beginnings to look at in the demo
-
-
-def generate(
-    run: str | Path,
-    prompt: str,
-    tokens: int,
-    *,
-    temperature: float,
-    top_p: float,
-    seed: int,
-    device: str = AUTO,
-) -> Iterator[str]:
-    """Return the continuation of a prompt, piece by piece as it is sampled."""
-    check_integer("tokens", tokens)
-    model = LanguageModel.load(run, device=device)
-    return model.stream(prompt, tokens, temperature, top_p=top_p, random_state=seed)
-
-
-def examples(run: str, data: str | None) -> list[Example]:
-    """Return the lines of a text, or the beginnings of some lines of the demo's test part."""
-    if data is not None:
-        return named_examples(of_path(FLOW, run, data), "line")
-    lines, _ = topics()
-    starts = [" ".join(line.split()[:WORDS]) for line in lines[-EXAMPLES:]]
-    return named_examples(strings_of(starts, "beginning", {}), "beginning")
+    def comparison(self, config: Any, **options: Any) -> EstimatorComparison:
+        """Return the comparison on parts of a text."""
+        return LanguageComparison.read(self, config, **options)
 
 
 # The comparison of language models: blocks of a text, or several seeds with one test text.
@@ -444,4 +438,4 @@ class LanguageComparison(EstimatorComparison):
         return Result(name, [loss], seconds, train + valid, test=test)
 
 
-comparison = partial(LanguageComparison.read, FLOW)
+FLOW = LanguageTask()

@@ -144,20 +144,21 @@ def parameters_of(config: Any, estimator: type[Any]) -> dict[str, Any]:
     return chosen | {"random_state": config.seed, "n_jobs": config.threads or None}
 
 
-def refuse_parameters_of_others(config: Any, estimator: type[Any], parameters: type[Any]) -> None:
+def refuse_parameters_of_others(config: Any, estimator: type[Any], other: type[Any]) -> None:
     """Refuse an option that the estimator lacks, such as one of the regressor for a classifier.
 
     Raises:
         ArgumentError: It differs from its default.
     """
-    own = {one.name for one in fields(estimator)}
-    for one in fields(parameters):
-        if one.name in own or one.name in _NOT_OPTIONS:
+    options = {option.name for option in fields(config)}
+    options -= {parameter.name for parameter in fields(estimator)}
+    for parameter in fields(other):
+        if parameter.name not in options:
             continue
-        value = getattr(config, one.name)
-        if value != one.default:
+        value = getattr(config, parameter.name)
+        if value != parameter.default:
             expected = f"nothing, since {estimator.__name__} does not have it"
-            raise ArgumentError(one.name, value, expected)
+            raise ArgumentError(parameter.name, value, expected)
 
 
 def _of_command_line(hint: Any) -> Any:
@@ -290,8 +291,9 @@ READ = ("evaluate", "predict", "explain")  # commands that read data of a run
 
 def functions_in(module: str, *others: str) -> dict[str, str]:
     """Return the functions of a task by name: methods of its ``FLOW``, and `others` beside it."""
-    methods = {name: f"{module}:FLOW.{name}" for name in ("fit", "drift", *READ)}
-    beside = {name: f"{module}:{name}" for name in ("comparison", "examples", *others)}
+    names = ("fit", "drift", "comparison", "examples", *READ)
+    methods = {name: f"{module}:FLOW.{name}" for name in names}
+    beside = {name: f"{module}:{name}" for name in others}
     return methods | {"as_text": "representer.tasks.use:as_text"} | beside
 
 

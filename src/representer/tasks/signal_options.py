@@ -147,7 +147,7 @@ SIGNAL = Task(
     defaults=lambda given: defaults(SignalConfig, {"jobs": 0} | (DEMO if given.demo else {})),
     options=dict.fromkeys((*READ, "drift"), (SignalReading,))
     | {"predict": (SignalReading, Streaming)},
-    functions=functions_in("representer.tasks.signal.flow", "predict"),
+    functions=functions_in("representer.tasks.signal.flow"),
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
     is_shared=False,  # its folds are processes
 )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ from representer.storage import atomic
 from representer.storage.files import from_values
 from representer.storage.run import MODEL, RunFiles, require_finite
 from representer.tasks.objects import Objects, encode_labels, strings_of, with_notes
+from representer.tasks.options import Task
 from representer.tasks.predictions import check_output, predicted_table, write_table
 
 # Explained predictions of an estimator, as explanations.json and the terminal show them.
@@ -76,43 +78,69 @@ def _named(line: dict[str, Any]) -> str:
 Inputs = str | Path | Sequence[str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class EstimatorUse:
-    """The functions of a task that use a trained estimator.
+class EstimatorUse(ABC):
+    """The commands that use a trained estimator; a task says what differs from other tasks.
 
-    Args:
+    Attributes:
+        declared: The options of the task, as the command line reads them.
         noun: One object: "graph".
-        reading: Dataclass with the options of reading.
-        read: From path, options of reading, ``is_regression`` and ``require_labels`` to objects.
         remembered: The options of reading whose default is that of the training, with what a
             value is if one is required.
-        strings: From strings of the command line, `noun` and options of reading to objects.
-        reason: From an estimator, the options of ``fit`` (None after training) and an object to
-            the reason against using it, empty if there is none.
         remedy: The fix if `fit` can use none of its objects.
         form: Dataclass of what a run says of its data besides the options of reading, if it does.
-        as_trained: From an estimator and the form of its data to more arguments of `read`.
-        adapted: From an estimator, the form of its data and objects to those that it takes.
-        figures: From the form, objects, their encoded labels and predictions to more metrics.
         group: What objects that resemble each other have in common: "subject".
-        groups: The group of each object, if there are groups.
-        blocks: As `read`, in consecutive blocks, so that data may be larger than memory.
     """
 
-    noun: str
-    reading: type[Any]
-    read: Callable[..., Objects]
-    remembered: Mapping[str, str] = field(default_factory=dict)
-    strings: Callable[[Sequence[str], str, dict[str, Any]], Objects] = strings_of
-    reason: Callable[[Any, Any, Any], str] = lambda estimator, config, one: ""
-    remedy: str = ""
-    form: type[Any] | None = None
-    as_trained: Callable[[Any, Any], dict[str, Any]] = lambda estimator, form: {}
-    adapted: Callable[[Any, Any, Any], Objects] = lambda estimator, form, objects: objects
-    figures: Callable[..., dict[str, Any]] = lambda form, objects, values, predictions: {}
-    group: str = ""
-    groups: Callable[[Any], Sequence[Any]] = lambda objects: ()
-    blocks: Callable[..., Iterable[Objects]] | None = None
+    declared: ClassVar[Task]
+    noun: ClassVar[str]
+    remembered: ClassVar[Mapping[str, str]] = {}
+    remedy: ClassVar[str] = ""
+    form: ClassVar[type[Any] | None] = None
+    group: ClassVar[str] = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the task, as in ``representer fit NAME``."""
+        return self.declared.name
+
+    @property
+    def reading(self) -> type[Any]:
+        """Dataclass with the options of reading."""
+        return self.declared.options["evaluate"][0]
+
+    @abstractmethod
+    def read(self, path: str | Path, **how: Any) -> Objects:
+        """Read objects, by the options of reading, ``is_regression`` and ``require_labels``."""
+
+    def blocks(self, path: str | Path, **how: Any) -> Iterable[Objects]:
+        """Read the same block by block if data may be larger than memory; else they are one."""
+        yield self.read(path, **how)
+
+    def strings(self, strings: Sequence[str], reading: dict[str, Any]) -> Objects:
+        """Return strings of the command line as objects, by the options of reading."""
+        return strings_of(strings, self.noun, reading)
+
+    def reason(self, estimator: Any, config: Any, value: Any) -> str:
+        """Return the reason against using an object, if any; ``config`` is None after training."""
+        return ""
+
+    def as_trained(self, estimator: Any, form: Any) -> dict[str, Any]:
+        """Return more arguments of `read`, from an estimator and the form of its data."""
+        return {}
+
+    def adapted(self, estimator: Any, form: Any, objects: Any) -> Objects:
+        """Return objects in the form of the data that an estimator was trained on."""
+        return objects
+
+    def figures(
+        self, form: Any, objects: Any, values: NDArray[Any], predictions: Sequence[Predictions]
+    ) -> dict[str, Any]:
+        """Return more metrics of objects that are one block, with their encoded labels."""
+        return {}
+
+    def groups(self, objects: Any) -> Sequence[Any]:
+        """Return the group of each object, if there are groups."""
+        return ()
 
     def evaluate(
         self, run: str | Path, data: str | Path, options: Any, *, device: str = AUTO
@@ -143,8 +171,7 @@ class EstimatorUse:
             predictions.append(self._checked(run, estimator, objects))
             names = objects.targets
             seen.append(estimator.digests(objects.objects))
-            if not self.blocks:
-                more = self.figures(form, objects, values[-1], predictions[-1])
+            more = self.figures(form, objects, values[-1], predictions[-1])
         joined = [Predictions.joined(parts) for parts in zip(*predictions, strict=True)]
         columns = result_columns(names, np.concatenate(values), target)
         digests = np.concatenate(seen)
@@ -252,15 +279,15 @@ class EstimatorUse:
         require_labels: bool = False,
         in_blocks: bool = True,
     ) -> tuple[Any, Any, Iterator[Objects]]:
-        """Return the same with the objects in blocks if the task reads them so."""
+        """Return the same with the objects in blocks, on request."""
         is_path = isinstance(data, str | Path)
         estimator, reading, form = self.load(run, options, device, is_path=is_path)
         if not is_path:
-            return estimator, form, iter([self.strings(data, self.noun, reading)])
+            return estimator, form, iter([self.strings(data, reading)])
         kind = {"is_regression": isinstance(estimator.target_, Numbers)}
         kind |= self.as_trained(estimator, form)
-        read = self.blocks if self.blocks and in_blocks else lambda *a, **k: [self.read(*a, **k)]
-        objects = read(data, **reading, **kind, require_labels=require_labels)
+        how = reading | kind | {"require_labels": require_labels}
+        objects = self.blocks(data, **how) if in_blocks else [self.read(data, **how)]
         if require_labels and kind["is_regression"]:
             objects = (one.with_numbers() for one in objects)
         return estimator, form, (self.adapted(estimator, form, one) for one in objects)

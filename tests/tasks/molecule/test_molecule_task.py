@@ -7,7 +7,7 @@ import pytest
 from representer.errors import ArgumentError
 from representer.estimators import MoleculeClassifier, MoleculeRegressor
 from representer.estimators.parameters import MoleculeRegressorParameters
-from representer.tasks.molecule import FLOW, numbers
+from representer.tasks.molecule import FLOW
 from representer.tasks.molecule_options import MoleculeConfig, defaults_of
 from representer.tasks.objects import Objects
 from representer.tasks.options import parameters_of, refuse_parameters_of_others
@@ -40,7 +40,7 @@ def test_a_value_out_of_its_range_is_refused(wrong, expected):
 )
 def test_several_targets_are_classes_only_if_none_is_a_number(labels, expected):
     objects = Objects("t", "t", ["C", "CC"], labels, [1, 2], targets=("a", "b"))
-    assert numbers(objects) is expected
+    assert FLOW.numbers(objects) is expected
 
 
 @pytest.mark.parametrize("decay", ["fast", "-1", "1_000", "١٢"])

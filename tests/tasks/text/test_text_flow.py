@@ -9,7 +9,7 @@ import pytest
 
 from representer.errors import ArgumentError, DataError
 from representer.tasks.objects import Data
-from representer.tasks.text import FLOW, describe_model, networks, title
+from representer.tasks.text import FLOW
 from representer.tasks.text_options import TextConfig
 
 
@@ -103,10 +103,10 @@ def test_without_data_the_message_names_the_demo():
 
 
 def test_a_title_names_the_columns_and_the_demo_trains_a_second_cell(data: str):
-    assert title(TextConfig(data=data), prepare(data=data)) == "data.jsonl: label from text"
+    assert FLOW.title(TextConfig(data=data), prepare(data=data)) == "data.jsonl: label from text"
     alone = TextConfig(data=data, out="r")
-    assert networks(alone) == {"": alone}
-    first, second = networks(TextConfig(demo=True, out="r")).items()
+    assert FLOW.networks(alone) == {"": alone}
+    first, second = FLOW.networks(TextConfig(demo=True, out="r")).items()
     assert (first[0], first[1].out) == ("rkm-cifg", "r")
     assert (second[0], second[1].cell, second[1].out) == ("lstm", "lstm", "r/lstm")
 
@@ -116,6 +116,6 @@ def test_a_model_is_described_by_its_equations_where_it_has_some(data: str, cell
     config, prepared = TextConfig(data=data, cell=cell, hidden_size=3), prepare(data=data)
     estimator = FLOW.classifier(cell=cell, hidden_size=3)  # type: ignore[call-arg]
     estimator.target_, estimator.inputs_ = prepared.target, prepared.inputs
-    model = describe_model(config, prepared, estimator, estimator.new_network(0))
+    model = FLOW.describe_model(config, prepared, estimator, estimator.new_network(0))
     assert ("memory cell" in model.values) == (cell != "torch-lstm")
     assert model.values["head"] == "mean over time → 3 ReLU → 2"

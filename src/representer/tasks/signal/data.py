@@ -251,7 +251,7 @@ def prepare(config: Any) -> Windows:
             raise ArgumentError(name, value, f"nothing, since only {files}")
     cutting = {"sampling_rate": config.resample, "window_seconds": config.window_seconds}
     reading = SignalReading(**{name: getattr(config, name) for name in _READING})
-    given = demo(config.seed) if config.demo else read_given(source, reading, **cutting)
+    given = synthetic(config.seed) if config.demo else read_given(source, reading, **cutting)
     made = at_rate(given, config.resample or given.sampling_rate, source)
     if config.window_seconds:
         made = cut(made, config.window_seconds, file=source)
@@ -306,7 +306,7 @@ def is_listed(source: str | None) -> bool:
     return bool(named_table(path, "recordings") if path.is_dir() else kind_of(path))
 
 
-def demo(seed: int) -> Recordings:
+def synthetic(seed: int) -> Recordings:
     """Return the recordings of the demo, whose classes differ in phase, not in power."""
     return synthetic_recordings(subjects=6, windows=60, seconds=2.0, seed=seed)
 

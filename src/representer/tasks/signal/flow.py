@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from representer.data.signals import Recordings
 from representer.errors import ArgumentError, DataError, KindError, say
 from representer.estimators import SignalClassifier
 from representer.estimators.explanation import Example
-from representer.estimators.parameters import AUTO, SignalParameters
+from representer.estimators.parameters import AUTO
 from representer.estimators.results import classes_of
 from representer.estimators.targets import Classes
 from representer.machine import limited
@@ -26,13 +25,11 @@ from representer.report.page import Predictions, figures_of
 from representer.report.summary import ACCURACY, chance_sentence, parts_sentence, standing
 from representer.storage.run import RunFolder, UnsavedRun, make_folder, require_finite
 from representer.tasks.baselines import Baseline
-from representer.tasks.estimator_comparison import EstimatorComparison
-from representer.tasks.flow import FOLDS, EstimatorTask
+from representer.tasks.flow import FOLDS, EstimatorComparison, EstimatorTask
 from representer.tasks.objects import Data, Fold, Objects, Split
 from representer.tasks.options import defaults
 from representer.tasks.predictions import as_csv, check_output, write_table
 from representer.tasks.results import (
-    Facts,
     FoldResult,
     FoldResults,
     Model,
@@ -51,31 +48,281 @@ from representer.tasks.signal.data import (
     accuracy_by_subject,
     adapted,
     as_trained,
-    demo,
     final_fold,
     is_listed,
     plan,
     prepare,
     read_windows,
     subjects_of,
+    synthetic,
     windows_of,
     windows_to_fit,
 )
 from representer.tasks.signal.filters import describe_filters
 from representer.tasks.signal_options import (
     DEMO,
+    SIGNAL,
     SignalConfig,
     SignalReading,
     Streaming,
 )
+from representer.tasks.use import Inputs
 from representer.training import generators
 
 UNSEEN = 2**20  # seed of the recordings to look at in the demo
 
 
+def metrics_of_folds(task: str, trained: Trained, baselines: Sequence[Baseline]) -> dict[str, Any]:
+    """Return metrics.json: metrics over all folds and by subject, for model and baselines."""
+    data, training = trained.data, trained.outcome.training
+    (column,), recordings = data.columns("test"), recordings_of(data)
+    own, rows = by_subject(data, trained.outcome.predictions[0]), []
+    for one in baselines:
+        (predictions,) = predictions_of_baseline(one, [column])
+        figures = by_subject(data, predictions)
+        about = {"name": one.name, "description": one.description, "seconds": one.seconds}
+        difference = paired_over_subjects(own["by_subject"], figures["by_subject"])
+        test = {"test": figures_of(column, predictions)}
+        rows.append(about | test | figures | {"difference": difference})
+    metrics = metrics_of(task, data, trained.outcome) | {
+        **own,
+        "folds": [
+            {
+                "name": one.fold.name,
+                "test": list(one.fold.test),
+                "valid": list(one.fold.valid),
+                "windows": len(one.rows),
+                **{k: getattr(one, k) for k in _OF_FOLD},
+            }
+            for one in trained.folds
+        ],
+        "chance": float(np.bincount(recordings.labels).max() / len(recordings)),
+        "epochs": training.epoch if training else 0,
+        "stopped_by": training.reason if training else "",
+        "final_seconds": sum(p.seconds or 0.0 for p in trained.estimator.parts_.values()),
+        "baselines": rows,
+    }
+    found = standing_of(metrics["model"], rows, len(own["by_subject"]))
+    verdict = " ".join(filter(None, (found["verdict"], chance_sentence(metrics["test"]))))
+    return metrics | found | {"verdict": verdict}
+
+
+def summary(metrics: dict[str, Any]) -> str:
+    """Return the closing table for the terminal."""
+    rows = [metrics | {"name": metrics["model"]}, *metrics["baselines"]]
+    width = max(len(row["name"]) for row in rows)
+    lines = [f"{'':<{width}}  subjects  accuracy (mean ± std)        all windows  training"]
+    lines += [
+        f"{row['name']:<{width}}  {len(row['by_subject']):8}  {row['mean']:.3f} ± "
+        f"{row['deviation']:.3f}{'':<14}{row['test']['accuracy']:.3f}      "
+        f"{row['seconds']:7.1f} s"
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
+_OF_FOLD = ("accuracy", "epochs", "best_epoch", "stopped_by", "seconds")
+
+
+def estimators_of(folder: Path, folds: Sequence[FoldResult]) -> list[SignalClassifier]:
+    """Return the trained estimators of the folds of a run."""
+    names = (one.fold.folder_name(number) for number, one in enumerate(folds))
+    return [SignalClassifier.load(folder / FOLDS / name) for name in names]
+
+
+def recordings_of(data: Data) -> Recordings:
+    """Return the recordings of a run."""
+    windows: Any = data.sources[0][1]
+    return windows.recordings
+
+
+def by_subject(data: Data, predictions: Predictions) -> dict[str, Any]:
+    """Return the accuracy on each test subject, their mean and their standard deviation."""
+    recordings, rows = recordings_of(data), np.asarray(data.parts["test"].rows)
+    found = accuracy_by_subject(recordings, rows, predictions.values)
+    accuracies = [*found.values()]
+    return {
+        "by_subject": found,
+        "mean": float(np.mean(accuracies)),
+        "deviation": float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else 0.0,
+    }
+
+
+def standing_of(name: str, baselines: Sequence[dict[str, Any]], subjects: int) -> dict[str, Any]:
+    """Return how the model compares with the best baseline over subjects, as in metrics.json."""
+    differences = {own["name"]: own["difference"] for own in baselines}
+    intervals = {which: (d["mean"], *d["interval"]) for which, d in differences.items()}
+    on = f"{subjects} test subject{'s' * (subjects > 1)}"
+    found = standing(name, intervals, ACCURACY, on, subjects)
+    if not found:
+        return {"standing": {}, "verdict": ""}
+    d = differences[found["baseline"]]
+    counts = (
+        f"It is ahead on {d['better']} subjects, behind on {d['worse']}, level on {d['equal']} "
+        f"(Wilcoxon's signed-rank test: p = {d['p']:.2g})."
+    )
+    return {"standing": found, "verdict": f"{found['sentence']} {counts}"}
+
+
+# Commands that use a run.
+
+
+def final_note(data: Data) -> str:
+    """Return on whom the final model is trained, for stderr."""
+    train, valid = ([*dict.fromkeys(data.groups_of[part])] for part in ("train", "valid"))
+    end = f"early stopping on subjects {', '.join(valid)}" if valid else "no early stopping"
+    return f"final model: trained on {len(train)} subjects, {end}"
+
+
+def _streamed(
+    estimator: SignalClassifier, recordings: Recordings
+) -> Iterator[tuple[int, float, np.ndarray]]:
+    """Read every window stride by stride, and yield the network's prediction for each stride."""
+    (signals,) = estimator.inputs_.collate(estimator.inputs_.encode(recordings.signals))
+    reader, stride = SignalStream(estimator.network_), estimator.network_.config.stride
+    first, times = signals.shape[2] % stride, []
+    with limited(1):  # a step is too small for more
+        for row, window in enumerate(signals):
+            reader.reset()
+            for start in range(first, signals.shape[2], stride):
+                samples = window[:, start : start + stride]
+                before = time.perf_counter()
+                chances = reader.step(samples).cpu()
+                times.append(time.perf_counter() - before)
+                yield row, (start + stride) / recordings.sampling_rate, chances.double().numpy()
+    half, most = (1e3 * float(np.percentile(times, q)) for q in (50, 95))
+    milliseconds = 1e3 * stride / recordings.sampling_rate
+    say(f"{len(times)} steps of {stride} samples, {milliseconds:.3g} ms of the signal "
+        f"each: p50 {half:.3f} ms, p95 {most:.3f} ms a step")  # fmt: skip
+
+
+_SET_HERE = ("jobs", "test_subjects")  # by the comparison itself
+
+
 @dataclass(frozen=True, kw_only=True)
+class SignalComparison(EstimatorComparison):
+    """Kernel, network, both, variants of the network and the baseline on folds of subjects.
+
+    Split k is the k-th fold of ``fit signal --folds``.
+
+    Args:
+        groups: Number of groups of subjects.
+
+    Raises:
+        ArgumentError: There are fewer subjects than groups, or a variant has an invalid option.
+    """
+
+    groups: int = 5
+
+    def __post_init__(self) -> None:
+        subjects = len(subjects_of(self.recordings))
+        if self.groups > subjects:
+            expected = f"2 to {subjects}, the number of subjects"
+            raise ArgumentError("splits", self.groups, expected)
+        _, data = self.divided(0)
+        for options in ({}, *self.variants.values()):  # raises now what would fail later
+            self.flow.check_network(replace(self.config, **options), data)
+
+    @classmethod
+    def read(
+        cls,
+        flow: EstimatorTask,
+        config: Any,
+        *,
+        splits: Sequence[int] | None = None,
+        **options: Any,
+    ) -> SignalComparison:
+        """Read the recordings; there are as many folds as splits, by default 5 or the subjects."""
+        sources: dict[str, Any] = flow.sources(config)
+        if splits is None:
+            splits = range(min(len(cls.splits), len(subjects_of(sources["all"].recordings))))
+        chosen = {"flow": flow, "config": config, "sources": sources, "splits": splits}
+        return cls(**chosen, groups=len(splits), **options)
+
+    @property
+    def recordings(self) -> Recordings:
+        """The recordings."""
+        windows: Any = self.sources["all"]
+        return windows.recordings
+
+    @property
+    def title(self) -> str:
+        """The file and the folds."""
+        source, recordings = self.sources["all"].source, self.recordings
+        name = source if self.config.demo else Path(source).name
+        windows = f"{len(recordings)} windows of {len(subjects_of(recordings))} subjects"
+        return f"{name}: {self.groups} groups of subjects left out in turn, {windows}"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options, the recordings and the number of folds."""
+        settings = super().settings
+        others = {name: value for name, value in settings.items() if name not in _SET_HERE}
+        return others | {"groups": self.groups}
+
+    def divided(self, number: int) -> tuple[Any, Data]:
+        """Return the options and the data of a split."""
+        config = replace(self.config, resume=False)
+        fold = plan(self.recordings, replace(config, folds=self.groups))[number]
+        return config, self.flow.fold_data(config, self.sources, fold)
+
+
 class SignalTask(EstimatorTask):
     """The task ``signal``: leave one subject, or a group of subjects, out in turn."""
+
+    declared, noun, nouns = SIGNAL, "window", "windows"
+    classifier = SignalClassifier
+    remembered: ClassVar = {option.name: "" for option in fields(SignalReading)}
+    form = SignalForm
+    group = "subject"
+    demo_folder = "signal-demo"
+
+    def read(self, path: str | Path, **how: Any) -> Windows:
+        """Read the windows of recordings; see `read_windows`."""
+        return read_windows(path, **how)
+
+    def as_trained(self, estimator: Any, form: SignalForm) -> dict[str, Any]:
+        """Return the channels of the training, and the length of its windows."""
+        return as_trained(estimator, form)
+
+    def adapted(self, estimator: Any, form: SignalForm, objects: Windows) -> Windows:
+        """Return windows with the channels, rate and length of the training."""
+        return adapted(estimator, form, objects)
+
+    def figures(
+        self, form: SignalForm, objects: Windows, values: NDArray[Any],
+        predictions: Sequence[Predictions],
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return accuracies by subject, and their mean; say which subjects were trained on."""
+        trained = [name for name in subjects_of(objects.recordings) if name in form.subjects]
+        if trained:
+            say(f"{objects.source}: the model was trained on {', '.join(trained)}; only other "
+                "subjects measure generalization")  # fmt: skip
+        recordings = replace(objects.recordings, labels=values)  # in the classes of the model
+        rows = np.arange(len(values))
+        by_subject = accuracy_by_subject(recordings, rows, predictions[0].values)
+        mean = float(np.mean([*by_subject.values()]))
+        return {"by_subject": by_subject, "mean_of_subjects": mean}
+
+    def groups(self, objects: Windows) -> Sequence[str]:
+        """Return the subject of each window."""
+        return [objects.recordings.subjects[row] for row in objects.rows]
+
+    def demo(self) -> Windows:
+        """Return synthetic recordings."""
+        return windows_of(synthetic(0), DEMO_SOURCE)
+
+    def defaults(self, config: Any) -> dict[str, Any]:
+        """Return the defaults of all options, where folds are trained one at a time."""
+        return defaults(SignalConfig, DEMO if config.demo else {})
+
+    def baselines(self, config: Any, data: Data) -> list[Baseline]:
+        """Train the baselines on all folds."""
+        return spectral_baselines(recordings_of(data), data.folds, config)
+
+    def describe_model(self, config: Any, data: Data, estimator: Any, network: Any) -> Model:
+        """Return the name of the network, and on whom the final model is trained."""
+        return Model(estimator.network_name, notes=[final_note(data)])
 
     def sources(self, config: Any) -> dict[str, Objects]:
         """Read the recordings of a run."""
@@ -199,145 +446,78 @@ class SignalTask(EstimatorTask):
             details["filters"] = describe_filters(recordings, folds, estimators, trained.estimator)
         return details
 
+    def examples(self, run: str, data: str | None) -> list[Example]:
+        """Return windows of a file or, if there is none, of new subjects of the demo.
 
-def metrics_of_folds(task: str, trained: Trained, baselines: Sequence[Baseline]) -> dict[str, Any]:
-    """Return metrics.json: metrics over all folds and by subject, for model and baselines."""
-    data, training = trained.data, trained.outcome.training
-    (column,), recordings = data.columns("test"), recordings_of(data)
-    own, rows = by_subject(data, trained.outcome.predictions[0]), []
-    for one in baselines:
-        (predictions,) = predictions_of_baseline(one, [column])
-        figures = by_subject(data, predictions)
-        about = {"name": one.name, "description": one.description, "seconds": one.seconds}
-        difference = paired_over_subjects(own["by_subject"], figures["by_subject"])
-        test = {"test": figures_of(column, predictions)}
-        rows.append(about | test | figures | {"difference": difference})
-    metrics = metrics_of(task, data, trained.outcome) | {
-        **own,
-        "folds": [
-            {
-                "name": one.fold.name,
-                "test": list(one.fold.test),
-                "valid": list(one.fold.valid),
-                "windows": len(one.rows),
-                **{k: getattr(one, k) for k in _OF_FOLD},
-            }
-            for one in trained.folds
-        ],
-        "chance": float(np.bincount(recordings.labels).max() / len(recordings)),
-        "epochs": training.epoch if training else 0,
-        "stopped_by": training.reason if training else "",
-        "final_seconds": sum(p.seconds or 0.0 for p in trained.estimator.parts_.values()),
-        "baselines": rows,
-    }
-    found = standing_of(metrics["model"], rows, len(own["by_subject"]))
-    verdict = " ".join(filter(None, (found["verdict"], chance_sentence(metrics["test"]))))
-    return metrics | found | {"verdict": verdict}
+        The windows of a file may be those of subjects that the model was trained on.
 
+        Raises:
+            DataError: They cannot be used.
+        """
+        if data is None:
+            estimator, _, form = self.load(run, self.reading(), "cpu")
+            windows: Any = self.adapted(estimator, form, windows_of(synthetic(UNSEEN), DEMO_SOURCE))
+        else:
+            windows = of_path(self, run, data)
+        return named_examples(windows, "window", self.groups(windows))
 
-def summary(metrics: dict[str, Any]) -> str:
-    """Return the closing table for the terminal."""
-    rows = [metrics | {"name": metrics["model"]}, *metrics["baselines"]]
-    width = max(len(row["name"]) for row in rows)
-    lines = [f"{'':<{width}}  subjects  accuracy (mean ± std)        all windows  training"]
-    lines += [
-        f"{row['name']:<{width}}  {len(row['by_subject']):8}  {row['mean']:.3f} ± "
-        f"{row['deviation']:.3f}{'':<14}{row['test']['accuracy']:.3f}      "
-        f"{row['seconds']:7.1f} s"
-        for row in rows
-    ]
-    return "\n".join(lines)
+    def predict(
+        self,
+        run: str | Path,
+        data: Inputs,
+        output: str | Path | None,
+        options: SignalReading,
+        streaming: Streaming | None = None,
+        *,
+        device: str = AUTO,
+    ) -> None:
+        """Write the class and the probabilities of every window, with its subject and number.
 
+        Args:
+            run: The run folder, or the folder of a fold.
+            data: The recordings.
+            output: CSV file, written atomically; stdout if None.
+            options: How to read them; by default as in training.
+            streaming: With ``stream``, read each window stride by stride and write a row for each
+                stride, with the time in seconds at which the network's prediction is available; the
+                time per step is printed on stderr.
+            device: Device of the network, see `estimators.load`.
 
-_OF_FOLD = ("accuracy", "epochs", "best_epoch", "stopped_by", "seconds")
+        Raises:
+            DataError: If the recordings or the path of the output cannot be used.
+            StorageError: If the output cannot be written.
+            KindError: If the model has no network, with ``stream``.
+        """
+        if not (streaming and streaming.stream):
+            return super().predict(run, data, output, options, device=device)
+        if output is not None:
+            check_output(Path(output), Path(str(data)))
+        estimator, form, windows = self.opened(run, data, options, device=device)
+        if not estimator.has_network:
+            expected = "a model with a network, since a kernel compares whole windows"
+            raise KindError("the run", "one of a kernel machine alone", expected)
+        if estimator.pool_.kernel:
+            say("the network alone predicts the stream; the kernel compares whole windows")
+        kind = "subject" if form.is_standardized_by_subject else estimator.standardize
+        if kind in ("subject", "window"):
+            say(f"standardized by the {kind}, as in training; a live stream needs these "
+                "statistics in advance, except with --standardize training")  # fmt: skip
+        (names,) = classes_of(estimator.target_)
+        head = ["subject", "window", "second", "prediction", *(f"probability_{n}" for n in names)]
+        table: list[list[object]] = [list(head)]
+        for row, second, chances in _streamed(estimator, windows.recordings):
+            require_finite(run, chances)
+            predicted = [names[int(chances.argmax())], *(f"{chance:.6f}" for chance in chances)]
+            table.append([windows.recordings.subjects[row], row, f"{second:.6g}", *predicted])
+        write_table(output, [as_csv(table)])
+        return None
 
-
-def estimators_of(folder: Path, folds: Sequence[FoldResult]) -> list[SignalClassifier]:
-    """Return the trained estimators of the folds of a run."""
-    names = (one.fold.folder_name(number) for number, one in enumerate(folds))
-    return [SignalClassifier.load(folder / FOLDS / name) for name in names]
-
-
-def recordings_of(data: Data) -> Recordings:
-    """Return the recordings of a run."""
-    windows: Any = data.sources[0][1]
-    return windows.recordings
-
-
-def by_subject(data: Data, predictions: Predictions) -> dict[str, Any]:
-    """Return the accuracy on each test subject, their mean and their standard deviation."""
-    recordings, rows = recordings_of(data), np.asarray(data.parts["test"].rows)
-    found = accuracy_by_subject(recordings, rows, predictions.values)
-    accuracies = [*found.values()]
-    return {
-        "by_subject": found,
-        "mean": float(np.mean(accuracies)),
-        "deviation": float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else 0.0,
-    }
+    def comparison(self, config: Any, **options: Any) -> EstimatorComparison:
+        """Return the comparison on groups of subjects."""
+        return SignalComparison.read(self, config, **options)
 
 
-def standing_of(name: str, baselines: Sequence[dict[str, Any]], subjects: int) -> dict[str, Any]:
-    """Return how the model compares with the best baseline over subjects, as in metrics.json."""
-    differences = {own["name"]: own["difference"] for own in baselines}
-    intervals = {which: (d["mean"], *d["interval"]) for which, d in differences.items()}
-    on = f"{subjects} test subject{'s' * (subjects > 1)}"
-    found = standing(name, intervals, ACCURACY, on, subjects)
-    if not found:
-        return {"standing": {}, "verdict": ""}
-    d = differences[found["baseline"]]
-    counts = (
-        f"It is ahead on {d['better']} subjects, behind on {d['worse']}, level on {d['equal']} "
-        f"(Wilcoxon's signed-rank test: p = {d['p']:.2g})."
-    )
-    return {"standing": found, "verdict": f"{found['sentence']} {counts}"}
-
-
-# Commands that use a run.
-
-
-def figures(
-    form: SignalForm, objects: Windows, values: NDArray[np.int64], found: Sequence[Predictions]
-) -> dict[str, Any]:
-    """Return accuracies by subject and their mean; tell which subjects were used in training."""
-    if known := [name for name in subjects_of(objects.recordings) if name in form.subjects]:
-        say(f"{objects.source}: the model was trained on {', '.join(known)}; only other subjects "
-            "measure generalization")  # fmt: skip
-    recordings = replace(objects.recordings, labels=values)  # in the classes of the model
-    by_subject = accuracy_by_subject(recordings, np.arange(len(values)), found[0].values)
-    return {"by_subject": by_subject, "mean_of_subjects": float(np.mean([*by_subject.values()]))}
-
-
-FLOW = SignalTask(
-    name="signal",
-    noun="window",
-    nouns="windows",
-    reading=SignalReading,
-    read=read_windows,
-    remembered={one.name: "" for one in fields(SignalReading)},
-    form=SignalForm,
-    as_trained=as_trained,
-    adapted=adapted,
-    figures=figures,
-    group="subject",
-    groups=lambda windows: [windows.recordings.subjects[row] for row in windows.rows],
-    parameters=SignalParameters,
-    classifier=SignalClassifier,
-    demo=lambda: windows_of(demo(0), DEMO_SOURCE),
-    demo_folder="signal-demo",
-    describe=lambda config, data: Facts({}),
-    defaults=lambda config: defaults(SignalConfig, DEMO if config.demo else {}),
-    baselines=lambda config, data: spectral_baselines(recordings_of(data), data.folds, config),
-    describe_model=lambda config, data, estimator, network: Model(
-        estimator.network_name, notes=[final_note(data)]
-    ),
-)
-
-
-def final_note(data: Data) -> str:
-    """Return on whom the final model is trained, for stderr."""
-    train, valid = ([*dict.fromkeys(data.groups_of[part])] for part in ("train", "valid"))
-    end = f"early stopping on subjects {', '.join(valid)}" if valid else "no early stopping"
-    return f"final model: trained on {len(train)} subjects, {end}"
+FLOW = SignalTask()
 
 
 def run_loso(
@@ -371,166 +551,3 @@ def run_loso(
     chosen = replace(config, jobs=config.jobs if processes is None else processes)
     sources: dict[str, Objects] = {"all": windows_to_fit(recordings, config)}
     return FLOW.cross_validate(Path(folder), chosen, sources, plan(recordings, config), report)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SignalComparison(EstimatorComparison):
-    """Kernel, network, both, variants of the network and the baseline on folds of subjects.
-
-    Split k is the k-th fold of ``fit signal --folds``.
-
-    Args:
-        groups: Number of groups of subjects.
-
-    Raises:
-        ArgumentError: There are fewer subjects than groups, or a variant has an invalid option.
-    """
-
-    groups: int = 5
-
-    def __post_init__(self) -> None:
-        subjects = len(subjects_of(self.recordings))
-        if self.groups > subjects:
-            expected = f"2 to {subjects}, the number of subjects"
-            raise ArgumentError("splits", self.groups, expected)
-        _, data = self.divided(0)
-        for options in ({}, *self.variants.values()):  # raises now what would fail later
-            self.flow.check_network(replace(self.config, **options), data)
-
-    @classmethod
-    def read(
-        cls,
-        flow: EstimatorTask,
-        config: Any,
-        *,
-        splits: Sequence[int] | None = None,
-        **options: Any,
-    ) -> SignalComparison:
-        """Read the recordings; there are as many folds as splits, by default 5 or the subjects."""
-        sources: dict[str, Any] = flow.sources(config)
-        if splits is None:
-            splits = range(min(len(cls.splits), len(subjects_of(sources["all"].recordings))))
-        chosen = {"flow": flow, "config": config, "sources": sources, "splits": splits}
-        return cls(**chosen, groups=len(splits), **options)
-
-    @property
-    def recordings(self) -> Recordings:
-        """The recordings."""
-        windows: Any = self.sources["all"]
-        return windows.recordings
-
-    @property
-    def title(self) -> str:
-        """The file and the folds."""
-        source, recordings = self.sources["all"].source, self.recordings
-        name = source if self.config.demo else Path(source).name
-        windows = f"{len(recordings)} windows of {len(subjects_of(recordings))} subjects"
-        return f"{name}: {self.groups} groups of subjects left out in turn, {windows}"
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The options, the recordings and the number of folds."""
-        settings = super().settings
-        others = {name: own for name, own in settings.items() if name not in _SET_HERE}
-        return others | {"groups": self.groups}
-
-    def divided(self, number: int) -> tuple[Any, Data]:
-        """Return the options and the data of a split."""
-        config = replace(self.config, resume=False)
-        fold = plan(self.recordings, replace(config, folds=self.groups))[number]
-        return config, self.flow.fold_data(config, self.sources, fold)
-
-
-_SET_HERE = ("jobs", "test_subjects")  # by the comparison itself
-comparison = partial(SignalComparison.read, FLOW)
-
-
-def examples(run: str, data: str | None) -> list[Example]:
-    """Return windows of a file or, if there is none, of subjects that the demo was not trained on.
-
-    The windows of a file may be those of subjects that the model was trained on.
-
-    Raises:
-        DataError: They cannot be used.
-    """
-    if data is None:
-        estimator, _, form = FLOW.load(run, SignalReading(), "cpu")
-        windows: Any = adapted(estimator, form, windows_of(demo(UNSEEN), DEMO_SOURCE))
-    else:
-        windows = of_path(FLOW, run, data)
-    return named_examples(
-        windows, "window", [windows.recordings.subjects[row] for row in windows.rows]
-    )
-
-
-def predict(
-    run: str | Path,
-    data: str | Path,
-    output: str | Path | None,
-    options: SignalReading,
-    streaming: Streaming,
-    *,
-    device: str = AUTO,
-) -> None:
-    """Write the class and the probabilities of every window, with its subject and number.
-
-    Args:
-        run: The run folder, or the folder of a fold.
-        data: The recordings.
-        output: CSV file, written atomically; stdout if None.
-        options: How to read them; by default as in training.
-        streaming: With ``stream``, read each window stride by stride and write a row for each
-            stride, with the time in seconds at which the network's prediction is available; the
-            time per step is printed on stderr.
-        device: Device of the network, see `estimators.load`.
-
-    Raises:
-        DataError: If the recordings or the path of the output cannot be used.
-        StorageError: If the output cannot be written.
-        KindError: If the model has no network, with ``stream``.
-    """
-    if not streaming.stream:
-        return FLOW.predict(run, data, output, options, device=device)
-    if output is not None:
-        check_output(Path(output), Path(data))
-    estimator, form, windows = FLOW.opened(run, data, options, device=device)
-    if not estimator.has_network:
-        expected = "a model with a network, since a kernel compares whole windows"
-        raise KindError("the run", "one of a kernel machine alone", expected)
-    if estimator.pool_.kernel:
-        say("the network alone predicts the stream; the kernel compares whole windows")
-    kind = "subject" if form.is_standardized_by_subject else estimator.standardize
-    if kind in ("subject", "window"):
-        say(f"standardized by the {kind}, as in training; a live stream needs these statistics in "
-            "advance, except with --standardize training")  # fmt: skip
-    (names,) = classes_of(estimator.target_)
-    head = ["subject", "window", "second", "prediction", *(f"probability_{n}" for n in names)]
-    table: list[list[object]] = [list(head)]
-    for row, second, chances in _streamed(estimator, windows.recordings):
-        require_finite(run, chances)
-        predicted = [names[int(chances.argmax())], *(f"{chance:.6f}" for chance in chances)]
-        table.append([windows.recordings.subjects[row], row, f"{second:.6g}", *predicted])
-    write_table(output, [as_csv(table)])
-    return None
-
-
-def _streamed(
-    estimator: SignalClassifier, recordings: Recordings
-) -> Iterator[tuple[int, float, np.ndarray]]:
-    """Read every window stride by stride, and yield the network's prediction for each stride."""
-    (signals,) = estimator.inputs_.collate(estimator.inputs_.encode(recordings.signals))
-    reader, stride = SignalStream(estimator.network_), estimator.network_.config.stride
-    first, times = signals.shape[2] % stride, []
-    with limited(1):  # a step is too small for more
-        for row, window in enumerate(signals):
-            reader.reset()
-            for start in range(first, signals.shape[2], stride):
-                samples = window[:, start : start + stride]
-                before = time.perf_counter()
-                chances = reader.step(samples).cpu()
-                times.append(time.perf_counter() - before)
-                yield row, (start + stride) / recordings.sampling_rate, chances.double().numpy()
-    half, most = (1e3 * float(np.percentile(times, q)) for q in (50, 95))
-    milliseconds = 1e3 * stride / recordings.sampling_rate
-    say(f"{len(times)} steps of {stride} samples, {milliseconds:.3g} ms of the signal "
-        f"each: p50 {half:.3f} ms, p95 {most:.3f} ms a step")  # fmt: skip
