@@ -61,6 +61,18 @@ def test_standardization_is_learned_from_training_windows_alone(monkeypatch):
     assert counted == [1]  # group was held out, and is what the prior of the weights counts
 
 
+def test_groups_of_many_mixtures_of_classes_are_not_nearly_all_held_out():
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(40), 4)
+    labels, names = rng.integers(0, 5, 160), [*range(40)]
+    chosen = held_out_groups(labels, groups, names, 0.1, 0, "final")
+    assert 4 <= len(chosen) <= 6  # of 25 different sets of classes
+    assert {*labels[np.isin(groups, [*chosen])]} == {0, 1, 2, 3, 4}
+    single = np.array([0] * 32 + [1] * 8)  # one class for each group
+    of_rare = held_out_groups(np.repeat(single, 4), groups, names, 0.1, 0, "final")
+    assert {*single[[*of_rare]]} == {0, 1}
+
+
 def test_a_group_that_alone_has_a_class_is_not_held_out():
     labels = np.array([0, 0, 0, 0, 1, 1])
     groups = np.array(["a", "a", "b", "b", "c", "c"])

@@ -138,6 +138,10 @@ def test_subjects_choose_the_kernel_and_its_penalty():
 
 def test_scores_out_of_fold_are_those_of_machines_of_the_other_subjects():
     values, target = Classes.find(Y).encode(Y), Classes.find(Y)
+    copies = np.where(np.arange(60) % 6, np.arange(60), -1)  # ten of them, in several groups
+    for rows, tested in (apart := splits_of(target, values, GROUPS, copies)):
+        assert not {*copies[rows]} & {*copies[tested]}
+    assert sorted(np.concatenate([tested for _, tested in apart]).tolist()) == list(range(60))
     splits = splits_of(target, values, GROUPS)
     assert sorted(np.concatenate([tested for _, tested in splits]).tolist()) == list(range(60))
     assert all(not {*GROUPS[rows]} & {*GROUPS[tested]} for rows, tested in splits)

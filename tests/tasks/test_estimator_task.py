@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -311,6 +311,49 @@ def test_copies_stay_in_one_part_and_are_counted(kind, capsys):
     assert [row % 4 for row in test] == [1] * 20
 
 
+@pytest.mark.parametrize("kind", ["text", "graph", "molecule"])
+def test_groups_stay_in_one_part_whatever_the_task_and_are_counted(kind, capsys):
+    """Of 80 objects of 40 groups; copies are in two groups."""
+    flow, made = copied(kind)
+    names = [f"g{k % 40}" if k % 40 < 30 else f"g{k // 2}" for k in range(80)]
+    task = reading(flow, lambda path: replace(made, groups=names), seen := {})
+    chosen = {"data": "toy", "test_fraction": 0.2, "valid_fraction": 0.25, "groups": "author"}
+    config = config_class(kind)(**chosen, conformal=0.5)
+    data = task.prepare(config)
+    assert seen["groups"] == "author"
+    count = len({*names})
+    assert f"belong to {count} groups, each in one part of a split" in capsys.readouterr().err
+    of_part = {name: {*part.groups} for name, part in data.parts.items()}
+    assert {*of_part} == {"train", "valid", "test", "calibration"}
+    assert sum(map(len, of_part.values())) == len(set().union(*of_part.values()))
+    assert len({*data.parts["calibration"].groups}) == len(data.parts["calibration"])
+    assert data.groups == data.parts["test"].groups
+    assert data.groups_of["train"].tolist() == list(data.parts["train"].groups)
+    digests = {name: {*part.digests} for name, part in data.parts.items()}
+    assert not digests["train"] & (digests["valid"] | digests["test"] | digests["calibration"])
+    folds = EstimatorComparison(flow=task, config=config, sources=dict(data.sources),
+                                folds=[int(name[1:]) % 4 for name in names])  # fmt: skip
+    train, valid, _ = folds._positions(1, dict(data.sources)["all"], ())
+    assert not {names[row] for row in train} & {names[row] for row in valid}
+    few = reading(flow, lambda path: replace(made, groups=["a", "b"] * 40))
+    with pytest.raises(DataError, match=r"2 groups cannot be divided .* Add groups"):
+        few.prepare(config)
+    with pytest.raises(DataError, match=r"needs at least 99 calibration groups; there are \d"):
+        task.prepare(replace(config, conformal=0.99))
+
+
+def test_an_object_without_a_group_is_left_out_and_groups_of_two_files_are_named(capsys):
+    flow, made = copied("text")
+    mine = replace(made, groups=["", *map(str, range(1, 80))])
+    other = replace(made, objects=[f"new {k}" for k in range(80)], groups=["5", "6"] * 40)
+    task = reading(flow, lambda path: mine if path == "toy" else other)
+    config = config_class("text")(data="toy", test="other", groups="author")
+    assert len(task.sources(config)["all"]) == 79
+    shown = capsys.readouterr().err
+    assert "toy: 1 row left out: 1 empty group (line 1)" in shown
+    assert "toy: 2 groups of the test file have training documents, too" in shown
+
+
 def test_a_test_file_with_training_objects_is_named(capsys):
     flow, made = copied("text")
     others = Objects("other", "other", ["GOOD 3 3", "new", "newer"], ["a"] * 3, [1, 2, 3])
@@ -320,9 +363,12 @@ def test_a_test_file_with_training_objects_is_named(capsys):
     assert "toy: 1 documents of the test file are training documents, too" in shown
 
 
-def reading(flow: EstimatorTask, read: Callable[[str], Objects]) -> EstimatorTask:
+def reading(
+    flow: EstimatorTask, read: Callable[[str], Objects], seen: dict[str, Any] | None = None
+) -> EstimatorTask:
     class Toy(type(flow)):  # type: ignore[misc]
         def read(self, path, **how):
+            (seen if seen is not None else {}).update(how)
             return read(path)
 
         def describe(self, config, data):

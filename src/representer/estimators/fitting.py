@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Protocol
@@ -267,7 +268,7 @@ def divide(
     """
     if groups is not None:
         train, valid = _by_groups(target, values, groups, fraction, seed)
-        return train, _without_copies(valid, train, digests)
+        return train, without_copies(valid, train, digests)
     if isinstance(target, Classes):
         labels = [str(value) for value in values]
         train, valid = random_parts(labels, len(labels), (1 - fraction, fraction), seed, digests)
@@ -282,7 +283,7 @@ def divide(
     return train, valid
 
 
-def _without_copies(rows: list[int], others: list[int], digests: Any) -> list[int]:
+def without_copies(rows: list[int], others: list[int], digests: Any) -> list[int]:
     """Return the rows that equal none of the others; all, with a notice, if no row is left."""
     if not len(digests) or not (copies := np.isin(digests[rows], digests[others])).any():
         return rows
@@ -323,19 +324,20 @@ def held_out_groups(
 ) -> set[str]:
     """Return the groups held out for validation, in proportion from each kind of group.
 
-    Two groups are of one kind if they have the same classes. A group that alone has a class is
-    held out only if there is no other.
+    Two groups are of one kind if they have the same classes. More than the fraction is held out
+    where that alone has all classes. A group that alone has a class is held out only if there is no
+    other.
 
     Args:
         labels: The class of each row ``(N,)``.
         groups: The group of each row ``(N,)``.
         names: The groups to choose from, at least two.
-        fraction: Held out, at least one group of each kind.
+        fraction: Held out, at least one group.
         seed: Determines the choice.
         purpose: Other purposes have other choices.
     """
     kinds = groups_by_classes(labels, groups, names, seed, purpose)
-    count = max(len(kinds), round(fraction * len(names)))
+    count = max(1, round(fraction * len(names)))
     keyed = [
         ((rank + 0.5) / len(of_kind), group)
         for of_kind in kinds.values()
@@ -343,11 +345,14 @@ def held_out_groups(
     ]
     order = [group for _, group in sorted(keyed, key=lambda k: k[0])]
     classes = {group: set(kind) for kind, of_kind in kinds.items() for group in of_kind}
-    known, chosen = set().union(*classes.values()), set[str]()
+    holders = Counter(kind for own in classes.values() for kind in own)  # of those not chosen
+    covered, chosen = set[int](), set[str]()
     for group in order:
-        left = [other for other in order if other not in chosen and other != group]
-        if len(chosen) < count and left and set().union(*(classes[o] for o in left)) == known:
+        is_needed = len(chosen) < count or not classes[group] <= covered
+        if is_needed and all(holders[kind] > 1 for kind in classes[group]):
             chosen.add(group)
+            covered |= classes[group]
+            holders.subtract(classes[group])
     return chosen or set(order[:1])
 
 

@@ -229,16 +229,18 @@ def _fit_machine(
     started = time.perf_counter()
     if not len(train[1]):
         train, groups, weights = valid, None, (weights[1], weights[1])
-    if groups is None and len(valid[1]) < ENOUGH:
+    digests: Any = ()
+    if groups is not None or len(valid[1]) < ENOUGH:  # which are cross-validated
         digests = estimator.digests(train[0])
-        groups = digests if len(np.unique(digests)) < len(digests) else None
+        has_copies = len(np.unique(digests)) < len(digests)
+        groups = digests if groups is None and has_copies else groups
     every = [own for own in weights if own is not None]
     objects = estimator.kernel_objects([*train[0], *valid[0]])
     machine, moments = fit_machine(
         estimator.kernel_candidates(objects), target, objects, np.concatenate([train[1], valid[1]]),
         len(train[1]), groups, estimator.penalties,
         is_supervised=not estimator.is_kernel_unsupervised,
-        weights=np.concatenate(every) if every else None,
+        weights=np.concatenate(every) if every else None, digests=digests,
     )  # fmt: skip
     machine.seconds = time.perf_counter() - started
     return machine, moments

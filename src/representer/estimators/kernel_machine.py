@@ -309,6 +309,7 @@ def fit_machine(
     *,
     is_supervised: bool = False,
     weights: NDArray[np.float64] | None = None,
+    digests: Any = (),
 ) -> tuple[KernelMachine, Moments]:
     """Return the machine of all objects, and moments of some by a machine without them.
 
@@ -326,6 +327,7 @@ def fit_machine(
         penalties: The candidates for C, in ascending order.
         is_supervised: The kernels learn from targets.
         weights: Of all objects ``(N, 1)``, or None.
+        digests: Numbers by which training objects are equal; none if all of them differ.
 
     Returns:
         The machine, and the moments of the validation objects or, without any, of the training
@@ -339,7 +341,7 @@ def fit_machine(
     if not held_out or (
         not process and (held_out < ENOUGH or (groups is not None and not is_supervised))
     ):
-        splits = splits_of(target, train[1], groups)
+        splits = splits_of(target, train[1], groups, digests)
         if not splits and not held_out:
             splits = splits_of(target, train[1], None)
     if not held_out and not splits:  # too few objects to choose anything
@@ -413,13 +415,16 @@ def select(
     return best
 
 
-def splits_of(target: Column, values: NDArray[Any], groups: NDArray[Any] | None) -> list[Split]:
+def splits_of(
+    target: Column, values: NDArray[Any], groups: NDArray[Any] | None, digests: Any = ()
+) -> list[Split]:
     """Return the rows to fit to and to test on, in up to five parts.
 
     Args:
         target: The parts have the proportions of its classes, if it has classes.
         values: Its encoded values.
         groups: The group of each row; no group is on both sides. None for no groups.
+        digests: Numbers by which rows are equal; a row is not fitted to where a copy is tested.
 
     Returns:
         The parts; none if one of them would leave a single class to fit to.
@@ -437,6 +442,8 @@ def splits_of(target: Column, values: NDArray[Any], groups: NDArray[Any] | None)
     else:
         parts = StratifiedKFold(count) if is_class else KFold(count, shuffle=True, random_state=0)
     found = list(parts.split(np.zeros(len(labels)), labels, groups))
+    if len(digests):
+        found = [(rows[~np.isin(digests[rows], digests[test])], test) for rows, test in found]
     least = 2 if is_class else 1
     is_usable = all(len(np.unique(labels[rows])) >= least and len(t) for rows, t in found)
     return found if is_usable else []

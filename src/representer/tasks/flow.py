@@ -23,7 +23,7 @@ from representer.data.tables.labels import alike
 from representer.errors import ArgumentError, DataError, TrainingError, say, show
 from representer.estimators import base
 from representer.estimators.explanation import BOTH, NETWORK, Example
-from representer.estimators.fitting import batch_size_for, random_parts, validation_fraction
+from representer.estimators.fitting import batch_size_for, validation_fraction
 from representer.estimators.results import (
     environment_of,
     model_name,
@@ -46,6 +46,7 @@ from representer.tasks.objects import (
     are_fractions,
     divided,
     equal_objects,
+    random_division,
     with_calibration,
 )
 from representer.tasks.options import (
@@ -309,7 +310,8 @@ class EstimatorTask(EstimatorUse):
         """
         for kind in filter(None, (self.classifier, self.regressor)):
             self._estimator(kind, config).check()
-        reading = self._reading(config)
+        groups = getattr(config, "groups", None)
+        reading = self._reading(config) | ({"groups": groups} if groups else {})
         is_regression = self.regressor is not None and config.kind == "regression"
         if config.demo:
             main = self.demo()
@@ -335,6 +337,7 @@ class EstimatorTask(EstimatorUse):
             refuse_parameters_of_others(config, kind, other)
         estimator = self._estimator(kind, config)
         for name, one in sources.items():
+            one = one.in_groups() if len(one.groups) else one
             one = one.with_numbers() if kind is self.regressor else one
             reason = partial(self.reason, estimator, config)
             one = one.usable(reason, self.noun, self.remedy)
@@ -375,12 +378,18 @@ class EstimatorTask(EstimatorUse):
             shares,
             config.seed,
             is_regression=is_regression,
-            split_by=split_by or self.split_by(config),
+            split_by=split_by or (None if sources["all"].groups else self.split_by(config)),
         )
         if config.conformal is not None:
-            groups = self.calibrated_by(config, data.parts["train"])
-            data = with_calibration(data, config.conformal, config.seed, groups)
-            data = replace(data, groups=self.calibrated_by(config, data.parts["test"]))
+            drawn, tested = (
+                objects.groups or self.calibrated_by(config, objects)
+                for objects in (data.parts["train"], data.parts["test"])
+            )
+            data = with_calibration(data, config.conformal, config.seed, drawn)
+            data = replace(data, groups=tested)
+        if sources["all"].groups:
+            named = {part: np.asarray(data.parts[part].groups) for part in ("train", "valid")}
+            data = replace(data, groups_of=named)
         if is_regression:
             data = replace(data, target=estimator.find_target(data.values["train"]))
         try:
@@ -531,11 +540,12 @@ class EstimatorTask(EstimatorUse):
         return metrics, details, (summary(metrics), *about, self.closing(run, trained))
 
     def drift(
-        self, first: str, second: str, options: Any, *, permutations: int, limit: int, seed: int
-    ) -> dict[str, Any]:
+        self, first: str, second: str, options: Any, grouping: Any = None, *, permutations: int,
+        limit: int, seed: int,
+    ) -> dict[str, Any]:  # fmt: skip
         """Compare the objects of two files; see `estimator_drift.drift`."""
         chosen = {"permutations": permutations, "limit": limit, "seed": seed}
-        return drift(self, self.compared_by, first, second, options, **chosen)
+        return drift(self, self.compared_by, first, second, options, grouping, **chosen)
 
     def compared_by(self, first: Any, second: Any) -> Any:
         """Return an estimator with the kernel of the objects of two files."""
@@ -643,9 +653,8 @@ class EstimatorComparison(Comparison):
         )
         share = validation_fraction(self.config.valid_fraction, len(rest))
         labels = [str(objects.labels[i]) if self.metric == "accuracy" else "" for i in rest]
-        digests = objects.subset(rest).digests
         seed = self.config.seed + number
-        train, valid = random_parts(labels, len(rest), (1 - share, share), seed, digests)
+        train, valid = random_division(objects.subset(rest), labels, (1 - share, share), seed)
         return [rest[i] for i in train], [rest[i] for i in valid], test
 
     def _train(self, config: Any, data: Data) -> list[Result]:

@@ -81,6 +81,7 @@ class GraphTask(EstimatorTask):
             lines=[one.line for one in result.graphs],
             files=result.files,
             notes=result.notes,
+            groups=result.groups,
             table=result.table,
             names=[one.name for one in result.graphs] if result.table else (),
         )

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from representer.estimators.parameters import GraphParameters
-from representer.tasks.options import READ, Task, config_of, defaults, functions_in, option
+from representer.tasks.options import (
+    READ,
+    GroupReading,
+    Task,
+    config_of,
+    defaults,
+    functions_in,
+    grouped,
+    option,
+)
 
 FEATURES = ("auto", "labels", "attributes")
 
@@ -35,7 +44,7 @@ class GraphOptions:
 
 
 GraphConfig: type[Any] = config_of(
-    "GraphConfig", __name__, GraphReading, GraphOptions, GraphParameters
+    "GraphConfig", __name__, GraphReading, GroupReading, GraphOptions, GraphParameters
 )
 
 # Sizes with which the demo trains in a few seconds on one core.
@@ -55,7 +64,7 @@ GRAPH = Task(
     noun="graphs",
     config=GraphConfig,
     defaults=defaults_of,
-    options=dict.fromkeys((*READ, "drift"), (GraphReading,)),
+    options=grouped(dict.fromkeys((*READ, "drift"), (GraphReading,))),
     functions=functions_in("representer.tasks.graph"),
     packages=("accelerate", "safetensors", "scikit-learn", "torch_geometric", "jinja2"),
 )

@@ -317,8 +317,9 @@ class LanguageTask(EstimatorTask):
         return metrics, details, closing(metrics)
 
     def evaluate(
-        self, run: str | Path, data: str | Path, options: Any, *, device: str = AUTO
-    ) -> dict[str, Any]:
+        self, run: str | Path, data: str | Path, options: Any, grouping: Any = None, *,
+        device: str = AUTO,
+    ) -> dict[str, Any]:  # fmt: skip
         """Test a trained model on another text: the loss is in nats per token.
 
         Raises:

@@ -177,6 +177,7 @@ def objects_of(table: MoleculeTable, files: tuple[Path, ...] = ()) -> Objects:
         dropped=table.dropped,
         reading={"smiles": table.smiles_column, "target": ",".join(table.target_columns)},
         targets=table.target_columns,
+        groups=table.groups,
         is_numbered_by_line=True,
     )
 
@@ -196,14 +197,14 @@ class MoleculeTask(EstimatorTask):
 
     def read(
         self, path: str | Path, *, smiles: str | None, target: str | None, skip_invalid: bool,
-        is_regression: bool, require_labels: bool, **layout: Any,
+        is_regression: bool, require_labels: bool, groups: str | None = None, **layout: Any,
     ) -> Objects:  # fmt: skip
         """Read the molecules and targets of a table; see `read_molecules`."""
         wanted = target if require_labels else None
         grid, smiles = read_molecule_grid(path, smiles, wanted, **layout)
         table = molecules_of(
             grid, str(Path(path)), smiles, wanted,
-            skip_invalid=skip_invalid, require_target=require_labels,
+            skip_invalid=skip_invalid, require_target=require_labels, groups=groups,
         )  # fmt: skip
         objects = objects_of(table, (Path(path),))
         if require_labels:

@@ -12,11 +12,13 @@ from representer.checks import require, require_choices
 from representer.estimators.parameters import MoleculeRegressorParameters
 from representer.tasks.options import (
     READ,
+    GroupReading,
     RunConfig,
     Task,
     config_of,
     defaults,
     functions_in,
+    grouped,
     option,
 )
 
@@ -67,8 +69,8 @@ class MoleculeOptions:
 
 
 _Options: Any = config_of(
-    "_Options", __name__, MoleculeReading, MoleculeOptions, MoleculeRegressorParameters,
-    base=RunConfig,
+    "_Options", __name__, MoleculeReading, GroupReading, MoleculeOptions,
+    MoleculeRegressorParameters, base=RunConfig,
 )  # fmt: skip
 
 
@@ -83,6 +85,8 @@ class MoleculeConfig(_Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_choices(self, task=TASKS, split=SPLITS)
+        is_alone = self.split == "random" or not self.groups
+        require(self, "groups", is_alone, "nothing with --split scaffold, which has its groups")
         for name in ("smiles", "target"):
             is_fine = not self.demo or getattr(self, name) is None
             require(self, name, is_fine, "nothing with --demo, which has its own data")
@@ -134,7 +138,7 @@ MOLECULE = Task(
     noun="molecules",
     config=MoleculeConfig,
     defaults=defaults_of,
-    options=dict.fromkeys((*READ, "drift"), (MoleculeReading,)),
+    options=grouped(dict.fromkeys((*READ, "drift"), (MoleculeReading,))),
     functions=functions_in("representer.tasks.molecule", "as_text"),
     packages=(
         "accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2", "torch_geometric",

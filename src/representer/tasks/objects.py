@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from representer.checks import is_missing, measured, parse_number, written_number
 from representer.data.copies import TRAINED, as_hex
 from representer.data.stored import Stored, most, take
-from representer.data.tables import Dropped, Grid, LabelMap, LeftOut
+from representer.data.tables import Dropped, Grid, LabelMap, LeftOut, split
 from representer.data.tables.files import listing, open_regular
 from representer.errors import ArgumentError, DataError, say
-from representer.estimators.fitting import random_parts
+from representer.estimators.fitting import random_parts, without_copies
 from representer.estimators.halves import CALIBRATION
 from representer.estimators.pool import calibration_rows, repeated
 from representer.estimators.results import result_columns
@@ -55,6 +55,7 @@ class Objects:
         rows: Row of each object in its file, from 1.
         names: The name of each object, if they have names.
         digests: Numbers by which objects are equal, once they are known.
+        groups: What each object belongs to, such as a patient, if a column says so.
     """
 
     source: str
@@ -75,6 +76,7 @@ class Objects:
     rows: Sequence[int] = ()
     names: Sequence[str] = ()
     digests: Any = ()
+    groups: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not len(self.rows):
@@ -102,7 +104,7 @@ class Objects:
 
     def subset(self, positions: Sequence[int]) -> Objects:
         """Return the objects at these positions."""
-        optional = [name for name in ("names", "digests") if len(getattr(self, name))]
+        optional = [name for name in ("names", "digests", "groups") if len(getattr(self, name))]
         chosen = {
             name: take(getattr(self, name), positions)
             for name in ("objects", "labels", "lines", "rows", *optional)
@@ -131,6 +133,10 @@ class Objects:
     def without(self, reason: Callable[[Any], str]) -> Objects:
         """Return the objects for which there is no reason against them, maybe none."""
         return self._without([reason(one) for one in self.objects])
+
+    def in_groups(self) -> Objects:
+        """Return the objects without those whose cell of the group is empty."""
+        return self._without(["" if group else "empty group" for group in self.groups])
 
     def with_numbers(self) -> Objects:
         """Return the objects whose one label is no word for a missing number."""
@@ -396,10 +402,10 @@ class Data:
         encoded: The objects of each part as the network's inputs.
         facts: On the objects, for the report.
         resources: Parameters of the estimator that were read from files.
-        groups: Of the test objects, where conformal prediction draws groups.
+        groups: Of the test objects, by which coverage is told.
         fold: That of this training; None if objects are split, not groups of them.
         folds: Those of the run, or that of this training.
-        groups_of: The group of each object of a part, if there are folds.
+        groups_of: The group of each object of a part, if there are groups.
         seed: Of weights and order; None for that of the options.
     """
 
@@ -552,13 +558,19 @@ def equal_objects(sources: Mapping[str, Objects], nouns: str) -> dict[str, str]:
     """Return how many objects are copies, and how many of other files are in the main one, too."""
     main, found = sources["all"], {}
     if count := len(main.digests) - len(np.unique(main.digests)):
-        about = f"{count:,} of {len(main):,} {nouns} equal others, and stay with them in a split"
-        found["copies"] = about
+        about = f"{count:,} of {len(main):,} {nouns} equal others"
+        found["copies"] = about + ", and stay with them in a split" * (not main.groups)
+    if main.groups:
+        about = f"the {nouns} belong to {len({*main.groups}):,} groups, each in one part of a split"
+        found["groups"] = about
     for name in ("valid", "test"):
         one = sources.get(name)
         if one and (count := int(np.isin(one.digests, main.digests).sum())):
             about = f"{count:,} {nouns} of the {name} file are training {nouns}, too"
             found[f"{name} {nouns} that are training {nouns}"] = about
+        if one and (common := {*one.groups} & {*main.groups}):
+            about = f"{len(common):,} groups of the {name} file have training {nouns}, too"
+            found[f"{name} groups that are training groups"] = about
     return found
 
 
@@ -579,6 +591,28 @@ def with_calibration(data: Data, level: float, seed: int, groups: Any = None) ->
         parts=data.parts | {name: objects.subset(rows) for name, rows in named.items()},
         values=data.values | {name: values[rows] for name, rows in named.items()},
     )
+
+
+def random_division(
+    objects: Objects, labels: Sequence[str] | None, fractions: Sequence[float], seed: int
+) -> list[list[int]]:
+    """Return the positions of random parts, none of which shares a group or a copy with the first.
+
+    See `random_parts`; with groups, objects that equal one of the first part are left out.
+
+    Raises:
+        DataError: There are too few objects or groups.
+    """
+    count, digests = len(objects), objects.digests
+    if not len(objects.groups):
+        return random_parts(labels, count, fractions, seed, digests)
+    _, codes = np.unique(objects.groups, return_inverse=True)
+    try:
+        train, *others = split(labels or [""] * count, fractions, seed, codes)
+    except DataError:
+        problem = f"{codes.max() + 1} groups cannot be divided by {tuple(fractions)}"
+        raise DataError(problem, fix="Add groups, or give --valid and --test files.") from None
+    return [train, *(without_copies(part, train, digests) for part in others)]
 
 
 def _numbers(part: Objects) -> list[int] | str:
@@ -616,8 +650,8 @@ def _positions(
         return [range(len(main))]
     if not is_regression:
         _require_examples(main)
-    labels = None if is_regression else _names(values)
+    labels = None if is_regression or values.ndim > 1 else _names(values)
     try:
-        return random_parts(labels, len(main), shares, seed, main.digests)
+        return random_division(main, labels, shares, seed)
     except DataError as error:
         raise DataError(str(error), file=main.labels_file) from None

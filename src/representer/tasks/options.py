@@ -66,6 +66,9 @@ class RunConfig:
             path = self.data or self.valid or self.test
             raise ArgumentError("data", path, "nothing with --demo, which has its own data")
 
+        if self.demo and (groups := getattr(self, "groups", None)):
+            raise ArgumentError("groups", groups, "nothing with --demo, whose objects have none")
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, as in config.yaml."""
         return asdict(self)
@@ -83,6 +86,23 @@ class EstimatorConfig(RunConfig):
         super().__post_init__()
         if self.kind not in KINDS:
             raise ArgumentError("kind", self.kind, "one of " + ", ".join(KINDS))
+
+
+@dataclass(frozen=True)
+class GroupReading:
+    """Option of the commands that divide or test objects, of tasks whose files may name groups."""
+
+    groups: str | None = option(
+        None,
+        "column of what rows belong to, such as a patient or an author; rows of equal cells stay "
+        "together in every split, and calibration and coverage count them",
+        metavar="COLUMN",
+    )
+
+
+def grouped(options: dict[str, tuple[type[Any], ...]]) -> dict[str, tuple[type[Any], ...]]:
+    """Return the options of the commands of a task, with that of groups where it has an effect."""
+    return options | {name: (*options[name], GroupReading) for name in ("evaluate", "drift")}
 
 
 def config_of(

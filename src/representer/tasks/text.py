@@ -125,7 +125,7 @@ def stored(path: str | Path, blocks: Iterable[Objects]) -> Objects:
     """
     files = tuple(table_files(path))
     names: dict[str, str] = {}
-    labels: list[str] = []
+    labels, groups = list[str](), list[str]()
     dropped: list[Dropped] = []
     lines = array("q")
     first: Objects | None = None
@@ -133,8 +133,10 @@ def stored(path: str | Path, blocks: Iterable[Objects]) -> Objects:
     def texts() -> Iterator[str]:
         nonlocal first
         for block in blocks:
-            first = first or replace(block, objects=[], labels=[], lines=[], rows=range(0))
+            bare: Any = {"objects": [], "labels": [], "lines": [], "groups": []}
+            first = first or replace(block, **bare, rows=range(0))
             labels.extend(names.setdefault(label, label) for label in block.labels)
+            groups.extend(names.setdefault(group, group) for group in block.groups)
             lines.extend(block.lines)
             dropped.extend(block.dropped)
             yield from block.objects
@@ -145,7 +147,7 @@ def stored(path: str | Path, blocks: Iterable[Objects]) -> Objects:
     result = replace(
         first, source=str(path), labels_file=str(path), objects=objects, labels=labels,
         lines=np.asarray(lines), rows=np.arange(1, len(labels) + 1), files=files, dropped=dropped,
-        has_lines=is_one, is_numbered_by_line=is_one,
+        has_lines=is_one, is_numbered_by_line=is_one, groups=groups,
     )  # fmt: skip
     if sum(file.stat().st_size for file in files) < LARGE:
         return result.in_memory()
@@ -186,6 +188,7 @@ def objects_of(table: Table, files: tuple[Path, ...] = ()) -> Objects:
         },
         column=table.text_column,
         label_column=table.label_column,
+        groups=table.groups,
         is_numbered_by_line=True,
     )  # fmt: skip
 
@@ -227,15 +230,16 @@ class TextTask(EstimatorTask):
 
     def read(
         self, path: str | Path, *, text: str | None, label: str | None, is_regression: bool,
-        require_labels: bool, **layout: Any,
+        require_labels: bool, groups: str | None = None, **layout: Any,
     ) -> Objects:  # fmt: skip
         """Read the texts and labels of a table; see `read_table`."""
         if require_labels and is_large(path):
-            how = {"is_regression": is_regression, "require_labels": True} | layout
-            return stored(path, self.blocks(path, text=text, label=label, **how))
+            how = {"is_regression": is_regression, "require_labels": True, "groups": groups}
+            return stored(path, self.blocks(path, text=text, label=label, **how, **layout))
         label = label if require_labels else None
-        grid = read_grid(path, requested(text) + requested(label), **layout)
-        table = assemble(grid, str(Path(path)), text, label, require_label=require_labels)
+        grid = read_grid(path, requested(text) + requested(label) + requested(groups), **layout)
+        chosen = {"require_label": require_labels, "groups": groups}
+        table = assemble(grid, str(Path(path)), text, label, **chosen)
         objects = objects_of(table, (Path(path),))
         return objects if require_labels else replace(objects, table=grid, notes=grid.notes)
 

@@ -7,7 +7,16 @@ from typing import Any
 
 from representer.checks import require
 from representer.estimators.parameters import RANDOM, TextParameters
-from representer.tasks.options import READ, Task, config_of, defaults, functions_in, option
+from representer.tasks.options import (
+    READ,
+    GroupReading,
+    Task,
+    config_of,
+    defaults,
+    functions_in,
+    grouped,
+    option,
+)
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,9 @@ class TextOptions:
     min_length: int = option(1, "skip texts with fewer words")
 
 
-_Options: Any = config_of("_Options", __name__, TextReading, TextOptions, TextParameters)
+_Options: Any = config_of(
+    "_Options", __name__, TextReading, GroupReading, TextOptions, TextParameters
+)
 
 
 @dataclass(frozen=True)
@@ -109,7 +120,7 @@ TEXT = Task(
     noun="texts",
     config=TextConfig,
     defaults=defaults_of,
-    options=dict.fromkeys((*READ, "drift"), (TextReading,)),
+    options=grouped(dict.fromkeys((*READ, "drift"), (TextReading,))),
     functions=functions_in(_HOME, "as_text") | {"opened": f"{_HOME}:FLOW.opened"},
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
     takes_strings=True,

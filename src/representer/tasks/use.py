@@ -96,7 +96,7 @@ class EstimatorUse(ABC):
     remembered: ClassVar[Mapping[str, str]] = {}
     remedy: ClassVar[str] = ""
     form: ClassVar[type[Any] | None] = None
-    group: ClassVar[str] = ""
+    group: ClassVar[str] = "group"
 
     @property
     def name(self) -> str:
@@ -140,24 +140,26 @@ class EstimatorUse(ABC):
 
     def groups(self, objects: Any) -> Sequence[Any]:
         """Return the group of each object, if there are groups."""
-        return ()
+        return objects.groups
 
     def evaluate(
-        self, run: str | Path, data: str | Path, options: Any, *, device: str = AUTO
-    ) -> dict[str, Any]:
+        self, run: str | Path, data: str | Path, options: Any, grouping: Any = None, *,
+        device: str = AUTO,
+    ) -> dict[str, Any]:  # fmt: skip
         """Evaluate a trained model on labeled objects.
 
         Raises:
             DataError: They cannot be used, for example for an unknown label.
         """
         estimator, form, blocks = self._opened(
-            run, data, options, device=device, require_labels=True
+            run, data, options, device=device, require_labels=True, grouping=grouping
         )
         target = estimator.target_
         values: list[NDArray[Any]] = []
         predictions: list[list[Predictions]] = []
         dropped, names, more = 0, [], {}
         seen: list[NDArray[np.int64]] = []
+        groups: list[str] = []
         for objects in with_notes(blocks):
             dropped += len(objects.dropped)
             if len(objects.columns) != (count := len(columns_of(target))):
@@ -171,11 +173,12 @@ class EstimatorUse(ABC):
             predictions.append(self._checked(run, estimator, objects))
             names = objects.targets
             seen.append(estimator.digests(objects.objects))
+            groups += objects.groups
             more = self.figures(form, objects, values[-1], predictions[-1])
         joined = [Predictions.joined(parts) for parts in zip(*predictions, strict=True)]
         columns = result_columns(names, np.concatenate(values), target)
         digests = np.concatenate(seen)
-        figures = figures_by_target(columns, joined, digests)
+        figures = figures_by_target(columns, joined, digests, groups or None)
         known = count_trained_on(run, data, digests, self.noun)
         about = {"run": str(run), "data": str(data), "left_out": dropped, TRAINED: known}
         return about | ({"targets": figures} if names else figures) | more
@@ -278,6 +281,7 @@ class EstimatorUse(ABC):
         device: str,
         require_labels: bool = False,
         in_blocks: bool = True,
+        grouping: Any = None,
     ) -> tuple[Any, Any, Iterator[Objects]]:
         """Return the same with the objects in blocks, on request."""
         is_path = isinstance(data, str | Path)
@@ -286,10 +290,14 @@ class EstimatorUse(ABC):
             return estimator, form, iter([self.strings(data, reading)])
         kind = {"is_regression": isinstance(estimator.target_, Numbers)}
         kind |= self.as_trained(estimator, form)
+        groups = grouping and grouping.groups
         how = reading | kind | {"require_labels": require_labels}
+        how |= {"groups": groups} if groups else {}
         objects = self.blocks(data, **how) if in_blocks else [self.read(data, **how)]
         if require_labels and kind["is_regression"]:
             objects = (one.with_numbers() for one in objects)
+        if groups:
+            objects = (one.in_groups() for one in objects)
         return estimator, form, (self.adapted(estimator, form, one) for one in objects)
 
     def to_predict(
@@ -372,6 +380,7 @@ def drift(
     first: str | Path,
     second: str | Path,
     options: Any,
+    grouping: Any = None,
     *,
     permutations: int,
     limit: int,
@@ -385,6 +394,7 @@ def drift(
         first: The earlier file.
         second: The later file.
         options: Those of reading; labels are not needed.
+        grouping: Names the column of groups, if there are any.
         permutations: Number of random exchanges.
         limit: Largest number of objects of a file; a random part of more is compared.
         seed: Of the exchanges, and of that part.
@@ -393,11 +403,10 @@ def drift(
         DataError: Objects cannot be used.
         ArgumentError: There are too few.
     """
-    reading = asdict(options)
-    sets = [
-        use.read(path, **reading, is_regression=False, require_labels=False)
-        for path in (first, second)
-    ]
+    reading: dict[str, Any] = asdict(options) | {"is_regression": False, "require_labels": False}
+    named = {"groups": grouping.groups} if grouping and grouping.groups else {}
+    sets = [use.read(path, **reading, **named) for path in (first, second)]
+    sets = [one.in_groups() for one in sets] if named else sets
     estimator = new(*sets)
     for k, objects in enumerate(sets):
         found = objects.usable(lambda one: use.reason(estimator, None, one), use.noun, use.remedy)

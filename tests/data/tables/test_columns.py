@@ -4,13 +4,14 @@ import pytest
 
 from representer.data.tables.columns import (
     Grid,
+    group_names,
     guess_label,
     guess_text,
     ignored_split,
     requested,
     resolve,
 )
-from representer.errors import DataError
+from representer.errors import ArgumentError, DataError
 
 
 def grid(columns: list[str], rows: list[list[object]], *, numbered: bool = True) -> Grid:
@@ -34,6 +35,17 @@ def test_a_column_is_found_by_name_by_number_and_by_a_name_with_a_comma():
     assert resolve(table, "b,c", "text", "f") == [1]
     assert resolve(table, "3,1", "text", "f") == [2, 0]
     assert resolve(reviews("3", "a", "b"), "3", "text", "f") == [0]
+
+
+def test_groups_are_named_by_one_or_more_columns_in_the_order_of_the_lines():
+    table = grid(["who", "when", "text"], [["a ", 1, "x"], ["b", "", "y"], [None, 2, "z"]])
+    assert group_names(table, "who", "f", [1, 0, 2]) == ["b", "a", ""]
+    assert group_names(table, "who,when", "f", [0, 1, 2]) == ["a, 1", "", ""]
+    assert group_names(table, None, "f", [0, 1, 2]) == []
+    with pytest.raises(DataError, match=r"no column 'whom'.*Did you mean 'who'"):
+        group_names(table, "whom", "f", [0])
+    with pytest.raises(ArgumentError, match="columns other than those of objects and labels"):
+        group_names(table, "text", "f", [0], taken=[2])
 
 
 def test_the_error_for_a_missing_column_lists_the_columns():

@@ -152,9 +152,9 @@ def test_a_fold_counts_subjects_in_its_cross_validation_and_weights(drawn, tmp_p
         Pool, "fit", classmethod(lambda cls, *own: counted.append(own[-1]) or find(cls, *own))
     )
 
-    def recorded(target, values, groups):
+    def recorded(target, values, groups, digests):
         seen.append((values, groups))
-        return splits_of(target, values, groups)
+        return splits_of(target, values, groups, digests)
 
     monkeypatch.setattr(kernel_machine, "splits_of", recorded)
     config = replace(TINY, answer="kernel")

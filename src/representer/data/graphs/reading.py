@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from representer.data.graphs.brackets import (
     BRACKETS_EXAMPLE,
@@ -28,6 +29,7 @@ def read_graph_file(
     features: str = "auto",
     is_regression: bool = False,
     require_labels: bool = True,
+    groups: str | None = None,
 ) -> GraphFile:
     """Read graphs with their labels.
 
@@ -38,13 +40,18 @@ def read_graph_file(
             and edges; ``"auto"`` uses labels.
         is_regression: For a TU folder with both, use graph attributes instead of graph labels.
         require_labels: Raise an error for a graph without a label.
+        groups: Columns or keys of what graphs belong to, or None.
 
     Raises:
         DataError: If the graphs are invalid; the message names the file and line.
     """
     path = Path(path)
     if path.is_dir() and named_table(path, "nodes"):
-        return read_graph_tables(path, features=features, require_labels=require_labels)
+        how: Any = {"require_labels": require_labels, "groups": groups}
+        return read_graph_tables(path, features=features, **how)
+    if groups and (path.is_dir() or is_bracketed(path)):
+        fix = f"Give graphs in JSON Lines, with a key for it, or a folder of {TABLES}."
+        raise DataError(f"has no columns, so no groups {groups!r:.60}", file=path, fix=fix)
     if path.is_dir():
         return read_tu(
             path, features=features, is_regression=is_regression, require_labels=require_labels
@@ -56,4 +63,4 @@ def read_graph_file(
         problem = f"the suffix is {path.suffix!r}; expected {expected}"
         fix = f"Pass the folder of {TABLES}, or write each graph as an object: {JSON_EXAMPLE}."
         raise DataError(problem, file=path, fix=fix)
-    return read_jsonl_graphs(path, require_labels=require_labels)
+    return read_jsonl_graphs(path, require_labels=require_labels, groups=groups)

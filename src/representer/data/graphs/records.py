@@ -20,6 +20,7 @@ from representer.data.tables.columns import (
     MISSING,
     data_columns,
     find_roles,
+    group_names,
     ignored_split,
     name_of,
     number_of,
@@ -58,6 +59,7 @@ class GraphFile:
     files: tuple[Path, ...] = ()  # all files that were read
     notes: tuple[str, ...] = ()  # notes for the user
     table: Grid | None = None  # a row for each graph, which predictions are added to
+    groups: Sequence[str] = ()  # what each graph belongs to, if a column of groups is named
 
 
 class InvalidGraphError(ValueError):
@@ -128,7 +130,9 @@ _FOREIGN = {"edge_index", "links", "multigraph"}  # keys of PyG and NetworkX
 _FIX = f"Every line is an object such as {JSON_EXAMPLE}."
 
 
-def read_jsonl_graphs(path: str | Path, *, require_labels: bool = True) -> GraphFile:
+def read_jsonl_graphs(
+    path: str | Path, *, require_labels: bool = True, groups: str | None = None
+) -> GraphFile:
     """Read the graphs of a JSON file; edges are undirected.
 
     An object may have the keys of PyTorch Geometric instead, ``edge_index`` (two arrays), ``y``,
@@ -141,6 +145,7 @@ def read_jsonl_graphs(path: str | Path, *, require_labels: bool = True) -> Graph
     Args:
         path: The file; ``.gz``, ``.bz2`` and ``.xz`` are decompressed.
         require_labels: Raise an error for a graph without a label; else labels are not read.
+        groups: Keys of what graphs belong to, or None.
 
     Raises:
         DataError: If a graph is invalid; the message names the file and line.
@@ -165,7 +170,8 @@ def read_jsonl_graphs(path: str | Path, *, require_labels: bool = True) -> Graph
         graphs.append(graph)
         repeated += len(fields["edges"]) - len(distinct(fields["edges"]))
     notes = *repeated_edges(repeated), *ignored_split(grid), *ignored_split(_of_networkx(grid))
-    return GraphFile(str(path), str(path), graphs, (path,), notes)
+    names = group_names(grid, groups, str(path), grid.lines)
+    return GraphFile(str(path), str(path), graphs, (path,), notes, groups=names)
 
 
 def _of_networkx(grid: Grid) -> Grid:
@@ -471,8 +477,9 @@ TABLES_EXAMPLE = (
 
 
 def read_graph_tables(
-    folder: str | Path, *, features: str = "auto", require_labels: bool = True
-) -> GraphFile:
+    folder: str | Path, *, features: str = "auto", require_labels: bool = True,
+    groups: str | None = None,
+) -> GraphFile:  # fmt: skip
     """Read the graphs of a folder with a table of graphs, one of nodes and one of edges.
 
     The columns are found by their names, or else by their position: the graph and its label; the
@@ -485,6 +492,7 @@ def read_graph_tables(
             these names in another format.
         features: See `read_graph_file`.
         require_labels: Raise an error for a graph without a label.
+        groups: Columns of the table of graphs that name what they belong to, or None.
 
     Raises:
         DataError: If the graphs are invalid; the message names the file and line.
@@ -537,7 +545,8 @@ def read_graph_tables(
     files = tuple(table.path for table in tables)
     about = f"columns of {'; '.join(map(FeatureTable.about, tables))}"
     notes = about, *repeated_edges(repeated), *ignored_split(graphs.grid)
-    return GraphFile(str(folder), str(graphs.path), records, files, notes, graphs.grid)
+    names = group_names(graphs.grid, groups, str(graphs.path), graphs.grid.lines)
+    return GraphFile(str(folder), str(graphs.path), records, files, notes, graphs.grid, names)
 
 
 def _read(folder: Path, name: str, features: str, require_labels: bool) -> FeatureTable:

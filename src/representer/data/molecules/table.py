@@ -22,6 +22,7 @@ from representer.data.tables.columns import (
     LABEL_NAMES,
     Dropped,
     ambiguous,
+    group_names,
     ignored_split,
     is_filled,
     is_other,
@@ -76,7 +77,9 @@ def smiles_column(grid: Grid, smiles: str | None, source: str) -> tuple[int, lis
     raise ambiguous(grid, found, "smiles", source, why)
 
 
-def guess_target(grid: Grid, smiles: int, source: str) -> tuple[int, str]:
+def guess_target(
+    grid: Grid, smiles: int, source: str, apart: Sequence[int] = ()
+) -> tuple[int, str]:
     """Return the position of the values to learn, and a note that says so.
 
     That is the column with a common name, or else the only one that is neither an identifier nor
@@ -86,11 +89,12 @@ def guess_target(grid: Grid, smiles: int, source: str) -> tuple[int, str]:
         grid: The cells.
         smiles: The position of the molecules.
         source: The file, for messages.
+        apart: Positions of columns that are something else, such as groups.
 
     Raises:
         DataError: If no column or more than one is possible; the message lists the columns.
     """
-    free = [i for i in range(len(grid.columns)) if i != smiles]
+    free = [i for i in range(len(grid.columns)) if i not in (smiles, *apart)]
     found = [i for i in free if plain(grid.columns[i]) in LABEL_NAMES]
     if len(found) != 1:
         found = [i for i in free if not is_other(grid, i) and _has_values(grid, i)]
@@ -271,6 +275,7 @@ class MoleculeTable:
         dropped: The skipped rows, with reasons.
         source: The file.
         notes: Guesses made while reading.
+        groups: What each row belongs to; none if no column of groups is named.
     """
 
     smiles: list[str]
@@ -281,6 +286,7 @@ class MoleculeTable:
     dropped: list[Dropped]
     source: str
     notes: list[str]
+    groups: Sequence[str] = ()
 
     def __len__(self) -> int:
         """Return the number of molecules."""
@@ -347,6 +353,7 @@ def molecules_of(
     *,
     skip_invalid: bool,
     require_target: bool = False,
+    groups: str | None = None,
 ) -> MoleculeTable:
     """Return the molecules of a grid of cells; see :func:`read_molecules`.
 
@@ -357,12 +364,14 @@ def molecules_of(
         target: As in :func:`read_molecules`.
         skip_invalid: As in :func:`read_molecules`.
         require_target: Without a named target, guess its column.
+        groups: Columns of what rows belong to, or None.
     """
     at, guessed = smiles_column(grid, smiles, source)
     notes = [*grid.notes, *guessed, *ignored_split(grid)]
     places = resolve(grid, target, "target", source) if target else []
     if require_target and not places:
-        place, note = guess_target(grid, at, source)
+        apart = resolve(grid, groups, "groups", source) if groups else []
+        place, note = guess_target(grid, at, source, apart)
         places, notes = [place], [*notes, note]
     if len(set(places)) < len(places) or at in places:
         raise ArgumentError("target", target, "columns other than the SMILES, each once")
@@ -386,8 +395,9 @@ def molecules_of(
         raise DataError(problem, file=source, column=grid.columns[at], fix=fix)
     molecules, targets, lines = (list(part) for part in zip(*kept, strict=True))
     columns = tuple(grid.columns[k] for k in places)
+    named = group_names(grid, groups, source, lines, [at, *places])
     return MoleculeTable(
-        molecules, targets, lines, grid.columns[at], columns, dropped, source, notes
+        molecules, targets, lines, grid.columns[at], columns, dropped, source, notes, named
     )
 
 

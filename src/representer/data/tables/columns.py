@@ -11,7 +11,7 @@ from pathlib import Path
 
 from representer.checks import parse_number, written_number
 from representer.data.tables.files import BlockSize, blocks, did_you_mean, listing
-from representer.errors import DataError
+from representer.errors import ArgumentError, DataError
 
 # The cells of a file, before its columns are selected, and the dropped rows.
 
@@ -198,6 +198,33 @@ def resolve(grid: Grid, option: str, argument: str, source: str) -> list[int]:
     if (place := places.get(name_of(option))) is not None:
         return [place]
     return [_position(grid, places, name, argument, source) for name in requested(option)]
+
+
+def group_names(
+    grid: Grid, groups: str | None, source: str, lines: Iterable[int], taken: Collection[int] = ()
+) -> list[str]:
+    """Return what the rows on some lines belong to: the cells of one or of several columns.
+
+    Args:
+        grid: The rows.
+        groups: The columns, as in `resolve`; None for none.
+        source: The file, for messages.
+        lines: Those of the rows.
+        taken: Positions of the columns of objects and labels.
+
+    Returns:
+        A name for each row, empty for an empty cell; none without columns.
+
+    Raises:
+        ArgumentError: If a column is that of the objects or of the labels.
+        DataError: If a column is missing.
+    """
+    places = resolve(grid, groups, "groups", source) if groups else []
+    if not {*places}.isdisjoint(taken):
+        raise ArgumentError("groups", groups, "columns other than those of objects and labels")
+    rows = dict(zip(grid.lines, grid.rows, strict=True)) if places else {}
+    names = ([name_of(rows[line][at]) for at in places] for line in (lines if places else ()))
+    return [", ".join(cells) if all(cells) else "" for cells in names]
 
 
 def plain(name: str) -> str:

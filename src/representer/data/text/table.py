@@ -15,6 +15,7 @@ from representer.data.tables.columns import (
     Dropped,
     Grid,
     LeftOut,
+    group_names,
     guess_label,
     guess_text,
     ignored_split,
@@ -43,6 +44,7 @@ class Table:
         source: The source of the documents, usually the path of the file.
         header: True if the first row names the columns.
         notes: One sentence for the user about each inferred property.
+        groups: What each row belongs to; none if no column of groups is named.
     """
 
     texts: list[str]
@@ -55,6 +57,7 @@ class Table:
     source: str
     header: bool = True
     notes: list[str] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
         """Return the number of documents."""
@@ -110,8 +113,9 @@ def read_table(
 
 
 def assemble(
-    grid: Grid, source: str, text: str | None, label: str | None, *, require_label: bool
-) -> Table:
+    grid: Grid, source: str, text: str | None, label: str | None, *, require_label: bool,
+    groups: str | None = None,
+) -> Table:  # fmt: skip
     """Select the columns of the text and the label, and keep the rows that have both.
 
     Args:
@@ -120,13 +124,15 @@ def assemble(
         text: The requested columns, or None.
         label: The requested column, or None.
         require_label: Drop rows without a label.
+        groups: Columns of what rows belong to, or None.
 
     Raises:
         ArgumentError: If the label is several columns or one of the text columns.
         DataError: If a column is missing or ambiguous, a cell is neither text nor a plain value,
             or no row is left.
     """
-    table = Selection.of(grid, source, text, label, require_label=require_label).table(grid, source)
+    chosen: Any = {"require_label": require_label, "groups": groups}
+    table = Selection.of(grid, source, text, label, **chosen).table(grid, source)
     if not table.texts:
         dropped = LeftOut(table.dropped)
         raise _nothing_usable(dropped, source, table.text_column)
@@ -149,6 +155,7 @@ class Selection:
         label: Position of the column of the label; None without one.
         notes: One sentence for the user about each inferred property.
         require_label: Rows without a label are dropped.
+        groups: The columns of what rows belong to; None for none.
     """
 
     columns: list[str]
@@ -156,11 +163,13 @@ class Selection:
     label: int | None
     notes: list[str]
     require_label: bool
+    groups: str | None = None
 
     @classmethod
     def of(
-        cls, grid: Grid, source: str, text: str | None, label: str | None, *, require_label: bool
-    ) -> Selection:
+        cls, grid: Grid, source: str, text: str | None, label: str | None, *, require_label: bool,
+        groups: str | None = None,
+    ) -> Selection:  # fmt: skip
         """Select the columns; see `assemble`."""
         texts = resolve(grid, text, "text", source) if text else []
         labels = resolve(grid, label, "label", source) if label else []
@@ -175,10 +184,11 @@ class Selection:
             texts = [guess_text(grid, known, source)]
             notes.append(f"The text is taken from column {grid.columns[texts[0]]!r}.")
         notes += ignored_split(grid)
-        at = labels[0] if labels else guess_label(grid, texts, source, required=require_label)
+        taken = [*texts, *(resolve(grid, groups, "groups", source) if groups else [])]
+        at = labels[0] if labels else guess_label(grid, taken, source, required=require_label)
         if at is not None and not labels:
             notes.append(f"The label is taken from column {grid.columns[at]!r}.")
-        return cls(grid.columns, texts, at, notes, require_label)
+        return cls(grid.columns, texts, at, notes, require_label, groups)
 
     def table(self, grid: Grid, source: str) -> Table:
         """Return the rows of a block that have a text and, if it is required, a label."""
@@ -195,7 +205,9 @@ class Selection:
             else:
                 kept.append((document, name, line))
         dropped.sort(key=lambda row: row.line)
+        taken = [*self.texts, *([] if at is None else [at])]
         return Table(
+            groups=group_names(grid, self.groups, source, [line for _, _, line in kept], taken),
             texts=[document for document, _, _ in kept],
             labels=None if at is None else [name for _, name, _ in kept],
             lines=[line for _, _, line in kept],
@@ -224,6 +236,7 @@ def read_tables(
     *,
     require_label: bool,
     size: BlockSize,
+    groups: str | None = None,
     **layout: Any,
 ) -> Iterator[tuple[Grid, Table]]:
     """Yield the blocks of the files of a table, in order, and their documents and labels.
@@ -236,6 +249,7 @@ def read_tables(
         label: The requested column, or None.
         require_label: Drop rows without a label.
         size: Limits of a block.
+        groups: Columns of what rows belong to, or None.
         layout: As in `read_blocks`.
 
     Raises:
@@ -245,9 +259,10 @@ def read_tables(
     selection: Selection | None = None
     dropped, count, column = LeftOut(), 0, ""
     for file in table_files(path):
-        for grid in read_blocks(file, requested(text) + requested(label), **layout, size=size):
+        wanted = requested(text) + requested(label) + requested(groups)
+        for grid in read_blocks(file, wanted, **layout, size=size):
             if selection is None:
-                options: Any = {"require_label": require_label}
+                options: Any = {"require_label": require_label, "groups": groups}
                 selection = Selection.of(grid, str(file), text, label, **options)
                 size = size._replace(head=size.rest)
                 layout["header"] = grid.header if grid.numbered else layout.get("header")
