@@ -38,6 +38,11 @@ SIGNAL = [
     "--hidden-size", "4", "--filter-length", "20", "--stride", "15", "--epochs", "3",
     "--batch-size", "16", "--lr", "0.01", "--answer", "network", "--jobs", "1",
 ]  # fmt: skip
+SERIES = [
+    "--hidden-size", "4", "--answer", "both", "--num-features", "700", "--epochs", "3",
+    "--batch-size", "16", "--lr", "0.01", "--threads", "1", "--test-fraction", "0.2",
+    "--valid-fraction", "0.2",
+]  # fmt: skip
 LANGUAGE = [
     "--hidden-size", "12", "--epochs", "4", "--batch-size", "4", "--unroll", "8", "--threads", "1",
     "--lr", "0.02", "--input-dropout", "0", "--output-dropout", "0",
@@ -239,6 +244,22 @@ def signal_run(signal_file):
     out = signal_file.parent / "run"
     assert entry_point(["fit", "signal", str(signal_file), "--out", str(out), *SIGNAL]) == 0
     return out
+
+
+@pytest.fixture(scope="session")
+def series_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of series of 10 to 19 steps, a row each, which rise or fall."""
+    folder, rng = tmp_path_factory.mktemp("series"), random.Random(0)
+    with (folder / "series.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["label", *(f"t{t}" for t in range(19))])
+        for row in range(60):
+            sign, steps = 1 - 2 * (row % 2), rng.randint(10, 19)
+            values = [f"{sign * t + rng.gauss(0, 2):.3f}" for t in range(steps)]
+            writer.writerow(["rise" if sign > 0 else "fall", *values, *[""] * (19 - steps)])
+    words = ["fit", "series", str(folder / "series.csv"), "--out", str(folder / "run"), *SERIES]
+    assert entry_point(words) == 0
+    return folder / "run"
 
 
 @pytest.fixture(scope="session")

@@ -51,6 +51,7 @@ def numbers(count: int) -> np.ndarray:
     return np.arange(count) % 7 + 0.5 * (np.arange(count) % 2)
 
 
+SERIES = {"answer": "both", "num_features": 700, "hidden_size": 4}
 CASES: dict[str, tuple[Any, Any, Any]] = {
     "TextClassifier": ({"hidden_size": 8, "embedding_size": 8}, TEXTS, LABELS),
     "TextRegressor": ({"hidden_size": 8, "embedding_size": 8}, TEXTS, numbers(50)),
@@ -67,6 +68,8 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
     "LanguageModel": ({"hidden_size": 8}, LINES, None),
     "SequenceClassifier": ({"hidden_size": 8}, WORDS * 8, ["a", "b"] * 20),
     "SequenceRegressor": ({"hidden_size": 8}, WORDS * 8, numbers(40)),
+    "SeriesClassifier": (SERIES, [one[0] for one in SIGNALS], ["slow", "fast"] * 12),
+    "SeriesRegressor": (SERIES, SIGNALS, numbers(len(SIGNALS))),
 }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ TASKS = {
     "text": [*SMALL, "--embedding-size", "8"],
     "molecule": [*SMALL, "--members", "2"],
     "graph": SMALL,
+    "series": [*SMALL, "--answer", "both"],
     "signal": [*SMALL, "--folds", "2", "--jobs", "1"],
     "language": ["--epochs", "1", "--hidden-size", "16"],
 }

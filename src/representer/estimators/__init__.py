@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from representer.estimators.language import LanguageModel
     from representer.estimators.molecule import MoleculeClassifier, MoleculeRegressor
     from representer.estimators.sequence import SequenceClassifier, SequenceRegressor
+    from representer.estimators.series import SeriesClassifier, SeriesRegressor
     from representer.estimators.signal import SignalClassifier
     from representer.estimators.text import TextClassifier, TextRegressor
 
@@ -25,6 +26,8 @@ _HOMES = {
     "MoleculeRegressor": "molecule",
     "SequenceClassifier": "sequence",
     "SequenceRegressor": "sequence",
+    "SeriesClassifier": "series",
+    "SeriesRegressor": "series",
     "SignalClassifier": "signal",
     "TextClassifier": "text",
     "TextRegressor": "text",
@@ -42,6 +45,8 @@ __all__ = [
     "MoleculeRegressor",
     "SequenceClassifier",
     "SequenceRegressor",
+    "SeriesClassifier",
+    "SeriesRegressor",
     "SignalClassifier",
     "TextClassifier",
     "TextRegressor",

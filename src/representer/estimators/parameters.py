@@ -297,6 +297,47 @@ class SequenceParameters(TargetParameters):
         require_integers(self, 1, "hidden_size")
 
 
+# Parameters of `SeriesClassifier` and `SeriesRegressor`. Free of torch, see `parameters`.
+
+OF_SERIES = ("training", "series", "none")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SeriesParameters(TargetParameters):
+    """Parameters of the kernel and of the network for series, and of their inputs."""
+
+    valid_fraction: float | None = option(
+        None, "fraction of the training data used for validation (default: 0.1; of few data more)"
+    )
+    answer: str = option(
+        "kernel", "predict with the exact kernel, the network, or both", choices=ANSWERS
+    )
+    num_features: int = option(10_000, "features of the kernel")
+    standardize: str = option(
+        "training",
+        "standardize each channel over the training data, over the series, or not at all",
+        choices=OF_SERIES,
+    )
+    cell: str = option("gated-cnn", "cell of the network; `representer cells` lists them")
+    filter_length: int = option(9, "filter length of the network in steps")
+    dilation: int = option(1, "steps between two slots of such a filter")
+    hidden_size: int = option(64, "units of the cell")
+    num_layers: int = option(2, "number of layers")
+    dropout: float = option(0.1, "dropout before the last layer")
+    average_weights: bool = option(True, "keep the average of the weights of the last steps")
+    lr: float = option(5e-3, "learning rate of Adam")
+    clip_norm: float = option(1.0, "clip the norm of the gradient; 0: no clipping")
+
+    def check(self) -> None:
+        """Check every value, see `TrainingParameters.check`."""
+        super().check()
+        require_integers(
+            self, 1, "num_features", "filter_length", "dilation", "hidden_size", "num_layers"
+        )
+        require(self, "dropout", 0 <= self.dropout < 1, "a number in [0, 1)")
+        require_choices(self, standardize=OF_SERIES)
+
+
 # Parameters of the estimators of graphs and of molecules. Free of torch, see `parameters`.
 
 NETWORKS = ("wl", "random-walk", "gine")

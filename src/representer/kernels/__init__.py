@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from representer.kernels.composition import Activated, Cosine, Power, Product, Scaled, Sum
+from representer.kernels.convolution_kernel import ConvolutionKernel
 from representer.kernels.cross_spectral_kernel import CrossSpectralKernel
 from representer.kernels.embedded import Embedded
 from representer.kernels.gaussian_process import GaussianProcessKernel
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KERNELS",
     "Activated",
+    "ConvolutionKernel",
     "Cosine",
     "CrossSpectralKernel",
     "DeepGraphKernel",

@@ -99,7 +99,7 @@ def _marks(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _picture(entry: Mapping[str, Any], is_drawn: bool) -> Any:
-    if not is_drawn and not entry.keys().isdisjoint({"smiles", "edges", "moments"}):
+    if not is_drawn and not entry.keys().isdisjoint({"smiles", "edges", "moments", "by_step"}):
         return f"Not drawn, since the page has {DRAWN} drawings of these already."
     if "smiles" in entry:
         from representer.data.molecules import parse_smiles
@@ -114,6 +114,8 @@ def _picture(entry: Mapping[str, Any], is_drawn: bool) -> Any:
         from representer.report.pictures import window
 
         return window(entry)
+    if "by_step" in entry:
+        return pictures.series(entry)
     return ""
 
 

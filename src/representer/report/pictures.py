@@ -153,6 +153,39 @@ def _window(width: float, entry: Mapping[str, Any]) -> Drawing:
     return Drawing(figure, "Channels of the window, and the evidence over time")
 
 
+@both_widths
+def series(width: float, entry: Mapping[str, Any]) -> Drawing:
+    """Plot an explained series, its steps colored by their contributions, and these below it.
+
+    Args:
+        width: Of the figure in inches.
+        entry: An explanation with ``series``, the values of some channels; ``shown``, the steps
+            that they are of; and ``by_step``, the contributions.
+    """
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import to_rgba
+
+    steps, by_step = np.asarray(entry["shown"]), np.asarray(entry["by_step"])
+    figure, axes = canvases(min(width, 5.2), 2.6, 2, is_stacked=True)
+    _traces(axes[0], steps, entry["series"])
+    largest = float(np.abs(by_step).max()) or 1.0
+    colors = [to_rgba(MODEL if v >= 0 else _AGAINST, abs(v) / largest) for v in by_step]
+    for line in axes[0].lines[1::2]:  # after the axis of each channel
+        points = np.column_stack([steps, line.get_ydata()])
+        middles = (points[1:] + points[:-1]) / 2  # each step has the halves beside it
+        ends = np.concatenate([points[:1], middles, points[-1:]])
+        parts = np.stack([ends[:-1], points, ends[1:]], axis=1)
+        line.set(color=BASELINE, linewidth=0.8)
+        axes[0].add_collection(LineCollection(list(parts), colors=colors, linewidths=2.5))
+    axes[1].bar(steps, by_step, np.diff(steps, append=2 * steps[-1] + 1).min(), color=[
+        MODEL if value >= 0 else _AGAINST for value in by_step])  # fmt: skip
+    axes[1].axhline(0, color=BASELINE, linewidth=0.7)
+    axes[1].set_ylabel("contribution")
+    axes[1].set_xlabel("step")
+    axes[1].set_xlim(axes[0].get_xlim())
+    return Drawing(figure, "The series, and the contribution of each step")
+
+
 def scalp(values: Sequence[float], channels: Sequence[str], title: str) -> Markup:
     """Plot values of channels as a scalp map, for channel names of the 10-5 system.
 

@@ -23,6 +23,7 @@ from representer.estimators.language import LanguageModel
 from representer.estimators.language_training import LAST
 from representer.estimators.parameters import AUTO
 from representer.estimators.results import classes_of, explanations_of, predictions_of
+from representer.estimators.series import read_series
 from representer.estimators.signal import SignalClassifier, SignalInputs, check_windows
 from representer.models.signal_classifier import SignalStream
 from representer.report.page import Predictions
@@ -38,8 +39,9 @@ class ServedModel:
     """The model of a run folder.
 
     Texts, SMILES and the beginnings of texts are strings; a window of a signal is an array of
-    channels, each an array of samples; a graph is an object as in JSON Lines files. Where signals
-    were standardized by subject in training, the windows of a request are those of one subject.
+    channels, each an array of samples; a series is an array of numbers, null where one is missing,
+    or of such arrays; a graph is an object as in JSON Lines files. Where signals were standardized
+    by subject in training, the windows of a request are those of one subject.
 
     Args:
         run: The run folder.
@@ -76,6 +78,11 @@ class ServedModel:
             DataError: One of them is of another kind, or larger than the limits; the message names
                 its row.
         """
+        if self.task == "series":
+            series = read_series(inputs)
+            for row, one in enumerate(series):
+                self.check_size(f"inputs[{row}]", one)
+            return series
         if self.task != "signal":
             return [self._read(one, row) for row, one in enumerate(inputs)]
         windows = check_windows(inputs, 1)

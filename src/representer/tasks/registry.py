@@ -8,10 +8,11 @@ from representer.tasks.graph_options import GRAPH
 from representer.tasks.language_options import LANGUAGE
 from representer.tasks.molecule_options import MOLECULE
 from representer.tasks.options import Task
+from representer.tasks.series_options import SERIES
 from representer.tasks.signal_options import SIGNAL
 from representer.tasks.text_options import TEXT
 
-_OWN = (TEXT, LANGUAGE, MOLECULE, GRAPH, SIGNAL)
+_OWN = (TEXT, LANGUAGE, MOLECULE, GRAPH, SIGNAL, SERIES)
 TASKS: dict[str, Task] = {task.name: task for task in (*_OWN, *installed("tasks").values())}
 
 

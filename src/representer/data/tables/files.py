@@ -379,7 +379,7 @@ FORMATS = {
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "workbook"),
     **dict.fromkeys((".sdf", ".sd", ".mol"), "sdf"), **dict.fromkeys((".smi", ".smiles"), "smiles"),
-    ".npz": "npz", ".mat": "mat",
+    ".npz": "npz", ".mat": "mat", ".ts": "ts",
     **dict.fromkeys((".fif", ".edf", ".bdf", ".vhdr", ".set"), "mne"),
     # any text, whose content tells what it is; the suffix may name a part of the data
     **dict.fromkeys(("", ".txt", ".text", ".tab", ".dat", ".data", ".tokens", ".raw"), "lines"),
@@ -387,7 +387,14 @@ FORMATS = {
 }  # fmt: skip
 TABLES = [suffix for suffix, kind in FORMATS.items()
           if kind in ("csv", "tsv", "jsonl", "parquet", "workbook")]  # fmt: skip
-TASKS = {"npz": "signal", "mat": "signal", "mne": "signal", "sdf": "molecule", "smiles": "molecule"}
+TASKS = {
+    "ts": "series",
+    "npz": "signal",
+    "mat": "signal",
+    "mne": "signal",
+    "sdf": "molecule",
+    "smiles": "molecule",
+}
 """The task of a format, where it has one."""
 
 

@@ -1,0 +1,300 @@
+"""Reading of labeled series: ``.ts``, tables with a row for each series or each step, ``.npz``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from representer.checks import is_missing
+from representer.data.array_files import read_arrays
+from representer.data.tables import Grid, read_grid
+from representer.data.tables.columns import (
+    LABEL_NAMES,
+    by_name,
+    data_columns,
+    name_of,
+    number_of,
+    plain,
+    requested,
+    resolve,
+    text_of,
+)
+from representer.data.tables.files import format_of, listing, physical_lines
+from representer.errors import DataError
+
+IDS = {"id", "series", "series_id", "case", "case_id", "sample", "sample_id", "window", "recording"}
+_TIME = re.compile(r"(time(stamp)?s?|t|step|steps|date(time)?)(_.*)?")
+_LISTS = {"series", "values", "x", "data"}  # columns of JSON objects
+_UNKNOWN = {"?", "*"}  # values of .ts files
+_PAIR = re.compile(r"\(([^()]*),([^(),]*)\)")  # a time and a value
+LONGEST_LINE = 2**30  # a series of a million steps stands on a line
+
+Series = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SeriesFile:
+    """Series as they were read.
+
+    Attributes:
+        source: Path of the file.
+        series: Arrays ``(C, T_i)``, NaN where a value is missing.
+        labels: The label of each as text, None if it has none.
+        lines: The line on which each starts, or its row.
+        channels: Names of the channels, if the file has them.
+        names: The name of each series, if it has one.
+        table: The rows of a table with a row for each series.
+        label_column: Its column of the labels.
+        notes: Remarks for the user.
+    """
+
+    source: Path
+    series: Sequence[Series]
+    labels: Sequence[str | None]
+    lines: Sequence[int]
+    channels: Sequence[str] = ()
+    names: Sequence[str] = ()
+    table: Grid | None = None
+    label_column: str | None = None
+    notes: Sequence[str] = ()
+
+
+def read_series_file(
+    path: str | Path,
+    *,
+    label: str | None = None,
+    series: str | None = None,
+    time: str | None = None,
+    require_labels: bool = True,
+) -> SeriesFile:
+    """Read series with their labels.
+
+    Args:
+        path: A ``.ts`` file; an ``.npz`` file with X ``(N, T)`` or ``(N, C, T)``, y and, of padded
+            series, lengths; or a table. A table has a row for each series (its label, and a column
+            for each step), as the ``.tsv`` files of the UCR archive have, or JSON lists as
+            ``series``; or a row for each step (the series, its label, the time, and a column for
+            each channel).
+        label: Column of the labels; by default that with a common name or, without a header, the
+            first one.
+        series: Column with the name of the series, where there is a row for each step.
+        time: Column of the times, by which the steps of a series are sorted; by default that with
+            a common name, where there is a row for each step.
+        require_labels: Raise an error for a series without a label.
+
+    Raises:
+        DataError: The file cannot be used; the message names the file and the line.
+    """
+    path = Path(path)
+    kind = format_of(path)
+    if kind in ("ts", "npz"):
+        for name, value in (("label", label), ("series", series), ("time", time)):
+            if value is not None:
+                problem = f"--{name} {value} names a column of a table; this is no table"
+                raise DataError(problem, file=path, fix=f"Leave out --{name}.")
+        read: Callable[[Path], SeriesFile] = _read_ts if kind == "ts" else _read_npz
+        found = read(path)
+    else:
+        wanted = requested(label) + requested(series) + requested(time)
+        grid = read_grid(path, wanted)
+        if not grid.header and {*map(plain, map(text_of, grid.rows[0]))} & (LABEL_NAMES | IDS):
+            grid = read_grid(path, wanted, header=True)  # whose other names may be numbers
+        found = _of_table(path, grid, label, series, time, require_labels)
+    if not found.series:
+        raise DataError("holds no series", file=path)
+    for one, line in zip(found.series, found.lines, strict=True):
+        if len(one) != len(found.series[0]):
+            problem = f"has {len(one)} channels; the first series has {len(found.series[0])}"
+            raise DataError(problem, file=path, line=line, fix="Give all the same channels.")
+    missing = [row for row, one in enumerate(found.labels) if not one]
+    if require_labels and missing:
+        line = None if kind == "npz" else found.lines[missing[0]]
+        problem = "the series has no label"
+        if len(missing) == len(found.labels):
+            problem = "the series have no labels"
+        fix = "Name their column with --label, or add them."
+        raise DataError(problem, file=path, line=line, fix=fix)
+    return found
+
+
+def _read_ts(path: Path) -> SeriesFile:
+    """Read a file of the UEA and UCR archive: channels separated by colons, and the label."""
+    series, labels, lines = list[Series](), list[str | None](), list[int]()
+    has_label, is_data = True, False
+    for number, line in enumerate(physical_lines(path, longest=LONGEST_LINE), 1):
+        text = line.strip()
+        if not text or text.startswith(("#", "%")):
+            continue
+        if text.startswith("@"):
+            word, *rest = text.lower().split()
+            if word in ("@classlabel", "@targetlabel"):
+                has_label = rest[:1] != ["false"]
+            is_data |= word == "@data"
+            continue
+        if not is_data:
+            fix = "A .ts file has lines of @ above @data, and a series on each line below."
+            raise DataError("a line above @data begins with neither @ nor #", file=path,
+                            line=number, fix=fix)  # fmt: skip
+        parts = _PAIR.sub(r"\2", text).split(":")
+        labels.append(name_of(parts.pop()) or None if has_label else None)
+        channels = [_numbers(part, path, number) for part in parts]
+        size = max(map(len, channels), default=0)
+        if not size:
+            raise DataError("the series has no value", file=path, line=number)
+        one = np.full((len(channels), size), np.nan)  # channels may be of unequal lengths
+        for row, own in zip(one, channels, strict=True):
+            row[: len(own)] = own
+        series.append(one)
+        lines.append(number)
+    return SeriesFile(path, series, labels, lines)
+
+
+def _numbers(text: str, path: Path, line: int) -> list[float]:
+    return [_number(cell, path, line) for cell in text.split(",") if cell.strip()]
+
+
+def _number(cell: Any, path: Path, line: int, column: str | None = None) -> float:
+    """Return a value, NaN where it is missing."""
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        text = text_of(cell).strip()
+    if not text or text in _UNKNOWN or is_missing(text):
+        return np.nan
+    if (number := number_of(text)) is not None:
+        return number
+    fix = "Write a number, or nothing where a value is missing; --label names another column."
+    problem = f"{text!r:.60} is not a number"
+    raise DataError(problem, file=path, line=line, column=column, fix=fix)
+
+
+def _read_npz(path: Path) -> SeriesFile:
+    arrays, others = read_arrays(path, ("X", "y", "lengths", "channels"))
+    X = arrays.get("X")
+    if X is None or X.ndim not in (2, 3) or X.dtype.kind not in "fiub":
+        problem = "there is no array X" if X is None else f"X is {X.dtype} of shape {X.shape}"
+        fix = f"Save X (N, T) or (N, C, T) with numpy.savez; other arrays: {listing(others)}."
+        raise DataError(problem, file=path, fix=fix)
+    X = X[:, None] if X.ndim == 2 else X
+    lengths = arrays.get("lengths", np.full(len(X), X.shape[2]))
+    y = arrays.get("y")
+    for name, array in (("y", y), ("lengths", lengths)):
+        if array is not None and array.shape != (len(X),):
+            problem = f"{name} has the shape {array.shape}; expected ({len(X)},)"
+            raise DataError(problem, file=path, fix="Give each series one entry.")
+    if lengths.dtype.kind not in "iu" or not ((lengths > 0) & (lengths <= X.shape[2])).all():
+        problem = f"lengths are not integers from 1 to {X.shape[2]}"
+        raise DataError(problem, file=path, fix="Leave lengths out, or correct them.")
+    labels = [None] * len(X) if y is None else [name_of(str(one)) for one in y.tolist()]
+    channels = [str(one) for one in arrays["channels"]] if "channels" in arrays else ()
+    if len(channels) not in (0, X.shape[1]):
+        raise DataError(f"{len(channels)} names of {X.shape[1]} channels", file=path)
+    series = [one[:, :n].astype(np.float64) for one, n in zip(X, lengths.tolist(), strict=True)]
+    return SeriesFile(path, series, labels, range(1, len(X) + 1), channels)
+
+
+def _of_table(
+    path: Path, grid: Grid, label: str | None, series: str | None, time: str | None, required: bool
+) -> SeriesFile:
+    columns, source = data_columns(grid), str(path)
+
+    def role(option: str | None, argument: str, names: set[str]) -> int | None:
+        if option is not None:
+            return resolve(grid, option, argument, source)[0]
+        found = by_name(grid, columns, names, argument) if grid.header else []
+        return found[0] if found else None
+
+    labels = role(label, "label", LABEL_NAMES)
+    lists = role(None, "series", _LISTS)
+    if lists is not None and any(isinstance(row[lists], list) for row in grid.rows):
+        return _of_lists(path, grid, lists, labels)
+    ids = role(series, "series", IDS)
+    if ids is not None and series is None:
+        names = [text_of(row[ids]) for row in grid.rows]
+        if len(set(names)) == len(names):  # a row for each series, which has a name
+            columns, ids = [at for at in columns if at != ids], None
+    if ids is not None:
+        return _of_steps(path, grid, ids, labels, role(time, "time", set()))
+    if labels is None and (required or not grid.header) and not grid.header:
+        labels = columns[0]  # as in the UCR archive
+    steps = [at for at in columns if at != labels]
+    rows = zip(grid.lines, grid.rows, strict=True)
+    values = [
+        np.array([[_number(row[at], path, line, grid.columns[at]) for at in steps]])
+        for line, row in rows
+    ]
+    return SeriesFile(
+        path, values, _labels(grid, labels), grid.lines, table=grid,
+        label_column=None if labels is None else grid.columns[labels], notes=grid.notes,
+    )  # fmt: skip
+
+
+def _labels(grid: Grid, column: int | None) -> list[str | None]:
+    if column is None:
+        return [None] * len(grid.rows)
+    return [name_of(row[column]) or None for row in grid.rows]
+
+
+def _of_lists(path: Path, grid: Grid, column: int, labels: int | None) -> SeriesFile:
+    series = []
+    for line, row in zip(grid.lines, grid.rows, strict=True):
+        try:
+            one = np.asarray(row[column], dtype=np.float64)  # null becomes NaN
+        except (TypeError, ValueError):
+            one = np.empty(0)
+        if one.ndim not in (1, 2) or not one.size:
+            problem = "the series is no list of numbers, nor of such lists of one length"
+            fix = 'Write {"series": [1, 2, null], "label": "a"}, or a list for each channel.'
+            raise DataError(problem, file=path, line=line, fix=fix)
+        series.append(np.atleast_2d(one))
+    return SeriesFile(path, series, _labels(grid, labels), grid.lines, notes=grid.notes)
+
+
+def _of_steps(path: Path, grid: Grid, ids: int, labels: int | None, time: int | None) -> SeriesFile:
+    """Read a table with a row for each step; the rows of a series need not stand together."""
+    rest = [at for at in data_columns(grid) if at not in (ids, labels)]
+    if time is None:
+        time = next((at for at in rest if _TIME.fullmatch(plain(grid.columns[at]))), None)
+    channels = [at for at in rest if at != time]
+    if not channels:
+        raise DataError("the table has no column of values", file=path)
+    rows: dict[str, list[int]] = {}
+    for k, row in enumerate(grid.rows):
+        if not (name := name_of(row[ids])):
+            problem, column = "the cell is empty; expected the series", grid.columns[ids]
+            raise DataError(problem, file=path, line=grid.lines[k], column=column)
+        rows.setdefault(name, []).append(k)
+    of_rows, series, found = _labels(grid, labels), [], list[str | None]()
+    for name, own in rows.items():
+        if len(known := {of_rows[k] for k in own}) > 1:
+            named = listing(sorted(str(one) for one in known))
+            problem, line = (
+                f"the series {name!r:.60} has several labels: {named}",
+                grid.lines[own[0]],
+            )
+            raise DataError(problem, file=path, line=line, fix="Give each series one label.")
+        found += known
+        if time is not None:
+            own.sort(key=lambda k: _moment(grid.rows[k][time]))
+        table = [[_number(grid.rows[k][at], path, grid.lines[k], grid.columns[at]) for k in own]
+                 for at in channels]  # fmt: skip
+        series.append(np.array(table))
+    names, lines = [*rows], [grid.lines[own[0]] for own in rows.values()]
+    table = Grid([grid.columns[ids]], [[name] for name in names], lines, [], True, False, [])
+    own = [grid.columns[at] for at in channels]
+    return SeriesFile(
+        path, series, found, lines, own, names, table,
+        None if labels is None else grid.columns[labels], grid.notes,
+    )  # fmt: skip
+
+
+def _moment(cell: Any) -> tuple[float, str]:
+    """Return a time as a key of sorting: a number, or a text such as a date."""
+    number = number_of(cell)
+    return (np.inf if number is None else number, text_of(cell))

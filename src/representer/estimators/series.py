@@ -1,0 +1,344 @@
+"""Estimators of series: a kernel of fixed filters, and a cell on the values."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from representer.errors import DataError, KindError
+from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Explanation
+from representer.estimators.fitting import shuffled
+from representer.estimators.parameters import SeriesParameters
+from representer.estimators.pool import Explained
+from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
+from representer.estimators.targets import as_sequence, centered, columns_of, has_columns
+from representer.explain import MemoryLedger, stack_readout
+from representer.kernels.convolution_kernel import SHARE, VIEWS, ConvolutionKernel
+from representer.models.series_network import SeriesNetwork, SeriesNetworkConfig
+from representer.nn.recurrent.machine import RecurrentKernelMachine
+from representer.storage.files import from_values
+from representer.storage.run import RunFiles, RunFolder
+
+Series = NDArray[np.float64]
+POINTS, TRACES = 500, 4  # samples and channels of a picture, at most
+_MOST = 400_000  # contributions of an explanation; of longer series, successive steps are joined
+
+
+# The inputs: series without gaps, standardized.
+
+
+def filled(one: Series) -> Series:
+    """Return a series with each gap filled by interpolation; NaN where a channel has no value."""
+    gaps = np.isnan(one)
+    if not gaps.any():
+        return one
+    result, steps = one.copy(), np.arange(one.shape[1])
+    for values, missing in zip(result, gaps, strict=True):
+        if missing.any() and not missing.all():
+            values[missing] = np.interp(steps[missing], steps[~missing], values[~missing])
+    return result
+
+
+@dataclass(frozen=True)
+class SeriesInputs:
+    """Series as standardized arrays ``(C, T)`` in float32, without gaps.
+
+    Args:
+        means: Of each channel in training; none if each series is standardized by itself.
+        scales: Its standard deviations.
+        num_channels: C.
+        names: Names of the channels, if they are known.
+
+    Raises:
+        ValueError: The numbers of channels differ.
+    """
+
+    means: tuple[float, ...]
+    scales: tuple[float, ...]
+    num_channels: int
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("means", "scales", "names"):
+            if len(getattr(self, name)) not in (0, self.num_channels):
+                raise ValueError(f"the {name} are not those of {self.num_channels} channels")
+        if len(self.means) != len(self.scales) or any(scale <= 0 for scale in self.scales):
+            raise ValueError("the scales are not positive")
+
+    @classmethod
+    def learn(cls, kind: str, objects: Sequence[Series]) -> SeriesInputs:
+        """Return the inputs for training series; `kind` is the parameter ``standardize``."""
+        count = len(objects[0])
+        if kind != "training":
+            parts = ((), ()) if kind == "series" else ((0.0,) * count, (1.0,) * count)
+            return cls(*parts, count)
+        table = np.concatenate(objects, axis=1)
+        known = [row[~np.isnan(row)] for row in table]
+        means = tuple(float(row.mean()) if len(row) else 0.0 for row in known)
+        spreads = [float(row.std()) if len(row) else 1.0 for row in known]
+        return cls(means, tuple(spread or 1.0 for spread in spreads), count)
+
+    def encode(self, X: Sequence[Series]) -> list[NDArray[np.float32]]:
+        """Return each series standardized.
+
+        Raises:
+            DataError: The number of channels differs from that in training.
+        """
+        return [self._encode(one, row) for row, one in enumerate(X)]
+
+    def _encode(self, one: Series, row: int) -> NDArray[np.float32]:
+        if len(one) != self.num_channels:
+            problem = f"X[{row}] has {len(one)} channels; the model has {self.num_channels}"
+            raise DataError(problem, fix="Use the channels of the training data; X is (N, C, T).")
+        values = filled(one)
+        if self.means:
+            values = (values - np.array(self.means)[:, None]) / np.array(self.scales)[:, None]
+        else:
+            spread = values.std(axis=1, keepdims=True)
+            least = 1e-9 * np.abs(values).max(axis=1, keepdims=True)  # of a flat channel
+            values = values - values.mean(axis=1, keepdims=True)
+            values /= np.where(spread > least, spread, 1.0)
+        return np.nan_to_num(values).astype(np.float32)  # 0 where a channel has no value
+
+    def collate(
+        self, encoded: Sequence[NDArray[np.float32]], multiple: int = 1
+    ) -> tuple[Tensor, Tensor]:
+        """Return padded series ``(B, T, C)`` and lengths ``(B,)``."""
+        lengths = torch.tensor([one.shape[1] for one in encoded])
+        padded = pad_sequence([torch.from_numpy(one.T) for one in encoded], batch_first=True)
+        rest = -padded.shape[1] % multiple
+        return torch.nn.functional.pad(padded, (0, 0, 0, rest)), lengths
+
+    def size(self, encoded: NDArray[np.float32]) -> int:
+        """Return the number of steps."""
+        return encoded.shape[1]
+
+    def batches(
+        self, encoded: Sequence[Any], batch_size: int, seed: int
+    ) -> Callable[[int], Sequence[Sequence[int]]]:
+        """Return the function from an epoch to batches in random order."""
+        return shuffled(encoded, batch_size, seed)
+
+    def named(self, channel: int) -> str:
+        """Return what names a channel in an explanation; nothing of an only one."""
+        if self.num_channels == 1:
+            return ""
+        return f", {self.names[channel]}" if self.names else f", channel {channel}"
+
+
+def read_series(X: Any) -> list[Series]:
+    """Return series as arrays ``(C, T_i)``, in which NaN is a missing value.
+
+    Args:
+        X: An array ``(N, T)`` or ``(N, C, T)``, or a sequence of arrays ``(T_i,)`` or
+            ``(C, T_i)``, or a data frame with a column for each step. Steps at the end whose values
+            are all missing are padding, and left out.
+
+    Raises:
+        DataError: A series cannot be used; the message names its row.
+    """
+    if isinstance(X, (str, bytes, dict)) or not hasattr(X, "__len__"):
+        fix = "Put a single series into a list."
+        raise DataError(f"X is a {type(X).__name__}; expected an array (N, C, T)", fix=fix)
+    rows = np.asarray(X) if has_columns(X) else as_sequence(X, "X")
+    found = [_series(one, row) for row, one in enumerate(rows)]
+    for row, one in enumerate(found):
+        if len(one) != len(found[0]):
+            problem = f"X[{row}] has {len(one)} channels, X[0] has {len(found[0])}"
+            raise DataError(problem, fix="Give all series the same channels; X is (N, C, T).")
+    return found
+
+
+def _series(one: Any, row: int) -> Series:
+    try:
+        if isinstance(one, Tensor):
+            one = one.detach().cpu().numpy()
+        array = np.asarray(one, dtype=np.float64)
+    except (TypeError, ValueError):
+        problem = f"X[{row}] is no array of numbers (T,) or (C, T)"
+        fix = "Give its channels equal lengths, with NaN where values are missing."
+        raise DataError(problem, fix=fix) from None
+    array = array[None] if array.ndim == 1 else array
+    if array.ndim != 2 or not array.size:
+        raise DataError(f"X[{row}] has the shape {np.shape(one)}; expected (T,) or (C, T)")
+    if np.isinf(array).any():
+        fix = "Write NaN for a missing value, which is interpolated."
+        raise DataError(f"X[{row}] contains infinity", fix=fix)
+    known = np.flatnonzero(~np.isnan(array).all(axis=0))
+    return array[:, : known[-1] + 1 if len(known) else 1]
+
+
+class SeriesHalves(SeriesParameters, SupervisedEstimator):
+    """Both halves of an estimator of series, see `SeriesClassifier`."""
+
+    noun: ClassVar[str] = "series"
+    _task: ClassVar[str] = "series"
+    _input_tags: ClassVar[tuple[str, ...]] = ("three_d_array", "allow_nan")
+    _config: ClassVar[type[SeriesNetworkConfig]] = SeriesNetworkConfig
+    _make = staticmethod(SeriesNetwork)
+    is_kernel_unsupervised: ClassVar[bool] = True
+    penalties: ClassVar[Sequence[float]] = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
+    inputs_: SeriesInputs
+    network_: SeriesNetwork
+
+    def _check_objects(self, X: Any) -> list[Series]:
+        return read_series(X)
+
+    def _has_content(self, one: Series) -> bool:
+        return not bool(np.isnan(one).all())
+
+    def learn_inputs(self, objects: Sequence[Series], seed: int) -> SeriesInputs:
+        """Return the inputs, learned from the training objects."""
+        return SeriesInputs.learn(self.standardize, objects)
+
+    def _configure(self, inputs: SeriesInputs, width: int) -> SeriesNetworkConfig:
+        names = {one.name for one in fields(SeriesParameters)} & {
+            one.name for one in fields(SeriesNetworkConfig)
+        }
+        chosen = {name: getattr(self, name) for name in names}
+        return SeriesNetworkConfig(inputs.num_channels, width, **chosen)
+
+    def _require_sizes(self, config: SeriesNetworkConfig) -> None:
+        got = config.num_channels, config.outputs
+        if got != (self.inputs_.num_channels, self.target_.width):
+            raise ValueError(f"the network has {got} channels and outputs")
+
+    @property
+    def network_name(self) -> str:
+        """Name of the network in reports."""
+        return self.cell
+
+    def _new_kernel(self, views: Sequence[str] = VIEWS) -> ConvolutionKernel:
+        return ConvolutionKernel(self.num_features, views)
+
+    def kernel_candidates(self, objects: Any) -> list[ConvolutionKernel]:
+        """Return the kernels to choose from for some objects."""
+        return [self._new_kernel(views) for views in ((SHARE,), VIEWS)]
+
+    def kernel_objects(self, objects: Any) -> Any:
+        """Return objects as the kernel takes them: while it is fitted, the features of all."""
+        series = self.inputs_.encode(objects)
+        return series if self.machines_ else self._new_kernel().read(series)
+
+    def explain_kernel(self, one: Series, output: int) -> Explained:
+        """Return an output of the kernel machine, its constant part and its contributions."""
+        machine = self.machine_
+        assert machine is not None
+        (x,) = series = self.inputs_.encode([one])
+        coefficients, constant = machine.centered(output)
+        banks = machine.kernel.by_step(x, coefficients)
+        names = [
+            bank.name(row) + self.inputs_.named(channel)
+            for bank, _ in banks
+            for row, channel in enumerate(bank.channels.tolist())
+        ]
+        values = np.concatenate([values for _, values in banks])
+        parts = _contributions(names, values, KERNEL)
+        return machine.centered_score(series, output), constant, parts
+
+    @torch.no_grad()
+    def _explain_network(self, one: Series, output: int) -> Explained:
+        cell, width = self.network_.cell, columns_of(self.target_)[0].width
+        if not isinstance(cell, RecurrentKernelMachine):
+            hint = "Its output is not a sum of contributions."
+            raise KindError("the cell", self.cell, "a recurrent kernel machine", hint=hint)
+        exact = copy.deepcopy(self.network_).double()
+        x, lengths = self.inputs_.collate(self.inputs_.encode([one]))
+        score = centered(exact(x.double(), lengths)[0, :width])[output].item()
+        row = centered(exact.head.weight[:width])[output] / len(x[0])
+        readout = stack_readout(cell, x[0], row.expand(len(x[0]), -1))
+        ledger = readout.readouts[0]
+        assert isinstance(ledger, MemoryLedger)
+        names = [f"filter {unit}" for unit in range(ledger.by_ngram.shape[1])]
+        constant = readout.constant + centered(exact.head.bias[:width])[output].item()
+        return score, constant, _contributions(names, ledger.by_ngram.T.numpy(), NETWORK)
+
+    def explanation_details(self, one: Series, explanation: Explanation) -> dict[str, Any]:
+        """Return what a report shows of an explained object besides its contributions.
+
+        Returns:
+            ``series``, up to `TRACES` channels by name, of up to `POINTS` values each; ``shown``,
+            their steps; and ``by_step``, the contributions from each of these to the next.
+        """
+        count = one.shape[1]
+        totals = np.zeros(count)
+        for part in explanation.contributions:
+            first, last = part.where[0], part.where[-1]
+            totals[first : last + 1] += part.contribution / (last + 1 - first)
+        shown = np.unique(np.linspace(0, count - 1, min(count, POINTS)).round().astype(int))
+        sums = np.add.reduceat(totals, shown)
+        names = self.inputs_.names or [str(channel) for channel in range(len(one))]
+        values = np.nan_to_num(filled(one))[:TRACES, shown]
+        return {
+            "series": dict(zip(names, values.tolist(), strict=False)),
+            "shown": shown.tolist(),
+            "by_step": sums.tolist(),
+        }
+
+    def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
+        return asdict(self.inputs_)
+
+    def _load_inputs(self, files: RunFiles, values: Any) -> SeriesInputs:
+        return from_values(SeriesInputs, values)
+
+
+def _contributions(names: Sequence[str], values: NDArray[Any], half: str) -> list[Contribution]:
+    """Return the contribution of each filter at each step, from ``(filters, T)``.
+
+    Of a long series, successive steps are joined; ``where`` has the first and the last one.
+    """
+    steps = values.shape[1]
+    width = -(-steps // max(1, _MOST // len(names)))
+    starts = np.arange(0, steps, width)
+    ends = np.minimum(starts + width, steps) - 1
+    sums = np.add.reduceat(values, starts, axis=1).tolist()
+    places = [tuple(dict.fromkeys(p)) for p in zip(starts.tolist(), ends.tolist(), strict=True)]
+    return [
+        Contribution(name, where, half, value)
+        for name, row in zip(names, sums, strict=True)
+        for where, value in zip(places, row, strict=True)
+    ]
+
+
+class SeriesClassifier(SeriesHalves, Classifier):
+    """A classifier of series of one channel or many, of equal or unequal lengths.
+
+    X is an array ``(N, T)`` or ``(N, C, T)``, channels before steps, or a sequence of arrays
+    ``(T_i,)`` or ``(C, T_i)``. NaN is a missing value, which is interpolated; at the end of all
+    channels, it is padding.
+
+    The kernel half is a linear model on the features of `ConvolutionKernel`: how often, and how
+    far, fixed filters exceed thresholds. The network half (``answer="network"`` or ``"both"``) is
+    a cell on the values, whose outputs are averaged over time.
+
+    `explain` returns the contribution of each filter, and so of each channel, at each step, whose
+    number is in ``where``; a filter of the kernel is centered there, one of the network ends there.
+    Of a long series, successive steps are joined, and ``where`` has the first and the last one.
+
+    Examples:
+        >>> import numpy as np
+        >>> from representer.estimators import SeriesClassifier
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(20, 50))
+        >>> X[::2, 20:25] += 5
+        >>> model = SeriesClassifier(num_features=1000, random_state=0, verbose=0)
+        >>> model.fit(X, ["bump", "none"] * 10).predict(X[:2]).shape
+        (2,)
+
+    References:
+        Dempster, Schmidt and Webb, MiniRocket: A Very Fast (Almost) Deterministic Transform for
+        Time Series Classification, KDD 2021. Liang et al., Kernel-Based Approaches for Sequence
+        Modeling, NeurIPS 2019, section 4.2 (convolutions as cells without memory).
+    """
+
+
+class SeriesRegressor(SeriesHalves, Regressor):
+    """A regressor of series; X, kernel and network are those of `SeriesClassifier`."""

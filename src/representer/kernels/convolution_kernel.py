@@ -1,0 +1,376 @@
+"""A kernel of series: how often, and how far, fixed filters of nine taps exceed thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from representer.errors import ArgumentError, ShapeError
+from representer.kernels.kernel import Kernel, Objects, value_of
+
+TAPS = 9
+TRIPLES = tuple(combinations(range(TAPS), 3))  # the taps of weight 2; the others have -1
+FILTERS = len(TRIPLES) + 1  # the last one is the mean of all taps, which reads the level
+_SOURCES = ("values", "differences")
+SHARE, EXCESS = VIEWS = ("share", "excess")
+_DILATIONS = 8  # at most
+_SAMPLED = 40  # series whose quantiles are thresholds
+_GOLDEN = (5**0.5 - 1) / 2  # multiples of it, modulo 1, are spread evenly whatever their number
+_BLOCK = 2**21  # values of filters in memory together
+_COUNTED = 255  # steps whose count fits a byte
+_LEAST = 1e-9  # deviation of a feature that varies
+_LONGEST = 2**31  # dilation of a saved kernel
+_MOST_VALUES = 2**25  # of features in memory; beyond, there are fewer features
+
+
+class Bank(NamedTuple):
+    """Filters of one dilation.
+
+    Attributes:
+        source: ``"values"``, or ``"differences"`` of successive values.
+        dilation: Steps between two taps.
+        filters: The filter of each row, see `TRIPLES` ``(R,)``.
+        channels: The channel that it reads ``(R,)``.
+        thresholds: ``(R, J)``.
+    """
+
+    source: str
+    dilation: int
+    filters: NDArray[np.int64]
+    channels: NDArray[np.int64]
+    thresholds: NDArray[np.float32]
+
+    def name(self, row: int) -> str:
+        """Return the signs of the taps of a row and the steps between them, in words."""
+        kind = "" if self.source == _SOURCES[0] else " of differences"
+        step = "" if self.dilation == 1 else f", every {self.dilation} steps"
+        if self.filters[row] == len(TRIPLES):
+            return f"mean of nine{kind}{step}"
+        taps = TRIPLES[self.filters[row]]
+        return "".join("+" if tap in taps else "-" for tap in range(TAPS)) + kind + step
+
+
+@dataclass(frozen=True)
+class Responses:
+    """The features of series before they are standardized, and the filters that measured them.
+
+    Attributes:
+        banks: The filters.
+        views: The features of each view ``(N, F)``.
+    """
+
+    banks: Sequence[Bank]
+    views: Mapping[str, NDArray[np.float64]]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.views.values())))
+
+    def __getitem__(self, rows: Any) -> Responses:
+        return Responses(self.banks, {name: own[rows] for name, own in self.views.items()})
+
+
+class ConvolutionKernel(Kernel):
+    r"""Compares series of any lengths by the outputs of fixed filters, counted over time.
+
+    A filter w of nine taps, of which three are 2 and six are -1, reads one channel, or its first
+    differences, at steps that are d apart. Its features are means over the T steps of a series:
+
+    .. math::
+        \phi_{w,b}(x) = \frac1T \sum_{t=1}^T 1[z_t > b], \qquad
+        \psi_{w,b}(x) = \frac1T \sum_{t=1}^T \max(z_t - b, 0), \qquad
+        z_t = \sum_{i=-4}^{4} w_i\, x_{t+id}
+
+    the share of the steps at which it exceeds a threshold, and its mean excess. The thresholds b
+    are quantiles of its outputs on training series, which `fit` draws; it standardizes the
+    features, whose inner product is the kernel. A series takes time proportional to its length.
+    Values before and behind a series are 0. One more filter is the mean of the taps.
+
+    A linear model on the features is a sum over steps, channels and filters, see `by_step`.
+
+    Args:
+        num_features: Number of features of both views, approximately; of very many series fewer,
+            so that they fit into memory.
+        views: ``"share"`` for φ, ``"excess"`` for ψ.
+
+    Shape:
+        - X, Y: sequences of arrays ``(C, T_i)`` of finite numbers, or what `read` returned
+        - returns ``(N, M)``
+
+    References:
+        Dempster, Schmidt and Webb, MiniRocket: A Very Fast (Almost) Deterministic Transform for
+        Time Series Classification, KDD 2021 (the weights, dilations and shares). Tan et al.,
+        MultiRocket, Data Mining and Knowledge Discovery 2022 (the differences).
+    """
+
+    def __init__(self, num_features: int = 10_000, views: Sequence[str] = VIEWS) -> None:
+        self.num_features = num_features
+        self.views = views
+        self._check()
+
+    @property
+    def objects(self) -> Objects:
+        """Return the kind of objects that the kernel compares."""
+        return "sequences"
+
+    def no_network(self) -> str:
+        """Return why the kernel is not differentiable in a reference."""
+        return "Its features count steps, so that they have no derivatives in a series."
+
+    def __call__(self, X: Any, Y: Any = None) -> NDArray[np.float64]:
+        """Return the Gram matrix of X with Y, or of X with itself, of standardized features."""
+        check_is_fitted(self)
+        left = self.transform(X)
+        return left @ (left if Y is None else self.transform(Y)).T
+
+    def diag(self, X: Any) -> NDArray[np.float64]:
+        """Return k(x, x) of each series."""
+        check_is_fitted(self)
+        return (self.transform(X) ** 2).sum(axis=1)
+
+    def read(self, X: Sequence[Any]) -> Responses:
+        """Return the features of series before they are standardized.
+
+        `fit`, `transform` and the kernel itself take them in place of the series. Before `fit`,
+        the filters are drawn from these series.
+        """
+        self._check()
+        series = _checked(X)
+        banks = vars(self).get("banks_") or self._drawn(series)
+        return Responses(banks, _measured(series, banks, self.views))
+
+    def fit(self, X: Any, targets: NDArray[np.float64] | None = None) -> Self:
+        """Draw the thresholds, and find mean and deviation of every feature; targets are unused."""
+        vars(self).pop("banks_", None)
+        responses = X if isinstance(X, Responses) else self.read(X)
+        self.banks_, means, scales = responses.banks, [], []
+        for view in self.views:
+            own = responses.views[view]
+            deviations = own.std(axis=0)
+            means.append(own.mean(axis=0))
+            size = (own.shape[1] * len(self.views)) ** 0.5
+            scales.append(np.where(deviations > _LEAST, deviations, 1.0) * size)
+        self.means_, self.scales_ = np.concatenate(means), np.concatenate(scales)
+        return self
+
+    def fit_transform(
+        self, X: Any, targets: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the features of the series that the kernel is fitted to, see `fit`."""
+        vars(self).pop("banks_", None)
+        responses = X if isinstance(X, Responses) else self.read(X)
+        return self.fit(responses).transform(responses)
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return len(self.means_)
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Return the standardized features ``(N, F)``."""
+        views = (X if isinstance(X, Responses) else self.read(X)).views
+        features = np.concatenate([views[view] for view in self.views], axis=1)
+        features -= self.means_
+        features /= self.scales_
+        return features
+
+    def by_step(
+        self, x: Any, coefficients: NDArray[np.float64]
+    ) -> list[tuple[Bank, NDArray[np.float64]]]:
+        """Return the contributions of the steps of a series to a linear function of its features.
+
+        Args:
+            x: The series ``(C, T)``.
+            coefficients: Of the standardized features ``(F,)``.
+
+        Returns:
+            Each bank with the contribution of each of its rows at each step ``(R, T)``, relative to
+            the means of the features. All of them sum to the linear function.
+        """
+        (series,) = _checked([x])
+        parts, means = (
+            dict(zip(self.views, np.split(values, len(self.views)), strict=True))
+            for values in (coefficients / self.scales_, self.means_)
+        )
+        start, found = 0, []
+        for bank in self.banks_:
+            shape, end = bank.thresholds.shape, start + bank.thresholds.size
+            weights = {view: own[start:end].reshape(shape) for view, own in parts.items()}
+            values = np.zeros((shape[0], series.shape[1]))
+            for view, own in weights.items():
+                values -= (own * means[view][start:end].reshape(shape)).sum(1)[:, None]
+            for rows, z in _outputs([series], bank):
+                for j, b in enumerate(bank.thresholds[rows].T[..., None]):
+                    for view, own in weights.items():
+                        exceeds = z[:, 0] > b if view == SHARE else np.maximum(z[:, 0] - b, 0)
+                        values[rows] += own[rows, j, None] * exceeds
+            found.append((bank, values / series.shape[1]))
+            start = end
+        return found
+
+    def fitted(self) -> tuple[dict[str, list[str]], dict[str, NDArray[Any]]]:
+        """Return what `fit` found as plain values and arrays, for `restore`."""
+        arrays = {"means": self.means_, "scales": self.scales_}
+        for k, bank in enumerate(self.banks_):
+            arrays |= {f"thresholds{k}": bank.thresholds, f"filters{k}": bank.filters}
+            arrays |= {f"channels{k}": bank.channels}
+        names = [f"{bank.source} {bank.dilation}" for bank in self.banks_]
+        return {"banks": names, "views": list(self.views)}, arrays
+
+    def restore(
+        self, tokens: Mapping[str, Sequence[str]], arrays: Mapping[str, NDArray[Any]]
+    ) -> Self:
+        """Set what `fit` finds.
+
+        Raises:
+            ValueError: The values do not fit together.
+            KeyError: One is missing.
+        """
+        self.views, banks = tuple(tokens["views"]), []
+        self._check()
+        for k, name in enumerate(tokens["banks"]):
+            source, _, dilation = name.partition(" ")
+            parts = (arrays[f"{part}{k}"] for part in ("filters", "channels", "thresholds"))
+            bank = Bank(source, int(dilation), *parts)
+            rows = bank.filters.shape
+            is_fine = source in _SOURCES and 0 < bank.dilation < _LONGEST and len(rows) == 1
+            is_fine = is_fine and bank.channels.shape == rows == bank.thresholds.shape[:-1]
+            is_fine = is_fine and ((bank.filters >= 0) & (bank.filters < FILTERS)).all()
+            if not is_fine or not rows[0] or (bank.channels < 0).any():
+                raise ValueError(f"the filters {name!r} are damaged")
+            banks.append(bank)
+        self.banks_, self.means_, self.scales_ = banks, arrays["means"], arrays["scales"]
+        width = len(self.views) * sum(bank.thresholds.size for bank in banks)
+        if not self.means_.shape == self.scales_.shape == (width,) or not (self.scales_ > 0).all():
+            raise ValueError(f"means of {self.means_.shape} features; expected {width}")
+        return self
+
+    def _check(self) -> None:
+        if not value_of(self.num_features) >= 1:
+            raise ArgumentError("num_features", self.num_features, "a positive integer")
+        if not self.views or len({*self.views} & {*VIEWS}) < len(self.views):
+            raise ArgumentError("views", self.views, f"one or both of {', '.join(VIEWS)}")
+
+    def _drawn(self, series: Sequence[NDArray[np.float32]]) -> list[Bank]:
+        """Return filters with thresholds that are quantiles of their outputs on some series."""
+        rng = np.random.default_rng(0)
+        longest = (np.median([one.shape[1] for one in series]) - 1) / (TAPS - 1)
+        exponents = np.linspace(0, np.log2(max(1.0, longest)), _DILATIONS)
+        dilations = sorted({int(2**exponent) for exponent in exponents})
+        some = [series[i] for i in rng.permutation(len(series))[:_SAMPLED]]
+        most = min(self.num_features, _MOST_VALUES // len(series))
+        count = most // (len(VIEWS) * FILTERS * len(dilations) * len(_SOURCES))
+        channels, banks = len(series[0]), []
+        read = min(channels, max(1, count))  # by each filter, each with thresholds of its own
+        for source in _SOURCES:
+            for dilation in dilations:
+                chosen = [rng.permutation(channels)[:read] for _ in range(FILTERS)]
+                filters = np.repeat(np.arange(FILTERS), read)
+                quantiles = np.arange(1, max(1, count // read) * len(filters) + 1) * _GOLDEN % 1
+                table = quantiles.reshape(len(filters), -1)
+                bank = Bank(source, dilation, filters, np.concatenate(chosen), table.astype("f4"))
+                parts: list[list[NDArray[np.float32]]] = [[] for _ in filters]
+                for one in some:
+                    for rows, z in _outputs([one], bank):
+                        for row, own in zip(rows, z[:, 0], strict=True):
+                            parts[row].append(own.copy())
+                thresholds = [np.quantile(np.concatenate(own), q)
+                              for own, q in zip(parts, table, strict=True)]  # fmt: skip
+                banks.append(bank._replace(thresholds=np.array(thresholds, dtype=np.float32)))
+        return banks
+
+
+def _measured(
+    series: Sequence[NDArray[np.float32]], banks: Sequence[Bank], views: Sequence[str]
+) -> dict[str, NDArray[np.float64]]:
+    """Return the features of all thresholds ``(N, F)``, of each view."""
+    known = max(int(bank.channels.max()) for bank in banks)
+    if series and len(series[0]) <= known:
+        raise ShapeError("X[0]", series[0].shape, f"({known + 1} channels, steps)")
+    blocks: list[list[int]] = []
+    for i in sorted(range(len(series)), key=lambda i: series[i].shape[1]):
+        if not blocks or (len(blocks[-1]) + 1) * series[i].shape[1] > _BLOCK // 32:
+            blocks.append([])
+        blocks[-1].append(i)
+    width = sum(bank.thresholds.size for bank in banks)
+    found = {view: np.empty((len(series), width)) for view in views}
+    for block in blocks:
+        some, start = [series[i] for i in block], 0
+        lengths = np.array([one.shape[1] for one in some])[:, None]
+        for bank in banks:
+            own = {view: np.empty((len(some), *bank.thresholds.shape)) for view in views}
+            for rows, z in _outputs(some, bank):
+                for j, b in enumerate(bank.thresholds[rows].T[..., None, None]):
+                    if SHARE in own:
+                        own[SHARE][:, rows, j] = _counted(z > b).T
+                    if EXCESS in own:
+                        own[EXCESS][:, rows, j] = np.maximum(z - b, 0).sum(-1, dtype=np.float64).T
+            end = start + bank.thresholds.size
+            for view, values in own.items():
+                found[view][block, start:end] = values.reshape(len(some), -1) / lengths
+            start = end
+    return found
+
+
+def _checked(X: Sequence[Any]) -> list[NDArray[np.float32]]:
+    series = [np.asarray(one, dtype=np.float32) for one in X]
+    for row, one in enumerate(series):
+        if one.ndim != 2 or not one.size or len(one) != len(series[0]):
+            raise ShapeError(f"X[{row}]", one.shape, f"({len(series[0])} channels, steps)")
+    return series
+
+
+def _counted(is_above: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the number of True values along the last axis, by sums of bytes, which are fast."""
+    bytes_, total = is_above.view(np.uint8), np.zeros(is_above.shape[:-1])
+    for start in range(0, is_above.shape[-1], _COUNTED):
+        part = bytes_[..., start : start + _COUNTED]
+        total += np.add.reduce(part, axis=-1, dtype=np.uint8)
+    return total
+
+
+def _outputs(
+    series: Sequence[NDArray[np.float32]], bank: Bank
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32]]]:
+    """Yield rows of a bank with their outputs ``(rows, N, T)``, -inf behind the end of a series.
+
+    The outputs are sums in a fixed order, so that those of a series are the same in any block.
+    """
+    lengths = np.array([one.shape[1] for one in series])
+    steps, reach = int(lengths.max()), (TAPS - 1) // 2 * bank.dilation
+    is_behind = torch.from_numpy(np.arange(steps) >= lengths[:, None])
+    at_once = max(1, _BLOCK // (len(series) * steps))
+    for channel in np.unique(bank.channels):
+        padded = np.zeros((len(series), steps + 2 * reach), np.float32)
+        for row, one in enumerate(series):
+            own = one[channel]
+            own = own if bank.source == _SOURCES[0] else np.diff(own, prepend=own[:1])
+            padded[row, reach : reach + len(own)] = own
+        whole = torch.from_numpy(padded)
+        taps = [whole[:, k * bank.dilation :][:, :steps] for k in range(TAPS)]
+        total = sum(taps[1:], taps[0])
+        rows = np.flatnonzero(bank.channels == channel)
+        for start in range(0, len(rows), at_once):
+            some = rows[start : start + at_once]
+            z = torch.empty(len(some), len(series), steps)
+            for own, k in zip(z, bank.filters[some].tolist(), strict=True):
+                _filter(own, taps, total, k)
+            if is_behind.any():
+                z.masked_fill_(is_behind, -torch.inf)
+            yield some, z.numpy()
+
+
+def _filter(output: Tensor, taps: Sequence[Tensor], total: Tensor, k: int) -> None:
+    if k == len(TRIPLES):
+        torch.div(total, TAPS, out=output)
+        return
+    a, b, c = (taps[tap] for tap in TRIPLES[k])
+    torch.add(a, b, out=output)
+    output.add_(c).mul_(3).sub_(total)

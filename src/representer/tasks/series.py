@@ -1,0 +1,179 @@
+"""Classification and regression of series: reader, demo, facts and baselines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import RidgeClassifierCV, RidgeCV
+
+from representer.data.series import read_series_file
+from representer.errors import say
+from representer.estimators import SeriesClassifier, SeriesRegressor
+from representer.estimators.parameters import SeriesParameters
+from representer.estimators.series import SeriesInputs, read_series
+from representer.tasks.baselines import Baseline, constant_prediction
+from representer.tasks.estimator_comparison import EstimatorComparison
+from representer.tasks.flow import EstimatorTask
+from representer.tasks.objects import Data, Objects
+from representer.tasks.results import Facts, tested
+from representer.tasks.series_options import SeriesReading, defaults_of
+
+MOST = 2**27  # squares of the nearest series: training times test series times steps
+STEPS = 100  # of the resampled series of the baselines, at most
+BAND = 0.1  # of the steps by which a warped step may move
+_PENALTIES = np.logspace(-3, 5, 9)
+
+
+def read(path: str | Path, *, is_regression: bool, require_labels: bool, **options: Any) -> Objects:
+    """Read series as the estimators take them; see `read_series_file`."""
+    found = read_series_file(path, require_labels=require_labels, **options)
+    return Objects(
+        source=str(path),
+        labels_file=str(path),
+        objects=read_series(found.series),
+        labels=found.labels,
+        lines=found.lines,
+        files=(Path(path),),
+        notes=found.notes,
+        label_column=found.label_column,
+        table=found.table,
+        has_lines=Path(path).suffix != ".npz",
+        names=found.names,
+    )
+
+
+def demo(count: int = 120) -> Objects:
+    """Return noisy waves of 60 to 100 steps, half of them with a short bump somewhere."""
+    rng, series, labels = np.random.default_rng(0), [], []
+    for row in range(count):
+        steps = int(rng.integers(60, 101))
+        one = np.sin(np.arange(steps) / 8 + rng.uniform(0, 6)) + 0.3 * rng.normal(size=steps)
+        if row % 2:
+            start = int(rng.integers(5, steps - 15))
+            one[start : start + 10] += 2 * np.hanning(10)
+        series.append(one[None])
+        labels.append("bump" if row % 2 else "none")
+    source = f"{count} waves, half of them with a bump"
+    return Objects(source, source, series, labels, range(1, count + 1))
+
+
+def describe(config: Any, data: Data) -> Facts:
+    """Return channels, lengths and gaps of the training series, for the report."""
+    series = data.parts["train"].objects
+    steps = [one.shape[1] for one in series]
+    missing = float(np.mean([np.isnan(one).mean() for one in series]))
+    values = {
+        "channels": str(len(series[0])),
+        "steps": f"{min(steps)} to {max(steps)}, median {int(np.median(steps))}",
+    }
+    return Facts(values | ({"missing values": f"{missing:.1%}, interpolated"} if missing else {}))
+
+
+def baselines(config: Any, data: Data) -> list[Baseline]:
+    """Train the baselines on the training series, and predict the test series."""
+    parts = [data.parts[name].objects for name in ("train", "valid", "test")]
+    values = np.concatenate([data.values[name] for name in ("train", "valid")])
+    is_regression = data.is_regression
+    constant = constant_prediction(values, len(parts[2]), is_regression=is_regression)
+    if values.ndim > 1:
+        return []
+    inputs = SeriesInputs.learn(config.standardize, parts[0])
+    known = inputs.encode([*parts[0], *parts[1]])
+    steps = min(STEPS, int(np.median([one.shape[1] for one in known])))
+    train, test = resampled(known, steps), resampled(inputs.encode(parts[2]), steps)
+    found = [_ridge(train, values, test, is_regression=is_regression)]
+    if train.size * len(test) <= MOST:
+        found.append(_nearest(train, values, test, 0))
+        if config.baselines == "all":
+            found.append(_nearest(train, values, test, max(1, round(BAND * train.shape[2]))))
+    else:
+        say(f"the nearest series is left out: {len(train)} training and {len(test)} test series")
+    return [*found, constant]
+
+
+def resampled(series: Sequence[NDArray[np.float32]], steps: int) -> NDArray[np.float64]:
+    """Return series at a number of steps ``(N, C, steps)``, by interpolation."""
+    places = np.linspace(0, 1, steps)
+    return np.array([
+        [np.interp(places, np.linspace(0, 1, one.shape[1]), channel) for channel in one]
+        for one in series
+    ])  # fmt: skip
+
+
+def _ridge(
+    train: NDArray[np.float64], values: NDArray[Any], test: NDArray[np.float64],
+    *, is_regression: bool,
+) -> Baseline:  # fmt: skip
+    started = time.perf_counter()
+    if is_regression:
+        model: Any = RidgeCV(_PENALTIES)
+    else:
+        model = RidgeClassifierCV(_PENALTIES)
+    model.fit(train.reshape(len(train), -1), values)
+    return Baseline(
+        "ridge on the values",
+        f"Ridge on the values at {train.shape[2]} steps (alpha = {model.alpha_:g}, by "
+        "cross-validation).",
+        model.predict(test.reshape(len(test), -1)),
+        time.perf_counter() - started,
+    )
+
+
+def _nearest(
+    train: NDArray[np.float64], values: NDArray[Any], test: NDArray[np.float64], band: int
+) -> Baseline:
+    started = time.perf_counter()
+    nearest = [int(_distances(one, train, band).argmin()) for one in test]
+    name = "dynamic time warping" if band else "Euclidean distance"
+    about = f", each of which may move by {band}" if band else ""
+    return Baseline(
+        f"nearest series, {name}",
+        f"The label of the nearest training series at {train.shape[2]} steps{about}.",
+        values[nearest],
+        time.perf_counter() - started,
+    )
+
+
+def _distances(
+    one: NDArray[np.float64], others: NDArray[np.float64], band: int
+) -> NDArray[np.float64]:
+    """Return the squared distance of a series from each other one, warped within a band."""
+    if not band:
+        return ((others - one) ** 2).sum((1, 2))
+    steps = one.shape[1]
+    before = np.full((steps + 1, len(others)), np.inf)
+    before[0] = 0
+    for i in range(steps):
+        row = np.full_like(before, np.inf)
+        for j in range(max(0, i - band), min(steps, i + band + 1)):
+            cost = ((others[:, :, j] - one[:, i]) ** 2).sum(1)
+            row[j + 1] = cost + np.minimum(np.minimum(before[j], before[j + 1]), row[j])
+        before = row
+    return before[-1]
+
+
+FLOW = EstimatorTask(
+    name="series",
+    noun="series",
+    nouns="series",
+    reading=SeriesReading,
+    parameters=SeriesParameters,
+    classifier=SeriesClassifier,
+    regressor=SeriesRegressor,
+    read=read,
+    remembered={one.name: "" for one in fields(SeriesReading)},
+    defaults=defaults_of,
+    demo=demo,
+    demo_folder="series-demo",
+    baselines=baselines,
+    describe=describe,
+)
+comparison = partial(EstimatorComparison.read, FLOW)
+examples = partial(tested, FLOW, FLOW.demo)

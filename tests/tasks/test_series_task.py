@@ -1,0 +1,35 @@
+"""The task ``series``: its baselines and its demo."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from representer.tasks.series import _distances, demo, resampled
+
+
+def test_warped_distances_are_those_of_the_definition():
+    rng = np.random.default_rng(0)
+    one, others = rng.normal(size=(2, 7)), rng.normal(size=(3, 2, 7))
+    for band in (1, 3, 7):
+        for other, found in zip(others, _distances(one, others, band), strict=True):
+            table = np.full((8, 8), np.inf)
+            table[0, 0] = 0
+            for i in range(7):
+                for j in range(7):
+                    if abs(i - j) <= band:
+                        best = min(table[i, j], table[i + 1, j], table[i, j + 1])
+                        table[i + 1, j + 1] = ((one[:, i] - other[:, j]) ** 2).sum() + best
+            assert np.isclose(found, table[-1, -1])
+    np.testing.assert_allclose(_distances(one, others, 0), ((others - one) ** 2).sum((1, 2)))
+
+
+def test_series_are_resampled_by_interpolation():
+    series = [np.arange(n, dtype=np.float32)[None] for n in (1, 5, 9)]
+    found = resampled(series, 5)
+    assert found.shape == (3, 1, 5)
+    np.testing.assert_allclose(found[2, 0], [0, 2, 4, 6, 8])
+
+
+def test_the_demo_has_both_classes_in_equal_numbers():
+    labels = demo(10).labels
+    assert labels.count("bump") == labels.count("none") == 5
