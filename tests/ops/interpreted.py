@@ -25,9 +25,7 @@ from representer.ops import OPS, Op, explain_backend, use_backend
 from .cases import call
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5, torch.float16: 1e-2}  # of the largest entry
-FEW = {"rkm_scan": 4}  # samples of `make test`, whose choice needs `make test-all`; of others, 2
-STATIONARY = ("rkm_tanh-hold", "rkm_cifg-lengths-reverse", "ran-5x3x4")
-CHUNKED = "full-7x2x3-reverse-ragged"  # a sample of `make test`
+FEW = {"rkm_scan": 2}  # samples of `make test`, of one kernel; of others, 1
 SMALL = 0.2  # a single number may be a sum of many that happen to cancel
 
 
@@ -65,7 +63,7 @@ def few(op: Op) -> list[Sample]:
     samples = [sample for sample in samples_of(op) if takes(op, sample)]
     chosen: list[Sample] = []
     met: set[Any] = set()
-    while len(chosen) < FEW.get(op.name, 2):
+    while len(chosen) < FEW.get(op.name, 1):
         best = max(samples, key=lambda sample: (len(features(sample) - met), size(sample)))
         chosen.append(best)
         met |= features(best)
@@ -86,32 +84,29 @@ def features(sample: Sample) -> set[Any]:
 
 
 def kinds(op: Op, all_of_them: bool) -> Iterator[list[tuple[Sample, torch.dtype]]]:
-    """Yield samples and dtypes for every kind of kernel of an op, which alone runs meanwhile.
+    """Yield samples and dtypes for the kinds of kernel of an op, of which one runs meanwhile.
+
+    `make test` runs the kernels of whole sequences alone.
 
     rkm_scan has kernels of whole sequences, of all steps with weights on the chip, which are for 16
     bits, and of single steps.
     """
-    samples = [s for s in samples_of(op) if takes(op, s)] if all_of_them else few(op)
-    dtypes = (torch.float32, torch.float16)
-
-    def cases(start: int = 0) -> list[tuple[Sample, torch.dtype]]:
-        if all_of_them:
-            return list(product(samples, TOLERANCE))
-        return [(sample, dtypes[i % 2]) for i, sample in enumerate(samples, start)]
-
-    yield cases()
+    if not all_of_them:
+        dtypes = (torch.float32, torch.float16)
+        yield [(sample, dtypes[i % 2]) for i, sample in enumerate(few(op))]
+        return
+    samples = [s for s in samples_of(op) if takes(op, s)]
+    yield list(product(samples, TOLERANCE))
     if op.name in ("gated_scan", "string_scan"):  # as many loads at a time as on a GPU
         from representer.ops import steps
 
         with patch.object(steps, "_IN_FLIGHT", steps.ON_A_GPU):
-            gated = [s for s in samples if getattr(s.options.get("chain"), "is_state_gated", False)]
-            yield [(sample, torch.float32) for sample in (samples if all_of_them else gated[:1])]
+            yield [(sample, torch.float32) for sample in samples]
     if op.name == "gated_scan":  # chunks side by side, of which the last is shorter
         from representer.ops.gated_scan import triton as scan
 
         with patch.object(scan, "chunk_steps", lambda time, batch, units: 3):
-            chosen = [s for s in samples_of(op) if s.name == CHUNKED or all_of_them]
-            yield [(sample, torch.float32) for sample in chosen]
+            yield [(sample, torch.float32) for sample in samples_of(op)]
     if op.name == "kbrn_scan":  # several programs, and several parts of a batch
         from ops.samples.kbrn_scan import tensors as network_tensors
         from representer.ops.kbrn_scan import triton
@@ -129,16 +124,15 @@ def kinds(op: Op, all_of_them: bool) -> Iterator[list[tuple[Sample, torch.dtype]
         from representer.ops.rkm_scan import stationary as stationary_gradient
 
         with patch.object(whole, "refuses", lambda p: "off"):
-            chosen = [s for s in samples_of(op) if all_of_them or s.name in STATIONARY]
             large = partial(tensors, LSTM, (2, 17, 70), "")
-            chosen.append(Sample("lstm-2x17x70", large, {"cell": LSTM}))
+            chosen = [*samples_of(op), Sample("lstm-2x17x70", large, {"cell": LSTM})]
             with (  # two groups of sequences, two chunks of h, three turns of parts to add up
                 patch.object(stationary, "_rows", lambda p: 16),
                 patch.object(stationary_gradient, "_LOADS", 32),
             ):
                 yield [(sample, torch.float16) for sample in chosen]
             with patch.object(stationary, "refuses", lambda p: "off"):
-                yield cases(1)
+                yield list(product(samples, TOLERANCE))
 
 
 def wrong_descriptions() -> Iterator[str]:
