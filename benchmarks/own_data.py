@@ -23,7 +23,13 @@ from representer.errors import DataError, say
 from representer.estimators.explanation import BOTH, KERNEL, NETWORK
 from representer.estimators.graph_inputs import PlainGraph
 from representer.report.summary import AHEAD, BEHIND
-from representer.tasks.comparison import Comparison, Row, Table, finished, run_missing
+from representer.tasks.comparison import (
+    Comparison,
+    ComparisonRow,
+    ComparisonTable,
+    finished,
+    run_missing,
+)
 from representer.tasks.flow import EstimatorComparison
 from representer.tasks.graph import FLOW as GRAPH_FLOW
 from representer.tasks.graph_options import GraphConfig
@@ -187,7 +193,7 @@ def _first(objects: Objects) -> Objects:
 
 def reproduce(request: Request) -> Path:
     """Run what is missing in ``OUT/DATASET``, and write the table of what is finished."""
-    tables: dict[str, Table] = {}
+    tables: dict[str, ComparisonTable] = {}
     absent = []
     for name in wanted(request.data, request.datasets, {name: name for name in TITLES}):
         try:
@@ -200,14 +206,14 @@ def reproduce(request: Request) -> Path:
         if not request.table_only:
             print(f"{compared.title}:", flush=True)
             run_missing(compared, folder)
-        tables[name] = Table.of(compared, finished(compared, folder))
+        tables[name] = ComparisonTable.of(compared, finished(compared, folder))
     if not tables:
         raise DataError(f"there are no files of {', '.join(absent)}", file=request.data)
     title = "Kernel, network and both on data as a user brings it"
     return write_page(request, title, ABOUT, _lines(tables, absent))
 
 
-def _lines(tables: Mapping[str, Table], absent: Sequence[str]) -> list[str]:
+def _lines(tables: Mapping[str, ComparisonTable], absent: Sequence[str]) -> list[str]:
     lines: list[str] = []
     for heading, titles in SETS.items():
         shown = {titles[n]: tables[n] for n in titles if n in tables and tables[n].rows}
@@ -222,7 +228,7 @@ def _lines(tables: Mapping[str, Table], absent: Sequence[str]) -> list[str]:
     return lines
 
 
-def cells(title: str, table: Table) -> list[str]:
+def cells(title: str, table: ComparisonTable) -> list[str]:
     """Return the cells of a data set."""
     rows = {row.name: row for row in table.rows}
     baseline = table.baseline
@@ -238,7 +244,7 @@ def cells(title: str, table: Table) -> list[str]:
     return [title, *figures, *differences, " to ".join(map(str, splits))]
 
 
-def _figure(table: Table, row: Row | None) -> str:
+def _figure(table: ComparisonTable, row: ComparisonRow | None) -> str:
     if row is None:
         return "not run"
     mean, digits = row.score.mean, table.metric.digits
@@ -246,7 +252,7 @@ def _figure(table: Table, row: Row | None) -> str:
     return f"{mean:.{digits}f}" + ("" if np.isnan(half) else f" ± {half:.{digits}f}")
 
 
-def summary(tables: Mapping[str, Table]) -> list[str]:
+def summary(tables: Mapping[str, ComparisonTable]) -> list[str]:
     """Return sentences that count the sets by title, and the mean difference of accuracies."""
     above, means, behind = 0, [], []
     for title, table in tables.items():

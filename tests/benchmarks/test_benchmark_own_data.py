@@ -12,7 +12,7 @@ import pytest
 from papers.conftest import data, write_treebank  # noqa: F401 (a fixture)
 from papers.graph_files import write_graphs
 from representer.errors import ArgumentError, DataError
-from representer.tasks.comparison import Result, Table
+from representer.tasks.comparison import ComparisonTable, Result
 from representer.tasks.graph_options import GraphConfig
 from representer.tasks.recipe import Request
 from representer.tasks.text_options import TextConfig
@@ -44,6 +44,7 @@ def cells(page: str, title: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*nothing that training had")  # of a few dozen texts
 def test_the_command_compares_what_is_there_and_keeps_it(own, root, tmp_path, capsys):
     words = ["--data", str(root), "--out", str(tmp_path), "--smoke", "--seeds", "0,1",
@@ -96,7 +97,7 @@ def test_graphs_without_labels_have_none(own, tmp_path):
     assert all(graph.edge_index.shape[0] == 2 for graph in made.sources["all"].objects)
 
 
-def table(rows: Mapping[str, list[float]], metric: str = "accuracy") -> Table:
+def table(rows: Mapping[str, list[float]], metric: str = "accuracy") -> ComparisonTable:
     """Return the table of five splits with the same losses, each of 20 examples of four kinds."""
     results = {
         name: {k: Result(name, losses * 20, 1.0, 320, name == "counts") for k in range(5)}
@@ -108,7 +109,7 @@ def table(rows: Mapping[str, list[float]], metric: str = "accuracy") -> Table:
 
     made: Any = Made()
     made.metric = metric
-    return Table.of(made, results)
+    return ComparisonTable.of(made, results)
 
 
 def test_the_sentence_counts_sets_by_the_intervals(own):

@@ -85,6 +85,7 @@ def test_every_row_is_trained_and_tested_on_every_split(compared):
     assert page.count("| network") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("row", "options"),
     [
@@ -131,6 +132,7 @@ def test_a_test_file_is_the_test_part_of_all_splits(run, tmp_path):
     assert {(row["train"], len(row["losses"])) for row in results(out).values()} == {(60, 10)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "metric"),
     [

@@ -99,6 +99,7 @@ def test_tables_are_the_graphs_of_jsonl_and_predictions_keep_their_names(
     assert "Graph g" in (out / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_the_demo_trains_and_its_command_repeats_it(run, tmp_path):
     outcome = run("fit", "graph", "--demo", "--out", tmp_path / "demo", "--epochs", "2")
     assert outcome.code == 0

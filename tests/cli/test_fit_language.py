@@ -118,6 +118,7 @@ def test_words_of_a_script_without_spaces_are_found_to_be_unknown(run, tmp_path)
     assert "are unknown" not in outcome.err + outcome.out
 
 
+@pytest.mark.slow
 def test_characters_have_bits(run, running_text, tmp_path):
     out = tmp_path / "run"
     outcome = run(

@@ -265,6 +265,7 @@ def test_a_bad_file_leaves_no_folder(run, tmp_path, text, words, message):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_skipped_rows_are_listed_in_the_run(run, molecules, tmp_path):
     path, out = tmp_path / "bad.csv", tmp_path / "run"
     path.write_text(molecules.read_text() + "x,C(C,1,1,1,a\n")
@@ -350,6 +351,7 @@ def test_targets_that_are_not_standardized_stay_in_their_unit(molecules):
     assert data.target.scales == (1.0,)
 
 
+@pytest.mark.slow
 def test_python_reads_the_run_and_the_command_line_reads_what_python_saved(
     run, molecule_run, molecules, tmp_path
 ):

@@ -121,6 +121,7 @@ def test_only_a_network_predicts_a_stream(joint, run, signal_file):
     np.testing.assert_allclose(streamed, network.predict_proba(signals)[:, 0], atol=2e-6)
 
 
+@pytest.mark.slow
 def test_a_finished_run_of_kernel_and_network_continues_with_the_same_result(
     joint, run, signal_file, tmp_path
 ):
@@ -269,6 +270,7 @@ def test_a_finished_run_is_there_at_once_with_resume(run, signal_run, signal_fil
     assert after["valid"] == before["valid"]
 
 
+@pytest.mark.slow
 def test_named_subjects_are_tested_once_without_a_baseline(run, signal_file, tmp_path):
     out, names = tmp_path / "named", "subject 3,subject 1"
     outcome = run(
@@ -319,6 +321,7 @@ def test_bad_input_is_reported_before_anything_is_written(run, tmp_path, changes
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_a_subject_of_one_class_is_reported_with_the_file(run, tmp_path):
     y = np.asarray([0, 1, 0, 1, 0, 1, 0, 1, 1, 1, 1, 1, 0, 1, 0, 1])
     x = np.random.default_rng(0).normal(size=(16, 2, 60))
@@ -441,6 +444,7 @@ def test_a_cell_without_exact_contributions_is_not_explained(run, signal_file, t
     assert "expected one whose output is a sum over the steps" in outcome.error
 
 
+@pytest.mark.slow
 def test_arrays_of_other_names_are_read_as_in_training(run, tmp_path):
     x, y = np.random.default_rng(0).normal(size=(12, 2, 60)), np.arange(12) % 2
     names = {"X": None, "y": None, "eeg": x, "state": y, "trial": np.arange(12)}

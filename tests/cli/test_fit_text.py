@@ -62,6 +62,7 @@ def test_the_vocabulary_is_of_the_training_part_alone(run, tmp_path):
     assert "neverseen" not in words
 
 
+@pytest.mark.slow
 def test_the_configuration_that_was_written_repeats_the_run_to_the_bit(run, trained, tmp_path):
     again = tmp_path / "again"
     outcome = run("fit", "text", "--config", trained / "config.yaml", "--out", again)
@@ -76,6 +77,7 @@ def test_another_seed_gives_other_weights(run, table, trained, tmp_path):
     assert digest(tmp_path / "run/model.safetensors") != digest(trained / "model.safetensors")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "name"),
     [("both", "kernel + RKM-CIFG"), ("network", "RKM-CIFG"), ("kernel", "kernel")],
@@ -189,6 +191,7 @@ def test_vectors_give_the_size_and_their_coverage_is_printed(run, table, tmp_pat
     assert weight[known.index("moon")].tolist() == [0, 1, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", ["lstm", "linear-kernel", "gated-cnn"])
 def test_other_cells_train_too(run, table, tmp_path, cell):
     words = ["--cell", cell, "--filter-length", "3"]

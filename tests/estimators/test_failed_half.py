@@ -36,6 +36,7 @@ CASES = {
     "molecules": (MoleculeRegressor, {"hidden_size": 4, "members": 2}, SMILES, NUMBERS),
     "signals": (SignalClassifier, {"hidden_size": 4, "sampling_rate": 50}, WAVES, LABELS),
 }
+PROBLEMS = [ValueError("singular"), np.linalg.LinAlgError("singular")]
 
 
 def fitted(case: str, **options):
@@ -56,8 +57,7 @@ def test_a_network_that_diverges_leaves_the_kernel(case, tmp_path, capsys):
     assert np.array_equal(load(tmp_path / "run").predict(X), model.predict(X))
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("problem", [ValueError("singular"), np.linalg.LinAlgError("singular")])
+@pytest.mark.parametrize(("case", "problem"), zip(CASES, PROBLEMS * 3, strict=True))
 def test_a_kernel_that_fails_leaves_the_network(case, problem, tmp_path, capsys, monkeypatch):
     def fails(*arguments):
         raise problem

@@ -37,6 +37,7 @@ from representer.nn import path_graph
 NETWORK = {**SMALL, "answer": "network"}
 
 
+@pytest.mark.slow
 def test_it_learns_what_can_be_learned():
     classifier, regressor = fitted("GraphClassifier"), fitted("GraphRegressor")
     assert classifier.score(GRAPHS, LABELS) == 1
@@ -150,6 +151,7 @@ def test_units_of_a_trained_network_evaluate_the_kernel_of_a_dense_graph(decay):
     torch.testing.assert_close(layer(graph.x, graph.edge_index), values, rtol=1e-10, atol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ["kernel", "network", "both"])
 def test_every_answer_is_saved_explained_and_searched(answer, tmp_path):
     model = GraphClassifier(**SMALL, epochs=2, answer=answer).fit(GRAPHS, LABELS)

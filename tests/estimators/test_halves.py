@@ -232,6 +232,7 @@ def test_numbers_are_predicted_with_a_deviation(answer):
         assert model.score(TEXTS, NUMBERS) > 0.95
 
 
+@pytest.mark.slow
 def test_grid_search_chooses_among_answers():
     search = GridSearchCV(TextClassifier(**SMALL), {"answer": list(ANSWERS)}, cv=2)
     assert search.fit(TEXTS, LABELS).best_params_["answer"] in ("kernel", "both")

@@ -37,6 +37,7 @@ def test_it_learns_numbers_with_a_gaussian_process():
     assert (std > 0).all()
 
 
+@pytest.mark.slow
 def test_it_learns_several_classes_with_missing_labels():
     classifier = fitted("MoleculeClassifier")
     assert classifier.score(MOLECULES, TABLE) > 0.9
@@ -125,6 +126,7 @@ def test_landmarks_approximate_the_gaussian_process():
     assert (means[1][1] > 0).all()
 
 
+@pytest.mark.slow
 def test_one_target_of_classes_has_one_column():
     model = MoleculeClassifier(**SMALL, epochs=1).fit(MOLECULES, KINDS)
     assert model.predict_proba(MOLECULES[:3]).shape == (3, 2)

@@ -26,6 +26,10 @@ class Case(NamedTuple):
     objects: Any
 
 
+FAST = ("TextClassifier", "GraphRegressor")  # of a promise that trains five times
+SEARCHED = [pytest.param(k, marks=[] if k in FAST else [pytest.mark.slow]) for k in FITTED]
+
+
 @pytest.fixture(params=FITTED)
 def case(request) -> Case:
     _, X, y = FITTED[request.param]
@@ -97,6 +101,7 @@ def test_constructing_stores_and_checks_nothing(case):
             use(case.objects)
 
 
+@pytest.mark.parametrize("case", SEARCHED, indirect=True)
 def test_scikit_learn_searches_and_validates(case):
     halves = KFold(2, shuffle=True, random_state=0)
     new = clone(case.model).set_params(epochs=1, answer="network")

@@ -73,7 +73,11 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="session", params=CASES)
+FAST = (*DRAWN, "SignalClassifier")  # one of each page; the others of the same kind are slow
+EVERY = [pytest.param(k, marks=[] if k in FAST else [pytest.mark.slow]) for k in CASES]
+
+
+@pytest.fixture(scope="session", params=EVERY)
 def fitted(request) -> tuple[Any, Any, Any]:
     options, X, y = CASES[request.param]
     kind = getattr(estimators, request.param)

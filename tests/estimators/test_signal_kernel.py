@@ -185,6 +185,7 @@ def test_more_features_than_windows_are_compressed_without_a_loss():
     assert compressed(kernel, features[:, :20])[1] is None
 
 
+@pytest.mark.slow
 def test_without_validation_all_windows_are_fitted_to_and_both_parts_predict():
     model = SignalClassifier(**SMALL, valid_fraction=0).fit(X, Y, groups=GROUPS)
     assert 0.5 <= model.share_["kernel"] < 1

@@ -48,7 +48,9 @@ def test_uninitialized_memory_is_poisoned_in_tests():
 def test_values_and_gradients_equal_the_definition(
     op: Op, backend: str, sample: Sample, device: str
 ):
-    for dtype in TOLERANCE:
+    """The core is one template, so that few samples show whether its single precision is right."""
+    is_one_of_few = sample.name in {few.name for few in few_samples(op)}
+    for dtype in TOLERANCE if is_one_of_few else [torch.float64]:
         _match_the_definition(op, backend, sample, dtype, device)
 
 

@@ -84,6 +84,7 @@ def test_calls_of_other_threads_are_not_recorded():
     assert explain_backend(Elsewhere(), x) == []
 
 
+@pytest.mark.slow
 def test_a_compiled_layer_uses_the_backend_of_each_block():
     torch._dynamo.reset()
     layer, x = nn.RKMLSTM(3, 4), torch.randn(5, 2, 3)

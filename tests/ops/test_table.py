@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import ArgumentError, KindError
-from representer.ops.table import LENGTHS, Operand, Table
+from representer.ops.table import LENGTHS, Operand, OperandTable
 
 ROOT = Path(__file__).parents[2]
 
@@ -75,7 +75,7 @@ from torch import Tensor
 
 from representer.ops import OPS, Backend, Op
 from representer.ops.table import Operand
-from representer.ops.table import Table
+from representer.ops.table import OperandTable
 
 
 class Operands(NamedTuple):
@@ -121,7 +121,7 @@ def samples():
 
 OP = Op("weighted_sum", weighted_sum, definition)
 ADDED["weighted_sum"] = samples
-OP.register(Table(Operands, Results))
+OP.register(OperandTable(Operands, Results))
 OP.add_backend(Backend("reference", (), forward, backward))
 OPS[OP.name] = OP
 '''
@@ -141,7 +141,7 @@ class Results(NamedTuple):
     ]
 
 
-TABLE = Table(Operands, Results)
+TABLE = OperandTable(Operands, Results)
 X = torch.ones(2, 3, 4)
 
 

@@ -40,6 +40,7 @@ def metrics(out, setting):
     return json.loads((out / setting.name / "metrics.json").read_text("utf-8"))
 
 
+@pytest.mark.slow
 def test_a_run_stops_once_an_epoch_solves_the_problem(solved):
     out, setting = solved
     found = metrics(out, setting)
@@ -67,6 +68,7 @@ def test_a_resumed_run_has_the_metrics_of_an_uninterrupted_one(tmp_path, monkeyp
     assert whole["stopped_by"] == "updates"
 
 
+@pytest.mark.slow
 def test_sequences_grow_once_their_length_is_solved(tmp_path, monkeypatch):
     monkeypatch.setattr(long_term, "STAGES", (3, 4))
     setting = LongTermSetting("or", 5, "kbrn-grown", "paper", 0, 200)
@@ -108,6 +110,7 @@ def test_test_sequences_differ_from_training_sequences(tmp_path, monkeypatch):
     assert (long_term.ENOUGH, long_term.SOLVED) == (0.99, 0.995)  # as the page says
 
 
+@pytest.mark.slow
 def test_weights_that_fail_on_new_sequences_have_not_solved_the_problem(tmp_path, monkeypatch):
     checks = []
 
@@ -168,6 +171,7 @@ def test_the_command_writes_a_table_and_keeps_finished_runs(tmp_path, capsys, wo
         )
 
 
+@pytest.mark.slow
 def test_the_table_counts_solved_runs_and_the_figure_has_their_functions(solved, monkeypatch):
     out, setting = solved
     monkeypatch.setattr(long_term, "FUNCTIONS", (setting.function,))

@@ -19,6 +19,7 @@ def flushes():
     return torch.full((1,), 1e-310, dtype=torch.float64).mul(1.0).item() == 0
 
 
+@pytest.mark.slow
 def test_one_unit_learns_parity_and_the_penalty_removes_coefficients():
     plain = train_parity(ParitySetting(2, 50, 0.0, 1, 600))
     assert plain["solved"] is not None

@@ -121,6 +121,7 @@ def test_the_budget_is_a_fraction_of_the_epochs_of_a_network(
     assert [(own["epochs"], own["seed"], own["row"]) for own in seen] == [(epochs, 3, "wl-network")]
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_keeps_its_inner_folds(folder, done, monkeypatch):
     out = done[0]
     path = out / "mutag/levels-seed0/metrics.json"

@@ -109,6 +109,7 @@ def test_the_validation_column_is_the_mean_over_best_epochs(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_an_unfinished_run_is_shown_as_running_and_resumes(text, tmp_path):
     LANGUAGE.run(request(tmp_path, cells=("state",)))
     (tmp_path / "out/ptb/state-seed0/metrics.json").unlink()

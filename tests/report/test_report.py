@@ -15,7 +15,7 @@ from representer.errors import DataError
 from representer.report import figures, pictures, write_report
 from representer.report import page as page_module
 from representer.report.figures import (
-    Result,
+    ResultBar,
     comparison,
     learning_curves,
     parity,
@@ -134,7 +134,7 @@ def test_axes_are_labeled_with_quantity_and_unit(page):
 
 
 def test_figures_use_the_text_color_of_the_page():
-    drawing = comparison([Result("a & b", 0.9, 0.8, 0.95, is_model=True)], "documents")
+    drawing = comparison([ResultBar("a & b", 0.9, 0.8, 0.95, is_model=True)], "documents")
     assert "currentColor" in drawing
     assert "#000000" not in drawing
     assert picture_of(drawing).attrib["role"] == "img"
@@ -224,7 +224,7 @@ CARD = {"waveform": [[0.1, 0.2], [0.3, 0.1]], "times": [0.0, 0.1], "amplitudes":
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda name: comparison([Result(name, 0.5, 0.4, 0.6, is_model=True)], "documents"),
+        lambda name: comparison([ResultBar(name, 0.5, 0.4, 0.6, is_model=True)], "documents"),
         lambda name: parity([(1.0, 1.1, 0.1), (2.0, 2.1, 0.1)], name),
         lambda name: subjects({name: 0.5}, None, 0.5),
         lambda name: pictures.wavelet(CARD, [name, f"_{name}"]),

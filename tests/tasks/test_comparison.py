@@ -26,8 +26,8 @@ from representer.tasks.comparison import (
     MODEL_UNIT,
     RESULTS,
     Comparison,
+    ComparisonTable,
     Result,
-    Table,
     as_markdown,
     as_text,
     finished,
@@ -182,7 +182,7 @@ def test_divergence_of_one_unit_does_not_stop_the_others_and_other_errors_do(tmp
     assert "split 1, model: the loss is NaN" in lines
     assert list(rows["both"]) == [1]
     assert list(rows["counts"]) == [0, 1]
-    assert "both (1 of 2 splits)" in as_text(Table.of(diverged, rows))
+    assert "both (1 of 2 splits)" in as_text(ComparisonTable.of(diverged, rows))
     wrong = MadeUp(errors={(0, MODEL_UNIT): DataError("a text is empty")})
     with pytest.raises(RepresenterError, match="a text is empty") as caught:
         run_missing(wrong, tmp_path / "b")
@@ -217,13 +217,13 @@ def test_a_folder_that_another_process_writes_into_is_refused(tmp_path: Path):
     run_missing(MadeUp(), tmp_path / "out")
 
 
-def table(**options: Any) -> Table:
+def table(**options: Any) -> ComparisonTable:
     comparison = MadeUp(**options)
     results: dict[str, dict[int, Result]] = {}
     for split, unit in ((s, u) for s in range(2) for u in UNITS):
         for one in comparison.run(split, unit):
             results.setdefault(one.name, {})[split] = one
-    return Table.of(comparison, results)
+    return ComparisonTable.of(comparison, results)
 
 
 def test_rows_are_ordered_by_their_score_and_compared_with_the_best_baseline():
@@ -279,7 +279,7 @@ def test_the_recommendation_names_the_best_row_and_a_faster_one_that_is_level(
         }
         for name, by_split in sorted(losses.items(), key=lambda row: row[0] != "counts")
     }
-    assert Table.of(MadeUp(), results).recommendation() == expected
+    assert ComparisonTable.of(MadeUp(), results).recommendation() == expected
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_the_table_says_what_ranks_best_if_that_is_another_row(areas, sentence):
         name: {k: Result(name, [1, 0, 0, 0], 1.0, 16, name == "counts", auc=own[k]) for k in (0, 1)}
         for name, own in {"counts": [0.45, 0.35], "both": areas}.items()
     }
-    made = Table.of(MadeUp(), results)
+    made = ComparisonTable.of(MadeUp(), results)
     assert [row[-2] for row in made.cells()][:2] == ["AUC", "0.400"]
     _, begins, rest = made.recommendation().partition(" To rank by probability, both is the best ")
     assert rest == (begins and f"(area under the ROC curve {sentence}")
@@ -304,7 +304,7 @@ def test_the_table_says_what_ranks_best_if_that_is_another_row(areas, sentence):
 
 def test_a_comparison_without_areas_has_no_column_for_them():
     results = {"both": {0: Result("both", [1.0], 1.0, 16)}}
-    assert Table.of(MadeUp(), results).cells()[0][-2:] == ["difference", "training"]
+    assert ComparisonTable.of(MadeUp(), results).cells()[0][-2:] == ["difference", "training"]
 
 
 def test_rows_without_a_common_split_are_shown_without_a_difference():
@@ -312,7 +312,7 @@ def test_rows_without_a_common_split_are_shown_without_a_difference():
         "counts": {0: Result("counts", [1.0, 0.0], 1.0, 16, True)},
         "both": {1: Result("both", [0.0, 0.0], 1.0, 16)},
     }
-    made = Table.of(MadeUp(), results)
+    made = ComparisonTable.of(MadeUp(), results)
     assert [row[3] for row in made.cells()[1:]] == ["no common split", ""]
     assert made.recommendation().endswith(
         "on too few splits to tell it from counts (no common split)."
@@ -322,7 +322,7 @@ def test_rows_without_a_common_split_are_shown_without_a_difference():
 def test_names_of_files_and_models_are_text_in_the_page(tmp_path: Path):
     name, link = "<img src=x>", "[a](http://b)"
     results = {f"{name} | {link}": {0: Result("a", [0.0], 1.0, 16)}}
-    lines = as_markdown(Table.of(MadeUp(), results))
+    lines = as_markdown(ComparisonTable.of(MadeUp(), results))
     assert lines[2].startswith("| &lt;img src=x> \\| \\[a\\]\\(http&#58;//b) | ")
     assert "<" not in lines[-1]
     comparison = MadeUp(title=f"{name} {link}\n# c: 2 splits")
@@ -338,7 +338,7 @@ def test_of_losses_a_smaller_one_is_ahead():
                for split, loss in enumerate(losses)}
         for name, losses in (("counts", [4.0, 4.0]), ("both", [1.0, 1.0201]))
     }  # fmt: skip
-    got = Table.of(MadeUp(metric="rmse"), results).recommendation()
+    got = ComparisonTable.of(MadeUp(metric="rmse"), results).recommendation()
     assert got == (
         "Use both (RMSE 1.0050), which is ahead of counts (-0.9950, -1.0728 to -0.9172)."
     )
@@ -351,7 +351,7 @@ def test_equal_differences_of_two_splits_are_as_wide_as_their_examples_allow():
         name: {k: Result(name, own[k], 1.0, 80, name == "counts") for k in (0, 1)}
         for name, own in losses.items()
     }
-    made = Table.of(MadeUp(), results)
+    made = ComparisonTable.of(MadeUp(), results)
     assert "which is level with counts (+10.00, -65.73 to +85.73)." in made.recommendation()
 
 

@@ -101,6 +101,7 @@ def test_texts_are_padded_to_few_shapes_that_do_not_change_the_loss(graphs) -> N
     np.testing.assert_allclose(*losses, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_after_a_failed_capture_all_steps_run_without_a_graph(
     tmp_path: Path, graphs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

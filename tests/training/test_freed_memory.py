@@ -39,6 +39,7 @@ def faults(keeps: bool) -> int:
     return int(ran.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     generators.platform.libc_ver()[0] != "glibc", reason="the setting is one of glibc's"
 )

@@ -213,7 +213,7 @@ class GraphEnsembleEstimator(GraphParameters, SupervisedEstimator):
                 raise ValueError(f"it has {got} {what}; the model has {expected}")
 
 
-class GraphNetwork(GraphKernelParameters, KernelHalves, GraphEnsembleEstimator):
+class GraphNetworkEstimator(GraphKernelParameters, KernelHalves, GraphEnsembleEstimator):
     """The networks for graphs, see `GraphClassifier`."""
 
     compares: ClassVar[tuple[str, ...]] = "graphs", "trees"
@@ -296,7 +296,7 @@ class GraphNetwork(GraphKernelParameters, KernelHalves, GraphEnsembleEstimator):
         return from_values(GraphInputs, values)
 
 
-class GraphClassifier(GraphNetwork, Classifier):
+class GraphClassifier(GraphNetworkEstimator, Classifier):
     """A classifier of graphs: a Weisfeiler-Lehman or random-walk kernel network (L17).
 
     X is a sequence of PyG ``Data`` objects or networkx graphs. Read are:
@@ -332,7 +332,7 @@ class GraphClassifier(GraphNetwork, Classifier):
     """
 
 
-class GraphRegressor(GraphNetwork, Regressor):
+class GraphRegressor(GraphNetworkEstimator, Regressor):
     """A regressor of graphs; X and the network are those of `GraphClassifier`.
 
     With several targets ``(N, K)``, NaN where unknown, `explain` explains the first one.

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from representer.errors import BackendError
 from representer.ops.common import is_forward_mode
-from representer.ops.table import Table
+from representer.ops.table import OperandTable
 from representer.ops.torch_operator import Operators, checked
 
 # Select the backend of a block of code, and record the choices of the ops.
@@ -168,14 +168,16 @@ class Op:
     function: Callable[..., Any]
     definition: Callable[..., Any]
     backends: dict[str, Backend] = field(default_factory=dict)
-    table: Table | None = None
+    table: OperandTable | None = None
     of_onnx: ClassVar[Callable[[Op], Callable[..., Any]]]  # set where all operators are there
 
     def add_backend(self, backend: Backend) -> None:
         """Add a backend, before the existing ones."""
         self.backends = {backend.name: backend, **self.backends}
 
-    def register(self, table: Table, mixes_batch: Callable[[Any], bool] = lambda p: False) -> None:
+    def register(
+        self, table: OperandTable, mixes_batch: Callable[[Any], bool] = lambda p: False
+    ) -> None:
         """Register the operator and its gradient with torch.
 
         ``mixes_batch`` returns True if the sequences of a batch interact in a call, given its

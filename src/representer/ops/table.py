@@ -194,7 +194,7 @@ def parse_axes(axes: str) -> tuple[Axes, ...]:
 _KINDS = {bool: "bool", int: "int", float: "float", str: "str"}
 
 
-class Table:
+class OperandTable:
     """The operands, options and results of an op.
 
     Args:

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch._functorch.utils import enable_single_level_autograd_function
 
 from representer.ops.common import check_no_forward_mode
-from representer.ops.table import Table
+from representer.ops.table import OperandTable
 
 if TYPE_CHECKING:
     from representer.ops.op import Op
@@ -95,7 +95,7 @@ class Derivatives:
         definition: Its equation, which takes the operands by name.
     """
 
-    def __init__(self, table: Table, definition: Callable[..., Any]) -> None:
+    def __init__(self, table: OperandTable, definition: Callable[..., Any]) -> None:
         self.table, self._definition = table, definition
 
     def register(self, library: torch.library.Library, operator: Any, backward: Any) -> None:
@@ -307,7 +307,7 @@ checked = _Checked()
 class Operators:
     """The operator of an op and that of its gradient."""
 
-    def __init__(self, name: str, table: Table, op: Op) -> None:
+    def __init__(self, name: str, table: OperandTable, op: Op) -> None:
         self.name, self.table, self.op = name, table, op
 
     def register(self, mixes_batch: Callable[[Any], bool]) -> None:

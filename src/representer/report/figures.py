@@ -189,7 +189,7 @@ SQUARE = 5.2  # inches, of a plot whose axes have the same unit
 
 
 @dataclass(frozen=True)
-class Result:
+class ResultBar:
     """One row of the comparison: a name, an accuracy and its interval, as fractions."""
 
     name: str
@@ -200,7 +200,7 @@ class Result:
 
 
 @both_widths
-def comparison(width: float, results: Sequence[Result], nouns: str) -> Drawing:
+def comparison(width: float, results: Sequence[ResultBar], nouns: str) -> Drawing:
     """Plot accuracies with 95 % intervals, one row each, the first on top."""
     figure, axes = canvas(width, 0.6 + 0.45 * len(results))
     rows = range(len(results) - 1, -1, -1)

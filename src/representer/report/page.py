@@ -568,11 +568,13 @@ def _environment() -> Environment:
     return environment
 
 
-def _results(metrics: dict[str, Any], baselines: Sequence[dict[str, Any]]) -> list[figures.Result]:
+def _results(
+    metrics: dict[str, Any], baselines: Sequence[dict[str, Any]]
+) -> list[figures.ResultBar]:
     rows = [(metrics["model"], metrics["test"], True)]
     rows += [(b["name"], b, False) for b in baselines]
     results = [
-        figures.Result(name, row["accuracy"], *row["accuracy_interval"], is_model=is_model)
+        figures.ResultBar(name, row["accuracy"], *row["accuracy_interval"], is_model=is_model)
         for name, row, is_model in rows
     ]
     return sorted(results, key=lambda r: -r.accuracy)

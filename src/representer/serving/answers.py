@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _Body = TypeVar("_Body", bound=BaseModel)
 
 
-class Objects(BaseModel):
+class RequestedObjects(BaseModel):
     """Objects to predict."""
 
     inputs: Annotated[list[Any], Field(min_length=1)]
@@ -110,7 +110,7 @@ class Answers:
         return Reply(200, encoded({"explanations": self.model.explain(objects, top)}))
 
     def _read(self, job: Job) -> tuple[int, list[Any]]:
-        asked, most = parsed(Objects, job.body), self._limits.max_objects
+        asked, most = parsed(RequestedObjects, job.body), self._limits.max_objects
         if len(asked.inputs) > most:
             problem = f"the request has {len(asked.inputs)} inputs; at most {most}"
             raise DataError(problem, fix="Send several requests.")

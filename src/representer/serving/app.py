@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 
 from representer import __version__
 from representer.errors import RepresenterError
-from representer.serving.answers import Answers, Objects, StreamPart, encoded, refusal
+from representer.serving.answers import Answers, RequestedObjects, StreamPart, encoded, refusal
 from representer.serving.guard import Guard, Metrics
 from representer.serving.limits import Limits
 from representer.serving.model_process import ModelProcess, Worker
@@ -87,11 +87,11 @@ def create_app(
     async def figures() -> Response:
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
-    @app.post("/predict", openapi_extra=body_of(Objects))
+    @app.post("/predict", openapi_extra=body_of(RequestedObjects))
     async def predict(request: Request) -> Response:
         return await answered(request, "predict")
 
-    @app.post("/explain", openapi_extra=body_of(Objects))
+    @app.post("/explain", openapi_extra=body_of(RequestedObjects))
     async def explain(request: Request) -> Response:
         return await answered(request, "explain")
 

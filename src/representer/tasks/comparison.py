@@ -390,7 +390,7 @@ CHEAPER = 0.5  # fraction of the seconds from which a row is worth naming as che
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """A row of the table.
 
     Attributes:
@@ -413,7 +413,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class ComparisonTable:
     """The rows of a comparison, the best ones first.
 
     Attributes:
@@ -424,12 +424,12 @@ class Table:
     """
 
     metric: Metric
-    rows: Sequence[Row]
+    rows: Sequence[ComparisonRow]
     results: Rows
     has_fixed_test: bool
 
     @classmethod
-    def of(cls, comparison: Comparison, results: Rows) -> Table:
+    def of(cls, comparison: Comparison, results: Rows) -> ComparisonTable:
         """Summarize the results of a comparison."""
         metric, fixed = METRICS[comparison.metric], comparison.has_fixed_test
         intervals = {
@@ -448,15 +448,19 @@ class Table:
             found = [*areas(own).values()]
             auc = float(np.mean(found)) if found else None
             is_baseline = name in baselines
-            rows.append(Row(name, intervals[name], difference, seconds, len(own), is_baseline, auc))
+            rows.append(
+                ComparisonRow(
+                    name, intervals[name], difference, seconds, len(own), is_baseline, auc
+                )
+            )
         return cls(metric, rows, results, fixed)
 
     @property
-    def baseline(self) -> Row | None:
+    def baseline(self) -> ComparisonRow | None:
         """The best baseline."""
         return next((row for row in self.rows if row.is_baseline), None)
 
-    def difference(self, first: Row, second: Row) -> Interval:
+    def difference(self, first: ComparisonRow, second: ComparisonRow) -> Interval:
         """Return the paired difference of two rows."""
         one, other = self.results[first.name], self.results[second.name]
         return paired_interval(one, other, self.metric, has_fixed_test=self.has_fixed_test)
@@ -554,12 +558,12 @@ class Table:
         return f"{value:.{self.metric.digits}f}"
 
 
-def as_text(table: Table) -> str:
+def as_text(table: ComparisonTable) -> str:
     """Return the table for the terminal, with the recommendation."""
     return "\n".join([*aligned(table.cells()), "", table.recommendation()])
 
 
-def as_markdown(table: Table) -> list[str]:
+def as_markdown(table: ComparisonTable) -> list[str]:
     """Return the table as lines of Markdown, with the recommendation."""
     cells = table.cells()
     head, *body = (f"| {' | '.join([markdown(row[0]), *row[1:]])} |" for row in cells)
@@ -567,9 +571,11 @@ def as_markdown(table: Table) -> list[str]:
     return [head, f"|---|{'---:|' * (len(cells[0]) - 1)}", *body, "", sentence]
 
 
-def run_and_report(comparison: Comparison, folder: Path, *, jobs: int, command: str) -> Table:
+def run_and_report(
+    comparison: Comparison, folder: Path, *, jobs: int, command: str
+) -> ComparisonTable:
     """Run what is missing, write ``table.md`` into the folder, and print the table."""
-    table = Table.of(comparison, run_missing(comparison, folder, jobs=jobs))
+    table = ComparisonTable.of(comparison, run_missing(comparison, folder, jobs=jobs))
     machine = fingerprint()
     software = f"torch {machine['torch']}, {machine['cpu capability']}"
     about = f"Made by {markdown_code(command)} with {software}."
@@ -583,5 +589,5 @@ def _rank(metric: Metric, score: Interval) -> float:
     return score.mean if metric.is_loss else -score.mean
 
 
-def _seconds(row: Row) -> str:
+def _seconds(row: ComparisonRow) -> str:
     return f"{row.seconds:.1f} s"

@@ -32,7 +32,7 @@ class GraphReading:
 
 
 @dataclass(frozen=True)
-class GraphOptions:
+class GraphRunOptions:
     """Options of the task."""
 
     data: str | None = option(
@@ -44,7 +44,7 @@ class GraphOptions:
 
 
 GraphConfig: type[Any] = config_of(
-    "GraphConfig", __name__, GraphReading, GroupReading, GraphOptions, GraphParameters
+    "GraphConfig", __name__, GraphReading, GroupReading, GraphRunOptions, GraphParameters
 )
 
 # Sizes with which the demo trains in a few seconds on one core.

@@ -103,6 +103,7 @@ def test_fine_tuning_begins_with_the_best_weights_and_their_means_are_kept(text,
     fit(tmp_path / "second", replace(second, epochs=3), resume=True)
 
 
+@pytest.mark.slow
 def test_fine_tuning_has_the_tokens_of_the_first_run(text, tmp_path):
     fit(tmp_path / "first", small_config(data=text))
     start = small_config(warm_start=str(tmp_path / "first"))

@@ -281,6 +281,7 @@ def test_a_fold_of_other_data_is_refused(drawn, done):
         run_loso(replace(drawn, signals=drawn.signals + 1), TINY, done[0], report=quiet)
 
 
+@pytest.mark.slow
 def test_more_epochs_go_on_where_the_folds_ended(drawn, tmp_path):
     run_loso(drawn, TINY, tmp_path / "a", report=quiet)
     longer = replace(TINY, epochs=3)

@@ -11,7 +11,7 @@ from representer.ops import core, gpu, structs
 from representer.ops.gated_scan import reference
 from representer.ops.gated_scan.reference import Operands, Results
 from representer.ops.op import Backend, Op
-from representer.ops.table import Table
+from representer.ops.table import OperandTable
 
 # gated_scan on the compiled core.
 
@@ -81,7 +81,7 @@ def gated_scan(
 
 
 OP = Op("gated_scan", gated_scan, functional.gated_scan)
-OP.register(Table(Operands, Results))
+OP.register(OperandTable(Operands, Results))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(gpu.backend("gated_scan"))
 OP.add_backend(Backend("cpp", ("cpu",), cpp_forward, cpp_backward, core.MISSING, core.refuses))

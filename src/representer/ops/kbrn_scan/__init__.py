@@ -17,7 +17,7 @@ from representer.ops.kbrn_scan.reference import Operands, Results, input_gradien
 from representer.ops.kernel_activation import refuses as refuses_expansion
 from representer.ops.kernel_activation.reference import sizes
 from representer.ops.op import Backend, Op
-from representer.ops.table import Table
+from representer.ops.table import OperandTable
 
 # kbrn_scan on the compiled core; sums over all steps in torch.
 
@@ -150,7 +150,7 @@ def _refuses(p: Operands) -> str:
 
 
 OP = Op("kbrn_scan", kbrn_scan, functional.kbrn_scan)
-OP.register(Table(Operands, Results, sizes), mixes_batch=lambda p: p.uses_batch)
+OP.register(OperandTable(Operands, Results, sizes), mixes_batch=lambda p: p.uses_batch)
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(gpu.backend("kbrn_scan", _refuses))
 OP.add_backend(Backend("cpp", ("cpu",), cpp_forward, cpp_backward, core.MISSING, refuses))

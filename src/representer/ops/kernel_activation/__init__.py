@@ -15,7 +15,7 @@ from representer.ops import core, gpu, structs
 from representer.ops.kernel_activation import reference
 from representer.ops.kernel_activation.reference import Operands, Results, sizes
 from representer.ops.op import Backend, Op
-from representer.ops.table import Table
+from representer.ops.table import OperandTable
 
 # kernel_activation on the compiled core.
 
@@ -108,7 +108,7 @@ def refuses(p: Any) -> str:
 
 
 OP = Op("kernel_activation", kernel_activation, functional.kernel_activation)
-OP.register(Table(Operands, Results, sizes))
+OP.register(OperandTable(Operands, Results, sizes))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(gpu.backend("kernel_activation", refuses))
 OP.add_backend(Backend("cpp", ("cpu",), cpp_forward, cpp_backward, core.MISSING, core.refuses))

@@ -26,7 +26,7 @@ from representer.ops.rkm_scan.reference import (
     gates_of,
     sizes,
 )
-from representer.ops.table import Table
+from representer.ops.table import OperandTable
 
 # rkm_scan on the compiled core: the loop there, the products of whole sequences in torch.
 
@@ -183,7 +183,7 @@ def _refuses(p: Operands) -> str:
 
 
 OP = Op("rkm_scan", rkm_scan, _definition)
-OP.register(Table(Operands, Results, sizes))
+OP.register(OperandTable(Operands, Results, sizes))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(gpu.backend("rkm_scan", _refuses))
 OP.add_backend(Backend("cpp", ("cpu",), cpp_forward, cpp_backward, core.MISSING, refuses))

@@ -18,7 +18,7 @@ from representer.ops.separable_convolution.reference import (
     input_gradient,
     sizes,
 )
-from representer.ops.table import Table
+from representer.ops.table import OperandTable
 
 # separable_convolution on the compiled core.
 
@@ -92,6 +92,6 @@ def separable_convolution(
 
 
 OP = Op("separable_convolution", separable_convolution, functional.separable_convolution)
-OP.register(Table(Operands, Results, sizes, check))
+OP.register(OperandTable(Operands, Results, sizes, check))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(Backend("cpp", ("cpu",), cpp_forward, cpp_backward, core.MISSING, core.refuses))

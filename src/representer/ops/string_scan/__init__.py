@@ -17,7 +17,7 @@ from representer.ops.op import Backend, Op
 from representer.ops.rkm_scan import is_ready
 from representer.ops.string_scan import reference
 from representer.ops.string_scan.reference import Operands, Results, check, finish, sizes
-from representer.ops.table import Table
+from representer.ops.table import OperandTable
 
 # string_scan on the compiled core: products and chain there, sums over steps in torch.
 
@@ -151,7 +151,7 @@ def _definition(
 
 
 OP = Op("string_scan", string_scan, _definition)
-OP.register(Table(Operands, Results, sizes, check))
+OP.register(OperandTable(Operands, Results, sizes, check))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(gpu.backend("string_scan"))
 OP.add_backend(Backend("cpp", ("cpu",), cpp_forward, cpp_backward, core.MISSING, refuses))

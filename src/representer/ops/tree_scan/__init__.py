@@ -13,7 +13,7 @@ from representer import functional
 from representer.functional import NONLINEARITIES
 from representer.ops import core, structs
 from representer.ops.op import Backend, Op
-from representer.ops.table import Table
+from representer.ops.table import OperandTable
 from representer.ops.tree_scan import reference
 from representer.ops.tree_scan.reference import Operands, Results, check, sizes
 
@@ -142,6 +142,6 @@ def tree_scan(
 
 
 OP = Op("tree_scan", tree_scan, functional.tree_scan)
-OP.register(Table(Operands, Results, sizes, check))
+OP.register(OperandTable(Operands, Results, sizes, check))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(Backend("cpp", ("cpu",), cpp_forward, cpp_backward, core.MISSING, core.refuses))

@@ -11,7 +11,7 @@ from representer import functional
 from representer.functional import NONLINEARITIES
 from representer.ops import core, gpu, structs
 from representer.ops.op import Backend, Op
-from representer.ops.table import Table
+from representer.ops.table import OperandTable
 from representer.ops.walk_aggregate import reference
 from representer.ops.walk_aggregate.reference import Operands, Results, sizes
 
@@ -146,7 +146,7 @@ def refuses(p: Any) -> str:
 
 
 OP = Op("walk_aggregate", walk_aggregate, functional.walk_aggregate)
-OP.register(Table(Operands, Results, sizes))
+OP.register(OperandTable(Operands, Results, sizes))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(gpu.backend("walk_aggregate", refuses))
 OP.add_backend(Backend("cpp", ("cpu",), cpp_forward, cpp_backward, core.MISSING, core.refuses))

@@ -13,7 +13,7 @@ from representer.functional import NONLINEARITIES
 from representer.ops import core, gpu, structs
 from representer.ops.common import may_need_gradient
 from representer.ops.op import Backend, Op
-from representer.ops.table import Table
+from representer.ops.table import OperandTable
 from representer.ops.walk_aggregate import refuses, transposed
 from representer.ops.walk_rounds import reference
 from representer.ops.walk_rounds.reference import Operands, Results, check, sizes
@@ -144,7 +144,7 @@ def walk_rounds(
 
 
 OP = Op("walk_rounds", walk_rounds, functional.walk_rounds)
-OP.register(Table(Operands, Results, sizes, check))
+OP.register(OperandTable(Operands, Results, sizes, check))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(gpu.backend("walk_rounds", refuses))
 OP.add_backend(Backend("cpp", ("cpu",), cpp_forward, cpp_backward, core.MISSING, core.refuses))
