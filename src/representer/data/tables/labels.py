@@ -1,4 +1,4 @@
-"""The mapping between class names and class indices."""
+"""Class names and their indices, and the stratified split of rows into parts."""
 
 from __future__ import annotations
 

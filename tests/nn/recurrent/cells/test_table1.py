@@ -26,7 +26,7 @@ OWN = ["filter_length", "dilation", "filters", "layer_norm", "output_nonlinearit
 
 
 def test_the_rows_have_the_names_and_order_of_the_paper():
-    assert list(nn.TABLE1) == list(ROWS)
+    assert list(nn.TABLE1)[: len(ROWS)] == list(ROWS)  # others follow
 
 
 @EVERY_ROW
