@@ -24,6 +24,7 @@ SOURCES = sorted(path for path in SRC.rglob("*") if path.suffix in (".py", ".cpp
 LARGEST = 400 * 1024
 MODULES_THAT_UNPICKLE = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "marshal", "shelve"}
 FORBIDDEN_CALLS = {"eval", "exec", "torch.load", "yaml.load", "yaml.unsafe_load", "os.system"}
+CHECKED_OPTIONS = ("shell", "allow_pickle")
 FORBIDDEN_WORDS = {  # in two parts each, so that this file may be searched too
     "/" + r"work/": "a path of one machine",
     "/" + r"home/\w": "a path of one machine",
@@ -71,6 +72,13 @@ def public_names(module: Path) -> set[str]:
     return {name for name in defined if not name.startswith("_")}
 
 
+def dotted(node: ast.expr) -> str:
+    """Return the name of what is called, such as ``np.load``; writing out all code is slow."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 def unsafe_places(tree: ast.AST) -> Iterator[str]:
     """Yield what a syntax tree does that could run foreign code, with the line."""
     for node in ast.walk(tree):
@@ -81,8 +89,8 @@ def unsafe_places(tree: ast.AST) -> Iterator[str]:
                     yield f"line {node.lineno}: imports {name}"
         if not isinstance(node, ast.Call):
             continue
-        called = ast.unparse(node.func)
-        options = {k.arg: ast.unparse(k.value) for k in node.keywords}
+        called = dotted(node.func)
+        options = {k.arg: ast.unparse(k.value) for k in node.keywords if k.arg in CHECKED_OPTIONS}
         if called in FORBIDDEN_CALLS:
             yield f"line {node.lineno}: {called}(...)"
         if options.get("shell", "False") != "False":
@@ -219,7 +227,9 @@ def defined(tree: ast.AST) -> set[str]:
 
 
 def is_of_self(node: ast.Attribute) -> bool:
-    return ast.unparse(node.value) in ("self", "cls", "super()")
+    value = node.value
+    value = value.func if isinstance(value, ast.Call) else value
+    return isinstance(value, ast.Name) and value.id in ("self", "cls", "super")
 
 
 def foreign_privates(tree: ast.AST, privates: set[str]) -> Iterator[str]:

@@ -74,6 +74,7 @@ def test_a_suite_that_ended_replaces_its_figures_alone(bench, monkeypatch, tmp_p
     assert page("--only") == again
 
 
+@pytest.mark.slow
 def test_suites_name_their_cases_once_and_the_same_each_time(bench) -> None:
     found = bench("faults").suites()
     for name, suite in found.items():

@@ -44,6 +44,7 @@ def test_a_sentence_and_a_command_stand_beside_each_picture(gallery):
         assert shlex.split(entry.command or gallery.COMMAND)[0] in ("python", "representer")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["intervals", "speeds"])
 def test_pictures_of_results_are_drawn_from_the_present_pages(gallery, name, tmp_path):
     drawn = gallery.draw(name, tmp_path).read_text("utf-8")

@@ -158,6 +158,7 @@ def test_graphs_and_molecules_are_compared_alike(run, tmp_path, words, metric):
     assert ((0, "network, wl") in found) == (words[0] == "graph")
 
 
+@pytest.mark.slow
 def test_signals_are_compared_on_the_folds_of_fit(run, tmp_path):
     data = tmp_path / "data.npz"
     write_npz(data, synthetic_recordings(subjects=4, windows=8))
@@ -188,6 +189,7 @@ def test_few_subjects_are_left_out_one_by_one_without_an_option(tmp_path):
     assert (list(found.splits), found.groups) == ([0, 1, 2], 3)
 
 
+@pytest.mark.slow
 def test_language_models_are_tested_on_blocks_or_on_one_text(run, tmp_path):
     path = tmp_path / "story.txt"
     rng = random.Random(0)

@@ -47,6 +47,7 @@ def test_the_closing_lines_have_tokens_beside_perplexities(run, running_text, tm
         assert low <= difference <= high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ["kernel", "network"])
 def test_each_half_can_be_fitted_and_used_alone(run, running_text, tmp_path, answer):
     out = tmp_path / "run"

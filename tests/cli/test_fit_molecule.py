@@ -117,6 +117,7 @@ def test_the_mean_is_that_of_the_training_rows(molecule_run, molecules):
     assert metrics["baselines"][-1]["test"]["atoms"]["rmse"] == pytest.approx(wanted)
 
 
+@pytest.mark.slow
 def test_an_explanation_lists_walks_of_the_network_and_subtrees_of_the_kernel(
     run, molecules, molecule_run, tmp_path
 ):

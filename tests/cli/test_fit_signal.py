@@ -407,6 +407,7 @@ def test_an_estimator_saved_in_python_predicts_files(run, recordings, signal_fil
     assert [row["prediction"] for row in rows] == model.predict(recordings.signals).tolist()
 
 
+@pytest.mark.slow
 def test_explained_filters_sum_to_the_score_and_are_in_the_report(
     run, signal_run, signal_file, tmp_path
 ):
@@ -479,6 +480,7 @@ def test_arrays_of_other_names_are_read_as_in_training(run, tmp_path):
     assert "--labels is 'stage'; expected nothing, since only .npz and .mat files" in other
 
 
+@pytest.mark.slow
 def test_recordings_of_tables_are_trained_on_and_used(run, tmp_path):
     """The classes differ in power; the recordings in length."""
     rng, listed = np.random.default_rng(0), ["file,state,subject"]
@@ -510,6 +512,7 @@ def test_recordings_of_tables_are_trained_on_and_used(run, tmp_path):
     assert "--events is 'go'; expected nothing, since only recordings such as .edf files" in refused
 
 
+@pytest.mark.slow
 def test_recordings_without_events_have_one_label_a_file(run, tmp_path):
     """The classes differ in power; the recordings in length, in rate, and in what is marked."""
     mne = pytest.importorskip("mne")

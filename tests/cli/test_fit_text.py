@@ -238,6 +238,7 @@ def test_rows_that_cannot_be_used_are_counted_and_told(run, table, tmp_path):
     assert "empty label" in (tmp_path / "run/report.html").read_text()
 
 
+@pytest.mark.slow
 def test_texts_with_numbers_are_regressed_and_used_by_every_command(run, tmp_path):
     data, out, csv_file = tmp_path / "a.csv", tmp_path / "run", tmp_path / "p.csv"
     rows = [("wave tide" if i % 2 else "moon old", 0.5 + i % 2 + i / 1000) for i in range(60)]

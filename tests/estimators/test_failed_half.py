@@ -57,7 +57,7 @@ def test_a_network_that_diverges_leaves_the_kernel(case, tmp_path, capsys):
     assert np.array_equal(load(tmp_path / "run").predict(X), model.predict(X))
 
 
-@pytest.mark.parametrize(("case", "problem"), zip(CASES, PROBLEMS * 3, strict=True))
+@pytest.mark.parametrize(("case", "problem"), [*zip(CASES, PROBLEMS * 3, strict=True)])
 def test_a_kernel_that_fails_leaves_the_network(case, problem, tmp_path, capsys, monkeypatch):
     def fails(*arguments):
         raise problem

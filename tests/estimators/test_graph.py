@@ -64,6 +64,7 @@ def test_contributions_of_walks_and_baseline_sum_to_the_score(network, decay):
     assert all(len(walk) == 3 for walk in walks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["GraphClassifier", "GraphRegressor"])
 def test_contributions_of_subtrees_and_walks_sum_to_the_score_of_both(name):
     model = with_both(fitted(name))
@@ -101,6 +102,7 @@ DENSE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "network"),
     [

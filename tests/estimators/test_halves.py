@@ -46,6 +46,7 @@ def test_contributions_sum_to_the_score_and_name_their_part(fitted):
     assert parts == {part for part, weight in weights.items() if weight > 0}
 
 
+@pytest.mark.slow
 def test_of_several_targets_the_first_is_explained():
     numbers = TextRegressor(**SMALL).fit(TEXTS, np.stack([NUMBERS, np.arange(60.0) ** 2], 1))
     for mean, one in zip(numbers.predict(TEXTS[:9]), numbers.explain(TEXTS[:9]), strict=True):
@@ -180,6 +181,7 @@ def test_the_weights_are_found_on_the_validation_part():
     assert model.pool_.network_loss == pytest.approx(best, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ["kernel", "network"])
 def test_a_part_of_both_predicts_as_the_estimator_that_has_only_this_part(answer):
     both = TextClassifier(**SMALL).fit(TEXTS, LABELS)
@@ -243,6 +245,7 @@ def test_an_unknown_answer_is_refused():
         TextClassifier(answer="all").fit(TEXTS, LABELS)
 
 
+@pytest.mark.slow
 def test_each_target_has_a_machine_of_its_known_rows():
     labels = np.array([[label, label] for label in LABELS], dtype=object)
     labels[::3, 1] = None

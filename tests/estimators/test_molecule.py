@@ -74,6 +74,7 @@ def test_an_atom_with_one_name_in_both_labelings_has_one_contribution():
     assert total == pytest.approx(one.score, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_every_answer_predicts_explains_and_is_saved(answer, tmp_path):
     model = MoleculeRegressor(**SMALL, epochs=2, answer=answer).fit(MOLECULES, NUMBERS)

@@ -56,6 +56,7 @@ def test_contributions_of_bands_and_filters_sum_to_the_score_of_both_parts(fitte
     assert parts == {part for part, weight in weights.items() if weight > 0}
 
 
+@pytest.mark.slow
 def test_several_targets_have_kernels_of_their_own_and_the_first_is_explained():
     signs = np.arange(60) % 2  # of the coupling of two channels, whose power says nothing
     wave = 3 * np.sin(2 * np.pi * 20 * np.arange(SAMPLES) / RATE)

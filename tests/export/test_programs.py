@@ -62,12 +62,14 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 def test_a_network_that_looks_ahead_runs_at_other_lengths_and_batches(tmp_path: Path):
     found = to_torch(SequenceNetwork(AHEAD).eval(), tmp_path / "model.pt2")
     assert len({(each.time, each.batch) for each in found}) == 3
     assert max(each.difference for each in found) <= TOLERANCE
 
 
+@pytest.mark.slow
 def test_a_network_of_windows_of_one_length_runs_at_other_batches(tmp_path: Path):
     config = SignalClassifierConfig(
         2, 3, 50.0, hidden_size=HIDDEN, stride=4, filter_length=8, pooling="flatten",

@@ -85,12 +85,14 @@ def test_vmap_over_operands_with_a_batch_runs_the_operator_once(
     assert compare(op, backend, sample, names - {"lengths"} if dim else names, dim) == runs(sample)
 
 
+@pytest.mark.slow
 @every(sequence_samples)
 def test_vmap_shares_operands_that_are_not_mapped(op: Op, backend: str, sample: Sample):
     first = next(iter(make(sample, torch.float64)))
     assert compare(op, backend, sample, {first}, 0) == runs(sample)
 
 
+@pytest.mark.slow
 @every(samples_with_an_operand_without_batch)
 def test_vmap_over_other_operands_runs_the_operator_once_per_entry(
     op: Op, backend: str, sample: Sample

@@ -127,6 +127,7 @@ def test_an_instruction_set_is_used_only_inside_its_block():
     assert in_use() == before
 
 
+@pytest.mark.slow
 @NEEDS_CORE
 @pytest.mark.parametrize(
     "name", ["portable", *(pytest.param(n, marks=pytest.mark.slow) for n in core.USABLE[:-1])]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
+
 from representer.cli.main import entry_point
 from representer.tasks.recipe import Request
 from representer_papers.kbdnn2018 import CHARGING_CELLS, RECIPES, charging, problems
@@ -20,6 +22,7 @@ def test_a_learned_unit_charges_within_a_few_updates():
     assert len(found["function"]) == 201
 
 
+@pytest.mark.slow
 def test_the_command_writes_table_and_figure(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(charging, "BATCH", 10)
     command = ["reproduce", "kbrn-charging", "--smoke", "--out", str(tmp_path / "out")]

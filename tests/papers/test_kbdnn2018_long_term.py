@@ -153,6 +153,7 @@ def test_a_non_finite_gradient_ends_a_run(tmp_path, monkeypatch):
     assert (found["stopped_by"], found["updates"]) == ("diverged", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
 def test_the_command_writes_a_table_and_keeps_finished_runs(tmp_path, capsys, workers: str):
     command = ["reproduce", "kbrn-long-term", "--smoke", "--out", str(tmp_path)]

@@ -47,6 +47,7 @@ def test_the_budget_is_a_fraction_of_the_updates(tmp_path, monkeypatch):
     assert len(seen) == 2 * 2 * 3
 
 
+@pytest.mark.slow
 def test_a_smoke_run_writes_table_and_figure_once(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("representer_papers.kbdnn2018.xor.CENTERS", (5,))
     command = ["reproduce", "kbrn-xor", "--smoke", "--out", str(tmp_path / "out")]

@@ -113,6 +113,7 @@ def test_the_default_is_four_cells_on_both_texts(texts, tmp_path, monkeypatch):
     assert ran == [[out / name / f"{c}-seed0" for c in PAPER] for name in ("ptb", "wikitext-2")]
 
 
+@pytest.mark.slow
 def test_cells_are_run_on_both_texts_and_listed_in_the_table(texts, tmp_path):
     asked = request(tmp_path, cells=("lstm", "linear-kernel-gated"))
     lines = LANGUAGE.run(asked).read_text("utf-8").splitlines()

@@ -187,6 +187,7 @@ def test_an_ensemble_requires_predictions_of_all_seeds_for_the_same_windows():
     assert ensemble_accuracy({0: first, 1: others}) is None
 
 
+@pytest.mark.slow
 def test_the_table_compares_planted_and_recovered_parameters(root):
     chosen = request(root, datasets=("synthetic",), cells=("gated-cnn",))
     text = RECIPES["rkm-lfp"].run(chosen).read_text()

@@ -61,6 +61,7 @@ def test_degrees_replace_labels_that_are_all_equal(folder):
     assert data.graphs[1].x.tolist() == [[2]] * 4
 
 
+@pytest.mark.slow
 def test_every_row_has_results_of_all_folds(done):
     out, table = done
     for row in ("walk", "levels", "levels-rbf", "wl-network"):
@@ -76,11 +77,13 @@ def test_every_row_has_results_of_all_folds(done):
     assert any("*GIN-0*" in line and line.endswith("| 89.4 |") for line in lines)
 
 
+@pytest.mark.slow
 def test_summed_levels_distinguish_paths_from_rings(done):
     folds = json.loads((done[0] / "mutag/levels-seed0/metrics.json").read_text())["folds"]
     assert sum(fold["right"] for fold in folds) >= 36
 
 
+@pytest.mark.slow
 def test_the_selected_kernel_is_tested(folder, done):
     out, data = done[0], read_graph_set(locate_graphs(folder, ("mutag",))[0])
     for seed in (0, 1):

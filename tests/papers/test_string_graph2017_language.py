@@ -59,6 +59,7 @@ def test_a_smaller_budget_ends_with_a_low_learning_rate():
     assert "lr_decay" not in shared.shortened({"epochs": 10}, 0.5)
 
 
+@pytest.mark.slow
 def test_runs_are_trained_once_and_appear_in_the_table(text, tmp_path, capsys):
     table = LANGUAGE.run(request(tmp_path, cells=("constant", "state"), seeds=(0, 1)))
     lines = table.read_text(encoding="utf-8").splitlines()

@@ -35,7 +35,7 @@ def test_the_names_that_seeds_are_derived_from_are_frozen() -> None:
     for module in SRC.rglob("*.py"):
         for node in ast.walk(ast.parse(module.read_text("utf-8"))):
             if isinstance(node, ast.Call):
-                called = ast.unparse(node.func).rpartition(".")[2]
+                called = getattr(node.func, "attr", getattr(node.func, "id", ""))
                 if called in ("derive", "generator"):
                     values = [a.value for a in node.args if isinstance(a, ast.Constant)]
                     names |= {value for value in values if isinstance(value, str)}

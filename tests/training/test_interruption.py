@@ -159,6 +159,7 @@ def test_a_signal_in_an_evaluation_does_not_wait_for_its_end(
     assert digests(out) == uninterrupted.digests
 
 
+@pytest.mark.slow
 def test_a_signal_in_the_last_evaluation_leaves_a_run_that_can_be_finished(
     server: Any, digests: Digests, uninterrupted: Any, tmp_path: Path
 ) -> None:

@@ -259,6 +259,7 @@ def test_conversion_to_piecewise_linear_gives_the_same_function(green, line):
         make(1, 4, "cubic").to_piecewise_linear()
 
 
+@pytest.mark.slow
 def test_it_compiles_to_one_graph_and_shows_its_options():
     activation, x = make(2, 5), torch.randn(3, 2, dtype=torch.float64)
     compiled = torch.compile(activation, fullgraph=True, backend="aot_eager")

@@ -87,6 +87,7 @@ def test_a_run_stopped_at_any_step_continues_bit_for_bit(
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_fine_tuning_begins_with_the_best_weights_and_their_means_are_kept(text, tmp_path):
     first = small_config(data=text, cell="rkm-lstm", weight_dropout=0.3, locked=True)
     fit(tmp_path / "first", first)

@@ -46,6 +46,7 @@ def found(runs):
     return json.loads((runs / "wavelet" / "details.json").read_text())["filters"]
 
 
+@pytest.mark.slow
 def test_the_strongest_wavelets_of_the_final_model_are_shown(runs, found):
     cards = wavelet_cards(SignalClassifier.load(runs / "wavelet").network_.cell)[:6]
     assert [(c["gate"], c["unit"]) for c in found["cards"]] == [(c.gate, c.unit) for c in cards]
