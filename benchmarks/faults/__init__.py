@@ -10,6 +10,7 @@ import importlib
 import os
 import pkgutil
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -79,6 +80,8 @@ def temporary_folder() -> Path:
 
 def suites() -> dict[str, Suite]:
     """Return the suites by name of module."""
+    if (tests := str(Path(__file__).parents[2] / "tests")) not in sys.path:
+        sys.path.append(tests)  # whose samples of the operations some suites take
     names = sorted(info.name for info in pkgutil.iter_modules(__path__))
     modules = {name: importlib.import_module(f"{__name__}.{name}") for name in names}
     return {name: module.SUITE for name, module in modules.items() if hasattr(module, "SUITE")}

@@ -32,7 +32,7 @@ TEXTS = {
     "a path": "../" * 2000 + "x", "a surrogate": "\udcff",
 }  # fmt: skip
 VALUES = {"empty": "", "other letters": "λ", "a text": LONG, "a list": "[1, 2]"}
-FREE = ("--out", "--output", "--prompt", "--input", "-o", "-n", "-p")  # any text may do
+FREE = ("--out", "--record", "--output", "--prompt", "--input", "-o", "-n", "-p")  # any text may do
 UNUSED = ("--label", "--target", "--labels", "--cutoffs", "--data")  # not by every file or model
 UNCHECKED = ("--help", "--print_config", "--config", "-h")
 SHORT = {
@@ -61,7 +61,7 @@ def cases(seed: int, share: float) -> Iterator[Case]:
     """Yield wrong words for every option and argument of every command."""
     for name in COMMANDS:
         wrong = [("an unknown option", ["--no-such-option"])]
-        if name not in ("doctor", "cells"):  # which need no argument
+        if name not in ("doctor", "cells", "demo"):  # which need no argument
             wrong.append(("no argument", []))
         for action in build(name, load(name))._actions:
             if not set(action.option_strings) & set(UNCHECKED):

@@ -56,6 +56,22 @@ def test_subjects_are_exchanged_as_a_whole_and_files_must_fit_together(run, tmp_
     assert "the files have 4 and 3 subjects. With fewer than 4 in each" in windows.err
     write_npz(paths[1], synthetic_recordings(subjects=4, windows=4, seconds=2.0))
     assert "those of" in run("drift", *paths[:2]).error
+    ignored = run("drift", *paths[:2], "--events", "T1")
+    assert ignored.error.startswith("error: --events is 'T1'; expected nothing, since only ")
+
+
+def test_texts_of_a_group_are_exchanged_together(run, tmp_path):
+    paths = [tmp_path / name for name in ("first.csv", "second.csv")]
+    for k, path in enumerate(paths):  # each author has words of their own
+        rows = [f"{author}{k},{author}{k} word {n % 3}" for author in "abcde" for n in range(8)]
+        path.write_text("author,text\n" + "\n".join(rows))
+    options = [*MORE, "--text", "text"]
+    alone, together = (
+        run("drift", *paths, *options),
+        run("drift", *paths, *options, "--groups", "author"),
+    )
+    assert json.loads(alone.out)["p_value"] == 0.01
+    assert json.loads(together.out)["p_value"] > 0.02
 
 
 def test_help_lists_the_tasks(run):

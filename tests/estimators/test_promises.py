@@ -94,6 +94,9 @@ def test_the_same_seed_gives_the_same_network_and_no_global_state_changes(case):
 def test_constructing_stores_and_checks_nothing(case):
     model = type(case.model)(hidden_size=-1)
     assert model.get_params()["hidden_size"] == -1
+    for name, value in (("lr", "0.1"), ("valid_fraction", "a tenth"), ("weight_decay", [0])):
+        with pytest.raises(ArgumentError, match=rf"^{name} is .*; expected a number\.$"):
+            clone(case.model).set_params(**{name: value}).check()
     with pytest.raises(ArgumentError, match="hidden_size is -1; expected a positive integer"):
         clone(case.model).set_params(hidden_size=-1, answer="network").fit(case.X, case.y)
     for use in (model.predict, model.explain, lambda X: model.score(X, case.y)):

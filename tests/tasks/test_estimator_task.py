@@ -342,6 +342,17 @@ def test_groups_stay_in_one_part_whatever_the_task_and_are_counted(kind, capsys)
         task.prepare(replace(config, conformal=0.99))
 
 
+@pytest.mark.parametrize("kind", ["text", "graph", "molecule"])
+def test_a_run_that_continues_without_its_data_is_told_how(kind):
+    flow, config = copied(kind)[0], config_class(kind)
+    with pytest.raises(ArgumentError, match=r"--config runs/a/config\.yaml --resume"):
+        flow.prepare(config(out="runs/a", resume=True))
+    with pytest.raises(ArgumentError, match=f"representer fit {kind} --demo"):
+        flow.prepare(config(out="runs/a"))
+    with pytest.raises(ArgumentError, match="groups is 'a'; expected nothing with --demo"):
+        config(demo=True, groups="a")
+
+
 def test_an_object_without_a_group_is_left_out_and_groups_of_two_files_are_named(capsys):
     flow, made = copied("text")
     mine = replace(made, groups=["", *map(str, range(1, 80))])

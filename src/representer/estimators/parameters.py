@@ -95,6 +95,10 @@ class TrainingParameters:
         Raises:
             ArgumentError: A value is out of its range.
         """
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.type == "float" or (one.type == "float | None" and value is not None):
+                require(self, one.name, is_number(value), "a number")
         require_integers(self, 1, "epochs", "batch_size", "n_jobs", is_none_allowed=True)
         require_integers(self, 0, "max_steps", "evaluate_every", "verbose")
         require_integers(self, 0, "patience", is_none_allowed=True)

@@ -55,6 +55,7 @@ from representer.tasks.options import (
     determining,
     parameters_of,
     refuse_parameters_of_others,
+    without_data,
 )
 from representer.tasks.predictions import as_csv
 from representer.tasks.results import (
@@ -316,7 +317,7 @@ class EstimatorTask(EstimatorUse):
         if config.demo:
             main = self.demo()
         elif config.data is None:
-            hint = f"Without data of your own: representer fit {self.name} --demo"
+            hint = without_data(self.name, config)
             raise ArgumentError("data", None, f"the path of labeled {self.nouns}", hint=hint)
         else:
             how = reading | {"is_regression": is_regression, "require_labels": True}

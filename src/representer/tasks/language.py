@@ -54,6 +54,7 @@ from representer.tasks.comparison import Result
 from representer.tasks.flow import EstimatorComparison, EstimatorTask
 from representer.tasks.language_options import LANGUAGE
 from representer.tasks.objects import Data, Objects, Split, equal_objects, strings_of
+from representer.tasks.options import without_data
 from representer.tasks.results import Facts, Trained, named_examples, of_path
 from representer.tasks.use import count_trained_on
 
@@ -210,7 +211,7 @@ class LanguageTask(EstimatorTask):
         if config.demo:
             sources = {"all": self.demo()}
         elif config.data is None:
-            hint = "Without data of your own: representer fit language --demo"
+            hint = without_data("language", config)
             raise ArgumentError("data", None, "the path of a text", hint=hint)
         else:
             path, named = Path(config.data), {"valid": config.valid, "test": config.test}

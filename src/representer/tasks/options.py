@@ -206,6 +206,14 @@ def as_yaml(config: DataclassInstance) -> str:
     return yaml.safe_dump(options, sort_keys=False, allow_unicode=True)
 
 
+def without_data(task: str, config: Any) -> str:
+    """Return what to do where a run of a task has no data, from the options of ``fit``."""
+    if config.resume:
+        folder = f"{config.out or 'RUN'}/config.yaml"
+        return f"A run continues with the DATA and options of its start: --config {folder} --resume"
+    return f"Without data of your own: representer fit {task} --demo"
+
+
 def determining(
     config: DataclassInstance, trainer: DataclassInstance, free: Collection[str]
 ) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from representer.estimators import SignalClassifier
 from representer.estimators.fitting import FINAL, groups_by_classes, held_out_groups
 from representer.estimators.parameters import in_samples
 from representer.tasks.objects import Fold, Objects
+from representer.tasks.options import without_data
 from representer.tasks.signal_options import SignalReading
 
 # Folds by subjects: no subject is in two parts.
@@ -227,6 +228,23 @@ class SignalForm:
             raise ArgumentError("samples", self.samples, "0 or more")
 
 
+def refuse_unused(source: str, options: Any) -> None:
+    """Refuse options of reading that have no effect on a file.
+
+    Raises:
+        ArgumentError: One is given.
+    """
+    has_arrays = format_of(Path(source)) in ("npz", "mat")
+    has_events = not (has_arrays or is_listed(source))
+    unused = {
+        name: "recordings such as .edf files have events" for name in _OF_EVENTS if not has_events
+    }
+    unused |= {name: ".npz and .mat files have arrays" for name in _OF_ARRAYS if not has_arrays}
+    for name, files in unused.items():
+        if (value := getattr(options, name)) is not None:
+            raise ArgumentError(name, value, f"nothing, since only {files}")
+
+
 def prepare(config: Any) -> Windows:
     """Read the recordings of a run.
 
@@ -238,17 +256,10 @@ def prepare(config: Any) -> Windows:
         DataError: If they cannot be used; the message names file and subject.
     """
     if not config.demo and config.data is None:
-        raise ArgumentError("data", None, "a file of recordings, or --demo")
+        hint = without_data("signal", config)
+        raise ArgumentError("data", None, "a file of recordings", hint=hint)
     source = DEMO_SOURCE if config.demo else str(config.data)
-    has_arrays = format_of(Path(source)) in ("npz", "mat")
-    has_events = not (has_arrays or is_listed(source))
-    unused = {
-        name: "recordings such as .edf files have events" for name in _OF_EVENTS if not has_events
-    }
-    unused |= {name: ".npz and .mat files have arrays" for name in _OF_ARRAYS if not has_arrays}
-    for name, files in unused.items():
-        if (value := getattr(config, name)) is not None:
-            raise ArgumentError(name, value, f"nothing, since only {files}")
+    refuse_unused(source, config)
     cutting = {"sampling_rate": config.resample, "window_seconds": config.window_seconds}
     reading = SignalReading(**{name: getattr(config, name) for name in _READING})
     given = synthetic(config.seed) if config.demo else read_given(source, reading, **cutting)

@@ -53,6 +53,7 @@ from representer.tasks.signal.data import (
     plan,
     prepare,
     read_windows,
+    refuse_unused,
     subjects_of,
     synthetic,
     windows_of,
@@ -280,6 +281,12 @@ class SignalTask(EstimatorTask):
     def read(self, path: str | Path, **how: Any) -> Windows:
         """Read the windows of recordings; see `read_windows`."""
         return read_windows(path, **how)
+
+    def drift(self, first: str, second: str, options: Any, *more: Any, **how: Any) -> Any:
+        """Compare the windows of two files, which every given option of reading concerns."""
+        for path in (first, second):
+            refuse_unused(path, options)
+        return super().drift(first, second, options, *more, **how)
 
     def as_trained(self, estimator: Any, form: SignalForm) -> dict[str, Any]:
         """Return the channels of the training, and the length of its windows."""
