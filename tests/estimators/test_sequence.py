@@ -14,7 +14,14 @@ from sklearn.model_selection import GridSearchCV
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import SequenceClassifier, SequenceRegressor
 from representer.estimators.kernel_features import KernelFeatures
-from representer.kernels import Gaussian, RandomWalkKernel, StringKernel
+from representer.kernels import (
+    DeepStringKernel,
+    Gaussian,
+    InversePolynomial,
+    Polynomial,
+    RandomWalkKernel,
+    StringKernel,
+)
 
 KERNEL = StringKernel(1, trailing=False) + 0.5 * StringKernel(2, 0.8, trailing=False).cosine()
 SMALL: dict[str, Any] = {"hidden_size": 8, "random_state": 0, "verbose": 0, "epochs": 15}
@@ -106,6 +113,20 @@ def test_it_is_saved_with_its_kernel(which, request, tmp_path):
         model, "predict_proba"
     ) else np.testing.assert_allclose(again.predict(X), model.predict(X))
     pickle.loads(pickle.dumps(model))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        StringKernel(1).cosine().activated(InversePolynomial()),
+        DeepStringKernel((1, 2), 0.5, Polynomial()),
+    ],
+)
+def test_kernels_that_bound_the_norm_of_references_are_saved_too(kernel, tmp_path):
+    model = SequenceClassifier(kernel=kernel, **SMALL | {"epochs": 1})
+    model.fit(WORDS[:20], LABELS[:20]).save(tmp_path / "run")
+    again = SequenceClassifier.load(tmp_path / "run")
+    np.testing.assert_allclose(again.predict_proba(WORDS[:4]), model.predict_proba(WORDS[:4]))
 
 
 def test_grid_search_over_the_parameters_of_the_kernel():

@@ -142,7 +142,7 @@ class KernelNetwork(SuggestsArguments, nn.Module):
                 nn.init.normal_(parameter, std=max(1, parameter.shape[-1]) ** -0.5)
         for net in self.own or ():
             cast(Any, net).reset_parameters()
-        if self.reference is None or not _is_bounded(self.kernel):
+        if self.reference is None or self.reference.is_meta or not _is_bounded(self.kernel):
             return
         for _ in range(20):
             try:
