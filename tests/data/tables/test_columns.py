@@ -1,16 +1,25 @@
+"""Columns of a table: names, roles, labels and suggestions."""
+
 from __future__ import annotations
+
+import time
 
 import pytest
 
+from representer.data.tables import Dropped, LabelMap, left_out
 from representer.data.tables.columns import (
     Grid,
     group_names,
     guess_label,
     guess_text,
+    has_header,
     ignored_split,
     requested,
     resolve,
 )
+from representer.data.tables.files import WHOLE, did_you_mean, guard_formula, listing
+from representer.data.tables.labels import alike
+from representer.data.tables.reading import read_delimited, read_grid
 from representer.errors import ArgumentError, DataError
 
 
@@ -165,3 +174,174 @@ def test_a_column_of_parts_is_named_as_ignored(cells, is_named):
     notes = ignored_split(grid)
     assert bool(notes) == is_named
     assert not is_named or "Column 'split' is ignored" in notes[0]
+
+
+def test_dropped_rows_are_summarized_by_reason():
+    dropped = [Dropped(line, "empty text") for line in (3, 5, 8, 9, 10, 12)] + [
+        Dropped(13, "empty label")
+    ]
+    assert left_out(dropped) == (
+        "7 rows left out: 6 empty text (lines 3, 5, 8, 9, 10, ...), 1 empty label (line 13)"
+    )
+    assert left_out([]) == ""
+
+
+REVIEWS = [[f"review number {i} of many", "pos" if i % 2 else "neg"] for i in range(20)]
+CLASSES = [[str(i % 4 + 1), f"title {i}", f"a longer description {i}"] for i in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([["text", "label"], *REVIEWS], True),
+        ([["Class Index", "Title", "Description"], *CLASSES], True),
+        ([["", "Text", "n"], *CLASSES], True),
+        (CLASSES, False),
+        (REVIEWS, False),
+        ([["text", "pos"], *REVIEWS], False),
+        ([["a" * 61, "b"], ["c", "d"]], False),
+        ([["a" * 60, "b"], ["c", "d"]], None),
+        ([["t", "x"], ["u", "y"], ["v", "x"], ["w", "y"]], False),
+        ([["t", "1_0"], ["u", "2"], ["v", "3"]], None),
+        ([["two\nlines", "b"], ["c", "d"]], False),
+        ([["alpha", "beta"], *REVIEWS], None),
+        ([["text", "label"]], None),
+        ([["text", "text"], *REVIEWS], None),
+        ([["alpha", "1"], ["a", "b"], ["c", "d"]], None),
+    ],
+)
+def test_the_first_row_is_detected_as_header_data_or_unknown(rows, expected):
+    assert has_header(rows) is expected
+
+
+def test_a_repeated_header_is_not_a_class():
+    assert has_header([["text", "label"], *REVIEWS, ["text", "label"], *REVIEWS]) is True
+
+
+def test_a_header_of_thousands_of_columns_is_read_in_linear_time(tmp_path):
+    names = ["text", *(f"c{i}" for i in range(64_000)), "c5", "c5"]
+    (tmp_path / "a.csv").write_text(",".join(names) + "\n" + ",".join("x" * len(names)) + "\n")
+    start = time.process_time()
+    columns = read_grid(tmp_path / "a.csv", ["text"]).columns
+    assert time.process_time() - start < 2
+    assert columns == [*names[:-2], "64002", "64003"]  # a later one of a name has its number
+
+
+BODY = [("good soup", "x"), ("bad fish", "y"), ("fine bread", "x"), ("old wine", "y")]
+
+
+@pytest.mark.parametrize(
+    ("above", "mark", "names"),
+    [
+        ("Reviews of 2024\n\n", ",", "text,label"), ("Reviews of 2024,\n,\n", ",", "text,label"),
+        ("Reviews, 2024\n", ";", "text;label"), ("# by me\n# and you\n", ",", "Text,Label"),
+        ("Reviews of 2024\n", "\t", "review\tstars"), ("Stand 2024;\n", ";", "Kommentar;Note"),
+        ("Text\n", ",", "text,label"),
+    ],
+)  # fmt: skip
+def test_a_title_above_the_header_is_left_out(tmp_path, above, mark, names):
+    path = tmp_path / ("a.tsv" if mark == "\t" else "a.csv")
+    path.write_text(above + names + "".join(f"\n{text}{mark}{label}" for text, label in BODY))
+    for header in (None, True):
+        (grid,) = read_delimited(path, wanted=[], header=header, size=WHOLE)
+        assert (grid.columns, [tuple(row) for row in grid.rows]) == (names.split(mark), BODY)
+        assert {row.reason for row in grid.dropped} <= {"above the header", "blank line"}
+
+
+def test_rows_that_are_no_titles_are_kept_or_named(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("text\nhello, world\n")
+    with pytest.raises(DataError, match="too many cells: 2 instead of 1 as on line 1"):
+        list(read_delimited(path, wanted=[]))
+    path.write_text(",text\n0,a\n1,b\n")  # with an index
+    (grid,) = read_delimited(path, wanted=[])
+    assert (grid.columns, grid.rows) == (["1", "text"], [["0", "a"], ["1", "b"]])
+    path.write_text("no label,\na b,x\nc d,y\ne f,x\ng h,y\n")  # of a file without a header
+    (grid,) = read_delimited(path, wanted=["1"])
+    assert (grid.header, len(grid.rows)) == (False, 5)
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+@pytest.mark.parametrize("above", ["Export\n", "Export of today\n\nmade by me\n"])
+@pytest.mark.parametrize("names", [["foo", "bar"], ["text", "label"]])
+def test_a_title_of_one_cell_is_no_header_whatever_the_columns_are_called(
+    tmp_path, above, mark, names
+):
+    path = tmp_path / "a.csv"
+    body = "".join(f"\n{text}{mark}{label}" for text, label in BODY)
+    path.write_text(above + mark.join(names) + body)
+    for header in (None, True):
+        (grid,) = read_delimited(path, wanted=[], header=header, size=WHOLE)
+        assert (grid.columns, [tuple(row) for row in grid.rows]) == (names, BODY)
+    path.write_text(above.rstrip() + body)
+    (grid,) = read_delimited(path, wanted=[], size=WHOLE)
+    assert (grid.columns, [tuple(row) for row in grid.rows]) == (["1", "2"], BODY)
+    with pytest.raises(DataError, match=r"too many cells"):  # since every row is data
+        list(read_delimited(path, wanted=[], header=False, delimiter=mark))
+
+
+def test_texts_with_a_comma_each_below_the_name_of_their_column_are_no_table(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("text\n" + "hello, world\n" * 5)
+    with pytest.raises(DataError, match="too many cells: 2 instead of 1 as on line 1"):
+        list(read_delimited(path, wanted=[]))
+
+
+def test_long_names_and_long_lists_are_truncated():
+    assert listing(["a", "b"]) == "'a', 'b'"
+    assert listing(["x" * 50]) == f"'{'x' * 37}...'"
+    assert listing(list("abcde"), most=2) == "'a', 'b' and 3 more"
+
+
+def test_the_closest_choice_is_suggested_ignoring_case():
+    assert did_you_mean("lable", ["Text", "Label"]) == "Did you mean 'Label'? "
+    assert did_you_mean("zebra", ["Text", "Label"]) == ""
+
+
+def test_the_time_of_a_suggestion_is_bounded():
+    """Texts are compared in time quadratic in their length."""
+    long = ["ab" * 20_000 + str(i) for i in range(100)]
+    start = time.process_time()
+    assert did_you_mean("ba" * 20_000, [*long, "label"]) == ""
+    assert did_you_mean("lable", [*long, "label"]) == "Did you mean 'label'? "
+    assert time.process_time() - start < 1
+
+
+def test_classes_are_sorted_numerically_if_they_are_integers():
+    assert LabelMap.build(["b", "a", "b"]).names == ("a", "b")
+    assert LabelMap.build(["10", "9", "-1"]).names == ("-1", "9", "10")
+    assert LabelMap.build(["10", "9", "x"]).names == ("10", "9", "x")
+    assert LabelMap.build(["١", "2"]).names == ("2", "١")
+
+
+def test_a_label_is_encoded_as_its_position():
+    labels = LabelMap(("neg", "pos"))
+    assert [labels.encode(name) for name in ("pos", "neg")] == [1, 0]
+    assert len(labels) == 2
+
+
+def test_an_unknown_label_is_rejected_with_location_and_suggestion():
+    with pytest.raises(DataError) as error:
+        LabelMap(("negative", "positive")).encode("Positve", file="f.csv", line=7)
+    assert str(error.value) == (
+        "f.csv, line 7: the label 'Positve' is not one of the 2 classes: 'negative', 'positive'. "
+        "Did you mean 'positive'? Correct the label or remove the row."
+    )
+
+
+@pytest.mark.parametrize("names", [(), ("a", "a"), ("a", "")])
+def test_empty_and_duplicate_names_are_rejected(names):
+    with pytest.raises(ArgumentError, match="distinct names"):
+        LabelMap(names)
+
+
+def test_a_guarded_label_is_recognized():
+    labels = LabelMap(("-ve", "=x", "+"))
+    assert [labels.encode(guard_formula(name)) for name in labels.names] == [0, 1, 2]
+    assert LabelMap(("=x", "'=x")).encode("'=x") == 1  # an exact name comes first
+
+
+def test_labels_that_differ_in_case_or_blanks_alone_are_noted():
+    assert alike(["neg", "Pos", "pos"]).startswith("The classes 'Pos' and 'pos' differ in case")
+    assert alike(["a", "a "])
+    assert alike(["a", "b", 1, None, "A1"]) == ""

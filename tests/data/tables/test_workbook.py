@@ -1,17 +1,25 @@
-"""Workbooks are read as the CSV file that Excel would save of their first sheet with cells."""
+"""Workbooks: their sheets, cells and layout."""
 
 from __future__ import annotations
 
 import datetime
+import io
+import struct
 import sys
 import zipfile
 
 import openpyxl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from representer.data.tables import read_grid
+from representer.data.tables.files import guard_formula, unguard_formula
+from representer.data.tables.workbook import check_workbook
 from representer.data.text import read_table
 from representer.errors import DataError, MissingExtraError
+
+# Workbooks are read as the CSV file that Excel would save of their first sheet with cells.
 
 
 @pytest.fixture
@@ -84,3 +92,151 @@ def test_the_sheet_with_a_table_is_read_wherever_it_is(path):
     table = read_table(path)
     assert (table.texts, table.labels) == (["good", "bad"], ["yes", "no"])
     assert table.notes[0] == "The sheet 'Data' is read, of 4."
+
+
+# Cells that could be run as formulas.
+
+
+@pytest.mark.parametrize(
+    "cell", ["=cmd|' /C calc'!A0", "+SUM(A1)", "-ve", "@user hi", "\t=1+1", "\r=1", "=1+1", "'=1"]
+)
+def test_a_formula_gets_an_apostrophe(cell):
+    assert guard_formula(cell) == f"'{cell}"
+
+
+@pytest.mark.parametrize(
+    "cell", ["", "-1.5", "+3", "-1e5", "+", "--", "a=b", "'tis", "C=O", "-inf"]
+)
+def test_numbers_signs_and_texts_are_not_changed(cell):
+    assert guard_formula(cell) == unguard_formula(cell) == cell
+
+
+@given(st.text(st.sampled_from("=+-@'\t\ra1. ")))
+def test_the_guard_is_undone_exactly(cell):
+    assert unguard_formula(guard_formula(cell)) == cell
+
+
+# Workbooks whose cells are far apart are refused before their rectangle is allocated.
+
+
+TABLE = "urn:oasis:names:tc:opendocument:xmlns:table:1.0"
+OFFICE = "urn:oasis:names:tc:opendocument:xmlns:office:1.0"
+
+
+def archive(name: str, content: str, more: str = "") -> io.BytesIO:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr(name, content)
+        if more:
+            made.writestr(more, "<a/>")
+    file.seek(0)
+    return file
+
+
+def sheet(rows: str, prefix: str = "") -> io.BytesIO:
+    xml = f"<{prefix}sheetData>{rows}</{prefix}sheetData>"
+    declared = f' xmlns:{prefix[:-1]}="m"' if prefix else ""
+    return archive("xl/worksheets/sheet1.xml", f"<worksheet{declared}>{xml}</worksheet>")
+
+
+def tables(*bodies: str) -> io.BytesIO:
+    inside = "".join(f"<table:table>{body}</table:table>" for body in bodies)
+    xml = f'<a xmlns:table="{TABLE}" xmlns:office="{OFFICE}">{inside}</a>'
+    return archive("content.xml", xml)
+
+
+def record(kind: int, *values: int) -> bytes:
+    body = struct.pack(f"<{len(values)}H", *values)
+    return struct.pack("<HH", kind, len(body)) + body
+
+
+def ole(stream: bytes) -> io.BytesIO:
+    """Return an OLE file with a workbook, whose sectors are in reverse order."""
+    stream += bytes(-len(stream) % 512 + 4096)
+    count = len(stream) // 512
+    links = [0xFFFFFFFD, 0xFFFFFFFE, *(0xFFFFFFFE if k == 0 else k + 1 for k in range(count))]
+    fat = struct.pack("<128I", *links, *[0xFFFFFFFF] * (128 - len(links)))
+    entries = b""
+    for name, start, size in (("Root Entry", 0, 0), ("Workbook", 1 + count, len(stream))):
+        entries += name.encode("utf-16-le").ljust(116, b"\0") + struct.pack("<IQ", start, size)
+    header = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1".ljust(30, b"\0") + struct.pack("<H", 9)
+    header = header.ljust(48, b"\0") + struct.pack("<I", 1)
+    header = header.ljust(68, b"\0") + struct.pack("<IIII", 0xFFFFFFFE, 0, 0, 0xFFFFFFFF)
+    parts = [stream[k : k + 512] for k in range(0, len(stream), 512)]
+    content = header.ljust(512, b"\xff") + fat + entries.ljust(512, b"\0") + b"".join(parts[::-1])
+    return io.BytesIO(content)
+
+
+def book(*cells: bytes, sheets: int = 1) -> io.BytesIO:
+    """Return a workbook whose sheets share their cells."""
+    start = 12 * sheets + 4
+    globals_ = record(0x85, start, 0, 0, 0) * sheets + record(0x0A)
+    return ole(globals_ + b"".join(cells) + record(0x0A))
+
+
+FAR = '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
+WIDE = '<table:table-cell table:number-columns-repeated="1000" office:value="1"/>'
+ROWS = '<table:table-row table:number-rows-repeated="1000000">'
+EMPTY = '<table:table-cell table:number-columns-repeated="16384"/>'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        sheet(f'<row r="1"><c r="A1"><v>1</v></c></row>{FAR}'),
+        sheet(FAR.replace("XFD1048576", "xfd1048576")),
+        sheet(FAR.replace("<row", "<m:row").replace("<c", "<m:c").replace("<v>", "<m:v>")
+              .replace("</row", "</m:row").replace("</c", "</m:c").replace("</v", "</m:v"), "m:"),
+        sheet('<row r="1048570"><c><v>1</v></c></row><row><c/><c/><c t="s"><is/></c></row>'),
+        tables(f"{ROWS}{WIDE}</table:table-row>"),
+        tables(f"{ROWS}{EMPTY}</table:table-row><table:table-row>{WIDE}</table:table-row>"),
+        tables(*[f'{ROWS.replace("1000000", "999")}{WIDE}</table:table-row>'] * 3),
+        book(record(0x203, 65535, 255, 0, 0, 0, 0, 0)),
+        book(record(0xBD, 20000, 0, 0, 0, 0, 0, 0, 0, 0, 200)),
+        book(record(0xFD, 65535, 15, 0, 0, 0), sheets=3),
+    ],
+)  # fmt: skip
+def test_cells_far_apart_are_refused(content):
+    with pytest.raises(ValueError, match="a stray cell"):
+        check_workbook(content)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        sheet(f'<row r="1"><c r="A1"><v>1</v></c></row>{FAR.replace("<v>1</v>", "")}'),
+        sheet('<row r="1048576"><c r="A1048576"><v>1</v></c></row>'),
+        tables(f"<table:table-row>{WIDE}</table:table-row>{ROWS}{EMPTY}</table:table-row>"),
+        book(record(0x203, 65535, 3, 0, 0, 0, 0, 0), record(0x201, 65535, 255, 0)),
+        io.BytesIO(b"text,label\n"),
+    ],
+)  # fmt: skip
+def test_formats_of_empty_cells_and_long_tables_are_no_cells_far_apart(content):
+    check_workbook(content)
+    assert content.tell() == 0
+
+
+def test_other_content_than_a_sheet_can_have_is_refused():
+    with pytest.raises(ValueError, match=r"\.xlsb"):
+        check_workbook(archive("a.xml", "<a/>", "xl/Workbook.BIN"))
+    with pytest.raises(ValueError, match="a cell is at '1A'"):
+        check_workbook(sheet('<row><c r="1A"><v>1</v></c></row>'))
+    with pytest.raises(ValueError, match="expands to more than 250 times"):
+        check_workbook(archive("a.xml", " " * (40 << 20)))
+
+
+def test_an_archive_that_declares_less_than_it_holds_is_refused():
+    content = bytearray(archive("a.xml", " " * (40 << 20)).getvalue())
+    at = content.index(b"PK\x01\x02")
+    content[at + 24 : at + 28] = struct.pack("<I", 10)
+    with pytest.raises(ValueError, match="expands to more than 250 times"):
+        check_workbook(io.BytesIO(content))
+
+
+def test_a_workbook_with_a_stray_cell_gives_one_line_that_says_what_to_do(tmp_path):
+    made = openpyxl.Workbook()
+    made.worksheets[0]["A1"] = "text"
+    made.worksheets[0]["XFD1048576"] = 1
+    made.save(tmp_path / "a.xlsx")
+    with pytest.raises(DataError, match=r"a\.xlsx: cannot be read .* 17,179,869,184 cells large"):
+        read_grid(tmp_path / "a.xlsx", [])

@@ -1,0 +1,88 @@
+"""Molecules as inputs: SMILES, graphs, features, splits, balance."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from representer.data.molecules import BalancedDraws, parse_smiles, read_smiles
+from representer.errors import ArgumentError, MissingExtraError
+
+# Reading molecules from SMILES.
+
+
+def test_a_smiles_is_heavy_atoms_and_bonds():
+    item = read_smiles("C=O")
+    assert item.nodes == ["C", "O"]
+    assert item.edge_index.tolist() == [[0, 1], [1, 0]]
+    assert item.edges == ["DOUBLE", "DOUBLE"]
+    assert len(read_smiles("[Na+].[Cl-]").nodes) == 2
+    assert read_smiles("C").edge_index.shape == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("smiles", "message"),
+    [
+        ("C1CC", r"X is 'C1CC'; expected a valid SMILES"),
+        ("", r"X is ''; expected a molecule of at least one atom"),
+    ],
+)
+def test_invalid_molecules_are_rejected(smiles, message):
+    with pytest.raises(ArgumentError, match=message):
+        read_smiles(smiles, "X")
+
+
+def test_without_rdkit_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rdkit", None)
+    with pytest.raises(MissingExtraError, match=r'needs rdkit: pip install "representer\[graph\]"'):
+        read_smiles("C")
+
+
+def test_a_molecule_of_100000_characters_is_refused_without_parsing():
+    with pytest.raises(ArgumentError, match="has 100,000 characters; at most 10,000 are parsed"):
+        parse_smiles("C1CC1" * 20_000)
+
+
+# L17's resampling: uniform over bins, and in turn within a bin.
+
+
+VALUES = [0.01, 0.02, 0.03, 0.04, 0.049, 0.06, 0.11, 0.12, -0.01]  # bins of 5, 1, 2 and 1
+
+
+def test_bins_are_drawn_uniformly_and_their_examples_in_turn():
+    draws = BalancedDraws(VALUES, 0.05)
+    assert draws.bins == 4
+    found = [i for e in range(1000) for i in draws.epoch(e)]
+    assert len(found) == 1000 * len(VALUES)
+    counts = Counter(found)
+    per_bin = [sum(counts[i] for i in group) for group in (range(5), [5], [6, 7], [8])]
+    assert np.allclose(per_bin, len(found) / 4, rtol=0.06)  # 4 standard deviations
+    assert max(counts[i] for i in range(5)) - min(counts[i] for i in range(5)) <= 1
+    of_first = [i for i in found if i < 5]
+    assert all(of_first[k] == of_first[k + 5] for k in range(len(of_first) - 5))
+
+
+def test_an_epoch_depends_only_on_seed_and_number():
+    in_order = BalancedDraws(VALUES, 0.05, seed=3)
+    wanted = [in_order.epoch(e) for e in range(6)]
+    assert BalancedDraws(VALUES, 0.05, seed=3).epoch(5) == wanted[5]
+    assert in_order.epoch(2) == wanted[2]
+    assert wanted[0] != wanted[1]
+    assert BalancedDraws(VALUES, 0.05, seed=4).epoch(0) != wanted[0]
+    assert len(BalancedDraws(VALUES, 0.05).epoch(1, 20)) == 20
+
+
+def test_the_lower_edge_belongs_to_a_bin():
+    assert BalancedDraws([0.0, 0.25, 0.49], 0.5).bins == 1
+    assert BalancedDraws([0.0, 0.5], 0.5).bins == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "width", "name"), [([], 1, "values"), ([np.nan], 1, "values"), ([1.0], 0, "width")]
+)
+def test_invalid_values_and_widths_are_rejected(values, width, name):
+    with pytest.raises(ArgumentError, match=name):
+        BalancedDraws(values, width)

@@ -1,0 +1,219 @@
+"""Sums over chains of states, and their sections."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from explain_by_hand import DECAYS, enumerate_ngrams, normal, random_decays, recurrence
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from drawn_trees import F64, T, tree
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.explain import top_walks, walk_readout
+from representer.explain.sections import sections
+from representer.explain.string_parts import chain_states, chain_sums
+from representer.explain.walks import chain_terms
+from representer.functional.trees import tree_chains
+from representer.kernels import Gaussian, InversePolynomial, StringKernel
+from representer.nn import DeepGraphKernelNN, TreeKernelNN
+
+# The chains of a tree sum to the outputs of its network.
+
+
+OPTIONS = [
+    {"decay": decay, "order": order, "ordered": ordered}
+    for decay in (0.5, "learned", "gated", "state")
+    for order, ordered in ((1, False), (3, True))
+]
+every_option = pytest.mark.parametrize("options", OPTIONS, ids=str)
+
+
+def made(options) -> TreeKernelNN:
+    torch.manual_seed(2)
+    net = TreeKernelNN(3, 4, **options, activation="tanh", dtype=F64)
+    for parameter in net.parameters():
+        torch.nn.init.normal_(parameter, std=0.7)
+    return net
+
+
+@every_option
+def test_the_terms_of_all_chains_sum_to_the_output_before_the_activation(options):
+    net, G = made(options), tree(3, 9, roots=2)
+    chains, values = chain_terms(net, G)
+    torch.testing.assert_close(values.sum(0).tanh(), net(G.x, G.edge_index)[0])
+    assert sorted(chains) == sorted(tree_chains(G.edge_index, 9, net.order))
+    weights = torch.randn(4, dtype=F64)
+    found = walk_readout(net, G, weights)
+    assert sum(c.contribution for c in found) == pytest.approx(float(values.sum(0) @ weights))
+    sizes = [abs(c.contribution) for c in found]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+@every_option
+def test_the_largest_chains_are_those_of_all_chains(options):
+    net, G = made(options), tree(4, 12)
+    chains, values = chain_terms(net, G)
+    of_unit = sorted(zip(values[:, 2].tolist(), chains, strict=True), key=lambda t: -abs(t[0]))
+    found = top_walks(net, G, 2, 5)
+    assert [c.positions for c in found] == [chain for _, chain in of_unit[:5]]
+    assert [c.contribution for c in found] == pytest.approx([value for value, _ in of_unit[:5]])
+    assert len(top_walks(net, G, 2, 10**6)) == len(chains)
+
+
+def test_the_terms_of_the_printed_example_are_its_products():
+    """Chains 3 < 1 < 0 and pairs, with λ = 1/2 for each node that a pair skips."""
+    net = TreeKernelNN(2, 1, 2, 0.5, dtype=F64)
+    net.references()[0] = torch.tensor([[1, 2], [2, 1]])
+    found = {c.positions: c.contribution for c in top_walks(net, T, 0, 9)}
+    assert found == {(1, 0): 8, (2, 0): 4, (3, 1): 7.5, (3, 0): 3}
+
+
+def test_a_tree_smaller_than_a_chain_has_no_terms():
+    net = TreeKernelNN(2, 3, 4, 0.5, dtype=F64)
+    assert top_walks(net, T, 0, 5) == []
+    assert walk_readout(net, T, torch.ones(3, dtype=F64)) == []
+
+
+def test_wrong_arguments_are_refused():
+    net = TreeKernelNN(2, 3, dtype=F64)
+    with pytest.raises(ArgumentError, match="unit is 3"):
+        top_walks(net, T, 3, 1)
+    with pytest.raises(ArgumentError, match="k is 0"):
+        top_walks(net, T, 0, 0)
+    with pytest.raises(ShapeError, match="weights"):
+        walk_readout(net, T, torch.ones(2, dtype=F64))
+    with pytest.raises(KindError, match="or TreeKernelNN"):
+        top_walks(DeepGraphKernelNN(2, 3), T, 0, 1)
+
+
+COMBINES = pytest.mark.parametrize("combine", ["multiply", "add", "add_exact"])
+CASES = {"time": st.integers(1, 8), "order": st.integers(1, 4), "seed": st.integers(0, 2**16)}
+EXACT = {"rtol": 1e-10, "atol": 1e-12}
+
+
+def case(time, order, seed, units=3):
+    """Return products, decays, weights (1 or 1 - lam) and read-out weights of every step."""
+    decay = random_decays(time, units, seed)
+    weight = 1 - decay if seed % 2 else torch.ones_like(decay)
+    p = normal(time, order, units, seed=seed)
+    return p, decay, weight, normal(time, units, seed=seed + 1)
+
+
+@COMBINES
+@settings(deadline=None, max_examples=12)
+@given(**CASES)
+def test_states_and_masses_match_the_recurrence(combine, time, order, seed):
+    p, decay, weight, _ = case(time, order, seed)
+    for actual, expected in zip(
+        chain_states(p, decay, weight, combine), recurrence(p, decay, weight, combine), strict=True
+    ):
+        assert_close(actual, expected, **EXACT)
+
+
+@COMBINES
+@settings(deadline=None, max_examples=12)
+@given(**CASES)
+def test_the_total_at_every_step_is_the_readout(combine, time, order, seed):
+    p, decay, weight, read = case(time, order, seed)
+    y = (read * recurrence(p, decay, weight, combine)[0][:, -1]).sum(0)
+    totals = chain_sums(p, decay, weight, read, combine).total(p, decay, weight)
+    assert_close(totals, y.expand(time, -1), **EXACT)
+
+
+@COMBINES
+@settings(deadline=None, max_examples=12)
+@given(**CASES, data=st.data())
+def test_the_parts_predict_the_readout_after_replacing_a_token_and_gate(
+    combine, time, order, seed, data
+):
+    """The parts at a step do not depend on its own token and gates."""
+    p, decay, weight, read = case(time, order, seed)
+    t = data.draw(st.integers(0, time - 1))
+    sums = chain_sums(p, decay, weight, read, combine)
+    p[t], decay[t] = normal(order, 3, seed=seed + 2), data.draw(DECAYS)
+    weight[t] = data.draw(DECAYS)
+    y = (read * recurrence(p, decay, weight, combine)[0][:, -1]).sum(0)
+    assert_close(sums.total(p, decay, weight)[t], y, **EXACT)
+
+
+@settings(deadline=None, max_examples=12)
+@given(**CASES)
+def test_a_slot_contribution_is_the_sum_over_ngrams_with_the_token_in_that_slot(time, order, seed):
+    p, decay, weight, read = case(time, order, seed, units=1)
+    sums = chain_sums(p, decay, weight, read)
+    contributions = (weight[:, None] * sums.slots * p)[..., 0]
+    expected = torch.zeros_like(contributions)
+    for i, contribution in enumerate_ngrams(
+        p[..., 0], decay[:, 0], weight[:, 0], read[:, 0]
+    ).items():
+        for j, i_j in enumerate(i):
+            expected[i_j, j] += contribution
+    assert_close(contributions, expected, **EXACT)
+
+
+@COMBINES
+def test_slots_match_autograd(combine):
+    p, decay, weight, read = case(7, 3, 5)
+    p.requires_grad_()
+    y = (read * recurrence(p, decay, weight, combine)[0][:, -1]).sum()
+    (gradient,) = torch.autograd.grad(y, p)
+    sums = chain_sums(p.detach(), decay, weight, read, combine)
+    assert_close(weight[:, None] * sums.slots, gradient, **EXACT)
+
+
+# Functions of a kernel's space as exact sums over their parts and tokens.
+
+
+GENERATOR = torch.Generator().manual_seed(3)
+X = torch.randn(6, 3, generator=GENERATOR, dtype=torch.float64)
+REFERENCES = [torch.randn(n, 3, generator=GENERATOR, dtype=torch.float64) for n in (4, 5, 3)]
+C = torch.tensor([1.5, -2.0, 0.5], dtype=torch.float64)
+ONE, TWO = StringKernel(1, 0.9), StringKernel(2, 0.5, trailing=False)
+DIVIDED = [
+    ONE, TWO, ONE + TWO, 3.0 * (ONE + 0.5 * TWO), (ONE + TWO.cosine()).cosine(), ONE * TWO,
+    TWO**2, StringKernel(2, 0.5, combine="add"), StringKernel(3, 0.5, normalized="exact"),
+]  # fmt: skip
+WHOLE = [
+    StringKernel(2, 0.5, base=Gaussian()),
+    TWO.cosine().activated(InversePolynomial()),
+    ONE * StringKernel(2, base=Gaussian()),
+]
+
+
+@pytest.mark.parametrize("kernel", [*DIVIDED, *WHOLE], ids=repr)
+def test_the_parts_sum_to_the_function(kernel):
+    found = sections(kernel, X, REFERENCES, C)
+    assert sum(one.value for one in found) == pytest.approx(
+        float(kernel([X], REFERENCES)[0] @ C), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("kernel", DIVIDED, ids=repr)
+def test_the_tokens_of_a_part_sum_to_it(kernel):
+    for one in sections(kernel, X, REFERENCES, C):
+        assert one.by_token is not None
+        assert float(one.by_token.sum()) == pytest.approx(one.value, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("kernel", WHOLE, ids=repr)
+def test_of_other_kernels_only_the_whole_is_a_contribution(kernel):
+    (found,) = sections(kernel, X, REFERENCES, C)
+    assert found.by_token is None
+
+
+def test_a_token_has_half_of_each_bigram_that_it_is_in():
+    (found,) = sections(TWO, X, REFERENCES, C)
+    assert found.by_token is not None
+    expected = torch.zeros(len(X), dtype=torch.float64)
+    for i, j in itertools.combinations(range(len(X)), 2):
+        weight = 0.5 ** (j - i - 1)
+        for r, c in zip(REFERENCES, C, strict=True):
+            for k, m in itertools.combinations(range(len(r)), 2):
+                value = c * weight * 0.5 ** (m - k - 1) * (X[i] @ r[k]) * (X[j] @ r[m])
+                expected[i] += value / 2
+                expected[j] += value / 2
+    torch.testing.assert_close(found.by_token, expected)

@@ -1,0 +1,273 @@
+"""Which n-grams and tokens a string network used."""
+
+from __future__ import annotations
+
+from math import comb
+
+import pytest
+import torch
+from explain_by_hand import DECAYS, enumerate_ngrams, normal, random_decays
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from string_layers import (
+    EXACT,
+    KIND,
+    KINDS,
+    PRODUCT,
+    SIZES,
+    all_forms,
+    decays_of,
+    enumerate_layer_ngrams,
+    sequence,
+    string_layer,
+)
+from torch.testing import assert_close
+
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.explain import substitutions, token_slots
+from representer.explain.ngrams import best_ngrams
+from representer.explain.string_parts import check_layer, string_parts
+from representer.nn import RAN, StringKernelRNN
+
+
+def suffix_weights(decay, read):
+    """Return the weight of c_n[t]: read_t + lam_{t+1} tail[t+1]."""
+    tail = read.clone()
+    for t in range(len(tail) - 2, -1, -1):
+        tail[t] += decay[t + 1] * tail[t + 1]
+    return tail
+
+
+def check_largest(p, decay, read, k):
+    """Check the k n-grams against the k largest of an enumeration."""
+    w = torch.ones_like(decay)
+    ngrams = enumerate_ngrams(p, decay, w, read)
+    result = best_ngrams(p.tolist(), decay.tolist(), suffix_weights(decay, read).tolist(), k)
+    assert len({term.positions for term in result}) == len(result) == min(k, len(ngrams))
+    for positions, contribution in result:
+        assert contribution == pytest.approx(ngrams[positions], rel=1e-12, abs=1e-300)
+    largest = sorted(map(abs, ngrams.values()), reverse=True)[:k]
+    assert [abs(term.contribution) for term in result] == pytest.approx(largest, rel=1e-12)
+
+
+CASES = {
+    "time": st.integers(1, 9), "order": st.integers(1, 4), "k": st.integers(1, 40),
+    "seed": st.integers(0, 2**16),
+}  # fmt: skip
+
+
+@settings(deadline=None, max_examples=40)
+@given(**CASES, lam=DECAYS)
+def test_the_best_match_an_enumeration_for_a_constant_decay(time, order, k, seed, lam):
+    decay, read = torch.full((time,), lam, dtype=torch.float64), torch.zeros(time).double()
+    read[-1] = 1
+    check_largest(normal(time, order, seed=seed), decay, read, k)
+
+
+@settings(deadline=None, max_examples=40)
+@given(**CASES)
+def test_the_best_match_an_enumeration_for_gates_and_any_readout(time, order, k, seed):
+    p = normal(time, order, seed=seed)
+    p[normal(time, order, seed=seed + 1) > 1] = 0
+    decay = random_decays(time, 1, seed)[:, 0]
+    check_largest(p, decay, normal(time, seed=seed + 2), k)
+
+
+def test_a_sequence_shorter_than_the_order_has_no_ngrams():
+    assert best_ngrams([[1.0, 1.0, 1.0]] * 2, [0.5] * 2, [1.0] * 2, 5) == []
+    assert best_ngrams([], [], [], 5) == []
+
+
+def test_all_ngrams_are_returned_if_k_exceeds_their_number():
+    result = best_ngrams([[2.0, 3.0]] * 6, [1.0] * 6, [1.0] * 6, 10**6)
+    assert len(result) == comb(6, 2)
+    assert {term.contribution for term in result} == {6.0}
+
+
+def test_ties_are_ordered_by_the_last_position():
+    result = best_ngrams([[1.0]] * 5, [1.0] * 5, [1.0] * 5, 3)
+    assert [term.positions for term in result] == [(4,), (3,), (2,)]
+
+
+def test_a_zero_contribution_is_not_negative_zero():
+    (result,) = best_ngrams([[-1.0]], [0.5], [0.0], 1)
+    assert str(result.contribution) == "0.0"
+
+
+def test_two_negative_factors_make_a_large_positive_contribution():
+    """Partial products are ranked by absolute value."""
+    rows = [[-9.0, 0.1], [1.0, 0.1], [0.1, -9.0]]
+    best = best_ngrams(rows, [1.0] * 3, [1.0] * 3, 2)
+    assert best == [((0, 2), 81.0), ((1, 2), -9.0)]
+
+
+@settings(deadline=None, max_examples=40)
+@all_forms(time=6, order=3, seed=0)
+@given(kind=KIND, **SIZES)
+def test_the_contributions_sum_to_the_state(kind, time, order, seed):
+    """For products, in every slot; for sums, over all slots together."""
+    layer, x = string_layer(kind, order, seed), sequence(time, seed)
+    states = layer.cell_states(x)[-1].detach()
+    for read in range(1, order + 1):
+        contributions = token_slots(layer, x, order=read)
+        assert contributions.shape == (time, read, 3)
+        total, size = contributions.sum(0), contributions.abs().sum((0, 1)).max().item()
+        total = total if kind[0] == "multiply" else total.sum(0, keepdim=True)
+        state = states[read - 1].expand_as(total)
+        assert_close(total, state, rtol=1e-10, atol=1e-12 * size)
+
+
+@settings(deadline=None, max_examples=24)
+@given(kind=PRODUCT, **SIZES)
+def test_a_contribution_is_the_sum_over_ngrams_with_the_token_in_that_slot(kind, time, order, seed):
+    layer, x = string_layer(kind, order, seed), sequence(time, seed)
+    expected = torch.zeros(time, order, dtype=torch.float64)
+    for positions, contribution in enumerate_layer_ngrams(layer, x, 2, order).items():
+        for j, t in enumerate(positions):
+            expected[t, j] += contribution
+    assert_close(token_slots(layer, x, 2), expected, **EXACT)
+
+
+@pytest.mark.parametrize("kind", KINDS[::5])
+def test_one_unit_is_a_slice_of_the_result_for_all(kind):
+    layer, x = string_layer(kind, 3, 1), sequence(7, 1)
+    for unit in range(3):
+        assert_close(token_slots(layer, x, unit, 2), token_slots(layer, x, order=2)[..., unit])
+
+
+@pytest.mark.parametrize("combine", ["add", "add_exact"])
+def test_contributions_to_a_sum_are_token_times_gradient(combine):
+    """The state is linear in each token of each slot."""
+    layer, x = string_layer((combine, True, 0.6), 3, 4), sequence(6, 4)
+    (gradient,) = torch.autograd.grad(layer.cell_states(x)[-1, -1, 0], layer.weight_ih_l0)
+    products = (gradient * layer.weight_ih_l0).detach().sum(-1)
+    per_slot = products.unflatten(0, (-1, layer.hidden_size))[:, 0]
+    assert_close(token_slots(layer, x, 0).sum(0), per_slot, **EXACT)
+
+
+def test_contributions_have_the_dtype_of_the_input_and_are_detached():
+    contributions = token_slots(StringKernelRNN(3, 4), torch.randn(5, 3, requires_grad=True))
+    assert (contributions.dtype, contributions.requires_grad) == (torch.float32, False)
+
+
+def test_contributions_of_a_long_sequence_sum_to_the_state():
+    layer, x = string_layer(("multiply", False, "input"), 4, 0), sequence(2000, 0)
+    state = layer.cell_states(x)[-1, -1].detach()
+    assert_close(token_slots(layer, x).sum(0), state.expand(4, -1), rtol=1e-10, atol=1e-12)
+
+
+def test_invalid_arguments_are_rejected():
+    with pytest.raises(KindError, match="layer is RAN"):
+        token_slots(RAN(3, 3), torch.zeros(5, 3))
+    with pytest.raises(ArgumentError, match="unit is 3"):
+        token_slots(StringKernelRNN(3, 3), torch.zeros(5, 3), 3)
+    with pytest.raises(ArgumentError, match="order is 3"):
+        token_slots(StringKernelRNN(3, 3), torch.zeros(5, 3), order=3)
+
+
+def substituted_states(layer, x, unit, words, order):
+    """Return the state after every substitution ``(T, V)`` by running the layer on all of them."""
+    time = len(x)
+    changed = x[:, None, None].repeat(1, time, len(words), 1)
+    for t in range(time):
+        changed[t, t] = words
+    return layer.cell_states(changed.flatten(1, 2))[-1, :, order - 1, unit].detach().view(time, -1)
+
+
+@settings(deadline=None, max_examples=30)
+@all_forms(time=6, order=3, seed=0)
+@given(kind=st.sampled_from([kind for kind in KINDS if kind[2] != "state"]), **SIZES)
+def test_the_table_matches_running_the_layer_on_substituted_sequences(kind, time, order, seed):
+    """Gates that depend on x use the new token."""
+    layer, x = string_layer(kind, order, seed), sequence(time, seed)
+    words = sequence(4, seed + 7)
+    words[0] = 0  # a missing token
+    for read in {1, order}:
+        expected = substituted_states(layer, x, 1, words, read)
+        assert_close(substitutions(layer, x, 1, words, order=read), expected, **EXACT)
+
+
+def test_positions_select_rows_of_the_table():
+    layer, x = string_layer(("multiply", True, "input"), 2, 0), sequence(6, 0)
+    words = sequence(5, 1)
+    table = substitutions(layer, x, 0, words)
+    assert table.shape == (6, 5)
+    assert_close(substitutions(layer, x, 0, words, [4, 1]), table[[4, 1]])
+
+
+def test_substituting_a_token_by_itself_changes_nothing():
+    layer, x = string_layer(("multiply", False, "input"), 3, 0, bias=False), sequence(6, 0)
+    state = layer.cell_states(x)[-1, -1, 2].detach()
+    assert_close(substitutions(layer, x, 2, x).diagonal(), state.expand(6), **EXACT)
+
+
+def test_the_table_has_the_dtype_of_the_input():
+    layer = StringKernelRNN(3, 4, decay=0.5)
+    assert substitutions(layer, torch.randn(5, 3), 0, torch.randn(7, 3)).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        ({"layer": StringKernelRNN(3, 3, decay="state")}, KindError, "changes all later gates"),
+        ({"vocabulary": torch.zeros(7, 4)}, ShapeError, r"vocabulary has shape \(7, 4\)"),
+        ({"vocabulary": torch.zeros(3)}, ShapeError, r"expected \(words, 3\)"),
+        ({"vocabulary": [[0.0] * 3]}, KindError, "vocabulary is list"),
+        ({"vocabulary": torch.zeros(7, 3).double()}, KindError, "device of the input"),
+        ({"vocabulary": torch.full((7, 3), torch.inf)}, ArgumentError, r"vocabulary\[0\]"),
+        ({"positions": [5]}, ArgumentError, "position is 5; expected an integer from 0 to 4"),
+        ({"unit": 3}, ArgumentError, "unit is 3"),
+        ({"order": 3}, ArgumentError, "order is 3"),
+    ],
+)
+def test_invalid_arguments_of_substitutions_are_rejected(wrong, error, message):
+    valid = {
+        "layer": StringKernelRNN(3, 3, decay=0.5), "input": torch.zeros(5, 3), "unit": 0,
+        "vocabulary": torch.zeros(7, 3),
+    }  # fmt: skip
+    with pytest.raises(error, match=message):
+        substitutions(**(valid | wrong))
+
+
+@pytest.mark.parametrize("kind", KINDS[::2], ids=lambda kind: " ".join(map(str, kind)))
+def test_products_decays_and_states_match_the_layer(kind):
+    layer, x = string_layer(kind, 3, 2), sequence(6, 2)
+    parts = string_parts(layer, x)
+    assert_close(parts.products, torch.einsum("ti,hni->tnh", x, layer.references()), **EXACT)
+    assert_close(parts.decay, decays_of(layer, x).contiguous(), **EXACT)
+    states = parts.states()[0][:, -1] * parts.divide_by_mass(torch.ones_like(parts.decay))
+    assert_close(states, layer.cell_states(x)[:, -1].detach(), **EXACT)
+
+
+def test_gates_with_highway_depend_on_the_output_after_the_highway():
+    layer, x = string_layer(("multiply", False, "state"), 2, 3, highway=True), sequence(6, 3)
+    parts = string_parts(layer, x)
+    assert_close(parts.decay, decays_of(layer, x), **EXACT)
+    h = torch.tanh(layer.cell_states(x)[:, -1])
+    assert parts.highway is not None
+    mixed = parts.highway * h + (1 - parts.highway) * x
+    assert_close(mixed.detach(), layer(x)[0].detach(), **EXACT)
+
+
+def test_selecting_a_unit_includes_its_highway():
+    layer, x = string_layer(("multiply", True, "input"), 3, 3, highway=True), sequence(6, 3)
+    parts, selected = string_parts(layer, x), string_parts(layer, x).select(2, 1)
+    assert selected.chain.order == 2
+    assert parts.highway is not None
+    assert selected.highway is not None
+    assert_close(selected.products, parts.products[:, :2, 1:2])
+    assert_close(selected.decay, parts.decay[:, 1:2])
+    assert_close(selected.highway, parts.highway[:, 1:2])
+    assert_close(selected.weight, 1 - parts.decay[:, 1:2])
+
+
+def test_parts_are_float64_and_detached():
+    parts = string_parts(StringKernelRNN(3, 3, decay="learned"), torch.randn(4, 3))
+    assert (parts.products.dtype, parts.decay.dtype) == (torch.float64, torch.float64)
+    assert not parts.products.requires_grad
+    assert not parts.decay.requires_grad
+
+
+def test_other_layers_are_rejected():
+    with pytest.raises(KindError, match="layer is LSTM; expected a StringKernelRNN"):
+        check_layer(torch.nn.LSTM(3, 3))

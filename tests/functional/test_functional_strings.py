@@ -1,0 +1,414 @@
+"""Chains of the string kernel, their scan, kernel and features."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, replace
+from itertools import combinations, product
+from typing import Any, get_args
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from looped import looped
+from ops.cases import pairwise_chains
+from ops.samples.string_scan import CHAINS, tensors
+from representer.functional import (
+    NONLINEARITIES,
+    StringChain,
+    string_kernel,
+    string_kernel_definition,
+    string_scan,
+    string_states,
+)
+from representer.functional.strings import (
+    Combine,
+    Decay,
+    Normalized,
+    Readout,
+    ngram_mass,
+    slot_features,
+    slot_weights,
+    string_features,
+)
+
+# String-kernel cells as data: their products and their code.
+
+
+ANY_CHAIN = st.builds(
+    StringChain,
+    st.integers(1, 12),
+    st.sampled_from(get_args(Combine)),
+    st.sampled_from(get_args(Normalized)),
+    st.sampled_from(get_args(Readout)),
+    st.sampled_from(get_args(Decay)),
+    st.booleans(),
+    st.sampled_from(list(NONLINEARITIES)),
+)
+
+
+@given(ANY_CHAIN)
+def test_parsing_the_code_of_a_chain_returns_the_chain(chain: StringChain):
+    assert StringChain.parse(chain.code) == chain
+
+
+@given(ANY_CHAIN, ANY_CHAIN)
+def test_different_chains_have_different_codes(one: StringChain, other: StringChain):
+    assert (one == other) == (one.code == other.code)
+
+
+def test_a_code_lists_all_fields_in_order():
+    chain = StringChain(3, "add_exact", "paper", "sum", "state_gate", True, "tanh")
+    assert chain.code == "3 add_exact paper sum state_gate 1 tanh"
+    assert StringChain(1).code == "1 multiply no last given 0 identity"
+
+
+@pytest.mark.parametrize("code", ["1 times no last given 0 tanh", "1 add no last given 0", "x"])
+def test_invalid_codes_are_rejected(code: str):
+    with pytest.raises((AssertionError, ValueError)):
+        StringChain.parse(code)
+
+
+@given(ANY_CHAIN)
+def test_there_is_one_product_per_token_and_gate(chain: StringChain):
+    gates = (chain.decay != "given") + chain.highway
+    assert len(chain.products) == chain.order + gates
+    assert chain.products[: chain.order] == tuple(f"token{j + 1}" for j in range(chain.order))
+    assert chain.products[chain.order :] == tuple(
+        name for name, there in (("decay", chain.is_gated), ("highway", chain.highway)) if there
+    )
+
+
+@given(ANY_CHAIN)
+def test_the_state_includes_masses_where_the_recurrence_needs_them(chain: StringChain):
+    needs_mass = chain.combine == "add_exact" or chain.normalized == "exact"
+    assert chain.states == (2 if needs_mass else 1) * chain.order
+    assert chain.is_state_gated == (chain.decay == "state_gate")
+
+
+def test_a_chain_is_immutable():
+    with pytest.raises(FrozenInstanceError):
+        StringChain(1).order = 2  # pyright: ignore
+
+
+# The string recurrence: values computed by hand, its gradient, streaming and padding.
+
+
+A, B = (1.0, 0.0), (0.0, 1.0)
+EVERY_CHAIN = pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS)
+WAYS = [chain for order in (1, 2, 3) for chain in pairwise_chains(order)]
+
+
+def run(chain: StringChain, tokens: list[tuple], references: list[tuple], lam: float = 0.5):
+    """Return the outputs of a unit with the given reference, from a zero state."""
+    products = torch.tensor(tokens, dtype=torch.float64) @ torch.tensor(references).double().T
+    z = products[:, None, :, None]
+    state = z.new_zeros(1, 1), z.new_zeros(1, chain.states, 1)
+    outputs, _, c = string_scan(z, *state, chain=chain, decay=z.new_tensor(lam))
+    return outputs.flatten().tolist(), c
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [0, 1, 1 / 2, 3 / 2]),
+        ({"combine": "add"}, [0, 2, 3 / 2, 3]),
+        ({"combine": "add_exact"}, [0, 2, 3 / 2, 15 / 4]),
+        ({"normalized": "paper"}, [0, 1 / 4, 1 / 8, 3 / 8]),
+        ({"normalized": "exact"}, [0, 1, 1 / 4, 6 / 11]),
+        ({"readout": "sum"}, [1, 3 / 2, 7 / 4, 17 / 8]),
+        ({"combine": "add_exact", "normalized": "exact"}, [0, 2, 3 / 4, 15 / 11]),
+    ],
+)
+def test_abab_by_hand(options: dict[str, Any], expected: list[float]):
+    """x = abab, references (a, b), lambda = 1/2; masses m_2 = 0, 1, 2, 11/4."""
+    chain = replace(StringChain(2), **options)
+    assert run(chain, [A, B, A, B], [A, B])[0] == pytest.approx(expected, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (
+            {"normalized": "paper"},
+            [0, 1 / 4, 1 / 2, 11 / 16, 13 / 16, 57 / 64, 15 / 16, 247 / 256],
+        ),
+        ({"normalized": "exact"}, [0, 1, 1, 1, 1, 1, 1, 1]),
+        ({}, [0, 1, 2, 11 / 4]),
+        ({"combine": "add"}, [1, 5 / 2, 15 / 4, 37 / 8]),
+        ({"combine": "add_exact"}, [0, 2, 4, 11 / 2]),
+    ],
+)
+def test_eight_times_a_by_hand(options: dict[str, Any], expected: list[float]):
+    """x = aaaaaaaa, references (a, a), lambda = 1/2."""
+    found, _ = run(replace(StringChain(2), **options), [A] * 8, [A, A])
+    assert found[: len(expected)] == pytest.approx(expected, abs=1e-14)
+
+
+def test_c_1_and_c_2_of_abab_by_hand():
+    """The steps (1, 0), (1/2, 1), (5/4, 1/2), (5/8, 3/2)."""
+    for length, expected in enumerate(((1, 0), (1 / 2, 1), (5 / 4, 1 / 2), (5 / 8, 3 / 2)), 1):
+        _, c = run(StringChain(2), [A, B, A, B][:length], [A, B])
+        assert c.flatten().tolist() == pytest.approx(expected, abs=1e-14)
+
+
+def test_the_masses_match_the_table():
+    """m_n after 1 to 6 tokens for n = 1, 2, 3 and lambda = 1/2."""
+    chain = StringChain(3, normalized="exact")
+    table = {
+        1: [1, 3 / 2, 7 / 4, 15 / 8, 31 / 16, 63 / 32],
+        2: [0, 1, 2, 11 / 4, 13 / 4, 57 / 16],
+        3: [0, 0, 1, 5 / 2, 4, 21 / 4],
+    }
+    for length in range(1, 7):
+        _, c = run(chain, [A] * length, [A, A, A])
+        expected = [table[n][length - 1] for n in (1, 2, 3)]
+        assert c[0, 3:, 0].tolist() == pytest.approx(expected, abs=1e-14)
+
+
+@looped(
+    "chain",
+    [chain for chain in WAYS if chain.combine != "add"],  # as printed, which adds terms for t < n
+)
+def test_a_sequence_shorter_than_the_order_has_a_kernel_value_of_0(chain: StringChain):
+    given = tensors(chain, (5, 2, 3), "", torch.float64)
+    given["c0"] = torch.zeros_like(given["c0"])
+    for time in range(1, chain.order):
+        cut = {n: t[:time] if n in ("x", "carry") else t for n, t in given.items()}
+        _, _, c = string_scan(cut.pop("x"), chain=chain, **cut)
+        states = string_states(chain, c)
+        assert states[:, :time].any()
+        assert not states[:, time:].any()
+
+
+def test_no_steps_keep_the_state_and_one_step_matches_the_equation():
+    chain = CHAINS["first_gated"]
+    given = tensors(chain, (1, 2, 3), "", torch.float64)
+    z, carried = given["x"][0], given["carry"][0]
+    output, h, c = string_scan(given.pop("x"), chain=chain, **given)
+    lam, gate = torch.sigmoid(z[:, 1]), torch.sigmoid(z[:, 2])
+    expected = lam * given["c0"][:, 0] + (1 - lam) * z[:, 0]
+    torch.testing.assert_close(c[:, 0], expected)
+    torch.testing.assert_close(h, gate * torch.tanh(expected) + (1 - gate) * carried)
+    assert torch.equal(output[0], h)
+    _, h, c = string_scan(z[None], chain=chain, lengths=torch.tensor([0, 0]), **given)
+    assert torch.equal(h, given["h0"])
+    assert torch.equal(c, given["c0"])
+
+
+def test_state_gates_and_highway_use_the_masked_state():
+    """One step from h = (1, 2) with k = (2, 0); the gates' products with x are 0, the others 1."""
+    chain = CHAINS["second_seen"]
+    z = torch.tensor([[[1.0, 1.0], [1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]], dtype=torch.float64)
+    h0, mask = z.new_tensor([[1, 2]]), z.new_tensor([[2, 0]])
+    c0, carry = z.new_tensor([[[0, 0], [4, 4]]]), z.new_tensor([[[10, 10]]])
+    weight = z.new_tensor([[0, 0], [1, 0]])  # unit 1 depends on unit 0 only
+    more = {"chain": chain, "weight": weight, "mask": mask, "carry": carry}
+    _, h, c = string_scan(z[None], h0, c0, **more)
+    lam = torch.sigmoid(z.new_tensor([0, 2]))
+    torch.testing.assert_close(c[0, 1], 4 * lam)  # c_1 was 0, so no bigram ends here
+    torch.testing.assert_close(c[0, 0], 1 - lam)
+    torch.testing.assert_close(h[0], 0.5 * mask[0] * torch.tanh(4 * lam) + 0.5 * 10)
+
+
+def test_a_chain_of_order_n_contains_those_of_lower_orders():
+    given = tensors(StringChain(3), (6, 2, 4), "", torch.float64)
+    z, c0 = given["x"], given["c0"]
+    _, _, c = string_scan(z, given["h0"], c0, chain=StringChain(3), decay=given["decay"])
+    for n in (1, 2):
+        lower = z[:, :, :n], given["h0"], c0[:, :n]
+        _, _, own = string_scan(*lower, chain=StringChain(n), decay=given["decay"])
+        torch.testing.assert_close(own, c[:, :n])
+
+
+@EVERY_CHAIN
+@looped("options", ["", "mask vector lengths"])
+def test_gradients_match_numerical_gradients(chain: StringChain, options: str):
+    given = tensors(chain, (3, 2, 2), options, torch.float64)
+    given["lengths"] = torch.tensor([2, 3]) if "lengths" in options else None  # type: ignore
+    names = [n for n in given if n not in ("mask", "lengths", "h0", "c0", "x")]
+    first = ("x", "h0", "c0")
+    marked = tuple(given[n].requires_grad_() for n in (*first, *names))
+
+    def of(x: Tensor, h0: Tensor, c0: Tensor, *rest: Tensor):
+        fixed = {n: given[n] for n in ("mask", "lengths") if given.get(n) is not None}
+        more = {**fixed, **dict(zip(names, rest, strict=True))}
+        return string_scan(x, h0, c0, chain=chain, **more)
+
+    assert torch.autograd.gradcheck(of, marked, fast_mode=True)
+
+
+@EVERY_CHAIN
+@looped("cut", [1, 3])
+def test_a_sequence_in_parts_matches_the_whole_sequence(chain: StringChain, cut: int):
+    given = tensors(chain, (7, 2, 3), "mask", torch.float64)
+    whole = string_scan(given["x"], chain=chain, **{n: t for n, t in given.items() if n != "x"})
+    parts, state = [], (given["h0"], given["c0"])
+    for start in range(0, 7, cut):
+        more = {n: given[n] for n in ("decay", "weight", "mask") if n in given}
+        if "carry" in given:
+            more["carry"] = given["carry"][start : start + cut]
+        part, *state = string_scan(given["x"][start : start + cut], *state, chain=chain, **more)
+        parts.append(part)
+    torch.testing.assert_close((torch.cat(parts), *state), whole, rtol=1e-12, atol=1e-12)
+
+
+@EVERY_CHAIN
+@looped("reverse", [False, True])
+def test_beyond_its_length_a_sequence_has_zero_outputs_and_keeps_its_state(
+    chain: StringChain, reverse: bool
+):
+    given = tensors(chain, (5, 4, 3), "mask", torch.float64)
+    lengths = torch.tensor([5, 2, 1, 0])
+    x, h0, c0 = (given.pop(name) for name in ("x", "h0", "c0"))
+    output, h, c = string_scan(x, h0, c0, chain=chain, lengths=lengths, reverse=reverse, **given)
+    for b, length in enumerate(lengths.tolist()):
+        assert not output[length:, b].any()
+        if not length:
+            assert torch.equal(h[b], h0[b])
+            assert torch.equal(c[b], c0[b])
+            continue
+        own = {n: t for n, t in given.items() if n in ("decay", "weight")}
+        own |= {n: given[n][b : b + 1] for n in ("mask",)}
+        if "carry" in given:
+            own["carry"] = given["carry"][:length, b : b + 1]
+        start = x[:length, b : b + 1], h0[b : b + 1], c0[b : b + 1]
+        alone = string_scan(*start, chain=chain, reverse=reverse, **own)
+        found = output[:length, b : b + 1], h[b : b + 1], c[b : b + 1]
+        torch.testing.assert_close(found, alone)
+
+
+@EVERY_CHAIN
+def test_reverse_scans_the_reversed_sequence(chain: StringChain):
+    given = tensors(chain, (5, 2, 3), "", torch.float64)
+    backwards = {n: t.flip(0) if n in ("x", "carry") else t for n, t in given.items()}
+    results = []
+    for operands, reverse in ((given, True), (backwards, False)):
+        more = {n: t for n, t in operands.items() if n != "x"}
+        results.append(string_scan(operands["x"], chain=chain, reverse=reverse, **more))
+    (output, *final), (flipped, *last) = results
+    torch.testing.assert_close((output.flip(0), *final), (flipped, *last))
+
+
+claim = settings(deadline=None, max_examples=10)
+VARIANTS = list(product(["multiply", "add"], [False, True, "exact"], [True, False]))
+sizes = st.integers(0, 7)
+orders, decays = st.integers(1, 4), st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0, 1))
+tokens = torch.randn(6, 5, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(("combine", "normalized", "trailing"), VARIANTS)
+@claim
+@given(L=sizes, M=sizes, n=orders, lam=decays, seed=st.integers(0, 2**16))
+def test_the_dynamic_program_matches_the_definition_for_prefixes_and_lengths(
+    combine, normalized, trailing, L, M, n, lam, seed
+):
+    options = {"combine": combine, "normalized": normalized, "trailing": trailing}
+    generator = torch.Generator().manual_seed(seed)
+    S = torch.randn(L, M, dtype=torch.float64, generator=generator)
+    exact = string_kernel_definition(S, n, lam, **options)
+    padded = torch.full((L + 2, M + 1), 7.0, dtype=torch.float64)
+    padded[:L, :M] = S
+    lengths = torch.tensor([L]), torch.tensor([M])
+    fast = string_kernel(padded[None], n, lam, lengths=lengths, **options)
+    torch.testing.assert_close(fast[0], exact, rtol=1e-11, atol=1e-11)
+    if L and M:
+        prefixes = string_kernel(S, n, lam, **options)
+        half = string_kernel_definition(S[: L // 2 + 1, :M], n, lam, **options)
+        torch.testing.assert_close(prefixes[-1, -1], exact, rtol=1e-11, atol=1e-11)
+        torch.testing.assert_close(prefixes[L // 2, -1], half, rtol=1e-11, atol=1e-11)
+
+
+def test_the_definition_by_hand():
+    """Two tokens each: one 2-gram, and 1-grams of which the older ones decay."""
+    S = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
+    assert string_kernel_definition(S, 2, 0.5) == 1 * 5
+    assert string_kernel_definition(S, 2, 0.5, combine="add") == 1 + 5
+    assert string_kernel_definition(S, 1, 0.5) == 0.25 * 1 + 0.5 * 2 + 0.5 * 3 + 5
+    assert string_kernel_definition(S, 1, 0.5, trailing=False) == 11
+    assert string_kernel_definition(S, 1, 0.5, normalized=True) == 0.5 * 7.75
+    assert string_kernel_definition(S, 1, 0.5, normalized="exact") == 7.75 / 1.5**2
+    assert string_kernel_definition(S, 3, 0.5, normalized="exact") == 0
+
+
+def test_gaps_and_trailing_tokens_decay_by_one_factor_each():
+    """The only n-gram with a similarity is (1, 3) of 4 tokens: one gap, one trailing."""
+    S = torch.zeros(4, 2, dtype=torch.float64)
+    S[0, 0] = S[2, 1] = 1
+    assert string_kernel_definition(S, 2, 0.5) == 0.5**2
+    assert string_kernel_definition(S, 2, 0.5, trailing=False) == 0.5
+
+
+def test_the_masses_match_the_derivation():
+    """Section 4.1 by hand, lambda = 1/2, lengths 0 to 6."""
+    lam = torch.tensor(0.5, dtype=torch.float64)
+    by_hand = {
+        1: [0, 1, 3 / 2, 7 / 4, 15 / 8, 31 / 16, 63 / 32],
+        2: [0, 0, 1, 2, 11 / 4, 13 / 4, 57 / 16],
+        3: [0, 0, 0, 1, 5 / 2, 4, 21 / 4],
+    }
+    for n, masses in by_hand.items():
+        assert ngram_mass(n, 6, lam).tolist() == masses
+    assert ngram_mass(0, 2, lam).tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("trailing", [True, False])
+def test_a_slot_weight_sums_all_n_grams_with_the_token_in_that_slot(trailing):
+    lam = torch.tensor(0.7, dtype=torch.float64)
+    weights = slot_weights(3, 6, lam, trailing)
+    for s, p, j in product(range(6), range(6), range(3)):
+        ngrams = [i for i in combinations(range(s + 1), 3) if i[j] == p]
+        expected = sum(0.7 ** ((s if trailing else i[-1]) - i[0] - 2) for i in ngrams)
+        assert weights[j, s, p].item() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(("combine", "normalized", "trailing"), VARIANTS)
+@looped("lam", [0.0, 0.6, 1.0])
+def test_gradients_by_similarities_and_lambda_match_numerical_ones(
+    combine, normalized, trailing, lam
+):
+    def k(S, lam):
+        return string_kernel(S, 3, lam, combine=combine, normalized=normalized, trailing=trailing)
+
+    S = tokens[:4, :5].clone().requires_grad_()
+    inside = min(max(lam, 1e-2), 1 - 1e-2)  # central differences need room on both sides
+    decay = torch.tensor(inside, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(k, (S, decay))
+    at = torch.tensor(lam, dtype=torch.float64, requires_grad=True)
+    k(S, at)[-1, -1].backward()
+    assert at.grad is not None
+    assert at.grad.isfinite()
+
+
+def draw(length, d=2):
+    return torch.randn(length, d, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("trailing", [True, False])
+@looped("n", [1, 2, 3, 4])
+@looped("lam", [0.0, 0.6, 1.0])
+def test_inner_products_of_features_equal_the_kernel(n, lam, trailing):
+    decay = torch.tensor(lam, dtype=torch.float64)
+    for L in (0, 2, 5):
+        x, y = draw(L), draw(4)
+        for features, combine in ((string_features, "multiply"), (slot_features, "add")):
+            a, b = (features(s, n, decay, trailing=trailing) for s in (x, y))
+            exact = string_kernel_definition(x @ y.T, n, lam, combine=combine, trailing=trailing)
+            torch.testing.assert_close(a @ b, exact, rtol=1e-11, atol=1e-11)
+
+
+def test_a_slice_of_the_first_slot_gives_a_slice_of_the_features():
+    x, decay = draw(6, 3), torch.tensor(0.7, dtype=torch.float64)
+    whole = string_features(x, 3, decay)
+    parts = [string_features(x, 3, decay, first=slice(i, i + 2)) for i in (0, 2)]
+    assert [len(part) for part in parts] == [18, 9]
+    torch.testing.assert_close(torch.cat(parts), whole)
+
+
+def test_the_features_of_two_tokens_are_their_outer_product():
+    x = torch.tensor([[1.0, 2.0], [3.0, 5.0]], dtype=torch.float64)
+    decay = torch.tensor(0.5, dtype=torch.float64)
+    assert string_features(x, 2, decay).tolist() == [3, 5, 6, 10]
+    assert slot_features(x, 2, decay).tolist() == [1, 2, 3, 5]

@@ -1,0 +1,239 @@
+"""Objects of kernels: sequences, tokens and trees."""
+
+from __future__ import annotations
+
+import json
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Batch, Data
+
+from drawn_trees import T, U
+from representer import kernels
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.kernels import (
+    DeepStringKernel,
+    Gaussian,
+    Polynomial,
+    RecurrentKernel,
+    StringKernel,
+    SubsetTreeKernel,
+    TreeKernel,
+)
+from representer.kernels.plain import KIND, from_plain, to_plain
+from representer.kernels.trees import read_trees, tree_of
+
+k = RecurrentKernel()
+a = torch.randn(4, 3)
+
+
+def test_a_batch_of_equal_lengths_is_a_list_of_sequences():
+    batch = torch.randn(5, 4, 3)
+    torch.testing.assert_close(k(batch), k(list(batch)))
+
+
+@pytest.mark.parametrize(
+    ("X", "Y", "error", "message"),
+    [
+        ("ab", None, KindError, r"X is str; expected a list of sequences"),
+        (3, None, KindError, r"X is int; expected a list of sequences"),
+        (a, None, ShapeError, r"X\[0\] has shape \(3,\).*Put a single sequence into a list"),
+        ([a[None]], None, ShapeError, r"X\[0\] has shape \(1, 4, 3\); expected \(time, features\)"),
+        ([a[:, :0]], None, ShapeError, r"X\[0\] has shape \(4, 0\); expected \(time, features\)"),
+        ([a, a[:, :2]], None, ShapeError, r"X\[1\] has shape \(4, 2\); expected \(time, 3\)"),
+        ([a], [a[:, :2]], ShapeError, r"Y\[0\] has shape \(4, 2\); expected \(time, 3\)"),
+        ([a.int()], None, KindError, r"X\[0\] is torch.int32; expected a floating-point dtype"),
+        ([a, a.double()], None, KindError, r"X\[1\] is torch.float64; expected torch.float32"),
+        ([a], [a.double()], KindError, r"Y\[0\] is torch.float64; .*Use Y\[0\].to"),
+        ([a, a.numpy()], None, KindError, r"X\[1\] is ndarray; expected a tensor"),
+        ([a.numpy()], [a], KindError, r"Y\[0\] is Tensor; expected an array or nested lists"),
+        (["ab"], None, KindError, r"X\[0\] is str; expected a tensor, an array or nested lists"),
+        ([[[1], [1, 2]]], None, KindError, r"X\[0\] is list; expected a tensor, an array"),
+        ([None], None, KindError, r"X\[0\] is NoneType; expected a tensor, an array"),
+    ],
+)
+def test_invalid_sequences_are_rejected(X, Y, error, message):
+    with pytest.raises(error, match=message):
+        k(X, Y)
+
+
+def test_an_array_is_copied_before_it_becomes_a_tensor():
+    x = np.ones((2, 3))
+    x.setflags(write=False)  # torch warns about read-only arrays
+    assert k([x]).shape == (1, 1)
+
+
+KERNELS = {
+    "recurrent": k,
+    "recurrent, n-grams": RecurrentKernel("relu", filter_length=2, check_mercer=False),
+    "string": StringKernel(order=2),
+    "string, of trigrams, normalized": StringKernel(order=3, combine="add", normalized="exact"),
+    "string, base kernel": StringKernel(base=Gaussian()),
+    "deep": DeepStringKernel(orders=(2, 1), decay=0.1),
+    "sum": StringKernel() + RecurrentKernel(),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_an_empty_sequence_has_no_n_gram_so_its_kernel_is_zero(name):
+    kernel, full = KERNELS[name], [0.1 * torch.rand(n, 2).double() for n in (3, 4)]
+    empty = torch.zeros(0).double()
+    own, batch = kernel(full), kernel([empty, *full])
+    torch.testing.assert_close(batch[1:, 1:], own)
+    assert not batch[0].any()
+    assert not batch[:, 0].any()
+    torch.testing.assert_close(kernel.diag([empty, *full]), batch.diagonal())
+    for X, Y in (([empty], full), (full, [empty]), ([empty], [empty])):
+        assert kernel(X, Y).tolist() == [[0.0] * len(Y)] * len(X)
+    lists = [one.tolist() for one in full]
+    for X, Y in (([[]], lists), (lists, [[]]), ([[], []], [[]])):
+        assert kernel(X, Y).tolist() == [[0.0] * len(Y)] * len(X)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_gram_matrix_of_no_sequences_is_empty(name):
+    kernel, full = KERNELS[name], [0.1 * torch.rand(n, 2) for n in (3, 4)]
+    for X, Y, shape in (([], full, (0, 2)), (full, [], (2, 0))):
+        assert kernel(X, Y).shape == shape
+        assert kernel(X, Y).dtype is torch.float32
+        assert kernel([x.tolist() for x in X], [y.tolist() for y in Y]).dtype == np.float64
+    assert kernel([]).shape == kernel([], []).shape == (0, 0)
+    assert kernel.diag([]).shape == (0,)
+    assert kernel(torch.zeros(0, 3, 2), full).shape == (0, 2)
+
+
+# Trees as brackets, tuples and graphs.
+
+
+TEXT = "(S (NP (D the) (N dog)) (VP barks))"
+TUPLES = ("S", ("NP", ("D", "the"), ("N", ("dog",))), ["VP", "barks"])
+
+
+def test_nodes_come_in_the_order_of_their_labels_and_children_in_theirs():
+    tree = tree_of(TEXT)
+    assert tree.nodes == ["S", "NP", "D", "the", "N", "dog", "VP", "barks"]
+    assert tree.edge_index.tolist() == [[1, 2, 3, 4, 5, 6, 7], [0, 1, 2, 1, 4, 0, 6]]
+
+
+def test_brackets_and_tuples_are_the_same_tree():
+    assert tree_of(TUPLES).nodes == tree_of(TEXT).nodes
+    assert torch.equal(tree_of(TUPLES).edge_index, tree_of(TEXT).edge_index)
+    np.testing.assert_allclose(TreeKernel(3)([TEXT], [TUPLES]), TreeKernel(3)([TEXT]))
+
+
+def test_a_directed_graph_of_labels_is_the_same_tree():
+    made = nx.DiGraph()
+    tree = tree_of(TEXT)
+    made.add_nodes_from((v, {"x": label}) for v, label in enumerate(tree.nodes))
+    made.add_edges_from(tree.edge_index.T.tolist())
+    assert SubsetTreeKernel()([made], [TEXT]) == SubsetTreeKernel()([TEXT])
+
+
+def test_a_word_and_the_outer_brackets_of_a_treebank_are_trees():
+    assert tree_of("word").nodes == ["word"]
+    assert tree_of("( (S (NP dogs)))").nodes == ["", "S", "NP", "dogs"]
+
+
+def test_deep_trees_do_not_end_the_recursion():
+    assert len(tree_of("(a " * 5000 + "b" + ")" * 5000)) == 5001
+
+
+@pytest.mark.parametrize(
+    "text", ["(S (NP", "S NP", "(S x) (y)", "(S ())", ")(", "", "()", "(S x))", "S)"]
+)
+def test_brackets_that_are_no_tree_are_refused(text):
+    with pytest.raises(ArgumentError, match=r"X\[0\] is .*one tree with a label"):
+        TreeKernel()([text])
+
+
+@pytest.mark.parametrize("tree", [(), ("S", ()), (("S", "x"), "y")])
+def test_tuples_without_a_label_are_refused(tree):
+    with pytest.raises(ArgumentError, match=r"X\[0\] is .*tuples \(label, child"):
+        TreeKernel()([tree])
+
+
+def test_labels_must_be_hashable():
+    with pytest.raises(KindError, match="a label of X"):
+        TreeKernel()([("S", {"a": 1})])
+
+
+@pytest.mark.parametrize(
+    ("edges", "message"),
+    [
+        ([[0, 1], [1, 0]], r"X\[1\].edge_index is 'a cycle above node 0'"),
+        ([[2, 2], [0, 1]], r"X\[1\].edge_index of node 2 is 'the parents \[0, 1\]'"),
+        ([[2], [7]], r"X\[1\].edge_index\[1, 0\] is 7"),
+    ],
+)
+def test_graphs_that_are_no_trees_are_refused_by_their_index(edges, message):
+    with pytest.raises(ArgumentError, match=message):
+        TreeKernel()([T, Data(x=torch.ones(3, 2), edge_index=torch.tensor(edges))])
+
+
+def test_a_single_tree_is_to_be_put_into_a_list():
+    for tree in (TEXT, T):
+        with pytest.raises(KindError, match="a list"):
+            TreeKernel()(tree)
+    with pytest.raises(KindError, match="int"):
+        TreeKernel()(5)
+
+
+def test_a_batch_is_its_trees():
+    assert torch.equal(TreeKernel()(Batch.from_data_list([T, U])), TreeKernel()([T, U]))
+
+
+def test_positions_of_children_are_those_of_the_edges_unless_they_are_given():
+    trees = read_trees([T, Data(x=U.x, edge_index=U.edge_index, position=torch.eye(2, 3) / 2)])
+    assert trees.items[0].edges.tolist() == [[1, 0], [0, 1], [1, 0]]
+    assert trees.items[1].edges.tolist() == [[0.5, 0, 0], [0, 0.5, 0]]
+    with pytest.raises(ShapeError, match=r"X\[0\].position has shape \(3, 2\)"):
+        read_trees([Data(x=U.x, edge_index=U.edge_index, position=torch.zeros(3, 2))])
+
+
+def test_numbers_and_labels_are_not_mixed():
+    with pytest.raises(KindError, match="numbers"):
+        TreeKernel()([T], [TEXT])
+
+
+# Kernels as plain values, for files.
+
+
+EXPRESSIONS = [
+    StringKernel(3, 0.25, trailing=False, base=Gaussian(0.5)),
+    2.5 * StringKernel(1) + StringKernel(2).cosine() * StringKernel(1, 0.1),
+    (StringKernel(2) ** 3).activated(Polynomial(2, offset=0.5)),
+    RecurrentKernel("linear", static_gates=(0.7, 0.9)),
+    kernels.DeepStringKernel((2, 3), (0.5, 0.25), activation=kernels.Linear()),
+]
+
+
+@pytest.mark.parametrize("kernel", EXPRESSIONS, ids=repr)
+def test_a_kernel_comes_back_from_json(kernel):
+    again = from_plain(json.loads(json.dumps(to_plain(kernel))))
+    assert repr(again) == repr(kernel)
+    x = [torch.rand(6, 2, dtype=torch.float64) * 0.3 for _ in range(3)]
+    torch.testing.assert_close(again(x), kernel(x), rtol=0, atol=0)
+
+
+def test_a_learned_number_is_saved_as_its_value():
+    kernel = StringKernel(2, torch.tensor(0.25, requires_grad=True))
+    assert from_plain(to_plain(kernel)).decay == 0.25
+
+
+def test_what_files_cannot_hold_is_named():
+    with pytest.raises(ArgumentError, match=r"RecurrentKernel\.q"):
+        to_plain(RecurrentKernel(torch.exp))
+    with pytest.raises(ArgumentError, match="Custom"):
+        to_plain(type("Custom", (StringKernel,), {})())
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{}, {KIND: "GramTransformer"}, {KIND: "os"}, {KIND: "StringKernel", "orders": 2}],
+    ids=str,
+)
+def test_damaged_values_are_refused(values):
+    with pytest.raises(ValueError, match=r"names no kernel|orders"):
+        from_plain(values)

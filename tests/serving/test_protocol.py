@@ -1,0 +1,109 @@
+"""Connections, hosts, tokens and streams of the server."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from representer.serving.model_process import BusyError
+from representer.serving.served_model import NoStreamError, Streams
+from served_toys import Toy
+
+# Tests of connections whose clients do not go on.
+
+
+Serve = Any
+POST = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+GET = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def connected(client: Any, data: bytes) -> socket.socket:
+    """Return a connection that has sent some bytes."""
+    connection = socket.create_connection(("127.0.0.1", client.port), 20)
+    connection.sendall(data)
+    return connection
+
+
+@pytest.mark.parametrize("data", [b"", POST, GET + POST])
+def test_a_header_that_does_not_come_closes_the_connection(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, data: bytes
+) -> None:
+    monkeypatch.setattr("representer.serving.connections._ANSWERED", 0.0)
+    client = serve(Toy, max_read_seconds=0.2)
+    with connected(client, data) as connection:
+        received = b"".join(iter(lambda: connection.recv(1000), b""))
+    assert received.count(b" 200 OK") == data.count(GET)
+    assert client.request("GET", "/health")[0] == 200
+
+
+def test_a_body_that_does_not_come_is_answered(serve: Serve) -> None:
+    client = serve(Toy, max_read_seconds=0.2)
+    with connected(client, POST + b"Content-Length: 9\r\n\r\n{") as connection:
+        assert b" 408 " in connection.recv(1000)
+
+
+def test_clients_that_send_nothing_take_no_place_from_others(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("representer.serving.connections._NEW", 0.0)
+    client = serve(Toy, max_connections=4)
+    with ExitStack() as stack:
+        idle = [stack.enter_context(connected(client, b"")) for _ in range(12)]
+        assert client.request("GET", "/health")[0] == 200
+        assert client.post("/predict", {"inputs": [1]}) == (200, {"predictions": [2]})
+        assert idle[0].recv(1) == b""  # the oldest
+
+
+def test_a_client_that_does_not_read_is_closed(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("representer.serving.connections._ANSWERED", 0.0)
+    client = serve(Toy, max_seconds=0.5)
+    body = b'{"inputs": ["%b"]}' % (b"x" * 4_000_000)  # twice as many come back
+    with connected(client, b"") as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.sendall(POST + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        while client.request("GET", "/metrics")[1].count('path="/predict",status=') == 0:
+            pass
+        received = 0
+        try:
+            while part := connection.recv(1 << 16):
+                received += len(part)
+        except ConnectionResetError:
+            pass
+    assert received < 8_000_000
+
+
+def test_the_bodies_of_all_requests_have_a_limit(serve: Serve) -> None:
+    client = serve(Toy, max_bytes=1000, max_read_seconds=20)
+    with ExitStack() as stack:
+        for _ in range(11):
+            head = POST + b"Content-Length: 1000\r\n\r\n"
+            stack.enter_context(connected(client, head + b"x" * 990))
+        status, answer = client.post("/predict", {"inputs": ["x" * 900]})
+    assert (status, answer) == (503, {"error": "the bodies of all requests are too large together"})
+    assert client.post("/predict", {"inputs": [1]})[0] == 200
+
+
+# Tests of open streams.
+
+
+def test_streams_are_limited_and_closed_when_idle() -> None:
+    now = [0.0]
+    streams = Streams(2, 10.0, lambda: now[0])
+    first, second = (streams.open(lambda part: {"part": part}) for _ in range(2))
+    assert first != second
+    with pytest.raises(BusyError, match="2 streams"):
+        streams.open(lambda part: {})
+    now[0] = 8.0
+    assert streams.get(first).step(1) == {"part": 1}
+    now[0] = 12.0  # the second was last used at 0, the first at 8
+    assert len(streams) == 1
+    with pytest.raises(NoStreamError, match="no open stream"):
+        streams.get(second)
+    streams.close(first)
+    with pytest.raises(NoStreamError):
+        streams.close(first)
