@@ -22,6 +22,7 @@ from representer.errors import ArgumentError, BackendError, KindError, ShapeErro
 
 Multiply = Callable[[Tensor, Tensor], Tensor]
 Transpose = Callable[[Tensor], Tensor]
+FEW_ROWS = 32  # steps times sequences up to which the layout of a product matters less than a copy
 
 
 def transpose(matrix: Tensor) -> Tensor:
@@ -46,7 +47,10 @@ def weight_gradient(dz: Tensor, inputs: Tensor, transpose: Transpose = transpose
 
     ``inputs`` are x_t, or h_{t-1} for a recurrent weight, without NaN beyond the lengths.
     """
-    product = inputs.flatten(0, 1).t() @ dz.flatten(2).flatten(0, 1)
+    flat = dz.flatten(2).flatten(0, 1)
+    if len(flat) <= FEW_ROWS:
+        return (flat.t() @ inputs.flatten(0, 1)).view(*dz.shape[2:], inputs.shape[2])
+    product = inputs.flatten(0, 1).t() @ flat
     return transpose(product).view(*dz.shape[2:], inputs.shape[2])
 
 
@@ -235,25 +239,14 @@ class Steps:
         return self._real[t]
 
 
-def previous(
-    states: Tensor,
-    initial: Tensor,
-    lengths: Tensor | None,
-    reverse: bool,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
-    """Return the state before each step ``(T, B, H)``, in the memory of ``out`` if given.
+def previous(states: Tensor, initial: Tensor, lengths: Tensor | None, reverse: bool) -> Tensor:
+    """Return the state before each step ``(T, B, H)``.
 
     ``states`` are those after each step, 0 beyond the lengths.
     """
-    shifted = torch.empty_like(states) if out is None else out
     if not reverse:
-        shifted[0] = initial
-        shifted[1:] = states[:-1]
-        return shifted
-    shifted[-1] = initial
-    shifted[:-1] = states[1:]
+        return torch.cat((initial[None], states[:-1]))
+    shifted = torch.cat((states[1:], initial[None]))
     if lengths is None:
         return shifted
     last = lengths.to(torch.int64).sub(1).clamp(0, states.shape[0] - 1)

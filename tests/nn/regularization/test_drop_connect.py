@@ -17,7 +17,7 @@ from representer import nn as layers
 from representer.errors import ArgumentError, KindError
 from representer.explain import influence, stack_readout, top_ngrams
 from representer.nn import drop_connect
-from representer.nn.recurrent.stream import fast_step
+from representer.nn.recurrent.core_calls import core_call
 
 INPUT, H, T, B = 3, 4, 5, 2
 KINDS: dict[str, Callable[[], nn.Module]] = {
@@ -233,14 +233,14 @@ def test_the_streaming_step_supports_dropconnect(kind: str) -> None:
     layer = drop_connect(copy.deepcopy(plain), 0.5)
     with torch.no_grad():
         _, state = layer.eval()(x)
-        if fast_step(plain, x[0], state) is None:
+        if core_call(plain, x[0], state) is None:
             pytest.skip("the C++ core is not built")
-        quick = fast_step(layer, x[0], state)
+        quick = core_call(layer, x[0], state)
         assert quick is not None
         torch.testing.assert_close(quick[0], layer(x[:1], state)[0][0])
         layer.train()
         torch.manual_seed(8)
-        quick = fast_step(layer, x[0], state)
+        quick = core_call(layer, x[0], state)
         assert quick is not None
         torch.testing.assert_close(quick[0], thinned(kind, 8, 0.5)(x[:1], state)[0][0])
 

@@ -20,6 +20,7 @@ from representer.errors import ArgumentError, KindError
 from representer.functional import Cell, nonlinearity
 from representer.nn.checks import check_probability
 from representer.nn.has_kernel import HasKernel
+from representer.nn.recurrent.core_calls import CoreSteps, weight
 from representer.nn.recurrent.filters import FilterBank, WaveletFilters, Wavelets
 from representer.nn.recurrent.held import cell_references, held_cell, not_linear
 from representer.nn.recurrent.initial import (
@@ -43,7 +44,6 @@ from representer.nn.recurrent.states import (
     WindowedRecurrentState,
     WindowState,
 )
-from representer.nn.recurrent.stream import CoreSteps, weight
 from representer.nn.regularization import undropped
 from representer.ops import core, gated_scan, rkm_scan
 from representer.ops.common import can_be_read, evaluating, without_autocast
@@ -69,7 +69,7 @@ def warn_of_divergence(layer: RecurrentKernelMachine, x: Tensor, state: Any, /) 
     is_linear = layer.psi is None and cell.output == cell.candidate == "identity"
     if not is_linear or cell.feedback != "all":
         return
-    if not torch.is_grad_enabled() or not can_be_read(state.h) or x.shape[0] < SHORTEST:
+    if x.shape[0] < SHORTEST or not torch.is_grad_enabled() or not can_be_read(state.h):
         return
     if math.isfinite(float(state.h.detach().sum())) or not bool(x.isfinite().all()):
         return
@@ -362,7 +362,7 @@ def machine_core_steps(layer: RecurrentKernelMachine, x_t: Tensor) -> CoreSteps 
         step = _STEPS[layer] = Step(layer.cell, layer.hidden_size)
     if not step.is_known:
         return None
-    steps, features = [], x_t.shape[1]
+    steps, features = [], x_t.shape[-1]
     for k in range(layer.num_layers):
         operands = _step_operands(layer, k)
         if operands is None or not step.fits(features, x_t.dtype, operands):
@@ -522,6 +522,12 @@ class RecurrentKernelMachine(HasKernel["Kernel"], SequenceLayer):
         for k in range(len(self.suffixes)):
             self._add_direction(k, {"device": o.device, "dtype": o.dtype})
             self._reset_direction(k)
+
+    @property
+    def runs_on_core(self) -> bool:
+        """False if whole sequences are computed in another way than by the core's steps."""
+        is_elementwise = _is_elementwise(self.cell) and not self.layer_norm
+        return not (self.recompute_gates or is_elementwise)
 
     @property
     def banks(self) -> tuple[FilterBank, ...]:

@@ -39,9 +39,10 @@ from representer.nn.checks import (
     leaf_of_fx,
     shown_arguments,
 )
+from representer.nn.recurrent.core_calls import CoreSteps, core_call
 from representer.nn.recurrent.initial import Initialization
 from representer.nn.recurrent.states import StateLayout
-from representer.nn.recurrent.stream import CoreSteps, Stream, check_has_steps, fast_step
+from representer.nn.recurrent.stream import Stream, check_has_steps
 from representer.ops.common import can_be_read, check_length_range, dtypes_meet, wrong_device
 
 # Input checks and packing of sequence layers.
@@ -269,6 +270,7 @@ class SequenceLayer(SuggestsArguments, nn.Module):
 
     layout: StateLayout
     stride: int = 1  # input steps per step of the first layer
+    runs_on_core = True  # whole sequences, if it has the core's steps
 
     def __init__(
         self,
@@ -333,6 +335,8 @@ class SequenceLayer(SuggestsArguments, nn.Module):
             KindError: If an argument has the wrong type, dtype or device.
             ArgumentError: If a packed input comes with ``lengths``, or one is out of range.
         """
+        if lengths is None and (result := self._on_core(input, state)) is not None:
+            return result
         parameter = self.any_parameter()
         if isinstance(input, PackedSequence):
             x, lengths = unpack(input, lengths)
@@ -380,7 +384,7 @@ class SequenceLayer(SuggestsArguments, nn.Module):
             hint = "step() expects a single time step."
             raise ShapeError("x_t", x_t.shape, self._step_shape(), hint=hint)
         if self.is_plain():
-            result = fast_step(self, x_t, state)
+            result = core_call(self, x_t, state) if x_t.dim() == 2 else None
             if result is not None:
                 return result
         time_axis = 1 if self.batch_first and x_t.dim() == 2 else 0
@@ -534,6 +538,26 @@ class SequenceLayer(SuggestsArguments, nn.Module):
             or kind.forward is not SequenceLayer.forward
             or kind._run is not SequenceLayer._run
         )
+
+    def _on_core(self, input: Any, state: Any) -> tuple[Tensor, Any] | None:
+        """Return the result of ``forward`` without operators, or None if it needs them."""
+        drops = self.training and (self.dropout or self.variational_dropout)
+        is_usual = not (drops or self.bidirectional or self.stride > 1)
+        is_changed = type(self)._run is not SequenceLayer._run or "_direction" in self.__dict__
+        if not is_usual or is_changed:
+            return None
+        if type(input) is not Tensor or input.dim() != 3 or not self.runs_on_core:
+            return None
+        x = input.transpose(0, 1) if self.batch_first else input
+        if x.shape[2] != self.input_size or not len(x):
+            return None
+        result = core_call(self, x, state)
+        if result is None:
+            return None
+        output, new_state = result
+        if self.training:
+            self._watch(x, new_state)
+        return output.transpose(0, 1) if self.batch_first else output, new_state
 
     def any_parameter(self) -> Tensor:
         """Return a parameter, whose device and type the states have."""

@@ -19,6 +19,7 @@ from representer.functional import nonlinearity, string_states
 from representer.functional.strings import Combine, Normalized, Readout, StringChain
 from representer.nn.checks import check_flag, check_probability
 from representer.nn.has_kernel import HasKernel
+from representer.nn.recurrent.core_calls import CoreSteps, weight
 from representer.nn.recurrent.held import held_string
 from representer.nn.recurrent.initial import (
     Initialization,
@@ -29,7 +30,6 @@ from representer.nn.recurrent.initial import (
 from representer.nn.recurrent.machine import name_of
 from representer.nn.recurrent.sequence_layer import SequenceLayer, check_input
 from representer.nn.recurrent.states import StateLayout, StringMassState, StringState
-from representer.nn.recurrent.stream import CoreSteps, weight
 from representer.nn.regularization import undropped
 from representer.ops import string_scan
 from representer.ops.common import evaluating, without_autocast
@@ -216,7 +216,7 @@ def string_core_steps(layer: StringKernelRNN, x_t: Tensor) -> CoreSteps | None:
     is_plain = layer.readout != "weighted" and not callable(layer.activation)
     if (layer.hidden_dropout and layer.training) or not is_plain or isinstance(layer.order, tuple):
         return None
-    steps, features = [], x_t.shape[1]
+    steps, features = [], x_t.shape[-1]
     for k in range(layer.num_layers):
         operands, step = _step_operands(layer, k), _step(layer, k)
         if not step.fits(features, x_t.dtype, operands):

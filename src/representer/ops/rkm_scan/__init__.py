@@ -58,15 +58,16 @@ def cpp_forward(p: Operands, new: Results) -> Results:
 
 
 def cpp_backward(
-    p: Operands, kept: Results, grad: Results, requested: Container[str]
+    p: Operands, kept: Results, grad: Results, requested: Container[str], needs_h0: bool = True
 ) -> dict[str, Tensor]:
-    """Return the gradients of the operands, by name."""
+    """Return the gradients of the operands, by name; that of h0 only if it is needed."""
     gates = gates_of(p, kept)
     time, batch, _, units = gates.shape
     upstream = grad.output if grad.output.stride(2) == 1 else grad.output.contiguous()
-    dz, to_h, to_c = (gates.new_empty(x.shape) for x in (gates, p.h0, p.c0))
-    g_fresh = gates.new_empty(kept.cells.shape) if "static" in requested else None
-    g_normed = None if p.norm is None else gates.new_empty(kept.cells.shape)
+    new = gates.new_empty
+    dz, to_h, to_c = new(gates.shape), new(p.h0.shape), new(p.c0.shape)
+    g_fresh = new(kept.cells.shape) if "static" in requested else None
+    g_normed = None if p.norm is None else new(kept.cells.shape)
     core.run(
         "rkm_backward", structs.BackwardStruct, gates.dtype, cell=core.cell_struct(p.cell),
         time=time, batch=batch, units=units, reverse=p.reverse,
@@ -76,7 +77,7 @@ def cpp_backward(
         gate_values=p.static, norm=p.norm, hold=p.hold, lengths=p.lengths, grad_z=dz,
         extra_h=to_h, grad_c0=to_c, grad_fresh=g_fresh, grad_normed=g_normed, epsilon=EPS,
     )  # fmt: skip
-    if p.weight is not None:
+    if p.weight is not None and needs_h0:
         seen = dz[-1 if p.reverse else 0].flatten(1)[:, -len(p.weight) * units :]
         to_h = to_h.addmm_(seen, p.weight.flatten(0, 1))
     candidate = gates.new_empty(0) if g_fresh is None else gates[:, :, 0]
@@ -189,18 +190,10 @@ OP.add_backend(gpu.backend("rkm_scan", _refuses))
 OP.add_backend(Backend("cpp", ("cpu",), cpp_forward, cpp_backward, core.MISSING, refuses))
 
 
-# One time step of a few sequences on the compiled core, with as little overhead as possible.
-#
-# For streaming without gradients: no operator dispatch, no copies, no packed weights. It computes
-# one step of ``rkm_scan`` with ``input_weight``.
+# A call of ``rkm_scan`` with ``input_weight`` on the compiled core, with as little overhead as
+# possible: no operator dispatch, no copies.
 
 _PLAIN = (Tensor, nn.Parameter)
-FEW = 32  # sequences up to which the core multiplies without packing
-
-
-def is_usable(x: Tensor) -> bool:
-    """Return True if a step on this input can take the short path."""
-    return not torch.is_grad_enabled() and x.shape[0] <= FEW and is_plain(x)
 
 
 def is_plain(x: Tensor) -> bool:
@@ -249,6 +242,7 @@ class Step:
     """A cell with a number of units, ready to take steps on operands that `fits` checked."""
 
     operation, carries = "rkm", False
+    kept = 5  # tensors of a call that its gradient reads
 
     def __init__(self, cell: Cell, units: int) -> None:
         self.cell = cell
@@ -292,6 +286,82 @@ class Step:
         if norm is not None:
             s.norm = norm.data_ptr()
         return s
+
+    def takes(self, x: Tensor) -> bool:
+        """Return True if the core reads this input as it is."""
+        return x.stride(-1) == 1
+
+    def read(self, struct: Any, x: Tensor) -> None:
+        """Set the input ``(T, B, I)`` or ``(B, I)``."""
+        struct.x, struct.x_batch = x.data_ptr(), x.stride(-2)
+        struct.x_time = x.stride(0) if x.dim() == 3 else 0
+
+    def is_fused(self, operands: StepOperands) -> bool:
+        """Return True if a sequence has its products with the input inside the loop."""
+        weights = operands.input_weight.numel() + self.gates * self.units**2
+        return weights * operands.input_weight.element_size() <= FUSED
+
+    def keep(self, struct: Any, operands: StepOperands, x: Tensor) -> tuple[Tensor, ...]:
+        """Make the core write what the gradient reads, and return it."""
+        shape = (*((1, *x.shape) if x.dim() == 2 else x.shape)[:2], self.units)
+        gates, cells = x.new_empty(*shape[:2], self.gates, shape[2]), x.new_empty(shape)
+        fresh = x.new_empty(0 if operands.norm is None else shape)
+        struct.gates, struct.cells = gates.data_ptr(), cells.data_ptr()
+        if operands.norm is not None:
+            struct.fresh = fresh.data_ptr()
+        return gates, cells, fresh
+
+    def gradients(
+        self,
+        operands: StepOperands,
+        x: Tensor,
+        h0: Tensor,
+        c0: Tensor,
+        kept: tuple[Tensor, ...],
+        grad: tuple[Tensor, Tensor, Tensor],
+        needs: tuple[bool, ...],
+    ) -> tuple[Tensor | None, ...]:
+        """Return the gradients of x, h0, c0 and the operands.
+
+        ``kept`` are the output and what `keep` returned; ``grad`` are the gradients of the results;
+        ``needs`` tells which gradients are needed, of x, the state and each operand.
+        """
+        output, gates, cells, fresh = kept
+        p, none = self._full(operands, x, h0, c0, operands.bias), (None,) * 3
+        requested = [name for name, of in (("z", needs[0]), ("static", needs[5])) if of]
+        results = Results(output, *none[:2], gates, cells, fresh)  # type: ignore[arg-type]
+        upstream = Results(*grad, *none)  # type: ignore[arg-type]
+        found = cpp_backward(p, results, upstream, requested, needs[1])
+        of_input, of_weight = (
+            None if g is None else g.flatten(0, 1)
+            for g in (found["input_weight"], found.get("weight"))
+        )
+        bias = None if operands.bias is None else found["bias"].flatten()[-len(operands.bias) :]
+        rest = found.get("static"), found.get("norm")
+        return found.get("z"), found["h0"], found["c0"], of_input, bias, of_weight, *rest
+
+    def scan(self, operands: StepOperands, x: Tensor, h0: Tensor, c0: Tensor) -> tuple[Tensor, ...]:
+        """Run the operator on the operands of a call."""
+        bias = operands.bias
+        if bias is not None:
+            missing = self.gates * self.units - len(bias)
+            bias = nn.functional.pad(bias, (missing, 0)).view(self.gates, self.units)
+        p = self._full(operands, x, h0, c0, bias)
+        return rkm_scan(
+            p.z, p.weight, h0, c0, cell=p.cell, static=p.static, norm=p.norm,
+            input_weight=p.input_weight, bias=bias,
+        )  # fmt: skip
+
+    def _full(
+        self, operands: StepOperands, x: Tensor, h0: Tensor, c0: Tensor, bias: Tensor | None
+    ) -> Operands:
+        input_weight, _, weight, static, norm = operands
+        units = self.units
+        input_weight = input_weight.view(self.gates, units, -1)
+        weight = None if weight is None else weight.view(self.seen, units, units)
+        return Operands(
+            x, input_weight, bias, weight, h0, c0, static, norm, None, None, self.cell, False, ALL
+        )
 
     def _biased(self, bias: Tensor) -> int:
         return min(len(bias) // self.units, self.gates)

@@ -20,6 +20,7 @@ from representer.errors import ArgumentError
 from representer.functional.nonlinearities import NONLINEARITIES
 from representer.functional.rkm import EPS, Cell
 from representer.ops.common import (
+    FEW_ROWS,
     Multiply,
     Steps,
     Transpose,
@@ -281,7 +282,7 @@ def _is_joint(p: Operands, dz: Tensor) -> bool:
     """Return True if every pre-activation depends on x and h, and most time goes to reading dz."""
     if p.input_weight is None or p.weight is None or len(p.weight) != dz.shape[2]:
         return False
-    return p.z.shape[2] + dz.shape[3] <= JOINT
+    return p.z.shape[2] + dz.shape[3] <= JOINT and dz.shape[0] * dz.shape[1] > FEW_ROWS
 
 
 def _joint_gradients(
@@ -289,13 +290,14 @@ def _joint_gradients(
 ) -> dict[str, Tensor]:
     """Return the gradients of input_weight, bias and weight as parts of that of [x 1 h]."""
     features, ones, units = p.z.shape[2], int(p.bias is not None), dz.shape[3]
-    seen = dz.new_ones(*dz.shape[:2], features + ones + units)
-    seen[:, :, :features] = real(p.z, p.lengths)
-    previous(kept.output, p.h0, p.lengths, p.reverse, out=seen[:, :, features + ones :])
-    parts = weight_gradient(dz, seen, transpose).split((features, ones, units), 2)
-    of_x, of_bias, of_h = (part.clone(memory_format=torch.contiguous_format) for part in parts)
-    found = {"input_weight": of_x, "weight": of_h}
-    return found | {"bias": of_bias[..., 0].contiguous()} if ones else found
+    one = dz.new_ones(1).expand(*dz.shape[:2], ones)
+    h_before = previous(kept.output, p.h0, p.lengths, p.reverse)
+    seen = torch.cat((real(p.z, p.lengths), one, h_before), dim=2)
+    product = seen.flatten(0, 1).t() @ dz.flatten(2).flatten(0, 1)
+    of_x, of_h = transpose(product[:features]), transpose(product[features + ones :])
+    shape = dz.shape[2:]
+    found = {"input_weight": of_x.view(*shape, features), "weight": of_h.view(*shape, units)}
+    return found | {"bias": product[features].clone().view(shape)} if ones else found
 
 
 # The gradient of rkm_scan over the whole sequence, in torch.

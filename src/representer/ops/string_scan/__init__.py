@@ -157,10 +157,8 @@ OP.add_backend(gpu.backend("string_scan"))
 OP.add_backend(Backend("cpp", ("cpu",), cpp_forward, cpp_backward, core.MISSING, refuses))
 
 
-# One time step of a few sequences of a string-kernel cell, with as little overhead as possible.
-#
-# For streaming without gradients: no operator dispatch, and only the checks that memory needs. It
-# computes one step of ``string_scan`` with ``input_weight``.
+# A call of ``string_scan`` with ``input_weight`` on the compiled core, with as little overhead as
+# possible: no operator dispatch, and only the checks that memory needs.
 
 
 class StepOperands(NamedTuple):
@@ -179,6 +177,7 @@ class Step:
     """
 
     operation = "string"
+    kept = 4  # tensors of a call that its gradient reads
 
     def __init__(self, chain: StringChain, units: int, is_learned: bool) -> None:
         self.chain, self.units, self.products = chain, units, len(chain.products)
@@ -218,3 +217,62 @@ class Step:
         if weight is not None:
             s.weight = weight.data_ptr()
         return s
+
+    def takes(self, x: Tensor) -> bool:
+        """Return True if the core reads this input as it is."""
+        return x.is_contiguous()
+
+    def read(self, struct: Any, x: Tensor) -> None:
+        """Set the input ``(T, B, I)`` or ``(B, I)``."""
+        struct.x = x.data_ptr()
+        if self.carries:
+            struct.carry = struct.x
+
+    def is_fused(self, operands: StepOperands) -> bool:
+        """Return True: the core always has the products with the input itself."""
+        return True
+
+    def keep(self, struct: Any, operands: StepOperands, x: Tensor) -> tuple[Tensor, ...]:
+        """Make the core write what the gradient reads, and return it."""
+        time, batch = (1, *x.shape)[-3:-1]
+        products = x.new_empty(time, batch, self.products, self.units)
+        states = x.new_empty(time, batch, self.chain.states, self.units)
+        struct.products, struct.states = products.data_ptr(), states.data_ptr()
+        return products, states
+
+    def gradients(
+        self,
+        operands: StepOperands,
+        x: Tensor,
+        h0: Tensor,
+        c0: Tensor,
+        kept: tuple[Tensor, ...],
+        grad: tuple[Tensor, Tensor, Tensor],
+        needs: tuple[bool, ...],
+    ) -> tuple[Tensor | None, ...]:
+        """Return the gradients of x, h0, c0 and the operands; see the twin in ``rkm_scan``."""
+        output, products, states = kept
+        results = Results(output, None, None, products, states)  # type: ignore[arg-type]
+        upstream = Results(*grad, None, None)  # type: ignore[arg-type]
+        requested = ["x"] if needs[0] else []
+        found = cpp_backward(self._full(operands, x, h0, c0), results, upstream, requested)
+        of, bias = found.get, found.get("bias")
+        return (
+            of("x"), of("h0"), of("c0"), found["input_weight"].flatten(0, 1),
+            None if bias is None else bias.flatten(), of("decay"), of("weight"),
+        )  # fmt: skip
+
+    def scan(self, operands: StepOperands, x: Tensor, h0: Tensor, c0: Tensor) -> tuple[Tensor, ...]:
+        """Run the operator on the operands of a call."""
+        p = self._full(operands, x, h0, c0)
+        return string_scan(
+            x, h0, c0, chain=p.chain, input_weight=p.input_weight, bias=p.bias, decay=p.decay,
+            weight=p.weight,
+        )  # fmt: skip
+
+    def _full(self, operands: StepOperands, x: Tensor, h0: Tensor, c0: Tensor) -> Operands:
+        input_weight, bias, decay, weight = operands
+        input_weight = input_weight.view(self.products, self.units, -1)
+        bias = None if bias is None else bias.view(-1, self.units)
+        tensors = x, input_weight, bias, decay, weight, h0, c0, None, None, None
+        return Operands(*tensors, self.chain, False, True)

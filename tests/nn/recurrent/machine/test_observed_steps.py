@@ -17,8 +17,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from representer import nn, ops
+from representer.nn.recurrent.core_calls import core_call
 from representer.nn.recurrent.sequence_layer import SequenceLayer
-from representer.nn.recurrent.stream import fast_step
 from representer.ops import core
 
 pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
@@ -35,7 +35,7 @@ def ready(kind: str) -> tuple[Any, Tensor, Any]:
     layer.requires_grad_(False)  # a trace holds the weights as constants
     with torch.no_grad():
         _, state = layer(x)
-        assert fast_step(layer, x[1], state) is not None
+        assert core_call(layer, x[1], state) is not None
     return layer, x[1], state
 
 
@@ -229,7 +229,7 @@ def test_parametrizations_and_subclasses_of_tensors_keep_their_meaning(kind: str
     layer, x, state = ready(kind)
     with torch.no_grad():
         marked = state._replace(h=state.h.as_subclass(Plain))
-        assert fast_step(layer, x, marked) is None
+        assert core_call(layer, x, marked) is None
         torch.testing.assert_close(
             layer.step(x, marked)[0].as_subclass(Tensor), general(layer, x, state)
         )
@@ -248,11 +248,11 @@ def test_threads_step_on_backends_of_their_own(kind: str):
 
     def step() -> None:
         with torch.no_grad():
-            assert fast_step(layer, x, state) is not None
+            assert core_call(layer, x, state) is not None
             results.append(layer.step(x, state)[0])
 
     with ops.use_backend("reference"), torch.no_grad():
-        assert fast_step(layer, x, state) is None
+        assert core_call(layer, x, state) is None
         thread = threading.Thread(target=step)
         thread.start()
         thread.join()

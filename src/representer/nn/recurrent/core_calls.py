@@ -1,0 +1,212 @@
+"""Calls of a recurrent layer that run on the compiled core, with one node of autograd each.
+
+They compute the same as the general path, bit for bit, without operators of torch: for a short
+sequence, dispatching these takes longer than the recurrence. Uncommon calls and errors are left to
+the general path. All arguments are checked, since the core accesses raw memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch._C._functorch import (  # pyright: ignore
+    is_functorch_wrapped_tensor,
+    is_legacy_batchedtensor,
+)
+
+from representer.nn.recurrent.states import RecurrentState, StringMassState, StringState
+from representer.ops import core
+from representer.ops.rkm_scan import is_plain, is_ready
+
+if TYPE_CHECKING:
+    from representer.nn.recurrent.sequence_layer import SequenceLayer
+
+CoreSteps = tuple[tuple[Any, Any], ...]  # a Step and its operands for each layer
+SUPPORTED = (RecurrentState, StringState, StringMassState)  # states of layers with such steps
+
+
+def core_call(layer: SequenceLayer, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
+    """Run a layer with one direction over a sequence ``(T, B, I)``, or over a step ``(B, I)``.
+
+    Returns:
+        The output ``(T, B, H)`` or ``(B, H)`` and the new state, or None if the general path is
+        needed.
+    """
+    layout = layer.layout
+    kind = layout.type
+    if kind not in SUPPORTED or x.dim() < 2 or not is_plain(x):
+        return None
+    steps = layer.core_steps(x)
+    if steps is None:
+        return None
+    shape = len(layout.features), x.shape[-2], layer.hidden_size
+    if state is None:
+        inner = [axes[0] for axes in layout.inner.values() if axes]
+        h0 = x.new_zeros(shape)
+        c0 = x.new_zeros(*shape[:2], sum(inner), shape[2]) if inner else h0
+        given: tuple[Tensor, ...] = ()
+    elif type(state) is kind:
+        for part, inner in zip(state, layout.inner.values(), strict=True):
+            if not is_ready(part, (shape[0], *(inner or ()), *shape[1:]), x.dtype):
+                return None
+        h0, c0 = state[0], state[1] if kind is RecurrentState else _joined(state[1:])
+        given = tuple(state)
+    else:
+        return None
+    weights = tuple(tensor for _, operands in steps for tensor in operands)
+    is_graded = torch.is_grad_enabled() and torch._C._any_requires_grad(x, *given, *weights)
+    if (is_graded or x.dim() == 3) and not all(step.is_fused(operands) for step, operands in steps):
+        return None
+    if is_graded:
+        plan = steps, h0, c0, kind, len(given)
+        output, *new = _Call.apply(plan, x, *given, *weights)  # type: ignore[misc]
+    else:
+        output, h, c, _ = _run(steps, x, h0, c0, keep=False)
+        new = (h, c) if kind is RecurrentState else (h, *_parted(c, len(kind._fields) - 1))
+    return output, kind._make(new)
+
+
+def _run(
+    steps: CoreSteps, x: Tensor, h0: Tensor, c0: Tensor, *, keep: bool
+) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+    """Run all layers, and return the output, h, c, and what each layer keeps for its gradient.
+
+    ``h0`` is ``(L, B, H)`` and ``c0`` the same or ``(L, B, S, H)``.
+    """
+    layers, batch, units = h0.shape
+    h, c, kept = torch.empty_like(h0), torch.empty_like(c0), []
+    of_h = batch * units * h.element_size()  # bytes of a layer
+    of_c = of_h * (c.numel() // h.numel()) if layers * of_h else 0
+    address = [tensor.data_ptr() for tensor in (h0, c0, h, c)]
+    for step, operands in steps:
+        x = x if step.takes(x) else x.contiguous()
+        output = x.new_empty(*x.shape[:-1], units)
+        s = step.struct(operands)
+        s.time, s.batch = 1 if x.dim() == 2 else len(x), batch
+        step.read(s, x)
+        s.threads = core.threads() if batch > 1 else 1
+        s.h0, s.c0, s.h, s.c = address
+        s.out = output.data_ptr()
+        if keep:
+            kept += [x, output, *step.keep(s, operands, x)]
+        operation = step.operation + "_forward"
+        if status := core.function(operation, x.dtype)(ctypes.byref(s)):
+            raise core.failure(operation, status)
+        x = output
+        address = [a + b for a, b in zip(address, (of_h, of_c) * 2, strict=True)]
+    return x, h, c, kept
+
+
+class _Call(torch.autograd.Function):
+    """A call of all layers. Its first gradient is the core's; further ones are those of the ops."""
+
+    @staticmethod
+    def forward(ctx: Any, plan: Any, x: Tensor, *tensors: Tensor | None) -> tuple[Tensor, ...]:
+        steps, h0, c0, kind, ctx.fields = plan
+        output, h, c, kept = _run(steps, x, h0, c0, keep=True)
+        ctx.steps, ctx.inputs = steps, 1 + len(tensors)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, *tensors, h0, c0, *kept)
+        return (output, h, *((c,) if kind is RecurrentState else _parted(c, len(kind._fields) - 1)))
+
+    @staticmethod
+    def backward(ctx: Any, *grad: Tensor | None) -> tuple[Any, ...]:
+        needs, saved, end = ctx.needs_input_grad[1:], ctx.saved_tensors, ctx.inputs
+        inputs, (h0, c0), kept = saved[:end], saved[end : end + 2], saved[end + 2 :]
+        if torch.is_grad_enabled() or not all(g is None or _is_readable(g) for g in grad):
+            return (None, *_by_operators(ctx.steps, ctx.fields, inputs, h0, c0, needs, grad))
+        to_output, to_h, *to_parts = grad
+        if to_output is not None and to_output.dim() == 2:
+            to_output = to_output[None]
+        no_h, no_c = map(torch.zeros_like, (h0, c0)) if ctx.fields else (h0, c0)  # zeros
+        to_h = no_h if to_h is None else to_h.contiguous()
+        if all(part is None for part in to_parts):
+            to_c = no_c
+        elif c0.dim() == 3:
+            to_c = to_parts[0].contiguous()  # type: ignore[union-attr]
+        else:
+            shape = len(h0), c0.shape[2] // len(to_parts), *h0.shape[1:]
+            to_c = _joined([h0.new_zeros(shape) if g is None else g for g in to_parts])
+        of_states, of_weights = [], []
+        for k in reversed(range(len(ctx.steps))):
+            step, operands = ctx.steps[k]
+            first, start = end - len(operands), k * step.kept
+            x, output, *rest = kept[start : start + step.kept]
+            x, output = (x[None], output[None]) if x.dim() == 2 else (x, output)
+            found = step.gradients(
+                type(operands)._make(inputs[first:end]), x, h0[k], c0[k], (output, *rest),
+                (torch.zeros_like(output) if to_output is None else to_output, to_h[k], to_c[k]),
+                (k > 0 or needs[0], ctx.fields > 0, *needs[first:end]),
+            )  # fmt: skip
+            to_output, end = found[0], first
+            of_states.insert(0, found[1:3])
+            of_weights[:0] = found[3:]
+        of_state = []
+        if ctx.fields:
+            h, c = (torch.stack(parts) for parts in zip(*of_states, strict=True))
+            of_state = [h, *((c,) if c.dim() == 3 else _parted(c, ctx.fields - 1))]
+        of_x = None if to_output is None else to_output.view(inputs[0].shape)
+        return (None, of_x if needs[0] else None, *of_state, *of_weights)
+
+
+def _is_readable(grad: Tensor) -> bool:
+    """Return True if the core may read a gradient, which may be a batch of several."""
+    is_batch = is_functorch_wrapped_tensor(grad) or is_legacy_batchedtensor(grad)
+    return is_plain(grad) and not is_batch
+
+
+def _by_operators(
+    steps: CoreSteps,
+    fields: int,
+    inputs: Any,
+    h0: Tensor,
+    c0: Tensor,
+    needs: tuple[bool, ...],
+    grad: tuple[Tensor | None, ...],
+) -> list[Tensor | None]:
+    """Return the gradients by the operators of the ops, which have gradients of any order."""
+    is_wanted = torch.is_grad_enabled()
+    with torch.enable_grad():
+        # views, so that no gradient passes through what an input was computed from
+        inputs = tuple(None if x is None else x.view_as(x) for x in inputs)
+        x, given, weights = inputs[0], inputs[1 : 1 + fields], list(inputs[1 + fields :])
+        if given:
+            h0 = given[0]
+            c0 = given[1] if c0.dim() == 3 else _joined(given[1:])
+        is_step, states = x.dim() == 2, []
+        x = x[None] if is_step else x
+        for k, (step, operands) in enumerate(steps):
+            operands = type(operands)._make(weights[: len(operands)])
+            weights = weights[len(operands) :]
+            x, *new = step.scan(operands, x, h0[k], c0[k])
+            states.append(new)
+        h, c = (torch.stack(parts) for parts in zip(*states, strict=True))
+        parts = (c,) if c.dim() == 3 else _parted(c, len(grad) - 2)
+        pairs = zip((x[0] if is_step else x, h, *parts), grad, strict=True)
+        outputs, cotangents = zip(*((y, g) for y, g in pairs if g is not None), strict=True)
+        wanted = [x for x, is_needed in zip(inputs, needs, strict=True) if is_needed]
+        found = iter(torch.autograd.grad(
+            outputs, wanted, cotangents, create_graph=is_wanted, allow_unused=True,
+        ))  # fmt: skip
+        return [next(found) if is_needed else None for is_needed in needs]
+
+
+def weight(layer: SequenceLayer, name: str) -> Any:
+    """Return a parameter, which may be None; attribute access of modules is slow."""
+    own = layer._parameters
+    return own[name] if name in own else getattr(layer, name)  # parametrized
+
+
+def _joined(parts: Any) -> Tensor:
+    """Return c and the masses, if any, as the core reads them ``(L, B, S, H)``."""
+    c = parts[0] if len(parts) == 1 else torch.cat(tuple(parts), dim=1)
+    return c.transpose(1, 2).contiguous()
+
+
+def _parted(c: Tensor, count: int) -> list[Tensor]:
+    """Return c and the masses, if any, as a state has them ``(L, n, B, H)``."""
+    parts = c.transpose(1, 2).chunk(count, dim=1)
+    return [part.contiguous() for part in parts]
