@@ -1,5 +1,5 @@
 """``python -m representer`` is the command ``representer``."""
 
-from representer.cli.main import entry_point
+from representer.cli import entry_point
 
 raise SystemExit(entry_point())

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from representer import __version__
+from representer import __version__, cli
 from representer.cli import main
 from representer.cli.errors import CLOSED_PIPE, in_option_words
 from representer.errors import Interrupted, RunFolderError, StorageError
@@ -38,6 +38,25 @@ def test_help_takes_less_than_half_a_second():
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     assert any(seconds() < 0.5 for _ in range(5))
+
+
+def test_the_file_of_the_overview_is_that_of_the_commands(capsys: pytest.CaptureFixture[str]):
+    own = {name: module for name, module in main.COMMANDS.items() if name.split()[-1] != "lists"}
+    assert cli.OVERVIEW.read_text().rstrip("\n") == main._overview(own)
+    assert cli.entry_point(["--help"]) == 0
+    assert capsys.readouterr().out.rstrip("\n") == main._overview(main.COMMANDS)
+
+
+def test_a_task_of_an_installed_package_is_in_the_overview(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    package = tmp_path / "lists-1.0.dist-info"
+    package.mkdir()
+    (package / "entry_points.txt").write_text("[representer.tasks]\nlists = lists:LISTS\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(main, "_overview", lambda names: "of all commands")
+    assert cli.entry_point(["--help"]) == 0
+    assert capsys.readouterr().out == "of all commands\n"
 
 
 def test_the_version_is_printed(run):

@@ -45,12 +45,18 @@ class Fit:
         note = "" if values.get("threads") or not sys.stderr.isatty() else busy_note()
         if note:
             say(note)
+        show(reading(values))
         with stopping(), limited(values.get("threads") or None):
             fit = self.task.function("fit")
             from representer.training.generators import keep_freed_memory
 
             keep_freed_memory()
             fit(config)
+
+
+def reading(options: dict[str, Any]) -> str:
+    """Return the first line of a command, written before torch is imported, which takes seconds."""
+    return f"reading {options.get('data') or 'the demo'} ..."
 
 
 # ``representer compare DATA``: kernel, network, both and baselines on repeated splits.
@@ -101,6 +107,7 @@ class Compare:
         if arguments.jobs < 0:
             raise ArgumentError("jobs", arguments.jobs, "0 or more")
         chosen = config(**given)
+        show(reading(given))
         comparison = self.task.function("comparison")(
             chosen,
             variants=self._variants(arguments),

@@ -8,6 +8,7 @@ import random
 import re
 import sysconfig
 import warnings
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -98,7 +99,7 @@ def _lines(path: Path) -> Iterator[tuple[list[str], int]]:
     except (SyntaxError, ValueError, OSError):
         return  # skip files with syntax errors
     texts = source.split("\n")
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if not isinstance(node, ast.stmt) or node.lineno != node.end_lineno:
             continue
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
@@ -108,6 +109,16 @@ def _lines(path: Path) -> Iterator[tuple[list[str], int]]:
             continue
         tokens = [_LITERAL if t[0] in "'\"" else t for t in _TOKEN.findall(text)]
         yield tokens, node.lineno
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield statements, and the parts that contain some, in the order of ``ast.walk``."""
+    queue = deque([tree])
+    while queue:
+        node = queue.popleft()
+        for name in ("body", "handlers", "orelse", "finalbody", "cases"):
+            queue.extend(getattr(node, name, ()))
+        yield node
 
 
 def _swapped(tokens: list[str], rng: random.Random) -> str:
