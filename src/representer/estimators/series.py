@@ -234,14 +234,15 @@ class SeriesHalves(SeriesParameters, SupervisedEstimator):
         assert machine is not None
         (x,) = series = self.inputs_.encode([one])
         coefficients, constant = machine.centered(output)
-        banks = machine.kernel.by_step(x, coefficients)
+        width = _width(x.shape[1], sum(len(bank.filters) for bank in machine.kernel.banks_))
+        banks = machine.kernel.by_step(x, coefficients, width)
         names = [
             bank.name(row) + self.inputs_.named(channel)
             for bank, _ in banks
             for row, channel in enumerate(bank.channels.tolist())
         ]
         values = np.concatenate([values for _, values in banks])
-        parts = _contributions(names, values, KERNEL)
+        parts = _contributions(names, values, x.shape[1], width, KERNEL)
         return machine.centered_score(series, output), constant, parts
 
     @torch.no_grad()
@@ -257,9 +258,13 @@ class SeriesHalves(SeriesParameters, SupervisedEstimator):
         readout = stack_readout(cell, x[0], row.expand(len(x[0]), -1))
         ledger = readout.readouts[0]
         assert isinstance(ledger, MemoryLedger)
-        names = [f"filter {unit}" for unit in range(ledger.by_ngram.shape[1])]
+        values = ledger.by_ngram.T.numpy()
+        names = [f"filter {unit}" for unit in range(len(values))]
         constant = readout.constant + centered(exact.head.bias[:width])[output].item()
-        return score, constant, _contributions(names, ledger.by_ngram.T.numpy(), NETWORK)
+        joined = _width(values.shape[1], len(values))
+        sums = np.add.reduceat(values, np.arange(0, values.shape[1], joined), axis=1)
+        parts = _contributions(names, sums, values.shape[1], joined, NETWORK)
+        return score, constant, parts
 
     def explanation_details(self, one: Series, explanation: Explanation) -> dict[str, Any]:
         """Return what a report shows of an explained object besides its contributions.
@@ -290,20 +295,20 @@ class SeriesHalves(SeriesParameters, SupervisedEstimator):
         return from_values(SeriesInputs, values)
 
 
-def _contributions(names: Sequence[str], values: NDArray[Any], half: str) -> list[Contribution]:
-    """Return the contribution of each filter at each step, from ``(filters, T)``.
+def _width(steps: int, filters: int) -> int:
+    """Return how many successive steps are joined, so that there are not too many contributions."""
+    return -(-steps // max(1, _MOST // filters))
 
-    Of a long series, successive steps are joined; ``where`` has the first and the last one.
-    """
-    steps = values.shape[1]
-    width = -(-steps // max(1, _MOST // len(names)))
-    starts = np.arange(0, steps, width)
-    ends = np.minimum(starts + width, steps) - 1
-    sums = np.add.reduceat(values, starts, axis=1).tolist()
-    places = [tuple(dict.fromkeys(p)) for p in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+def _contributions(
+    names: Sequence[str], values: NDArray[Any], steps: int, width: int, half: str
+) -> list[Contribution]:
+    """Return the contribution of each filter at each step, or at the first and last of several."""
+    ends = [(k, min(k + width, steps) - 1) for k in range(0, steps, width)]
+    places = [tuple(dict.fromkeys(own)) for own in ends]
     return [
         Contribution(name, where, half, value)
-        for name, row in zip(names, sums, strict=True)
+        for name, row in zip(names, values.tolist(), strict=True)
         for where, value in zip(places, row, strict=True)
     ]
 

@@ -23,6 +23,7 @@ _SOURCES = ("values", "differences")
 SHARE, EXCESS = VIEWS = ("share", "excess")
 _DILATIONS = 8  # at most
 _SAMPLED = 40  # series whose quantiles are thresholds
+_DRAWN = 2**15  # outputs of a filter of which quantiles are taken
 _GOLDEN = (5**0.5 - 1) / 2  # multiples of it, modulo 1, are spread evenly whatever their number
 _BLOCK = 2**21  # values of filters in memory together
 _COUNTED = 255  # steps whose count fits a byte
@@ -182,36 +183,41 @@ class ConvolutionKernel(Kernel):
         return features
 
     def by_step(
-        self, x: Any, coefficients: NDArray[np.float64]
+        self, x: Any, coefficients: NDArray[np.float64], width: int = 1
     ) -> list[tuple[Bank, NDArray[np.float64]]]:
         """Return the contributions of the steps of a series to a linear function of its features.
 
         Args:
             x: The series ``(C, T)``.
             coefficients: Of the standardized features ``(F,)``.
+            width: Number of successive steps whose contributions are summed.
 
         Returns:
-            Each bank with the contribution of each of its rows at each step ``(R, T)``, relative to
-            the means of the features. All of them sum to the linear function.
+            Each bank with the contribution of each of its rows at each step ``(R, T / width)``,
+            relative to the means of the features. All of them sum to the linear function.
         """
         (series,) = _checked([x])
+        steps, start, found = series.shape[1], 0, []
+        starts = np.arange(0, steps, width)
+        counts = np.diff(starts, append=steps)
         parts, means = (
             dict(zip(self.views, np.split(values, len(self.views)), strict=True))
             for values in (coefficients / self.scales_, self.means_)
         )
-        start, found = 0, []
         for bank in self.banks_:
             shape, end = bank.thresholds.shape, start + bank.thresholds.size
             weights = {view: own[start:end].reshape(shape) for view, own in parts.items()}
-            values = np.zeros((shape[0], series.shape[1]))
+            values = np.zeros((shape[0], len(starts)))
             for view, own in weights.items():
-                values -= (own * means[view][start:end].reshape(shape)).sum(1)[:, None]
+                values -= (own * means[view][start:end].reshape(shape)).sum(1)[:, None] * counts
             for rows, z in _outputs([series], bank):
+                total = np.zeros((len(rows), steps))
                 for j, b in enumerate(bank.thresholds[rows].T[..., None]):
                     for view, own in weights.items():
                         exceeds = z[:, 0] > b if view == SHARE else np.maximum(z[:, 0] - b, 0)
-                        values[rows] += own[rows, j, None] * exceeds
-            found.append((bank, values / series.shape[1]))
+                        total += own[rows, j, None] * exceeds
+                values[rows] += np.add.reduceat(total, starts, axis=1)
+            found.append((bank, values / steps))
             start = end
         return found
 
@@ -267,6 +273,7 @@ class ConvolutionKernel(Kernel):
         some = [series[i] for i in rng.permutation(len(series))[:_SAMPLED]]
         most = min(self.num_features, _MOST_VALUES // len(series))
         count = most // (len(VIEWS) * FILTERS * len(dilations) * len(_SOURCES))
+        stride = -(-sum(one.shape[1] for one in some) // _DRAWN)
         channels, banks = len(series[0]), []
         read = min(channels, max(1, count))  # by each filter, each with thresholds of its own
         for source in _SOURCES:
@@ -279,7 +286,7 @@ class ConvolutionKernel(Kernel):
                 parts: list[list[NDArray[np.float32]]] = [[] for _ in filters]
                 for one in some:
                     for rows, z in _outputs([one], bank):
-                        for row, own in zip(rows, z[:, 0], strict=True):
+                        for row, own in zip(rows, z[:, 0, ::stride], strict=True):
                             parts[row].append(own.copy())
                 thresholds = [np.quantile(np.concatenate(own), q)
                               for own, q in zip(parts, table, strict=True)]  # fmt: skip
