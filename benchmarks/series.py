@@ -85,7 +85,7 @@ def measured(name: str, data: Path, number: int, aeon: str | None) -> dict[str, 
             values={"train": numbers[train], "valid": numbers[:0]}, is_regression=False,
         )  # fmt: skip
         config = SimpleNamespace(standardize="training", baselines="all")
-        for one in task.baselines(config, given)[:-1]:  # the last is the commonest class
+        for one in task.FLOW.baselines(config, given)[:-1]:  # the last is the commonest class
             right = (one.predictions == numbers[test]).mean()
             found[one.name].append((100 * right, one.seconds))
         print(name, seed, {key: own[-1] for key, own in found.items()}, flush=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from representer.tasks.series import _distances, demo, resampled
+from representer.tasks.series import _distances, resampled, waves
 
 
 def test_warped_distances_are_those_of_the_definition():
@@ -31,5 +31,5 @@ def test_series_are_resampled_by_interpolation():
 
 
 def test_the_demo_has_both_classes_in_equal_numbers():
-    labels = demo(10).labels
+    labels = waves(10).labels
     assert labels.count("bump") == labels.count("none") == 5

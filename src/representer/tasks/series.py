@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import fields
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +15,12 @@ from sklearn.linear_model import RidgeClassifierCV, RidgeCV
 from representer.data.series import read_series_file
 from representer.errors import say
 from representer.estimators import SeriesClassifier, SeriesRegressor
-from representer.estimators.parameters import SeriesParameters
 from representer.estimators.series import SeriesInputs, read_series
 from representer.tasks.baselines import Baseline, constant_prediction
-from representer.tasks.estimator_comparison import EstimatorComparison
 from representer.tasks.flow import EstimatorTask
 from representer.tasks.objects import Data, Objects
-from representer.tasks.results import Facts, tested
-from representer.tasks.series_options import SeriesReading, defaults_of
+from representer.tasks.results import Facts
+from representer.tasks.series_options import SERIES, SeriesReading
 
 MOST = 2**27  # squares of the nearest series: training times test series times steps
 STEPS = 100  # of the resampled series of the baselines, at most
@@ -31,25 +28,7 @@ BAND = 0.1  # of the steps by which a warped step may move
 _PENALTIES = np.logspace(-3, 5, 9)
 
 
-def read(path: str | Path, *, is_regression: bool, require_labels: bool, **options: Any) -> Objects:
-    """Read series as the estimators take them; see `read_series_file`."""
-    found = read_series_file(path, require_labels=require_labels, **options)
-    return Objects(
-        source=str(path),
-        labels_file=str(path),
-        objects=read_series(found.series),
-        labels=found.labels,
-        lines=found.lines,
-        files=(Path(path),),
-        notes=found.notes,
-        label_column=found.label_column,
-        table=found.table,
-        has_lines=Path(path).suffix != ".npz",
-        names=found.names,
-    )
-
-
-def demo(count: int = 120) -> Objects:
+def waves(count: int = 120) -> Objects:
     """Return noisy waves of 60 to 100 steps, half of them with a short bump somewhere."""
     rng, series, labels = np.random.default_rng(0), [], []
     for row in range(count):
@@ -62,40 +41,6 @@ def demo(count: int = 120) -> Objects:
         labels.append("bump" if row % 2 else "none")
     source = f"{count} waves, half of them with a bump"
     return Objects(source, source, series, labels, range(1, count + 1))
-
-
-def describe(config: Any, data: Data) -> Facts:
-    """Return channels, lengths and gaps of the training series, for the report."""
-    series = data.parts["train"].objects
-    steps = [one.shape[1] for one in series]
-    missing = float(np.mean([np.isnan(one).mean() for one in series]))
-    values = {
-        "channels": str(len(series[0])),
-        "steps": f"{min(steps)} to {max(steps)}, median {int(np.median(steps))}",
-    }
-    return Facts(values | ({"missing values": f"{missing:.1%}, interpolated"} if missing else {}))
-
-
-def baselines(config: Any, data: Data) -> list[Baseline]:
-    """Train the baselines on the training series, and predict the test series."""
-    parts = [data.parts[name].objects for name in ("train", "valid", "test")]
-    values = np.concatenate([data.values[name] for name in ("train", "valid")])
-    is_regression = data.is_regression
-    constant = constant_prediction(values, len(parts[2]), is_regression=is_regression)
-    if values.ndim > 1:
-        return []
-    inputs = SeriesInputs.learn(config.standardize, parts[0])
-    known = inputs.encode([*parts[0], *parts[1]])
-    steps = min(STEPS, int(np.median([one.shape[1] for one in known])))
-    train, test = resampled(known, steps), resampled(inputs.encode(parts[2]), steps)
-    found = [_ridge(train, values, test, is_regression=is_regression)]
-    if train.size * len(test) <= MOST:
-        found.append(_nearest(train, values, test, 0))
-        if config.baselines == "all":
-            found.append(_nearest(train, values, test, max(1, round(BAND * train.shape[2]))))
-    else:
-        say(f"the nearest series is left out: {len(train)} training and {len(test)} test series")
-    return [*found, constant]
 
 
 def resampled(series: Sequence[NDArray[np.float32]], steps: int) -> NDArray[np.float64]:
@@ -159,21 +104,72 @@ def _distances(
     return before[-1]
 
 
-FLOW = EstimatorTask(
-    name="series",
-    noun="series",
-    nouns="series",
-    reading=SeriesReading,
-    parameters=SeriesParameters,
-    classifier=SeriesClassifier,
-    regressor=SeriesRegressor,
-    read=read,
-    remembered={one.name: "" for one in fields(SeriesReading)},
-    defaults=defaults_of,
-    demo=demo,
-    demo_folder="series-demo",
-    baselines=baselines,
-    describe=describe,
-)
-comparison = partial(EstimatorComparison.read, FLOW)
-examples = partial(tested, FLOW, FLOW.demo)
+class SeriesTask(EstimatorTask):
+    """The task ``series``."""
+
+    declared, noun, nouns = SERIES, "series", "series"
+    classifier, regressor = SeriesClassifier, SeriesRegressor
+    remembered: ClassVar = {one.name: "" for one in fields(SeriesReading)}
+    demo_folder = "series-demo"
+
+    def demo(self) -> Objects:
+        """Return waves, half of them with a bump."""
+        return waves()
+
+    def read(
+        self, path: str | Path, *, is_regression: bool, require_labels: bool, **options: Any
+    ) -> Objects:
+        """Read series as the estimators take them; see `read_series_file`."""
+        found = read_series_file(path, require_labels=require_labels, **options)
+        return Objects(
+            source=str(path),
+            labels_file=str(path),
+            objects=read_series(found.series),
+            labels=found.labels,
+            lines=found.lines,
+            files=(Path(path),),
+            notes=found.notes,
+            label_column=found.label_column,
+            table=found.table,
+            has_lines=Path(path).suffix != ".npz",
+            names=found.names,
+        )
+
+    def describe(self, config: Any, data: Data) -> Facts:
+        """Return channels, lengths and gaps of the training series, for the report."""
+        series = data.parts["train"].objects
+        steps = [one.shape[1] for one in series]
+        missing = float(np.mean([np.isnan(one).mean() for one in series]))
+        values = {
+            "channels": str(len(series[0])),
+            "steps": f"{min(steps)} to {max(steps)}, median {int(np.median(steps))}",
+        }
+        return Facts(
+            values | ({"missing values": f"{missing:.1%}, interpolated"} if missing else {})
+        )
+
+    def baselines(self, config: Any, data: Data) -> list[Baseline]:
+        """Train the baselines on the training series, and predict the test series."""
+        parts = [data.parts[name].objects for name in ("train", "valid", "test")]
+        values = np.concatenate([data.values[name] for name in ("train", "valid")])
+        is_regression = data.is_regression
+        constant = constant_prediction(values, len(parts[2]), is_regression=is_regression)
+        if values.ndim > 1:
+            return []
+        inputs = SeriesInputs.learn(config.standardize, parts[0])
+        known = inputs.encode([*parts[0], *parts[1]])
+        steps = min(STEPS, int(np.median([one.shape[1] for one in known])))
+        train, test = resampled(known, steps), resampled(inputs.encode(parts[2]), steps)
+        found = [_ridge(train, values, test, is_regression=is_regression)]
+        if train.size * len(test) <= MOST:
+            found.append(_nearest(train, values, test, 0))
+            if config.baselines == "all":
+                found.append(_nearest(train, values, test, max(1, round(BAND * train.shape[2]))))
+        else:
+            say(
+                f"the nearest series is left out: {len(train)} training and {len(test)} test series"
+            )
+        return [*found, constant]
+
+
+FLOW = SeriesTask()
