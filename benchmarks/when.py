@@ -175,6 +175,9 @@ FACTS = """\
 
 - **Use it where a prediction must be taken apart.** Contributions of words, atoms, steps or
   channels sum to the score, exactly and without sampling.
+- **Use the kernel first for a few hundred to a few thousand measured molecules.** It needs no
+  training of a network, gives an interval, names the atoms, pairs and descriptors behind each
+  prediction, tells enantiomers apart, and suggests what to measure next.
 - **Do not use it for what a pretrained model knows.** The networks are small and trained from
   scratch. With a GPU and a language that a large model has read, fine-tune that model.
 - **On a GPU, string kernels are fast, and RKM cells in float32 are not.** On an H200 a training

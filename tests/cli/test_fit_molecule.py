@@ -31,7 +31,8 @@ def test_other_networks_and_baselines_are_compared_on_each_target(molecule_run):
     (gine,) = metrics["comparisons"]
     assert gine["name"].startswith("GINE, ")
     names = [b["name"] for b in metrics["baselines"]]
-    assert names == ["WL subtree kernel, ridge", "ECFP, random forest", "mean"]
+    assert names == ["WL subtree kernel, ridge", "ECFP counts and descriptors, random forest",
+                     "min-max kernel, SVM", "ECFP, SVM", "mean"]  # fmt: skip
     for baseline in (gine, *metrics["baselines"]):
         assert baseline["test"].keys() == baseline["difference"].keys() == metrics["test"].keys()
 
@@ -48,7 +49,7 @@ def test_the_report_has_tables_plots_and_drawn_walks(molecule_run, molecule_clas
     page = (molecule_run / "report.html").read_text(encoding="utf-8")
     for part in (
         "Explained test examples", "Largest errors: atoms", "Learning curves",
-        "ECFP, random forest", "Predicted against true values", "<th>used for</th>",
+        "min-max kernel, SVM", "Predicted against true values", "<th>used for</th>",
         "molecule, its atoms colored by their contributions",
         "Test results: rings", "SMILES column", "rings, training part",
     ):  # fmt: skip
@@ -67,6 +68,27 @@ def test_evaluate_on_the_test_rows_gives_the_test_figures(run, molecule_run, mol
     for name in ("atoms", "rings"):
         assert found[name]["rmse"] == pytest.approx(wanted[name]["rmse"], rel=1e-6)
         assert found[name]["coverage"] == wanted[name]["coverage"]
+
+
+def test_the_molecules_to_measure_next_are_suggested(run, molecule_run, tmp_path):
+    pool, out = tmp_path / "pool.csv", tmp_path / "next.csv"
+    rows = [("C" * n, n, 1 + n % 2) for n in range(1, 9)]
+    pool.write_text("smiles,size,price\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows))
+    run("suggest", molecule_run, pool, "-k", "3", "--of", "atoms", "--where", "size<=6",
+        "--cost", "price", "-o", out)  # fmt: skip
+    found = rows_of(out)
+    assert len(found) == 3
+    assert all(int(row["size"]) <= 6 for row in found)
+    assert [*found[0]] == [
+        "smiles", "size", "price", "prediction", "uncertainty", "improvement"
+    ]  # fmt: skip
+    for option, value, message in (
+        ("--where", "size is small", "such as 'weight<=500'"), ("--cost", "nothing", "the columns"),
+        ("--of", "mass", "one of atoms, rings"),
+    ):  # fmt: skip
+        failed = run("suggest", molecule_run, pool, "-k", "3", option, value)
+        assert failed.code == 2
+        assert message in failed.err
 
 
 def test_an_sdf_file_is_predicted_as_the_table_of_its_molecules(

@@ -19,7 +19,7 @@ from representer.data.molecules import labeled_graphs
 from representer.errors import ArgumentError, DataError
 from representer.estimators import MoleculeClassifier, MoleculeRegressor, halves
 from representer.estimators.fitting import Examples, divide
-from representer.estimators.kernel_machine import KernelMachine
+from representer.estimators.kernel_machine import KernelMachine, fitted_rows
 from representer.estimators.targets import Classes, ClassTable, Numbers
 from representer.kernels import SubtreeKernel
 
@@ -109,6 +109,33 @@ def test_the_gaussian_process_has_the_mean_and_variance_of_its_formula():
     taken = np.einsum("ij,ji->i", across, np.linalg.solve(noisy, across.T))
     np.testing.assert_allclose(variances[:, 0], square * (own + kernel.noise_ - taken), rtol=1e-3)
     assert variances[2] > variances[0]
+
+
+@pytest.mark.parametrize("most", [1000, 12])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_leaving_out_a_row_is_fitting_without_it(most, is_weighted):
+    rng = np.random.default_rng(0)
+    numbers = NUMBERS + rng.normal(size=len(NUMBERS))
+    weights = rng.uniform(0.5, 2, size=(len(numbers), 1)) if is_weighted else None
+    target = Numbers.find(numbers)
+    kernel = SubtreeKernel((2, 2), labeled_graphs, most=most)
+    rows = fitted_rows(kernel, target, MOLECULES, numbers[:, None])
+    noise, spread = kernel.noise_, target.encode(numbers).var() / target.scales[0] ** 2
+    _, (scores, variances) = KernelMachine.process(kernel, target, rows, numbers[:, None], weights)
+    features, basis = rows
+    gram = features if basis is None else features @ features.T
+    y, w = (numbers - target.means[0]) / target.scales[0], np.ones(len(numbers))
+    w = w if weights is None else weights[:, 0]
+    for i in (0, 7):
+        own = np.arange(len(y)) != i
+        inverse = np.linalg.inv(gram[np.ix_(own, own)] + np.diag(noise / w[own]))
+        mean = inverse.sum(1) @ y[own] / inverse.sum()
+        expected = mean + gram[i, own] @ inverse @ (y[own] - mean)
+        assert scores[i, 0] == pytest.approx(expected, abs=1e-6)
+        rest = 1 - gram[i, own] @ inverse.sum(1)
+        exact = gram[i, i] + noise / w[i] - gram[i, own] @ inverse @ gram[own, i]
+        exact += rest**2 / inverse.sum() + kernel.weights_.sum() - gram[i, i]
+        assert variances[i, 0] == pytest.approx(spread * exact, rel=1e-5)
 
 
 def test_landmarks_approximate_the_gaussian_process():

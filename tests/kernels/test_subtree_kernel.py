@@ -59,6 +59,61 @@ def test_it_is_the_mean_overlap_of_the_colors_of_every_level(depth, edges):
     np.testing.assert_allclose(kernel.diag(GRAPHS), 1)
 
 
+def edges_of(one: Graph) -> list[tuple[str, tuple[int, ...]]]:
+    return [(f"{one.nodes[u]}>{one.nodes[v]}", (u, v)) for u, v in one.edge_index.T.tolist()]
+
+
+def numbers_of(one: Graph) -> np.ndarray:
+    return np.array([len(one), one.edge_index.shape[1], np.nan if len(one) > 6 else len(one) ** 2])
+
+
+EVERYTHING = {"joint": True, "patterns": (edges_of,), "numbers": numbers_of, "names": "abc"}
+
+
+def test_the_joint_overlap_is_that_of_the_colors_of_all_levels_together():
+    kernel, first, second = SubtreeKernel((1,), edges=False, joint=True).fit(GRAPHS), *GRAPHS[:2]
+    plain = [Graph(g.nodes, g.edge_index, None) for g in (first, second)]
+    counts = dense(WeisfeilerLehmanKernel(depth=1, edges=False).counts(plain))
+    joint = np.minimum(*counts).sum() / np.maximum(*counts).sum()
+    levels = [overlaps_of_level(plain, level, edges=False)[0, 1] for level in (0, 1)]
+    assert kernel([first], [second])[0, 0] == pytest.approx(np.mean([*levels, joint]), rel=1e-12)
+
+
+def test_patterns_and_numbers_are_kernels_of_the_sum():
+    kernel = SubtreeKernel((0,), **EVERYTHING).fit(GRAPHS[:12])
+    assert len(kernel.weights_) == 4  # labels, edges, labels together, numbers
+    kernel.weights_ = np.array([0.0, 1.0, 0.0, 0.0])
+    names = [[name for name, _ in edges_of(one)] for one in GRAPHS[:2]]
+    both = [np.array([own.count(name) for name in sorted({*names[0], *names[1]})]) for own in names]
+    expected = np.minimum(*both).sum() / max(np.maximum(*both).sum(), 1)
+    assert kernel(GRAPHS[:1], GRAPHS[1:2])[0, 0] == pytest.approx(expected, rel=1e-6)
+    kernel.weights_ = np.array([0.0, 0.0, 0.0, 1.0])
+    z = kernel.space_.encode(np.array([numbers_of(one) for one in GRAPHS[:2]]))
+    width = kernel.space_.width
+    expected = np.exp(-((z[0] - z[1]) ** 2).sum() / width)
+    assert kernel(GRAPHS[:1], GRAPHS[1:2])[0, 0] == pytest.approx(expected, rel=1e-12)
+
+
+def test_patterns_and_numbers_have_parts_that_sum_and_are_restored():
+    kernel = SubtreeKernel((1,), **EVERYTHING).fit(GRAPHS[:12], SIZES[:12])
+    kernel.weights_ = np.linspace(1, 2, len(kernel.weights_))
+    coefficients = RNG.normal(size=kernel.width)
+    for one in GRAPHS:
+        parts = kernel.parts(one, coefficients)
+        total = sum(part.value for part in parts)
+        assert total == pytest.approx(kernel.transform([one])[0] @ coefficients, abs=1e-10)
+    lonely = next(one for one in GRAPHS if not edges_of(one))
+    assert "no edges_of" in {part.what for part in kernel.parts(lonely, coefficients)}
+    names = {part.what: part.where for part in kernel.parts(GRAPHS[0], coefficients)}
+    assert names["a"] == tuple(range(len(GRAPHS[0])))  # a number is one of the whole graph
+    other = SubtreeKernel((1,), **EVERYTHING).restore(*kernel.fitted())
+    assert np.array_equal(other.transform(GRAPHS), kernel.transform(GRAPHS))
+    tokens, arrays = kernel.fitted()
+    arrays["numbers"] = arrays["numbers"][:, :2]
+    with pytest.raises(ValueError, match="not those of 3 names"):
+        SubtreeKernel((1,), **EVERYTHING).restore(tokens, arrays)
+
+
 def test_views_have_levels_of_their_own():
     kernel = SubtreeKernel((2, 1), both_ways).fit(GRAPHS)
     alone = [SubtreeKernel((d,), lambda g, v=v: (both_ways(g)[v],)).fit(GRAPHS) for v, d in

@@ -37,6 +37,7 @@ COMMANDS = {
     "predict": "representer.cli.use",
     "generate": "representer.cli.use",
     "explain": "representer.cli.use",
+    "suggest": "representer.cli.use",
     "report": "representer.cli.use",
     "export": "representer.cli.share",
     "serve": "representer.cli.share",

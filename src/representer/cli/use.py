@@ -137,6 +137,52 @@ def run_explain(arguments: Any) -> None:
     print("\n\n".join(as_text(entry, styled=styled) for entry in entries))
 
 
+# ``representer suggest RUN POOL``: the objects of a pool to measure next.
+
+SUGGEST_SUMMARY = (
+    "Suggest which molecules or graphs of a pool to measure next, by batch expected improvement."
+)
+
+
+def add_suggest_arguments(parser: Any) -> None:
+    """Add the run, the pool, how many to suggest, costs and constraints."""
+    add_run_and_options(parser, "suggest")
+    add_number(parser, "--count", 10, "objects to suggest", "-k")
+    parser.add_argument(
+        "--minimize", action="store_true", help="look for small numbers instead of large ones"
+    )
+    parser.add_argument(
+        "--cost", type=str | None, metavar="COLUMN",
+        help="column of the pool with the cost of each measurement, which divides the improvement",
+    )  # fmt: skip
+    parser.add_argument(
+        "--where", action="append", type=str, metavar="CONDITION",
+        help="constraint on a column of the pool, such as 'weight<=500'; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--best", type=float | None, metavar="X",
+        help="number to improve on (default: the best prediction for a training object)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--of", type=str | None, metavar="TARGET", help="which of several targets (default: first)"
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--output", type=str | None, metavar="OUT.csv",
+        help="CSV file to write; -, the default, is stdout",
+    )  # fmt: skip
+
+
+def run_suggest(arguments: Any) -> None:
+    """Write the rows of the pool to measure, the most promising first."""
+    task, options = task_and_options(arguments, "suggest")
+    task.function("suggest")(
+        arguments.run, path_of(arguments), *options, k=arguments.count,
+        maximize=not arguments.minimize, cost=arguments.cost, where=arguments.where or (),
+        best=arguments.best, of=arguments.of, device=arguments.device,
+        output=None if arguments.output == "-" else arguments.output,
+    )  # fmt: skip
+
+
 # ``representer report RUN``: rewrite report.html of a run.
 
 REPORT_SUMMARY = "Rewrite the report of a finished run."
@@ -236,6 +282,7 @@ COMMANDS = {
     "evaluate": PlainCommand(EVALUATE_SUMMARY, add_evaluate_arguments, run_evaluate),
     "predict": PlainCommand(PREDICT_SUMMARY, add_predict_arguments, run_predict),
     "explain": PlainCommand(EXPLAIN_SUMMARY, add_explain_arguments, run_explain),
+    "suggest": PlainCommand(SUGGEST_SUMMARY, add_suggest_arguments, run_suggest),
     "report": PlainCommand(REPORT_SUMMARY, add_report_arguments, run_report),
     "generate": PlainCommand(GENERATE_SUMMARY, add_generate_arguments, run_generate),
 }

@@ -51,6 +51,10 @@ class KernelFeatures(BaseEstimator):
         """Return the features ``(N, F)``."""
         return _array(self.kernel(list(X), self.landmarks_)) @ self.whitening_
 
+    def landmark_features(self) -> NDArray[np.float64]:
+        """Return the features of the landmarks ``(M, F)``."""
+        return _array(self.kernel(self.landmarks_)) @ self.whitening_
+
     def coefficients(self, of_features: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the coefficient of each landmark ``(M,)`` from those of the features ``(F,)``."""
         return self.whitening_ @ of_features

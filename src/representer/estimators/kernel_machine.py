@@ -18,6 +18,7 @@ from representer.estimators.pool import Moments
 from representer.estimators.targets import Classes, Column, Numbers
 from representer.storage.run import RunFiles, RunFolder
 
+JITTER = 1e-12
 DESCRIPTION, ARRAYS = "kernel.json", "kernel.safetensors"
 
 Rows = tuple[Any, NDArray[np.float64] | None]  # of training objects, and the basis of their space
@@ -52,18 +53,22 @@ def is_process(kernel: Any, target: Column) -> bool:
 
 def fitted_rows(kernel: Any, target: Column, objects: Sequence[Any], values: NDArray[Any]) -> Rows:
     """Fit a kernel to objects and their targets, and return them as `compressed` does."""
-    return compressed(kernel, kernel.fit_transform(objects, as_columns(target, values)))
+    features = kernel.fit_transform(objects, as_columns(target, values))
+    return compressed(kernel, features, is_exact=is_process(kernel, target))
 
 
-def compressed(kernel: Any, features: Features) -> Rows:
+def compressed(kernel: Any, features: Features, *, is_exact: bool = False) -> Rows:
     """Return rows whose inner products are a fitted kernel, from features ``(N, F)``.
 
     Returns:
         Rows ``(N, R)``, and the basis ``(R, F)`` of their coordinates: other features times its
         transpose are their rows, and coefficients of rows times the basis are those of features.
-        Explicit features that are sparse, or no more than N, are the rows, without a basis.
+        Explicit features that are sparse, or no more than N, are the rows, without a basis, and so
+        is the Gram matrix for an exact process, whose landmarks are all objects.
     """
     if hasattr(kernel, "whitening"):
+        if is_exact and kernel.width == len(features):
+            return features, None
         whitening = kernel.whitening()
         return features @ whitening, whitening.T
     if not isinstance(features, np.ndarray) or features.shape[1] <= len(features):
@@ -101,7 +106,8 @@ class KernelMachine:
         P = s^2\, B (I - \sigma^2 (Z^\top Z + \sigma^2 I)^{-1}) B^\top
 
     with :math:`k_x` the features, B the whitening, Z the training objects' coordinates,
-    :math:`\sigma^2` the noise and s the standard deviation of the targets.
+    :math:`\sigma^2` the noise and s the standard deviation of the targets. If every training object
+    is a landmark, :math:`P = s^2 (K + \sigma^2 I)^{-1}`.
 
     Attributes:
         kernel: The fitted kernel.
@@ -149,25 +155,67 @@ class KernelMachine:
         weights: NDArray[np.float64] | None = None,
     ) -> Self:
         """Return the machine of the objects that a kernel was fitted to, see `fit`."""
-        noise: float | None = kernel.noise_ if is_process(kernel, target) else None
-        penalty = penalty if noise is None else 1 / (2 * noise)
+        if is_process(kernel, target):
+            return cls.process(kernel, target, rows, values, weights)[0]
         features, basis = rows
         coefficients, intercepts = solver(target, features, values, weights)(penalty)
         if basis is not None:
             coefficients = coefficients @ basis
-        machine = cls(kernel, coefficients, intercepts, penalty)
-        if noise is not None and basis is not None:
-            scaled = features if weights is None else features * weights**0.5
-            machine._add_variance(scaled, basis, noise, as_columns(target, values))
-        return machine
+        return cls(kernel, coefficients, intercepts, penalty)
 
-    def _add_variance(self, z: Any, basis: Any, noise: float, numbers: Any) -> None:
-        square = float(numbers.var())
-        identity = np.eye(z.shape[1])
-        inner = cho_factor(z.T @ z + noise * identity)
-        reduced = identity - noise * cho_solve(inner, identity)
-        self.ceiling = square * float(self.kernel.weights_.sum() + noise)
-        self.precision = (square * basis.T @ reduced @ basis).astype(np.float32)
+    @classmethod
+    def process(
+        cls,
+        kernel: Any,
+        target: Column,
+        rows: Rows,
+        values: NDArray[Any],
+        weights: NDArray[np.float64] | None = None,
+    ) -> tuple[Self, Moments]:
+        """Return a Gaussian process, and moments of each object by the process without it.
+
+        Both are exact: generalized least squares for the mean of all, and the inverse of the
+        covariance for what leaving out a row changes.
+
+        References:
+            Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, (5.12).
+        """
+        features, basis = rows
+        y, noise = as_columns(target, values), kernel.noise_
+        precisions = np.ones(len(y)) if weights is None else np.maximum(weights[:, 0], JITTER)
+        count = len(y)
+        if basis is None:  # the features are the Gram matrix
+            covariance = features + np.diag(noise / precisions)
+            inverse = cho_solve(cho_factor(covariance, overwrite_a=True), np.eye(count))
+            reduced, of_rows = inverse, inverse.sum(1)
+            solved, diagonal = inverse @ y, np.diag(inverse)
+        else:
+            scaled = features * precisions[:, None]
+            inner = cho_factor(features.T @ scaled + noise * np.eye(features.shape[1]))
+            reduced = np.eye(len(basis)) - noise * cho_solve(inner, np.eye(len(basis)))
+            near = cho_solve(inner, scaled.T)  # Woodbury's identity
+            of_rows = (precisions - scaled @ near.sum(1)) / noise
+            solved = (precisions[:, None] * y - scaled @ (near @ y)) / noise
+            diagonal = (precisions - (scaled * near.T).sum(1)) / noise
+        intercept = solved.sum(0) / of_rows.sum()
+        residuals = solved - of_rows[:, None] * intercept
+        exact = diagonal - of_rows**2 / of_rows.sum()
+        if basis is None:
+            coefficients = residuals.T
+        else:
+            coefficients = (features.T @ residuals).T @ basis
+            reduced = basis.T @ reduced @ basis
+        spread = float(y.var())
+        ceiling = spread * float(kernel.weights_.sum() + noise)
+        machine = cls(
+            kernel, coefficients, intercept, 1 / (2 * noise), 0.0, ceiling,
+            (spread * reduced).astype(np.float32),
+        )  # fmt: skip
+        left = np.maximum(exact, JITTER)[:, None]
+        variances = spread / left
+        if basis is not None:  # what the landmarks do not span
+            variances += spread * (kernel.weights_.sum() - (features**2).sum(1, keepdims=True))
+        return machine, (y - residuals / left, variances)
 
     def scores(self, objects: Sequence[Any]) -> NDArray[np.float64]:
         """Return the score of each class, or standardized number, before the link ``(N, W)``."""
@@ -181,6 +229,32 @@ class KernelMachine:
             return scores, np.zeros_like(scores)
         known = ((features @ self.precision) * features).sum(1)
         return scores, np.maximum(self.ceiling - known, 0.0)[:, None]
+
+    @property
+    def has_posterior(self) -> bool:
+        """Return True if the machine is a process: it knows how its objects vary together."""
+        return self.precision is not None or hasattr(self.kernel, "landmark_features")
+
+    def landmark_scores(self) -> NDArray[np.float64]:
+        """Return the scores of the kernel's landmarks, which are training objects ``(F, W)``."""
+        own = self.kernel.landmark_features()
+        return scores_of(own, self.coefficients, self.intercepts)
+
+    def posterior(self, objects: Sequence[Any]) -> tuple[NDArray[np.float64], float]:
+        """Return the covariance of the objects' true scores ``(N, N)``, and the noise's variance.
+
+        Of a ridge regression on features, whose penalty is the noise of a Gaussian process relative
+        to its kernel, the landmarks are the objects measured so far.
+        """
+        features = self.kernel.transform(objects)
+        if self.precision is not None:
+            spread = self.ceiling / float(self.kernel.weights_.sum() + self.kernel.noise_)
+            prior = spread * self.kernel(objects)
+            noise = spread * self.kernel.noise_
+            return prior - features @ self.precision.astype(np.float64) @ features.T, noise
+        own, noise = self.kernel.landmark_features(), 1 / (2 * self.penalty)
+        inner = cho_factor(own.T @ own + noise * np.eye(own.shape[1]))
+        return noise * features @ cho_solve(inner, features.T), noise
 
     @property
     def size(self) -> int:
@@ -315,7 +389,8 @@ def fit_machine(
 
     Kernel and C are those with the smallest loss on the validation objects. If these are few, which
     does not tell the candidates apart, or if there are groups, such as subjects, which differ too
-    much, the loss is that of a cross-validation on the training objects.
+    much, the loss is that of a cross-validation on the training objects. A Gaussian process chooses
+    nothing, and its moments of an object are those of the process without this object.
 
     Args:
         kernels: The candidates.
@@ -336,11 +411,12 @@ def fit_machine(
     train, valid = (objects[:count], values[:count]), (objects[count:], values[count:])
     of_train = None if weights is None else weights[:count]
     held_out = len(valid[1])
-    process = is_process(kernels[0], target)  # which has nothing to choose
+    if is_process(kernels[0], target):
+        has_copies = len(np.unique(digests)) < len(digests)
+        apart = digests if groups is None and has_copies else groups
+        return _fit_process(kernels[0], target, objects, values, count, apart, weights)
     splits: list[Split] = []
-    if not held_out or (
-        not process and (held_out < ENOUGH or (groups is not None and not is_supervised))
-    ):
+    if held_out < ENOUGH or (groups is not None and not is_supervised):
         splits = splits_of(target, train[1], groups, digests)
         if not splits and not held_out:
             splits = splits_of(target, train[1], None)
@@ -353,7 +429,7 @@ def fit_machine(
     )  # fmt: skip
     kernel: Any = chosen.kernel
     moments: Moments = chosen.scores, np.zeros_like(chosen.scores)
-    if held_out and (splits or process):
+    if held_out and splits:
         penalty = chosen.penalty
         machine = KernelMachine.of_rows(kernel, target, chosen.rows, train[1], penalty, of_train)
         moments = machine.moments(valid[0])
@@ -361,6 +437,37 @@ def fit_machine(
     penalty = chosen.penalty
     del chosen, kernel  # and the features of the training objects
     return KernelMachine.fit(again, target, objects, values, penalty, weights), moments
+
+
+def _fit_process(
+    kernel: Any,
+    target: Column,
+    objects: Any,
+    values: NDArray[Any],
+    count: int,
+    groups: NDArray[Any] | None,
+    weights: NDArray[np.float64] | None,
+) -> tuple[KernelMachine, Moments]:
+    """Return a Gaussian process and moments, see `fit_machine`; it has nothing to choose.
+
+    The moments are of the process without the object itself or, with groups, without its group.
+    """
+    total = len(values)
+    rows = fitted_rows(kernel, target, objects, values)
+    machine, moments = KernelMachine.process(kernel, target, rows, values, weights)
+    splits: list[Split] = []
+    if groups is not None:
+        of_valid = np.arange(count), np.arange(count, total)
+        splits = [of_valid] if count < total else splits_of(target, values, groups)
+    for some, tested in splits:
+        again: Any = clone(kernel)
+        part = [objects[row] for row in some]
+        of_rows = None if weights is None else weights[some]
+        own = KernelMachine.fit(again, target, part, values[some], 1.0, of_rows)
+        for every, found in zip(moments, own.moments([objects[r] for r in tested]), strict=True):
+            every[tested] = found
+    held_out = slice(count if count < total else 0, None)
+    return machine, (moments[0][held_out], moments[1][held_out])
 
 
 def select(
@@ -376,9 +483,8 @@ def select(
 ) -> Selected:
     """Return the kernel and the C with the smallest loss.
 
-    The loss is that of a cross-validation or, without splits, on the validation objects. The noise
-    of a Gaussian process is the only candidate for its C. Supervised kernels are fitted again to
-    each part of a cross-validation, because they learn from targets.
+    The loss is that of a cross-validation or, without splits, on the validation objects. Supervised
+    kernels are fitted again to each part of a cross-validation, because they learn from targets.
     """
     best: Selected | None = None
     count = len(train[1])
@@ -399,9 +505,8 @@ def select(
                 of_own = None if of_train is None else of_train[own]
                 solve = solver(target, rows[0][own], truth[own], of_own)
                 trials.append(_Trial(solve, rows[0][tested], tested))
-        process: Any = kernel if is_process(kernel, target) else None
         last = np.inf
-        for penalty in penalties if process is None else [1 / (2 * process.noise_)]:
+        for penalty in penalties:
             scores = np.empty((len(truth), target.width))
             for trial in trials:
                 scores[trial.places] = scores_of(trial.tested, *trial.solve(penalty))

@@ -16,12 +16,16 @@ from representer.data.molecules import (
     ATOM_FEATURES,
     BOND_FEATURES,
     BalancedDraws,
+    atom_pairs,
     canonical,
+    descriptor_names,
+    descriptors,
     invalid_reason,
-    labeled_graphs,
     molecule_graph,
+    molecule_views,
     parse_smiles,
     scaffold,
+    torsions,
 )
 from representer.errors import ArgumentError, DataError
 from representer.estimators.explanation import Explanation
@@ -77,7 +81,8 @@ def with_rate_by_examples(task: TrainingTask, factor: float, every: int) -> Trai
 
 
 SCAFFOLD = "scaffold"
-LEVELS = (3, 2)  # relabelings of the kernel, by element and by neighborhood
+LEVELS = (3, 3, 3)  # relabelings of the kernel, by element, by neighborhood and by feature
+LANDMARKS = 4000  # molecules that the kernel compares with; of more, the others are approximated
 NAMES = {
     "wl": "WL kernel network", "random-walk": "random-walk kernel network", "gine": "GINE"
 }  # fmt: skip
@@ -180,7 +185,10 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
         return MoleculeInputs(self.features)
 
     def _new_kernel(self) -> SubtreeKernel:
-        return SubtreeKernel(LEVELS, labeled_graphs)
+        return SubtreeKernel(
+            LEVELS, molecule_views, most=LANDMARKS, joint=True, patterns=(atom_pairs, torsions),
+            numbers=descriptors, names=descriptor_names(),
+        )  # fmt: skip
 
     def _widths(self, inputs: MoleculeInputs) -> tuple[int, int]:
         return len(ATOM_FEATURES[inputs.features]), len(BOND_FEATURES)

@@ -54,6 +54,7 @@ from representer.estimators.pool import (
     repeated,
 )
 from representer.estimators.results import results_of
+from representer.estimators.suggest import suggestions
 from representer.estimators.targets import (
     Classes,
     ClassTable,
@@ -553,6 +554,46 @@ class Regressor(RegressorMixin, SupervisedEstimator):
         mean, deviation = self.predict(X, return_std=True)
         half = found.half_widths(deviation.reshape(len(deviation), -1)).reshape(mean.shape)
         return mean - half, mean + half
+
+    def suggest(
+        self,
+        pool: Any,
+        k: int = 10,
+        *,
+        maximize: bool = True,
+        costs: Any = None,
+        allowed: Any = None,
+        best: float | None = None,
+        target: int = 0,
+    ) -> NDArray[np.int64]:
+        """Return the objects of a pool to measure next, by batch expected improvement.
+
+        The kernel machine is a Gaussian process, which knows how alike the objects of the pool
+        are: each suggestion takes into account what those before it will tell.
+
+        Args:
+            pool: Objects that have not been measured ``(N,)``.
+            k: Number of suggestions.
+            maximize: Look for large numbers; otherwise for small ones.
+            costs: The cost of measuring each object ``(N,)``; the improvement is divided by it.
+            allowed: Booleans ``(N,)``: objects that meet your constraints.
+            best: The number to improve on; by default, the best prediction for a training object.
+            target: Which of several targets.
+
+        Returns:
+            Positions in the pool ``(k,)``, the most promising first.
+
+        Raises:
+            ArgumentError: A parameter is out of its range, or the kernel is no Gaussian process.
+
+        References:
+            Ginsbourger et al., Kriging Is Well-Suited to Parallelize Optimization, 2010.
+        """
+        check_is_fitted(self)
+        found = suggestions(
+            self, pool, k, maximize=maximize, costs=costs, allowed=allowed, best=best, target=target
+        )
+        return np.array([one.index for one in found], np.int64)
 
     def conformal_scores(
         self, objects: Sequence[Any], values: NDArray[Any]

@@ -6,11 +6,11 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from itertools import starmap
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.linalg import get_lapack_funcs, solve_triangular
 from scipy.optimize import minimize
 from sklearn.utils.validation import check_is_fitted
@@ -19,129 +19,8 @@ from torch import Tensor
 from representer.checks import check_integer, check_integers
 from representer.kernels.graphs import Graph, Labels, read_graphs
 from representer.kernels.kernel import Kernel, Objects
+from representer.kernels.overlaps import ColorCounts, NumberSpace, overlap
 from representer.machine import limited, threads_for
-
-# Counts of the colors of objects, and their overlap: common colors over all colors.
-
-ROWS = 2048  # objects to compare at a time
-
-
-@dataclass(frozen=True)
-class ColorCounts:
-    r"""The number of nodes of each color of some objects.
-
-    .. math:: k(x, y) = \frac{\sum_c \min(x_c, y_c)}{\sum_c \max(x_c, y_c)}
-
-    Args:
-        known: Counts of the numbered colors ``(N, F)``, at least 1 where stored.
-        sizes: Number of nodes of each object ``(N,)``, those without a numbered color included.
-        width: F.
-    """
-
-    known: sparse.csr_array
-    sizes: NDArray[np.int64]
-    width: int
-
-    ARRAYS: ClassVar[tuple[str, ...]] = ("ends", "colors", "counts", "sizes")
-
-    @classmethod
-    def of(cls, colors: Sequence[NDArray[np.int64]], width: int) -> Self:
-        """Return the counts of objects from the color of each of their nodes, -1 if it is new."""
-        sizes = np.array([len(own) for own in colors], np.int64)
-        rows, joined = np.repeat(np.arange(len(colors)), sizes), np.concatenate(colors)
-        is_known = joined >= 0
-        entries = np.ones(int(is_known.sum())), (rows[is_known], joined[is_known])
-        counts = sparse.coo_array(entries, shape=(len(colors), width)).tocsr()
-        return cls(sparse.csr_array(counts), sizes, width)
-
-    def __len__(self) -> int:
-        return len(self.sizes)
-
-    def at(self, rows: NDArray[np.int64]) -> Self:
-        """Return the counts of some of the objects."""
-        return type(self)(sparse.csr_array(self.known[rows]), self.sizes[rows], self.width)
-
-    def overlaps(self, other: ColorCounts) -> NDArray[np.float64]:
-        """Return k of each object with each of another list ``(N, M)``."""
-        most = np.minimum(_largest(self.known), _largest(other.known))
-        left, right = _unary(self.known, most), _unary(other.known, most).T.tocsr()
-        result = np.empty((len(self), len(other)))
-        for start in range(0, len(self), ROWS):
-            rows = slice(start, start + ROWS)
-            common = (left[rows] @ right).toarray()  # type: ignore[attr-defined]
-            every = self.sizes[rows, None] + other.sizes - common
-            result[rows] = np.where(every, common / np.maximum(every, 1), 1)  # 1 without any
-        return result
-
-    def parts(self, other: ColorCounts, coefficients: NDArray[np.float64]) -> dict[int, float]:
-        """Return the part of each color of a single object in a weighted sum of its overlaps.
-
-        Args:
-            other: The objects that it overlaps with.
-            coefficients: The weight of each ``(M,)``.
-        """
-        colors, counts = self.known.indices, self.known.data
-        shared = other.known[:, colors].tocoo()
-        rows, columns = shared.coords
-        common = np.minimum(shared.data, counts[columns])
-        sizes = self.sizes[0] + other.sizes - np.bincount(rows, common, len(other))
-        values = np.bincount(columns, common * coefficients[rows] / sizes[rows], len(colors))
-        return dict(zip(colors.tolist(), values.tolist(), strict=True))
-
-    def arrays(self) -> dict[str, NDArray[np.int64]]:
-        """Return plain arrays for `from_arrays`, by the names in `ARRAYS`."""
-        known = self.known
-        parts = (known.indptr, known.indices, known.data, self.sizes)
-        return {name: own.astype(np.int64) for name, own in zip(self.ARRAYS, parts, strict=True)}
-
-    @classmethod
-    def from_arrays(
-        cls,
-        ends: NDArray[np.int64],
-        colors: NDArray[np.int64],
-        counts: NDArray[np.int64],
-        sizes: NDArray[np.int64],
-        width: int,
-    ) -> Self:
-        """Return the counts that `arrays` described.
-
-        Raises:
-            ValueError: They do not fit together.
-        """
-        is_sorted = len(ends) == len(sizes) + 1 and ends[0] == 0 and (np.diff(ends) >= 0).all()
-        if not is_sorted or not len(colors) == len(counts) == ends[-1] or (counts < 1).any():
-            raise ValueError("the counts of colors are damaged")
-        if len(colors) and not 0 <= colors.min() <= colors.max() < width:
-            raise ValueError(f"a color is out of the range 0 to {width - 1}")
-        shape = (len(sizes), width)
-        known = sparse.csr_array((counts.astype(np.float64), colors, ends), shape=shape)
-        if (np.asarray(known.sum(axis=1)).ravel() > sizes).any() or (sizes < 0).any():
-            raise ValueError("the counts of colors exceed the number of nodes")
-        return cls(known, sizes, width)
-
-
-def _largest(counts: sparse.csr_array) -> NDArray[np.int64]:
-    return counts.max(axis=0).toarray().ravel().astype(np.int64)
-
-
-def _unary(counts: sparse.csr_array, most: NDArray[np.int64]) -> sparse.csr_array:
-    """Return columns of zeros and ones, whose inner products are sums of minima.
-
-    The count c of a color becomes c ones in the first c of its columns.
-
-    Args:
-        counts: ``(N, F)``.
-        most: Columns of each color ``(F,)``; larger counts are cut.
-    """
-    starts = np.cumsum(most) - most
-    repeats = np.minimum(counts.data.astype(np.int64), most[counts.indices])
-    firsts = np.repeat(np.cumsum(repeats) - repeats, repeats)
-    columns = np.repeat(starts[counts.indices], repeats) + np.arange(len(firsts)) - firsts
-    before = np.concatenate([[0], np.cumsum(repeats)])
-    ones = np.ones(len(columns), np.float32)  # exact up to 2^24 nodes
-    shape = (len(counts.indptr) - 1, max(1, int(most.sum())))
-    return sparse.csr_array((ones, columns, before[counts.indptr]), shape=shape)
-
 
 # Names of subtrees: a node and its neighbors in parentheses, level by level.
 
@@ -249,6 +128,32 @@ LONGEST_KEY = 2**16  # characters of a color, as `storage.fields` reads them
 SEARCHED = 800  # graphs by which the weights are found
 
 
+MEANS = "average of all numbers"
+
+
+@dataclass(frozen=True)
+class Read:
+    """What the kernel compares of some objects.
+
+    Attributes:
+        counts: Of the colors of each level of each view.
+        numbers: Of the whole objects, encoded ``(N, D)``.
+    """
+
+    counts: list[ColorCounts]
+    numbers: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def at(self, rows: NDArray[np.int64]) -> Read:
+        """Return some of the objects."""
+        return Read([one.at(rows) for one in self.counts], self.numbers[rows])
+
+
+Pattern = tuple[str, tuple[int, ...]]
+
+
 class Subtree(NamedTuple):
     """The part of a linear function of a graph's features that one color makes up.
 
@@ -289,12 +194,20 @@ class SubtreeKernel(Kernel):
         depths: Number of relabelings of each view.
         views: From an object to its views.
         edges: Relabel with the labels of the edges, too.
+        joint: Add the overlap of the colors of all levels of a view together, as that of counted
+            circular fingerprints is.
+        patterns: Functions from an object to its patterns, each a name and its nodes, such as the
+            pairs of atoms at their distance; a name is a color, and each function has a level.
+        numbers: From an object to numbers of the whole object ``(D,)``, which a Gaussian kernel
+            compares.
+        names: The names of these numbers.
         most: Number of graphs of `fit` that are kept as landmarks. A graph's features are its
             kernel values with them. If all are kept, linear functions of the features are all
             functions that a kernel machine can learn.
 
     Attributes:
-        weights_: :math:`a_l` of each level of each view.
+        weights_: :math:`a_l` of each level of each view, of the patterns of each function, of the
+            joint overlap of each view, and of the numbers.
         noise_: Variance of the noise of standardized targets; 1 without targets.
 
     References:
@@ -310,10 +223,18 @@ class SubtreeKernel(Kernel):
         views: Callable[[Any], Sequence[Graph]] = as_one_view,
         edges: bool = True,
         most: int = LANDMARKS,
+        joint: bool = False,
+        patterns: tuple[Callable[[Any], Sequence[Pattern]], ...] = (),
+        numbers: Callable[[Any], NDArray[np.float64]] | None = None,
+        names: Sequence[str] = (),
     ) -> None:
         self.depths = depths
         self.views = views
         self.edges = edges
+        self.joint = joint
+        self.patterns = patterns
+        self.numbers = numbers
+        self.names = names
         self.most = most
         self._check()
 
@@ -329,8 +250,8 @@ class SubtreeKernel(Kernel):
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> NDArray[np.float64]:
         """Return the Gram matrix of X with Y, or of X with itself."""
         check_is_fitted(self)
-        left = self._counts(X)
-        return self._gram(left, left if Y is None else self._counts(Y))
+        left = self._read(X)
+        return self._gram(left, left if Y is None else self._read(Y))
 
     def diag(self, X: Iterable[Any]) -> NDArray[np.float64]:
         """Return k(x, x) of each graph: the sum of all weights."""
@@ -353,29 +274,34 @@ class SubtreeKernel(Kernel):
         """Return the features ``(N, F)`` of the graphs that the kernel is fitted to, see `fit`."""
         return self._gram(self._fit(X, targets), self.landmarks_)
 
-    def _fit(self, X: Iterable[Any], targets: NDArray[np.float64] | None) -> list[ColorCounts]:
+    def _fit(self, X: Iterable[Any], targets: NDArray[np.float64] | None) -> Read:
         self._check()
         objects = list(X)
-        self.colors_ = [dict[str, int]() for _ in range(self._blocks)]
-        counts = self._counts(objects, is_learning=True)
+        self.colors_ = [dict[str, int]() for _ in range(self._counted)]
+        every = self._read(objects, is_learning=True)
         order = np.random.default_rng(0).permutation(len(objects))
-        self.landmarks_ = _at(counts, order[: self.most])
+        self.landmarks_ = every.at(np.sort(order[: self.most]))
         self.weights_, self.noise_ = np.full(self._blocks, 1 / self._blocks), 1.0
         if targets is not None:
             rows = np.sort(order[:SEARCHED])
-            blocks = [one.overlaps(one) for one in _at(counts, rows)]
+            some = every.at(rows)
+            blocks = list(self._overlaps(some, some))
             self.weights_, self.noise_ = block_weights(blocks, targets[rows])
-        return counts
+        return every
 
     @property
     def width(self) -> int:
         """Number of features: of landmarks."""
-        return len(self.landmarks_[0])
+        return len(self.landmarks_)
 
     def transform(self, X: Iterable[Any]) -> NDArray[np.float64]:
         """Return the features ``(N, F)``, the kernel values with the landmarks."""
         check_is_fitted(self)
-        return self._gram(self._counts(X), self.landmarks_)
+        return self._gram(self._read(X), self.landmarks_)
+
+    def landmark_features(self) -> NDArray[np.float64]:
+        """Return the Gram matrix of the landmarks, the features of themselves."""
+        return self._gram(self.landmarks_, self.landmarks_)
 
     def whitening(self) -> NDArray[np.float64]:
         """Return the matrix ``(F, F)`` from features to coordinates.
@@ -383,7 +309,7 @@ class SubtreeKernel(Kernel):
         The inner products of the coordinates of graphs are their kernel values, if one of the two
         is a landmark, and approximate them otherwise.
         """
-        gram = self._gram(self.landmarks_, self.landmarks_)
+        gram = self.landmark_features()
         gram.flat[:: len(gram) + 1] += JITTER * max(1.0, self.weights_.sum())
         root = np.linalg.cholesky(gram)
         return solve_triangular(root, np.eye(len(gram)), lower=True).T
@@ -392,31 +318,70 @@ class SubtreeKernel(Kernel):
         """Return the parts of a linear function of a graph's features, one for each color.
 
         The denominators of the overlaps depend on all colors and are treated as constants, so that
-        the parts sum to the function.
+        the parts sum to the function. Numbers have a part each, at all nodes, and so has what the
+        means of all numbers would give.
 
         Args:
             one: The graph.
             coefficients: Of the features ``(F,)``.
         """
-        result, block = [], 0
-        for graph, depth in zip(self.views(one), self.depths, strict=True):
+        views = list(zip(self.views(one), self.depths, strict=True))
+        own, known = self._read([one]), self.landmarks_
+        common = [a.common(b)[0] for a, b in zip(own.counts, known.counts, strict=True)]
+        result, block, joint = [], 0, self._counted
+        every_node = tuple(range(len(views[0][0])))
+        for graph, depth in views:
             name = SubtreeNames(graph, has_edges=self.edges)
+            levels = slice(block, block + depth + 1)
+            sizes = own.counts[block].sizes[0] + known.counts[block].sizes
+            weighted = self.weights_[levels, None] / np.maximum(sizes - common[levels], 1)
+            together = float(self.weights_[joint]) if self.joint else 0.0
+            weight = float(self.weights_[levels].sum()) + together
+            alike = weight * float(coefficients[sizes == 0].sum())  # of graphs without nodes
+            result += [Subtree("no nodes", (), alike)] if alike else []
+            if self.joint:
+                every = (depth + 1) * sizes - np.sum(common[levels], axis=0)
+                weighted = weighted + together / np.maximum(every, 1)
+                joint += 1
             for level, colors in enumerate(self._levels(graph, block, depth)):
-                known = self.landmarks_[block + level]
-                own = ColorCounts.of([colors], known.width)
-                for color, value in own.parts(known, coefficients).items():
+                counts = own.counts[block + level]
+                found = counts.parts(known.counts[block + level], coefficients * weighted[level])
+                for color, value in found.items():
                     nodes = tuple(np.flatnonzero(colors == color).tolist())
-                    value *= float(self.weights_[block + level])
                     result.append(Subtree(name(nodes[0], level), nodes, value))
             block += depth + 1
+        for find in self.patterns:
+            sizes = own.counts[block].sizes[0] + known.counts[block].sizes
+            weighted = self.weights_[block] / np.maximum(sizes - common[block], 1)
+            if alike := float(self.weights_[block] * coefficients[sizes == 0].sum()):
+                result.append(Subtree(f"no {find.__name__}", every_node, alike))
+            found = own.counts[block].parts(known.counts[block], coefficients * weighted)
+            at: dict[int, tuple[str, set[int]]] = {}
+            for what, nodes in find(one):
+                color = self.colors_[block].get(what, UNKNOWN)
+                at.setdefault(color, (what, set()))[1].update(nodes)
+            named = ((*at[color], value) for color, value in found.items())
+            result += [Subtree(what, tuple(sorted(nodes)), value) for what, nodes, value in named]
+            block += 1
+        if self.space_ is not None:
+            of_means, values = self.space_.parts(
+                own.numbers[0], known.numbers, coefficients * self.weights_[-1]
+            )
+            named = zip((MEANS, *self.names), (of_means, *values.tolist()), strict=True)
+            result += [Subtree(name, every_node, value) for name, value in named if value]
         return result
 
     def fitted(self) -> tuple[dict[str, list[str]], dict[str, NDArray[Any]]]:
         """Return what `fit` found as plain values and arrays, for `restore`."""
         tokens, arrays = {}, {"weights": np.append(self.weights_, self.noise_)}
-        for block, (colors, own) in enumerate(zip(self.colors_, self.landmarks_, strict=True)):
+        for block, (colors, own) in enumerate(
+            zip(self.colors_, self.landmarks_.counts, strict=True)
+        ):
             tokens[f"{block}"] = list(colors)
             arrays |= {f"{block}.{name}": part for name, part in own.arrays().items()}
+        if (space := self.space_) is not None:
+            arrays["numbers"] = np.vstack([space.means, space.scales, self.landmarks_.numbers])
+            arrays["numbers.width"] = np.array([space.width])
         return tokens, arrays
 
     def restore(self, tokens: Mapping[str, Sequence[str]], arrays: dict[str, NDArray[Any]]) -> Self:
@@ -430,40 +395,82 @@ class SubtreeKernel(Kernel):
         if weights.shape != (self._blocks + 1,) or not (weights >= 0).all():
             raise ValueError(f"the weights are not {self._blocks + 1} numbers of at least 0")
         self.weights_, self.noise_ = weights[:-1], float(weights[-1])
-        self.colors_, self.landmarks_ = [], []
-        for block in range(self._blocks):
+        self.colors_, counts = [], []
+        for block in range(self._counted):
             known = tokens[f"{block}"]
             self.colors_.append({key: number for number, key in enumerate(known)})
             if len(self.colors_[-1]) != len(known):
                 raise ValueError(f"colors of block {block} are repeated")
             parts = {name: arrays[f"{block}.{name}"] for name in ColorCounts.ARRAYS}
-            self.landmarks_.append(ColorCounts.from_arrays(**parts, width=len(known)))
-        if len({len(own) for own in self.landmarks_}) != 1:
+            counts.append(ColorCounts.from_arrays(**parts, width=len(known)))
+        numbers, self.space_ = np.zeros((len(counts[0]), 0)), None
+        if self.numbers is not None:
+            means, scales, *rows = arrays["numbers"]
+            if len(means) != len(self.names) or not (scales >= 0).all():
+                raise ValueError(f"the numbers are not those of {len(self.names)} names")
+            numbers = np.reshape(rows, (len(rows), len(means)))
+            self.space_ = NumberSpace(means, scales, float(arrays["numbers.width"][0]))
+        if {len(own) for own in (*counts, numbers)} != {len(counts[0])}:
             raise ValueError("the levels have different numbers of landmarks")
+        self.landmarks_ = Read(counts, numbers)
         return self
 
     @property
-    def _blocks(self) -> int:
-        return sum(self.depths) + len(self.depths)
+    def _counted(self) -> int:
+        return sum(self.depths) + len(self.depths) + len(self.patterns)
 
-    def _gram(
-        self, left: Sequence[ColorCounts], right: Sequence[ColorCounts]
-    ) -> NDArray[np.float64]:
-        result = np.zeros((len(left[0]), len(right[0])))
-        for weight, own, other in zip(self.weights_.tolist(), left, right, strict=True):
-            result += weight * own.overlaps(other)
+    @property
+    def _blocks(self) -> int:
+        return self._counted + self.joint * len(self.depths) + (self.numbers is not None)
+
+    def _gram(self, left: Read, right: Read) -> NDArray[np.float64]:
+        result = np.zeros((len(left), len(right)))
+        for weight, block in zip(self.weights_.tolist(), self._overlaps(left, right), strict=True):
+            result += weight * block
         return result
 
-    def _counts(self, X: Iterable[Any], *, is_learning: bool = False) -> list[ColorCounts]:
-        """Return the counts of colors of each level of each view."""
-        colors: list[list[NDArray[np.int64]]] = [[] for _ in range(self._blocks)]
+    def _overlaps(self, left: Read, right: Read) -> Iterator[NDArray[np.float64]]:
+        """Yield the kernels of the sum: of the levels, of each view's together, of the numbers."""
+        joint, block = [], 0
+        for depth in self.depths:
+            total: Any = 0.0
+            sizes = left.counts[block].sizes[:, None] + right.counts[block].sizes
+            for level in range(block, block + depth + 1):
+                common = left.counts[level].common(right.counts[level])
+                total = total + common if self.joint else total
+                yield overlap(common, sizes)
+            joint.append((total, (depth + 1) * sizes))
+            block += depth + 1
+        for own, other in zip(left.counts[block:], right.counts[block:], strict=True):
+            yield overlap(own.common(other), own.sizes[:, None] + other.sizes)
+        if self.joint:
+            yield from starmap(overlap, joint)
+        if self.space_ is not None:
+            yield self.space_.overlaps(left.numbers, right.numbers)
+
+    def _read(self, X: Iterable[Any], *, is_learning: bool = False) -> Read:
+        """Return the counts of colors of each level of each view, and the numbers."""
+        colors: list[list[NDArray[np.int64]]] = [[] for _ in range(self._counted)]
+        numbers = []
         for one in X:
             block = 0
             for graph, depth in zip(self.views(one), self.depths, strict=True):
                 for own in self._levels(graph, block, depth, is_learning=is_learning):
                     colors[block].append(own)
                     block += 1
-        return [ColorCounts.of(own, len(k)) for own, k in zip(colors, self.colors_, strict=True)]
+            for find in self.patterns:
+                names, known = [name for name, _ in find(one)], self.colors_[block]
+                for name in names if is_learning else ():
+                    known.setdefault(name, len(known))
+                own = [known.get(name, UNKNOWN) for name in names]
+                colors[block].append(np.array(own, np.int64))
+                block += 1
+            numbers.append(np.zeros(0) if self.numbers is None else self.numbers(one))
+        table = np.array(numbers, np.float64).reshape(len(numbers), -1)
+        if is_learning:
+            self.space_ = None if self.numbers is None else NumberSpace.find(table)
+        counts = [ColorCounts.of(own, len(k)) for own, k in zip(colors, self.colors_, strict=True)]
+        return Read(counts, table if self.space_ is None else self.space_.encode(table))
 
     def _levels(
         self, graph: Graph, block: int, depth: int, *, is_learning: bool = False
@@ -505,7 +512,3 @@ def _labels(values: Tensor | Labels) -> Labels:
     if not isinstance(values, Tensor):
         return values
     return [tuple(row) for row in values.unsqueeze(-1).flatten(1).tolist()]
-
-
-def _at(counts: Sequence[ColorCounts], rows: NDArray[np.int64]) -> list[ColorCounts]:
-    return [one.at(np.sort(rows)) for one in counts]

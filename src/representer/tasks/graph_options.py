@@ -64,7 +64,7 @@ GRAPH = Task(
     noun="graphs",
     config=GraphConfig,
     defaults=defaults_of,
-    options=grouped(dict.fromkeys((*READ, "drift"), (GraphReading,))),
+    options=grouped(dict.fromkeys((*READ, "suggest", "drift"), (GraphReading,))),
     functions=functions_in("representer.tasks.graph"),
     packages=("accelerate", "safetensors", "scikit-learn", "torch_geometric", "jinja2"),
 )

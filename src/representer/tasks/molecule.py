@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,7 +15,6 @@ from representer.data.molecules import (
     MoleculeTable,
     assembled_molecules,
     molecules_of,
-    parse_smiles,
     read_smiles,
     scaffold,
     split_molecules,
@@ -27,6 +26,14 @@ from representer.estimators.explanation import NETWORK
 from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
 from representer.tasks import use
 from representer.tasks.baselines import Baseline
+from representer.tasks.fingerprints import (
+    TREES,
+    counts_and_descriptors,
+    forest,
+    minmax_gram,
+    support_vectors,
+    tanimoto_gram,
+)
 from representer.tasks.flow import EstimatorTask
 from representer.tasks.molecule_options import MOLECULE, MoleculeConfig
 from representer.tasks.objects import Data, Objects, Split
@@ -34,7 +41,6 @@ from representer.tasks.results import Facts, Model
 
 # Baselines of a molecule run, trained on the same split.
 
-BITS, RADIUS, TREES = 2048, 2, 100
 DEPTHS = (1, 2, 3)
 PENALTIES = (0.1, 1.0, 10.0, 100.0)
 
@@ -100,30 +106,45 @@ def subtree_ridge(data: Data) -> Baseline:
 
 
 def fingerprint_forest(data: Data) -> Baseline:
-    """Train random forests on counts of circular fingerprints (ECFP4), a standard baseline."""
-    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-
+    """Train random forests on counts of circular fingerprints, and RDKit's descriptors."""
     started = time.perf_counter()
-    train, test = (_fingerprints(data.parts[name].objects) for name in ("train", "test"))
-    found = []
+    features = counts_and_descriptors(_both(data))
+    about = f"{TREES} trees on the counts of circular fingerprints of radius 2, and descriptors."
+    name = "ECFP counts and descriptors, random forest"
+    return _baseline(data, name, about, _fitted(data, forest, features), started)
+
+
+def fingerprint_vectors(data: Data) -> list[Baseline]:
+    """Train support-vector machines on counted fingerprints with chirality, and on bits."""
+    about = "Support vectors on circular fingerprints; C by cross-validation. "
+    result = []
+    for name, kernel, gram in (
+        ("min-max kernel, SVM", "Counts of radius 3 with chirality.", minmax_gram),
+        ("ECFP, SVM", "Bits of radius 2, the Tanimoto kernel.", tanimoto_gram),
+    ):
+        started = time.perf_counter()
+        found = _fitted(data, support_vectors, gram(_both(data)))
+        result.append(_baseline(data, name, about + kernel, found, started))
+    return result
+
+
+def _both(data: Data) -> list[str]:
+    """Return the molecules of the training and of the test part."""
+    return [one for name in ("train", "test") for one in data.parts[name].objects]
+
+
+def _fitted(
+    data: Data, fit: Callable[..., NDArray[np.float64]], features: NDArray[Any]
+) -> list[NDArray[np.float64]]:
+    """Return what a model of each target predicts, from features or a Gram matrix of `_both`."""
+    count, found = len(data.parts["train"]), []
+    is_gram = features.shape[0] == features.shape[1]
     for column, (rows, truth) in zip(data.columns("train"), _known(data, "train"), strict=True):
-        if data.is_regression:
-            forest: Any = RandomForestRegressor(TREES, max_features=1 / 3, random_state=0)
-            found.append(forest.fit(train[rows], truth).predict(test))
-        else:
-            forest = RandomForestClassifier(TREES, random_state=0)
-            forest.fit(train[rows], truth)
-            found.append(_all_classes(forest, test, len(column.classes)))
-    about = f"{TREES} trees on the counts of circular fingerprints of radius {RADIUS}."
-    return _baseline(data, "ECFP, random forest", about, found, started)
-
-
-def _fingerprints(smiles: Sequence[str]) -> NDArray[np.float32]:
-    from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
-
-    make = GetMorganGenerator(radius=RADIUS, fpSize=BITS)
-    rows = [make.GetCountFingerprintAsNumPy(parse_smiles(s)) for s in smiles]
-    return np.stack(rows).astype(np.float32)
+        chosen = np.concatenate([rows, np.arange(count, len(features))])
+        own = features[np.ix_(chosen, chosen)] if is_gram else features[chosen]
+        width = len(column.classes)
+        found.append(fit(own, truth, is_regression=data.is_regression, width=width))
+    return found
 
 
 def _baseline(
@@ -221,7 +242,8 @@ class MoleculeTask(EstimatorTask):
 
     def baselines(self, config: Any, data: Data) -> list[Baseline]:
         """Train the baselines other than networks: a kernel, fingerprints, and a constant."""
-        return [subtree_ridge(data), fingerprint_forest(data), no_structure(data)]
+        every = [subtree_ridge(data), fingerprint_forest(data), *fingerprint_vectors(data)]
+        return [*every, no_structure(data)]
 
     def numbers(self, objects: Objects) -> bool:
         """Return True if a target is a number to predict; 0 and 1 are numbers beside it."""

@@ -24,6 +24,7 @@ from representer.tasks.options import (
 
 TASKS = ("auto", "regression", "classification")
 SPLITS = ("random", "scaffold")
+EPOCHS, TIME_LIMIT = 40, 100.0  # of the network, beside which the kernel machine takes a minute
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,13 @@ class MoleculeOptions:
         choices=("paper", "authors_code"),
     )
     demo: bool = option(False, "no DATA: molecules assembled by RDKit")
-    epochs: int = option(40, "passes over the training data")
+    epochs: int = option(EPOCHS, "passes over the training data")
     batch_size: int = option(32, "molecules per step")
+    time_limit: float | None = option(
+        TIME_LIMIT,
+        "seconds after which the network's training ends; no limit if --epochs is given",
+        metavar="SECONDS",
+    )
     patience: int = option(0, "stop after this many epochs without improvement; 0: never")
     monitor: str = option(
         "loss",
@@ -125,6 +131,8 @@ _OF_NUMBERS = ("balance", "standardize")  # options that a classification does n
 def defaults_of(given: Any) -> dict[str, Any]:
     """Return the defaults of all options, given the preset, the demo and the task."""
     chosen = (DEMO if given.demo else {}) | PRESETS.get(given.preset or "", {})
+    if given.epochs != EPOCHS or given.preset:
+        chosen["time_limit"] = None
     if given.network != "wl":  # which alone has levels
         chosen.pop("share_references", None)
     if given.task == "classification":
@@ -138,7 +146,7 @@ MOLECULE = Task(
     noun="molecules",
     config=MoleculeConfig,
     defaults=defaults_of,
-    options=grouped(dict.fromkeys((*READ, "drift"), (MoleculeReading,))),
+    options=grouped(dict.fromkeys((*READ, "suggest", "drift"), (MoleculeReading,))),
     functions=functions_in("representer.tasks.molecule", "as_text"),
     packages=(
         "accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2", "torch_geometric",

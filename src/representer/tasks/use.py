@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
@@ -24,6 +26,7 @@ from representer.estimators.results import (
     predictions_of,
     result_columns,
 )
+from representer.estimators.suggest import suggestions
 from representer.estimators.supervised import NOT_FINITE, SupervisedEstimator
 from representer.estimators.targets import Numbers, columns_of
 from representer.report import write_report
@@ -33,7 +36,13 @@ from representer.storage.files import from_values
 from representer.storage.run import MODEL, RunFiles, require_finite
 from representer.tasks.objects import Objects, encode_labels, strings_of, with_notes
 from representer.tasks.options import Task
-from representer.tasks.predictions import check_output, predicted_table, write_table
+from representer.tasks.predictions import (
+    as_csv,
+    check_output,
+    predicted_table,
+    shown_cell,
+    write_table,
+)
 
 # Explained predictions of an estimator, as explanations.json and the terminal show them.
 
@@ -76,6 +85,10 @@ def _named(line: dict[str, Any]) -> str:
 
 
 Inputs = str | Path | Sequence[str]
+COMPARISONS: dict[str, Callable[..., Any]] = {
+    "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+    "<": operator.lt, ">": operator.gt,
+}  # fmt: skip
 
 
 class EstimatorUse(ABC):
@@ -241,6 +254,49 @@ class EstimatorUse(ABC):
             write_explanations(run, entries)
         return entries
 
+    def suggest(
+        self,
+        run: str | Path,
+        data: str | Path,
+        options: Any,
+        *,
+        k: int,
+        maximize: bool = True,
+        cost: str | None = None,
+        where: Sequence[str] = (),
+        best: float | None = None,
+        of: str | None = None,
+        device: str = AUTO,
+        output: str | Path | None = None,
+    ) -> None:
+        """Write the rows of a pool to measure next, see `Regressor.suggest`.
+
+        Raises:
+            DataError: The objects, a cost or a condition cannot be used.
+            ArgumentError: The model predicts no numbers, or an option is out of its range.
+        """
+        if output is not None:
+            check_output(Path(output), Path(data))
+        estimator, objects = self.to_predict(run, data, options, device)
+        names = list(objects.targets)
+        if not isinstance(estimator.target_, Numbers):
+            raise ArgumentError("RUN", str(run), "the run of a regression")
+        if of is not None and of not in names:
+            raise ArgumentError("of", of, f"one of {', '.join(names) or 'the targets'}")
+        found = suggestions(
+            estimator, objects.objects, k, maximize=maximize, best=best,
+            costs=None if cost is None else numbers_in(objects, cost),
+            allowed=allowed_by(objects, where), target=names.index(of) if of else 0,
+        )  # fmt: skip
+        head = list(objects.table.head) if objects.table else [self.noun]
+        rows = dict(zip(objects.table.lines, objects.table.rows, strict=True)
+                    if objects.table else ())  # fmt: skip
+        lines = [[*head, "prediction", "uncertainty", "improvement"]]
+        for index, *numbers in found:
+            own = rows.get(objects.lines[index], [objects.numbers[index]])
+            lines.append([*map(shown_cell, own), *(f"{number:.6g}" for number in numbers)])
+        write_table(output, [as_csv(lines)])
+
     def entries(
         self, run: str | Path, estimator: Any, objects: Objects, top: int
     ) -> list[dict[str, Any]]:
@@ -354,6 +410,48 @@ class EstimatorUse(ABC):
         self, run: str | Path, estimator: Any, objects: Sequence[Any]
     ) -> list[Predictions]:
         return predictions_of(estimator, objects)
+
+
+def numbers_in(objects: Objects, column: str) -> NDArray[np.float64]:
+    """Return the numbers of a column of the table ``(N,)``.
+
+    Raises:
+        DataError: There is no such column, or a cell is no number.
+    """
+    if objects.table is None or column not in objects.table.columns:
+        names = ", ".join(objects.table.columns) if objects.table else "none"
+        problem = f"there is no column {column!r}; the columns are {names}"
+        raise DataError(problem, file=objects.source)
+    place = objects.table.columns.index(column)
+    cells = {line: row[place] for line, row in
+             zip(objects.table.lines, objects.table.rows, strict=True)}  # fmt: skip
+    found = []
+    for line in objects.lines:
+        try:
+            found.append(float(str(cells[line])))
+        except ValueError:
+            problem = f"{shown_cell(cells[line])!r} is not a number"
+            raise DataError(problem, file=objects.source, line=line, column=column) from None
+    return np.array(found)
+
+
+def allowed_by(objects: Objects, conditions: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which objects meet every condition ``(N,)``, such as ``weight<=500``.
+
+    Raises:
+        ArgumentError: A condition is of another form.
+        DataError: There is no such column, or a cell is no number.
+    """
+    result = np.ones(len(objects), bool)
+    for condition in conditions:
+        parts = re.fullmatch(r"(.+?)\s*(<=|>=|==|!=|<|>)\s*([^<>=!]+)", condition.strip())
+        try:
+            column, sign, limit = parts.groups() if parts else ("", "", "")
+            bound = float(limit)
+        except ValueError:
+            raise ArgumentError("where", condition, "a condition such as 'weight<=500'") from None
+        result &= COMPARISONS[sign](numbers_in(objects, column), bound)
+    return result
 
 
 def count_trained_on(run: str | Path, data: Any, digests: NDArray[np.int64], noun: str) -> int:

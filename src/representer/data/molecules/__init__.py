@@ -1,5 +1,12 @@
 """Molecules: reading, graphs with the features of L17, splits and resampling."""
 
+from representer.data.molecules.descriptors import (
+    atom_pairs,
+    descriptor_names,
+    descriptors,
+    molecule_views,
+    torsions,
+)
 from representer.data.molecules.smiles import (
     ATOM_FEATURES,
     BOND_FEATURES,
@@ -31,15 +38,20 @@ __all__ = [
     "MoleculeTable",
     "assembled_molecules",
     "atom_features",
+    "atom_pairs",
     "bond_features",
     "canonical",
+    "descriptor_names",
+    "descriptors",
     "invalid_reason",
     "labeled_graphs",
     "molecule_graph",
+    "molecule_views",
     "molecules_of",
     "parse_smiles",
     "read_molecules",
     "read_smiles",
     "scaffold",
     "split_molecules",
+    "torsions",
 ]

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 
 BOND_SIGNS = {"SINGLE": "", "DOUBLE": "=", "TRIPLE": "#", "AROMATIC": ":"}
+STEREO = {"STEREOE": "E", "STEREOZ": "Z"}
+CIP = "_CIPCode"  # where RDKit keeps R or S of an atom
 
 LONGEST = 10_000  # characters; RDKit's time grows with the square of the number of rings
 
@@ -79,7 +81,8 @@ def labeled_graphs(smiles: str) -> tuple[Graph, Graph]:
     """Return a molecule with two kinds of labels at its atoms, for `SubtreeKernel`.
 
     The first labels are elements. The second ones say more, as those of circular fingerprints do:
-    ``CH3``, ``c`` (aromatic), ``NH3+1``. Bonds are labeled in both, single ones by nothing.
+    ``CH3``, ``c`` (aromatic), ``NH3+1``, ``CH@R`` (a stereocenter), and ``=E`` or ``=Z`` for a
+    double bond. Bonds are labeled in both, single ones by nothing.
 
     Args:
         smiles: The molecule.
@@ -91,19 +94,25 @@ def labeled_graphs(smiles: str) -> tuple[Graph, Graph]:
     References:
         Rogers and Hahn, Extended-Connectivity Fingerprints, J. Chem. Inf. Model. 2010.
     """
+    molecule = parse_smiles(smiles)
     graph = read_smiles(smiles)
     bonds: Labels = [BOND_SIGNS.get(str(kind), str(kind)) for kind in graph.edges or ()]
-    atoms: Labels = [_described(atom) for atom in parse_smiles(smiles).GetAtoms()]
-    return Graph(graph.nodes, graph.edge_index, bonds), Graph(atoms, graph.edge_index, bonds)
+    atoms: Labels = [atom_label(atom) for atom in molecule.GetAtoms()]
+    kinds = [STEREO.get(str(bond.GetStereo()), "") for bond in molecule.GetBonds() for _ in "uv"]
+    described: Labels = [bond + kind for bond, kind in zip(bonds, kinds, strict=True)]
+    return Graph(graph.nodes, graph.edge_index, bonds), Graph(atoms, graph.edge_index, described)
 
 
-def _described(atom: Atom) -> str:
+def atom_label(atom: Atom) -> str:
+    """Return element, hydrogens, charge and chirality of an atom, such as ``CH@R``."""
     symbol = atom.GetSymbol()
     name = symbol.lower() if atom.GetIsAromatic() else symbol
     hydrogens, charge = atom.GetTotalNumHs(), atom.GetFormalCharge()
     if hydrogens:
         name += f"H{hydrogens}" if hydrogens > 1 else "H"
-    return f"{name}{charge:+d}" if charge else name
+    if charge:
+        name += f"{charge:+d}"
+    return f"{name}@{atom.GetProp(CIP)}" if atom.HasProp(CIP) else name
 
 
 def _reason(smiles: str) -> str:

@@ -1,0 +1,80 @@
+"""Suggestions: expected improvement, batches that are diverse, costs, constraints, errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fitted_examples import MOLECULES, fitted
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from representer.errors import ArgumentError
+from representer.estimators.suggest import choose, expected_improvement, suggestions
+
+POOL = ["CCCCCCCCCCCCCCO", "OCCCCCCCCCCCCCC", "CCO", "CCCCCCCCCCCCCCN", "CCCCCCCCCC", "C"]
+
+
+@pytest.mark.parametrize(("mean", "std", "best"), [(0.0, 1.0, 0.5), (2.0, 0.3, 1.0), (-1, 2, 1)])
+def test_expected_improvement_is_its_integral(mean, std, best):
+    exact, _ = quad(lambda f: (f - best) * norm.pdf(f, mean, std), best, mean + 12 * std)
+    found = expected_improvement(np.array([mean]), np.array([std]), best)[0]
+    assert found == pytest.approx(exact, rel=1e-8)
+
+
+def test_what_resembles_a_chosen_object_is_not_chosen_next():
+    mean, covariance = np.array([1.0, 0.99, 0.9]), np.eye(3)
+    covariance[0, 1] = covariance[1, 0] = 0.999
+    arguments = mean, covariance, 0.01, 0.5, np.ones(3), np.ones(3, bool)
+    assert [one.index for one in choose(*arguments, 2)] == [0, 2]
+    found = choose(mean, np.eye(3), 0.01, 0.5, np.array([9.0, 1, 1]), np.ones(3, bool), 3)
+    assert [one.index for one in found] == [1, 2, 0]
+    assert found[0].improvement > found[1].improvement
+
+
+def test_the_second_choice_is_that_of_the_process_with_one_more_observation():
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(6, 6))
+    covariance, mean, noise = root @ root.T, rng.normal(size=6), 0.2
+    first, second = choose(mean, covariance, noise, 0.0, np.ones(6), np.ones(6, bool), 2)
+    taken = np.outer(covariance[:, first.index], covariance[first.index])
+    left = covariance - taken / (covariance[first.index, first.index] + noise)
+    values = expected_improvement(mean, np.sqrt(np.diag(left)), max(0.0, mean[first.index]))
+    values[first.index] = -1
+    assert second.index == values.argmax()
+    assert second.improvement == pytest.approx(values.max(), rel=1e-9)
+
+
+def test_an_estimator_suggests_large_or_small_molecules_without_copies():
+    model = fitted("MoleculeRegressor")
+    large, small = model.suggest(POOL, 2), model.suggest(POOL, 1, maximize=False)
+    assert large.dtype == np.int64
+    assert set(large) <= {0, 3, 4}
+    assert small[0] in (2, 5)
+    assert 1 not in model.suggest(POOL, 5)  # the same molecule as the first
+    allowed = np.array([False, False, True, False, True, True])
+    assert set(model.suggest(POOL, 3, allowed=allowed)) == {2, 4, 5}
+    with pytest.raises(ArgumentError, match="1 to 3, the number of distinct objects"):
+        model.suggest(POOL, 4, allowed=allowed)
+    with pytest.raises(ArgumentError, match="costs"):
+        model.suggest(POOL, 2, costs=[1, 2, 0, 1, 1, 1])
+    with pytest.raises(ArgumentError, match="allowed"):
+        model.suggest(POOL, 2, allowed=[1, 0, 1, 1, 1, 1])
+
+
+def test_the_posterior_is_that_of_the_exact_process():
+    machine = fitted("MoleculeRegressor").machine_
+    kernel = machine.kernel
+    covariance, noise = machine.posterior(POOL)
+    spread = noise / kernel.noise_
+    inner = kernel.landmark_features() + kernel.noise_ * np.eye(kernel.width)
+    across = kernel.transform(POOL)
+    expected = spread * (kernel(POOL) - across @ np.linalg.solve(inner, across.T))
+    np.testing.assert_allclose(covariance, expected, atol=1e-4 * spread)
+    _, variances = machine.moments(POOL)
+    np.testing.assert_allclose(np.diag(covariance) + noise, variances[:, 0], rtol=1e-2)
+
+
+def test_an_answer_without_a_kernel_machine_suggests_nothing():
+    network = fitted("MoleculeRegressor").part("network")
+    with pytest.raises(ArgumentError, match="Gaussian process"):
+        suggestions(network, MOLECULES[:3], 1)
