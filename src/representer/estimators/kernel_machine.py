@@ -412,9 +412,7 @@ def fit_machine(
     of_train = None if weights is None else weights[:count]
     held_out = len(valid[1])
     if is_process(kernels[0], target):
-        has_copies = len(np.unique(digests)) < len(digests)
-        apart = digests if groups is None and has_copies else groups
-        return _fit_process(kernels[0], target, objects, values, count, apart, weights)
+        return _fit_process(kernels[0], target, objects, values, count, groups, weights)
     splits: list[Split] = []
     if held_out < ENOUGH or (groups is not None and not is_supervised):
         splits = splits_of(target, train[1], groups, digests)
