@@ -42,6 +42,7 @@ from representer.estimators.halves import (
     fit_parts,
     network_moments,
 )
+from representer.estimators.improvement import suggestions
 from representer.estimators.kernel_machine import CANDIDATES, FeatureKernel, KernelMachine
 from representer.estimators.pool import (
     UNCALIBRATED,
@@ -54,7 +55,6 @@ from representer.estimators.pool import (
     repeated,
 )
 from representer.estimators.results import results_of
-from representer.estimators.suggest import suggestions
 from representer.estimators.targets import (
     Classes,
     ClassTable,

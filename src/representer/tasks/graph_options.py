@@ -65,6 +65,7 @@ GRAPH = Task(
     config=GraphConfig,
     defaults=defaults_of,
     options=grouped(dict.fromkeys((*READ, "suggest", "drift"), (GraphReading,))),
-    functions=functions_in("representer.tasks.graph"),
+    functions=functions_in("representer.tasks.graph")
+    | {"suggest": "representer.tasks.graph:FLOW.suggest"},
     packages=("accelerate", "safetensors", "scikit-learn", "torch_geometric", "jinja2"),
 )

@@ -319,7 +319,7 @@ READ = ("evaluate", "predict", "explain")  # commands that read data of a run
 
 def functions_in(module: str, *others: str) -> dict[str, str]:
     """Return the functions of a task by name: methods of its ``FLOW``, and `others` beside it."""
-    names = ("fit", "drift", "suggest", "comparison", "examples", *READ)
+    names = ("fit", "drift", "comparison", "examples", *READ)
     methods = {name: f"{module}:FLOW.{name}" for name in names}
     beside = {name: f"{module}:{name}" for name in others}
     return methods | {"as_text": "representer.tasks.use:as_text"} | beside

@@ -19,6 +19,7 @@ from representer.data.tables import left_out
 from representer.errors import ArgumentError, DataError, printable, say
 from representer.estimators import base
 from representer.estimators.drift import compare_sets
+from representer.estimators.improvement import suggestions
 from representer.estimators.parameters import AUTO
 from representer.estimators.results import (
     classes_of,
@@ -26,7 +27,6 @@ from representer.estimators.results import (
     predictions_of,
     result_columns,
 )
-from representer.estimators.suggest import suggestions
 from representer.estimators.supervised import NOT_FINITE, SupervisedEstimator
 from representer.estimators.targets import Numbers, columns_of
 from representer.report import write_report

@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from representer.errors import ArgumentError
-from representer.estimators.suggest import choose, expected_improvement, suggestions
+from representer.estimators.improvement import choose, expected_improvement, suggestions
 
 POOL = ["CCCCCCCCCCCCCCO", "OCCCCCCCCCCCCCC", "CCO", "CCCCCCCCCCCCCCN", "CCCCCCCCCC", "C"]
 
