@@ -306,7 +306,7 @@ def test_skipped_rows_are_listed_in_the_run(run, molecules, tmp_path):
 def test_a_run_that_was_stopped_reaches_the_same_weights(run, molecules, tmp_path, monkeypatch):
     words = ["--target", "atoms", "--baselines", "none", "--network", "random-walk"]
     whole = fitted(molecules, "whole", *words)
-    from representer.training.progress import Progress
+    from representer.training.trainer import Progress
 
     steps = []
 

@@ -70,7 +70,7 @@ def test_it_is_saved_with_its_kernel(classifier, tmp_path):
 
 
 def test_a_damaged_landmark_is_refused(classifier, tmp_path):
-    from representer.estimators.kernel_features import KernelFeatures
+    from representer.estimators.kernel_halves import KernelFeatures
 
     tokens, arrays = classifier.machine_.kernel.fitted()
     arrays["x_lengths"] = arrays["x_lengths"] + 1

@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import SequenceClassifier, SequenceRegressor
-from representer.estimators.kernel_features import KernelFeatures
+from representer.estimators.kernel_halves import KernelFeatures
 from representer.kernels import (
     DeepStringKernel,
     Gaussian,

@@ -9,7 +9,7 @@ import pytest
 
 from representer.cli.main import entry_point
 from representer.tasks.recipe import Request
-from representer_papers.kbdnn2018 import CHARGING_CELLS, RECIPES, charging, problems
+from representer_papers.kbdnn2018 import CHARGING_CELLS, RECIPES, charging
 from representer_papers.kbdnn2018.charging import ChargingSetting, _write_table, train_charging
 
 
@@ -49,9 +49,9 @@ def test_the_budget_is_a_fraction_of_the_updates(tmp_path, monkeypatch):
 
 
 def test_all_seeds_are_tested_on_the_same_sequences_and_trained_on_their_own(monkeypatch):
-    draws, charge = [], problems.charging
+    draws, charge = [], charging.charging
     monkeypatch.setattr(
-        problems,
+        charging,
         "charging",
         lambda size, preset, generator: (
             draws.append((size, generator.initial_seed())) or charge(size, preset, generator)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from representer_papers.kbdnn2018.problems import CHARGES, FUNCTIONS, charging, parity, two_bits
+from representer_papers.kbdnn2018.networks import CHARGES, FUNCTIONS, charging, parity, two_bits
 
 
 def test_parity_of_two_and_four_bits():

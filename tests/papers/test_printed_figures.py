@@ -10,7 +10,7 @@ import pytest
 from papers import printed
 from representer.models import CELLS as MODEL_CELLS
 from representer_papers.kbdnn2018 import FUNCTIONS, charging, long_term, networks, xor
-from representer_papers.kbdnn2018.problems import CHARGES
+from representer_papers.kbdnn2018.networks import CHARGES
 from representer_papers.rkm2019 import RECIPES, language, published
 from representer_papers.rkm2019.documents import DATASETS as DOCUMENT_SETS
 from representer_papers.string_graph2017 import language as string_language

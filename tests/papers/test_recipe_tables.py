@@ -23,16 +23,15 @@ from representer.tasks.recipe import Request
 from representer.training import generators
 from representer_papers.kbdnn2018 import RECIPES as M18
 from representer_papers.kbdnn2018 import charging, long_term, networks, xor
-from representer_papers.kbdnn2018.problems import CHARGES, FUNCTIONS, parity
+from representer_papers.kbdnn2018.networks import CHARGES, FUNCTIONS, parity
 from representer_papers.rkm2019 import documents, lfp
 from representer_papers.rkm2019 import language as rkm_language
 from representer_papers.rkm2019.documents import DATASETS, DocumentFiles
 from representer_papers.shared import language as shared_language
 from representer_papers.string_graph2017 import RECIPES as L17
 from representer_papers.string_graph2017 import graph_kernels, molecules, sentiment
-from representer_papers.string_graph2017 import graph_networks as networks_of_graphs
 from representer_papers.string_graph2017 import language as string_language
-from representer_papers.string_graph2017.molecule_networks import DEPTH
+from representer_papers.string_graph2017.molecules import DEPTH
 from representer_papers.string_graph2017.sentiment import DECAYS, build_classifier, trainer_config
 
 
@@ -215,11 +214,11 @@ def test_graph_kernels_are_selected_and_tested_by_nested_folds():
     assert graph_kernels.COSTS == (1.0, 10.0, 100.0, 1000.0)
     assert graph_kernels.STEPS == 100_000
     assert graph_kernels.LARGE == 500
-    chosen = networks_of_graphs
+    chosen = graph_kernels
     assert (chosen.EPOCHS, chosen.BATCH, chosen.UNITS, chosen.LR, chosen.VALID) == (
         200, 32, 32, 5e-3, 9,
     )  # fmt: skip
-    model = networks_of_graphs.GraphClassifier("wl-network", 7, 2, 32)
+    model = graph_kernels.GraphClassifier("wl-network", 7, 2, 32)
     assert model.dropout.p == 0.5
 
 
@@ -409,7 +408,7 @@ def test_the_charging_problem_is_trained_as_in_fig_3(monkeypatch, losses: list[f
     moments = zeros_like(own)
     for update in range(1, 5):
         draw = generators.generator(3, "charging", update)
-        x, y = charging.problems.charging(20, "paper", draw)
+        x, y = charging.charging(20, "paper", draw)
         assert x.shape == (30, 20, 1)  # "of length L=30"
         loss = ((torch.sigmoid(layer(x)[0][..., 0]) - y) ** 2).sum() / 20
         assert losses[update - 1] == pytest.approx(loss.item(), rel=1e-3)

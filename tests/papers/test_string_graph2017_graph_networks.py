@@ -11,9 +11,13 @@ from torch_geometric.data import Data
 
 from papers.graph_files import write_graphs
 from representer.storage.run import RunFolder
-from representer_papers.string_graph2017 import graph_networks
-from representer_papers.string_graph2017.graph_kernels import outer_folds
-from representer_papers.string_graph2017.graph_networks import GraphClassifier, _run_fold, _store
+from representer_papers.string_graph2017 import graph_kernels
+from representer_papers.string_graph2017.graph_kernels import (
+    GraphClassifier,
+    _run_fold,
+    _store,
+    outer_folds,
+)
 from representer_papers.string_graph2017.graph_sets import locate_graphs, read_graph_set
 
 
@@ -34,7 +38,7 @@ def run_fold(data, out, epochs=3):
 
 def test_the_test_fold_is_predicted_with_the_best_epoch(data, tmp_path, monkeypatch):
     recorded = []
-    logits = graph_networks._logits
+    logits = graph_kernels._logits
 
     def record(model, store, numbers, *check):
         recorded.append((list(numbers), {k: v.clone() for k, v in model.state_dict().items()}))
@@ -43,7 +47,7 @@ def test_the_test_fold_is_predicted_with_the_best_epoch(data, tmp_path, monkeypa
             found = -100.0 * F.one_hot(store.y[torch.as_tensor(numbers)], found.shape[1])
         return found
 
-    monkeypatch.setattr(graph_networks, "_logits", record)
+    monkeypatch.setattr(graph_kernels, "_logits", record)
     row = run_fold(data, tmp_path)
     numbers, weights = recorded.pop()
     fold = fold_of(data)
@@ -62,11 +66,11 @@ def test_the_test_fold_is_predicted_with_the_best_epoch(data, tmp_path, monkeypa
 
 def test_every_outer_fold_has_its_own_run_folder(data, tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(graph_networks, "_run_fold", lambda *given: seen.append(given) or {})
+    monkeypatch.setattr(graph_kernels, "_run_fold", lambda *given: seen.append(given) or {})
     settings = {"row": "wl-network", "seed": 3, "smoke": False, "epochs": 1}
     folds = outer_folds(data.labels, data.folds, 3)
     with RunFolder(tmp_path / "run") as run:
-        graph_networks.tested_folds(run, settings, data, folds, 1)
+        graph_kernels.tested_folds(run, settings, data, folds, 1)
     assert [(given[0].path.name, given[4]) for given in seen] == [
         (f"fold{k + 1}", k) for k in range(10)
     ]
@@ -75,9 +79,9 @@ def test_every_outer_fold_has_its_own_run_folder(data, tmp_path, monkeypatch):
 
 def test_the_validation_part_is_not_trained_on(data, tmp_path, monkeypatch):
     seen = {}
-    task = graph_networks._task
+    task = graph_kernels._task
     monkeypatch.setattr(
-        graph_networks, "_task", lambda *given: seen.update(given=given) or task(*given)
+        graph_kernels, "_task", lambda *given: seen.update(given=given) or task(*given)
     )
     run_fold(data, tmp_path, epochs=1)
     store, train, valid, seed = seen["given"]

@@ -10,7 +10,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from representer.storage.tensor_file import Form, forms_of, read_tensors, require_same_forms
+from representer.storage.checkpoint import Form, forms_of, read_tensors, require_same_forms
 
 DTYPES = (
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.bool, torch.complex64),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from representer.tasks.baselines import constant_prediction, majority_class, tfidf
+from representer.tasks.results import constant_prediction, majority_class, tfidf
 
 
 def test_the_majority_class_comes_from_the_training_labels():

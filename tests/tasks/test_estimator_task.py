@@ -18,7 +18,6 @@ from representer.estimators.graph_inputs import PlainGraph
 from representer.estimators.parameters import GraphParameters, MoleculeRegressorParameters
 from representer.estimators.targets import Classes
 from representer.report.page import Column, Predictions, compared, figures_of, mistakes
-from representer.tasks.baselines import Baseline
 from representer.tasks.flow import EstimatorComparison, EstimatorTask
 from representer.tasks.graph_options import GraphConfig
 from representer.tasks.molecule_options import MoleculeConfig
@@ -37,6 +36,7 @@ from representer.tasks.options import (
     refuse_parameters_of_others,
 )
 from representer.tasks.results import (
+    Baseline,
     Facts,
     kept_sentence,
     predictions_of_baseline,

@@ -8,10 +8,9 @@ from typing import Any
 
 from representer.data.tables import read_grid
 from representer.errors import DataError
-from representer.tasks.baselines import Baseline, majority_class
 from representer.tasks.flow import EstimatorTask
 from representer.tasks.objects import Data, Objects
-from representer.tasks.results import Facts
+from representer.tasks.results import Baseline, Facts, majority_class
 from toy_lists.estimator import ListClassifier
 from toy_lists.task import LISTS
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from representer.errors import say
-from representer.training.progress import Progress
+from representer.training.trainer import Progress
 
 
 class Terminal(io.StringIO):

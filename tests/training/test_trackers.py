@@ -11,7 +11,7 @@ from representer.cli.main import entry_point
 from representer.errors import ArgumentError, MissingExtraError
 from representer.estimators import TextClassifier
 from representer.storage.files import parse_json
-from representer.training.progress import Tracker
+from representer.training.trainer import Tracker
 
 TINY = ["--epochs", "2", "--embedding-size", "4", "--hidden-size", "4", "--device", "cpu"]
 TINY += ["--answer", "network", "--baselines", "none"]

@@ -19,7 +19,7 @@ from representer.data.tables import split
 from representer.errors import ArgumentError, DataError, say
 from representer.estimators.parameters import AUTO, TrainingParameters, in_common
 from representer.estimators.targets import Classes, Numbers, Target, require_same_length
-from representer.storage.tensor_file import forms_of, require_same_forms
+from representer.storage.checkpoint import forms_of, require_same_forms
 from representer.training import generators
 from representer.training.config import TrainerConfig, TrainingTask
 

@@ -19,8 +19,8 @@ from representer.estimators.explanation import Contribution
 from representer.estimators.kernel_machine import ARRAYS, DESCRIPTION
 from representer.estimators.language_training import ALL, LAST
 from representer.kernels.token_counts import MOST, KneserNey, NgramTable, RecentTokens
+from representer.storage.checkpoint import Forms
 from representer.storage.run import RunFiles, RunFolder
-from representer.storage.tensor_file import Forms
 
 ORDERS: dict[Level, int] = {"word": 5, "char": 8}
 DECAYS = (0.98, 0.99, 0.995, 0.998, 0.999)  # of the cache: half of it is 35 to 700 tokens

@@ -7,17 +7,6 @@ from representer.functional.activations import (
     kbrn_scan,
     kernel_activation,
 )
-from representer.functional.filters import (
-    ngram_product,
-    ngram_product_definition,
-    ngram_windows,
-    separable_convolution,
-    separable_convolution_definition,
-    wavelet_factors,
-    wavelet_filters,
-    wavelet_filters_definition,
-    wavelet_times,
-)
 from representer.functional.nonlinearities import NONLINEARITIES, Nonlinearity, nonlinearity
 from representer.functional.rkm import (
     Cell,
@@ -25,8 +14,17 @@ from representer.functional.rkm import (
     gated_scan_definition,
     gaussian_kernel_definition,
     held_gates,
+    ngram_product,
+    ngram_product_definition,
+    ngram_windows,
     recurrent_kernel_definition,
     rkm_scan,
+    separable_convolution,
+    separable_convolution_definition,
+    wavelet_factors,
+    wavelet_filters,
+    wavelet_filters_definition,
+    wavelet_times,
 )
 from representer.functional.strings import (
     StringChain,

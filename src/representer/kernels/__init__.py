@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from representer.kernels.composition import Activated, Cosine, Power, Product, Scaled, Sum
+from representer.kernels.composition import Activated, Cosine, Embedded, Power, Product, Scaled, Sum
 from representer.kernels.convolution_kernel import ConvolutionKernel
 from representer.kernels.cross_spectral_kernel import CrossSpectralKernel
-from representer.kernels.embedded import Embedded
 from representer.kernels.gaussian_process import GaussianProcessKernel
 from representer.kernels.gram import GramTransformer, Nystroem, gram
 from representer.kernels.kernel import Kernel

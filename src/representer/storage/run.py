@@ -33,6 +33,7 @@ from representer.errors import (
 )
 from representer.storage import atomic
 from representer.storage.atomic import LOCK, is_main_process, is_own_lock, lock, reason_of
+from representer.storage.checkpoint import Forms, forms_of, read_tensors, require_same_forms
 from representer.storage.files import (
     from_values,
     parse_json,
@@ -41,7 +42,6 @@ from representer.storage.files import (
     read_bytes,
     require_shallow,
 )
-from representer.storage.tensor_file import Forms, forms_of, read_tensors, require_same_forms
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

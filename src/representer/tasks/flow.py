@@ -36,7 +36,6 @@ from representer.report import write_report
 from representer.report.page import Predictions, area_under_curve, points
 from representer.report.summary import parts_sentence
 from representer.storage.run import RunFiles, RunFolder, UnsavedRun, refuse_links
-from representer.tasks.baselines import Baseline
 from representer.tasks.comparison import BASELINES, MODEL_UNIT, Comparison, Result, parts_of
 from representer.tasks.objects import (
     Data,
@@ -59,6 +58,7 @@ from representer.tasks.options import (
 )
 from representer.tasks.predictions import as_csv
 from representer.tasks.results import (
+    Baseline,
     Facts,
     FoldResult,
     FoldResults,

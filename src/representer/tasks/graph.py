@@ -21,11 +21,10 @@ from representer.estimators import GraphClassifier, GraphRegressor
 from representer.estimators.graph_inputs import PlainGraph
 from representer.kernels import WeisfeilerLehmanKernel
 from representer.kernels.graphs import Graph
-from representer.tasks.baselines import Baseline, constant_prediction
 from representer.tasks.flow import EstimatorTask
 from representer.tasks.graph_options import GRAPH
 from representer.tasks.objects import Data, Objects
-from representer.tasks.results import Facts
+from representer.tasks.results import Baseline, Facts, constant_prediction
 
 # ``fit``, ``evaluate``, ``predict`` and ``explain`` of graphs: reader, demo, facts, baselines.
 

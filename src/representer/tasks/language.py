@@ -49,13 +49,12 @@ from representer.report.page import Predictions
 from representer.report.summary import PERPLEXITY, parts_sentence, standing
 from representer.storage import checkpoint
 from representer.storage.run import MODEL, RunFolder, require_finite
-from representer.tasks.baselines import Baseline
 from representer.tasks.comparison import Result
 from representer.tasks.flow import EstimatorComparison, EstimatorTask
 from representer.tasks.language_options import LANGUAGE
 from representer.tasks.objects import Data, Objects, Split, equal_objects, strings_of
 from representer.tasks.options import without_data
-from representer.tasks.results import Facts, Trained, named_examples, of_path
+from representer.tasks.results import Baseline, Facts, Trained, named_examples, of_path
 from representer.tasks.use import count_trained_on
 
 # The text of a language model: its lines are the objects, and its parts are numbered tokens.

@@ -25,7 +25,6 @@ from representer.estimators import MoleculeClassifier, MoleculeRegressor
 from representer.estimators.explanation import NETWORK
 from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
 from representer.tasks import use
-from representer.tasks.baselines import Baseline
 from representer.tasks.fingerprints import (
     TREES,
     counts_and_descriptors,
@@ -37,7 +36,7 @@ from representer.tasks.fingerprints import (
 from representer.tasks.flow import EstimatorTask
 from representer.tasks.molecule_options import MOLECULE, MoleculeConfig
 from representer.tasks.objects import Data, Objects, Split
-from representer.tasks.results import Facts, Model
+from representer.tasks.results import Baseline, Facts, Model
 
 # Baselines of a molecule run, trained on the same split.
 

@@ -16,10 +16,9 @@ from representer.data.series import read_series_file
 from representer.errors import say
 from representer.estimators import SeriesClassifier, SeriesRegressor
 from representer.estimators.series import SeriesInputs, read_series
-from representer.tasks.baselines import Baseline, constant_prediction
 from representer.tasks.flow import EstimatorTask
 from representer.tasks.objects import Data, Objects
-from representer.tasks.results import Facts
+from representer.tasks.results import Baseline, Facts, constant_prediction
 from representer.tasks.series_options import SERIES, SeriesReading
 
 MOST = 2**27  # squares of the nearest series: training times test series times steps

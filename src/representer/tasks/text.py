@@ -37,11 +37,10 @@ from representer.functional import Cell
 from representer.nn import StringKernelRNN
 from representer.storage.run import RunFolder
 from representer.tasks import use
-from representer.tasks.baselines import Baseline, constant_prediction, tfidf
 from representer.tasks.doctor import memory_equation, output_equation
 from representer.tasks.flow import EstimatorTask
 from representer.tasks.objects import Data, Objects
-from representer.tasks.results import Facts, Model, Trained
+from representer.tasks.results import Baseline, Facts, Model, Trained, constant_prediction, tfidf
 from representer.tasks.text_options import TEXT, TextConfig
 from representer.training.generators import return_freed_memory
 

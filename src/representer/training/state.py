@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from representer.errors import CheckpointError
+from representer.storage.checkpoint import read_tensors
 from representer.storage.files import parse_json
 from representer.storage.run import RunFolder
-from representer.storage.tensor_file import read_tensors
 from representer.training import generators
 from representer.training.averages import EvaluationWeights
 from representer.training.config import Carried, Row, TrainingState, copy_weights, load_weights

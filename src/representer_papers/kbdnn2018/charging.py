@@ -12,8 +12,8 @@ import torch
 from representer.nn import KBRN
 from representer.tasks.recipe import Request
 from representer.training import generators
-from representer_papers.kbdnn2018 import CHARGING_CELLS, problems
-from representer_papers.kbdnn2018.networks import TITLES, charging_network
+from representer_papers.kbdnn2018 import CHARGING_CELLS
+from representer_papers.kbdnn2018.networks import CHARGES, TITLES, charging, charging_network
 from representer_papers.kbdnn2018.pictures import panels
 from representer_papers.shared.runs import Measure, Run, one_thread, run_missing, stored
 from representer_papers.shared.table import table_head, table_row, write_page
@@ -76,15 +76,13 @@ def train_charging(setting: ChargingSetting) -> dict[str, Any]:
     with generators.initializing(setting.seed):
         network = charging_network(setting.cell)
     # every seed is tested on the same sequences
-    tests = problems.charging(
-        setting.test, setting.preset, generators.generator(0, "charging test")
-    )
+    tests = charging(setting.test, setting.preset, generators.generator(0, "charging test"))
     optimizer = torch.optim.Adam(network.parameters(), 1e-3)
     points = {round(setting.updates ** (i / 60)) for i in range(61)}
     curve = []
     for update in range(1, setting.updates + 1):
         _draw = generators.generator(setting.seed, "charging", update)
-        x, y = problems.charging(BATCH, setting.preset, _draw)
+        x, y = charging(BATCH, setting.preset, _draw)
         loss = (network(x) - y).square().sum(0).mean()
         optimizer.zero_grad()
         loss.backward()
@@ -130,7 +128,7 @@ def _write_table(request: Request) -> Path:
         lines += ["", f"Always predicting {always}."]
         _draw(request.out / "accuracy.svg", runs)
         lines += ["", "![Accuracy during training, and the learned functions](accuracy.svg)"]
-    low, high = problems.CHARGES[request.preset]
+    low, high = CHARGES[request.preset]
     charges = (
         f"Preset `{request.preset}`: charges from {low} to {high}. Sequences of 30 steps, three"
     )

@@ -22,9 +22,14 @@ from representer.tasks.recipe import Request
 from representer.training import generators
 from representer.training.generators import keep_freed_memory
 from representer_papers.kbdnn2018 import FUNCTIONS, LONG_TERM_CELLS
-from representer_papers.kbdnn2018.networks import TITLES, Network, long_term_network
+from representer_papers.kbdnn2018.networks import (
+    SIGNS,
+    TITLES,
+    Network,
+    long_term_network,
+    two_bits,
+)
 from representer_papers.kbdnn2018.pictures import panels
-from representer_papers.kbdnn2018.problems import SIGNS, two_bits
 from representer_papers.shared.runs import Measure, Run, one_thread, run_missing, stored
 from representer_papers.shared.table import table_head, table_row, write_page
 

@@ -12,8 +12,8 @@ import torch
 from representer.nn import KernelActivation
 from representer.tasks.recipe import Request
 from representer.training import generators
+from representer_papers.kbdnn2018.networks import parity
 from representer_papers.kbdnn2018.pictures import panels
-from representer_papers.kbdnn2018.problems import parity
 from representer_papers.shared.runs import Measure, Run, one_thread, run_missing, stored
 from representer_papers.shared.table import table_head, table_row, write_page
 

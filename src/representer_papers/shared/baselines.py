@@ -9,8 +9,8 @@ import numpy as np
 
 from representer.report.metrics import wilson_interval
 from representer.storage import atomic
-from representer.tasks.baselines import Baseline
 from representer.tasks.objects import Data
+from representer.tasks.results import Baseline
 from representer.tasks.text import train_baselines
 
 

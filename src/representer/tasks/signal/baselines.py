@@ -14,9 +14,8 @@ from sklearn.preprocessing import StandardScaler
 
 from representer.data.signals import Recordings, Standardization
 from representer.kernels.cross_spectral_kernel import MATRIX, POWER, CrossSpectralKernel
-from representer.tasks.baselines import Baseline
 from representer.tasks.objects import Fold
-from representer.tasks.results import joined
+from representer.tasks.results import Baseline, joined
 
 _COST = 0.1  # C with one feature per channel and band, about as many as windows of a subject
 _KINDS = {
