@@ -25,9 +25,9 @@ def test_what_resembles_a_chosen_object_is_not_chosen_next():
     mean, covariance = np.array([1.0, 0.99, 0.9]), np.eye(3)
     covariance[0, 1] = covariance[1, 0] = 0.999
     arguments = mean, covariance, 0.01, 0.5, np.ones(3), np.ones(3, bool)
-    assert [one.index for one in choose(*arguments, 2)] == [0, 2]
+    assert [one.position for one in choose(*arguments, 2)] == [0, 2]
     found = choose(mean, np.eye(3), 0.01, 0.5, np.array([9.0, 1, 1]), np.ones(3, bool), 3)
-    assert [one.index for one in found] == [1, 2, 0]
+    assert [one.position for one in found] == [1, 2, 0]
     assert found[0].improvement > found[1].improvement
 
 
@@ -36,11 +36,11 @@ def test_the_second_choice_is_that_of_the_process_with_one_more_observation():
     root = rng.normal(size=(6, 6))
     covariance, mean, noise = root @ root.T, rng.normal(size=6), 0.2
     first, second = choose(mean, covariance, noise, 0.0, np.ones(6), np.ones(6, bool), 2)
-    taken = np.outer(covariance[:, first.index], covariance[first.index])
-    left = covariance - taken / (covariance[first.index, first.index] + noise)
-    values = expected_improvement(mean, np.sqrt(np.diag(left)), max(0.0, mean[first.index]))
-    values[first.index] = -1
-    assert second.index == values.argmax()
+    taken = np.outer(covariance[:, first.position], covariance[first.position])
+    left = covariance - taken / (covariance[first.position, first.position] + noise)
+    values = expected_improvement(mean, np.sqrt(np.diag(left)), max(0.0, mean[first.position]))
+    values[first.position] = -1
+    assert second.position == values.argmax()
     assert second.improvement == pytest.approx(values.max(), rel=1e-9)
 
 

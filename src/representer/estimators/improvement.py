@@ -19,13 +19,13 @@ class Suggestion(NamedTuple):
     """An object to measure.
 
     Attributes:
-        index: Its position in the pool.
+        position: In the pool.
         mean: Its prediction.
         std: The standard deviation of its true value, without noise.
         improvement: Its expected improvement, given the suggestions before it, over its cost.
     """
 
-    index: int
+    position: int
     mean: float
     std: float
     improvement: float
@@ -136,4 +136,4 @@ def suggestions(
     found = choose(
         mean[order], covariance * unit, noise * unit, best, cost[order], mask[order], k
     )  # fmt: skip
-    return [one._replace(index=int(order[one.index]), mean=sign * one.mean) for one in found]
+    return [one._replace(position=int(order[one.position]), mean=sign * one.mean) for one in found]

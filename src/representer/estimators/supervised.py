@@ -593,7 +593,7 @@ class Regressor(RegressorMixin, SupervisedEstimator):
         found = suggestions(
             self, pool, k, maximize=maximize, costs=costs, allowed=allowed, best=best, target=target
         )
-        return np.array([one.index for one in found], np.int64)
+        return np.array([one.position for one in found], np.int64)
 
     def conformal_scores(
         self, objects: Sequence[Any], values: NDArray[Any]

@@ -89,7 +89,7 @@ def support_vectors(
     fitted = model.fit(train, targets)
     if is_regression:
         return mean + scale * fitted.predict(test)
-    aside = cross_val_predict(model, train, targets, cv=folds, method="decision_function")
+    aside: Any = cross_val_predict(model, train, targets, cv=folds, method="decision_function")
     link = LogisticRegression().fit(aside.reshape(count, -1), targets)
     chances = np.zeros((len(test), width))
     decided = fitted.decision_function(test).reshape(len(test), -1)

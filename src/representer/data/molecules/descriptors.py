@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from representer.data.molecules.smiles import atom_label, labeled_graphs, parse_smiles
 from representer.errors import MissingExtraError
-from representer.kernels.graphs import Graph
+from representer.kernels.graphs import Graph, Labels
 
 BINS = {"PEOE_VSA": 14, "SMR_VSA": 10, "SlogP_VSA": 12}  # surface by charge, refractivity, logP
 FEATURES = ("donor", "acceptor", "aromatic", "halogen", "basic", "acidic")  # of RDKit's invariants
@@ -37,7 +37,7 @@ def molecule_views(smiles: str) -> tuple[Graph, Graph, Graph]:
 
     elements, atoms = labeled_graphs(smiles)
     bits = [int(own) for own in GetFeatureInvariants(_molecule(smiles))]
-    names = [
+    names: Labels = [
         "+".join(name for i, name in enumerate(FEATURES) if own >> i & 1) or "other" for own in bits
     ]
     return elements, atoms, Graph(names, elements.edge_index, elements.edges)

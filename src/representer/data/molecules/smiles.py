@@ -96,11 +96,12 @@ def labeled_graphs(smiles: str) -> tuple[Graph, Graph]:
     """
     molecule = parse_smiles(smiles)
     graph = read_smiles(smiles)
-    bonds: Labels = [BOND_SIGNS.get(str(kind), str(kind)) for kind in graph.edges or ()]
+    bonds = [BOND_SIGNS.get(str(kind), str(kind)) for kind in graph.edges or ()]
     atoms: Labels = [atom_label(atom) for atom in molecule.GetAtoms()]
     kinds = [STEREO.get(str(bond.GetStereo()), "") for bond in molecule.GetBonds() for _ in "uv"]
     described: Labels = [bond + kind for bond, kind in zip(bonds, kinds, strict=True)]
-    return Graph(graph.nodes, graph.edge_index, bonds), Graph(atoms, graph.edge_index, described)
+    plain: Labels = [*bonds]
+    return Graph(graph.nodes, graph.edge_index, plain), Graph(atoms, graph.edge_index, described)
 
 
 def atom_label(atom: Atom) -> str:
