@@ -127,6 +127,7 @@ endef
 bench: $(READY) $(if $(BEFORE),$(OLD)/core)
 	$(call measured,cells.py,cpu.md)
 	$(call measured,strings.py,strings.md)
+	$(BIN)/python benchmarks/short_calls.py --repeats $(REPEATS) --out docs/results/short-calls.md
 
 build/%/core:
 	git worktree add --force --detach build/$* $*
