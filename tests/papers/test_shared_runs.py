@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
-from dataclasses import dataclass
+import lzma
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +14,7 @@ from representer.errors import ArgumentError, TrainingError
 from representer.machine import processor
 from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
+from representer_papers.shared.datasets import SMOKE_ROWS, for_smoke
 from representer_papers.shared.runs import Measure, Run, run_missing, stored
 from representer_papers.shared.table import write_page
 
@@ -128,3 +132,25 @@ def test_files_beside_the_runs_are_written_first_and_once(tmp_path):
     assert written == ["data"]
     path.unlink()
     assert go(tmp_path, beside={path: lambda path, data: path.write_text("")}).loaded == 1
+
+
+def test_a_smoke_run_has_parts_of_the_files_and_any_other_run_all(tmp_path: Path):
+    @dataclass(frozen=True)
+    class Files:
+        name: str
+        train: Path
+        test: Path
+
+    cells = [[str(row % 4), f"row {row}\nof two lines"] for row in range(4 * SMOKE_ROWS)]
+    with (tmp_path / "train.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(cells)
+    with lzma.open(tmp_path / "test.txt.xz", "wt", encoding="utf-8") as file:
+        file.writelines(f"{row}\n" for row in range(SMOKE_ROWS + 1))
+    files = Files("name", tmp_path / "train.csv", tmp_path / "test.txt.xz")
+    request = Request(tmp_path, tmp_path / "out")
+    assert for_smoke(request, "set", files) is files
+    few = for_smoke(replace(request, smoke=True), "set", files)
+    assert (few.name, few.test) == ("name", tmp_path / "out/set/data/test.txt")
+    with few.train.open(encoding="utf-8", newline="") as file:
+        assert [*csv.reader(file)] == cells[::4]
+    assert few.test.read_text("utf-8").split() == [str(row) for row in range(0, SMOKE_ROWS + 1, 2)]

@@ -352,5 +352,7 @@ def test_messages_name_an_option_that_exists_and_the_way_to_continue(tmp_path: P
         assert run.how_to_continue == "Continue with --resume."
     with pytest.raises(ArgumentError, match=r"config\.yaml\)\. Choose another folder\.$"):
         RunFolder(tmp_path, has_resume=False)
-    with RunFolder(tmp_path, resume=True) as run:  # as of a recipe
+    with RunFolder(tmp_path / "new", has_resume=False) as run:  # as of a recipe
+        assert run.how_to_continue == "The same command continues."
+    with RunFolder(tmp_path, resume=True) as run:
         assert run.how_to_continue == "The same command continues."

@@ -197,7 +197,8 @@ class RunFolder:
     @property
     def how_to_continue(self) -> str:
         """The way to continue an interrupted run; only ``fit`` has an option for it."""
-        return "The same command continues." if self.resume else "Continue with --resume."
+        is_option = self._has_resume and not self.resume
+        return "Continue with --resume." if is_option else "The same command continues."
 
     @property
     def checkpoints(self) -> Path:

@@ -18,7 +18,7 @@ from representer.tasks.text import FLOW
 from representer.tasks.text_options import PRESETS, TextConfig, defaults_of
 from representer_papers.rkm2019.published import DOCUMENTS, ROWS, column_name
 from representer_papers.shared.baselines import read_baselines, write_baselines
-from representer_papers.shared.datasets import existing, located, missing
+from representer_papers.shared.datasets import existing, for_smoke, located, missing
 from representer_papers.shared.runs import Measure, Run, accuracy, run_missing
 from representer_papers.shared.table import (
     mean_accuracy,
@@ -103,7 +103,10 @@ _SMOKE = {
 
 def reproduce_documents(request: Request) -> Path:
     """Run the missing combinations in ``OUT/DATASET/CELL-Ngram-seedK``, and write the table."""
-    places = locate_documents(request.data, request.datasets)
+    places = [
+        for_smoke(request, place.dataset.name, place)
+        for place in locate_documents(request.data, request.datasets)
+    ]
     for place in places:
         folder = request.out / place.dataset.name
         for seed in request.seeds:  # the cells of a seed share one split, which is read once

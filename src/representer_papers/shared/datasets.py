@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from representer.data.tables.files import COMPRESSIONS
+from representer.data.tables.files import COMPRESSIONS, physical_lines
 from representer.errors import ArgumentError, DataError
+from representer.storage import atomic
+from representer.tasks.recipe import Request
 
 D = TypeVar("D")
 L = TypeVar("L")
+
+
+SMOKE_ROWS = 200  # at most, of each part of a data set in a smoke run
 
 
 class MissingError(DataError):
@@ -66,3 +74,33 @@ def missing(what: str, root: Path) -> MissingError:
     """Return the error for a missing data set."""
     fix = "Add the data set, or remove it from --datasets."
     return MissingError(f"there is no {what}", file=root, fix=fix)
+
+
+def for_smoke(request: Request, name: str, files: D) -> D:
+    """Return a data set; for a smoke run with parts of its files, which are written into ``out``.
+
+    Args:
+        request: The request.
+        name: Name of the data set, and of the folder in ``out``.
+        files: A dataclass with paths.
+    """
+    if not request.smoke:
+        return files
+    paths = {key: path for key, path in vars(files).items() if isinstance(path, Path)}
+    parts = {key: part_of(path, request.out / name / "data") for key, path in paths.items()}
+    return replace(files, **parts)  # type: ignore[type-var]
+
+
+def part_of(path: Path, folder: Path) -> Path:
+    """Write rows of a file, evenly spaced, into a folder, and return the path."""
+    lines = [*physical_lines(path)]
+    name = path.name.removesuffix(path.suffix if path.suffix in COMPRESSIONS else "")
+    if name.endswith(".csv"):  # a cell may have several lines
+        rows, drawn = [*csv.reader(lines)], io.StringIO()
+        csv.writer(drawn).writerows(rows[:: -(-len(rows) // SMOKE_ROWS)])
+        text = drawn.getvalue()
+    else:
+        text = "".join(lines[:: -(-len(lines) // SMOKE_ROWS)])
+    folder.mkdir(parents=True, exist_ok=True)
+    atomic.write_text(folder / name, text)
+    return folder / name

@@ -15,7 +15,7 @@ from representer.errors import DataError
 from representer.storage import atomic
 from representer.tasks.language_options import LanguageConfig
 from representer.tasks.recipe import Request
-from representer_papers.shared.datasets import wanted
+from representer_papers.shared.datasets import part_of, wanted
 from representer_papers.shared.runs import Stored
 from representer_papers.shared.table import (
     by_seed,
@@ -49,6 +49,8 @@ class Variant:
 def locate_texts(request: Request, names: Sequence[str]) -> dict[str, Path]:
     """Return the folders of the requested texts, out of those of the recipe.
 
+    A smoke run has some lines of each part, in a folder of its output.
+
     Raises:
         ArgumentError: If a name is unknown.
         DataError: If a folder or one of its parts is missing.
@@ -61,7 +63,11 @@ def locate_texts(request: Request, names: Sequence[str]) -> dict[str, Path]:
         if not folder.is_dir():
             fix = f"Put its train, valid and test files into {name}/ below --data."
             raise DataError("there is no such folder", file=folder, fix=fix)
-        find_parts(folder)
+        parts = find_parts(folder)
+        if request.smoke:
+            folder = request.out / name / "data"
+            for path in parts.values():
+                part_of(path, folder)
         folders[name] = folder
     return folders
 

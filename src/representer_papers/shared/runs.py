@@ -296,7 +296,7 @@ def run_one(run: Run[C], data: D, train: Train[C, D], record: Record) -> None:
     status = "paused"
     try:
         is_resumed = (run.folder / SETTINGS).exists()
-        with RunFolder(run.folder, resume=run.folder.exists()) as folder:
+        with RunFolder(run.folder, resume=run.folder.exists(), has_resume=False) as folder:
             if run.is_done():  # another process has finished it in the meantime
                 return
             if is_resumed:

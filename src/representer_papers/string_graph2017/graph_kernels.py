@@ -36,6 +36,7 @@ from representer.tasks.recipe import Request
 from representer.training import generators
 from representer.training.config import TrainerConfig, TrainingTask
 from representer.training.trainer import Trainer
+from representer_papers.shared.datasets import SMOKE_ROWS
 from representer_papers.shared.graph_store import GraphBatch, GraphStore, outputs_in_batches
 from representer_papers.shared.runs import Measure, Run, run_missing
 from representer_papers.shared.table import metrics_by_seed, table_head, table_row, write_page
@@ -110,7 +111,7 @@ def tested_folds(
     rows, store = [], _store(data)
     for k, fold in enumerate(folds):
         home = folder.path / "folds" / f"fold{k + 1}"
-        with RunFolder(home, resume=home.exists()) as run:
+        with RunFolder(home, resume=home.exists(), has_resume=False) as run:
             rows.append(_run_fold(run, settings, store, fold, k, threads))
     return rows
 
@@ -363,7 +364,8 @@ def reproduce_graph_kernels(request: Request) -> Path:
                 own[length] = 1 if request.smoke else max(1, round(request.budget * EPOCHS))
             runs.append(Run(home / f"{row}-seed{seed}", own, length))
         train = partial(_run, request, place, home / "grams")
-        run_missing(request, MEASURE, runs, partial(read_graph_set, place), train)
+        most = SMOKE_ROWS if request.smoke else None
+        run_missing(request, MEASURE, runs, partial(read_graph_set, place, most), train)
     return _write_table(request, [place.dataset for place in places])
 
 

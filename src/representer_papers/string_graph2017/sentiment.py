@@ -38,7 +38,7 @@ from representer.training import generators
 from representer.training.config import TrainerConfig
 from representer.training.trainer import Trainer
 from representer_papers.shared.baselines import write_baselines
-from representer_papers.shared.datasets import existing, located, missing
+from representer_papers.shared.datasets import existing, for_smoke, located, missing
 from representer_papers.shared.runs import Measure, Run, accuracy, run_missing
 from representer_papers.shared.table import (
     mean_accuracy,
@@ -151,7 +151,10 @@ def reproduce_sentiment(request: Request) -> Path:
         ArgumentError: If a cell needs word vectors and the request has none.
     """
     cells = _cells(request)
-    places = locate_treebank(request.data, request.datasets)
+    places = [
+        for_smoke(request, place.dataset.name, place)
+        for place in locate_treebank(request.data, request.datasets)
+    ]
     for place in places:
         home = request.out / place.dataset.name
         configs = [_config(request, place, cell, s) for s in request.seeds for cell in cells]
