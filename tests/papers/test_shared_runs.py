@@ -150,7 +150,7 @@ def test_a_smoke_run_has_parts_of_the_files_and_any_other_run_all(tmp_path: Path
     request = Request(tmp_path, tmp_path / "out")
     assert for_smoke(request, "set", files) is files
     few = for_smoke(replace(request, smoke=True), "set", files)
-    assert (few.name, few.test) == ("name", tmp_path / "out/set/data/test.txt")
+    assert (few.name, few.test) == ("name", tmp_path / "out/data/set/test.txt")
     with few.train.open(encoding="utf-8", newline="") as file:
         assert [*csv.reader(file)] == cells[::4]
     assert few.test.read_text("utf-8").split() == [str(row) for row in range(0, SMOKE_ROWS + 1, 2)]

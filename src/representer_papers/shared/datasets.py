@@ -81,13 +81,13 @@ def for_smoke(request: Request, name: str, files: D) -> D:
 
     Args:
         request: The request.
-        name: Name of the data set, and of the folder in ``out``.
+        name: Name of the data set, and of its folder in ``out/data``.
         files: A dataclass with paths.
     """
     if not request.smoke:
         return files
     paths = {key: path for key, path in vars(files).items() if isinstance(path, Path)}
-    parts = {key: part_of(path, request.out / name / "data") for key, path in paths.items()}
+    parts = {key: part_of(path, request.out / "data" / name) for key, path in paths.items()}
     return replace(files, **parts)  # type: ignore[type-var]
 
 

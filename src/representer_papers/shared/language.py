@@ -65,7 +65,7 @@ def locate_texts(request: Request, names: Sequence[str]) -> dict[str, Path]:
             raise DataError("there is no such folder", file=folder, fix=fix)
         parts = find_parts(folder)
         if request.smoke:
-            folder = request.out / name / "data"
+            folder = request.out / "data" / name
             for path in parts.values():
                 part_of(path, folder)
         folders[name] = folder
