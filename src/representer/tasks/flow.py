@@ -290,8 +290,10 @@ class EstimatorTask(EstimatorUse):
     ) -> FoldResult:
         """Train and test a model on a fold, or continue its training, in a folder."""
         refuse_links(folder)
-        options = {"resume": folder.exists(), "has_resume": False}
-        with limited(config.threads or None), RunFolder(folder, **options) as run:
+        with (
+            limited(config.threads or None),
+            RunFolder(folder, resume=folder.exists(), has_resume=False) as run,
+        ):
             data = self.fold_data(config, sources, fold)
             return FoldResult.of(self.train(run, config, data, is_silent=True))
 
