@@ -109,6 +109,7 @@ def test_a_task_declared_once_is_in_fit_evaluate_and_their_help(monkeypatch, tmp
     arguments = parse("fit toy", command, [str(data), "--out", str(tmp_path / "run")])
     assert arguments is not None
     command.run(arguments)
+    capsys.readouterr()  # fit says what it reads
     words = [str(tmp_path / "run"), str(data), "--scale", "0.5"]
     evaluated = parse("evaluate", load("evaluate"), words)
     assert evaluated is not None
