@@ -98,3 +98,14 @@ def rows(table: str) -> dict[str, list[float]]:
         name, _, figures = line.partition("  ")
         found[name.strip()] = [float(figure) for figure in figures.split()]
     return found
+
+
+# The networks of others in L17 Table 1, in the paper's order: millions of parameters, perplexity.
+L17_TABLE_1_OTHERS = ((66, 78.4), (19, 78.9), (20, 78.6), (66, 73.4), (21, 70.9), (23, 65.4),
+                      (25, 64.0))  # fmt: skip
+
+# Those in L17 Table 2: accuracies on five classes and on two.
+L17_TABLE_2_OTHERS = (
+    (43.2, 82.4), (45.7, 85.4), (49.8, 86.8), (51.0, 88.0), (48.5, 86.9), (47.4, 88.1),
+    (49.1, 87.5), (47.9, 87.0), (48.7, 87.8), (48.2, 86.8), (52.1, 88.6),
+)  # fmt: skip

@@ -13,6 +13,7 @@ from representer_papers.kbdnn2018 import FUNCTIONS, charging, long_term, network
 from representer_papers.kbdnn2018.networks import CHARGES
 from representer_papers.rkm2019 import RECIPES, language, published
 from representer_papers.rkm2019.documents import DATASETS as DOCUMENT_SETS
+from representer_papers.string_graph2017 import RECIPES as STRING_RECIPES
 from representer_papers.string_graph2017 import language as string_language
 from representer_papers.string_graph2017 import published as string_published
 from representer_papers.string_graph2017.sentiment import DATASETS as TREEBANK_SETS
@@ -92,6 +93,22 @@ def test_table_2_of_l17_matches_the_paper():
         ("gated", "fine, mean"): 52.4, ("gated", "binary, mean"): 89.6,
         ("gated", "fine, validation"): 53.7, ("gated", "binary, validation"): 90.1,
     }  # fmt: skip
+
+
+def test_the_networks_of_others_in_l17_match_the_paper_and_are_named_below_the_tables():
+    assert tuple(string_published.OTHERS_1.values()) == printed.L17_TABLE_1_OTHERS
+    assert tuple(string_published.OTHERS_2.values()) == printed.L17_TABLE_2_OTHERS
+    tables = {
+        name: STRING_RECIPES[name].reported for name in ("string-language", "string-sentiment")
+    }
+    assert tables["string-language"]["Neural Net Search, Zoph & Le, 2016", "ptb"].value == 64.0
+    others = tables["string-sentiment"]
+    assert others["RNN, Socher et al., 2011", "binary, best of 5"].value == 82.4
+    assert len(others) == len(string_published.SENTIMENT) + 2 * len(printed.L17_TABLE_2_OTHERS)
+    (_, shown) = string_published.others_in("fine,")
+    assert shown.endswith("DAN, Iyyer et al., 2015 48.2; DMN, Kumar et al., 2016 52.1.")
+    assert string_published.others_in("fine-roots,") == []
+    assert "Zoph & Le, 2016 64" in "".join(string_language._ABOUT)
 
 
 def test_table_3_of_l17_matches_the_paper():

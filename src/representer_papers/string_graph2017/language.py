@@ -9,6 +9,7 @@ from representer.tasks.language_options import PRESETS
 from representer.tasks.recipe import Recipe, Reported, Request
 from representer_papers.shared import language
 from representer_papers.shared.language import Variant
+from representer_papers.string_graph2017.published import REPORTED_OTHERS, others_in
 
 SOURCE = "L17 Table 1"
 
@@ -78,6 +79,7 @@ _ABOUT = (
     "settings of the authors' code. A budget below 1 runs that fraction of the epochs, with the",
     "initial learning rate for 40 % of them and then a decay to a fiftieth. Small models have 1.5m",
     "parameters and a dropout of 0.2.",
+    *others_in("ptb"),
 )
 
 
@@ -100,5 +102,5 @@ LANGUAGE = Recipe(
     differences={
         "paper": ("sizes and dropout are the code's; Fig. 3 searched them for each decay",)
     },
-    reported=REPORTED,
+    reported=REPORTED | {k: r for k, r in REPORTED_OTHERS.items() if r.source == SOURCE},
 )

@@ -29,6 +29,46 @@ SENTIMENT = {
     )
 }
 
+# Networks of others in the same tables, each with its millions of parameters and test perplexity on
+# the Penn Treebank, or with its accuracies on five classes and on two.
+OTHERS_1 = {
+    "LSTM (large), Zaremba et al., 2014": (66, 78.4),
+    "Character CNN, Kim et al., 2015": (19, 78.9),
+    "Variational LSTM, Gal & Ghahramani, 20m": (20, 78.6),
+    "Variational LSTM, Gal & Ghahramani, 66m": (66, 73.4),
+    "Pointer Sentinel-LSTM, Merity et al.": (21, 70.9),
+    "Variational RHN, Zilly et al., 2016": (23, 65.4),
+    "Neural Net Search, Zoph & Le, 2016": (25, 64.0),
+}
+OTHERS_2 = {
+    "RNN, Socher et al., 2011": (43.2, 82.4),
+    "RNTN, Socher et al., 2013": (45.7, 85.4),
+    "DRNN, Irsoy & Cardie, 2014": (49.8, 86.8),
+    "RLSTM, Tai et al., 2015": (51.0, 88.0),
+    "DCNN, Kalchbrenner et al., 2014": (48.5, 86.9),
+    "CNN-MC, Kim, 2014": (47.4, 88.1),
+    "Bi-LSTM, Tai et al., 2015": (49.1, 87.5),
+    "LSTMN, Cheng et al., 2016": (47.9, 87.0),
+    "PVEC, Le & Mikolov, 2014": (48.7, 87.8),
+    "DAN, Iyyer et al., 2015": (48.2, 86.8),
+    "DMN, Kumar et al., 2016": (52.1, 88.6),
+}
+REPORTED_OTHERS = {
+    (name, "ptb"): Reported(perplexity, "test perplexity", "L17 Table 1")
+    for name, (_, perplexity) in OTHERS_1.items()
+} | {
+    (name, f"{task}, best of 5"): Reported(accuracies[at], "% accuracy", TABLE_2)
+    for name, accuracies in OTHERS_2.items()
+    for at, task in enumerate(("fine", "binary"))
+}
+
+
+def others_in(column: str) -> list[str]:
+    """Return a sentence with the figures of other networks in a column of L17 Table 1 or 2."""
+    rows = {name: r.value for (name, of), r in REPORTED_OTHERS.items() if of.startswith(column)}
+    shown = "; ".join(f"{name} {value:g}" for name, value in rows.items())
+    return ["", f"Other networks in the same table of L17: {shown}."] if shown else []
+
 
 class MoleculeRow(NamedTuple):
     """A row of L17 Table 3."""

@@ -49,7 +49,7 @@ from representer_papers.shared.table import (
     table_row,
     write_page,
 )
-from representer_papers.string_graph2017.published import SENTIMENT, SENTIMENT_CELLS
+from representer_papers.string_graph2017.published import SENTIMENT, SENTIMENT_CELLS, others_in
 
 
 @dataclass(frozen=True)
@@ -451,7 +451,7 @@ def _section(out: Path, dataset: TreebankSet, rows: Sequence[Row]) -> list[str]:
     for baseline in beside["baselines"] if beside else ():
         figure = f"{100 * baseline['accuracy']:.2f}"
         lines.append(table_row(baseline["name"], "–", "–", *blanks, figure, "–", "–", "–"))
-    return lines
+    return lines + others_in(f"{dataset.name},")
 
 
 def _size(dataset: TreebankSet, beside: dict[str, Any] | None) -> str:
