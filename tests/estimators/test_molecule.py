@@ -111,6 +111,18 @@ def test_the_gaussian_process_has_the_mean_and_variance_of_its_formula():
     assert variances[2] > variances[0]
 
 
+def test_a_process_alone_is_calibrated_on_every_row_left_out_once():
+    numbers = NUMBERS + np.random.default_rng(0).normal(size=20)
+    model = MoleculeRegressor(**SMALL, answer="kernel").fit(MOLECULES, numbers)
+    target = model.target_
+    kernel = model._new_kernel()
+    rows = fitted_rows(kernel, target, MOLECULES, numbers[:, None])
+    _, (scores, _) = KernelMachine.process(kernel, target, rows, numbers[:, None])
+    errors = scores[:, 0] - (numbers - target.means[0]) / target.scales[0]
+    assert model.pool_.loss == pytest.approx(np.mean(errors**2), rel=1e-2)
+    assert model.examples_["valid"] > 0
+
+
 @pytest.mark.parametrize("most", [1000, 12])
 @pytest.mark.parametrize("is_weighted", [False, True])
 def test_leaving_out_a_row_is_fitting_without_it(most, is_weighted):

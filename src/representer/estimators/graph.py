@@ -28,7 +28,7 @@ from representer.estimators.parameters import (
 )
 from representer.estimators.pool import Explained
 from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
-from representer.estimators.targets import centered, columns_of
+from representer.estimators.targets import Numbers, centered, columns_of
 from representer.explain import WalkContribution, walk_readout
 from representer.kernels.subtree_kernel import SubtreeKernel
 from representer.models import GraphEnsemble, GraphRegressionNetwork, GraphRegressorConfig
@@ -168,6 +168,12 @@ class GraphEnsembleEstimator(GraphParameters, SupervisedEstimator):
         """Return the names of the nodes of an object, for explanations."""
 
     # ---- what is here
+
+    @property
+    def leaves_one_out(self) -> bool:
+        """True if the kernel machine of numbers predicts each row by a machine without it."""
+        is_process = isinstance(self._new_kernel(), SubtreeKernel)
+        return is_process and all(isinstance(own, Numbers) for own in columns_of(self.target_))
 
     def _configure(self, inputs: Any, width: int) -> EnsembleConfig:
         in_channels, edge_dim = self._widths(inputs)

@@ -147,8 +147,13 @@ def fit_targets(
     The machine is fitted to the training part, the weights on the validation part, and then the
     machine again to both parts. Its kernel and C are chosen on the validation part or, if that is
     small or the training part has groups, by cross-validation. Without a validation part, the
-    weights are those of `Pool.unvalidated`.
+    weights are those of `Pool.unvalidated`. A process alone needs none: each row is left out once.
     """
+    if not estimator.has_network and not groups and estimator.leaves_one_out:
+        pairs = [own for own in (weights["train"], weights["valid"]) if own is not None]
+        joined = np.concatenate([train[1], valid[1]])
+        train, valid = ([*train[0], *valid[0]], joined), ([], valid[1][:0])
+        weights = {"train": np.concatenate(pairs) if pairs else None, "valid": None}
     network: dict[bool, list[Moments]] = {}  # by whether objects are held out
     found = []
     for k, column in enumerate(columns_of(estimator.target_)):

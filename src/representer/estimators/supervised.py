@@ -131,6 +131,11 @@ class SupervisedEstimator(Estimator):
         """Return objects as the kernel takes them: a sequence that can be sliced."""
         return objects
 
+    @property
+    def leaves_one_out(self) -> bool:
+        """True if the kernel machine of numbers predicts each row by a machine without it."""
+        return False
+
     @abstractmethod
     def _explain_network(self, one: Any, output: int) -> Explained:
         """Return an output of the network, its constant part and its contributions."""
