@@ -494,6 +494,11 @@ class SignalParameters(TargetParameters):
         "standardize each channel over the training data, over the window, or not at all",
         choices=STANDARDIZATIONS,
     )
+    recenter: str | None = option(
+        None,
+        "subject: the kernel moves and scales the features of each subject to common moments",
+        choices=("subject",),
+    )
     average_weights: bool = option(True, "keep the average of the weights of the last steps")
     lr: float = option(2e-3, "learning rate of Adam")
     clip_norm: float = option(1.0, "clip the norm of the gradient; 0: no clipping")
@@ -508,8 +513,9 @@ class SignalParameters(TargetParameters):
         for name in ("channel_dropout", "dropout"):
             require(self, name, 0 <= getattr(self, name) < 1, "a number in [0, 1)")
         require_choices(
-            self, filters=FILTERS, pooling=SIGNAL_POOLINGS, standardize=STANDARDIZATIONS
-        )
+            self, filters=FILTERS, pooling=SIGNAL_POOLINGS, standardize=STANDARDIZATIONS,
+            recenter=(None, "subject"),
+        )  # fmt: skip
 
 
 def in_samples(parameters: Any, sampling_rate: float) -> dict[str, int]:

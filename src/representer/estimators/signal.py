@@ -5,13 +5,15 @@ from __future__ import annotations
 import copy
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from representer import models
@@ -30,6 +32,7 @@ from representer.estimators.targets import (
     columns_of,
     has_columns,
     pair_of,
+    require_same_length,
 )
 from representer.explain import MemoryLedger, stack_readout, wavelet_frequencies
 from representer.kernels.cross_spectral_kernel import (
@@ -376,6 +379,7 @@ def _window(one: Any, row: int) -> NDArray[Any]:
     return array
 
 
+_ROUNDS, _LEAST = 5, 0.05  # of finding the moments of subjects; share of a class that counts
 _MOST_VALUES = 2**26  # of cross-spectral matrices in memory; beyond, power alone is compared
 
 
@@ -388,7 +392,10 @@ class SignalClassifier(SignalParameters, Classifier):
     an array ``(N, C, T)``, a sequence of arrays ``(C, T)`` of one shape, or MNE's ``Epochs``, which
     give the sampling rate and the names of the channels, too. Pass subjects as `groups`:
     validation, and the cross-validation that chooses the kernel's features and its C, hold out
-    whole subjects.
+    whole subjects. With ``recenter="subject"``, the kernel standardizes its features by the
+    windows of each subject, without their classes; pass subjects as `groups` to `predict`, too.
+    In training, all classes of a subject weigh the same; in prediction, so do those that the kernel
+    tells apart. Where it tells few apart, leave it out for subjects with windows of one class.
 
     `explain` returns the contribution of each channel and pair of channels in each band, with their
     numbers in ``where``; of each filter at each step, with the times of the first and the last
@@ -417,6 +424,8 @@ class SignalClassifier(SignalParameters, Classifier):
     penalties: ClassVar[Sequence[float]] = (0.1, 0.3, *CANDIDATES)
     _montage: Montage = Montage()  # of epochs
     _window_length: int  # samples
+    # subject and weight of windows by their digests, and the moments of subjects
+    _known: tuple[dict[int, tuple[str, float]], Any] | None = None
     inputs_: SignalInputs
     network_: models.SignalNetwork
 
@@ -460,7 +469,16 @@ class SignalClassifier(SignalParameters, Classifier):
         if self.warm_start:  # whose inputs do not tell the length, as `learn_inputs` does
             X = self.checked_objects(X)
             self._window_length = X.shape[2]
-        super().fit(X, y, groups=groups, validation=validation, sample_weight=sample_weight)
+        if self.recenter and groups is None:
+            expected = "the subject of each window, with recenter='subject'"
+            raise ArgumentError("groups", None, expected)
+        if self.recenter:
+            X = self.checked_objects(X)
+            self._known = self._named(X, groups, as_sequence(y)), {}
+        try:
+            super().fit(X, y, groups=groups, validation=validation, sample_weight=sample_weight)
+        finally:
+            self._known = None
         self.inputs_ = replace(self.inputs_, sampling_rate=self._montage.sampling_rate)
         return self
 
@@ -517,10 +535,90 @@ class SignalClassifier(SignalParameters, Classifier):
         windows = np.asarray(self.inputs_.encode(np.asarray(objects)))
         if self.machines_:
             known = {view for machine in self.machines_ for view in machine.kernel.views}
-            return self._new_kernel([view for view in VIEWS if view in known]).read(windows)
-        features = len(BANDS) * windows.shape[1] ** 2
-        is_small = len(windows) * features <= _MOST_VALUES
-        return self._new_kernel(VIEWS if is_small else (POWER,)).read(windows)
+            spectra = self._new_kernel([view for view in VIEWS if view in known]).read(windows)
+        else:
+            features = len(BANDS) * windows.shape[1] ** 2
+            is_small = len(windows) * features <= _MOST_VALUES
+            spectra = self._new_kernel(VIEWS if is_small else (POWER,)).read(windows)
+        if not self.recenter:
+            return spectra
+        names, moments = self._known or ({}, {})
+        known = [names.get(own, ("", 1.0)) for own in self.digests(objects).tolist()]
+        subjects, weights = np.array([own[0] for own in known]), np.array([own[1] for own in known])
+        moments = spectra.moments_of(subjects, weights) | moments
+        return replace(spectra, subjects=subjects, moments=moments)
+
+    def _named(self, X: Windows, groups: Any, y: Any = None) -> dict[int, tuple[str, float]]:
+        """Return the subject and the weight of each window; classes of a subject weigh the same."""
+        names = [""] * len(X) if groups is None else [*map(str, as_sequence(groups, "groups"))]
+        require_same_length(X, names, "groups")
+        weights = [1.0] * len(X)
+        if y is not None and np.ndim(y) == 1:
+            pairs = [*zip(names, map(str, y), strict=True)]
+            counts = Counter(pairs)
+            if len(counts) == len({*names}):
+                hint = "It would remove the differences of such subjects."
+                expected = "None, since each subject has windows of one class only"
+                raise ArgumentError("recenter", self.recenter, expected, hint=hint)
+            weights = [1 / counts[pair] for pair in pairs]
+        return dict(zip(self.digests(X).tolist(), zip(names, weights, strict=True), strict=True))
+
+    @contextmanager
+    def _recentered(self, X: Any, groups: Any) -> Iterator[Any]:
+        """Standardize by the subjects of all windows of X until the end, also one by one.
+
+        In training, the classes of a subject weigh the same. Here they are unknown, so the moments
+        and the probabilities of the classes are found in turn; else the moments of a subject with
+        few windows of a class would be those of the others.
+        """
+        check_is_fitted(self)
+        if not self.recenter or self._known or not self.machines_:
+            yield X
+            return
+        X = self.checked_objects(X)
+        self._known = self._named(X, groups), {}
+        try:
+            spectra = self.kernel_objects(X)
+            for _ in range(_ROUNDS):
+                scores = self.machines_[0].scores(spectra)
+                chances = np.exp(scores - scores.max(axis=1, keepdims=True))
+                chances /= chances.sum(axis=1, keepdims=True)
+                weights = np.empty(len(chances))
+                for subject in np.unique(spectra.subjects):
+                    own = chances[rows := spectra.subjects == subject]
+                    weights[rows] = (own / np.maximum(own.mean(axis=0), _LEAST)).sum(axis=1)
+                moments = spectra.moments_of(spectra.subjects, weights)
+                spectra = replace(spectra, moments=moments)
+            self._known = self._known[0], spectra.moments
+            yield X
+        finally:
+            self._known = None
+
+    def predict_proba(self, X: Any, *, groups: Any = None) -> Any:
+        """Return the probability of each class ``(N, C)``.
+
+        Args:
+            X: The windows.
+            groups: With ``recenter="subject"``, the subject of each window ``(N,)``; by default,
+                all are of one subject.
+        """
+        with self._recentered(X, groups) as windows:
+            return super().predict_proba(windows)
+
+    def predict(self, X: Any, *, groups: Any = None) -> NDArray[Any]:
+        """Return the most probable class of each window; `groups` as in `predict_proba`."""
+        with self._recentered(X, groups) as windows:
+            return super().predict(windows)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> float:
+        """Return the accuracy; `groups` as in `predict_proba`."""
+        with self._recentered(X, groups) as windows:
+            return super().score(windows, y, sample_weight)
+
+    def explain(self, X: Any, k: int = 10, *, groups: Any = None) -> list[Explanation]:
+        """Return each prediction with its contributions; `groups` as in `predict_proba`."""
+        with self._recentered(X, groups) as windows:
+            return super().explain(windows, k)
 
     def explain_kernel(self, one: Windows, output: int) -> Explained:
         """Return an output of the kernel machine, its constant part and its contributions."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
@@ -21,7 +21,11 @@ POWER, MATRIX = VIEWS = ("power", "matrix")
 # delta, theta, alpha, beta and low gamma of an electroencephalogram, in Hz
 BANDS: Bands = ((1.0, 4.0), (4.0, 8.0), (8.0, 13.0), (13.0, 30.0), (30.0, 45.0))
 _AT_ONCE = 512  # windows whose spectra are in memory together
+SHRINKAGE = 5  # windows that the common mean and deviation count for beside those of a subject
 SMALLEST = 1e-12  # of the mean power, or of the largest eigenvalue; silence has a logarithm, too
+
+
+Moments = tuple[float, Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]]]
 
 
 class SpectralFeature(NamedTuple):
@@ -47,16 +51,43 @@ class Spectra:
     Attributes:
         shape: Channels and samples of a window.
         views: The features of each view ``(N, F)``.
+        subjects: The subject of each window ``(N,)``, by whose moments it is standardized; None
+            for the moments of the windows that the kernel was fitted to.
+        moments: Of each subject, see `moments_of`.
     """
 
     shape: tuple[int, int]
     views: Mapping[str, NDArray[np.float32]]
+    subjects: NDArray[Any] | None = None
+    moments: Mapping[str, Moments] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(next(iter(self.views.values())))
 
     def __getitem__(self, rows: Any) -> Spectra:
-        return Spectra(self.shape, {name: own[rows] for name, own in self.views.items()})
+        views = {name: own[rows] for name, own in self.views.items()}
+        subjects = None if self.subjects is None else self.subjects[rows]
+        return Spectra(self.shape, views, subjects, self.moments)
+
+    def moments_of(
+        self, subjects: NDArray[Any], weights: NDArray[np.float64]
+    ) -> dict[str, Moments]:
+        """Return the effective number of windows of each subject, and their mean and variance.
+
+        Args:
+            subjects: The subject of each window ``(N,)``.
+            weights: The weight of each window ``(N,)``.
+        """
+        found: dict[str, Moments] = {}
+        for subject in np.unique(subjects):
+            rows = subjects == subject
+            share = weights[rows] / weights[rows].sum()
+            parts = {}
+            for name, view in self.views.items():
+                mean = share @ view[rows]
+                parts[name] = mean, share @ (view[rows] - mean) ** 2
+            found[subject] = float(1 / (share**2).sum()), parts
+        return found
 
 
 def read_spectra(
@@ -164,7 +195,8 @@ class CrossSpectralKernel(Kernel):
 
     K_1 takes the logarithm of each channel's power, K_2 that of the Hermitian matrix. A lag between
     two channels is the phase of an entry, which the wavelet filters of L19 section 6 (SyncNet)
-    learn. In K_2, S is shrunk towards a multiple of the identity.
+    learn. In K_2, S is shrunk towards a multiple of the identity. Windows with `Spectra.subjects`
+    are moved and scaled to the common moments by those of their subject, whatever their classes.
 
     Args:
         sampling_rate: Samples per second.
@@ -259,9 +291,31 @@ class CrossSpectralKernel(Kernel):
             raise ShapeError("X", got, f"(N, {self.shape_[0]}, {self.shape_[1]})")
         views = [spectra.views[view] for view in self.views]
         features = np.concatenate(views, axis=1, dtype=np.float64)
+        if spectra.subjects is not None:
+            self._recenter(features, spectra)
         features -= self.means_
         features /= self.scales_
         return features
+
+    def _recenter(self, features: NDArray[np.float64], spectra: Spectra) -> None:
+        """Move and scale the features of each subject to the common mean and deviation.
+
+        The moments of a subject are shrunk towards the common ones, which those of few windows say
+        little about.
+        """
+        sizes = [(spectra.views[view].shape[1] * len(self.views)) ** 0.5 for view in self.views]
+        widths = [spectra.views[view].shape[1] for view in self.views]
+        common = self.scales_ / np.repeat(sizes, widths)
+        for subject in np.unique(spectra.subjects):
+            count, parts = spectra.moments[subject]
+            mean, variance = (
+                np.concatenate([parts[view][k] for view in self.views]) for k in range(2)
+            )
+            share = count / (count + SHRINKAGE)
+            center = share * mean + (1 - share) * self.means_
+            spread = (share * variance + (1 - share) * common**2) ** 0.5
+            rows = spectra.subjects == subject
+            features[rows] = self.means_ + (features[rows] - center) * (common / spread)
 
     def features(self) -> list[SpectralFeature]:
         """Return what each feature is computed from."""
