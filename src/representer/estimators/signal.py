@@ -548,7 +548,7 @@ class SignalClassifier(SignalParameters, Classifier):
         moments = spectra.moments_of(subjects, weights) | moments
         return replace(spectra, subjects=subjects, moments=moments)
 
-    def _named(self, X: Windows, groups: Any, y: Any = None) -> dict[int, tuple[str, float]]:
+    def _named(self, X: Any, groups: Any, y: Any = None) -> dict[int, tuple[str, float]]:
         """Return the subject and the weight of each window; classes of a subject weigh the same."""
         names = [""] * len(X) if groups is None else [*map(str, as_sequence(groups, "groups"))]
         require_same_length(X, names, "groups")
@@ -578,7 +578,7 @@ class SignalClassifier(SignalParameters, Classifier):
         X = self.checked_objects(X)
         self._known = self._named(X, groups), {}
         try:
-            spectra = self.kernel_objects(X)
+            spectra: Any = self.kernel_objects(X)
             for _ in range(_ROUNDS):
                 scores = self.machines_[0].scores(spectra)
                 chances = np.exp(scores - scores.max(axis=1, keepdims=True))

@@ -297,7 +297,7 @@ class CrossSpectralKernel(Kernel):
         features /= self.scales_
         return features
 
-    def _recenter(self, features: NDArray[np.float64], spectra: Spectra) -> None:
+    def _recenter(self, features: NDArray[np.float64], spectra: Any) -> None:
         """Move and scale the features of each subject to the common mean and deviation.
 
         The moments of a subject are shrunk towards the common ones, which those of few windows say
