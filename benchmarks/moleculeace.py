@@ -214,7 +214,10 @@ def main() -> None:
     }
     best = sorted(means, key=lambda method: means[method])[:5]
     lines = page(found, [*models, *best])
-    write_page(arguments.out, "MoleculeACE", ABOUT, before, *lines, command=COMMAND)
+    write_page(
+        arguments.out, "MoleculeACE", ABOUT, before, *lines,
+        command=f'{COMMAND} --models "{arguments.models}"',
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

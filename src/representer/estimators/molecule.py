@@ -27,7 +27,7 @@ from representer.data.molecules import (
     scaffold,
     torsions,
 )
-from representer.errors import ArgumentError, DataError
+from representer.errors import ArgumentError, DataError, say
 from representer.estimators.explanation import Explanation
 from representer.estimators.fitting import Examples, batch_size_for
 from representer.estimators.graph import GraphEnsembleEstimator
@@ -82,6 +82,7 @@ def with_rate_by_examples(task: TrainingTask, factor: float, every: int) -> Trai
 
 SCAFFOLD = "scaffold"
 LEVELS = (3, 3, 3)  # relabelings of the kernel, by element, by neighborhood and by feature
+SPEED = 50  # molecules a second of a kernel machine, on one slow core
 LANDMARKS = 4000  # molecules that the kernel compares with; of more, the others are approximated
 NAMES = {
     "wl": "WL kernel network", "random-walk": "random-walk kernel network", "gine": "GINE"
@@ -160,6 +161,10 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
         """Return the training task, the trainer's configuration, and the optimizer."""
         task, config, optimizer = super().training_plan(train, valid, network, seed)
         task = self._resampled(task, train, seed)
+        if self.time_limit and self.verbose:
+            fitted = 2 + len(train.objects) / SPEED
+            say(f"the networks train for up to {self.time_limit:g} s, the kernel machine for about "
+                f"{fitted:.0f} s; see --time-limit and --answer")  # fmt: skip
         if not self.lr_decay_every:
             return task, config, optimizer
         task = with_rate_by_examples(task, self.lr_decay, self.lr_decay_every)

@@ -24,7 +24,7 @@ from representer.tasks.options import (
 
 TASKS = ("auto", "regression", "classification")
 SPLITS = ("random", "scaffold")
-EPOCHS, TIME_LIMIT = 40, 100.0  # of the network, beside which the kernel machine takes a minute
+EPOCHS, TIME_LIMIT = 40, 80.0  # of the network, beside which the kernel machine takes a minute
 
 
 @dataclass(frozen=True)
