@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from representer.errors import DataError, Interrupted, TrainingError
+from representer.storage.checkpoint import Checkpoint, save_step
 from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
 from representer_papers.kbdnn2018 import RECIPES
@@ -151,6 +152,19 @@ def test_a_line_has_the_curve_of_its_log(tmp_path: Path):
     append_line(request, measure, tmp_path / "gated-seed0", "paused")
     (line,) = read_lines(tmp_path / "results.jsonl").values()
     assert (line["steps"], line["curve"]) == (2, [[1, 0.125], [2, 0.25]])
+
+
+def test_a_run_that_pauses_in_its_first_epoch_has_no_epochs(tmp_path: Path):
+    folder = tmp_path / "gated-seed0"
+    folder.mkdir()
+    (folder / "recipe.json").write_text('{"seed": 0, "epochs": 4, "steps": 4}')
+    (folder / "checkpoints").mkdir()
+    save_step(folder / "checkpoints", Checkpoint(720, {}, {}, {}), report=lambda _: None)
+    request = Request(Path("/data/sets"), tmp_path)
+    append_line(request, MEASURE, folder, "paused")
+    append_line(request, replace(MEASURE, unit="steps"), folder, "paused")
+    lines = map(json.loads, (tmp_path / "results.jsonl").read_text("utf-8").splitlines())
+    assert [line["steps"] for line in lines] == [0, 720]
 
 
 def test_the_pages_of_runs_agree_with_their_lines(tool: dict[str, Any]):

@@ -171,7 +171,7 @@ def _progress(folder: Path, unit: str) -> float:
     if rows := log.read_text("utf-8").splitlines() if log.exists() else ():
         return json.loads(rows[-1])[unit[:-1]]
     checkpoint = latest(folder / "checkpoints", report=lambda _: None)
-    return 0 if checkpoint is None else checkpoint.step
+    return 0 if checkpoint is None or unit == "epochs" else checkpoint.step
 
 
 C = TypeVar("C")
