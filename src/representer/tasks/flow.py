@@ -1,7 +1,6 @@
 """``fit`` for a task that trains an estimator on labeled objects.
 
-A task gives a reader, two estimators, baselines, facts and a demo; everything else is here and in
-`use`.
+A task gives a reader, two estimators, baselines, facts and a demo; the rest is here and in `use`.
 """
 
 from __future__ import annotations
@@ -664,8 +663,8 @@ class EstimatorComparison(Comparison):
     def _train(self, config: Any, data: Data) -> list[Result]:
         """Train an estimator once, and return the results of each of its parts."""
         started = time.perf_counter()
-        data = replace(data, resources=data.resources | {"verbose": 0})
-        trained = self.flow.train(UnsavedRun(), config, data, is_silent=True)
+        quiet = replace(data, resources=data.resources | {"verbose": 0})
+        trained = self.flow.train(UnsavedRun(), config, quiet, is_silent=True)
         parts = parts_of(trained.estimator, time.perf_counter() - started)
         return [self.tested(data, name, seconds, part) for name, seconds, part in parts]
 
@@ -674,10 +673,8 @@ class EstimatorComparison(Comparison):
         if config.baselines == "none":
             return []
         results = [self.tested_baseline(data, row) for row in self.flow.baselines(config, data)]
-        for name, own in [*self.flow.networks(config).items()][1:]:
-            (result,) = self._train(own, data)
-            results.append(replace(result, name=name, is_baseline=True))
-        return results
+        networks = {n: self._train(c, data) for n, c in [*self.flow.networks(config).items()][1:]}
+        return results + [replace(r, name=n, is_baseline=True) for n, (r,) in networks.items()]
 
     def tested(self, data: Data, name: str, seconds: float, part: Any) -> Result:
         """Return the losses of a part of a fitted estimator on the test objects."""
@@ -697,7 +694,6 @@ class EstimatorComparison(Comparison):
         truth, predicted = column.truth[known], own.values[known]
         losses = predicted != truth if column.classes else (predicted - truth) ** 2
         train = sum(len(data.distinct(part)) for part in ("train", "valid"))
-        rounded = np.asarray(losses, dtype=np.float64).tolist()
-        chances = own.probabilities
+        each, chances = np.asarray(losses, dtype=np.float64).tolist(), own.probabilities
         auc = None if chances is None else area_under_curve(truth, chances[known])
-        return Result(name, rounded, seconds, train, is_baseline, auc=auc)
+        return Result(name, each, seconds, train, is_baseline, auc=auc)
