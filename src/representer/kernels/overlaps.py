@@ -1,4 +1,4 @@
-"""What two lists of objects have in common: counts of colors, and numbers of whole objects."""
+"""Counts of colors and numbers of whole objects, compared between two lists."""
 
 from __future__ import annotations
 

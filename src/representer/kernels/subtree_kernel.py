@@ -133,7 +133,7 @@ MEANS = "average of all numbers"
 
 @dataclass(frozen=True)
 class Read:
-    """What the kernel compares of some objects.
+    """Counts and numbers of some objects, which the kernel compares.
 
     Attributes:
         counts: Of the colors of each level of each view.

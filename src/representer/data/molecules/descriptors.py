@@ -1,4 +1,4 @@
-"""What a kernel compares of a molecule besides its labels: atom pairs, torsions, descriptors."""
+"""Views, atom pairs, torsions and descriptors of a molecule, which a kernel compares."""
 
 from __future__ import annotations
 
