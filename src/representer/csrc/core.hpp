@@ -247,6 +247,20 @@ struct RepresenterActivation {
     double bandwidth;               // of the Gaussian kernel
 };
 
+// N rows of I inputs; a function of K centers on each edge to the J outputs (ops/edge_activation).
+struct RepresenterEdges {
+    int64_t rows, features, outputs, count;  // N, I, J, K
+    int32_t green, threads;                  // Green
+    const void* input;                       // (N, I)
+    const void* centers;                     // (I, K), in any order
+    const void* coefficients;                // (I, J, K)
+    const void* grad;                        // (N, J)
+    void* output;                            // (N, J)
+    void* grad_input;                        // (N, I)
+    void* grad_centers;                      // (I, K)
+    void* grad_coefficients;                 // (I, J, K)
+};
+
 // A recurrent network with learned activations (ops/kbrn_scan), forward and backward.
 struct RepresenterKbrn {
     int64_t time, batch, units, count;               // T, B, H, K

@@ -119,6 +119,13 @@ inline bool is_valid(const RepresenterActivation& p, const char* operation) {
     return fit({N, F}) && fit({F, K}) && is_one_of(p.green, GREENS) && has({N, F}, {p.input, backward ? p.grad : p.output}) &&
            has({F, K}, {p.centers, p.coefficients}) && has({backward, N, F}, {p.grad_input}) && has({backward, F, K}, {p.grad_centers, p.grad_coefficients});
 }
+inline bool is_valid(const RepresenterEdges& p, const char* operation) {
+    const int64_t N = p.rows, I = p.features, J = p.outputs, K = p.count;
+    const bool backward = is_backward(operation);
+    return K > 0 && fit({N, I}) && fit({N, J}) && fit({I, J, K}) && p.green != 2 && is_one_of(p.green, GREENS) && has({N, I}, {p.input}) &&
+           has({N, J}, {backward ? p.grad : p.output}) && has({I, K}, {p.centers}) && has({I, J, K}, {p.coefficients}) &&
+           has({backward, N, I}, {p.grad_input}) && has({backward, I, K}, {p.grad_centers}) && has({backward, I, J, K}, {p.grad_coefficients});
+}
 inline bool is_valid(const RepresenterKbrn& p, const char* operation) {
     const int64_t T = p.time, B = p.batch, H = p.units, K = p.count;
     const bool backward = is_backward(operation);

@@ -3,6 +3,7 @@
 from representer.functional.activations import (
     GREENS,
     activation_regularization,
+    edge_activation,
     green_function,
     kbrn_scan,
     kernel_activation,
@@ -58,6 +59,7 @@ __all__ = [
     "StringChain",
     "activation_regularization",
     "child_positions",
+    "edge_activation",
     "gated_scan",
     "gated_scan_definition",
     "gaussian_kernel_definition",

@@ -74,6 +74,33 @@ def kernel_activation(
     return (coefficients * g(input[..., None] - centers)).sum(-1)
 
 
+def edge_activation(
+    input: Tensor,
+    centers: Tensor,
+    coefficients: Tensor,
+    *,
+    green: str | Green = "abs",
+    bandwidth: float = 1.0,
+) -> Tensor:
+    r"""Return :math:`y_j = \sum_i \sum_k \chi_{ijk}\, g(x_i - c_{ik})`, a function on every edge.
+
+    Args:
+        input: x ``(..., I)``.
+        centers: c ``(I, K)``, shared by the edges of an input, in any order.
+        coefficients: chi ``(I, J, K)``.
+        green: g, see ``kernel_activation``.
+        bandwidth: s.
+
+    Returns:
+        ``(..., J)``.
+
+    References:
+        Marra et al., 2018, (5), (6), for each edge instead of each neuron.
+    """
+    g = green_function(green, bandwidth)(input[..., None] - centers)
+    return torch.einsum("...ik,ijk->...j", g, coefficients)
+
+
 # The recurrence of a network with learned activations, step by step.
 #
 #     a_t     = z_t + U h_{t-1},                            z_t = W x_t + b

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from representer.nn.activation.kernel_activation import KernelActivation, PiecewiseLinear
 from representer.nn.activation.kernel_dag import KernelDAG
+from representer.nn.activation.kernel_linear import KAN, KernelLinear
 from representer.nn.activation.replace import (
     activation_groups,
     activation_penalty,
@@ -57,6 +58,7 @@ _GRAPH = {
 
 __all__ = [
     "CNN",
+    "KAN",
     "KBRN",
     "RAN",
     "RKM",
@@ -70,6 +72,7 @@ __all__ = [
     "KBRNState",
     "KernelActivation",
     "KernelDAG",
+    "KernelLinear",
     "LinearKernelRNN",
     "LockedDropout",
     "NgramLSTM",

@@ -1,5 +1,6 @@
 """Operators: the equations of ``functional``, computed fast on several backends."""
 
+from representer.ops import edge_activation as _edge_activation
 from representer.ops import gated_scan as _gated_scan
 from representer.ops import kbrn_scan as _kbrn_scan
 from representer.ops import kernel_activation as _kernel_activation
@@ -23,11 +24,13 @@ OPS: dict[str, Op] = {
         _walk_aggregate,
         _walk_rounds,
         _kernel_activation,
+        _edge_activation,
         _kbrn_scan,
         _separable_convolution,
     )
 }
 
+edge_activation = _edge_activation.edge_activation
 gated_scan = _gated_scan.gated_scan
 kbrn_scan = _kbrn_scan.kbrn_scan
 kernel_activation = _kernel_activation.kernel_activation
@@ -43,6 +46,7 @@ __all__ = [
     "Backend",
     "Choice",
     "Op",
+    "edge_activation",
     "explain_backend",
     "gated_scan",
     "kbrn_scan",

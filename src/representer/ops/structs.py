@@ -98,6 +98,11 @@ ActivationStruct = _struct(
     "l:rows l:features l:count i:green i:threads p:x p:centers p:coefficients p:grad p:out"
     " p:grad_x p:grad_centers p:grad_coefficients d:bandwidth",
 )
+EdgesStruct = _struct(
+    "EdgesStruct",
+    "l:rows l:features l:outputs l:count i:green i:threads p:x p:centers p:coefficients p:grad"
+    " p:out p:grad_x p:grad_centers p:grad_coefficients",
+)
 KbrnStruct = _struct(
     "KbrnStruct",
     "l:time l:batch l:units l:count i:green i:threads i:of_batch l:stat_kind l:stat_time"

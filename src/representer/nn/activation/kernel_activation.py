@@ -96,16 +96,24 @@ def fitted(
             line = torch.stack((grid, torch.ones_like(grid)), dim=-1)
             columns.append(line.expand(len(centers), *line.shape))
         design = torch.cat(columns, dim=-1)  # (F, points, K or K + 2)
-        normal = design.mT @ design
-        largest = torch.linalg.matrix_norm(normal, ord=2)[:, None, None]
-        eye = torch.eye(normal.shape[-1], dtype=normal.dtype, device=normal.device)
-        eye[centers.shape[1] :] = 0  # no penalty on the line
-        ridge = RIDGES.get(green, RIDGE) if isinstance(green, str) else RIDGE
-        right = design.mT @ wanted.double()[:, None]
-        found = torch.linalg.solve(normal + ridge * largest * eye, right)[..., 0]
+        found = solved(design, wanted.double()[:, None], centers.shape[1], green)[..., 0]
     count = centers.shape[1]
     lines = found[:, count:] if has_line else found.new_zeros(len(centers), 2)
     return found[:, :count].to(centers.dtype), lines.to(centers.dtype)
+
+
+def solved(design: Tensor, targets: Tensor, count: int, green: str | Green) -> Tensor:
+    """Solve least squares with a small ridge penalty on the first ``count`` columns.
+
+    ``design`` is ``(F, points, columns)``, ``targets`` ``(F, points, J)`` or without F; the
+    solution is ``(F, columns, J)``.
+    """
+    normal = design.mT @ design
+    largest = torch.linalg.matrix_norm(normal, ord=2)[:, None, None]
+    eye = torch.eye(normal.shape[-1], dtype=normal.dtype, device=normal.device)
+    eye[count:] = 0  # no penalty on the line
+    ridge = RIDGES.get(green, RIDGE) if isinstance(green, str) else RIDGE
+    return torch.linalg.solve(normal + ridge * largest * eye, design.mT @ targets)
 
 
 # Piecewise-linear functions given by their corners, for export and plots.
