@@ -46,12 +46,15 @@ SEQUENCES: dict[str, Callable[[], torch_nn.Module]] = {
     "exact strings": partial(nn.StringKernelRNN, INPUT, HIDDEN, normalized="exact", decay=0.5),
     "gated strings": partial(nn.StringKernelRNN, INPUT, INPUT, decay="state", highway=True),
     "KBRN as it is": partial(nn.KBRN, INPUT, HIDDEN, normalize=False, linear_term=True),
+    "KBRN of edges": partial(nn.KBRN, INPUT, HIDDEN, input_layer=nn.KernelLinear, max_steps=9),
     "KBRN shared": partial(nn.KBRN, INPUT, HIDDEN, bidirectional=True, shared=True, max_steps=9),
 }  # fmt: skip
 ACTIVATIONS: dict[str, Callable[[], torch_nn.Module]] = {
     "activation": partial(nn.KernelActivation, INPUT, normalize=True),
     "gaussian activation": partial(nn.KernelActivation, INPUT, green="gaussian"),
     "fitted activation": partial(nn.KernelActivation, INPUT, init=torch.sin),
+    "edges": partial(nn.KernelLinear, INPUT, INPUT),
+    "cubic edges": partial(nn.KernelLinear, INPUT, INPUT, green="cubic", learn_centers=True),
 }
 GRAPHS: dict[str, Callable[[], torch_nn.Module]] = {}
 if importlib.util.find_spec("torch_geometric") is not None:

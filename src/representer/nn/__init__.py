@@ -9,9 +9,10 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
+from representer.nn.activation.kan import KAN
 from representer.nn.activation.kernel_activation import KernelActivation, PiecewiseLinear
 from representer.nn.activation.kernel_dag import KernelDAG
-from representer.nn.activation.kernel_linear import KAN, KernelLinear
+from representer.nn.activation.kernel_linear import KernelLinear
 from representer.nn.activation.replace import (
     activation_groups,
     activation_penalty,

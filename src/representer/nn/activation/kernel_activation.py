@@ -110,6 +110,7 @@ def solved(design: Tensor, targets: Tensor, count: int, green: str | Green) -> T
     """
     normal = design.mT @ design
     largest = torch.linalg.matrix_norm(normal, ord=2)[:, None, None]
+    largest = torch.where(largest > 0, largest, 1.0)
     eye = torch.eye(normal.shape[-1], dtype=normal.dtype, device=normal.device)
     eye[count:] = 0  # no penalty on the line
     ridge = RIDGES.get(green, RIDGE) if isinstance(green, str) else RIDGE

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import (
+    is_parametrized,
+    register_parametrization,
+    remove_parametrizations,
+)
 
 from representer import functional, ops
 from representer.checks import SuggestsArguments, check_integer
@@ -71,6 +76,7 @@ class KernelLinear(SuggestsArguments, nn.Module):
         coefficients: :math:`\chi` ``(I, J, K)``.
         weight: :math:`\theta` ``(J, I)``, as that of a linear layer, or None.
         bias: :math:`\beta` ``(J,)``, or None.
+        conversion_error: The largest error of a function, if splines were converted.
 
     Shape:
         - input ``(..., I)``; output ``(..., J)``
@@ -85,6 +91,7 @@ class KernelLinear(SuggestsArguments, nn.Module):
     """
 
     centers: Tensor
+    conversion_error: float | None = None
 
     def __init__(
         self,
@@ -150,7 +157,7 @@ class KernelLinear(SuggestsArguments, nn.Module):
         if self.weight is not None:
             self.weight.copy_(weight.T)
         if init == "zeros":
-            self.coefficients.zero_()
+            self._set_coefficients(torch.zeros_like(self.coefficients))
             return
         points = torch.linspace(*self.limits, FIT_POINTS, dtype=torch.float64)
         points = points.to(self.centers.device).expand(self.in_features, -1)
@@ -160,7 +167,7 @@ class KernelLinear(SuggestsArguments, nn.Module):
                 heights += weight[..., None] * self.centers[:, None]
             g = green_function(self.green, self.bandwidth)
             gram = g(self.centers.double()[..., None] - self.centers.double()[:, None])
-            self.coefficients.copy_(solved(gram, heights.mT, self.num_centers, self.green).mT)
+            self._set_coefficients(solved(gram, heights.mT, self.num_centers, self.green).mT)
             return
         function = init if callable(init) else INITIAL[init]
         targets = function(points)[:, None] * weight[..., None]
@@ -220,7 +227,38 @@ class KernelLinear(SuggestsArguments, nn.Module):
         options = {"green": self.green, "bandwidth": self.bandwidth, "limits": self.limits}
         return squared_norm(centers, self.coefficients.flatten(0, 1), line, **options).sum() / 2
 
-    # The grid of centers.
+    # The grid of centers, and the values there.
+
+    @property
+    def trains_values(self) -> bool:
+        """Whether the values at the centers are the parameters."""
+        return is_parametrized(self, "coefficients")
+
+    def train_values(self, mode: bool = True) -> KernelLinear:
+        """Let optimizers see the expansions' values at the centers in place of the coefficients.
+
+        The functions stay the same. Coefficients are differences of neighboring values, and far
+        from independent of each other: L-BFGS stops early on them where it reaches a thousandth
+        of the error on values. It costs a product with a ``(K, K)`` matrix for each input and call.
+        Make the optimizer afterwards, and anew after `refine` and `fit_grid`.
+
+        Args:
+            mode: False for the coefficients again.
+
+        Raises:
+            KindError: If the values do not determine the coefficients: with one center, learned
+                centers, or ``"relu"``, where ``"abs"`` has the same functions.
+        """
+        if mode and (self.learn_centers or self.num_centers < 2 or self.green == "relu"):
+            expected = "fixed centers, two or more, and a g other than 'relu'"
+            raise KindError("layer", repr(self), expected)
+        if self.trains_values:
+            remove_parametrizations(self, "coefficients")
+        if mode:
+            g = green_function(self.green, self.bandwidth)
+            gram = g(self.centers[..., None] - self.centers[:, None])
+            register_parametrization(self, "coefficients", ValuesAtCenters(gram))
+        return self
 
     @torch.no_grad()
     def refine(self, num_centers: int) -> None:
@@ -250,6 +288,8 @@ class KernelLinear(SuggestsArguments, nn.Module):
     def fit_grid(self, x: Tensor, uniform: float = 0.05) -> float:
         """Move the centers to quantiles of data, and fit the functions anew.
 
+        The bandwidth of a Gaussian becomes the widest gap, in the mean of the inputs.
+
         Args:
             x: Inputs ``(..., I)``; ``limits`` becomes their range.
             uniform: The share of an even grid over each input's range in its centers, so that they
@@ -270,18 +310,27 @@ class KernelLinear(SuggestsArguments, nn.Module):
         before = self._expansions(points)
         self.limits = (float(low.min()), max(float(high.max()), float(low.min()) + 1e-6))
         self._regrid(centers.T.to(self.centers), self.coefficients.detach())
-        self._set_functions(*self._fit(points, before), adds=True)
-        return float((self._expansions(points) - before).abs().max())
+        if self.green == "gaussian" and self.num_centers > 1:  # wide enough for the widest gap
+            self.bandwidth = float(centers.diff(dim=0).amax(0).mean())
+        chi, lines = self._fit(points, before)
+        self._set_functions(chi, lines, adds=True)
+        slopes, heights = lines[:, :1].mT, lines[:, 1:].mT
+        after = self._expansions(points) + slopes * points[:, None] + heights
+        return float((after - before).abs().max())
 
     def _regrid(self, centers: Tensor, coefficients: Tensor) -> None:
+        if trains_values := self.trains_values:
+            self.train_values(False)
         self.num_centers = centers.shape[1]
         if self.learn_centers:
-            self.centers.data = centers
+            self.centers.data, self.centers.grad = centers, None
             restart_moments(self.centers)  # type: ignore[arg-type]
         else:
             self.centers = centers
         self.coefficients.data, self.coefficients.grad = coefficients, None
         restart_moments(self.coefficients)
+        if trains_values:
+            self.train_values()
 
     def _expansions(self, points: Tensor) -> Tensor:
         """Return the expansions, without the linear term, at points ``(I, P)``: ``(I, J, P)``."""
@@ -308,8 +357,14 @@ class KernelLinear(SuggestsArguments, nn.Module):
         lines[:, 1:] = rest[:, -1:] if self.bias is not None else 0.0
         return found[:, : self.num_centers].mT, lines
 
+    def _set_coefficients(self, chi: Tensor) -> None:
+        if self.trains_values:
+            self.coefficients = chi.to(self.coefficients)
+        else:
+            self.coefficients.copy_(chi)
+
     def _set_functions(self, chi: Tensor, lines: Tensor, adds: bool = False) -> None:
-        self.coefficients.copy_(chi)
+        self._set_coefficients(chi)
         if self.weight is not None:
             slopes = lines[:, 0].T.to(self.weight)
             self.weight.copy_(self.weight + slopes if adds else slopes)
@@ -419,7 +474,7 @@ class KernelLinear(SuggestsArguments, nn.Module):
         running = change.gather(0, order).cumsum(0)
         is_dropped = torch.zeros_like(change, dtype=torch.bool)
         is_dropped.scatter_(0, order, running + rounding <= tolerance)
-        self.coefficients[is_dropped] = 0.0
+        self._set_coefficients(self.coefficients.masked_fill(is_dropped[..., None], 0.0))
         if self.weight is not None:
             self.weight[is_dropped.T] = 0.0
         if self.bias is not None:
@@ -490,6 +545,26 @@ class KernelLinear(SuggestsArguments, nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
+class ValuesAtCenters(nn.Module):
+    """Turns values at the centers ``(I, J, K)`` into coefficients, given g there ``(I, K, K)``."""
+
+    gram: Tensor
+    inverse: Tensor
+
+    def __init__(self, gram: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("gram", gram.detach())
+        self.register_buffer("inverse", torch.linalg.inv(gram.detach().double()).to(gram))
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return the coefficients."""
+        return values @ self.inverse
+
+    def right_inverse(self, coefficients: Tensor) -> Tensor:
+        """Return the values."""
+        return coefficients @ self.gram
+
+
 class Formula(NamedTuple):
     """A formula a h(p x + q) + d for the function of one edge.
 
@@ -548,7 +623,7 @@ def _line(h: Tensor, y: Tensor) -> tuple[float, float]:
 
 
 def _fitted(h: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> tuple[float, ...]:
-    """Return the error and p, q, a, d of the best fit a h(p x + q) + d: a grid, then halved steps."""
+    """Return the error and p, q, a, d of the best fit a h(p x + q) + d, by ever finer grids."""
     places = torch.linspace(float(x[0]), float(x[-1]), SHIFTS, dtype=x.dtype)
     p, s = torch.cartesian_prod(torch.tensor(SCALES, dtype=x.dtype), places).unbind(1)
     step_p, step_s = 2**0.25, float(x[-1] - x[0]) / (SHIFTS - 1) / 2
@@ -567,67 +642,3 @@ def _fitted(h: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> tuple[float,
         p, s = torch.cartesian_prod(factors, moves).unbind(1)
         step_p, step_s = step_p**0.6, step_s * 0.6
     return error, best[0], -best[0] * best[1], best[2], best[3]
-
-
-class KAN(nn.Module):
-    """A network of `KernelLinear` layers, without other activations.
-
-    Args:
-        sizes: Features of the input, of each hidden layer and of the output.
-        num_centers: K of each layer.
-        green: g.
-        limits: The range of the centers of each layer; `fit_grid` adapts them to data.
-        **options: Other arguments of each `KernelLinear`.
-
-    Shape:
-        - input ``(..., sizes[0])``; output ``(..., sizes[-1])``
-
-    Raises:
-        ArgumentError: If there are fewer than two sizes, or an option is invalid.
-
-    References:
-        Liu et al., KAN: Kolmogorov-Arnold Networks, 2024, (2.7).
-    """
-
-    def __init__(
-        self,
-        sizes: Sequence[int],
-        num_centers: int = 8,
-        green: str | Green = "abs",
-        limits: tuple[float, float] = (-3.0, 3.0),
-        **options: Any,
-    ) -> None:
-        super().__init__()
-        if len(sizes) < 2:
-            raise ArgumentError("sizes", sizes, "two numbers or more: of the input and the output")
-        self.layers = nn.ModuleList(
-            KernelLinear(before, after, num_centers, green, limits, **options)
-            for before, after in zip(sizes, sizes[1:], strict=False)
-        )
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply the layers in turn."""
-        for layer in self.layers:
-            input = layer(input)
-        return input
-
-    def penalty(self, norm: Literal["l1", "smoothness"] = "l1") -> Tensor:
-        """Return the sum of the penalties of all layers; see `KernelLinear.penalty`."""
-        return torch.stack([layer.penalty(norm) for layer in self._each()]).sum()
-
-    def refine(self, num_centers: int) -> None:
-        """Add centers to each layer; no function changes."""
-        for layer in self._each():
-            layer.refine(num_centers)
-
-    @torch.no_grad()
-    def fit_grid(self, x: Tensor) -> float:
-        """Move the centers of each layer to quantiles of its input; return the largest change."""
-        changes = []
-        for layer in self._each():
-            changes.append(layer.fit_grid(x))
-            x = layer(x.to(layer.coefficients.dtype))
-        return max(changes)
-
-    def _each(self) -> list[KernelLinear]:
-        return [layer for layer in self.layers if isinstance(layer, KernelLinear)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
@@ -146,13 +147,14 @@ Scanned = tuple[Tensor, Tensor, Tensor]
 class KBRNDirection(NamedTuple):
     """The current weights and options of one direction."""
 
-    input_weight: Tensor  # W (H, I)
+    input_weight: Tensor | None  # W (H, I)
     weight: Tensor  # U (H, H), output by input
     bias: Tensor | None  # b (H,)
     activation: KernelActivation  # f, with H features or one
     norm: StepNorm | None
     training: bool
     uses_batch: bool  # use the statistics of the batch
+    input_layer: nn.Module | None  # in place of W x
 
     def __call__(
         self,
@@ -173,7 +175,13 @@ class KBRNDirection(NamedTuple):
         h0, steps = state
         x = _reversed(x, lengths) if reverse else x
         # autocast may reduce the precision of products, but not of the recurrence
-        z = F.linear(x, self.input_weight, self.bias).to(self.input_weight.dtype)
+        dtype = self.weight.dtype
+        if self.input_layer is not None:
+            z = self.input_layer(x).to(dtype)
+            z = z if self.bias is None else z + self.bias
+        else:
+            assert self.input_weight is not None
+            z = F.linear(x, self.input_weight, self.bias).to(dtype)
         output, h, used = self._scan(z, h0, steps, lengths)
         if self.norm is not None and self.training:
             self.norm.update(used, steps, lengths)
@@ -274,6 +282,8 @@ class KBRN(HasKernel["Kernel"], SequenceLayer):
         eps: Added to the variances.
         max_steps: Number of steps with separate running statistics; later steps share the last.
         variational_dropout: Dropout on each layer's input with one mask per sequence.
+        input_layer: Makes a layer in place of W x from the number of features and units, such as
+            ``nn.KernelLinear``, with a learned function on every edge; see `KernelLinear`.
         start: Initialization of W and U: ``"normal"`` as in the authors' code, or ``"orthogonal"``
             for long sequences, with U orthogonal and W small, so that the state persists.
         device: Device of the parameters.
@@ -315,6 +325,7 @@ class KBRN(HasKernel["Kernel"], SequenceLayer):
         max_steps: int = 512,
         variational_dropout: float = 0.0,
         start: Start = "normal",
+        input_layer: Callable[[int, int], nn.Module] | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -332,7 +343,7 @@ class KBRN(HasKernel["Kernel"], SequenceLayer):
         self.max_steps, self.start = check_integer("max_steps", max_steps), start
         self._shown |= {
             "num_centers": num_centers, "green": green, "limits": limits, "init": init,
-            "linear_term": linear_term, "bandwidth": bandwidth,
+            "linear_term": linear_term, "bandwidth": bandwidth, "input_layer": input_layer,
         }  # fmt: skip
         made: dict[str, Any] = {"device": device, "dtype": dtype}
         for k, suffix in enumerate(self.suffixes):
@@ -343,7 +354,11 @@ class KBRN(HasKernel["Kernel"], SequenceLayer):
             norm = None
             if normalize:
                 norm = StepNorm(hidden_size, self.max_steps, self.momentum, self.eps, **made)
-            self._add("weight_ih", k, hidden_size, self.features[k], **made)
+            edges = None
+            if input_layer is not None:
+                edges = input_layer(self.features[k], hidden_size).to(device, dtype)
+            self._add("weight_ih", k, hidden_size * (edges is None), self.features[k], **made)
+            self.add_module("input_layer" + suffix, edges)
             self._add("weight_hh", k, hidden_size, hidden_size, **made)
             self._add("bias", k, hidden_size * bias, **made)
             self.add_module("activation" + suffix, f)
@@ -374,11 +389,15 @@ class KBRN(HasKernel["Kernel"], SequenceLayer):
         names = ("weight_ih", "weight_hh", "bias", "activation", "step_norm")
         weight, recurrent, bias, f, norm = (self._own(name, k) for name in names)
         uses_batch = self.training or self.eval_statistics == "batch"
-        return KBRNDirection(weight, recurrent, bias, f, norm, self.training, uses_batch)
+        edges = self._own("input_layer", k)
+        return KBRNDirection(weight, recurrent, bias, f, norm, self.training, uses_batch, edges)
 
     def _reset_direction(self, k: int) -> None:
         """Reinitialize weights and functions, and reset the statistics."""
         self._draw_weights(k)
+        edges = self._own("input_layer", k)
+        if edges is not None and hasattr(edges, "reset_parameters"):
+            edges.reset_parameters()
         self._own("activation", k).reset_parameters()
         if self.normalize:
             self._own("step_norm", k).reset_parameters()
@@ -393,7 +412,8 @@ class KBRN(HasKernel["Kernel"], SequenceLayer):
         weight, size = self._own("weight_ih", k), self.features[k]
         recurrent = undropped(self, "weight_hh" + self.suffixes[k])
         deviation = 1.0 if self.normalize else (size + self.hidden_size) ** -0.5
-        _cut_normal(weight, deviation)
+        if weight is not None:
+            _cut_normal(weight, deviation)
         _cut_normal(recurrent, deviation)
         if self.start == "orthogonal":
             draw = torch.empty_like(
@@ -401,7 +421,8 @@ class KBRN(HasKernel["Kernel"], SequenceLayer):
             )
             with torch.no_grad():
                 recurrent.copy_(nn.init.orthogonal_(draw))
-            _cut_normal(weight, SMALL * size**-0.5)
+            if weight is not None:
+                _cut_normal(weight, SMALL * size**-0.5)
         if self._own("bias", k) is not None:
             nn.init.zeros_(self._own("bias", k))
 

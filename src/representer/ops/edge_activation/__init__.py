@@ -11,7 +11,7 @@ from torch import Tensor
 from representer import functional
 from representer.errors import ShapeError
 from representer.functional.activations import GREENS
-from representer.ops import core, gpu, structs
+from representer.ops import core, structs
 from representer.ops.edge_activation import reference
 from representer.ops.edge_activation.reference import Operands, Results
 from representer.ops.kernel_activation.reference import sizes
@@ -76,7 +76,7 @@ def edge_activation(
 
     .. math:: y_j = \sum_i f_{ij}(x_i), \qquad f_{ij}(a) = \sum_k \chi_{ijk}\, g(a - c_{ik})
 
-    All edges of an input share its centers. For ``"abs"``, ``"relu"`` and ``"cubic"``, its functions
+    All edges of an input share its centers. For ``"abs"``, ``"relu"`` and ``"cubic"`` the functions
     are polynomials between two centers, and an input costs a search and two (four for ``"cubic"``)
     rows of a table, whatever K; the same holds for the gradients.
 

@@ -1,0 +1,117 @@
+"""edge_activation beyond the generated tests: inputs at and far from centers, blocks, errors."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from looped import looped
+from representer import functional
+from representer.errors import BackendError, ShapeError
+from representer.functional import GREENS
+from representer.ops import OPS, edge_activation
+from representer.ops.edge_activation import FEWEST_ROWS, reference
+
+BACKENDS = [b.name for b in OPS["edge_activation"].backends.values() if not b.missing]
+EACH = pytest.mark.parametrize("backend", BACKENDS)
+PIECEWISE = [green for green in GREENS if green != "gaussian"]
+
+
+def compare(a, c, chi, green, backend, tolerance=1e-10):
+    """Assert values and gradients to be those of the sum, at torch's own slopes at corners."""
+    taken = [x.detach().clone().requires_grad_() for x in (a, c, chi)]
+    wanted = [x.detach().clone().requires_grad_() for x in (a, c, chi)]
+    found = edge_activation(*taken, green=green, backend=backend)
+    expected = functional.edge_activation(*wanted, green=green)
+    weight = torch.linspace(-1, 2, expected.numel(), dtype=a.dtype).reshape(expected.shape)
+    pairs = [(found, expected)]
+    pairs += zip(
+        torch.autograd.grad((found * weight).sum(), taken),
+        torch.autograd.grad((expected * weight).sum(), wanted),
+        strict=True,
+    )
+    for ours, theirs in pairs:
+        scale = max(1.0, theirs.abs().max().item())
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance * scale)
+
+
+places = st.integers(-3, 3).map(float)  # so that many coincide
+
+
+@EACH
+@pytest.mark.parametrize("green", PIECEWISE)
+@given(
+    st.lists(places, min_size=1, max_size=9),
+    st.lists(places, min_size=FEWEST_ROWS, max_size=12),
+    st.integers(0, 99),
+)
+@settings(deadline=None, max_examples=40)
+def test_inputs_at_centers_and_coinciding_centers_match_the_definition(
+    backend, green, centers, inputs, seed
+):
+    chi = torch.randn(1, 3, len(centers), generator=torch.Generator().manual_seed(seed)).double()
+    c, a = torch.tensor([centers]).double(), torch.tensor(inputs)[:, None].double()
+    compare(a, c, chi, green, backend)
+
+
+@EACH
+@looped("green", PIECEWISE)
+@looped("case", ["far", "close", "blocks", "equal"])
+def test_extreme_places_match_the_definition(backend, green, case):
+    """Far from all centers; many within a millionth; more rows and outputs than a block."""
+    draw = torch.Generator().manual_seed(1)
+    c, a = torch.randn(3, 41, generator=draw).double(), torch.randn(40, 3, generator=draw).double()
+    outputs = 5
+    if case == "far":
+        a = a * torch.tensor([1e4, -50.0, 70.0])
+    elif case == "close":
+        c = torch.cat((torch.linspace(0, 1e-6, 40), torch.tensor([5.0]))).double().repeat(3, 1)
+        a = torch.linspace(-1e-6, 2e-6, 120).double().reshape(40, 3)
+    elif case == "blocks":
+        c, a = c[:1].repeat(70, 1), torch.randn(150, 70, generator=draw).double()
+        outputs = 131
+    else:
+        c, a = c[:, :1].repeat(1, 4), c[:, :1].T.repeat(6, 1)
+    chi = torch.randn(len(c), outputs, c.shape[1], generator=draw).double()
+    compare(a, c, chi, green, backend, tolerance=1e-9)
+
+
+def test_the_reference_sums_blocks_of_inputs(monkeypatch):
+    monkeypatch.setattr(reference, "MOST_VALUES", 100)
+    draw = torch.Generator().manual_seed(2)
+    c, a = torch.randn(9, 4, generator=draw).double(), torch.randn(7, 9, generator=draw).double()
+    compare(a, c, torch.randn(9, 5, 4, generator=draw).double(), "gaussian", "reference")
+
+
+def test_the_core_takes_neither_gaussians_nor_few_rows():
+    c, chi = torch.zeros(2, 3), torch.zeros(2, 4, 3)
+    with pytest.raises(BackendError, match="Gaussian"):
+        edge_activation(torch.zeros(9, 2), c, chi, green="gaussian", backend="cpp")
+    with pytest.raises(BackendError, match=f"from {FEWEST_ROWS} rows"):
+        edge_activation(torch.zeros(FEWEST_ROWS - 1, 2), c, chi, backend="cpp")
+
+
+@EACH
+def test_values_that_are_not_finite_reach_all_outputs(backend):
+    a = torch.zeros(5, 2)
+    a[1, 0], a[2, 1] = torch.nan, torch.inf
+    y = edge_activation(a, torch.tensor([[-1.0, 1.0]] * 2), torch.ones(2, 3, 2), backend=backend)
+    assert y[1].isnan().all()
+    assert y[2].isinf().all()
+    assert y[[0, 3, 4]].isfinite().all()
+
+
+def test_shapes_that_do_not_fit_are_named():
+    with pytest.raises(ShapeError, match=r"input.*\(3, 5\).*\(\.\.\., 2\)"):
+        edge_activation(torch.zeros(3, 5), torch.zeros(2, 3), torch.zeros(2, 4, 3))
+    with pytest.raises(ShapeError, match="coefficients"):
+        edge_activation(torch.zeros(3, 2), torch.zeros(2, 3), torch.zeros(2, 4, 7))
+
+
+def test_leading_dimensions_stay():
+    x = torch.randn(2, 3, 4)
+    y = edge_activation(x, torch.zeros(4, 1), torch.ones(4, 5, 1))
+    torch.testing.assert_close(y, x.abs().sum(-1, keepdim=True).expand(2, 3, 5))
+    assert edge_activation(x[0, 0], torch.zeros(4, 1), torch.ones(4, 5, 1)).shape == (5,)
