@@ -23,8 +23,15 @@ from representer.ops.table import Table
 FEWEST_ROWS = 4  # for fewer, the table of a call takes longer than the sums over all centers
 
 
-def cpp_forward(p: Operands, new: Results) -> Results:
+def _is_product(p: Operands) -> bool:
+    """Return True if the product of matrices is as fast: Gaussians are no polynomials."""
+    return p.green == "gaussian" or len(p.input) < FEWEST_ROWS
+
+
+def cpp_forward(p: Operands, new: Results) -> Any:
     """Fill in the results."""
+    if _is_product(p):
+        return reference.forward(p, new)
     _run("edges_forward", p, out=new.output)
     return new
 
@@ -33,6 +40,8 @@ def cpp_backward(
     p: Operands, kept: Results, grad: Results, requested: Container[str]
 ) -> dict[str, Tensor]:
     """Return the gradients of the operands, by name."""
+    if _is_product(p):
+        return reference.backward(p, kept, grad, requested)
     found = {
         name: torch.empty_like(x, memory_format=torch.contiguous_format)
         for name, x in zip(p._fields, p[:3], strict=False)
@@ -52,15 +61,6 @@ def _run(operation: str, p: Operands, **tensors: Any) -> None:
         outputs=outputs, count=count, green=list(GREENS).index(p.green), x=p.input,
         centers=p.centers, coefficients=p.coefficients, **tensors,
     )  # fmt: skip
-
-
-def refuses(p: Any) -> str:
-    """Return why the core cannot evaluate a call, or "" if it can."""
-    if p.green == "gaussian":
-        return "has tables of polynomials only, and a Gaussian is none"
-    if len(p.input) < FEWEST_ROWS:
-        return f"makes tables, which pay from {FEWEST_ROWS} rows"
-    return core.refuses(p)
 
 
 def edge_activation(
@@ -114,4 +114,4 @@ def edge_activation(
 OP = Op("edge_activation", edge_activation, functional.edge_activation)
 OP.register(Table(Operands, Results, sizes))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
-OP.add_backend(Backend("cpp", ("cpu",), cpp_forward, cpp_backward, core.MISSING, refuses))
+OP.add_backend(Backend("cpp", ("cpu",), cpp_forward, cpp_backward, core.MISSING, core.refuses))
