@@ -31,7 +31,10 @@ FINER = 8  # cubic pieces for each quadratic one
 
 
 class KAN(nn.Module):
-    """A network of `KernelLinear` layers, without other activations.
+    r"""A network of `KernelLinear` layers, without other activations.
+
+    .. math::
+        x^{(l+1)}_j = \sum_i f^{(l)}_{ij}(x^{(l)}_i) + \beta^{(l)}_j
 
     Args:
         sizes: Features of the input, of each hidden layer and of the output.
@@ -39,6 +42,9 @@ class KAN(nn.Module):
         green: g.
         limits: The range of the centers of each layer; `fit_grid` adapts them to data.
         **options: Other arguments of each `KernelLinear`.
+
+    Attributes:
+        layers: The layers, a ``torch.nn.ModuleList``.
 
     Shape:
         - input ``(..., sizes[0])``; output ``(..., sizes[-1])``
@@ -176,18 +182,19 @@ def _converted(grid: Tensor, spline: Tensor, base: Tensor, prefix: str) -> Kerne
     if not 1 <= degree <= 3:
         raise ArgumentError(f"{prefix}the degree of splines", degree, "1, 2 or 3")
     knots, weights = grid.double(), spline.double()
+    inputs, outputs = spline.shape[:2]
     inner = knots[:, degree : knots.shape[1] - degree]
     limits = float(inner.min()), float(inner.max())
     options: dict[str, Any] = {"green": "abs" if degree == 1 else "cubic", "bias": False}
     options |= {"init": "zeros", "base": "silu", "device": spline.device, "dtype": spline.dtype}
     if degree != 2:
-        layer = KernelLinear(*spline.shape[:2], knots.shape[1], limits=limits, **options)
+        layer = KernelLinear(inputs, outputs, knots.shape[1], limits=limits, **options)
         centers, chi = knots, weights @ differences(knots, degree)
     else:
         steps = torch.arange((knots.shape[1] - 1) * FINER + 1, dtype=knots.dtype) / FINER
         low = steps.long().clamp(max=knots.shape[1] - 2)
         centers = knots[:, low] + (knots[:, low + 1] - knots[:, low]) * (steps - low)
-        layer = KernelLinear(*spline.shape[:2], centers.shape[1], limits=limits, **options)
+        layer = KernelLinear(inputs, outputs, centers.shape[1], limits=limits, **options)
         # interpolate in the middle of the cubic splines of the finer grid
         cubic = differences(centers, 3)
         middle = centers[:, 2:-2]
@@ -201,7 +208,7 @@ def _converted(grid: Tensor, spline: Tensor, base: Tensor, prefix: str) -> Kerne
         layer.weight.copy_(base)
         points = torch.linspace(*limits, 1001, dtype=torch.float64).expand(len(knots), -1)
         exact = (b_splines(points, knots, degree) @ weights.mT).mT
-        layer.conversion_error = float((layer._expansions(points) - exact).abs().max())
+        layer.conversion_error = float((layer.expansions(points) - exact).abs().max())
     return layer
 
 

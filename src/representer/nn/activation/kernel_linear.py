@@ -307,7 +307,7 @@ class KernelLinear(SuggestsArguments, nn.Module):
         even = low + share[:, None] * (high - low).clamp(min=1e-6)
         centers = (1 - uniform) * rows.quantile(share, dim=0) + uniform * even
         points = torch.cat((rows, centers)).T
-        before = self._expansions(points)
+        before = self.expansions(points)
         self.limits = (float(low.min()), max(float(high.max()), float(low.min()) + 1e-6))
         self._regrid(centers.T.to(self.centers), self.coefficients.detach())
         if self.green == "gaussian" and self.num_centers > 1:  # wide enough for the widest gap
@@ -315,16 +315,16 @@ class KernelLinear(SuggestsArguments, nn.Module):
         chi, lines = self._fit(points, before)
         self._set_functions(chi, lines, adds=True)
         slopes, heights = lines[:, :1].mT, lines[:, 1:].mT
-        after = self._expansions(points) + slopes * points[:, None] + heights
+        after = self.expansions(points) + slopes * points[:, None] + heights
         return float((after - before).abs().max())
 
     def _regrid(self, centers: Tensor, coefficients: Tensor) -> None:
         if trains_values := self.trains_values:
             self.train_values(False)
         self.num_centers = centers.shape[1]
-        if self.learn_centers:
-            self.centers.data, self.centers.grad = centers, None
-            restart_moments(self.centers)  # type: ignore[arg-type]
+        if (learned := self._parameters.get("centers")) is not None:
+            learned.data, learned.grad = centers, None
+            restart_moments(learned)
         else:
             self.centers = centers
         self.coefficients.data, self.coefficients.grad = coefficients, None
@@ -332,7 +332,7 @@ class KernelLinear(SuggestsArguments, nn.Module):
         if trains_values:
             self.train_values()
 
-    def _expansions(self, points: Tensor) -> Tensor:
+    def expansions(self, points: Tensor) -> Tensor:
         """Return the expansions, without the linear term, at points ``(I, P)``: ``(I, J, P)``."""
         u = points[:, None] - self.centers.detach().double()[..., None]
         g = green_function(self.green, self.bandwidth)(u)
@@ -478,7 +478,7 @@ class KernelLinear(SuggestsArguments, nn.Module):
         if self.weight is not None:
             self.weight[is_dropped.T] = 0.0
         if self.bias is not None:
-            self.bias += torch.where(is_dropped, middle, 0.0).sum(0).to(self.bias)
+            self.bias.add_(torch.where(is_dropped, middle, 0.0).sum(0).to(self.bias))
         bound = torch.where(is_dropped, change, 0.0).sum(0)
         return torch.where(is_dropped.any(0), bound + rounding, bound).to(self.coefficients.device)
 
@@ -536,13 +536,15 @@ class KernelLinear(SuggestsArguments, nn.Module):
         shown += "" if self.weight is not None else ", linear_term=False"
         return shown + ("" if self.bias is not None else ", bias=False")
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *rest: Any, **options: Any
+    ) -> None:
         """Load a state of any number of centers, as `refine` may have changed it."""
         saved = state_dict.get(prefix + "centers")
         if isinstance(saved, Tensor) and saved.dim() == 2 and saved.shape[1] != self.num_centers:
             shape = (*self.coefficients.shape[:2], saved.shape[1])
             self._regrid(self.centers.new_empty(saved.shape), self.coefficients.new_empty(shape))
-        super()._load_from_state_dict(state_dict, prefix, *rest)
+        super()._load_from_state_dict(state_dict, prefix, *rest, **options)
 
 
 class ValuesAtCenters(nn.Module):
@@ -627,6 +629,7 @@ def _fitted(h: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> tuple[float,
     places = torch.linspace(float(x[0]), float(x[-1]), SHIFTS, dtype=x.dtype)
     p, s = torch.cartesian_prod(torch.tensor(SCALES, dtype=x.dtype), places).unbind(1)
     step_p, step_s = 2**0.25, float(x[-1] - x[0]) / (SHIFTS - 1) / 2
+    error, best = math.inf, (0.0, 0.0, 0.0, 0.0)
     for _ in range(24):
         values = h(p[:, None] * (x - s[:, None]))
         centered = values - values.mean(1, keepdim=True)

@@ -16,7 +16,7 @@ from representer.ops.edge_activation import reference
 from representer.ops.edge_activation.reference import Operands, Results
 from representer.ops.kernel_activation.reference import sizes
 from representer.ops.op import Backend, Op
-from representer.ops.table import Table
+from representer.ops.table import OperandTable
 
 # edge_activation on the compiled core.
 
@@ -112,6 +112,6 @@ def edge_activation(
 
 
 OP = Op("edge_activation", edge_activation, functional.edge_activation)
-OP.register(Table(Operands, Results, sizes))
+OP.register(OperandTable(Operands, Results, sizes))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(Backend("cpp", ("cpu",), cpp_forward, cpp_backward, core.MISSING, core.refuses))
