@@ -257,8 +257,11 @@ def regression() -> str:
         models = {
             "gradient boosting": HistGradientBoostingRegressor(random_state=seed),
             "MLP": make_pipeline(
-                StandardScaler(), MLPRegressor((64,), early_stopping=True, max_iter=500,
-                                               learning_rate_init=5e-3, random_state=seed)
+                StandardScaler(),
+                MLPRegressor(
+                    hidden_layer_sizes=(64,), early_stopping=True, max_iter=500,
+                    learning_rate_init=5e-3, random_state=seed,
+                ),
             ),
         }  # fmt: skip
         for name, model in models.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -322,13 +322,14 @@ class KernelLinear(SuggestsArguments, nn.Module):
         if trains_values := self.trains_values:
             self.train_values(False)
         self.num_centers = centers.shape[1]
-        if (learned := self._parameters.get("centers")) is not None:
+        learned: Any = self._parameters.get("centers")
+        if learned is not None:
             learned.data, learned.grad = centers, None
             restart_moments(learned)
         else:
             self.centers = centers
         self.coefficients.data, self.coefficients.grad = coefficients, None
-        restart_moments(self.coefficients)
+        restart_moments(cast(nn.Parameter, self.coefficients))
         if trains_values:
             self.train_values()
 
