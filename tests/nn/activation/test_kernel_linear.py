@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import pickle
 
 import pytest
 import torch
@@ -278,17 +279,24 @@ def test_values_at_the_centers_are_the_parameters_on_request(green):
     y = layer(x).detach()
     layer.train_values()
     torch.testing.assert_close(layer(x), y)
-    values = layer.parametrizations.coefficients.original
+    values = layer.values
     expansions = layer.contributions(layer.centers.T.contiguous())  # (K, I, J)
     linear = layer.centers.T[..., None] * layer.weight.T
     torch.testing.assert_close(values.permute(2, 0, 1), expansions - linear, rtol=0, atol=1e-9)
     layer.refine(11)
-    assert layer.trains_values
+    assert [name for name, _ in layer.named_parameters()] == ["weight", "bias", "values"]
+    other = pickle.loads(pickle.dumps(layer))
+    torch.testing.assert_close(other(x), layer(x))
+    again = made(green)[0].train_values()
+    again.bandwidth = layer.bandwidth
+    again.load_state_dict(layer.state_dict())
+    torch.testing.assert_close(again(x), layer(x))
     torch.testing.assert_close(layer(x), y, rtol=1e-7, atol=1e-7)
     layer.prune(0.1)
     before = layer(x).detach()
     layer.train_values(False)
-    assert not layer.trains_values
+    assert layer.coefficients.requires_grad
+    assert "values" not in dict(layer.named_parameters())
     torch.testing.assert_close(layer(x), before)
 
 
@@ -319,8 +327,8 @@ def test_a_network_learns_a_formula():
         optimizer.step(loss)
         return loss().detach().sqrt().item() / y.std().item()
 
-    on_coefficients = trained(copy.deepcopy(network))
-    on_values = trained(network.train_values())
+    on_coefficients = trained(copy.deepcopy(network).train_values(False))
+    on_values = trained(network)
     assert on_values < 0.02
     assert on_values < on_coefficients / 2
 

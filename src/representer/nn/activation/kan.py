@@ -36,6 +36,9 @@ class KAN(nn.Module):
     .. math::
         x^{(l+1)}_j = \sum_i f^{(l)}_{ij}(x^{(l)}_i) + \beta^{(l)}_j
 
+    The values of the functions at the centers are trained, where they determine the coefficients:
+    see `KernelLinear.train_values`.
+
     Args:
         sizes: Features of the input, of each hidden layer and of the output.
         num_centers: K of each layer.
@@ -71,6 +74,9 @@ class KAN(nn.Module):
             KernelLinear(before, after, num_centers, green, limits, **options)
             for before, after in itertools.pairwise(sizes)
         )
+        for layer in self._each():
+            if layer.values_suffice:
+                layer.train_values()
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the layers in turn."""

@@ -9,11 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils.parametrize import (
-    is_parametrized,
-    register_parametrization,
-    remove_parametrizations,
-)
 
 from representer import functional, ops
 from representer.checks import SuggestsArguments, check_integer
@@ -73,7 +68,8 @@ class KernelLinear(SuggestsArguments, nn.Module):
 
     Attributes:
         centers: c ``(I, K)``; may be modified in place, in any order.
-        coefficients: :math:`\chi` ``(I, J, K)``.
+        coefficients: :math:`\chi` ``(I, J, K)``; with `train_values` no parameter.
+        trains_values: Whether the values at the centers are the parameter.
         weight: :math:`\theta` ``(J, I)``, as that of a linear layer, or None.
         bias: :math:`\beta` ``(J,)``, or None.
         conversion_error: The largest error of a function, if splines were converted.
@@ -91,6 +87,7 @@ class KernelLinear(SuggestsArguments, nn.Module):
     """
 
     centers: Tensor
+    trains_values = False
     conversion_error: float | None = None
 
     def __init__(
@@ -135,7 +132,7 @@ class KernelLinear(SuggestsArguments, nn.Module):
         else:
             self.register_buffer("centers", centers)
         shape = in_features, out_features, num_centers
-        self.coefficients = nn.Parameter(torch.empty(shape, **made))
+        self.register_parameter("coefficients", nn.Parameter(torch.empty(shape, **made)))
         self.weight: nn.Parameter | None = None
         self.bias: nn.Parameter | None = None
         if check_flag("linear_term", linear_term):
@@ -184,7 +181,8 @@ class KernelLinear(SuggestsArguments, nn.Module):
         check_dense(input)
         if not input.dim() or input.shape[-1] != self.in_features:
             raise ShapeError("input", tuple(input.shape), f"(..., {self.in_features})")
-        c, chi = self.centers, self.coefficients
+        c = self.centers
+        chi = self.values @ self.inverse if self.trains_values else self.coefficients
         if isinstance(self.green, str):
             total = ops.edge_activation(input, c, chi, green=self.green, bandwidth=self.bandwidth)
         else:
@@ -229,36 +227,55 @@ class KernelLinear(SuggestsArguments, nn.Module):
 
     # The grid of centers, and the values there.
 
-    @property
-    def trains_values(self) -> bool:
-        """Whether the values at the centers are the parameters."""
-        return is_parametrized(self, "coefficients")
-
     def train_values(self, mode: bool = True) -> KernelLinear:
         """Let optimizers see the expansions' values at the centers in place of the coefficients.
 
         The functions stay the same. Coefficients are differences of neighboring values, and far
-        from independent of each other: L-BFGS stops early on them where it reaches a thousandth
-        of the error on values. It costs a product with a ``(K, K)`` matrix for each input and call.
-        Make the optimizer afterwards, and anew after `refine` and `fit_grid`.
+        from independent of each other: optimizers that reach a thousandth of the error on values
+        stop early on them, or diverge. It costs a product with a ``(K, K)`` matrix for each input
+        and call. The parameter is ``values`` ``(I, J, K)`` then, and ``coefficients`` follow from
+        it. Make the optimizer afterwards.
 
         Args:
             mode: False for the coefficients again.
 
         Raises:
             KindError: If the values do not determine the coefficients: with one center, learned
-                centers, or ``"relu"``, where ``"abs"`` has the same functions.
+                centers, ``"relu"``, where ``"abs"`` has the same functions, or a g without a name.
         """
-        if mode and (self.learn_centers or self.num_centers < 2 or self.green == "relu"):
-            expected = "fixed centers, two or more, and a g other than 'relu'"
+        if mode and not self.values_suffice:
+            expected = "fixed centers, two or more, and the name of a g other than 'relu'"
             raise KindError("layer", repr(self), expected)
-        if self.trains_values:
-            remove_parametrizations(self, "coefficients")
+        chi = self.coefficients.detach()
+        self.trains_values = mode
         if mode:
-            g = green_function(self.green, self.bandwidth)
-            gram = g(self.centers[..., None] - self.centers[:, None])
-            register_parametrization(self, "coefficients", ValuesAtCenters(gram))
+            self._parameters.pop("coefficients", None)
+            self.register_buffer("inverse", self._inverse())
+            self.register_parameter("values", nn.Parameter(chi @ self._gram()))
+        elif "values" in self._parameters:
+            del self.values, self.inverse
+            self.register_parameter("coefficients", nn.Parameter(chi))
         return self
+
+    @property
+    def values_suffice(self) -> bool:
+        """Whether the values at the centers determine the coefficients."""
+        is_regular = self.green in ("abs", "cubic", "gaussian")
+        return is_regular and not self.learn_centers and self.num_centers > 1
+
+    def _gram(self) -> Tensor:
+        g = green_function(self.green, self.bandwidth)
+        return g(self.centers[..., None] - self.centers[:, None])
+
+    def _inverse(self) -> Tensor:
+        if not has_values(self.centers):
+            return torch.empty_like(self._gram())
+        return torch.linalg.inv(self._gram().double()).to(self.centers)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "coefficients" and "values" in self.__dict__.get("_parameters", ()):
+            return self.values @ self.inverse
+        return super().__getattr__(name)
 
     @torch.no_grad()
     def refine(self, num_centers: int) -> None:
@@ -319,8 +336,6 @@ class KernelLinear(SuggestsArguments, nn.Module):
         return float((after - before).abs().max())
 
     def _regrid(self, centers: Tensor, coefficients: Tensor) -> None:
-        if trains_values := self.trains_values:
-            self.train_values(False)
         self.num_centers = centers.shape[1]
         learned: Any = self._parameters.get("centers")
         if learned is not None:
@@ -328,10 +343,12 @@ class KernelLinear(SuggestsArguments, nn.Module):
             restart_moments(learned)
         else:
             self.centers = centers
-        self.coefficients.data, self.coefficients.grad = coefficients, None
-        restart_moments(cast(nn.Parameter, self.coefficients))
-        if trains_values:
-            self.train_values()
+        parameter = cast(nn.Parameter, self.coefficients)
+        if self.trains_values:
+            parameter, coefficients = self.values, coefficients @ self._gram()
+            self.inverse = self._inverse()
+        parameter.data, parameter.grad = coefficients, None
+        restart_moments(parameter)
 
     def expansions(self, points: Tensor) -> Tensor:
         """Return the expansions, without the linear term, at points ``(I, P)``: ``(I, J, P)``."""
@@ -360,7 +377,7 @@ class KernelLinear(SuggestsArguments, nn.Module):
 
     def _set_coefficients(self, chi: Tensor) -> None:
         if self.trains_values:
-            self.coefficients = chi.to(self.coefficients)
+            self.values.copy_(chi @ self._gram().to(chi))
         else:
             self.coefficients.copy_(chi)
 
@@ -543,29 +560,9 @@ class KernelLinear(SuggestsArguments, nn.Module):
         """Load a state of any number of centers, as `refine` may have changed it."""
         saved = state_dict.get(prefix + "centers")
         if isinstance(saved, Tensor) and saved.dim() == 2 and saved.shape[1] != self.num_centers:
-            shape = (*self.coefficients.shape[:2], saved.shape[1])
-            self._regrid(self.centers.new_empty(saved.shape), self.coefficients.new_empty(shape))
+            shape = self.in_features, self.out_features, saved.shape[1]
+            self._regrid(saved.to(self.centers), self.coefficients.new_zeros(shape))
         super()._load_from_state_dict(state_dict, prefix, *rest, **options)
-
-
-class ValuesAtCenters(nn.Module):
-    """Turns values at the centers ``(I, J, K)`` into coefficients, given g there ``(I, K, K)``."""
-
-    gram: Tensor
-    inverse: Tensor
-
-    def __init__(self, gram: Tensor) -> None:
-        super().__init__()
-        self.register_buffer("gram", gram.detach())
-        self.register_buffer("inverse", torch.linalg.inv(gram.detach().double()).to(gram))
-
-    def forward(self, values: Tensor) -> Tensor:
-        """Return the coefficients."""
-        return values @ self.inverse
-
-    def right_inverse(self, coefficients: Tensor) -> Tensor:
-        """Return the values."""
-        return coefficients @ self.gram
 
 
 class Formula(NamedTuple):

@@ -35,6 +35,7 @@ class Results(NamedTuple):
 
 
 MOST_VALUES = 1 << 22  # of g at one time: 16 MiB in float32
+FEW_ROWS = 8  # for which the coefficients are not copied into one matrix
 
 
 def slope(u: Tensor, green: str, bandwidth: float) -> Tensor:
@@ -59,6 +60,9 @@ def _blocks(p: Operands) -> Iterator[slice]:
 def forward(p: Operands, new: Results) -> Tensor:
     """Return y ``(N, J)``."""
     total = p.input.new_zeros(len(p.input), p.coefficients.shape[1])
+    if len(p.input) < FEW_ROWS:
+        g = GREENS[p.green](p.input[..., None] - p.centers, p.bandwidth)
+        return (p.coefficients @ g.permute(1, 2, 0)).sum(0).T.contiguous()
     for block in _blocks(p):
         g = GREENS[p.green](p.input[:, block, None] - p.centers[block], p.bandwidth)
         total += g.flatten(1) @ p.coefficients[block].mT.flatten(0, 1)
@@ -72,6 +76,12 @@ def backward(
     d_input, d_centers, d_coefficients = (
         torch.empty_like(x, memory_format=torch.contiguous_format) for x in p[:3]
     )
+    if len(p.input) < FEW_ROWS:
+        u = p.input[..., None] - p.centers
+        g = GREENS[p.green](u, p.bandwidth).transpose(0, 1)  # (I, N, K)
+        torch.matmul(grad.output.T, g, out=d_coefficients)
+        d_u = (grad.output @ p.coefficients).transpose(0, 1) * slope(u, p.green, p.bandwidth)
+        return {"input": d_u.sum(-1), "centers": -d_u.sum(0), "coefficients": d_coefficients}
     for block in _blocks(p):
         u = p.input[:, block, None] - p.centers[block]
         g = GREENS[p.green](u, p.bandwidth)
