@@ -43,6 +43,8 @@ LAYERS: dict[str, Callable[[], torch_nn.Module]] = {
     "KBRN, batch": partial(nn.KBRN, INPUT, HIDDEN, eval_statistics="batch"),
     "KBRN as it is": partial(nn.KBRN, INPUT, HIDDEN, normalize=False),
     "activation": partial(nn.KernelActivation, INPUT),
+    "edges": partial(nn.KernelLinear, INPUT, HIDDEN, green="cubic"),
+    "KAN": partial(nn.KAN, (INPUT, 5, HIDDEN)),
     "walks": partial(nn.RandomWalkKernelNN, INPUT, HIDDEN, 3, decay="gated", nonlinear=True),
     "walks of layers": partial(nn.DeepGraphKernelNN, INPUT, HIDDEN, edge_dim=2),
     "relabelings": partial(nn.WLKernelNN, INPUT, HIDDEN),

@@ -29,7 +29,7 @@ from representer.models import (
 )
 from representer.models.graph_regressor import GINE
 from representer.models.stacked_classifier import StackedClassifier
-from representer.nn import KernelActivation
+from representer.nn import KAN, KernelActivation, KernelLinear
 from representer.nn.recurrent.sequence_layer import SequenceLayer
 from representer.ops import OPS
 from representer.ops.scans import of_onnx
@@ -40,7 +40,10 @@ from representer.storage import atomic
 Axes = tuple[str | int, ...]  # a name is a size that may differ from call to call
 Sizes = Mapping[str, int]
 TRACED = {"time": 6, "batch": 3}  # no size of a model, and not 1, which torch would take as fixed
-_KNOWN = "a recurrent or graph layer of representer.nn, a KernelActivation, or the network of a run"
+_KNOWN = (
+    "a recurrent or graph layer of representer.nn, a KernelActivation, a KernelLinear, a KAN, "
+    "or the network of a run"
+)
 
 
 @dataclass(frozen=True)
@@ -133,11 +136,13 @@ def _layer(model: Any) -> Interface:
 
 
 def _activation(model: Any) -> Interface:
-    axes: Axes = ("batch", "time", model.centers.shape[0])
+    first = model.layers[0] if isinstance(model, KAN) else model
+    features, dtype = first.centers.shape[0], first.centers.dtype
+    axes: Axes = ("batch", "time", features)
 
     def draw(sizes: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:
-        shape = sizes["batch"], sizes["time"], model.centers.shape[0]
-        return (2 * torch.randn(shape, generator=generator, dtype=model.centers.dtype),)
+        shape = sizes["batch"], sizes["time"], features
+        return (2 * torch.randn(shape, generator=generator, dtype=dtype),)
 
     return Interface(_Flat(model, lambda f, x: f(x)), {"input": axes}, ("output",), draw)
 
@@ -242,6 +247,8 @@ def _kinds(model: nn.Module) -> dict[type[nn.Module], Callable[[Any], Interface]
     kinds: dict[type[nn.Module], Callable[[Any], Interface]] = {
         SequenceLayer: _layer,
         KernelActivation: _activation,
+        KernelLinear: _activation,
+        KAN: _activation,
         SequenceNetwork: _texts,
         StackedClassifier: _texts,
         SignalNetwork: _signals,
