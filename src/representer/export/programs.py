@@ -136,7 +136,7 @@ def _layer(model: Any) -> Interface:
 
 
 def _activation(model: Any) -> Interface:
-    first = model.layers[0] if isinstance(model, KAN) else model
+    first: Any = model.layers[0] if isinstance(model, KAN) else model
     features, dtype = first.centers.shape[0], first.centers.dtype
     axes: Axes = ("batch", "time", features)
 

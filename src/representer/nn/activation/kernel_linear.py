@@ -270,7 +270,7 @@ class KernelLinear(SuggestsArguments, nn.Module):
     def _inverse(self) -> Tensor:
         if not has_values(self.centers):
             return torch.empty_like(self._gram())
-        return torch.linalg.inv(self._gram().double()).to(self.centers)
+        return torch.linalg.inv(self._gram().double()).to(self.centers).contiguous()
 
     def __getattr__(self, name: str) -> Any:
         if name == "coefficients" and "values" in self.__dict__.get("_parameters", ()):
