@@ -92,8 +92,15 @@ def merged(collector: pytest.Collector, name: str, test: Test) -> list[pytest.Fu
         names += tuple(listed)
         rows.append([_case(listed, value) for value in values])
     fixtures = set(inspect.signature(test).parameters) - set(names)
+    manager = collector.session._fixturemanager
+    fixtures |= {name for mark in collector.iter_markers("usefixtures") for name in mark.args}
+    fixtures |= {name for mark in getattr(test, "pytestmark", []) if mark.name == "usefixtures"
+                 for name in mark.args}  # fmt: skip
+    for fixture in manager._getautousenames(collector):  # those of all tests run for each item
+        definitions = manager.getfixturedefs(fixture, collector) or ()
+        if any(d.baseid not in ("", "tests") for d in definitions):
+            fixtures.add(fixture)
     for fixture in fixtures:
-        manager = collector.session._fixturemanager
         definitions = manager.getfixturedefs(fixture, collector)
         if not definitions or any(d.scope == "function" or d.params for d in definitions):
             return None

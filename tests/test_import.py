@@ -66,7 +66,8 @@ def test_without_packages_the_layers_work_and_the_command_that_installs_them_is_
         "print(entry_point(['fit', 'text', '--demo']))",
         without=("torch_geometric", "sklearn"),
     )
-    *layers, refusal, code = said.splitlines()
+    *layers, reading, refusal, code = said.splitlines()
+    assert reading == "reading the demo ..."
     assert layers == [
         "RKMCIFG False",
         'representer.nn.graph needs torch_geometric: pip install "representer[graph]"',

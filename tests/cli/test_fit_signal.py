@@ -369,7 +369,7 @@ def test_where_all_subjects_have_one_class_standardizing_by_subject_is_warned_of
 
 def test_no_data_is_reported(run, tmp_path):
     outcome = run("fit", "signal", "--out", tmp_path / "run")
-    assert "DATA is None; expected a file of recordings, or --demo" in outcome.error
+    assert "DATA is None; expected a file of recordings." in outcome.error
 
 
 def test_options_of_files_with_events_are_refused_for_arrays(run, signal_file, tmp_path):

@@ -1,4 +1,4 @@
-"""What recipes share: baselines, orders, stores of graphs."""
+"""Shared by recipes: baselines, orders, stores of graphs."""
 
 from __future__ import annotations
 

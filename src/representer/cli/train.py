@@ -45,7 +45,7 @@ class Fit:
         note = "" if values.get("threads") or not sys.stderr.isatty() else busy_note()
         if note:
             say(note)
-        show(reading(values))
+        show_what_is_read(values)
         with stopping(), limited(values.get("threads") or None):
             fit = self.task.function("fit")
             from representer.training.generators import keep_freed_memory
@@ -54,9 +54,10 @@ class Fit:
             fit(config)
 
 
-def reading(options: dict[str, Any]) -> str:
-    """Return the first line of a command, written before torch is imported, which takes seconds."""
-    return f"reading {options.get('data') or 'the demo'} ..."
+def show_what_is_read(options: dict[str, Any]) -> None:
+    """Write the first line of a command before torch is imported, which takes seconds."""
+    if source := options.get("data") or ("the demo" if options.get("demo") else None):
+        show(f"reading {source} ...")
 
 
 # ``representer compare DATA``: kernel, network, both and baselines on repeated splits.
@@ -107,7 +108,7 @@ class Compare:
         if arguments.jobs < 0:
             raise ArgumentError("jobs", arguments.jobs, "0 or more")
         chosen = config(**given)
-        show(reading(given))
+        show_what_is_read(given)
         comparison = self.task.function("comparison")(
             chosen,
             variants=self._variants(arguments),

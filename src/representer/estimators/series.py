@@ -296,7 +296,7 @@ class SeriesHalves(SeriesParameters, SupervisedEstimator):
 
 
 def _width(steps: int, filters: int) -> int:
-    """Return how many successive steps are joined, so that there are not too many contributions."""
+    """Return how many successive steps to join, so that contributions are at most `_MOST`."""
     return -(-steps // max(1, _MOST // filters))
 
 

@@ -231,7 +231,7 @@ def test_splines_of_other_packages_are_converted(degree, even, package):
     torch.testing.assert_close(low, network.double()(x), rtol=0, atol=1e-4 if degree == 2 else 1e-5)
 
 
-def test_what_cannot_be_converted_is_named():
+def test_networks_without_splines_are_refused():
     with pytest.raises(KindError, match="grid, base_weight"):
         nn.KAN.from_efficient_kan({"weight": torch.zeros(2, 2)})
     with pytest.raises(KindError, match=r"symbolic_fun\.0\.mask"):

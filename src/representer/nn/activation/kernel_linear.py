@@ -259,7 +259,7 @@ class KernelLinear(SuggestsArguments, nn.Module):
 
     @property
     def values_suffice(self) -> bool:
-        """Whether the values at the centers determine the coefficients."""
+        """True if the values at the centers determine the coefficients."""
         is_regular = self.green in ("abs", "cubic", "gaussian")
         return is_regular and not self.learn_centers and self.num_centers > 1
 

@@ -202,6 +202,8 @@ def is_plain(x: Tensor) -> bool:
         not torch.compiler.is_compiling()
         and not core.MISSING
         and type(x) is Tensor
+        and x.layout is torch.strided
+        and not x.is_nested
         and x.is_cpu
         and x.dtype in (torch.float32, torch.float64)
         and not x.is_neg()
