@@ -1,4 +1,4 @@
-"""Softmax regression on sparse and on dense features."""
+"""Softmax regression on sparse and on dense features, and ridge regression of classes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 
 from representer.estimators import linear_models
-from representer.estimators.linear_models import SoftmaxRegression
+from representer.estimators.linear_models import SoftmaxRegression, solver
+from representer.estimators.targets import Classes
 
 
 def problem(classes: int, seed: int = 0) -> tuple[sparse.csr_array, np.ndarray]:
@@ -146,3 +147,35 @@ def test_a_step_that_rounding_spoils_is_not_taken(answer, monkeypatch):
     assert gradient(x, labels, 1.0, w, b) < 1.01 * linear_models.PRECISION * np.linalg.norm(
         x.T @ (1 / 3 - np.eye(3)[labels])
     )
+
+
+def test_scores_of_least_squares_are_scaled_by_those_of_each_object_without_itself():
+    x, labels = (part[:40] for part in problem(3))
+    x, targets, rows = x.toarray(), 2 * np.eye(3)[labels] - 1, np.arange(40)
+    coefficients, intercepts = solver(Classes(("a", "b", "c")), x, labels, by_squares=True)(3.0)
+    whole = Ridge(1 / 6).fit(x, targets)
+    scale = coefficients[0, 0] / whole.coef_[0, 0]
+    np.testing.assert_allclose(coefficients, scale * whole.coef_)
+    np.testing.assert_allclose(intercepts, scale * whole.intercept_)
+    scores = np.concatenate(
+        [Ridge(1 / 6).fit(x[rows != i], targets[rows != i]).predict(x[[i]]) for i in rows]
+    )
+    smooth = np.eye(3)[labels] * 40 / 43 + 1 / 43
+
+    def loss(factor: float) -> float:
+        scaled = factor * scores
+        return (np.logaddexp.reduce(scaled, axis=1) - (smooth * scaled).sum(1)).sum()
+
+    assert loss(scale) < min(loss(0.8 * scale), loss(1.25 * scale))
+
+
+def test_least_squares_of_separable_classes_have_finite_logits_and_weights_are_copies():
+    x, labels, counts = np.eye(6), np.arange(6) % 2, np.array([1, 2, 1, 3, 1, 1])
+    target = Classes(("a", "b"))
+    coefficients, _ = solver(target, x, labels, by_squares=True)(1e4)
+    assert 0 < np.abs(coefficients).max() < 1000
+    weighted = solver(target, x, labels, counts[:, None].astype(float), by_squares=True)(3.0)
+    rows = np.repeat(np.arange(6), counts)
+    copied = solver(target, x[rows], labels[rows], by_squares=True)(3.0)
+    scales = [own[0] / np.linalg.norm(own[0]) for own in (weighted, copied)]
+    np.testing.assert_allclose(*scales)

@@ -9,9 +9,10 @@ from representer.tasks.series import _distances, resampled, waves
 
 def test_warped_distances_are_those_of_the_definition():
     rng = np.random.default_rng(0)
-    one, others = rng.normal(size=(2, 7)), rng.normal(size=(3, 2, 7))
+    some, others = rng.normal(size=(2, 2, 7)), rng.normal(size=(3, 2, 7))
     for band in (1, 3, 7):
-        for other, found in zip(others, _distances(one, others, band), strict=True):
+        pairs = [(one, other) for one in some for other in others]
+        for (one, other), found in zip(pairs, _distances(some, others, band).flat, strict=True):
             table = np.full((8, 8), np.inf)
             table[0, 0] = 0
             for i in range(7):
@@ -20,7 +21,8 @@ def test_warped_distances_are_those_of_the_definition():
                         best = min(table[i, j], table[i + 1, j], table[i, j + 1])
                         table[i + 1, j + 1] = ((one[:, i] - other[:, j]) ** 2).sum() + best
             assert np.isclose(found, table[-1, -1])
-    np.testing.assert_allclose(_distances(one, others, 0), ((others - one) ** 2).sum((1, 2)))
+    expected = ((others - some[:, None]) ** 2).sum((2, 3))
+    np.testing.assert_allclose(_distances(some, others, 0), expected)
 
 
 def test_series_are_resampled_by_interpolation():

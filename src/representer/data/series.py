@@ -105,7 +105,7 @@ def read_series_file(
         grid = read_grid(path, wanted)
         if not grid.header and {*map(plain, map(text_of, grid.rows[0]))} & (LABEL_NAMES | IDS):
             grid = read_grid(path, wanted, header=True)  # whose other names may be numbers
-        found = _of_table(path, grid, label, series, time, require_labels)
+        found = _of_table(path, grid, label, series, time)
     if not found.series:
         raise DataError("holds no series", file=path)
     for one, line in zip(found.series, found.lines, strict=True):
@@ -115,9 +115,8 @@ def read_series_file(
     missing = [row for row, one in enumerate(found.labels) if not one]
     if require_labels and missing:
         line = None if kind == "npz" else found.lines[missing[0]]
-        problem = "the series has no label"
-        if len(missing) == len(found.labels):
-            problem = "the series have no labels"
+        is_any = len(missing) < len(found.labels)
+        problem = "the series has no label" if is_any else "the series have no labels"
         fix = "Name their column with --label, or add them."
         raise DataError(problem, file=path, line=line, fix=fix)
     return found
@@ -143,7 +142,8 @@ def _read_ts(path: Path) -> SeriesFile:
                             line=number, fix=fix)  # fmt: skip
         parts = _PAIR.sub(r"\2", text).split(":")
         labels.append(name_of(parts.pop()) or None if has_label else None)
-        channels = [_numbers(part, path, number) for part in parts]
+        cells = [[cell for cell in part.split(",") if cell.strip()] for part in parts]
+        channels = [[_number(cell, path, number) for cell in own] for own in cells]
         size = max(map(len, channels), default=0)
         if not size:
             raise DataError("the series has no value", file=path, line=number)
@@ -153,10 +153,6 @@ def _read_ts(path: Path) -> SeriesFile:
         series.append(one)
         lines.append(number)
     return SeriesFile(path, series, labels, lines)
-
-
-def _numbers(text: str, path: Path, line: int) -> list[float]:
-    return [_number(cell, path, line) for cell in text.split(",") if cell.strip()]
 
 
 def _number(cell: Any, path: Path, line: int, column: str | None = None) -> float:
@@ -200,7 +196,7 @@ def _read_npz(path: Path) -> SeriesFile:
 
 
 def _of_table(
-    path: Path, grid: Grid, label: str | None, series: str | None, time: str | None, required: bool
+    path: Path, grid: Grid, label: str | None, series: str | None, time: str | None
 ) -> SeriesFile:
     columns, source = data_columns(grid), str(path)
 
@@ -221,7 +217,7 @@ def _of_table(
             columns, ids = [at for at in columns if at != ids], None
     if ids is not None:
         return _of_steps(path, grid, ids, labels, role(time, "time", set()))
-    if labels is None and (required or not grid.header) and not grid.header:
+    if labels is None and not grid.header:
         labels = columns[0]  # as in the UCR archive
     steps = [at for at in columns if at != labels]
     rows = zip(grid.lines, grid.rows, strict=True)
@@ -274,11 +270,9 @@ def _of_steps(path: Path, grid: Grid, ids: int, labels: int | None, time: int | 
     for name, own in rows.items():
         if len(known := {of_rows[k] for k in own}) > 1:
             named = listing(sorted(str(one) for one in known))
-            problem, line = (
-                f"the series {name!r:.60} has several labels: {named}",
-                grid.lines[own[0]],
-            )
-            raise DataError(problem, file=path, line=line, fix="Give each series one label.")
+            problem = f"the series {name!r:.60} has several labels: {named}"
+            fix, line = "Give each series one label.", grid.lines[own[0]]
+            raise DataError(problem, file=path, line=line, fix=fix)
         found += known
         if time is not None:
             own.sort(key=lambda k: _moment(grid.rows[k][time]))

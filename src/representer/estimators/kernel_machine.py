@@ -57,6 +57,10 @@ def fitted_rows(kernel: Any, target: Column, objects: Sequence[Any], values: NDA
     return compressed(kernel, features, is_exact=is_process(kernel, target))
 
 
+def _solver(kernel: Any, *parts: Any) -> Callable[[float], Solution]:
+    return solver(*parts, by_squares=getattr(kernel, "by_squares", False))
+
+
 def compressed(kernel: Any, features: Features, *, is_exact: bool = False) -> Rows:
     """Return rows whose inner products are a fitted kernel, from features ``(N, F)``.
 
@@ -158,7 +162,7 @@ class KernelMachine:
         if is_process(kernel, target):
             return cls.process(kernel, target, rows, values, weights)[0]
         features, basis = rows
-        coefficients, intercepts = solver(target, features, values, weights)(penalty)
+        coefficients, intercepts = _solver(kernel, target, features, values, weights)(penalty)
         if basis is not None:
             coefficients = coefficients @ basis
         return cls(kernel, coefficients, intercepts, penalty)
@@ -501,7 +505,7 @@ def select(
             trials = []
             for own, tested in splits:
                 of_own = None if of_train is None else of_train[own]
-                solve = solver(target, rows[0][own], truth[own], of_own)
+                solve = _solver(kernel, target, rows[0][own], truth[own], of_own)
                 trials.append(_Trial(solve, rows[0][tested], tested))
         last = np.inf
         for penalty in penalties:
@@ -564,7 +568,7 @@ def _held_out(
     features, basis = rows
     tested: Any = kernel.transform(objects)
     tested = tested if basis is None else tested @ basis.T
-    return _Trial(solver(target, features, values, weights), tested, slice(None))
+    return _Trial(_solver(kernel, target, features, values, weights), tested, slice(None))
 
 
 def _refitted(

@@ -1,4 +1,4 @@
-"""A linear model of one target: softmax regression of classes, ridge regression of numbers."""
+"""A linear model of one target: softmax or ridge regression of classes, ridge of numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.linear_model import Ridge
 from torch import Tensor
-from torch.nn.functional import one_hot
+from torch.nn.functional import cross_entropy, one_hot
 
 from representer.estimators.targets import Classes, Column
 from representer.machine import limited, threads_for
@@ -187,6 +187,7 @@ def _tensor(matrix: Any) -> Tensor:
         )
 
 
+LOGITS = tuple(2.0 ** (k / 4) for k in range(-8, 33))  # factors of the scores of least squares
 UNSEEN = 10.0  # logits by which a class without training objects is behind
 
 Features = sparse.csr_array | NDArray[np.float64]
@@ -212,15 +213,18 @@ def solver(
     features: Features,
     values: NDArray[Any],
     weights: NDArray[np.float64] | None = None,
+    *,
+    by_squares: bool = False,
 ) -> Callable[[float], Solution]:
     """Return the function from C to the coefficients and intercepts of the smallest penalized loss.
 
     Its calls start from the solution of the call before, so that ascending C take less time. The
-    losses of the values may have weights ``(N, 1)``.
+    losses of the values may have weights ``(N, 1)``. Classes are fitted by softmax regression, or
+    by least squares.
     """
     if isinstance(target, Classes):
         seen, labels = np.unique(values, return_inverse=True)
-        fit = _softmax(features, labels, len(seen), weights)
+        fit = (_squares if by_squares else _softmax)(features, labels, len(seen), weights)
         return lambda penalty: _one_per_class(target.width, seen, *fit(penalty))
     standardized = as_columns(target, values)
     shape: Any = features.shape
@@ -250,6 +254,41 @@ def _softmax(
     model = SoftmaxRegression(features, labels, weights)
     # C is that of logistic regression, which penalizes the difference of two classes
     return lambda penalty: model.fit(penalty / 2 if count == 2 else penalty)
+
+
+def _squares(
+    features: Any, labels: NDArray[np.int64], count: int, weights: NDArray[np.float64] | None
+) -> Callable[[float], Solution]:
+    """Return the function from C to ridge regression of 1 and -1 for each class, as logits.
+
+    The factor that makes scores logits has the smallest loss of the scores that each object has
+    without itself, which are exact; smoothed labels keep it finite if all of these are right.
+    """
+    weights = np.ones((len(labels), 1)) if weights is None else weights
+    roots, targets = np.sqrt(weights), 2 * np.eye(count)[labels] - 1
+    mean, base = (np.average(own, axis=0, weights=weights[:, 0]) for own in (features, targets))
+    x = (features - mean) * roots
+    values, vectors = np.linalg.eigh(x.T @ x)
+    rows, truth = x @ vectors, torch.from_numpy(labels)
+    projected, smoothing = rows.T @ (roots * (targets - base)), count / (len(labels) + count)
+
+    def fit(penalty: float) -> Solution:
+        shrunk = np.maximum(values, 0)[:, None] + 1 / (2 * penalty)
+        coefficients = vectors @ (projected / shrunk)
+        intercepts = base - mean @ coefficients
+        leverages = weights / weights.sum() + rows**2 @ (1 / shrunk)
+        residuals = targets - features @ coefficients - intercepts
+        without = torch.from_numpy(targets - residuals / np.maximum(1 - leverages, 1e-9))
+
+        def loss(scale: float) -> float:
+            scores = scale * without
+            losses = cross_entropy(scores, truth, reduction="none", label_smoothing=smoothing)
+            return float(losses.numpy() @ weights[:, 0])
+
+        scale = min(LOGITS, key=loss)
+        return scale * coefficients.T, scale * intercepts
+
+    return fit
 
 
 def _one_per_class(

@@ -186,6 +186,7 @@ class SeriesHalves(SeriesParameters, SupervisedEstimator):
     _make = staticmethod(SeriesNetwork)
     is_kernel_unsupervised: ClassVar[bool] = True
     penalties: ClassVar[Sequence[float]] = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
+    candidates: ClassVar[Sequence[Sequence[str]]] = (SHARE,), VIEWS
     inputs_: SeriesInputs
     network_: SeriesNetwork
 
@@ -216,12 +217,12 @@ class SeriesHalves(SeriesParameters, SupervisedEstimator):
         """Name of the network in reports."""
         return self.cell
 
-    def _new_kernel(self, views: Sequence[str] = VIEWS) -> ConvolutionKernel:
-        return ConvolutionKernel(self.num_features, views)
+    def _new_kernel(self, candidate: int = -1) -> ConvolutionKernel:
+        return ConvolutionKernel(self.num_features, self.candidates[candidate])
 
     def kernel_candidates(self, objects: Any) -> list[ConvolutionKernel]:
         """Return the kernels to choose from for some objects."""
-        return [self._new_kernel(views) for views in ((SHARE,), VIEWS)]
+        return [self._new_kernel(k) for k in range(len(self.candidates))]
 
     def kernel_objects(self, objects: Any) -> Any:
         """Return objects as the kernel takes them: while it is fitted, the features of all."""
@@ -320,8 +321,8 @@ class SeriesClassifier(SeriesHalves, Classifier):
     ``(T_i,)`` or ``(C, T_i)``. NaN is a missing value, which is interpolated; at the end of all
     channels, it is padding.
 
-    The kernel half is a linear model on the features of `ConvolutionKernel`: how often, and how
-    far, fixed filters exceed thresholds. The network half (``answer="network"`` or ``"both"``) is
+    The kernel half is ridge regression of the classes on the features of `ConvolutionKernel`: how
+    often fixed filters exceed thresholds. The network half (``answer="network"`` or ``"both"``) is
     a cell on the values, whose outputs are averaged over time.
 
     `explain` returns the contribution of each filter, and so of each channel, at each step, whose
@@ -343,6 +344,9 @@ class SeriesClassifier(SeriesHalves, Classifier):
         Time Series Classification, KDD 2021. Liang et al., Kernel-Based Approaches for Sequence
         Modeling, NeurIPS 2019, section 4.2 (convolutions as cells without memory).
     """
+
+    penalties: ClassVar[Sequence[float]] = (0.01, 1.0, 100.0, 1e4)
+    candidates: ClassVar[Sequence[Sequence[str]]] = ((SHARE,),)
 
 
 class SeriesRegressor(SeriesHalves, Regressor):

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
 from representer.errors import ArgumentError, ShapeError
 from representer.kernels.kernel import Kernel, Objects, value_of
@@ -27,6 +26,7 @@ _DRAWN = 2**15  # outputs of a filter of which quantiles are taken
 _GOLDEN = (5**0.5 - 1) / 2  # multiples of it, modulo 1, are spread evenly whatever their number
 _BLOCK = 2**21  # values of filters in memory together
 _COUNTED = 255  # steps whose count fits a byte
+_ARRAYS = ("filters", "channels", "thresholds")  # of a saved bank
 _LEAST = 1e-9  # deviation of a feature that varies
 _LONGEST = 2**31  # dilation of a saved kernel
 _MOST_VALUES = 2**25  # of features in memory; beyond, there are fewer features
@@ -97,7 +97,7 @@ class ConvolutionKernel(Kernel):
     A linear model on the features is a sum over steps, channels and filters, see `by_step`.
 
     Args:
-        num_features: Number of features of both views, approximately; of very many series fewer,
+        num_features: Number of features of all views, approximately; of very many series fewer,
             so that they fit into memory.
         views: ``"share"`` for φ, ``"excess"`` for ψ.
 
@@ -110,6 +110,8 @@ class ConvolutionKernel(Kernel):
         Time Series Classification, KDD 2021 (the weights, dilations and shares). Tan et al.,
         MultiRocket, Data Mining and Knowledge Discovery 2022 (the differences).
     """
+
+    by_squares: ClassVar[bool] = True  # classes are separated by ridge regression
 
     def __init__(self, num_features: int = 10_000, views: Sequence[str] = VIEWS) -> None:
         self.num_features = num_features
@@ -151,14 +153,10 @@ class ConvolutionKernel(Kernel):
         """Draw the thresholds, and find mean and deviation of every feature; targets are unused."""
         vars(self).pop("banks_", None)
         responses = X if isinstance(X, Responses) else self.read(X)
-        self.banks_, means, scales = responses.banks, [], []
-        for view in self.views:
-            own = responses.views[view]
-            deviations = own.std(axis=0)
-            means.append(own.mean(axis=0))
-            size = (own.shape[1] * len(self.views)) ** 0.5
-            scales.append(np.where(deviations > _LEAST, deviations, 1.0) * size)
-        self.means_, self.scales_ = np.concatenate(means), np.concatenate(scales)
+        features = np.concatenate([responses.views[view] for view in self.views], axis=1)
+        deviations = features.std(axis=0)
+        self.banks_, self.means_ = responses.banks, features.mean(axis=0)
+        self.scales_ = np.where(deviations > _LEAST, deviations, 1.0) * len(deviations) ** 0.5
         return self
 
     def fit_transform(
@@ -225,8 +223,7 @@ class ConvolutionKernel(Kernel):
         """Return what `fit` found as plain values and arrays, for `restore`."""
         arrays = {"means": self.means_, "scales": self.scales_}
         for k, bank in enumerate(self.banks_):
-            arrays |= {f"thresholds{k}": bank.thresholds, f"filters{k}": bank.filters}
-            arrays |= {f"channels{k}": bank.channels}
+            arrays |= {f"{part}{k}": getattr(bank, part) for part in _ARRAYS}
         names = [f"{bank.source} {bank.dilation}" for bank in self.banks_]
         return {"banks": names, "views": list(self.views)}, arrays
 
@@ -243,8 +240,7 @@ class ConvolutionKernel(Kernel):
         self._check()
         for k, name in enumerate(tokens["banks"]):
             source, _, dilation = name.partition(" ")
-            parts = (arrays[f"{part}{k}"] for part in ("filters", "channels", "thresholds"))
-            bank = Bank(source, int(dilation), *parts)
+            bank = Bank(source, int(dilation), *(arrays[f"{part}{k}"] for part in _ARRAYS))
             rows = bank.filters.shape
             is_fine = source in _SOURCES and 0 < bank.dilation < _LONGEST and len(rows) == 1
             is_fine = is_fine and bank.channels.shape == rows == bank.thresholds.shape[:-1]
@@ -272,7 +268,7 @@ class ConvolutionKernel(Kernel):
         dilations = sorted({int(2**exponent) for exponent in exponents})
         some = [series[i] for i in rng.permutation(len(series))[:_SAMPLED]]
         most = min(self.num_features, _MOST_VALUES // len(series))
-        count = most // (len(VIEWS) * FILTERS * len(dilations) * len(_SOURCES))
+        count = most // (len(self.views) * FILTERS * len(dilations) * len(_SOURCES))
         stride = -(-sum(one.shape[1] for one in some) // _DRAWN)
         channels, banks = len(series[0]), []
         read = min(channels, max(1, count))  # by each filter, each with thresholds of its own
@@ -368,16 +364,12 @@ def _outputs(
             some = rows[start : start + at_once]
             z = torch.empty(len(some), len(series), steps)
             for own, k in zip(z, bank.filters[some].tolist(), strict=True):
-                _filter(own, taps, total, k)
+                if k == len(TRIPLES):
+                    torch.div(total, TAPS, out=own)
+                    continue
+                a, b, c = (taps[tap] for tap in TRIPLES[k])
+                torch.add(a, b, out=own)
+                own.add_(c).mul_(3).sub_(total)
             if is_behind.any():
                 z.masked_fill_(is_behind, -torch.inf)
             yield some, z.numpy()
-
-
-def _filter(output: Tensor, taps: Sequence[Tensor], total: Tensor, k: int) -> None:
-    if k == len(TRIPLES):
-        torch.div(total, TAPS, out=output)
-        return
-    a, b, c = (taps[tap] for tap in TRIPLES[k])
-    torch.add(a, b, out=output)
-    output.add_(c).mul_(3).sub_(total)

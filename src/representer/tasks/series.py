@@ -24,6 +24,7 @@ from representer.tasks.series_options import SERIES, SeriesReading
 MOST = 2**27  # squares of the nearest series: training times test series times steps
 STEPS = 100  # of the resampled series of the baselines, at most
 BAND = 0.1  # of the steps by which a warped step may move
+_TOGETHER = 2**12  # pairs of series whose distances are computed together
 _PENALTIES = np.logspace(-3, 5, 9)
 
 
@@ -56,10 +57,7 @@ def _ridge(
     *, is_regression: bool,
 ) -> Baseline:  # fmt: skip
     started = time.perf_counter()
-    if is_regression:
-        model: Any = RidgeCV(_PENALTIES)
-    else:
-        model = RidgeClassifierCV(_PENALTIES)
+    model: Any = (RidgeCV if is_regression else RidgeClassifierCV)(_PENALTIES)
     model.fit(train.reshape(len(train), -1), values)
     return Baseline(
         "ridge on the values",
@@ -74,7 +72,9 @@ def _nearest(
     train: NDArray[np.float64], values: NDArray[Any], test: NDArray[np.float64], band: int
 ) -> Baseline:
     started = time.perf_counter()
-    nearest = [int(_distances(one, train, band).argmin()) for one in test]
+    rows = max(1, _TOGETHER // len(train))
+    blocks = [test[start : start + rows] for start in range(0, len(test), rows)]
+    nearest = np.concatenate([_distances(some, train, band).argmin(1) for some in blocks])
     name = "dynamic time warping" if band else "Euclidean distance"
     about = f", each of which may move by {band}" if band else ""
     return Baseline(
@@ -86,18 +86,19 @@ def _nearest(
 
 
 def _distances(
-    one: NDArray[np.float64], others: NDArray[np.float64], band: int
+    some: NDArray[np.float64], others: NDArray[np.float64], band: int
 ) -> NDArray[np.float64]:
-    """Return the squared distance of a series from each other one, warped within a band."""
+    """Return the squared distances of series from others, warped within a band ``(M, N)``."""
+    some = some[:, None]
     if not band:
-        return ((others - one) ** 2).sum((1, 2))
-    steps = one.shape[1]
-    before = np.full((steps + 1, len(others)), np.inf)
+        return ((others - some) ** 2).sum((2, 3))
+    steps = some.shape[-1]
+    before = np.full((steps + 1, len(some), len(others)), np.inf)
     before[0] = 0
     for i in range(steps):
         row = np.full_like(before, np.inf)
         for j in range(max(0, i - band), min(steps, i + band + 1)):
-            cost = ((others[:, :, j] - one[:, i]) ** 2).sum(1)
+            cost = ((others[..., j] - some[..., i]) ** 2).sum(2)
             row[j + 1] = cost + np.minimum(np.minimum(before[j], before[j + 1]), row[j])
         before = row
     return before[-1]
@@ -143,9 +144,8 @@ class SeriesTask(EstimatorTask):
             "channels": str(len(series[0])),
             "steps": f"{min(steps)} to {max(steps)}, median {int(np.median(steps))}",
         }
-        return Facts(
-            values | ({"missing values": f"{missing:.1%}, interpolated"} if missing else {})
-        )
+        gaps = {"missing values": f"{missing:.1%}, interpolated"} if missing else {}
+        return Facts(values | gaps)
 
     def baselines(self, config: Any, data: Data) -> list[Baseline]:
         """Train the baselines on the training series, and predict the test series."""
@@ -165,9 +165,8 @@ class SeriesTask(EstimatorTask):
             if config.baselines == "all":
                 found.append(_nearest(train, values, test, max(1, round(BAND * train.shape[2]))))
         else:
-            say(
-                f"the nearest series is left out: {len(train)} training and {len(test)} test series"
-            )
+            count = f"{len(train)} training and {len(test)} test series"
+            say(f"the nearest series is left out: {count}")
         return [*found, constant]
 
 
