@@ -170,7 +170,8 @@ def line_of(name: str, rows: Iterable[Row], chosen: argparse.Namespace, commit: 
         "machine": f"{machine.processor()}, {cores()} cores", "commit": commit,
         "versions": f"representer {__version__}, torch {torch.__version__}",
         "date": datetime.now(UTC).date().isoformat(), "smoke": chosen.share < 1,
-        "command": f"python benchmarks/campaign.py --only {name}", "groups": groups,
+        "command": f"python benchmarks/campaign.py --only {name}"
+        + f" --share {chosen.share:g}" * (chosen.share < 1), "groups": groups,
         "remarks": remarks([row for cases in by.values() for row in cases]),
     }  # fmt: skip
 
@@ -197,8 +198,15 @@ def remarks(rows: Iterable[Row]) -> list[list[str]]:
 
 
 def page_of(lines: Iterable[Line]) -> str:
-    """Return the page of the newest line of each suite; lines of a share are omitted."""
+    """Return the page of the newest line of each suite, and of shares of suites tried since."""
+    lines = list(lines)
     newest = {line["variant"]: line for line in lines if not line["smoke"]}
+    shares = {
+        line["variant"]: line for line in lines
+        if line["smoke"] and line["variant"] in newest
+        and line["date"] >= newest[line["variant"]]["date"]
+        and line["commit"] != newest[line["variant"]]["commit"]
+    }  # fmt: skip
     sums = [sum(line[name] for line in newest.values()) for name in ("steps", "value")]
     parts = [
         "# Faults: what was tried and what held", ABOUT,
@@ -215,7 +223,17 @@ def page_of(lines: Iterable[Line]) -> str:
         )
         title = name.replace("_", " ").capitalize()
         parts.append(f"## {title}\n\n{suites()[name].title}.\n\n{about}\n\n{shown}")
-    if rows := [row for line in newest.values() for row in line["remarks"]]:
+    if shares:
+        heads = ["suite", "share", "tried", "passed", "seconds", "date", "commit"]
+        body = [
+            [name.replace("_", " "), line["settings"], f"{line['steps']:,}", f"{line['value']:,}",
+             f"{3600 * line['hours']:,.0f}", line["date"], line["commit"]]
+            for name, line in sorted(shares.items())
+        ]  # fmt: skip
+        about = "Of these suites, a share of the cases was tried again on a later commit."
+        parts.append(f"## Shares tried since\n\n{about}\n\n{table(heads, body)}")
+    counted = [*newest.values(), *shares.values()]
+    if rows := [row for line in counted for row in line["remarks"]]:
         heads = ["by", "outcome", "cases", "the first", "reason"]
         parts.append(f"## Cases that failed or could not be tried\n\n{table(heads, rows)}")
     return "\n\n".join(parts) + "\n"

@@ -51,6 +51,8 @@ def test_a_suite_that_ended_replaces_its_figures_alone(bench, monkeypatch, tmp_p
     campaign, faults = bench("campaign"), bench("faults")
     made = {name: faults.Suite(f"All of {name}", lambda *_: iter(())) for name in ("first", "next")}
     monkeypatch.setattr(campaign, "suites", lambda: made)
+    monkeypatch.setattr(campaign, "commit_of", lambda: commit[0])
+    commit = ["0"]
     outcome = {"first": "failed", "next": "passed"}
 
     def apart(name: str, folder: Path, *_: object) -> None:
@@ -72,6 +74,13 @@ def test_a_suite_that_ended_replaces_its_figures_alone(bench, monkeypatch, tmp_p
     assert "`first`" not in again  # the reason of the earlier line
     assert page("--only", "first", "--share", "0.5") == again
     assert page("--only") == again
+    commit[0] = "1"
+    shared = page("--only", "first", "--share", "0.5")
+    assert "2 cases tried, 2 passed" in shared
+    row = next(line for line in shared.splitlines() if line.startswith("| first | 0.5 | 1 | 1 | "))
+    assert row.endswith(" | 1 |")
+    page("--only", "first")
+    assert "Shares" not in page("--only")
 
 
 @pytest.mark.slow

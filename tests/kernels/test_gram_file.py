@@ -353,3 +353,16 @@ def test_the_lock_is_released_also_after_an_error(tmp_path):
     with (tmp_path / "k.npy.journal").open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises an error if it is held
     np.testing.assert_array_equal(gram(kernel, X, out=tmp_path / "k.npy", block=5), first)
+
+
+@pytest.mark.parametrize("name", ["k.npy", "k.npy.journal"])
+@pytest.mark.parametrize("target", ["precious", "new"])
+def test_a_link_is_refused_and_its_target_is_as_it_was(tmp_path: Path, name: str, target: str):
+    folder, precious = tmp_path / "k", tmp_path / "precious"
+    folder.mkdir()
+    precious.write_text("precious")
+    (folder / name).symlink_to(tmp_path / target)
+    with pytest.raises(StorageError, match="symbolic link"):
+        gram(kernel, X, out=folder / "k.npy")
+    assert precious.read_text() == "precious"
+    assert not (tmp_path / "new").exists()

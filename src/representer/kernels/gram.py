@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import inspect
 import json
 import os
@@ -150,9 +151,13 @@ def locked(out: Path) -> Iterator[Path]:
 
     Raises:
         ArgumentError: If the file has no journal, or cannot be locked.
-        StorageError: If the journal cannot be written.
+        StorageError: If the journal cannot be written, or a file is a symbolic link.
     """
     journal = out.with_name(f"{out.name}.journal")
+    for path in (out, journal):  # a link may lead anywhere in a folder of someone else
+        with _storage_errors(path):
+            if path.is_symlink():
+                raise OSError(errno.ELOOP, "it is a symbolic link")
     if out.exists() and not journal.exists():
         raise _not_written_here(out)
     with _storage_errors(out):

@@ -1,0 +1,239 @@
+"""What is written of results: kept through a kill, small with many classes, and free of markup."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from faults import Case, Suite, temporary_folder
+from faults.forked import forked
+from representer import nn
+from representer.errors import ShapeError, StorageError
+from representer.models import SequenceClassifierConfig, SequenceNetwork
+from representer.report.metrics import classification_metrics
+from representer.report.model_card import model_card
+from representer.storage import atomic
+from representer.storage.atomic import as_json
+from representer.storage.run import RunFiles, RunFolder
+from representer.tasks.comparison import Comparison, ComparisonTable, Result, as_markdown
+from representer.tasks.worklist import WorkList
+
+SECONDS = 5.0
+UNITS = 80
+NAMES = "comparison.json", "results.jsonl"
+STAGES = ("begun:1", "begun:2", f"begun:{UNITS}", "written", "synced", "replaced", "recorded")
+ACTIONS = ("kill", "enospc", "eio", "raise")
+CLASSES = (100, 1000, 2600, 6000)
+LAYERS: dict[str, Callable[..., Any]] = {
+    "RKM-LSTM": nn.RKMLSTM, "RKM-CIFG": nn.RKMCIFG, "CNN": nn.CNN, "Gated CNN": nn.GatedCNN,
+    "CNN of 3 steps": partial(nn.CNN, filter_length=3, bidirectional=True), "KBRN": nn.KBRN,
+    "string kernel": nn.StringKernelRNN,
+}  # fmt: skip
+SIZES = ((2, 3), (2, 1), (1, 2), (3, 40))  # of the batch of the state, and of the next one
+MARKUP = {
+    "a link": "[a](http://x.org)", "an image": "![a](http://x.org/a.png)", "HTML": "<img src=x>",
+    "a script": "<script>alert(1)</script>", "bold text": "**a** __b__", "code": "`a`",
+    "two code marks": "``a` b``", "a heading": "a\n# b", "a list": "a\n\n- b", "bars": "a | b | c",
+    "a bare address": "http://x.org www.x.org", "an automatic link": "<http://x.org>",
+    "a reference": "[a][b]\n\n[b]: http://x.org", "a link of blanks": "[a]( http://x.org )",
+    "an entity": "&lt;img src=x&gt; &#60;b&#62;", "a fence": "```\na\n```", "a quote": "\n> a",
+    "a rule": "a\n\n---\n\nb", "a script link": "[a](javascript:alert(1))", "a backslash": "\\[a](b)",
+}  # fmt: skip
+TAGS = re.compile(r"<(?:a|img|script|strong|em|h[2-6]|li|hr|blockquote|b|code|pre)\b[^>]*>")
+
+
+def setup() -> None:
+    """Import what is imported when it is used, once for all children."""
+    torch.set_num_threads(1)
+    _card("plain")
+
+
+def cases(seed: int, share: float) -> Iterator[Case]:
+    """Yield the same cases for every seed."""
+    made = [
+        *((f"{stage} {action}", "compare", partial(_restarted, stage, action))
+          for action in ACTIONS for stage in STAGES),
+        *((f"damaged at {part:.0%}", "compare", partial(_damaged, part))
+          for part in (0.0, 0.1, 0.5, 0.9, 0.999)),
+        *((f"{count} classes", "metrics", partial(_many_classes, count)) for count in CLASSES),
+        *((f"{name}, {of} to {to}", "states", partial(_other_batch, name, of, to))
+          for name in LAYERS for of, to in SIZES),
+        *((f"{name} in {place}", "Markdown", partial(_marked, place, text))
+          for name, text in MARKUP.items() for place in PLACES),
+    ]  # fmt: skip
+    for name, group, run in made[:: max(1, round(1 / share))]:
+        yield Case(group, f"{group}: {name}", run)
+
+
+def _held(call: Callable[[], None], folder: Path) -> None:
+    """Call a function in a child, which must return in time and memory."""
+
+    def child() -> int:
+        try:
+            call()
+        except AssertionError as error:
+            print(error, file=sys.stderr)
+            return 1
+        return 0
+
+    ended = forked(child, folder, seconds=4 * SECONDS)
+    assert ended.code == 0, f"ended with {ended.code}: {ended.last}"
+    assert ended.cpu < SECONDS, f"{ended.cpu:.1f} s of the processor"
+
+
+def _list(folder: Path) -> WorkList[int, float]:
+    return WorkList(
+        folder, NAMES, {"data": "made up"},
+        lambda unit, value: {"unit": unit, "losses": [value] * 200},
+        lambda line: (line["unit"], line["losses"][0]),
+    )  # fmt: skip
+
+
+def _finished(folder: Path) -> bytes:
+    folder.mkdir()
+    work = _list(folder)
+    for unit in range(UNITS):
+        work.add(unit, unit / 7)
+    return (folder / NAMES[1]).read_bytes()
+
+
+def _restarted(stage: str, action: str) -> None:
+    """Open finished work anew, which ends at a stage of rewriting; all units must be there."""
+    logs = temporary_folder()
+    folder = logs / "out"
+    before = _finished(folder)
+
+    def child() -> int:
+        os.environ[atomic.VARIABLE] = f"jsonl.{stage}:{action}"
+        atomic.reset()
+        try:
+            _list(folder)
+        except (StorageError, RuntimeError) as error:
+            print(error, file=sys.stderr)
+            return 3
+        return 0
+
+    ended = forked(child, logs, seconds=4 * SECONDS)
+    assert ended.code == (-9 if action == "kill" else 3), f"ended with {ended.code}: {ended.last}"
+    after = (folder / NAMES[1]).read_bytes()
+    assert after == before, f"{len(after.splitlines())} of {UNITS} units are left"
+    assert len(_list(folder).finished) == UNITS
+    assert {path.name for path in folder.iterdir()} == set(NAMES)
+
+
+def _damaged(part: float) -> None:
+    """Cut a line of the results; the other units must be there."""
+    folder = temporary_folder() / "out"
+    lines = _finished(folder).splitlines(keepends=True)
+    row = int(part * UNITS)
+    lines[row] = lines[row][: len(lines[row]) // 2] + b"\n"
+    (folder / NAMES[1]).write_bytes(b"".join(lines))
+    assert set(_list(folder).finished) == set(range(UNITS)) - {row}
+
+
+def _many_classes(count: int) -> None:
+    """Write the metrics of many classes, read them again and make a card of them."""
+    folder = temporary_folder()
+
+    def written() -> None:
+        names = [f"c{k}" for k in range(count)]
+        truth = np.repeat(np.arange(count), 2)
+        scores = np.zeros((2 * count, count), np.float32)
+        scores[np.arange(2 * count), (truth + np.arange(2 * count) % 2) % count] = 1
+        metrics = {"model": "a", "test": classification_metrics(truth, scores, names)}
+        with RunFolder(folder / "run") as run:
+            run.write_text("metrics.json", as_json(metrics))
+            run.write_text("model.json", "{}")
+        read: Any = RunFiles(folder / "run").json("metrics.json")
+        assert read["test"]["accuracy"] == 0.5
+        assert (folder / "run/metrics.json").stat().st_size < 1000 * count + 2**20
+
+    _held(written, folder)
+
+
+def _other_batch(name: str, size: int, other: int) -> None:
+    """Continue with a batch of another size, which must be refused, and with one of the same."""
+    layer = LAYERS[name](3, 4).eval()
+    state = layer(torch.randn(6, size, 3))[1]
+    layer(torch.randn(6, size, 3), state)
+    try:
+        layer(torch.randn(6, other, 3), state)
+    except ShapeError as error:
+        assert str(error).startswith("state"), str(error)
+        return
+    raise AssertionError(f"the state of {size} sequences was continued with {other}")
+
+
+def _card(text: str) -> str:
+    described = {
+        "estimator": "TextClassifier", "task": "text", "version": "1", "examples": {"train": 9},
+        "target": {"names": [text, "b"]},
+    }  # fmt: skip
+    truth = np.array([0, 1] * 4)
+    test = classification_metrics(truth, np.eye(2)[truth], [text, "b"])
+    source = {"file": f"/x/{text}", "role": text, "rows": 1, "kept": 1, "sha256": "0" * 64}
+    details = {"title": text, "data": {"sources": [source]}}
+    metrics = {"model": text, "kind": "classes", "test": test, "baselines": [], "comparisons": []}
+    return model_card(text, described, metrics, details)
+
+
+def _readme(text: str) -> str:
+    folder = temporary_folder()
+    model = SequenceNetwork(SequenceClassifierConfig(9, 2, embedding_size=3, hidden_size=4))
+    model.save_pretrained(folder / "hub", name=text)
+    return (folder / "hub/README.md").read_text("utf-8")
+
+
+class _MadeUp(Comparison):
+    title: Any = "a"
+    metric: Any = "accuracy"
+    has_fixed_test: Any = False
+    settings: Any = {}
+
+    def run(self, split: int, unit: str) -> list[Result]:
+        raise NotImplementedError
+
+
+def _compared(text: str) -> str:
+    made = _MadeUp(config=None, splits=(0, 1))
+    rows = {
+        name: {k: Result(name, [float(k)] * 8, 1.0, 16) for k in (0, 1)} for name in (text, "b")
+    }
+    return "\n".join(as_markdown(ComparisonTable.of(made, rows)))
+
+
+PLACES: dict[str, Callable[[str], str]] = {
+    "the model card": _card, "the README": _readme, "a comparison": _compared,
+}  # fmt: skip
+
+
+def _marked(place: str, text: str) -> None:
+    """Render a page with a name; it must have the tags of the page with a plain name."""
+    shown = [_tags(PLACES[place](name)) for name in ("plain", text)]
+    assert shown[0] == shown[1], f"{shown[1]} in place of {shown[0]}"
+
+
+def _tags(page: str) -> list[str]:
+    from markdown_it import MarkdownIt
+
+    body = re.sub(r"\A---\n.*?\n---\n", "", page, flags=re.DOTALL)
+    html = MarkdownIt("commonmark", {"html": True}).enable("table").render(body)
+    return [re.sub(r' (class|id)="[^"]*"', "", tag) for tag in TAGS.findall(html)]
+
+
+SUITE = Suite(
+    "Results were rewritten on a failing disk or killed, had thousands of classes, names with "
+    "markup, or a state of another batch: every unit is kept, the file is read again, 5 s, 1 GiB, "
+    "a name is text, and the state is refused",
+    cases,
+    setup,
+)
