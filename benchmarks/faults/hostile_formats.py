@@ -292,7 +292,13 @@ FILES: dict[tuple[str, str], Write] = {
     ("mat", "compressed zeros"): _mat,
     ("edf", "one fast signal of 500"): _edf,
     ("edf", "a device"): _zero,
-    ("csv", "a pipe"): _pipe,
+    **{
+        (kind, "a pipe"): _pipe
+        for kind in (
+            *("csv", "tsv", "jsonl", "json", "txt", "xlsx", "ods", "parquet", "sdf", "vhdr"),
+            *("npz", "mat", "edf", "bdf", "fif", "graphs.jsonl", "recordings.csv", "csv.gz"),
+        )
+    },
     ("recordings.csv", "a file above"): lambda p: p.write_text(LISTED + "../secret/o.csv,a,1\n"),
     ("recordings.csv", "a link"): lambda p: (
         _secret(p.with_name("o.csv")), p.write_text(LISTED + "o.csv,a,1\n")
@@ -305,11 +311,13 @@ READERS: dict[str, Callable[[Path], object]] = {
     "sdf": lambda path: read_molecule_grid(path, None, None),
     "graphs.jsonl": read_graph_file,
     **dict.fromkeys(
-        ("set", "vhdr", "npz", "mat", "edf", "recordings.csv"),
+        ("set", "vhdr", "npz", "mat", "edf", "bdf", "fif", "recordings.csv"),
         partial(read_recordings, seconds=1.0, is_labeled=False),
     ),
 }
 PATH = [[k, k + 1] for k in range(1999)]
+GRID = [[20 * i + j, 20 * i + j + s] for i in range(20) for j in range(20)
+        for s in (1, 20) if (j < 19 if s == 1 else i < 19)]  # fmt: skip
 # what is drawn or left out with a sentence
 DRAWINGS: dict[str, Callable[[], object]] = {
     "a path of 150 nodes": lambda: draw_graph([""] * 150, PATH[:149], [0.1] * 150),
@@ -317,6 +325,14 @@ DRAWINGS: dict[str, Callable[[], object]] = {
     "a path of 2,000 nodes": lambda: draw_graph([""] * 2000, PATH, [0.1] * 2000),
     "a star of 150 nodes": lambda: draw_graph(
         [""] * 150, [[0, k] for k in range(1, 150)], [0.1] * 150
+    ),
+    "a star of 2,000 nodes": lambda: draw_graph(
+        [""] * 2000, [[0, k] for k in range(1, 2000)], [0.1] * 2000
+    ),
+    "a grid of 400 nodes": lambda: draw_graph([""] * 400, GRID, [0.1] * 400),
+    "2,000 nodes without an edge": lambda: draw_graph([""] * 2000, [], [0.1] * 2000),
+    "a clique of 400 nodes": lambda: draw_graph(
+        [""] * 400, [[u, v] for u in range(400) for v in range(u)], [0.1] * 400
     ),
     "a dense graph": lambda: draw_graph(
         [""] * 150, [[u, v] for u in range(150) for v in range(u)], [0.1] * 150

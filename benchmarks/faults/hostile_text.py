@@ -11,9 +11,11 @@ import json
 import random
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from faults import Case, Suite, temporary_folder
 from faults.forked import forked
@@ -197,9 +199,21 @@ def _network() -> Any:
     return RKMLSTM(3, 4).eval()
 
 
+@cache
+def _estimator() -> Any:
+    from representer.estimators import TextClassifier
+
+    model = TextClassifier(epochs=1, hidden_size=4, embedding_size=4, min_count=1, verbose=0)
+    return model.fit(["the sea", "a sky"] * 20, list("ab") * 20)
+
+
 def _writers() -> dict[str, tuple[str, Callable[[Path], Any]]]:
     """Return the name of the link and the writer, by what is written."""
-    from representer.export import to_torch
+    from representer.data.signals import synthetic_recordings, write_npz
+    from representer.export import to_onnx, to_torch
+    from representer.export.int8 import to_int8
+    from representer.export.runs import export_run
+    from representer.kernels import StringKernel, gram
     from representer.models import SequenceClassifierConfig, SequenceNetwork
     from representer.storage import atomic
     from representer.storage.run import RunFolder
@@ -216,6 +230,13 @@ def _writers() -> dict[str, tuple[str, Callable[[Path], Any]]]:
         names = "comparison.json", "results.jsonl"
         WorkList(folder, names, {}, lambda unit, value: {unit: value}, dict.popitem).add("a", 1)
 
+    def matrix(folder: Path) -> None:
+        gram(StringKernel(), [np.ones((2, 2))] * 3, out=folder / "k.npy")
+
+    def small(folder: Path) -> None:
+        to_onnx(_network(), folder / "large.onnx")
+        to_int8(folder / "large.onnx", folder / "small.onnx")
+
     return {
         "a file": ("a.txt", lambda folder: atomic.write_text(folder / "a.txt", "new")),
         "an appended file": ("a.txt", lambda folder: atomic.append(folder / "a.txt", b"new")),
@@ -224,6 +245,16 @@ def _writers() -> dict[str, tuple[str, Callable[[Path], Any]]]:
         "results of compare": ("results.jsonl", compared),
         "a table": ("out.csv", lambda folder: write_table(folder / "out.csv", ["new"])),
         "a folder to share": ("hub", lambda folder: model.save_pretrained(folder / "hub")),
+        **{
+            f"an export to {to}": (to, lambda one, to=to: export_run(_estimator(), one / to, to))
+            for to in ("onnx", "torch")
+        },
+        "settings of compare": ("comparison.json", compared),
+        "a Gram matrix": ("k.npy", matrix),
+        "the journal of a Gram matrix": ("k.npy.journal", matrix),
+        "recordings": ("a.npz", lambda one: write_npz(one / "a.npz", synthetic_recordings())),
+        "weights of 8 bits": ("small.onnx", small),
+        "a program of ONNX": ("m.onnx", lambda one: to_onnx(_network(), one / "m.onnx")),
         "a program of torch": ("model.pt2", lambda one: to_torch(_network(), one / "model.pt2")),
     }
 
@@ -252,7 +283,9 @@ def cases(seed: int, share: float) -> Iterator[Case]:
             yield Case("CSV headers", f"header-{count}-{label}", call)
     for what in (
         "a file", "an appended file", "a file of a run", "checkpoints", "results of compare",
-        "a table", "a folder to share", "a program of torch",
+        "a table", "a folder to share", "a program of torch", "an export to onnx",
+        "an export to torch", "settings of compare", "a Gram matrix",
+        "the journal of a Gram matrix", "recordings", "weights of 8 bits", "a program of ONNX",
     ):  # fmt: skip
         for link in ("folder", "file", "missing"):
             yield Case("links", f"{what}-{link}", partial(_link_to, what, link))

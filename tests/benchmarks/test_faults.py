@@ -23,7 +23,7 @@ SAMPLES: dict[str, tuple[float, Chosen]] = {
             "manifest-an unfinished string of escaped quotes-40000", "JSON Lines-3,000 lists-40000",
             "configuration of a run-an open list-10000", "--config-code-10000",
             "CSV cells-nearly a number-20000", "a file of a run-", "checkpoints-folder",
-            "a folder to share-folder", "results of compare-file",
+            "a folder to share-folder", "results of compare-file", "journal of a Gram matrix-",
         )),
     ),
     "kill": (0.04, lambda case: case.group == "fit text"),
@@ -31,6 +31,12 @@ SAMPLES: dict[str, tuple[float, Chosen]] = {
     "served_requests": (0.5, lambda case: True),
     "several_processes": (1.0, lambda case: " kill of " in case.name),
     "signals": (0.3, lambda case: case.name.startswith("text")),
+    "written_results": (
+        1.0,
+        lambda case: any(words in case.name for words in (
+            "begun:2 kill", "damaged at 50%", "2600", "CNN, 2 to 3", "a link in",
+        )),
+    ),
     "system": (0.01, lambda case: case.name.split(":")[0] != "environment"),
 }  # fmt: skip
 NEEDS_CORE = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
