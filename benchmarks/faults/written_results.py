@@ -1,4 +1,4 @@
-"""What is written of results: kept through a kill, small with many classes, and free of markup."""
+"""Results as they are written: kept through a kill, small with many classes, free of markup."""
 
 from __future__ import annotations
 
