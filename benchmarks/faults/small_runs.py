@@ -252,6 +252,8 @@ def _content(path: Path) -> Any:
                 n: None for n in files if n.endswith(".json")
             }
         return value
+    if path.suffix == ".jsonl":
+        return [_timeless(json.loads(line)) for line in path.read_bytes().splitlines()]
     if path.suffix == ".html":
         return ""  # shows times
     return path.read_bytes()
