@@ -84,6 +84,26 @@ def test_an_answer_of_another_form_or_status_is_seen(bench, monkeypatch):
             suite._require("text", status, answer, is_wrong=True)
 
 
+def test_lost_units_and_markup_in_names_are_seen(bench, monkeypatch):
+    suite = bench("faults.written_results")
+    suite._restarted("begun:2", "raise")
+    suite._marked("a comparison", "[a](http://x.org)")
+    monkeypatch.setattr("representer.tasks.comparison.markdown", str)
+    with pytest.raises(AssertionError, match="<a href"):
+        suite._marked("a comparison", "[a](http://x.org)")
+    write = suite.atomic.write_chunks
+
+    def appended(path: Path, chunks: Any) -> None:
+        write(path, [])
+        for chunk in chunks:
+            suite.atomic.append(path, chunk)
+            suite.atomic.failpoint("jsonl.begun")
+
+    monkeypatch.setattr(suite.atomic, "write_chunks", appended)
+    with pytest.raises(AssertionError, match="2 of 80 units are left"):
+        suite._restarted("begun:2", "raise")
+
+
 def test_a_child_is_ended_in_time_and_what_it_touches_is_listed(bench, tmp_path: Path):
     child = bench("faults.forked")
     (tmp_path / "secret").mkdir()
