@@ -289,10 +289,9 @@ class EstimatorTask(EstimatorUse):
     ) -> FoldResult:
         """Train and test a model on a fold, or continue its training, in a folder."""
         refuse_links(folder)
-        with (
-            limited(config.threads or None),
-            RunFolder(folder, resume=folder.exists(), has_resume=False) as run,
-        ):
+        is_of_fit = (folder.parent.parent / "config.yaml").exists()  # not of a recipe
+        fold_run = RunFolder(folder, resume=folder.exists(), has_resume=is_of_fit)
+        with limited(config.threads or None), fold_run as run:
             data = self.fold_data(config, sources, fold)
             return FoldResult.of(self.train(run, config, data, is_silent=True))
 

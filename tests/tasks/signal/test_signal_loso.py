@@ -241,6 +241,23 @@ def test_the_folds_that_are_missing_are_run(drawn, done, tmp_path, monkeypatch):
     assert np.array_equal(again.probabilities, found.probabilities)
 
 
+@pytest.mark.parametrize("is_of_fit", [True, False])
+def test_a_fold_names_the_way_in_which_its_run_continues(drawn, tmp_path, monkeypatch, is_of_fit):
+    said = []
+
+    def stopped(task, run, config, data, **options):
+        said.append(run.how_to_continue)
+        raise Interrupted("asked to stop", 143)
+
+    if is_of_fit:
+        (tmp_path / "config.yaml").write_text("jobs: 1\n")
+    monkeypatch.setattr(SignalTask, "train", stopped)
+    with pytest.raises(Interrupted):
+        run_loso(drawn, TINY, tmp_path, report=quiet)
+    option = "Continue with --resume." if is_of_fit else "The same command continues."
+    assert said == [option]
+
+
 def forget(run, name) -> None:
     """Remove a fold from the list of those that are finished."""
     path = run / "folds.jsonl"
