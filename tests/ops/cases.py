@@ -171,3 +171,20 @@ def pairwise_chains(order: int) -> Iterator[StringChain]:
         for i, decay in enumerate(("given", "gate", "state_gate")):
             highway = (i + (readout == "sum")) % 2 == 1
             yield StringChain(order, combine, norm, readout, decay, highway)
+
+
+def compare(op, operands, green, backend, tolerance=1e-10):
+    """Assert values and gradients to be those of the definition, at torch's slopes at corners."""
+    taken, wanted = ([x.detach().clone().requires_grad_() for x in operands] for _ in range(2))
+    found = op.function(*taken, green=green, backend=backend)
+    expected = op.definition(*wanted, green=green)
+    weight = torch.linspace(-1, 2, expected.numel(), dtype=expected.dtype).reshape(expected.shape)
+    pairs = [(found, expected)]
+    pairs += zip(
+        torch.autograd.grad((found * weight).sum(), taken),
+        torch.autograd.grad((expected * weight).sum(), wanted),
+        strict=True,
+    )
+    for ours, theirs in pairs:
+        scale = max(1.0, theirs.abs().max().item())
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance * scale)

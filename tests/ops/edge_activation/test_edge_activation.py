@@ -8,33 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from looped import looped
-from representer import functional
 from representer.errors import ShapeError
 from representer.functional import GREENS
 from representer.ops import OPS, edge_activation
 from representer.ops.edge_activation import reference
 
-BACKENDS = [b.name for b in OPS["edge_activation"].backends.values() if not b.missing]
+from ..cases import compare
+
+OP = OPS["edge_activation"]
+BACKENDS = [b.name for b in OP.backends.values() if not b.missing]
 EACH = pytest.mark.parametrize("backend", BACKENDS)
 PIECEWISE = [green for green in GREENS if green != "gaussian"]
-
-
-def compare(a, c, chi, green, backend, tolerance=1e-10):
-    """Assert values and gradients to be those of the sum, at torch's own slopes at corners."""
-    taken = [x.detach().clone().requires_grad_() for x in (a, c, chi)]
-    wanted = [x.detach().clone().requires_grad_() for x in (a, c, chi)]
-    found = edge_activation(*taken, green=green, backend=backend)
-    expected = functional.edge_activation(*wanted, green=green)
-    weight = torch.linspace(-1, 2, expected.numel(), dtype=a.dtype).reshape(expected.shape)
-    pairs = [(found, expected)]
-    pairs += zip(
-        torch.autograd.grad((found * weight).sum(), taken),
-        torch.autograd.grad((expected * weight).sum(), wanted),
-        strict=True,
-    )
-    for ours, theirs in pairs:
-        scale = max(1.0, theirs.abs().max().item())
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance * scale)
 
 
 places = st.integers(-3, 3).map(float)  # so that many coincide
@@ -53,7 +37,7 @@ def test_inputs_at_centers_and_coinciding_centers_match_the_definition(
 ):
     chi = torch.randn(1, 3, len(centers), generator=torch.Generator().manual_seed(seed)).double()
     c, a = torch.tensor([centers]).double(), torch.tensor(inputs)[:, None].double()
-    compare(a, c, chi, green, backend)
+    compare(OP, (a, c, chi), green, backend)
 
 
 @EACH
@@ -75,14 +59,15 @@ def test_extreme_places_match_the_definition(backend, green, case):
     else:
         c, a = c[:, :1].repeat(1, 4), c[:, :1].T.repeat(6, 1)
     chi = torch.randn(len(c), outputs, c.shape[1], generator=draw).double()
-    compare(a, c, chi, green, backend, tolerance=1e-9)
+    compare(OP, (a, c, chi), green, backend, tolerance=1e-9)
 
 
 def test_the_reference_sums_blocks_of_inputs(monkeypatch):
     monkeypatch.setattr(reference, "MOST_VALUES", 100)
     draw = torch.Generator().manual_seed(2)
     c, a = torch.randn(9, 4, generator=draw).double(), torch.randn(7, 9, generator=draw).double()
-    compare(a, c, torch.randn(9, 5, 4, generator=draw).double(), "gaussian", "reference")
+    chi = torch.randn(9, 5, 4, generator=draw).double()
+    compare(OP, (a, c, chi), "gaussian", "reference")
 
 
 @EACH

@@ -13,27 +13,12 @@ from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import GREENS
 from representer.ops import OPS, kernel_activation
 
-BACKENDS = [b.name for b in OPS["kernel_activation"].backends.values() if not b.missing]
+from ..cases import compare
+
+OP = OPS["kernel_activation"]
+BACKENDS = [b.name for b in OP.backends.values() if not b.missing]
 EACH = pytest.mark.parametrize("backend", BACKENDS)
 PIECEWISE = [green for green in GREENS if green != "gaussian"]
-
-
-def compare(a, c, chi, green, backend, tolerance=1e-10):
-    """Assert values and gradients to be those of the sum, at torch's own slopes at corners."""
-    given_ = [x.detach().clone().requires_grad_() for x in (a, c, chi)]
-    wanted = [x.detach().clone().requires_grad_() for x in (a, c, chi)]
-    found = kernel_activation(*given_, green=green, backend=backend)
-    expected = functional.kernel_activation(*wanted, green=green)
-    weight = torch.linspace(-1, 2, expected.numel(), dtype=a.dtype).reshape(expected.shape)
-    pairs = [(found, expected)]
-    pairs += zip(
-        torch.autograd.grad((found * weight).sum(), given_),
-        torch.autograd.grad((expected * weight).sum(), wanted),
-        strict=True,
-    )
-    for ours, theirs in pairs:
-        scale = max(1.0, theirs.abs().max().item())
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance * scale)
 
 
 places = st.integers(-3, 3).map(float)  # so that many coincide
@@ -52,7 +37,7 @@ def test_inputs_at_centers_and_coinciding_centers_match_the_definition(
 ):
     chi = torch.randn(1, len(centers), generator=torch.Generator().manual_seed(seed)).double()
     c, a = torch.tensor([centers]).double(), torch.tensor(inputs)[:, None].double()
-    compare(a, c, chi, green, backend)
+    compare(OP, (a, c, chi), green, backend)
 
 
 @EACH
@@ -61,7 +46,7 @@ def test_inputs_far_from_the_centers_match_the_definition(backend, green):
     generator = torch.Generator().manual_seed(0)
     a = torch.tensor([[-1e4], [1e4], [-50.0], [70.0], [0.0]]).double()
     c, chi = (torch.randn(1, 30, generator=generator).double() for _ in range(2))
-    compare(a, c, chi, green, backend)
+    compare(OP, (a, c, chi), green, backend)
 
 
 @EACH
@@ -72,7 +57,7 @@ def test_many_centers_in_one_interval_of_the_search_match_the_definition(backend
     a = torch.cat((torch.linspace(-1e-6, 2e-6, 77), torch.tensor([3.0, 6.0])))[:, None].double()
     chi = torch.randn(1, 41, generator=torch.Generator().manual_seed(1)).double()
     # the slopes of a thousand crossings cancel in the moments of so narrow a place
-    compare(a, c, chi, green, backend, tolerance=1e-9)
+    compare(OP, (a, c, chi), green, backend, tolerance=1e-9)
 
 
 @EACH
@@ -83,11 +68,11 @@ def test_blocks_of_rows_and_threads_match_the_definition(backend, green, rows):
     a = torch.randn(rows, 3, generator=generator).double()
     c, chi = (torch.randn(3, 20, generator=generator).double() for _ in range(2))
     c[0, 0] = a[-1, 0]  # an input on a center, for the last thread
-    compare(a, c, chi, green, backend)
+    compare(OP, (a, c, chi), green, backend)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        compare(a, c, chi, green, backend)
+        compare(OP, (a, c, chi), green, backend)
     finally:
         torch.set_num_threads(before)
 

@@ -47,6 +47,21 @@ RIDGE = 1e-7
 FIT_POINTS = 401
 
 
+def checked_range(limits: tuple[float, float], init: Any) -> tuple[float, float]:
+    """Return the range of the centers, after a check of the initial function, too.
+
+    Raises:
+        ArgumentError: If the range is empty or infinite, or there is no such function.
+    """
+    low, high = limits
+    if not -math.inf < low < high < math.inf:
+        raise ArgumentError("limits", limits, "two finite numbers, the lower one first")
+    if not callable(init) and init not in (*INITIAL, "random", "zeros"):
+        names = ", ".join(("random", "zeros", *INITIAL))
+        raise ArgumentError("init", init, f"one of {names}, or a function")
+    return float(low), float(high)
+
+
 def even_centers(limits: tuple[float, float], count: int) -> Tensor:
     """Return centers evenly spaced on the range, with the one nearest to 0 moved to 0.
 
@@ -282,14 +297,9 @@ class KernelActivation(SuggestsArguments, nn.Module):
         linear_term = check_flag("linear_term", linear_term)
         normalize = check_flag("normalize", normalize)
         green_function(green, bandwidth)  # raises an error for an invalid one
-        low, high = limits
-        if not -float("inf") < low < high < float("inf"):
-            raise ArgumentError("limits", limits, "two finite numbers, the lower one first")
-        if not callable(init) and init not in (*INITIAL, "random", "zeros"):
-            names = ", ".join(("random", "zeros", *INITIAL))
-            raise ArgumentError("init", init, f"one of {names}, or a function")
+        self.limits = checked_range(limits, init)
         self.num_features, self.num_centers = num_features, num_centers
-        self.green, self.bandwidth, self.limits = green, bandwidth, (float(low), float(high))
+        self.green, self.bandwidth = green, bandwidth
         self._init, self.dim = (init,), dim  # in a tuple, so that torch does not register it
         shape, options = (num_features, num_centers), {"device": device, "dtype": dtype}
         self.centers = nn.Parameter(torch.empty(shape, **options))

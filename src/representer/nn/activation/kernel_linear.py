@@ -16,7 +16,12 @@ from representer.errors import ArgumentError, KindError, MissingExtraError, Shap
 from representer.functional import green_function
 from representer.functional.activations import Green
 from representer.nn.activation.compaction import restart_moments
-from representer.nn.activation.kernel_activation import INITIAL, even_centers, solved
+from representer.nn.activation.kernel_activation import (
+    INITIAL,
+    checked_range,
+    even_centers,
+    solved,
+)
 from representer.nn.activation.smoothness import squared_norm
 from representer.nn.checks import check_dense, check_flag, leaf_of_fx
 from representer.ops.common import has_values
@@ -112,16 +117,11 @@ class KernelLinear(SuggestsArguments, nn.Module):
         names = "in_features", "out_features", "num_centers"
         for name, count in zip(names, sizes, strict=True):
             check_integer(name, count)
-        low, high = limits
-        if not -math.inf < low < high < math.inf:
-            raise ArgumentError("limits", limits, "two finite numbers, the lower one first")
-        if not callable(init) and init not in (*INITIAL, "random", "zeros"):
-            options = ", ".join(("random", "zeros", *INITIAL))
-            raise ArgumentError("init", init, f"one of {options}, or a function")
+        self.limits = low, high = checked_range(limits, init)
         if base not in BASES:
             raise ArgumentError("base", base, f"one of {', '.join(BASES)}")
         self.in_features, self.out_features, self.num_centers = sizes
-        self.limits, self.base, self._init = (float(low), float(high)), base, (init,)
+        self.base, self._init = base, (init,)  # in a tuple, so that torch does not register it
         self.bandwidth = (high - low) / max(1, num_centers - 1) if bandwidth is None else bandwidth
         green_function(green, self.bandwidth)  # raises an error for an invalid one
         self.green, self.learn_centers = green, check_flag("learn_centers", learn_centers)
@@ -240,11 +240,12 @@ class KernelLinear(SuggestsArguments, nn.Module):
             mode: False for the coefficients again.
 
         Raises:
-            KindError: If the values do not determine the coefficients: with one center, learned
-                centers, ``"relu"``, where ``"abs"`` has the same functions, or a g without a name.
+            KindError: If the values do not determine the coefficients well: with one center,
+                learned centers, or a g other than ``"abs"``, which has the functions of ``"relu"``,
+                and ``"cubic"``.
         """
         if mode and not self.values_suffice:
-            expected = "fixed centers, two or more, and the name of a g other than 'relu'"
+            expected = "fixed centers, two or more, and green 'abs' or 'cubic'"
             raise KindError("layer", repr(self), expected)
         chi = self.coefficients.detach()
         self.trains_values = mode
@@ -260,7 +261,7 @@ class KernelLinear(SuggestsArguments, nn.Module):
     @property
     def values_suffice(self) -> bool:
         """True if the values at the centers determine the coefficients."""
-        is_regular = self.green in ("abs", "cubic", "gaussian")
+        is_regular = self.green in ("abs", "cubic")  # bells of close centers are nearly equal
         return is_regular and not self.learn_centers and self.num_centers > 1
 
     def _gram(self) -> Tensor:
@@ -305,8 +306,6 @@ class KernelLinear(SuggestsArguments, nn.Module):
     def fit_grid(self, x: Tensor, uniform: float = 0.05) -> float:
         """Move the centers to quantiles of data, and fit the functions anew.
 
-        The bandwidth of a Gaussian becomes the widest gap, in the mean of the inputs.
-
         Args:
             x: Inputs ``(..., I)``; ``limits`` becomes their range.
             uniform: The share of an even grid over each input's range in its centers, so that they
@@ -327,8 +326,6 @@ class KernelLinear(SuggestsArguments, nn.Module):
         before = self.expansions(points)
         self.limits = (float(low.min()), max(float(high.max()), float(low.min()) + 1e-6))
         self._regrid(centers.T.to(self.centers), self.coefficients.detach())
-        if self.green == "gaussian" and self.num_centers > 1:  # wide enough for the widest gap
-            self.bandwidth = float(centers.diff(dim=0).amax(0).mean())
         chi, lines = self._fit(points, before)
         self._set_functions(chi, lines, adds=True)
         slopes, heights = lines[:, :1].mT, lines[:, 1:].mT
