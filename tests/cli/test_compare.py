@@ -74,11 +74,12 @@ def test_the_best_row_is_trained_by_the_command_that_is_shown(task, row, given, 
 def test_every_row_is_trained_and_tested_on_every_split(compared):
     _, out = compared
     found = results(out)
-    names = PARTS | {"network, rkm-lstm", "TF-IDF + logistic regression", "majority class"}
+    svm = "TF-IDF of words and characters + linear SVM"
+    names = PARTS | {"network, rkm-lstm", "TF-IDF + logistic regression", svm, "majority class"}
     assert set(found) == {(split, name) for split in range(2) for name in names}
     assert {(row["train"], len(row["losses"])) for row in found.values()} == {(48, 12)}
     assert {name for (_, name), row in found.items() if row["is_baseline"]} == {
-        "TF-IDF + logistic regression", "majority class",
+        "TF-IDF + logistic regression", svm, "majority class",
     }  # fmt: skip
     page = (out / "table.md").read_text("utf-8")
     assert "# table.csv: 2 splits of 60 documents" in page

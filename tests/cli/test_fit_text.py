@@ -28,7 +28,7 @@ def digest(path: Path) -> str:
 def test_the_model_learns_what_two_words_tell(trained):
     metrics = json.loads((trained / "metrics.json").read_text())
     assert metrics["test"]["accuracy"] == 1.0
-    tfidf, majority = metrics["baselines"]
+    tfidf, _, majority = metrics["baselines"]
     assert tfidf["accuracy"] == 1.0
     assert majority["accuracy"] == 0.5
     assert metrics["test"]["count"] == 6
@@ -88,11 +88,12 @@ def test_the_closing_table_names_what_predicted_and_the_baselines(
     outcome = run("fit", "text", table, "--out", tmp_path / "run", *TINY, "--answer", answer)
     lines = outcome.out.splitlines()
     closing = lines[next(i for i, line in enumerate(lines) if "95 % interval" in line) + 1 :]
-    assert [line.split("  ")[0] for line in closing[:3]] == [
-        name, "TF-IDF + logistic regression", "majority class"
+    assert [line.split("  ")[0] for line in closing[:4]] == [
+        name, "TF-IDF + logistic regression", "TF-IDF of words and characters + linear SVM",
+        "majority class",
     ]  # fmt: skip
     assert closing[-2].startswith(f"On 6 test documents, {name} is level with the best baseline")
-    assert ("comes from the kernel" in closing[3]) == (answer == "both")
+    assert ("comes from the kernel" in closing[4]) == (answer == "both")
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert metrics["verdict"] == closing[-2]
     assert metrics["standing"][""]["relation"] == "level with"
@@ -209,8 +210,9 @@ def test_the_demo_trains_two_cells_explains_a_line_and_can_be_repeated(run, tmp_
     assert (out / "lstm" / "model.safetensors").exists()
     metrics = json.loads((out / "metrics.json").read_text())
     assert [c["name"] for c in metrics["comparisons"]] == ["LSTM"]
-    tfidf, majority = metrics["baselines"]
+    tfidf, svm, majority = metrics["baselines"]
     assert "selected on the validation documents" in tfidf["description"]
+    assert "linear SVM" in svm["name"]
     assert majority["name"] == "majority class"
     lines = first.out.splitlines()
     assert lines[-1] == f"report: {out / 'report.html'}"
@@ -251,8 +253,11 @@ def test_texts_with_numbers_are_regressed_and_used_by_every_command(run, tmp_pat
     assert "1 missing label 'NA' (line 62)" in fitted.err
     metrics = json.loads((out / "metrics.json").read_text())
     assert metrics["kind"] == "regression"
-    assert [b["name"] for b in metrics["baselines"]] == ["TF-IDF + ridge regression", "mean"]
-    assert metrics["test"]["rmse"] < metrics["baselines"][1]["rmse"] / 2
+    ridge = "ridge regression"
+    assert [b["name"] for b in metrics["baselines"]] == [
+        f"TF-IDF + {ridge}", f"TF-IDF of words and characters + {ridge}", "mean"
+    ]  # fmt: skip
+    assert metrics["test"]["rmse"] < metrics["baselines"][2]["rmse"] / 2
     figures = json.loads(run("evaluate", out, data).out.splitlines()[-1])
     assert (figures["count"], figures["left_out"]) == (60, 2)
     assert run("predict", out, data, "-o", csv_file).code == 0

@@ -1,4 +1,4 @@
-"""The baselines: the majority class, and TF-IDF with logistic regression."""
+"""The baselines: the majority class, and TF-IDF with linear models."""
 
 from __future__ import annotations
 
@@ -54,3 +54,33 @@ def test_ridge_regression_learns_what_each_word_adds():
     assert model.predictions[0] - model.predictions[1] > 1
     constant = constant_prediction(numbers, 2, is_regression=True)
     assert constant.predictions.tolist() == [1.25, 1.25]
+
+
+def test_a_linear_svm_reads_the_characters_of_words_that_training_did_not_have():
+    """No test word occurs in training; their beginnings do."""
+    train = [["unhappy"], ["unkind"], ["untrue"], ["rehappy"], ["rekind"], ["retrue"]] * 3
+    baseline = tfidf(train, [0, 0, 0, 1, 1, 1] * 3, [["unwell"], ["rewell"]], characters=True)
+    assert baseline.name == "TF-IDF of words and characters + linear SVM"
+    assert baseline.predictions.tolist() == [0, 1]
+    assert "(C = 1)" in baseline.description
+    numbers = np.array([0.0, 0.0, 0.0, 3.0, 3.0, 3.0] * 3)
+    ridge = tfidf(train, numbers, [["unwell"], ["rewell"]], is_regression=True, characters=True)
+    assert ridge.name == "TF-IDF of words and characters + ridge regression"
+    assert ridge.predictions[1] - ridge.predictions[0] > 1
+
+
+def test_a_linear_svm_is_tuned_on_the_validation_documents():
+    documents = [["a", "c"], ["b", "c"]] * 30
+    valid = (documents[:2], [1, 0])
+    baseline = tfidf(documents, [1, 0] * 30, [["a"]], valid, characters=True)
+    assert "selected on the validation documents" in baseline.description
+    assert baseline.predictions.tolist() == [1]
+
+
+def test_many_classes_have_fewer_terms(monkeypatch):
+    """Memory of the coefficients, terms times classes, is bounded: the rare word is left out."""
+    train, labels = [["a"]] * 6 + [["a", "z"]] * 3, [0] * 6 + [1] * 3
+    assert tfidf(train, labels, [["a", "z"]]).predictions.tolist() == [1]
+    monkeypatch.setattr("representer.tasks.results.MAX_COEFFICIENTS", 2)
+    monkeypatch.setattr("representer.tasks.results.FEWEST_TERMS", 1)
+    assert tfidf(train, labels, [["a", "z"]]).predictions.tolist() == [0]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +36,9 @@ from representer.training.state import TrainingResult
 # Baselines that are trained on the same split.
 
 
-DEFAULT_C, CANDIDATES = 10.0, (1.0, 10.0, 100.0)
+DEFAULT_C = 10.0  # of logistic regression; a support vector machine has 1
 MAX_TERMS = 100_000  # the most frequent; rare pairs add little and take most of the memory
+FEWEST_TERMS, MAX_COEFFICIENTS = 1_000, 1 << 25  # terms times classes: 256 MiB
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,9 @@ def tfidf(
     valid: tuple[Sequence[Sequence[str]], Sequence[float] | NDArray[Any]] | None = None,
     *,
     is_regression: bool = False,
+    characters: bool = False,
 ) -> Baseline:
-    """Train logistic or ridge regression on TF-IDF weights of words and pairs of words.
+    """Train a linear model on TF-IDF weights of words and pairs of words, maybe of characters, too.
 
     The baseline gets the same words as the network, so that any difference is due to the model.
 
@@ -96,26 +99,39 @@ def tfidf(
         train_tokens: Words of each training document.
         train_values: Their classes, at least two different ones, or their numbers.
         test_tokens: Words of each test document.
-        valid: Words and values of the validation documents, which then select C among 1, 10 and
-            100; without them, C is 10.
+        valid: Words and values of the validation documents, which then select C among a tenth of
+            the default, the default and ten times as much.
         is_regression: True if values are numbers; ridge regression with penalty 1/C.
+        characters: Add n-grams of 2 to 5 characters inside words, and train a linear support
+            vector machine with C = 1; otherwise logistic regression with C = 10.
     """
     try:
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.linear_model import LogisticRegression, Ridge
+        from sklearn.pipeline import make_union
+        from sklearn.svm import LinearSVC
     except ImportError as error:
         raise MissingExtraError("the TF-IDF baseline", "scikit-learn", "train") from error
-    started = time.perf_counter()
-    make_vectorizer: Any = TfidfVectorizer  # its type hints lack callables and float32
-    vectorizer = make_vectorizer(
-        analyzer=_words_and_pairs, max_features=MAX_TERMS, sublinear_tf=True, dtype=np.float32
+    started, make_vectorizer = (
+        time.perf_counter(),
+        partial(cast("Any", TfidfVectorizer), sublinear_tf=True, dtype=np.float32),
     )
+    count = 1 if is_regression else len(np.unique(train_values))
+    terms = max(FEWEST_TERMS, min(MAX_TERMS, MAX_COEFFICIENTS // count))
+    vectorizer = make_vectorizer(analyzer=_words_and_pairs, max_features=terms)
+    if characters:
+        parts = {"analyzer": "char_wb", "ngram_range": (2, 5), "max_features": 3 * terms}
+        own = make_vectorizer(preprocessor=" ".join, **parts)
+        vectorizer = make_union(vectorizer, own)
     train, values = vectorizer.fit_transform(train_tokens), np.asarray(train_values)
-    candidates = [DEFAULT_C] if valid is None else CANDIDATES
+    default = 1.0 if characters else DEFAULT_C
+    candidates = [default] if valid is None else [default / 10, default, default * 10]
 
     def fitted(c: float) -> Any:
         if is_regression:
             return Ridge(alpha=1 / c).fit(train, values)
+        if characters:
+            return LinearSVC(C=c, random_state=0).fit(train, values)
         # L-BFGS takes 7 to 25 times as long on two data sets, and stops before the minimum
         return LogisticRegression(C=c, max_iter=1000, solver="newton-cg").fit(train, values)
 
@@ -125,12 +141,15 @@ def tfidf(
         documents, known = vectorizer.transform(valid[0]), np.asarray(valid[1])
         scores = [model.score(documents, known) for model in models]
         selected, origin = int(np.argmax(scores)), ", selected on the validation documents"
-    name = "ridge regression" if is_regression else "logistic regression"
+    name = "linear SVM" if characters else "logistic regression"
+    name = "ridge regression" if is_regression else name
+    what = (
+        "Words, pairs of words and 2 to 5 characters" if characters else "Words and pairs of words"
+    )
     predictions = models[selected].predict(vectorizer.transform(test_tokens))
     return Baseline(
-        f"TF-IDF + {name}",
-        f"Words and pairs of words, weighted by TF-IDF, through {name} "
-        f"(C = {candidates[selected]:g}{origin}).",
+        f"TF-IDF of words and characters + {name}" if characters else f"TF-IDF + {name}",
+        f"{what}, weighted by TF-IDF, through {name} (C = {candidates[selected]:g}{origin}).",
         predictions.astype(np.float64 if is_regression else np.int64),
         time.perf_counter() - started,
     )
