@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from report import publish, table
 from representer.errors import DataError
-from representer.estimators.pool import Conformal, Pool, calibration_rows
+from representer.estimators.conformal import Conformal, calibration_rows
+from representer.estimators.pool import Pool
 from representer.estimators.targets import Classes, Column, Numbers
 
 LEVEL, REPEATS = 0.9, 400

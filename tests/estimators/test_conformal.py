@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from representer.errors import ArgumentError, DataError
 from representer.estimators import TextClassifier, TextRegressor, load
-from representer.estimators.pool import Conformal, calibration_rows, class_scores, number_scores
+from representer.estimators.conformal import (
+    Conformal,
+    calibration_rows,
+    class_scores,
+    number_scores,
+)
+from representer.estimators.kernel_machine import splits_of
 from representer.estimators.targets import Classes, ClassTable, Numbers
 from representer.report.page import Column, Predictions, figures_by_target
 
@@ -287,3 +293,94 @@ def test_sets_and_intervals_are_evaluated_by_groups():
     for column, own in ((Column("", truth, "ab"), classes), (Column("", truth * 1.0, ()), numbers)):
         figures = figures_by_target([column], [own], groups=groups)["conformal"]
         assert (figures["coverage"], figures["by_group"]) == (0.75, {"g": 1.0, "h": 0.5})
+
+
+def test_a_quantile_by_class_covers_each_class_as_often_as_the_level_says():
+    """The second class, a fifth of the rows, has larger scores: together it is covered less."""
+    rng, together, each = np.random.default_rng(0), [], []
+    for _ in range(300):
+        truth = (np.arange(200) % 5 == 0).astype(int)
+        scores = rng.random(200) ** np.where(truth, 0.3, 3.0)
+        names = np.array(["common", "rare"])[truth]
+        new = rng.random(2000) ** 0.3
+        found = Conformal.fit(LEVEL, [scores], "class", [names])
+        each.append((new <= found.strata[0]["rare"]).mean())
+        together.append((new <= found.quantiles[0]).mean())
+    error = np.std(each) / 300**0.5
+    assert abs(np.mean(each) - 37 / 41) < 3 * error  # the 37th of 40 scores is the quantile
+    assert np.mean(together) < 0.7
+
+
+def test_a_class_too_rare_for_the_level_is_in_every_set():
+    names = np.array(["a"] * 20 + ["b"] * 8)
+    found = Conformal.fit(LEVEL, [np.linspace(0, 0.5, 28)], "class", [names])
+    assert found.strata[0]["b"] == 1.0
+    (sets,) = found.sets([np.array([[0.4, 0.0, 0.6], [0.9, 0.1, 0.0]])], [("a", "b", "c")])
+    assert sets.tolist() == [[False, True, True], [True, True, True]]  # no row was of class c
+
+
+def test_each_group_has_its_quantile_and_one_without_calibration_rows_is_refused():
+    X, _, values = made(0, 120)
+    groups = np.array(["quiet", "loud"])[np.arange(120) % 2]
+    values = np.where(groups == "loud", 10 * values, values)
+    model = TextRegressor(**KERNEL, conformal=0.8, conformal_by="group", random_state=0)
+    model.fit(X[:90], values[:90], groups=groups[:90])
+    quantiles = model.conformal_.strata[0]
+    assert set(quantiles) == {"quiet", "loud"}
+    assert quantiles["loud"] > 2 * quantiles["quiet"]
+    low, high = model.predict_interval(X[90:], groups=groups[90:])
+    inside = (low <= values[90:]) & (values[90:] <= high)
+    assert model.coverage(X[90:], values[90:], groups=groups[90:])["coverage"] == inside.mean()
+    with pytest.raises(DataError, match="Pass groups="):
+        model.predict_interval(X[90:])
+    with pytest.raises(DataError, match="group 'new' has no calibration rows"):
+        model.predict_interval(X[90:92], groups=["new", "loud"])
+    with pytest.raises(ArgumentError, match="groups= to be passed to fit"):
+        TextRegressor(**KERNEL, conformal=0.8, conformal_by="group").fit(X, values)
+    with pytest.raises(ArgumentError, match="'group' or None for numbers"):
+        TextRegressor(**KERNEL, conformal=0.8, conformal_by="class").fit(X, values)
+
+
+def test_cross_conformal_scores_are_those_of_models_that_have_not_seen_the_row():
+    """By hand: five models, each with four fifths of the rows, and the model of all rows."""
+    X, _, values = made(0, 60)
+    model = TextRegressor(**KERNEL, conformal=LEVEL, calibration="cross", random_state=0)
+    model.fit(X, values)
+    scores = []
+    for rows, held_out in splits_of(Numbers((0.0,), (1.0,)), values[:, None], None):
+        fold = TextRegressor(**KERNEL, random_state=0)
+        fold.fit([X[row] for row in rows], values[rows])
+        mean, deviation = fold.predict([X[row] for row in held_out], return_std=True)
+        scores.extend(abs(values[held_out] - mean) / deviation)
+    assert model.conformal_.counts == (60,)
+    assert model.conformal_.quantiles[0] == pytest.approx(np.sort(scores)[55 - 1])  # of 61 × 0.9
+    plain = TextRegressor(**KERNEL, random_state=0).fit(X, values)
+    assert np.array_equal(plain.predict(X), model.predict(X))  # no row was set aside
+
+
+def test_cross_conformal_sets_contain_each_class_at_least_as_often_as_they_say(tmp_path):
+    """At least: the model that predicts has seen more rows than those that calibrate."""
+    coverage = []
+    for seed in range(3):
+        X, labels, _ = made(seed, 90 + TEST)
+        model = TextClassifier(
+            **KERNEL, conformal=0.8, calibration="cross", conformal_by="class", random_state=seed
+        ).fit(X[:90], labels[:90])
+        assert model.conformal_.counts == (90,)
+        coverage.append(list(model.coverage(X[90:], labels[90:])["by_class"].values()))
+    error = np.std(coverage, axis=0) / 2**0.5
+    assert (np.mean(coverage, axis=0) > 0.8 - 2 * error - 0.02).all()
+    model.save(tmp_path / "run")
+    loaded = load(tmp_path / "run")
+    assert loaded.conformal_ == model.conformal_
+    assert loaded.predict_set(X[90:99]) == model.predict_set(X[90:99])
+
+
+def test_a_class_of_one_row_is_outside_the_sets_of_the_model_without_it():
+    X, labels, _ = made(0, 40)
+    labels = labels.astype(object)
+    labels[7] = "c"
+    model = TextClassifier(**KERNEL, conformal=0.8, calibration="cross").fit(X, labels)
+    assert model.conformal_.counts == (40,)
+    with pytest.raises(ArgumentError, match="calibration is 'both'; expected one of split, cross"):
+        TextClassifier(calibration="both").fit(X, labels)

@@ -63,7 +63,17 @@ def show_what_is_read(options: dict[str, Any]) -> None:
 # ``representer compare DATA``: kernel, network, both and baselines on repeated splits.
 
 TEST_FRACTION = 0.2  # a tenth of a small table is too little to tell models apart
-_SET_HERE = ("out", "resume", "answer", "conformal", "jobs", "folds", "test_subjects", "log_with")
+_SET_HERE = (
+    "out",
+    "resume",
+    "answer",
+    "conformal",
+    "conformal_by",
+    "jobs",
+    "folds",
+    "test_subjects",
+    "log_with",
+)
 
 
 class Compare:

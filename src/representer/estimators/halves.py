@@ -15,11 +15,12 @@ from torch import nn
 from representer.data.stored import sampled
 from representer.errors import RepresenterError, TrainingError, say
 from representer.estimators import base, targets
+from representer.estimators.conformal import calibrated
 from representer.estimators.explanation import BOTH, NETWORK
 from representer.estimators.fitting import Examples, outputs_of
 from representer.estimators.joint_target import JointTarget
 from representer.estimators.kernel_machine import ENOUGH, KernelMachine, fit_machine
-from representer.estimators.pool import Conformal, Moments, Pool
+from representer.estimators.pool import Moments, Pool
 from representer.estimators.targets import Column, columns_of, example_weights, known_values
 from representer.machine import limited
 from representer.storage import checkpoint
@@ -97,8 +98,10 @@ def fit_parts(
             estimator, (objects, values), parts["valid"], groups, weights
         )
         if CALIBRATION in parts and estimator.conformal is not None:
-            scores = estimator.conformal_scores(*sampled(*parts[CALIBRATION]))
-            estimator.conformal_ = Conformal.fit(estimator.conformal, scores)
+            objects, values = sampled(*parts[CALIBRATION])
+            scores = estimator.conformal_scores(objects, values)
+            of_rows = groups.get(CALIBRATION)
+            estimator.conformal_ = calibrated(estimator, scores, values, of_rows)
     if run.is_saved:
         estimator.save_fitted(run)
     return result

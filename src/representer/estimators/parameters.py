@@ -133,6 +133,10 @@ class TargetParameters(TrainingParameters):
         "such as 0.9",
         metavar="LEVEL",
     )
+    conformal_by: str | None = option(
+        None, "let them do so for each class, not in the mean over all", choices=("class",)
+    )
+    calibration: str = option("split", "set rows aside for this, or use each row once by folds")
     class_weight: str | dict[Any, float] | None = option(
         None,
         "weight classes in inverse proportion to their number of examples",
@@ -148,6 +152,7 @@ class TargetParameters(TrainingParameters):
         require_choices(self, answer=ANSWERS)
         is_level = self.conformal is None or 0 < self.conformal < 1
         require(self, "conformal", is_level, "a number between 0 and 1, or None")
+        require_choices(self, calibration=("split", "cross"), conformal_by=(None, "class", "group"))
         weights = self.class_weight
         is_fine = weights in (None, "balanced")
         if isinstance(weights, dict):

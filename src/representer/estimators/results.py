@@ -11,9 +11,9 @@ from torch import nn
 
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators.base import is_plain
+from representer.estimators.conformal import Conformal
 from representer.estimators.explanation import KERNEL, NETWORK, Part
 from representer.estimators.fitting import batch_size_for, monitored
-from representer.estimators.pool import Conformal
 from representer.estimators.targets import (
     Classes,
     Numbers,
@@ -80,7 +80,11 @@ def predictions_of(estimator: Any, objects: Sequence[Any]) -> list[Predictions]:
         ]
     chances = estimator.predict_proba(objects)
     tables = chances if isinstance(chances, list) else [chances]
-    sets = [None] * len(tables) if conformal is None else conformal.sets(tables)
+    sets = (
+        [None] * len(tables)
+        if conformal is None
+        else conformal.sets(tables, classes_of(estimator.target_))
+    )
     return [
         Predictions(table.argmax(axis=1), table, sets=own)
         for table, own in zip(tables, sets, strict=True)

@@ -23,8 +23,18 @@ from torch.optim import Optimizer
 
 from representer.data.copies import digest_of
 from representer.errors import ArgumentError, DataError, KindError
-from representer.estimators import kernel_machine, pool
+from representer.estimators import kernel_machine
 from representer.estimators.base import Estimator
+from representer.estimators.conformal import (
+    CONFORMAL_FILE,
+    Conformal,
+    calibrated,
+    calibration_rows,
+    class_scores,
+    cross_scores,
+    number_scores,
+    repeated,
+)
 from representer.estimators.explanation import NETWORK, Explanation
 from representer.estimators.fitting import (
     Examples,
@@ -44,16 +54,7 @@ from representer.estimators.halves import (
 )
 from representer.estimators.improvement import suggestions
 from representer.estimators.kernel_machine import CANDIDATES, FeatureKernel, KernelMachine
-from representer.estimators.pool import (
-    UNCALIBRATED,
-    Conformal,
-    Explained,
-    Moments,
-    calibration_rows,
-    class_scores,
-    number_scores,
-    repeated,
-)
+from representer.estimators.pool import UNCALIBRATED, Explained, Moments
 from representer.estimators.results import results_of
 from representer.estimators.targets import (
     Classes,
@@ -90,6 +91,8 @@ class SupervisedEstimator(Estimator):
     is_kernel_unsupervised: ClassVar[bool] = False  # it learns nothing from classes
     penalties: ClassVar[Sequence[float]] = CANDIDATES
     conformal: float | None
+    conformal_by: str | None
+    calibration: str
     class_weight: Any
     conformal_: Conformal | None = None
 
@@ -166,9 +169,15 @@ class SupervisedEstimator(Estimator):
 
     @abstractmethod
     def conformal_scores(
-        self, objects: Sequence[Any], values: NDArray[Any]
+        self, objects: Sequence[Any], values: NDArray[Any], target: Any = None
     ) -> list[NDArray[np.float64]]:
-        """Return how badly the targets of some objects fit the predictions."""
+        """Return how badly the targets of some objects fit the predictions.
+
+        Args:
+            objects: Checked objects.
+            values: Their targets, encoded by `target`.
+            target: What encoded them; by default what the estimator predicts.
+        """
 
     @abstractmethod
     def predict(self, X: Any) -> NDArray[Any]:
@@ -225,19 +234,26 @@ class SupervisedEstimator(Estimator):
             return [([objects[i] for i in part], values[part]) for part in (rows, others)]
 
         parts: dict[str, LabeledObjects] = {}
-        if self.conformal is not None:
-            alike = groups if groups is not None else repeated(digests, self.conformal)
+        known: dict[str, NDArray[Any]] = {}
+        crossed = None
+        if self.conformal is not None and self.calibration == "cross":
+            crossed = cross_scores(self, objects, y, values, groups, weights, digests)
+        elif self.conformal is not None:
+            is_whole = groups is not None and self.conformal_by != "group"
+            alike = groups if is_whole else repeated(digests, self.conformal)
             rows, held_out = calibration_rows(
                 self.target_, values, alike, seed, self.conformal, digests
             )
             (objects, values), parts[CALIBRATION] = divided(rows, held_out)
+            if groups is not None:
+                known[CALIBRATION] = groups[held_out]
             digests = digests[rows]
             groups = None if groups is None else groups[rows]
             weights = None if weights is None else weights[rows]
             if isinstance(self.target_, Numbers) and not start:  # its means are learned
                 self.target_ = self.find_target(values[:, 0] if self.target_.is_single else values)
         parts |= {"train": (objects, values), "valid": ([], values[:0])}
-        known = {} if groups is None else {"train": groups}
+        known |= {} if groups is None else {"train": groups}
         weighted = {} if weights is None else {"train": weights}
         if validation is not None:
             others, wanted = pair_of(validation)
@@ -247,13 +263,15 @@ class SupervisedEstimator(Estimator):
             rows, held_out = divide(self.target_, values, groups, share, seed, digests)
             parts["train"], parts["valid"] = divided(rows, held_out)
             if groups is not None:
-                known = {"train": groups[rows], "valid": groups[held_out]}
+                known |= {"train": groups[rows], "valid": groups[held_out]}
             if weights is not None:
                 weighted = {"train": weights[rows], "valid": weights[held_out]}
         self.inputs_ = start.inputs_ if start else self.learn_inputs(parts["train"][0], seed)
         network = self.new_network(seed) if self.has_network else None
         start_from(start, network, str(self.warm_start))
         self.fit_parts(UnsavedRun(), network, parts, seed, groups=known, sample_weights=weighted)
+        if crossed is not None:
+            self.conformal_ = calibrated(self, *crossed)
         self.n_features_in_ = 1
         return self
 
@@ -306,7 +324,11 @@ class SupervisedEstimator(Estimator):
         scores, rates = self.conformal_scores(objects, values), []
         for k, column in enumerate(columns_of(self.target_)):
             rows, truth = known_values(self.target_, values, k)
-            inside = scores[k] <= fitted.quantiles[k]
+            if fitted.by == "class":
+                bound: Any = [fitted.strata[k].get(str(column.names[own]), 1.0) for own in truth]  # type: ignore[union-attr]
+            else:
+                bound = fitted.of_rows(len(values), names)[k][rows]
+            inside = scores[k] <= bound
             rates.append({"coverage": float(inside.mean())})
             if isinstance(column, Classes):
                 rates[k]["by_class"] = rates_by([column.names[number] for number in truth], inside)
@@ -387,7 +409,7 @@ class SupervisedEstimator(Estimator):
 
     def _load_fitted(self, files: RunFiles) -> None:
         super()._load_fitted(files)
-        self.conformal_ = Conformal.read(files) if files.has(pool.CONFORMAL_FILE) else None
+        self.conformal_ = Conformal.read(files) if files.has(CONFORMAL_FILE) else None
 
     def _write_machines(self, run: RunFolder, machines: Sequence[KernelMachine | None]) -> None:
         kernel_machine.write_machines(run, machines)
@@ -427,12 +449,16 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
     def _predicted(self, X: Any) -> NDArray[np.float64]:
         return np.concatenate([scores for scores, _ in self.checked_moments(X)], axis=1)
 
-    def predict_set(self, X: Any) -> list[Any]:
+    def predict_set(self, X: Any, *, groups: Any = None) -> list[Any]:
         """Return the labels in the prediction set of each object, the most probable first.
 
         With the parameter `conformal`, the sets contain the true label with this probability,
         whatever the model; see ``estimators.conformal``. Where no label is probable enough, a set
         is empty.
+
+        Args:
+            X: The objects.
+            groups: The group of each object ``(N,)``, which ``conformal_by="group"`` needs.
 
         Returns:
             A tuple of labels for each object; of several targets, a list of them for each.
@@ -445,21 +471,27 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
         is_single = isinstance(self.target_, Classes)
         tables = [chances] if is_single else chances
         columns = self.target_.columns if isinstance(self.target_, ClassTable) else (self.target_,)
+        names = None if groups is None else np.asarray(as_sequence(groups, "groups"))
+        inside_of = found.sets(tables, [column.names for column in columns], names)
         sets = [
             [
                 tuple(column.names[k] for k in np.argsort(-p, kind="stable") if inside[k])
                 for p, inside in zip(table, own, strict=True)
             ]
-            for column, table, own in zip(columns, tables, found.sets(tables), strict=True)
+            for column, table, own in zip(columns, tables, inside_of, strict=True)
         ]
         return sets[0] if is_single else sets
 
     def conformal_scores(
-        self, objects: Sequence[Any], values: NDArray[Any]
+        self, objects: Sequence[Any], values: NDArray[Any], target: Any = None
     ) -> list[NDArray[np.float64]]:
         """Return how badly the targets of some objects fit the predictions."""
         chances = self.predict_proba(objects)
-        return class_scores([chances] if isinstance(self.target_, Classes) else chances, values)
+        tables = [chances] if isinstance(self.target_, Classes) else chances
+        if target is not None:  # whose classes may be more
+            columns: Any = zip(columns_of(target), columns_of(self.target_), tables, strict=True)
+            tables = [_chances_of(one, fitted, table) for one, fitted, table in columns]
+        return class_scores(tables, values)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each object ``(N,)`` or ``(N, K)``."""
@@ -487,6 +519,16 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
         require_same_length(predicted, values)
         weights = _score_weights(sample_weight, values)[:, None] * _are_known(values)
         return float(np.average(predicted == values, weights=weights))
+
+
+def _chances_of(
+    target: Classes, fitted: Classes, table: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the probabilities of a target's classes; 0 of those that were not fitted."""
+    places = {name: number for number, name in enumerate(target.names)}
+    result = np.zeros((len(table), len(target.names)))
+    result[:, [places[name] for name in fitted.names]] = table
+    return result
 
 
 def _as_array(names: tuple[Any, ...]) -> NDArray[Any]:
@@ -546,18 +588,25 @@ class Regressor(RegressorMixin, SupervisedEstimator):
         mean = self._shaped(np.concatenate(means, axis=1))
         return (mean, self._shaped(np.concatenate(deviations, axis=1))) if return_std else mean
 
-    def predict_interval(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def predict_interval(
+        self, X: Any, *, groups: Any = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the lower and the upper bound of an interval for each object, as `predict` does.
 
         With the parameter `conformal`, the intervals contain the true number with this
         probability, whatever the model; see ``estimators.conformal``.
+
+        Args:
+            X: The objects.
+            groups: The group of each object ``(N,)``, which ``conformal_by="group"`` needs.
 
         Raises:
             ArgumentError: The estimator was fitted without `conformal`.
         """
         found = self._fitted_conformal()
         mean, deviation = self.predict(X, return_std=True)
-        half = found.half_widths(deviation.reshape(len(deviation), -1)).reshape(mean.shape)
+        names = None if groups is None else np.asarray(as_sequence(groups, "groups"))
+        half = found.half_widths(deviation.reshape(len(deviation), -1), names).reshape(mean.shape)
         return mean - half, mean + half
 
     def suggest(
@@ -601,7 +650,7 @@ class Regressor(RegressorMixin, SupervisedEstimator):
         return np.array([one.position for one in found], np.int64)
 
     def conformal_scores(
-        self, objects: Sequence[Any], values: NDArray[Any]
+        self, objects: Sequence[Any], values: NDArray[Any], target: Any = None
     ) -> list[NDArray[np.float64]]:
         """Return how badly the targets of some objects fit the predictions."""
         tables = self.predict(objects, return_std=True)

@@ -34,7 +34,8 @@ from representer.training.generators import fingerprint
 
 # Options that do not change the results, or that a comparison sets itself.
 WITHOUT_EFFECT = (
-    *EXECUTION, "data", "valid", "test", "out", "resume", "demo", "answer", "conformal", "threads",
+    *EXECUTION, "data", "valid", "test", "out", "resume", "demo", "answer", "conformal",
+    "conformal_by", "threads",
 )  # fmt: skip
 SETTINGS, RESULTS = "comparison.json", "results.jsonl"
 MODEL_UNIT, BASELINES = "model", "baselines"

@@ -20,9 +20,9 @@ from representer.data.stored import Stored, most, take
 from representer.data.tables import Dropped, Grid, LabelMap, LeftOut, split
 from representer.data.tables.files import listing, open_regular
 from representer.errors import ArgumentError, DataError, say
+from representer.estimators.conformal import calibration_rows, repeated
 from representer.estimators.fitting import random_parts, without_copies
 from representer.estimators.halves import CALIBRATION
-from representer.estimators.pool import calibration_rows, repeated
 from representer.estimators.results import result_columns
 from representer.estimators.targets import Classes, ClassTable, Numbers, Target
 from representer.report.page import Column

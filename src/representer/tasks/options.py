@@ -24,7 +24,9 @@ KINDS = ("auto", "classification", "regression")
 BASELINES = ("none", "simple", "all")
 
 # `seed` and `threads` replace two of them; the others have no meaning on the command line.
-_NOT_OPTIONS = ("random_state", "n_jobs", "callbacks", "verbose", "warm_start")
+_NOT_OPTIONS = (
+    "random_state", "n_jobs", "callbacks", "verbose", "warm_start", "calibration",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,360 @@
+r"""Conformal prediction: sets and intervals that contain the truth at a known rate.
+
+Each calibration row has a score s of how badly its true value fits the prediction:
+
+.. math::
+    s = 1 - p_y \text{ for classes}, \qquad s = |y - \mu| / \sigma \text{ for numbers}
+
+With q the :math:`\lceil (n + 1)\,\ell \rceil`-th smallest of the n scores, the score of a new row
+is at most q with a probability from the level :math:`\ell` to :math:`\ell + 1/(n + 1)`, whatever
+the model, if the rows are exchangeable. This is a mean over calibration and new rows: given the
+calibration rows, the rate has a standard deviation of about
+:math:`\sqrt{\ell (1 - \ell) / n}`. With groups, n is their number, and the probability is that of a
+random row of a new group.
+
+Split conformal prediction draws the calibration rows at random from the rows to fit; they neither
+train anything nor choose weights or hyperparameters. Cross-conformal prediction needs no rows of
+its own: each row calibrates once, by a model that was fitted without its fold, and the model that
+predicts is fitted to all rows. It has seen more rows than those of the folds, so that the rate is
+at least the level for a model that more data does not make worse, but it is not proved to be.
+
+The Mondrian form has a quantile for each class, or for each group, so that the rate holds for each
+of them, not only in the mean over all.
+
+References:
+    Dunn, Wasserman and Ramdas, Distribution-Free Prediction Sets for Two-Layer Hierarchical Models,
+    JASA 118, 2023, for one row of each group.
+    Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World, 2005; section 4.5 has the
+    Mondrian form.
+    Vovk, Cross-Conformal Predictors, Annals of Mathematics and Artificial Intelligence 74, 2015.
+    Lei, G'Sell, Rinaldo, Tibshirani and Wasserman, Distribution-Free Predictive Inference for
+    Regression, JASA 113, 2018; their section 5.2 has the score of numbers.
+    Sadinle, Lei and Wasserman, Least Ambiguous Set-Valued Classifiers, JASA 114, 2019, for the
+    score of classes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from representer.errors import ArgumentError, DataError, say
+from representer.estimators.kernel_machine import splits_of
+from representer.estimators.targets import Classes, Numbers, Target, columns_of, known_values
+from representer.storage.run import RunFiles, RunFolder
+from representer.training import generators
+
+if TYPE_CHECKING:
+    from representer.estimators.supervised import SupervisedEstimator
+
+CONFORMAL_FILE = "conformal.json"
+ALIKE = "so few objects differ that calibration rows equal others: the sets are too small"
+STRATA = ("class", "group")
+FRACTION, ENOUGH, MOST = 0.1, 100, 0.3  # of the rows; up to ENOUGH rows, MOST of them
+
+
+@dataclass(frozen=True)
+class Conformal:
+    """The quantiles of the calibration scores.
+
+    Args:
+        level: Probability with which a set or an interval contains the true value.
+        quantiles: q of each target.
+        counts: Number of calibration rows of each target.
+        by: ``"class"`` or ``"group"`` if each has a quantile.
+        strata: The quantile of each class or group by its name, of each target.
+    """
+
+    level: float
+    quantiles: tuple[float, ...]
+    counts: tuple[int, ...]
+    by: str | None = None
+    strata: tuple[dict[str, float], ...] = ()
+
+    @classmethod
+    def fit(
+        cls,
+        level: float,
+        scores: Sequence[NDArray[np.float64]],
+        by: str | None = None,
+        names: Sequence[NDArray[Any]] = (),
+    ) -> Self:
+        """Return the quantiles of scores.
+
+        Args:
+            level: See above.
+            scores: Of the known rows of each target.
+            by: ``"class"``, ``"group"`` or None.
+            names: The class or the group of each of these rows.
+
+        Raises:
+            DataError: There are too few rows for the level.
+        """
+        quantiles = [_quantile(level, own) for own in scores]
+        strata = []
+        for every, of_rows in zip(scores, names, strict=True) if by else ():
+            present, numbers = np.unique([str(one) for one in of_rows], return_inverse=True)
+            strata.append({})
+            for number, name in enumerate(present.tolist()):
+                rows = every[numbers == number]
+                if by == "class" and not _are_enough(len(rows), level):
+                    strata[-1][name] = 1.0  # too few to leave the class out of any set
+                    continue
+                strata[-1][name] = _quantile(level, rows, f"rows of the {by} {name!r}")
+        return cls(level, tuple(quantiles), tuple(map(len, scores)), by, tuple(strata))
+
+    def sets(
+        self,
+        tables: Sequence[NDArray[np.float64]],
+        classes: Sequence[Sequence[Any]] = (),
+        groups: NDArray[Any] | None = None,
+    ) -> list[NDArray[np.bool_]]:
+        """Return the classes in the set of each row, from the probabilities of each target.
+
+        Args:
+            tables: Probabilities ``(N, C)`` of each target.
+            classes: Names of the classes of each target, which a quantile by class needs.
+            groups: The group of each row, which a quantile by group needs.
+        """
+        if self.by == "class":
+            # a class without a calibration row is in every set
+            bounds = [
+                np.array([own.get(str(name), 1.0) for name in names])
+                for own, names in zip(self.strata, classes, strict=True)
+            ]
+        else:
+            bounds = [own[:, None] for own in self.of_rows(len(tables[0]), groups)]
+        return [1 - own <= q for own, q in zip(tables, bounds, strict=True)]
+
+    def half_widths(
+        self, deviations: NDArray[np.float64], groups: NDArray[Any] | None = None
+    ) -> NDArray[np.float64]:
+        """Return half of the width of each interval ``(N, K)``, from standard deviations."""
+        return deviations * np.stack(self.of_rows(len(deviations), groups), axis=1)
+
+    def of_rows(self, count: int, groups: NDArray[Any] | None) -> list[NDArray[np.float64]]:
+        """Return the quantile of each row ``(N,)``, of each target.
+
+        Raises:
+            DataError: The quantiles are those of groups, and a row has none of these groups.
+        """
+        if self.by != "group":
+            return [np.full(count, q) for q in self.quantiles]
+        if groups is None:
+            fix = "Pass groups=, with a name for each row."
+            raise DataError("each group has sets or intervals of its own", fix=fix)
+        if unseen := sorted({str(one) for one in groups} - {*self.strata[0]}):
+            problem = f"the group {unseen[0]!r} has no calibration rows"
+            raise DataError(problem, fix=f"Groups that have some: {', '.join(self.strata[0])}.")
+        return [np.array([own[str(one)] for one in groups]) for own in self.strata]
+
+    def write(self, run: RunFolder) -> None:
+        """Write what `read` reads into a run folder."""
+        run.write_json(CONFORMAL_FILE, asdict(self))
+
+    @classmethod
+    def read(cls, files: RunFiles) -> Self:
+        """Return what `write` wrote.
+
+        Raises:
+            DataError: The file is damaged.
+        """
+        found = files.read(CONFORMAL_FILE, cls)
+        files.parsed(CONFORMAL_FILE, found._check)
+        return found
+
+    def _check(self) -> None:
+        each = [q for own in self.strata for q in own.values()]
+        numbers = np.array([*self.quantiles, *self.counts, *each])
+        is_finite = np.isfinite(numbers).all() and (numbers >= 0).all()
+        is_fine = len(self.strata) == (len(self.quantiles) if self.by else 0)
+        is_fine = is_fine and self.by in (None, *STRATA) and len(self.quantiles) == len(self.counts)
+        if not (0 < self.level < 1 and is_finite and is_fine):
+            raise ValueError("its numbers are out of their range")
+
+
+def class_scores(
+    tables: Sequence[NDArray[np.float64]], values: NDArray[Any]
+) -> list[NDArray[np.float64]]:
+    """Return the scores of the known rows of each target.
+
+    Args:
+        tables: Probabilities of each target ``(N, C)``.
+        values: Numbers of the true classes ``(N,)`` or ``(N, K)``, NaN where unknown.
+    """
+    scores = []
+    for own, truth in zip(tables, values.reshape(len(values), -1).T, strict=True):
+        rows = np.flatnonzero(~np.isnan(truth))
+        scores.append(1 - own[rows, truth[rows].astype(int)])
+    return scores
+
+
+def number_scores(
+    means: NDArray[np.float64], deviations: NDArray[np.float64], values: NDArray[np.float64]
+) -> list[NDArray[np.float64]]:
+    """Return the scores of the known rows of each target, from arrays ``(N, K)``."""
+    sizes = np.abs(values - means) / deviations
+    return [own[~np.isnan(own)] for own in sizes.T]
+
+
+def calibration_fraction(count: int) -> float:
+    """Return the fraction of rows to set aside: a tenth, or 100 rows if at most three tenths."""
+    return max(FRACTION, min(ENOUGH / count, MOST))
+
+
+def calibration_rows(
+    target: Target, values: NDArray[Any], groups: Any, seed: int, level: float | None = None,
+    digests: Any = (),
+) -> tuple[list[int], list[int]]:  # fmt: skip
+    """Return the rows to train on and the calibration rows.
+
+    The rows are drawn at random from all, so that no class is too rare for them. With groups, these
+    are drawn, each of them gives one random row, which is exchangeable with a row of a new group,
+    and its other rows are left out. Rows whose digest a row to train on has are not drawn.
+
+    Raises:
+        DataError: There are too few rows or groups for the level.
+    """
+    count, rng = len(values), np.random.default_rng(generators.derive(seed, "conformal"))
+    own = np.arange(count)
+    if groups is not None:
+        own = np.unique([str(group) for group in groups], return_inverse=True)[1]
+    known = np.flatnonzero(~np.isnan(values.reshape(count, -1).astype(float)).all(axis=1))
+    order = rng.permutation(count)
+    order = drawn = order[np.isin(order, known)]
+    if groups is not None:
+        order = rng.permutation(order[np.unique(own[order], return_index=True)[1]])
+    size = len(np.unique(own))
+    chosen = np.sort(order[: round(size * calibration_fraction(size))])
+    if level is not None:
+        _rank(level, len(chosen), "rows" if groups is None else "groups")
+    rest = np.flatnonzero(~np.isin(own, own[chosen]))
+    if groups is not None and len(digests):
+        drawn = drawn[np.isin(own[drawn], own[chosen]) & ~np.isin(digests[drawn], digests[rest])]
+        fresh = np.sort(drawn[np.unique(own[drawn], return_index=True)[1]])
+        if _are_enough(len(fresh), level or 0.0):
+            chosen = fresh
+        else:
+            say(ALIKE)
+    if isinstance(target, Classes) and len(np.unique(values[rest])) < 2:
+        problem = "the rows that calibration leaves to train on are of one class"
+        raise DataError(problem, fix="Add examples of the others.")
+    return rest.tolist(), chosen.tolist()
+
+
+def repeated(digests: NDArray[np.int64], level: float) -> NDArray[np.int64] | None:
+    """Return digests as groups if some are equal, since copies must not be on both sides.
+
+    If there are too few for the level, they are on both, with a notice.
+    """
+    if (count := len(np.unique(digests))) == len(digests):
+        return None
+    if _are_enough(round(count * calibration_fraction(count)), level):
+        return digests
+    say(ALIKE)
+    return None
+
+
+def _are_enough(count: int, level: float) -> bool:
+    return count > 0 and count * (1 - level) >= level - 1e-9
+
+
+def _quantile(level: float, scores: NDArray[np.float64], noun: str = "rows") -> float:
+    return float(np.sort(scores)[_rank(level, len(scores), noun) - 1])
+
+
+def _rank(level: float, count: int, noun: str = "rows") -> int:
+    """Return the number of scores up to the quantile, or raise a `DataError` if there are fewer."""
+    rank = math.ceil((count + 1) * level - 1e-9)  # 0.9 is not a binary fraction
+    if rank > count:
+        least = math.ceil(level / (1 - level) - 1e-9)
+        problem = f"conformal={level:g} needs at least {least} calibration {noun}; there are"
+        raise DataError(f"{problem} {count}", fix=f"Add {noun}, or lower the level.")
+    return rank
+
+
+def calibrated(
+    estimator: SupervisedEstimator,
+    scores: Sequence[NDArray[np.float64]],
+    values: NDArray[Any],
+    groups: NDArray[Any] | None,
+) -> Conformal:
+    """Return the quantiles of calibration rows.
+
+    Args:
+        estimator: With its level, `conformal_by` and its target.
+        scores: Of the known rows of each target.
+        values: Encoded targets of the rows.
+        groups: Their groups, or None.
+
+    Raises:
+        ArgumentError: `conformal_by` is ``"class"`` of numbers, or ``"group"`` without groups.
+        DataError: There are too few rows for the level.
+    """
+    assert estimator.conformal is not None
+    by, names = estimator.conformal_by, []
+    for k, column in enumerate(columns_of(estimator.target_)):
+        rows, truth = known_values(estimator.target_, values, k)
+        if by == "class" and isinstance(column, Numbers):
+            raise ArgumentError("conformal_by", by, "'group' or None for numbers")
+        if by == "group" and groups is None:
+            raise ArgumentError("conformal_by", by, "groups= to be passed to fit")
+        if by == "class" and isinstance(column, Classes):
+            names.append(np.array([str(column.names[number]) for number in truth]))
+        elif groups is not None:
+            names.append(groups[rows])
+    return Conformal.fit(estimator.conformal, scores, by, names)
+
+
+def cross_scores(
+    estimator: SupervisedEstimator,
+    objects: Sequence[Any],
+    y: Any,
+    values: NDArray[Any],
+    groups: NDArray[Any] | None,
+    weights: NDArray[np.float64] | None,
+    digests: NDArray[np.int64],
+) -> tuple[list[NDArray[np.float64]], NDArray[Any], NDArray[Any] | None]:
+    """Return the scores of all rows, each by an estimator that was fitted without its fold.
+
+    Copies, and rows of a group, are in the same fold.
+
+    Returns:
+        The scores of each target, and the encoded targets and the groups in the same order.
+
+    Raises:
+        ArgumentError: The estimator starts from one that may have seen the rows.
+        DataError: There are too few rows.
+    """
+    if estimator.warm_start:
+        expected = "'split' with warm_start, whose model may have seen the rows"
+        raise ArgumentError("calibration", "cross", expected)
+    alike = digests if groups is None or estimator.conformal_by == "group" else groups
+    together = alike if len(np.unique(alike)) < len(alike) else None
+    splits = []
+    if isinstance(estimator.target_, Classes):
+        splits = splits_of(estimator.target_, values, together)
+    # a class of a single row is in no fold of those with all classes
+    splits = splits or splits_of(Numbers((0.0,), (1.0,)), values, together)
+    if not splits:
+        fix = "Add examples, or leave conformal out."
+        raise DataError("there are too few rows for cross-conformal prediction", fix=fix)
+    scores = []
+    for rows, held_out in splits:
+        fold: Any = cast("Any", clone(estimator)).set_params(conformal=None)
+        fold.fit(
+            [objects[row] for row in rows], [y[row] for row in rows],
+            groups=None if groups is None else groups[rows],
+            sample_weight=None if weights is None else weights[rows],
+        )  # fmt: skip
+        held = [objects[row] for row in held_out]
+        scores.append(fold.conformal_scores(held, values[held_out], estimator.target_))
+    order = np.concatenate([held_out for _, held_out in splits])
+    joined = [np.concatenate(of_target) for of_target in zip(*scores, strict=True)]
+    return joined, values[order], None if groups is None else groups[order]
