@@ -90,8 +90,8 @@ def written_number(text: str) -> float | None:
 
 def measured(text: str) -> str:
     """Return the number in a text that is one with a unit or sign, such as ``> 12 nM``, or ""."""
-    found = _MEASURE.fullmatch(text)
-    return found[1] if found else ""
+    match = _MEASURE.fullmatch(text)
+    return match[1] if match else ""
 
 
 def is_missing(cell: str | None) -> bool:
@@ -169,7 +169,7 @@ def check_integers(name: str, values: Any, least: int = 1, most: int | None = No
         ArgumentError: If it is something else, such as one number.
     """
     is_several = isinstance(values, Sequence) or getattr(values, "ndim", 0) == 1
-    are_integers = is_several and len(values) and all(is_integer(one, least) for one in values)
+    are_integers = is_several and len(values) and all(is_integer(value, least) for value in values)
     if are_integers and (most is None or max(values) <= most):
         return
     rule = f"of at least {least}" if most is None else f"from {least} to {most}"
@@ -206,9 +206,9 @@ def require_numbers(parameters: Any, *names: str) -> None:
 
 def require_choices(parameters: Any, **choices: Sequence[Any]) -> None:
     """Require one of the known values of each parameter."""
-    for name, known in choices.items():
-        listed = ", ".join(map(str, known))
-        require(parameters, name, getattr(parameters, name) in known, f"one of {listed}")
+    for name, allowed in choices.items():
+        listed = ", ".join(map(str, allowed))
+        require(parameters, name, getattr(parameters, name) in allowed, f"one of {listed}")
 
 
 def require_fractions(parameters: Any, *names: str) -> None:

@@ -114,9 +114,9 @@ def _layer_of(
         is_zero = kernel.normalized is True and float(kernel.decay) == 1
         if kernel.base != "linear" or not kernel.trailing or is_zero:
             return None
-        own = {"combine": "add_exact" if kernel.combine == "add" else "multiply"}
-        own |= {"normalized": kernel.normalized, "readout": "last"}
-        settings = {"activation": None, **_settings(kernel, options, own)}
+        arguments = {"combine": "add_exact" if kernel.combine == "add" else "multiply"}
+        arguments |= {"normalized": kernel.normalized, "readout": "last"}
+        settings = {"activation": None, **_settings(kernel, options, arguments)}
         return StringKernelRNN(input_size, hidden_size, **settings)
     if isinstance(kernel, RandomWalkKernel):
         if kernel.base != "linear" or isinstance(kernel.nonlinear, Kernel):
@@ -124,13 +124,13 @@ def _layer_of(
         from representer.nn import RandomWalkKernelNN
 
         _check_walks(kernel, options)
-        own = {"combine": kernel.combine, "nonlinear": kernel.nonlinear}
-        return RandomWalkKernelNN(input_size, hidden_size, **_settings(kernel, options, own))
+        arguments = {"combine": kernel.combine, "nonlinear": kernel.nonlinear}
+        return RandomWalkKernelNN(input_size, hidden_size, **_settings(kernel, options, arguments))
     if isinstance(kernel, TreeKernel):
         from representer.nn import TreeKernelNN
 
-        own = {"ordered": kernel.ordered}
-        return TreeKernelNN(input_size, hidden_size, **_settings(kernel, options, own))
+        arguments = {"ordered": kernel.ordered}
+        return TreeKernelNN(input_size, hidden_size, **_settings(kernel, options, arguments))
     if isinstance(kernel, WeisfeilerLehmanKernel):
         return _levels_network(kernel, input_size, hidden_size, options)
     return None
@@ -161,13 +161,13 @@ def kernel_of(layer: nn.Module) -> Kernel:
     return kernel
 
 
-def _settings(kernel: Any, options: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+def _settings(kernel: Any, options: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the options with the arguments of the kernel, which they must not contradict."""
-    own = {"order": kernel.order, "decay": float(kernel.decay), **own}
-    for name, value in own.items():
+    arguments = {"order": kernel.order, "decay": float(kernel.decay), **arguments}
+    for name, value in arguments.items():
         if name in options and options[name] != value:
             raise ArgumentError(name, options[name], f"{value!r}, as in the kernel")
-    return {**options, **own}
+    return {**options, **arguments}
 
 
 def _recurrent_layer(
@@ -210,7 +210,7 @@ def _levels_network(
         or base.nonlinear
     ):
         return None
-    own = {
+    arguments = {
         "depth": kernel.depth + 1,
         "edge_dim": relabel.edge_dim if kernel.edges else None,
         "readout": "sum",
@@ -219,7 +219,7 @@ def _levels_network(
         "relabel_combine": relabel.combine,
     }
     like = {"device": relabel.weight.device, "dtype": relabel.weight.dtype}
-    layer = WLKernelNN(features, references, **{**like, **_settings(base, options, own)})
+    layer = WLKernelNN(features, references, **{**like, **_settings(base, options, arguments)})
     layer.relabeling = relabel
     layer.has_default_base = kernel.base is None
     return layer
@@ -316,8 +316,8 @@ def _levels(layer: WLKernelNN) -> Kernel:
     last = layer.depth - 1
     if layer.readout == "last" and last:
         return Embedded(base, NodeLabels(layer, last), repeat=True)
-    given = None if layer.has_default_base else base
-    kernel = WeisfeilerLehmanKernel(given, last, layer.relabeling, edges, repeat=True)
+    chosen = None if layer.has_default_base else base
+    kernel = WeisfeilerLehmanKernel(chosen, last, layer.relabeling, edges, repeat=True)
     return Embedded(kernel, NodeLabels(layer, 0), repeat=True) if layer.label_channels else kernel
 
 

@@ -173,10 +173,10 @@ class DataError(RepresenterError, ValueError):
         column: str | None = None,
         fix: str = "",
     ) -> None:
-        place = [printable(str(file))] if file is not None else []
-        place += [f"line {line}"] if line is not None else []
-        place += [f"column {column!r}"] if column is not None else []
-        where = f"{', '.join(place)}: " if place else ""
+        parts = [printable(str(file))] if file is not None else []
+        parts += [f"line {line}"] if line is not None else []
+        parts += [f"column {column!r}"] if column is not None else []
+        where = f"{', '.join(parts)}: " if parts else ""
         super().__init__(_sentence(f"{where}{one_line(problem).rstrip('.')}.", one_line(fix)))
 
 

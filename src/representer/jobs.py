@@ -52,12 +52,12 @@ def completed(
     while waiting:
         failure: Exception | None = None
         try:
-            for place, value in _run(function, list(waiting), select, n_jobs):
+            for name, value in _run(function, list(waiting), select, n_jobs):
                 if isinstance(value, Exception):
                     failure = value
                     break
-                yield place, value
-                del waiting[place]
+                yield name, value
+                del waiting[name]
                 attempt = 0
         except Exception as error:  # of the backend: errors of the function are returned
             attempt += 1
@@ -127,7 +127,7 @@ def _run(
         size = _QUEUE * max(1, cast(int, parallel._effective_n_jobs()))
         rest = iter(places)
         while some := list(islice(rest, size)):
-            tasks = (joblib.delayed(attempted)(function, place, *select(place)) for place in some)
+            tasks = (joblib.delayed(attempted)(function, name, *select(name)) for name in some)
             yield from cast(Iterator[Any], parallel(tasks))
 
 

@@ -42,17 +42,17 @@ def require_device(name: str, processes: int = 1) -> torch.device:
     if not is_device_name(name):
         raise ArgumentError("device", name, EXPECTED)
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    kind, _, number = name.partition(":")
-    if kind == "auto":
+    device_type, _, number = name.partition(":")
+    if device_type == "auto":
         return torch.device("cuda" if count else "cpu")
-    if kind == "cuda" and int(number or 0) >= count:
+    if device_type == "cuda" and int(number or 0) >= count:
         present = f"one of the {count} CUDA devices of this machine" if count else "auto or cpu"
         hint = "" if count else "This PyTorch finds no CUDA device; see representer doctor."
         raise ArgumentError("device", name, present, hint=hint)
-    if kind == "mps" and not torch.backends.mps.is_available():
+    if device_type == "mps" and not torch.backends.mps.is_available():
         hint = "This PyTorch finds no Apple GPU."
         raise ArgumentError("device", name, "auto or cpu", hint=hint)
-    if processes > 1 and (number or kind == "mps"):
+    if processes > 1 and (number or device_type == "mps"):
         hint = "Each process takes a CUDA device of its own."
         raise ArgumentError("device", name, "auto, cuda or cpu in several processes", hint=hint)
     return torch.device(name)

@@ -166,9 +166,9 @@ def kbrn_scan(
                 count = is_real.sum()  # not read in Python, so that the loop can be exported
                 own_mean = a.sum(0) / count.clamp(min=1)
                 squares = torch.where(real, (a - own_mean).square(), 0.0)
-                own = torch.stack((own_mean, squares.sum(0) / count.clamp(min=1)))
-                batch_moments = torch.where(count >= 2, own, 0.0)
-                mean, var = torch.where(count >= 2, own[:, None], torch.stack((mean, var)))
+                new = torch.stack((own_mean, squares.sum(0) / count.clamp(min=1)))
+                batch_moments = torch.where(count >= 2, new, 0.0)
+                mean, var = torch.where(count >= 2, new[:, None], torch.stack((mean, var)))
             n = (a - mean) / (var + epsilon).sqrt()
             a = norm[0] * torch.where(real, n, 0.0) + norm[1]
         h_new = kernel_activation(a, centers, coefficients, green=green, bandwidth=bandwidth)

@@ -317,8 +317,8 @@ def compute_cached(owner: object) -> None:
 
     Later is too late: torch.compile reads a cached property, but cannot compute it.
     """
-    for name, own in vars(type(owner)).items():
-        if isinstance(own, cached_property):
+    for name, attribute in vars(type(owner)).items():
+        if isinstance(attribute, cached_property):
             getattr(owner, name)
 
 
@@ -365,9 +365,9 @@ class Cell:
     candidate_bias: bool = False
 
     def __post_init__(self) -> None:
-        for name, known in _KNOWN.items():
-            if getattr(self, name) not in known:
-                raise ArgumentError(name, getattr(self, name), f"one of {', '.join(known)}")
+        for name, choices in _KNOWN.items():
+            if getattr(self, name) not in choices:
+                raise ArgumentError(name, getattr(self, name), f"one of {', '.join(choices)}")
         compute_cached(self)
 
     @cached_property

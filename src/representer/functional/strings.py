@@ -207,18 +207,18 @@ def _advance(chain: StringChain, z_t: Tensor, lam: Tensor, c: Tensor) -> Tensor:
     """Return the states of step t from those of step t - 1, ``(B, S, H)``."""
     n, p = chain.order, z_t[:, : chain.order]
     w = 1 - lam if chain.normalized == "paper" else torch.ones_like(lam)
-    one = torch.ones_like(c[:, :1])
-    shorter = torch.cat((one if chain.combine == "multiply" else 0 * one, c[:, : n - 1]), dim=1)
+    ones = torch.ones_like(c[:, :1])
+    shorter = torch.cat((ones if chain.combine == "multiply" else 0 * ones, c[:, : n - 1]), dim=1)
     if chain.combine == "multiply":
         joined = shorter * p
     elif chain.combine == "add":
         joined = shorter + p
     else:
-        joined = shorter + torch.cat((one, c[:, n : 2 * n - 1]), dim=1) * p
+        joined = shorter + torch.cat((ones, c[:, n : 2 * n - 1]), dim=1) * p
     c_new = lam * c[:, :n] + w * joined
     if not chain.has_mass:
         return c_new
-    lighter = torch.cat((one, c[:, n : 2 * n - 1]), dim=1)
+    lighter = torch.cat((ones, c[:, n : 2 * n - 1]), dim=1)
     return torch.cat((c_new, lam * c[:, n:] + w * lighter), dim=1)
 
 

@@ -83,14 +83,14 @@ def child_positions(edge_index: Tensor, nodes: int) -> Tensor:
 def tree_levels(edge_index: Tensor, nodes: int) -> Iterator[TreeLevel]:
     """Yield the nodes of each depth, deepest first; see `tree_depths` for errors."""
     depth = tree_depths(edge_index, nodes)
-    place = torch.empty_like(depth)  # of each node among those of its depth
+    index = torch.empty_like(depth)  # of each node among those of its depth
     child_depth = depth[edge_index[0]]
     for level in range(int(depth.max()) if nodes else -1, -1, -1):
-        own = (depth == level).nonzero().flatten()
+        level_nodes = (depth == level).nonzero().flatten()
         edges = (child_depth == level + 1).nonzero().flatten()
-        source = place[edge_index[0, edges]]
-        place[own] = torch.arange(len(own), device=own.device)
-        yield TreeLevel(own, edges, source, place[edge_index[1, edges]])
+        source = index[edge_index[0, edges]]
+        index[level_nodes] = torch.arange(len(level_nodes), device=level_nodes.device)
+        yield TreeLevel(level_nodes, edges, source, index[edge_index[1, edges]])
 
 
 def tree_scan(

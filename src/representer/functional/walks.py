@@ -428,7 +428,7 @@ def walk_rounds(
     d, H, sigma = labels.shape[1], factor.shape[1], NONLINEARITIES[activation].value
     h, y = labels, labels.new_zeros(labels.shape[0], H)
     for round_ in range(depth):
-        inner, own, *p = F.linear(h, weight, bias).split(
+        inner, center, *p = F.linear(h, weight, bias).split(
             [d, d, *[H] * ((len(weight) - 2 * d) // max(1, H))], dim=1
         )
         gates = {}
@@ -446,5 +446,5 @@ def walk_rounds(
             sums = walk_aggregate(
                 inner, edge_index, edge_attr=edge_attr, shift=shift, activation=activation
             )
-            h = sigma(own + sums @ neighbors.T)
+            h = sigma(center + sums @ neighbors.T)
     return y

@@ -203,7 +203,7 @@ class KernelNetwork(SuggestsArguments, nn.Module):
             of_own = (net.parts if isinstance(net, KernelNetwork) else None for net in self.own)
             kernels = (kernel for _, kernel in _leaves(self.kernel))
             pairs = zip(kernels, of_own, strict=True)
-            return [part for k, of in pairs for part in of or [KernelPart(k, fused=True)]]
+            return [p for k, of in pairs for p in of or [KernelPart(k, fused=True)]]
         is_path = self.topology is None
         return [
             KernelPart(k, self.fused and is_fused(k, is_path)) for _, k in parts_of(self.kernel)
@@ -215,9 +215,9 @@ class KernelNetwork(SuggestsArguments, nn.Module):
         size = self.reference_size
         reference = "own references" if self.own is not None else f"reference={size}"
         lines = [f"{self.input_size}, {self.hidden_size}, {kernel}, {reference}"]
-        for part in self.parts:
-            form = "fused" if part.fused else "the exact kernel"
-            lines.append(f"{' '.join(repr(part.kernel).split())}: {form}")
+        for operand in self.parts:
+            form = "fused" if operand.fused else "the exact kernel"
+            lines.append(f"{' '.join(repr(operand.kernel).split())}: {form}")
         return "\n".join(lines)
 
     def _like(self) -> Tensor:
@@ -229,8 +229,8 @@ class KernelNetwork(SuggestsArguments, nn.Module):
 
     def _shared(self) -> SharedReferences:
         assert self.reference is not None
-        kind, edges = self.kernel.objects, self.edge_reference
-        return SharedReferences(self.reference, kind, edges, self.topology)
+        objects, edges = self.kernel.objects, self.edge_reference
+        return SharedReferences(self.reference, objects, edges, self.topology)
 
     def _references(self) -> Any:
         if self.own is None:
@@ -260,20 +260,20 @@ class KernelNetwork(SuggestsArguments, nn.Module):
         if size < least:
             expected = f"at least {least} {what}, since the kernel with a shorter one is 0"
             raise ArgumentError("reference", reference, expected)
-        for _, part in parts_of(kernel):
-            repeats = isinstance(part, RecurrentKernel) and part.repeat
-            if repeats and part.shortest_reference() != size:
-                window = f"{part.shortest_reference()}, the window of {part!r}"
+        for _, operand in parts_of(kernel):
+            repeats = isinstance(operand, RecurrentKernel) and operand.repeat
+            if repeats and operand.shortest_reference() != size:
+                window = f"{operand.shortest_reference()}, the window of {operand!r}"
                 hint = "References of different lengths need references='own'."
                 raise ArgumentError("reference", size, window, hint=hint)
         return size
 
     def _own_parts(self, kernel: Kernel, features: int, made: dict[str, Any]) -> Iterator[Any]:
         """Yield the network of each part with references of its own."""
-        for size, part in _leaves(kernel, features):
-            options = {"edge_dim": self.edge_dim} if _compares_edges(part) else {}
+        for size, leaf in _leaves(kernel, features):
+            options = {"edge_dim": self.edge_dim} if _compares_edges(leaf) else {}
             shape = {"reference": self.reference_size, "fused": self.fused}
-            yield part.network(size, self.hidden_size, **shape, **options, **made)
+            yield leaf.network(size, self.hidden_size, **shape, **options, **made)
         _check_norms(kernel)
 
     def _check_edges(self) -> None:
@@ -309,12 +309,12 @@ def _leaves(kernel: Kernel, features: int = 0) -> Iterator[tuple[int, Kernel]]:
         yield features, kernel
 
 
-def _nested(kernel: Kernel, own: Iterator[Any]) -> Any:
+def _nested(kernel: Kernel, references: Iterator[Any]) -> Any:
     """Return the networks of the parts, as a pair for each sum or product."""
     inner = kernel.inner_kernels()
     if len(inner) == 2:
-        return _nested(inner[0], own), _nested(inner[1], own)
-    return _nested(inner[0], own) if inner else next(own)
+        return _nested(inner[0], references), _nested(inner[1], references)
+    return _nested(inner[0], references) if inner else next(references)
 
 
 def _detached(r: Any) -> Any:

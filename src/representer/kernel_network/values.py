@@ -63,7 +63,7 @@ class KernelPart(NamedTuple):
 def is_fused(kernel: Kernel, is_path: bool = True) -> bool:
     """Return True if a recurrence computes a kernel without compositions in it."""
     if isinstance(kernel, WeisfeilerLehmanKernel):
-        return all(is_fused(part, is_path) for _, part in parts_of(kernel.base_kernel))
+        return all(is_fused(operand, is_path) for _, operand in parts_of(kernel.base_kernel))
     if isinstance(kernel, TreeKernel):
         return is_path
     if isinstance(kernel, RandomWalkKernel):
@@ -238,12 +238,12 @@ class Run:
 
     def _shares_products(self, kernel: StringKernel, x: TokenBatch) -> bool:
         """Return True if another chain needs the products with all tokens, too."""
-        own = kernel.order, key_of(kernel.decay), kernel.trailing
+        settings = kernel.order, key_of(kernel.decay), kernel.trailing
         return any(
             isinstance(other, StringKernel)
             and (other.base, other.combine, space) == (kernel.base, "multiply", x.space)
             and other.order > 1
-            and (other.order, key_of(other.decay), other.trailing) != own
+            and (other.order, key_of(other.decay), other.trailing) != settings
             for space, other in parts_of(self.kernel)
         )
 
@@ -255,14 +255,14 @@ class Run:
         c[j, s](t) = λ c[j, s](t−1) + g_s(t),   g_s(t) = λ g_{s−1}(t) + c[j−1, s−1](t−1) p_s(t)
         """
         n, p = kernel.order, self._products(kernel.base, x.x, r)
-        length, one = p.shape[2], torch.ones_like(lam)
+        length, ones = p.shape[2], torch.ones_like(lam)
         shorter: dict[int, Tensor] = {}
         g, keeps = p[:, :, 0], lam
         for j in range(1, n + 1):
             g, states = torch.zeros_like(p[:, :, 0]), {}
-            keeps = lam if j < n or kernel.trailing else one
+            keeps = lam if j < n or kernel.trailing else ones
             for s in range(j, length - n + j + 1):  # of the n - j tokens after s, each has one
-                before = F.pad(shorter[s - 1], (0, 0, 0, 0, 1, -1)) if j > 1 else one
+                before = F.pad(shorter[s - 1], (0, 0, 0, 0, 1, -1)) if j > 1 else ones
                 g = keeps * g + before * p[:, :, s - 1]
                 if j < n:
                     states[s] = gated_scan(g, keeps)[0]
@@ -347,13 +347,13 @@ def objects_of(kernel: Kernel, r: Any) -> Any:
     if len(inner) == 1:
         objects = objects_of(inner[0], r)
         is_behind = isinstance(kernel, Embedded) and not kernel.repeat
-        return [OwnReference((one,)) for one in objects] if is_behind else objects
+        return [OwnReference((item,)) for item in objects] if is_behind else objects
     if inner:
-        pairs = (objects_of(k, own) for k, own in zip(inner, r, strict=True))
+        pairs = (objects_of(k, reference) for k, reference in zip(inner, r, strict=True))
         return [OwnReference(pair) for pair in zip(*pairs, strict=True)]
     objects = r.reference_objects()
     if r.kernel.repeats and not kernel.repeats:
-        return [OwnReference((one,)) for one in objects]
+        return [OwnReference((item,)) for item in objects]
     return objects
 
 
@@ -384,7 +384,7 @@ def layer_values(layer: Any, x: Any) -> Tensor:
     if is_string:
         chain, alpha = layer.chains[-1], layer.plain_direction(len(layer.chains) - 1).alpha
         fields = state[1:]  # c and, if the cell has them, the masses, (layers, n, B, H)
-        states = string_states(chain, torch.cat([one[-1] for one in fields]).transpose(0, 1))
+        states = string_states(chain, torch.cat([levels[-1] for levels in fields]).transpose(0, 1))
         if chain.readout == "last":
             return states[:, -1]
         return (states if alpha is None else alpha * states).sum(1)

@@ -107,10 +107,10 @@ def build_cell(
         ArgumentError: If the cell is unknown, or has no such option.
     """
     constructor = resolve_cell(name, cells)
-    known = inspect.signature(constructor).parameters
-    chosen = {key: value for key, value in options.items() if key in known}
+    accepted = inspect.signature(constructor).parameters
+    chosen = {key: value for key, value in options.items() if key in accepted}
     for key, value in options.items():
-        if key not in known and key != _FREE and value != _DEFAULTS[key]:
+        if key not in accepted and key != _FREE and value != _DEFAULTS[key]:
             raise ArgumentError(
                 key, value, f"{_DEFAULTS[key]!r}", hint=f"The cell {name!r} has no such option."
             )

@@ -34,15 +34,15 @@ def from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
     Raises:
         ArgumentError: If a name is unknown, or a field without a default is missing.
     """
-    known = {field.name: field for field in fields(kind)}
+    names = {field.name: field for field in fields(kind)}
     for name in values:
-        if name not in known:
-            close = difflib.get_close_matches(str(name), known, n=1)
+        if name not in names:
+            close = difflib.get_close_matches(str(name), names, n=1)
             hint = f"Did you mean {close[0]!r}?" if close else ""
             raise ArgumentError(
-                f"a key of {kind.__name__}", name, f"one of {', '.join(known)}", hint=hint
+                f"a key of {kind.__name__}", name, f"one of {', '.join(names)}", hint=hint
             )
-    for name, field in known.items():
+    for name, field in names.items():
         is_required = field.default is MISSING and field.default_factory is MISSING
         if is_required and name not in values:
             raise ArgumentError(

@@ -112,8 +112,8 @@ def graphs_of(
     nodes = nodes.tolist()
     attributes = [None] * count if edge_attr is None else edge_attr.split(edges)
     return [
-        Data(x=own, edge_index=ends - start, edge_attr=attribute)
-        for own, ends, start, attribute in zip(
+        Data(x=features, edge_index=ends - start, edge_attr=attribute)
+        for features, ends, start, attribute in zip(
             x.split(nodes), edge_index.split(edges, dim=1), first, attributes, strict=True
         )
     ]

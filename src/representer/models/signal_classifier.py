@@ -119,17 +119,17 @@ def pooled(outputs: Tensor, config: SignalClassifierConfig, scores: Tensor | Non
         config: Its `pooling`, see `SignalClassifierConfig`.
         scores: Of the steps ``(S, B)``, for ``pooling="attention"``.
     """
-    kind = config.pooling
-    if kind == "last":
+    pooling = config.pooling
+    if pooling == "last":
         return outputs[-1]
-    if kind == "max":
+    if pooling == "max":
         return outputs.amax(0)
-    if kind == "flatten":
+    if pooling == "flatten":
         return _largest(outputs, config.pool_steps).flatten(1)
-    if kind == "attention":
+    if pooling == "attention":
         assert scores is not None
         return torch.einsum("sb,sbk->bk", scores.softmax(0), outputs)
-    if kind == "mean":
+    if pooling == "mean":
         return outputs.mean(0)
     return with_power(outputs.mean(0), outputs.square().mean(0))
 
@@ -254,8 +254,8 @@ class SignalNetwork(HubModel):
         """Return the outputs of the cell ``(S, B, K)``; see `forward`."""
         c = self.config
         if not isinstance(signal, Tensor) or not signal.is_floating_point():
-            kind = str(signal.dtype) if isinstance(signal, Tensor) else type(signal).__name__
-            raise KindError("signal", kind, "a floating-point tensor (batch, channels, samples)")
+            got = str(signal.dtype) if isinstance(signal, Tensor) else type(signal).__name__
+            raise KindError("signal", got, "a floating-point tensor (batch, channels, samples)")
         if signal.dim() != 3 or signal.shape[1] != c.num_channels or signal.shape[2] < c.stride:
             expected = f"(batch, {c.num_channels}, samples) with at least {c.stride} samples"
             raise ShapeError("signal", signal.shape, expected)
@@ -295,8 +295,8 @@ class SignalStream:
     def __init__(self, model: SignalNetwork) -> None:
         c = model.config
         if c.pooling == "flatten" or not hasattr(model.cell, "step"):
-            kind = f"one with cell={c.cell!r} and pooling={c.pooling!r}"
-            raise KindError("the model of a stream", kind, "one that needs no whole window")
+            got = f"one with cell={c.cell!r} and pooling={c.pooling!r}"
+            raise KindError("the model of a stream", got, "one that needs no whole window")
         self._model = model.eval()
         self._parameter = next(model.parameters())
         self.reset()
@@ -327,8 +327,8 @@ class SignalStream:
         """
         c = self._model.config
         if not isinstance(samples, Tensor) or not samples.is_floating_point():
-            kind = str(samples.dtype) if isinstance(samples, Tensor) else type(samples).__name__
-            raise KindError("samples", kind, "a floating-point tensor (channels, stride)")
+            got = str(samples.dtype) if isinstance(samples, Tensor) else type(samples).__name__
+            raise KindError("samples", got, "a floating-point tensor (channels, stride)")
         if samples.shape != (c.num_channels, c.stride):
             raise ShapeError("samples", samples.shape, f"({c.num_channels}, {c.stride})")
         x = samples.to(self._parameter).t()[:, None]
@@ -342,7 +342,7 @@ class SignalStream:
 
     def _pooled(self, state: Tensor) -> Tensor:
         """Return the pooled states until this one ``(1, …)``."""
-        kind = self._model.config.pooling
+        pooling = self._model.config.pooling
         scores = self._model.scores(state)
         if scores is not None:  # a softmax with a running maximum
             largest = torch.maximum(self._largest, scores)
@@ -353,6 +353,6 @@ class SignalStream:
         self._sum, self._largest = self._sum + state, torch.maximum(self._largest, state)
         self._squares = self._squares + state.square()
         mean = self._sum / self.steps
-        if kind == "power":
+        if pooling == "power":
             return with_power(mean, self._squares / self.steps)
-        return {"last": state, "max": self._largest, "mean": mean}[kind]
+        return {"last": state, "max": self._largest, "mean": mean}[pooling]

@@ -260,8 +260,8 @@ class TiedAdaptiveSoftmax(nn.Module):
 
     def _group(self, k: int) -> tuple[Tensor, Tensor | None]:
         """Return matrix and bias of the softmax over the words of a rare group."""
-        part = slice(self.cutoffs[k], (*self.cutoffs, len(self.weight))[k + 1])
-        return self.weight[part], None if self.bias is None else self.bias[part]
+        rows = slice(self.cutoffs[k], (*self.cutoffs, len(self.weight))[k + 1])
+        return self.weight[rows], None if self.bias is None else self.bias[rows]
 
 
 def _check_cutoffs(cutoffs: Sequence[int], words: int) -> tuple[int, ...]:

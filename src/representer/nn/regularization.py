@@ -233,9 +233,9 @@ def _recurrent_weights(module: nn.Module) -> list[tuple[nn.Module, str]]:
 
 
 def _hold(module: nn.Module, is_held: bool) -> None:
-    for part in cast(nn.Module, module.parametrizations).modules():
-        if isinstance(part, DropConnect):
-            part.hold(is_held)
+    for parametrization in cast(nn.Module, module.parametrizations).modules():
+        if isinstance(parametrization, DropConnect):
+            parametrization.hold(is_held)
 
 
 def _begin(module: nn.Module, args: Any) -> None:

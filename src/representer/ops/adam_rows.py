@@ -155,8 +155,8 @@ def _reference(
     missed = torch.where(is_behind, step - done, 0)[:, None]
     root, total = v.sqrt(), torch.zeros_like(p)
     for k in range(1, min(window, int(missed.max()) if len(rows) else 0) + 1):
-        at = (done + k - 1).clamp(0, step - 1)  # those with fewer missed steps are left out below
-        a, b = numbers[:, at, None].to(p.dtype)
+        i = (done + k - 1).clamp(0, step - 1)  # those with fewer missed steps are left out below
+        a, b = numbers[:, i, None].to(p.dtype)
         move = a * _RATIO**k / (root + EPS * BETAS[1] ** (-k / 2) * b)
         total += torch.where(k <= missed, move, 0)
     p -= m * total

@@ -266,10 +266,10 @@ def evaluating(module: nn.Module) -> Iterator[None]:
     ``module.train()`` after the block would also set parts to training mode that were not in it,
     such as frozen ones.
     """
-    modes = {part: part.training for part in module.modules()}
+    modes = {submodule: submodule.training for submodule in module.modules()}
     module.eval()
     try:
         yield
     finally:
-        for part, mode in modes.items():
-            part.training = mode
+        for submodule, mode in modes.items():
+            submodule.training = mode

@@ -154,7 +154,7 @@ class HeldChain(NamedTuple):
         every = slice(None)
         parts = [other.of_units(every, slice(i, i + size)) for i in range(0, other.objects, size)]
         rows = [self.of_units(every, slice(b, b + 1)) for b in range(self.objects)]
-        return torch.stack([torch.cat([row._with(part) for part in parts]) for row in rows])
+        return torch.stack([torch.cat([row._with(rows_of) for rows_of in parts]) for row in rows])
 
     def _with(self, other: HeldChain) -> Tensor:
         """Return the kernels of a single sequence with others ``(B',)``."""
@@ -188,8 +188,8 @@ class HeldChain(NamedTuple):
 
     def _factor(self, order: int) -> Tensor:
         """Return the factor of a read order, with the root of its share ``(B, H)``."""
-        at = self.orders.index(order)
-        return self.read[:, at] * self.share[at].sqrt()
+        k = self.orders.index(order)
+        return self.read[:, k] * self.share[k].sqrt()
 
     def _ones(self) -> Tensor:
         return torch.ones_like(self.write)
@@ -216,8 +216,8 @@ class HeldChain(NamedTuple):
                 .unflatten(1, weighted.shape[1:3])
                 .flatten(2)
             )
-        own = torch.einsum("tbh,tbf->bhf", kept * mass, self.features)
-        return torch.cat(((kept[..., None] * rows).sum(0), own), dim=-1)
+        summed = torch.einsum("tbh,tbf->bhf", kept * mass, self.features)
+        return torch.cat(((kept[..., None] * rows).sum(0), summed), dim=-1)
 
     @staticmethod
     def _scan(u: Tensor, decay: Tensor) -> Tensor:

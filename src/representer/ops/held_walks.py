@@ -117,22 +117,22 @@ class HeldWalks(NamedTuple):
         both_end = self._ends()[:, None] & other._ends()[None]
         total = torch.zeros_like(S)
         for i in range(self.gates.shape[1]):
-            K, (own, others) = S, (side.of_units(slice(i, i + 1)) for side in (self, other))
+            K, (unit, others) = S, (side.of_units(slice(i, i + 1)) for side in (self, other))
             for j in range(1, self.order):
-                below = own._with_descendants(sigma(K), own.decays)
+                below = unit._with_descendants(sigma(K), unit.decays)
                 below = others._with_descendants(below.T, others.decays).T
-                sums = self._neighbors(other, below, own.gates, others.gates)
+                sums = self._neighbors(other, below, unit.gates, others.gates)
                 K = S * sums if self.combine == "multiply" else S + sums
                 if self.combine == "add" or self.sigma != "identity":
                     K = torch.where(both_end[..., j], K, 0.0)
-            total = total + other._read(self._read(K, own.decays).T, others.decays).T
+            total = total + other._read(self._read(K, unit.decays).T, others.decays).T
         return other._summed(self._summed(total).T).T
 
-    def _neighbors(self, other: HeldWalks, K: Tensor, own: Tensor, others: Tensor) -> Tensor:
+    def _neighbors(self, other: HeldWalks, K: Tensor, unit: Tensor, others: Tensor) -> Tensor:
         """Return the sum over the neighbors of both nodes, weighted by gates and edges."""
-        pairs = [(own, others)]
+        pairs = [(unit, others)]
         if self.edges is not None and other.edges is not None:
-            pairs = [(own * a[:, None], others * b[:, None])
+            pairs = [(unit * a[:, None], others * b[:, None])
                      for a, b in zip(self.edges.T, other.edges.T, strict=True)]  # fmt: skip
         total = torch.zeros_like(K)
         for left, right in pairs:

@@ -202,9 +202,9 @@ class Op:
         sizes = self.table.check(p, is_strict=False)
         if is_forward_mode():
             self._check_forward_mode(backend or chosen_backend())
-            given = p._asdict()
-            given.pop("keep", None)
-            return self.definition(**given)
+            values = p._asdict()
+            values.pop("keep", None)
+            return self.definition(**values)
         name = self.choose(backend, p[0].device.type, p)
         operator, arguments = self._operators.operator, self.table.encode(p)
         if torch.onnx.is_in_onnx_export():
@@ -249,8 +249,8 @@ class Op:
             BackendError: If there is none of that name, or it cannot run the call.
         """
         if name not in self.backends:
-            known = ", ".join(self.backends)
-            raise BackendError(f"{self.name} has no backend {name!r}; it has {known}.")
+            names = ", ".join(self.backends)
+            raise BackendError(f"{self.name} has no backend {name!r}; it has {names}.")
         if reason := self.backends[name].unavailable_reason(device, p):
             raise BackendError(
                 f"{self.name}: backend {name!r} cannot run this call: {reason}. "

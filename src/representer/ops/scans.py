@@ -51,9 +51,9 @@ def _recurrence(op: Op) -> Callable[..., tuple[Tensor, ...]]:
         steps, axes = {}, {}
         for name, x in named.items():
             if isinstance(x, Tensor):
-                (found,) = (row for row in rows[name].axes if len(row) == x.dim())
-                if "time" in found:
-                    axes[name] = found.index("time")
+                (axis_names,) = (row for row in rows[name].axes if len(row) == x.dim())
+                if "time" in axis_names:
+                    axes[name] = axis_names.index("time")
                     steps[name] = x.movedim(axes[name], 0)
         constants = {k: x for k, x in named.items() if isinstance(x, Tensor) and k not in axes}
         options = {k: x for k, x in named.items() if k not in axes and k not in constants}
@@ -63,12 +63,12 @@ def _recurrence(op: Op) -> Callable[..., tuple[Tensor, ...]]:
             inputs = [x.flip(0) for x in inputs]
 
         def step(*flat: Any) -> list[Tensor]:
-            own = iter(flat)
-            call = {k: next(own) for k in states}
-            call |= {k: next(own).unsqueeze(axes[k]) for k in steps}
-            t = next(own)
-            call |= {k: next(own) for k in constants}
-            left = None if lengths is None else next(own) - t
+            values = iter(flat)
+            call = {k: next(values) for k in states}
+            call |= {k: next(values).unsqueeze(axes[k]) for k in steps}
+            t = next(values)
+            call |= {k: next(values) for k in constants}
+            left = None if lengths is None else next(values) - t
             output, *new = op.definition(**call, **options, lengths=left)
             # the operator does not take results that share memory
             return [

@@ -58,11 +58,11 @@ def string_gram(
             decay,
         ),
     )
-    place = torch.tensor(by_length).argsort()
+    rank = torch.tensor(by_length).argsort()
     if y is not None:
-        return gram[:, place]
+        return gram[:, rank]
     upper = gram.triu()
-    return (upper + upper.triu(1).T)[place][:, place]
+    return (upper + upper.triu(1).T)[rank][:, rank]
 
 
 def _flat(sequences: Sequence[Tensor]) -> tuple[Tensor, Tensor]:

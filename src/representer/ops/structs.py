@@ -17,7 +17,7 @@ _INTEGERS = {"i": ctypes.c_int32, "l": ctypes.c_int64, "p": ctypes.c_void_p, "d"
 def _struct(name: str, fields: str, *before: tuple[str, Any]) -> Any:
     """Make a struct from ``"kind:name …"``; kinds are int32, int64 (l), pointer and double."""
     pairs = [field.split(":") for field in fields.split()]
-    typed = [(label, _INTEGERS[kind]) for kind, label in pairs]
+    typed = [(label, _INTEGERS[code]) for code, label in pairs]
     return type(name, (ctypes.Structure,), {"_fields_": [*before, *typed]})
 
 

@@ -128,9 +128,9 @@ def check_operand(
     if is_optional and operand.needed is not None and needed is False:
         raise KindError(name, f"a tensor {tuple(tensor.shape)}", "None in this call")
     alternatives = axes or (fixed if operand.instead is None else row.axes_in(p))
-    known = len(sizes)
+    count = len(sizes)
     if not _binds(tensor.shape, alternatives, sizes):
-        raise _misfit(name, tensor, alternatives, dict(list(sizes.items())[:known]))
+        raise _misfit(name, tensor, alternatives, dict(list(sizes.items())[:count]))
     if operand.check is not None:
         _check_integers(name, tensor)
     elif tensor.dtype != dtype:
@@ -186,8 +186,8 @@ def _check_integers(name: str, tensor: Tensor) -> None:
 def parse_axes(axes: str) -> tuple[Axes, ...]:
     """Return the alternatives that a declaration of axes lists."""
     return tuple(
-        tuple(int(word) if word.isdigit() else word for word in part.split())
-        for part in axes.split("|")
+        tuple(int(word) if word.isdigit() else word for word in alternative.split())
+        for alternative in axes.split("|")
     )
 
 
@@ -244,8 +244,8 @@ class OperandTable:
     def decode(self, arguments: Sequence[Any]) -> Any:
         """Return the operands from the arguments of the operator."""
         flat = list(arguments)
-        for i, kind in self._coded:
-            flat[i] = kind.parse(flat[i])
+        for i, coded in self._coded:
+            flat[i] = coded.parse(flat[i])
         return self.operands(*flat)
 
     def schema(self) -> str:
@@ -315,8 +315,8 @@ class OperandTable:
             unread = None if row.is_saved(p) else (*EMPTY, *row.axes_in(p))
             check_operand(row, tensor, p, sizes, like, True, unread)
         self._check(p, sizes)
-        given = dict.fromkeys(row.name for row in self.returned)
-        results, gradients = given | {}, given
+        names = dict.fromkeys(row.name for row in self.returned)
+        results, gradients = names | {}, names
         for row, tensor in zip(self.kept, kept, strict=True):
             check_operand(row, tensor, p, sizes, like, True, None if row.is_computed(p) else EMPTY)
             results[row.name] = tensor.contiguous()
@@ -358,10 +358,10 @@ def _read(declared: type) -> tuple[list[Row], dict[str, type]]:
     module = vars(sys.modules[declared.__module__])
     for name, hint in get_type_hints(declared, module, include_extras=True).items():
         if get_origin(hint) is Annotated:
-            kind, operand = get_args(hint)
+            annotation, operand = get_args(hint)
             other, _ = operand.instead or ("", None)
             axes = parse_axes(operand.axes), parse_axes(other)
-            rows.append(Row(name, operand, NoneType in get_args(kind), *axes))
+            rows.append(Row(name, operand, NoneType in get_args(annotation), *axes))
         else:
             options[name] = hint
     return rows, options
@@ -372,8 +372,8 @@ def _declared(rows: Iterable[Row]) -> list[str]:
 
 
 def _schema(tensors: Iterable[str], options: dict[str, type], results: Sequence[Row]) -> str:
-    given = ", ".join(
+    arguments = ", ".join(
         (*tensors, *(f"{_KINDS.get(t, 'str')} {name}" for name, t in options.items()))
     )
     returned = ", ".join(["Tensor"] * len(results))
-    return f"({given}, str backend) -> {f'({returned})' if len(results) > 1 else returned}"
+    return f"({arguments}, str backend) -> {f'({returned})' if len(results) > 1 else returned}"

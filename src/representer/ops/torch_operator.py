@@ -127,13 +127,13 @@ class Derivatives:
         table, fields = self.table, self.table.operands._fields
         of_results, of_places = grad[: len(table.graded)], grad[len(table.returned) :]
         needs = dict(zip(fields, ctx.needs_input_grad[1:], strict=False))
-        found: list[Tensor | None] = [None] * (len(fields) + 1)
+        results: list[Tensor | None] = [None] * (len(fields) + 1)
         if any(x is not None for x in of_results):
             saved = ctx.saved_tensors
             gradients = self._operator(
                 *(
-                    torch.zeros_like(saved[place]) if x is None else x
-                    for x, place in zip(of_results, table.zeros_like, strict=True)
+                    torch.zeros_like(saved[index]) if x is None else x
+                    for x, index in zip(of_results, table.zeros_like, strict=True)
                 ),
                 *saved,
                 *ctx.options,
@@ -142,11 +142,11 @@ class Derivatives:
             )
             gradients = (gradients,) if isinstance(gradients, Tensor) else gradients
             for row, x in zip(table.differentiable, gradients, strict=True):
-                found[fields.index(row.name)] = x if needs[row.name] else None
+                results[fields.index(row.name)] = x if needs[row.name] else None
         for i, x in zip(ctx.places, of_places, strict=True):  # of a second derivative
             if x is not None:
-                found[i] = x if found[i] is None else found[i] + x
-        return tuple(found)
+                results[i] = x if results[i] is None else results[i] + x
+        return tuple(results)
 
     def _save_all(self, ctx: Any, arguments: tuple[Any, ...], results: Any) -> tuple[Tensor, ...]:
         tensors = len(self.table.graded) + len(self.table.kept) + len(self.table.rows)
@@ -163,34 +163,34 @@ class Derivatives:
         fields = table.operands._fields
         p = table.decode((*saved[second:], *ctx.options[: len(fields) - len(table.rows)]))
         p = self._restored(p, kept)
-        given = [row.name for row in table.differentiable if getattr(p, row.name) is not None]
+        names = [row.name for row in table.differentiable if getattr(p, row.name) is not None]
         # a gradient that was not computed, of a missing operand too, is an empty tensor
         cotangents = {
             row.name: x for row, x in zip(table.differentiable, grad, strict=False)
-            if x is not None and row.name in given and x.shape == getattr(p, row.name).shape
+            if x is not None and row.name in names and x.shape == getattr(p, row.name).shape
         }  # fmt: skip
         if not cotangents:
             return tuple(None for _ in (*saved, *ctx.options))
 
         def gradients(upstream: tuple[Tensor, ...], *values: Tensor) -> tuple[Tensor, ...]:
-            called = p._replace(**dict(zip(given, values, strict=True)))
+            called = p._replace(**dict(zip(names, values, strict=True)))
 
             def results(*values: Tensor) -> tuple[Tensor, ...]:
                 return self._define(called._replace(**dict(zip(cotangents, values, strict=True))))
 
             return _pull(upstream, results, *(getattr(called, name) for name in cotangents))
 
-        values = (getattr(p, name) for name in given)
+        values = (getattr(p, name) for name in names)
         of_upstream, *of_values = _pull(tuple(cotangents.values()), gradients, upstream, *values)
-        by_name = dict(zip(given, of_values, strict=True))
+        by_name = dict(zip(names, of_values, strict=True))
         rows = (by_name.get(row.name) for row in table.rows)
         return (*of_upstream, *(None for _ in kept), *rows, *(None for _ in ctx.options))
 
     def _define(self, p: Any) -> tuple[Tensor, ...]:
         """Return the results that have gradients, by the definition."""
-        given = p._asdict()
-        given.pop("keep", None)
-        results = self._definition(**given)
+        arguments = p._asdict()
+        arguments.pop("keep", None)
+        results = self._definition(**arguments)
         results = (results,) if isinstance(results, Tensor) else results
         return tuple(results[: len(self.table.graded)])
 
@@ -234,11 +234,11 @@ def vmap_rule(
     """
 
     def rule(info: Any, in_dims: Sequence[int | None], *operands: Any):
-        found = [axes.get(argument.name) for argument in operator._schema.arguments]
+        argument_axes = [axes.get(argument.name) for argument in operator._schema.arguments]
         batches = [
             None if axis is None or operand is None or operand.dim() - (dim is not None) <= axis
             else axis
-            for axis, dim, operand in zip(found, in_dims, operands, strict=True)
+            for axis, dim, operand in zip(argument_axes, in_dims, operands, strict=True)
         ]  # fmt: skip
         if mixes_batch(operands) or any(
             dim is not None and axis is None for dim, axis in zip(in_dims, batches, strict=True)
@@ -278,8 +278,8 @@ def _part(
     results: Tensor | Sequence[Tensor], axes: Sequence[int | None], size: int
 ) -> tuple[Any, Any]:
     if isinstance(results, Tensor):
-        (part,), (dim,) = _part((results,), axes, size)
-        return part, dim
+        (values,), (dim,) = _part((results,), axes, size)
+        return values, dim
     parted, dims = [], []
     for result, axis in zip(results, axes, strict=True):
         if axis is None or result.dim() <= axis:  # an empty result that is not needed
@@ -341,11 +341,11 @@ class Operators:
     def _forward(self, *arguments: Any) -> Any:
         table, count = self.table, len(self.table.rows)
         p: Any
-        known, p, sizes = checked.call or ((), None, {})
+        checked_arguments, p, sizes = checked.call or ((), None, {})
         is_checked = (  # autocast and functorch make other tensors
             isinstance(p, table.operands)
-            and all(map(is_, known[:count], arguments))
-            and known[count:] == arguments[count:-1]
+            and all(map(is_, checked_arguments[:count], arguments))
+            and checked_arguments[count:] == arguments[count:-1]
         )
         if is_checked:
             backend = self.op.backends[arguments[-1]]
@@ -364,9 +364,9 @@ class Operators:
         if not p[0].is_cuda:  # where reading them waits for the device; forward has read them
             self.table.check_values(p, sizes)
         backend = self.op.runnable(arguments[-1], p[0].device.type, None)
-        found = backend.backward(p, results, gradients, requested)
-        assert found.keys() <= {row.name for row in self.table.differentiable}
-        tensors = (found.get(row.name) for row in self.table.differentiable)
+        by_name = backend.backward(p, results, gradients, requested)
+        assert by_name.keys() <= {row.name for row in self.table.differentiable}
+        tensors = (by_name.get(row.name) for row in self.table.differentiable)
         return _one_or_all(p[0].new_empty(0) if x is None else x for x in tensors)
 
     def _split(self, arguments: tuple[Any, ...]) -> tuple[Any, Any, Any, set[str]]:

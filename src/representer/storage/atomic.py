@@ -58,8 +58,8 @@ def failpoint(name: str) -> None:
     armed = os.environ.get(VARIABLE)
     if armed is None:
         return
-    place, *ordinal, action = armed.split(":")
-    if place != name:
+    armed_name, *ordinal, action = armed.split(":")
+    if armed_name != name:
         return
     _visits[name] += 1
     if _visits[name] == int(ordinal[0] if ordinal else 1):

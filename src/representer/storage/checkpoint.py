@@ -222,24 +222,24 @@ def _unflatten_dict(pairs: list[Any], tensors: Sequence[Tensor], depth: int) -> 
     return result
 
 
-def _flatten(value: Any, tensors: list[Tensor], place: str, depth: int) -> Any:
+def _flatten(value: Any, tensors: list[Tensor], where: str, depth: int) -> Any:
     if depth > MAX_DEPTH:
-        raise KindError(place, "nested too deeply", f"at most {MAX_DEPTH} levels")
+        raise KindError(where, "nested too deeply", f"at most {MAX_DEPTH} levels")
     if isinstance(value, Tensor):
         tensors.append(value)
         return {"tensor": len(tensors) - 1}
-    kind = type(value)
-    if kind is float:
+    value_type = type(value)
+    if value_type is float:
         return value if math.isfinite(value) else {"float": repr(value)}
-    if kind in _PLAIN and not (kind is int and value.bit_length() > _MAX_INT_BITS):
+    if value_type in _PLAIN and not (value_type is int and value.bit_length() > _MAX_INT_BITS):
         return value
-    if kind is list or kind is tuple:
-        items = [_flatten(v, tensors, f"{place}[{i}]", depth + 1) for i, v in enumerate(value)]
-        return items if kind is list else {"tuple": items}
+    if value_type is list or value_type is tuple:
+        items = [_flatten(v, tensors, f"{where}[{i}]", depth + 1) for i, v in enumerate(value)]
+        return items if value_type is list else {"tuple": items}
     if isinstance(value, dict) and all(type(key) in (str, int) for key in value):
-        pairs = [[k, _flatten(v, tensors, f"{place}[{k!r}]", depth + 1)] for k, v in value.items()]
+        pairs = [[k, _flatten(v, tensors, f"{where}[{k!r}]", depth + 1)] for k, v in value.items()]
         return {"dict": pairs}
-    raise KindError(place, kind.__name__, _KINDS, hint="Convert it before it is stored.")
+    raise KindError(where, value_type.__name__, _KINDS, hint="Convert it before it is stored.")
 
 
 def _require(condition: bool, problem: str) -> None:
@@ -328,8 +328,8 @@ def decode(data: bytes) -> Any:
 
 def _storable(tensor: Tensor) -> Tensor:
     if tensor.layout != torch.strided or tensor.dtype == torch.complex128:
-        kind = f"a {tensor.layout} tensor of {tensor.dtype}"
-        raise KindError("value", kind, "a dense tensor of a dtype that safetensors has")
+        got = f"a {tensor.layout} tensor of {tensor.dtype}"
+        raise KindError("value", got, "a dense tensor of a dtype that safetensors has")
     return tensor.detach().cpu().contiguous().clone()  # the clone parts those that share memory
 
 
@@ -425,8 +425,8 @@ def _from_values(values: Any) -> Checkpoint:
     kinds = {"step": int, "state": dict, "settings": dict, "environment": dict}
     if not isinstance(values, dict) or set(values) != set(kinds):
         raise CheckpointError("it does not hold the state of a run")
-    for name, kind in kinds.items():
-        if type(values[name]) is not kind:
+    for name, expected in kinds.items():
+        if type(values[name]) is not expected:
             raise CheckpointError(f"its {name} is not of the right kind")
     return Checkpoint(**values)
 
@@ -496,17 +496,17 @@ def latest(folder: str | Path, *, report: Callable[[str], None]) -> Checkpoint |
             would discard its training.
         CheckpointError: All checkpoints are damaged.
     """
-    found = steps(folder)
-    for step in reversed(found):
+    saved_steps = steps(folder)
+    for step in reversed(saved_steps):
         try:
             return load(path_of_step(folder, step))
         except NewerCheckpointError:
             raise
         except CheckpointError as error:
             report(f"{error}; trying the one before")
-    if found:
+    if saved_steps:
         raise CheckpointError(
-            f"all {len(found)} checkpoints in {folder} are damaged. "
+            f"all {len(saved_steps)} checkpoints in {folder} are damaged. "
             "Delete the folder of the run and start it anew."
         )
     return None

@@ -256,8 +256,8 @@ def from_values(kind: type[Kind], values: Any) -> Kind:
 
 
 @cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
+def _hints(record: type) -> dict[str, Any]:
+    return get_type_hints(record)
 
 
 def _checked(hint: Any, value: Any, name: str) -> Any:

@@ -164,7 +164,7 @@ class NonMonotonicASGD(torch.optim.Optimizer):
     def averaged(self) -> AbstractContextManager[None]:
         """Set the parameters to their means within a block, and restore them exactly after it."""
         parameters = list(self._parameters()) if self.averaged_steps else []
-        return exchanged(parameters, [self.state[one]["mean"] for one in parameters])
+        return exchanged(parameters, [self.state[parameter]["mean"] for parameter in parameters])
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
@@ -186,24 +186,24 @@ class NonMonotonicASGD(torch.optim.Optimizer):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the optimizer, including the averages."""
-        own = {
+        ours = {
             "losses": list(self._losses),
             "patience": self._patience,
             "steps": self._steps,
             "since": self._since,
         }
-        return {**super().state_dict(), "averaging": own}
+        return {**super().state_dict(), "averaging": ours}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the result of `state_dict`."""
-        own = state_dict["averaging"]
+        averaging = state_dict["averaging"]
         super().load_state_dict({k: v for k, v in state_dict.items() if k != "averaging"})
-        self._losses, self._patience = list(own["losses"]), own["patience"]
-        self._steps, self._since = own["steps"], own["since"]
+        self._losses, self._patience = list(averaging["losses"]), averaging["patience"]
+        self._steps, self._since = averaging["steps"], averaging["since"]
 
     def __getstate__(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in ("_losses", "_patience", "_steps", "_since")}
-        return {**super().__getstate__(), **own}  # torch copies its attributes only
+        ours = {name: getattr(self, name) for name in ("_losses", "_patience", "_steps", "_since")}
+        return {**super().__getstate__(), **ours}  # torch copies its attributes only
 
     def _average(self, parameter: Tensor) -> None:
         count = self.averaged_steps

@@ -285,7 +285,7 @@ def require_same(before: Mapping[str, Any], now: Mapping[str, Any], run: object)
     old, new = _dotted(before), _dotted(now)
     changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     epochs = old.get(_GROWS, 0), new.get(_GROWS, 0)
-    if _GROWS in changed and all(type(one) is int for one in epochs) and epochs[0] < epochs[1]:
+    if _GROWS in changed and all(type(n) is int for n in epochs) and epochs[0] < epochs[1]:
         changed.remove(_GROWS)
     if not changed:
         return
@@ -485,9 +485,9 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     Raises:
         CheckpointError: A name, shape or dtype differs; torch alone would cast silently.
     """
-    own = model.state_dict()
-    for name in [*own, *(name for name in weights if name not in own)]:
-        expected, got = _describe(own.get(name)), _describe(weights.get(name))
+    ours = model.state_dict()
+    for name in [*ours, *(name for name in weights if name not in ours)]:
+        expected, got = _describe(ours.get(name)), _describe(weights.get(name))
         if got != expected:
             raise CheckpointError(
                 f"the weights do not fit the model: {name} is {got}; expected {expected}"

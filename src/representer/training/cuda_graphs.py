@@ -100,8 +100,8 @@ class CapturedCalls:
                 return self._directly(*arguments)
         captured = self._graphs[key]
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        for own, given in zip(captured.inputs, tensors, strict=True):
-            own.copy_(given)
+        for captured_input, tensor in zip(captured.inputs, tensors, strict=True):
+            captured_input.copy_(tensor)
         return self._replayed(captured)
 
     def _directly(self, *arguments: Any) -> Any:
@@ -188,8 +188,8 @@ class CapturedLosses(CapturedCalls):
         self._carry(state)
         loss = self._compute(batch)
         shown = loss.shown if loss.shown is None else loss.shown.detach()
-        found = Loss(loss.objective.detach(), loss.examples, shown)
-        return found, getattr(self._carried, "value", None)
+        result = Loss(loss.objective.detach(), loss.examples, shown)
+        return result, getattr(self._carried, "value", None)
 
     def _directly(self, *arguments: Any) -> Any:
         self._clear()

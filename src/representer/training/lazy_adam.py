@@ -101,9 +101,9 @@ class LazyAdam(torch.optim.Adam):
         weights = self._weights()
         saved = zip(weights, state_dict.get("rows", [None] * len(weights)), strict=True)
         self._rows = {
-            weight: _RowSteps(own["last"].to(weight.device), own["numbers"].cpu())
-            for weight, own in saved
-            if own is not None
+            weight: _RowSteps(steps["last"].to(weight.device), steps["numbers"].cpu())
+            for weight, steps in saved
+            if steps is not None
         }
 
     def __getstate__(self) -> dict[str, Any]:

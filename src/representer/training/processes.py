@@ -111,7 +111,7 @@ def gathered(accelerator: Accelerator, value: Any) -> list[Any]:
     from accelerate.utils import gather_object
 
     parts = gather_object([b"".join(encode(value))])  # gather_object fails on tensors
-    return [decode(part) for part in parts]
+    return [decode(data) for data in parts]
 
 
 def share(accelerator: Accelerator, description: Sequence[Any]) -> tuple[Sequence[Any], bool]:
@@ -123,5 +123,5 @@ def share(accelerator: Accelerator, description: Sequence[Any]) -> tuple[Sequenc
     """
     if accelerator.num_processes == 1:
         return description, False
-    part = description[accelerator.process_index :: accelerator.num_processes]
-    return (part, False) if len(part) else (description[:1], True)
+    rows = description[accelerator.process_index :: accelerator.num_processes]
+    return (rows, False) if len(rows) else (description[:1], True)

@@ -239,8 +239,8 @@ class TrainingStep:
         from accelerate.utils import recursively_apply, send_to_device
 
         accelerator = self._accelerator
-        part, is_stand_in = share(accelerator, description)
-        batch = self._task.load(part)
+        data, is_stand_in = share(accelerator, description)
+        batch = self._task.load(data)
         is_pinned = accelerator.device.type == "cuda"  # the copy then runs beside the computation
         if is_pinned:
             batch = recursively_apply(Tensor.pin_memory, batch)
@@ -435,16 +435,16 @@ class Trainer:
         generators.seed_all(generators.derive(self._config.seed, "dropout", rank))
         if not self._model.training:  # else parts that were set to evaluation mode keep it
             self._wrapped.train()
-        found = None
+        saved = None
         if self._run.resume:
-            found = checkpoint.latest(self._run.checkpoints, report=self._report)
-            if found is None:
+            saved = checkpoint.latest(self._run.checkpoints, report=self._report)
+            if saved is None:
                 self._report(f"{self._run.path} has no checkpoint; starting from the beginning")
-        if found is not None:
-            require_same(found.settings, self._settings, self._run.path)
-            if changes := differences(found.environment, self._environment):
+        if saved is not None:
+            require_same(saved.settings, self._settings, self._run.path)
+            if changes := differences(saved.environment, self._environment):
                 self._report(f"not bit-identical from here on: {', '.join(changes)}")
-            self._state = snapshot.put_back(found.state, *self._parts, self._task.carried)
+            self._state = snapshot.put_back(saved.state, *self._parts, self._task.carried)
             self._saved_position = self._state.position
         self._save()  # at the start, too: fail early if something cannot be saved
         # the files may be ahead of the checkpoint if the process was killed between the two writes

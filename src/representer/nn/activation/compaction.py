@@ -122,8 +122,8 @@ def _fewer(
 
 def merged(c: Tensor, chi: Tensor) -> tuple[Tensor, Tensor]:
     """Return the sorted unique centers ``(K',)``, with the sums of their coefficients."""
-    kinds, place = c.unique(return_inverse=True)
-    return kinds, torch.zeros_like(kinds).index_add(0, place, chi)
+    kinds, index = c.unique(return_inverse=True)
+    return kinds, torch.zeros_like(kinds).index_add(0, index, chi)
 
 
 def thinned(
@@ -148,7 +148,7 @@ def thinned(
         low, mid, high = c[:-2], c[1:-1], c[2:]
         heights = corner * chi[1:-1].abs() * (mid - low) * (high - mid) / (high - low)
         heights = torch.where((high <= left) | (low >= right), 0.0, heights)
-        candidates = torch.tensor([float(place) not in rejected for place in mid])
+        candidates = torch.tensor([float(center) not in rejected for center in mid])
         if not candidates.any():
             break
         k = int(torch.where(candidates, heights, torch.inf).argmin())
@@ -159,10 +159,10 @@ def thinned(
             rejected.add(float(mid[k]))
             continue
         change = change + bump
-        given = chi[k + 1]
+        coefficient = chi[k + 1]
         chi = chi.clone()
-        chi[k] += share * given
-        chi[k + 2] += (1 - share) * given
+        chi[k] += share * coefficient
+        chi[k + 2] += (1 - share) * coefficient
         c, chi = (torch.cat((x[: k + 1], x[k + 2 :])) for x in (c, chi))
     return c, chi
 

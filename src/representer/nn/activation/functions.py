@@ -75,7 +75,7 @@ def call_modules(module: nn.Module, names: Container[str]) -> list[str]:
         calls = [_functions(graph, names) for graph in _graphs(module)]
     except Exception:  # tracing runs the code of any module
         return []
-    first, second = ([(f.name, f.options) for f in own] for own in calls)
+    first, second = ([(f.name, f.options) for f in traced] for traced in calls)
     if first != second:
         return []
     made = []
@@ -99,11 +99,11 @@ def _graphs(module: nn.Module) -> list[fx.Graph]:
     fixed = all(p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
     graphs = []
     for training in PASSES:
-        one = copy.copy(module)
-        one.training = training
-        before = dict(vars(one))
-        graphs.append(_Children().trace(one))
-        if not fixed or vars(one) != before:  # a stored value, or a tensor that became a constant
+        m = copy.copy(module)
+        m.training = training
+        before = dict(vars(m))
+        graphs.append(_Children().trace(m))
+        if not fixed or vars(m) != before:  # a stored value, or a tensor that became a constant
             raise ArgumentError("module", type(module).__name__, "a forward pass that is always so")
     return graphs
 
@@ -131,7 +131,7 @@ def _functions(graph: fx.Graph, names: Container[str]) -> list[CalledFunction]:
 
 def _subclass(module: nn.Module, names: Container[str], made: Sequence[str]) -> type[nn.Module]:
     """Return a subclass of the class of a module, which calls the modules `made`."""
-    kind = type(module)
+    base = type(module)
     passes, called = {}, ()
     for training, graph in zip(PASSES, _graphs(module), strict=True):
         nodes = _nodes(graph, names)
@@ -147,16 +147,16 @@ def _subclass(module: nn.Module, names: Container[str], made: Sequence[str]) -> 
         return passes[self.training](self, *args, **kwargs)
 
     def reduce(self: nn.Module, protocol: Any) -> Any:
-        return _restored, (kind, names, made, dict(vars(self)))
+        return _restored, (base, names, made, dict(vars(self)))
 
-    functools.update_wrapper(forward, kind.forward)
-    members = {"forward": forward, "__reduce_ex__": reduce, "__module__": kind.__module__}
-    return type(kind.__name__, (kind,), {**members, "called_functions": called})
+    functools.update_wrapper(forward, base.forward)
+    members = {"forward": forward, "__reduce_ex__": reduce, "__module__": base.__module__}
+    return type(base.__name__, (base,), {**members, "called_functions": called})
 
 
-def _restored(kind: Any, names: Container[str], made: Sequence[str], state: Any) -> nn.Module:
+def _restored(base: Any, names: Container[str], made: Sequence[str], state: Any) -> nn.Module:
     """Return the copy of a module that calls modules."""
-    module = kind.__new__(kind)
+    module = base.__new__(base)
     module.__dict__.update(state)
     module.__class__ = _subclass(module, names, made)
     return module

@@ -111,10 +111,10 @@ def fitted(
             line = torch.stack((grid, torch.ones_like(grid)), dim=-1)
             columns.append(line.expand(len(centers), *line.shape))
         design = torch.cat(columns, dim=-1)  # (F, points, K or K + 2)
-        found = solved(design, wanted.double()[:, None], centers.shape[1], green)[..., 0]
+        solution = solved(design, wanted.double()[:, None], centers.shape[1], green)[..., 0]
     count = centers.shape[1]
-    lines = found[:, count:] if has_line else found.new_zeros(len(centers), 2)
-    return found[:, :count].to(centers.dtype), lines.to(centers.dtype)
+    lines = solution[:, count:] if has_line else solution.new_zeros(len(centers), 2)
+    return solution[:, :count].to(centers.dtype), lines.to(centers.dtype)
 
 
 def solved(design: Tensor, targets: Tensor, count: int, green: str | Green) -> Tensor:

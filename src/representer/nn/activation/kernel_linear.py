@@ -365,12 +365,12 @@ class KernelLinear(SuggestsArguments, nn.Module):
             columns.append(points[..., None])
         if self.bias is not None:
             columns.append(torch.ones_like(points[..., None]))
-        found = solved(torch.cat(columns, dim=-1), targets.mT, self.num_centers, self.green)
-        lines = found.new_zeros(*found.shape[:1], 2, found.shape[2])
-        rest = found[:, self.num_centers :]
+        solution = solved(torch.cat(columns, dim=-1), targets.mT, self.num_centers, self.green)
+        lines = solution.new_zeros(*solution.shape[:1], 2, solution.shape[2])
+        rest = solution[:, self.num_centers :]
         lines[:, :1] = rest[:, :1] if has_line else 0.0
         lines[:, 1:] = rest[:, -1:] if self.bias is not None else 0.0
-        return found[:, : self.num_centers].mT, lines
+        return solution[:, : self.num_centers].mT, lines
 
     def _set_coefficients(self, chi: Tensor) -> None:
         if self.trains_values:

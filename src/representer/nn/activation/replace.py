@@ -71,17 +71,17 @@ def replace_activations(
             "replace.",
             stacklevel=2,
         )
-    found = [
+    replaceable = [
         (owner, name, child)
         for owner in module.modules()
         for name, child in owner._modules.items()  # every occurrence of shared modules
         if isinstance(child, (*ELEMENTWISE, CalledFunction))
     ]
-    layouts = _layouts(module, {child for _, _, child in found}, example_input)
+    layouts = _layouts(module, {child for _, _, child in replaceable}, example_input)
     options.setdefault("linear_term", green == "abs")
     like = next(module.parameters(), torch.empty(0))
     made: dict[nn.Module, KernelActivation] = {}
-    for owner, name, child in found:
+    for owner, name, child in replaceable:
         if child not in made:
             seen = layouts.get(child, set())
             features, dim = seen.pop() if len(seen) == 1 else (1, -1)
@@ -115,15 +115,15 @@ def activation_groups(
         lr: Learning rate of centers, coefficients and lines; that of the optimizer by default.
         **options: Other options of their group, such as ``weight_decay=0.0``.
     """
-    own = [
+    parameters = [
         parameter
         for activation in module.modules()
         if isinstance(activation, KernelActivation)
         for parameter in _shape_parameters(activation)
     ]
-    taken = {id(parameter) for parameter in own}
+    taken = {id(parameter) for parameter in parameters}
     rest = [parameter for parameter in module.parameters() if id(parameter) not in taken]
-    group: dict[str, Any] = {"params": own, **options}
+    group: dict[str, Any] = {"params": parameters, **options}
     return [{"params": rest}, group if lr is None else {**group, "lr": lr}]
 
 
@@ -136,7 +136,7 @@ def _shape_parameters(activation: KernelActivation) -> Iterable[nn.Parameter]:
 
 def _make_modules(module: nn.Module) -> list[str]:
     """Make activations that are called as functions modules, and return the names of others."""
-    names = {kind.__name__.lower() for kind in ELEMENTWISE}
+    names = {layer.__name__.lower() for layer in ELEMENTWISE}
     calls: dict[str, None] = {}
     for owner in [*module.modules()]:
         for name, value in [*vars(owner).items()]:
@@ -146,7 +146,7 @@ def _make_modules(module: nn.Module) -> list[str]:
                 setattr(owner, name, CalledFunction(called, "call_function", value))
         kinds = [k for k in type(owner).__mro__ if k.__module__.split(".")[0] not in _LIBRARIES]
         made = call_modules(owner, names) if kinds else []
-        members = [x for kind in kinds for x in vars(kind).values()]
+        members = [x for layer in kinds for x in vars(layer).values()]
         used = [name for x in members if (code := getattr(x, "__code__", None))
                 for name in code.co_names if name not in owner._modules]  # fmt: skip
         if kinds:  # also by another name, or in a function that forward calls
@@ -172,10 +172,10 @@ def _layouts(
             layouts.setdefault(child, set()).add(_layout(shape, last[-1] if last else None))
 
     hooks = [child.register_forward_pre_hook(note) for child in children]
-    for part in module.modules():
-        if channels := _channels(part):
+    for submodule in module.modules():
+        if channels := _channels(submodule):
             hook = partial(lambda channels, *_: last.append(channels), channels)
-            hooks.append(part.register_forward_hook(hook))
+            hooks.append(submodule.register_forward_hook(hook))
     try:
         with torch.no_grad(), evaluating(module):
             arguments = example_input if isinstance(example_input, tuple) else (example_input,)

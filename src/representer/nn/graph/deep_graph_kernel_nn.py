@@ -135,12 +135,12 @@ class DeepGraphKernelNN(HasKernel["Kernel"], GraphNetwork):
     def part(self, layer: int) -> RandomWalkKernelNN:
         """Return the walks of a layer, before U and σ, as a network that shares its parameters."""
         o, walks = self.options, cast(WalkStates, self.walks[layer])
-        part = RandomWalkKernelNN(
+        unit = RandomWalkKernelNN(
             walks.weight.shape[1], self.hidden_channels, o.order, o.decay, o.combine, o.sigma,
             o.edge_dim, gate_scale=o.gate_scale, device="meta",
         )  # fmt: skip
-        part.walks = walks
-        return part
+        unit.walks = walks
+        return unit
 
     def reset_parameters(self) -> None:
         """Reinitialize all parameters."""
@@ -152,8 +152,8 @@ class DeepGraphKernelNN(HasKernel["Kernel"], GraphNetwork):
         with torch.no_grad():
             drawn = torch.stack(list(self.mixing))
             draw(drawn)
-            for mixing, own in zip(self.mixing, drawn, strict=True):
-                mixing.copy_(own)
+            for mixing, matrix in zip(self.mixing, drawn, strict=True):
+                mixing.copy_(matrix)
 
     def _layers(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None

@@ -116,7 +116,7 @@ class Relabeling(nn.Module):
         )  # fmt: skip
         sigma = NONLINEARITIES[self.activation].value
         products = F.linear(x, self.weight, self.bias).to(self.weight.dtype)
-        inner, own = products.split(self.channels, dim=1)
+        inner, center = products.split(self.channels, dim=1)
         if self.edge_weight is None:
             sums = self.sums(sigma(inner), edge_index)
         else:
@@ -125,7 +125,7 @@ class Relabeling(nn.Module):
                 activation=self.activation,
             )  # fmt: skip
         around = F.linear(sums, self.neighbors)
-        return sigma(own + around if self.combine == "add" else own * around)
+        return sigma(center + around if self.combine == "add" else center * around)
 
     def extra_repr(self) -> str:
         """Return the arguments."""

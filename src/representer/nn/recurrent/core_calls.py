@@ -36,8 +36,8 @@ def core_call(layer: SequenceLayer, x: Tensor, state: Any) -> tuple[Tensor, Any]
         needed.
     """
     layout = layer.layout
-    kind = layout.type
-    if kind not in SUPPORTED or x.dim() < 2 or not is_plain(x):
+    cls = layout.type
+    if cls not in SUPPORTED or x.dim() < 2 or not is_plain(x):
         return None
     steps = layer.core_steps(x)
     if steps is None:
@@ -47,26 +47,26 @@ def core_call(layer: SequenceLayer, x: Tensor, state: Any) -> tuple[Tensor, Any]
         inner = [axes[0] for axes in layout.inner.values() if axes]
         h0 = x.new_zeros(shape)
         c0 = x.new_zeros(*shape[:2], sum(inner), shape[2]) if inner else h0
-        given: tuple[Tensor, ...] = ()
-    elif type(state) is kind:
-        for part, inner in zip(state, layout.inner.values(), strict=True):
-            if not is_ready(part, (shape[0], *(inner or ()), *shape[1:]), x.dtype):
+        fields: tuple[Tensor, ...] = ()
+    elif type(state) is cls:
+        for field, inner in zip(state, layout.inner.values(), strict=True):
+            if not is_ready(field, (shape[0], *(inner or ()), *shape[1:]), x.dtype):
                 return None
-        h0, c0 = state[0], state[1] if kind is RecurrentState else _joined(state[1:])
-        given = tuple(state)
+        h0, c0 = state[0], state[1] if cls is RecurrentState else _joined(state[1:])
+        fields = tuple(state)
     else:
         return None
     weights = tuple(tensor for _, operands in steps for tensor in operands)
-    is_graded = torch.is_grad_enabled() and torch._C._any_requires_grad(x, *given, *weights)
+    is_graded = torch.is_grad_enabled() and torch._C._any_requires_grad(x, *fields, *weights)
     if (is_graded or x.dim() == 3) and not all(step.is_fused(operands) for step, operands in steps):
         return None
     if is_graded:
-        plan = steps, h0, c0, kind, len(given)
-        output, *new = _Call.apply(plan, x, *given, *weights)  # type: ignore[misc]
+        plan = steps, h0, c0, cls, len(fields)
+        output, *new = _Call.apply(plan, x, *fields, *weights)  # type: ignore[misc]
     else:
         output, h, c, _ = _run(steps, x, h0, c0, keep=False)
-        new = (h, c) if kind is RecurrentState else (h, *_parted(c, len(kind._fields) - 1))
-    return output, kind._make(new)
+        new = (h, c) if cls is RecurrentState else (h, *_parted(c, len(cls._fields) - 1))
+    return output, cls._make(new)
 
 
 def _run(
@@ -105,12 +105,12 @@ class _Call(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, plan: Any, x: Tensor, *tensors: Tensor | None) -> tuple[Tensor, ...]:
-        steps, h0, c0, kind, ctx.fields = plan
+        steps, h0, c0, cls, ctx.fields = plan
         output, h, c, kept = _run(steps, x, h0, c0, keep=True)
         ctx.steps, ctx.inputs = steps, 1 + len(tensors)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(x, *tensors, h0, c0, *kept)
-        return (output, h, *((c,) if kind is RecurrentState else _parted(c, len(kind._fields) - 1)))
+        return (output, h, *((c,) if cls is RecurrentState else _parted(c, len(cls._fields) - 1)))
 
     @staticmethod
     def backward(ctx: Any, *grad: Tensor | None) -> tuple[Any, ...]:
@@ -123,7 +123,7 @@ class _Call(torch.autograd.Function):
             to_output = to_output[None]
         no_h, no_c = map(torch.zeros_like, (h0, c0)) if ctx.fields else (h0, c0)  # zeros
         to_h = no_h if to_h is None else to_h.contiguous()
-        if all(part is None for part in to_parts):
+        if all(grad is None for grad in to_parts):
             to_c = no_c
         elif c0.dim() == 3:
             to_c = to_parts[0].contiguous()  # type: ignore[union-attr]
@@ -136,14 +136,14 @@ class _Call(torch.autograd.Function):
             first, start = end - len(operands), k * step.kept
             x, output, *rest = kept[start : start + step.kept]
             x, output = (x[None], output[None]) if x.dim() == 2 else (x, output)
-            found = step.gradients(
+            results = step.gradients(
                 type(operands)._make(inputs[first:end]), x, h0[k], c0[k], (output, *rest),
                 (torch.zeros_like(output) if to_output is None else to_output, to_h[k], to_c[k]),
                 (k > 0 or needs[0], ctx.fields > 0, *needs[first:end]),
             )  # fmt: skip
-            to_output, end = found[0], first
-            of_states.insert(0, found[1:3])
-            of_weights[:0] = found[3:]
+            to_output, end = results[0], first
+            of_states.insert(0, results[1:3])
+            of_weights[:0] = results[3:]
         of_state = []
         if ctx.fields:
             h, c = (torch.stack(parts) for parts in zip(*of_states, strict=True))
@@ -172,10 +172,10 @@ def _by_operators(
     with torch.enable_grad():
         # views, so that no gradient passes through what an input was computed from
         inputs = tuple(None if x is None else x.view_as(x) for x in inputs)
-        x, given, weights = inputs[0], inputs[1 : 1 + fields], list(inputs[1 + fields :])
-        if given:
-            h0 = given[0]
-            c0 = given[1] if c0.dim() == 3 else _joined(given[1:])
+        x, state_fields, weights = inputs[0], inputs[1 : 1 + fields], list(inputs[1 + fields :])
+        if state_fields:
+            h0 = state_fields[0]
+            c0 = state_fields[1] if c0.dim() == 3 else _joined(state_fields[1:])
         is_step, states = x.dim() == 2, []
         x = x[None] if is_step else x
         for k, (step, operands) in enumerate(steps):
@@ -188,16 +188,16 @@ def _by_operators(
         pairs = zip((x[0] if is_step else x, h, *parts), grad, strict=True)
         outputs, cotangents = zip(*((y, g) for y, g in pairs if g is not None), strict=True)
         wanted = [x for x, is_needed in zip(inputs, needs, strict=True) if is_needed]
-        found = iter(torch.autograd.grad(
+        results = iter(torch.autograd.grad(
             outputs, wanted, cotangents, create_graph=is_wanted, allow_unused=True,
         ))  # fmt: skip
-        return [next(found) if is_needed else None for is_needed in needs]
+        return [next(results) if is_needed else None for is_needed in needs]
 
 
 def weight(layer: SequenceLayer, name: str) -> Any:
     """Return a parameter, which may be None; attribute access of modules is slow."""
-    own = layer._parameters
-    return own[name] if name in own else getattr(layer, name)  # parametrized
+    parameters = layer._parameters
+    return parameters[name] if name in parameters else getattr(layer, name)  # parametrized
 
 
 def _joined(parts: Any) -> Tensor:
@@ -209,4 +209,4 @@ def _joined(parts: Any) -> Tensor:
 def _parted(c: Tensor, count: int) -> list[Tensor]:
     """Return c and the masses, if any, as a state has them ``(L, n, B, H)``."""
     parts = c.transpose(1, 2).chunk(count, dim=1)
-    return [part.contiguous() for part in parts]
+    return [chunk.contiguous() for chunk in parts]

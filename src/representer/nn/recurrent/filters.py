@@ -284,7 +284,7 @@ class WaveletFilters(nn.Module):
 
     def wavelets(self, gate: int) -> Wavelets:
         """Return the filters of a gate in the units of the sampling rate."""
-        amplitude, frequency, phase, decay = (part[gate].detach() for part in self.parts())
+        amplitude, frequency, phase, decay = (p[gate].detach() for p in self.parts())
         rate = (self.sampling_rate or 1.0) / self.dilation  # ω and β are per slot
         return Wavelets(amplitude, frequency * rate, phase, decay * rate**2)
 
@@ -315,7 +315,7 @@ class WaveletFilters(nn.Module):
         return product.unflatten(-1, (self.gates, -1))
 
     def _by_factors(self, windowed: Tensor, reverse: bool) -> Tensor:
-        mix, taps = (part.flatten(1, 2) for part in wavelet_factors(*self.parts(), self.n))
+        mix, taps = (factor.flatten(1, 2) for factor in wavelet_factors(*self.parts(), self.n))
         return ops.separable_convolution(
             windowed,
             mix.to(windowed.dtype),

@@ -66,8 +66,8 @@ def spread_logits(units: int) -> Tensor:
 
 def fixed_moments(factor: Tensor) -> Moments:
     """Return the moments of constant factors in [0, 1]."""
-    known = factor.double().clamp(max=LONGEST)
-    return Moments(known.square(), (1 - known).square())
+    constant = factor.double().clamp(max=LONGEST)
+    return Moments(constant.square(), (1 - constant).square())
 
 
 def gate_moments(bias: Tensor) -> Moments:
@@ -96,9 +96,9 @@ def draw_gate(*weights: Tensor | None) -> None:
     Args:
         weights: The gate's matrix on each input ``(H, …)``; None for an input that it lacks.
     """
-    found = [weight for weight in weights if weight is not None]
-    fan_in = sum(weight.shape[-1] for weight in found)
-    for weight in found:
+    drawn = [weight for weight in weights if weight is not None]
+    fan_in = sum(weight.shape[-1] for weight in drawn)
+    for weight in drawn:
         draw(weight, math.sqrt(GATE_VARIANCE / fan_in))
 
 
@@ -151,8 +151,8 @@ def draw_cell(cell: Cell, units: int, weights: CellWeights) -> None:
     bias = {"input": zeros, "forget": zeros, "output": zeros}
     if weights.bias is not None:
         bias = {"input": -logits, "forget": logits, "output": zeros + OPEN * is_fed_back}
-        for gate, own in _by_gate(cell.biased_gates, weights.bias).items():
-            own.copy_(bias.get(gate, zeros))
+        for gate, gate_rows in _by_gate(cell.biased_gates, weights.bias).items():
+            gate_rows.copy_(bias.get(gate, zeros))
         bias["forget"] = logits + weights.forget_bias
     gates = {gate: gate_moments(values) for gate, values in bias.items()}
     output = gates["output"] if cell.output_gate else Moments(zeros + 1, zeros)
@@ -176,10 +176,10 @@ def draw_cell(cell: Cell, units: int, weights: CellWeights) -> None:
         variance = variance - share * output.square
     start = 0
     for weight in weights.filters:
-        own = weight.unflatten(0, (len(cell.gates), -1))
-        rows = slice(start, start := start + own.shape[1])
-        draw(own[0], (variance[rows] / weight.shape[1]).sqrt())
-        for gate, filters in zip(cell.gates[1:], own[1:], strict=True):
+        gate_rows = weight.unflatten(0, (len(cell.gates), -1))
+        rows = slice(start, start := start + gate_rows.shape[1])
+        draw(gate_rows[0], (variance[rows] / weight.shape[1]).sqrt())
+        for gate, filters in zip(cell.gates[1:], gate_rows[1:], strict=True):
             draw_gate(filters, recurrent[gate][rows] if gate in recurrent else None)
 
 
@@ -260,8 +260,8 @@ def draw_chain(chain: StringChain, weights: StringWeights, start: Initialization
     if chain.highway:
         draw_gate(weights.input[-1])
     deviations = token_deviations(chain, moments) * size**-0.5
-    for own, deviation in zip(weights.input[: chain.order], deviations, strict=True):
-        draw(own, deviation)
+    for matrix, deviation in zip(weights.input[: chain.order], deviations, strict=True):
+        draw(matrix, deviation)
 
 
 def _draw_as_paper(chain: StringChain, weights: StringWeights) -> None:

@@ -623,8 +623,8 @@ class RecurrentKernelMachine(HasKernel["Kernel"], SequenceLayer):
                 free_phase=bank.free_phase, sampling_rate=bank.sampling_rate, **made,
             )  # fmt: skip
         else:
-            for name, (n, own) in zip(bank.names, bank.lengths.items(), strict=True):
-                self._add(name, k, gates * own, n * self.features[k], **made)
+            for name, (n, length) in zip(bank.names, bank.lengths.items(), strict=True):
+                self._add(name, k, gates * length, n * self.features[k], **made)
         self._add("weight_hh", k, len(cell.recurrent_gates) * units, units, **made)
         self._add("bias", k, len(cell.biased_gates) * units * self.bias, **made)
         self.add_module("wavelets" + suffix, wavelets)

@@ -124,8 +124,8 @@ def unpack(packed: PackedSequence, lengths: object = None) -> tuple[Tensor, Tens
         raise ShapeError("input.data", packed.data.shape, "(steps, features)", hint=hint)
     if lengths is not None:
         raise ArgumentError("lengths", lengths, "None: a packed batch has its own lengths")
-    x, own = pad_packed_sequence(packed)
-    return x, own.to(x.device)
+    x, sizes = pad_packed_sequence(packed)
+    return x, sizes.to(x.device)
 
 
 def zero_padding(x: Tensor, lengths: Tensor) -> Tensor:
@@ -212,7 +212,7 @@ def shows(options: type) -> Callable[[_Function], _Function]:
 
     def decorate(function: _Function) -> _Function:
         signature = inspect.signature(function)
-        *own, _ = signature.parameters.values()
+        *first, _ = signature.parameters.values()
         hints = get_type_hints(options, include_extras=True)
         shared = [
             inspect.Parameter(
@@ -222,7 +222,7 @@ def shows(options: type) -> Callable[[_Function], _Function]:
             for name, default in defaults_of(options).items()
         ]  # fmt: skip
         shared.sort(key=lambda parameter: parameter.name in ("device", "dtype"))
-        function.__signature__ = signature.replace(parameters=own + shared)  # type: ignore[attr-defined]
+        function.__signature__ = signature.replace(parameters=first + shared)  # type: ignore[attr-defined]
         return function
 
     return decorate
@@ -427,10 +427,10 @@ class SequenceLayer(SuggestsArguments, nn.Module):
         Raises:
             ArgumentError: If there is no such layer or direction.
         """
-        part = self._of(slice(k := self.index(layer, reverse), k + 1))
-        part.num_layers, part.bidirectional = 1, False
-        part.stride = self.stride if layer == 0 else 1
-        return part
+        alone = self._of(slice(k := self.index(layer, reverse), k + 1))
+        alone.num_layers, alone.bidirectional = 1, False
+        alone.stride = self.stride if layer == 0 else 1
+        return alone
 
     def below(self) -> Self:
         """Return the layers below the last one as a separate layer that shares their parameters."""
@@ -440,20 +440,20 @@ class SequenceLayer(SuggestsArguments, nn.Module):
 
     def _of(self, chosen: slice) -> Self:
         """Return a layer with the directions of a slice."""
-        part = object.__new__(type(self))
-        part.__dict__ |= self.__dict__  # copy.copy refuses parametrized layers
+        copied = object.__new__(type(self))
+        copied.__dict__ |= self.__dict__  # copy.copy refuses parametrized layers
         others = tuple({*self.suffixes} - {*self.suffixes[chosen]})
-        for kind in ("_parameters", "_modules"):
-            own = {n: v for n, v in getattr(self, kind).items() if not n.endswith(others)}
-            setattr(part, kind, own)
-        if isinstance(every := part._modules.get("parametrizations"), nn.ModuleDict):
+        for registry in ("_parameters", "_modules"):
+            held = {n: v for n, v in getattr(self, registry).items() if not n.endswith(others)}
+            setattr(copied, registry, held)
+        if isinstance(every := copied._modules.get("parametrizations"), nn.ModuleDict):
             kept = {n: v for n, v in every.items() if not n.endswith(others)}
-            part._modules["parametrizations"] = nn.ModuleDict(kept)
-        part.suffixes, part.features = self.suffixes[chosen], self.features[chosen]
-        part.input_size, part.specs = part.features[0], self.specs[chosen]
+            copied._modules["parametrizations"] = nn.ModuleDict(kept)
+        copied.suffixes, copied.features = self.suffixes[chosen], self.features[chosen]
+        copied.input_size, copied.specs = copied.features[0], self.specs[chosen]
         reaches = self.layout.reaches[chosen]
-        part.layout = replace(self.layout, reaches=reaches, features=part.features)
-        return part
+        copied.layout = replace(self.layout, reaches=reaches, features=copied.features)
+        return copied
 
     def not_linear(self) -> str:
         """Return why a unit is not linear in its reference given its gates; "" if it is."""
@@ -528,15 +528,15 @@ class SequenceLayer(SuggestsArguments, nn.Module):
 
     def is_plain(self) -> bool:
         """Return True if ``forward`` consists of one step of each direction."""
-        kind, own = type(self), self.__dict__  # attribute access of modules is slow
+        cls, values = type(self), self.__dict__  # attribute access of modules is slow
         return not (
             (self.training and (self.dropout or self.variational_dropout))
-            or own["_forward_hooks"]
-            or own["_forward_pre_hooks"]
-            or "forward" in own
+            or values["_forward_hooks"]
+            or values["_forward_pre_hooks"]
+            or "forward" in values
             or _has_any_global_hook()
-            or kind.forward is not SequenceLayer.forward
-            or kind._run is not SequenceLayer._run
+            or cls.forward is not SequenceLayer.forward
+            or cls._run is not SequenceLayer._run
         )
 
     def _on_core(self, input: Any, state: Any) -> tuple[Tensor, Any] | None:
@@ -564,6 +564,6 @@ class SequenceLayer(SuggestsArguments, nn.Module):
         for parameter in self._parameters.values():  # parameters() is slow
             if parameter is not None:
                 return parameter
-        parts = [getattr(part, "_former_parameters", part._parameters) for part in self.modules()]
-        parts += [vars(part) for part in self.modules()]  # plain tensors that replace parameters
-        return next(x for own in parts for x in own.values() if isinstance(x, Tensor))
+        parts = [getattr(m, "_former_parameters", m._parameters) for m in self.modules()]
+        parts += [vars(m) for m in self.modules()]  # plain tensors that replace parameters
+        return next(x for members in parts for x in members.values() if isinstance(x, Tensor))

@@ -30,11 +30,11 @@ def rebuildable(kind: type[_Tuple]) -> type[_Tuple]:
     takes_any = len(named._fields) != 1
 
     @functools.wraps(new)
-    def rebuild(cls: type[_Tuple], *given: Any, **options: Any) -> _Tuple:
-        is_alone = len(given) == 1 and not options and not isinstance(given[0], Tensor)
-        if is_alone and (takes_any or isinstance(given[0], Iterator)):
-            given = tuple(given[0])
-        return new(cls, *given, **options)
+    def rebuild(cls: type[_Tuple], *values: Any, **options: Any) -> _Tuple:
+        is_alone = len(values) == 1 and not options and not isinstance(values[0], Tensor)
+        if is_alone and (takes_any or isinstance(values[0], Iterator)):
+            values = tuple(values[0])
+        return new(cls, *values, **options)
 
     named.__new__ = rebuild
     _register_namedtuple(named, serialized_type_name=f"representer.{named.__name__}")
@@ -201,9 +201,9 @@ class StateLayout:
         """
         if state is None:
             return self._zeros(batch, like), self._zero_windows(batch, like)
-        given = self._checked_tuple(state, batch, is_batched)
+        values = self._checked_tuple(state, batch, is_batched)
         fields = []
-        for (name, inner), field in zip(self.inner.items(), given, strict=False):
+        for (name, inner), field in zip(self.inner.items(), values, strict=False):
             _check(
                 f"state.{name}", field, self._shape(name, batch, is_batched), like, inner is None
             )
@@ -212,7 +212,7 @@ class StateLayout:
             fields.append(field if inner is None else field.to(like.dtype))
         if "window" not in self.type._fields:
             return tuple(fields), self._zero_windows(batch, like)
-        return tuple(fields), self._checked_windows(given[-1], batch, like, is_batched)
+        return tuple(fields), self._checked_windows(values[-1], batch, like, is_batched)
 
     def write(
         self, fields: list[tuple[Tensor, ...]], windows: list[Tensor], is_batched: bool
@@ -290,8 +290,8 @@ def _batch_axis(inner: tuple[int, ...] | None) -> int:
 def _map_tensors(state: _State, change: Callable[[str, Tensor], Tensor]) -> _State:
     """Apply a function of field name and tensor to every tensor of a state."""
     parts = [
-        tuple(change(name, w) for w in part) if name == "window" else change(name, part)
-        for name, part in zip(cast(Any, state)._fields, state, strict=True)
+        tuple(change(name, w) for w in field) if name == "window" else change(name, field)
+        for name, field in zip(cast(Any, state)._fields, state, strict=True)
     ]
     return type(state)(*parts)
 

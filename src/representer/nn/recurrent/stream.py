@@ -64,11 +64,11 @@ class Stream:
             return self._general_step(x_t)
         x_t = x_t if x_t.is_contiguous() else x_t.contiguous()
         output = torch.empty(self._output_shape, dtype=x_t.dtype)
-        at = x_t.data_ptr()
+        source = x_t.data_ptr()
         for step, emitted in self._steps:
             to = emitted or output.data_ptr()
-            step(at, to)
-            at = to
+            step(source, to)
+            source = to
         return output
 
     @property
@@ -102,10 +102,10 @@ class Stream:
                 raise ArgumentError("streams", row, f"0 to {self.batch_size - 1}")
         if self._state is None or not rows:
             return
-        at = torch.tensor(rows)
+        indices = torch.tensor(rows)
         for name, tensor in _named(self._state):
             axis = {"window": 0, "steps": 1}.get(name, -2)
-            tensor.index_fill_(axis, at.to(tensor.device), 0)
+            tensor.index_fill_(axis, indices.to(tensor.device), 0)
 
     def refresh(self) -> None:
         """Pack the weights again at the next step."""
@@ -172,8 +172,8 @@ class Stream:
         layout, like = self.layer.layout, self.layer.any_parameter()
         shape = len(layout.features), self.batch_size
         axes = [inner or () for inner in layout.inner.values()]
-        inner = [sum(own) for own in axes if own]
-        plain = [like.new_zeros(*shape, layout.hidden_size) for own in axes if not own]
+        inner = [sum(sizes) for sizes in axes if sizes]
+        plain = [like.new_zeros(*shape, layout.hidden_size) for sizes in axes if not sizes]
         if not inner:
             return tuple(plain), layout.type(*plain)
         block = like.new_zeros(*shape, sum(inner), layout.hidden_size)
@@ -229,15 +229,15 @@ def _watched(layer: SequenceLayer) -> Iterator[tuple[Any, ...]]:
 
 
 def _named(state: Any) -> Iterator[tuple[str, Tensor]]:
-    for name, part in zip(state._fields, state, strict=True):
-        for tensor in part if name == "window" else (part,):
+    for name, field in zip(state._fields, state, strict=True):
+        for tensor in field if name == "window" else (field,):
             yield name, tensor
 
 
 def _map(state: Any, change: Any) -> Any:
     parts = [
-        tuple(map(change, part)) if name == "window" else change(part)
-        for name, part in zip(state._fields, state, strict=True)
+        tuple(map(change, field)) if name == "window" else change(field)
+        for name, field in zip(state._fields, state, strict=True)
     ]
     return type(state)(*parts)
 

@@ -78,11 +78,11 @@ class StringDirection(NamedTuple):
         if self.hidden_dropout:  # one mask for all steps of a sequence
             mask = F.dropout(torch.ones_like(h0), self.hidden_dropout)
         n = self.chain.order
-        c0 = torch.cat([part[:n] for part in parts]).transpose(0, 1)
+        c0 = torch.cat([state[:n] for state in parts]).transpose(0, 1)
         output, h, c = self._scan(x, h0, c0, mask=mask, lengths=lengths, reverse=reverse)
-        c_new = [F.pad(part, (0, 0, 0, 0, 0, len(parts[0]) - n)) for part in
+        c_new = [F.pad(state, (0, 0, 0, 0, 0, len(parts[0]) - n)) for state in
                  c.transpose(0, 1).split(n)]  # fmt: skip
-        return output, (h, *(part.contiguous() for part in c_new)), window
+        return output, (h, *(state.contiguous() for state in c_new)), window
 
     def cell_states(self, x: Tensor, reverse: bool) -> Tensor:
         """Return r_1 … r_n of every step ``(T, B, n, H)``, from zeros and without dropout."""

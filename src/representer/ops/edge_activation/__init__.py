@@ -42,16 +42,16 @@ def cpp_backward(
     """Return the gradients of the operands, by name."""
     if _is_product(p):
         return reference.backward(p, kept, grad, requested)
-    found = {
+    results = {
         name: torch.empty_like(x, memory_format=torch.contiguous_format)
         for name, x in zip(p._fields, p[:3], strict=False)
     }
-    d_input, d_centers, d_coefficients = found.values()
+    d_input, d_centers, d_coefficients = results.values()
     _run(
         "edges_backward", p, grad=grad.output, grad_x=d_input, grad_centers=d_centers,
         grad_coefficients=d_coefficients,
     )  # fmt: skip
-    return found
+    return results
 
 
 def _run(operation: str, p: Operands, **tensors: Any) -> None:

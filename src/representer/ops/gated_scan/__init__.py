@@ -27,19 +27,19 @@ def cpp_backward(
     """Return the gradients of u, f and c0."""
     new = Results(p.c0.new_empty(kept.states.shape), p.c0.new_empty(p.c0.shape))
     df = p.c0.new_empty(kept.states.shape if p.f.dim() == 3 else p.c0.shape)
-    own = {"kept": kept.states, "first": p.c0, "grad_f": df}
-    du, dc0 = _run("scan_backward", grad.states, grad.final, p, new, **own)
+    extra = {"kept": kept.states, "first": p.c0, "grad_f": df}
+    du, dc0 = _run("scan_backward", grad.states, grad.final, p, new, **extra)
     return {"u": du, "f": df.sum_to_size(p.f.shape), "c0": dc0}
 
 
 def _run(
-    operation: str, u: Tensor, start: Tensor, p: Operands, new: Results, **own: Tensor
+    operation: str, u: Tensor, start: Tensor, p: Operands, new: Results, **extra: Tensor
 ) -> Results:
     time, batch, units = u.shape
     core.run(
         operation, structs.ScanStruct, u.dtype, time=time, batch=batch, units=units,
         reverse=p.reverse, decay=min(p.f.dim(), 2), u=u, f=p.f, c0=start, lengths=p.lengths,
-        **new._asdict(), **own,
+        **new._asdict(), **extra,
     )  # fmt: skip
     return new
 

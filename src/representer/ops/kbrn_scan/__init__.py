@@ -35,7 +35,7 @@ def cpp_backward(
     """Return the gradients of the operands, by name."""
     named = {"h0": p.h0, "centers": p.centers, "coefficients": p.coefficients}
     named |= {"line": p.line, "norm": p.norm}
-    found = {
+    results = {
         name: torch.empty_like(x, memory_format=torch.contiguous_format)
         for name, x in named.items()
         if x is not None
@@ -44,9 +44,9 @@ def cpp_backward(
     _run(
         "kbrn_backward", p, kept.output, out=kept.output, used=kept.used, normed=kept.normed,
         grad_output=grad.output, grad_h=grad.h, grad_z=dz,
-        **{f"grad_{name}": x for name, x in found.items()},
+        **{f"grad_{name}": x for name, x in results.items()},
     )  # fmt: skip
-    return found | input_gradients(p, kept, dz)
+    return results | input_gradients(p, kept, dz)
 
 
 def refuses(p: Operands) -> str:

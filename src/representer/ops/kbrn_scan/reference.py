@@ -138,14 +138,14 @@ def backward(
     dh_all, da_all, dh0 = through(slopes)
     flat = dh_all.flatten(0, -2)
     d_centers, d_coefficients = table_gradients(flat, rows, *tables)
-    found = {"h0": dh0, "centers": d_centers, "coefficients": d_coefficients}
+    results = {"h0": dh0, "centers": d_centers, "coefficients": d_coefficients}
     if p.line is not None:
-        found["line"] = torch.stack(((flat * rows).sum(0), flat.sum(0)), dim=1)
+        results["line"] = torch.stack(((flat * rows).sum(0), flat.sum(0)), dim=1)
     if p.norm is not None:
         d_normed = flat * slopes.reshape(flat.shape)
-        found["norm"] = torch.stack(((d_normed * n.reshape(flat.shape)).sum(0), d_normed.sum(0)))
-    found = {name: x.to(kept.output.dtype) for name, x in found.items()}
-    return found | input_gradients(p, kept, da_all)
+        results["norm"] = torch.stack(((d_normed * n.reshape(flat.shape)).sum(0), d_normed.sum(0)))
+    results = {name: x.to(kept.output.dtype) for name, x in results.items()}
+    return results | input_gradients(p, kept, da_all)
 
 
 def _through_steps(

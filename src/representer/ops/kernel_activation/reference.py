@@ -82,8 +82,8 @@ def backward(
     p: Operands, kept: Results, grad: Results, requested: Container[str]
 ) -> dict[str, Tensor]:
     """Return the gradients of the operands, by name."""
-    found = gradients(grad.output, *p)
-    return dict(zip(("input", "centers", "coefficients"), found, strict=True))
+    results = gradients(grad.output, *p)
+    return dict(zip(("input", "centers", "coefficients"), results, strict=True))
 
 
 def gradients(
@@ -127,10 +127,10 @@ def _sums(p: Tensor, q: Tensor, w: Tensor, r: int, *, low: int, high: int) -> Te
     total = torch.zeros_like(p)
     for i, binomial in enumerate(_BINOMIALS[r]):  # (p - q)^r = sum_i C(r, i) p^(r - i) (-q)^i
         before = torch.nn.functional.pad(_running(w * (-q) ** i), (1, 0))
-        part = low * before.gather(1, below)
+        moment = low * before.gather(1, below)
         if high:
-            part = part + high * (before[:, -1:] - before.gather(1, upto))
-        total += binomial * p ** (r - i) * part
+            moment = moment + high * (before[:, -1:] - before.gather(1, upto))
+        total += binomial * p ** (r - i) * moment
     return total
 
 

@@ -333,14 +333,14 @@ class Step:
         requested = [name for name, of in (("z", needs[0]), ("static", needs[5])) if of]
         results = Results(output, *none[:2], gates, cells, fresh)  # type: ignore[arg-type]
         upstream = Results(*grad, *none)  # type: ignore[arg-type]
-        found = cpp_backward(p, results, upstream, requested, needs[1])
+        by_name = cpp_backward(p, results, upstream, requested, needs[1])
         of_input, of_weight = (
             None if g is None else g.flatten(0, 1)
-            for g in (found["input_weight"], found.get("weight"))
+            for g in (by_name["input_weight"], by_name.get("weight"))
         )
-        bias = None if operands.bias is None else found["bias"].flatten()[-len(operands.bias) :]
-        rest = found.get("static"), found.get("norm")
-        return found.get("z"), found["h0"], found["c0"], of_input, bias, of_weight, *rest
+        bias = None if operands.bias is None else by_name["bias"].flatten()[-len(operands.bias) :]
+        rest = by_name.get("static"), by_name.get("norm")
+        return by_name.get("z"), by_name["h0"], by_name["c0"], of_input, bias, of_weight, *rest
 
     def scan(self, operands: StepOperands, x: Tensor, h0: Tensor, c0: Tensor) -> tuple[Tensor, ...]:
         """Run the operator on the operands of a call."""

@@ -246,20 +246,20 @@ def finish(
     those of the cells before their norm, for the static gates, and after it ``(T, B, H)``.
     ``candidate`` is c~ of every step ``(T, B, H)``, read with ``g_fresh`` only.
     """
-    found = {}
+    results = {}
     if needs_z:
         weight = p.input_weight
-        found["z"] = dz if weight is None else input_gradient(dz, weight, multiply)
+        results["z"] = dz if weight is None else input_gradient(dz, weight, multiply)
     if _is_joint(p, dz):
-        found |= _joint_gradients(p, kept, dz, transpose)
+        results |= _joint_gradients(p, kept, dz, transpose)
     else:
         if p.input_weight is not None:
-            found["input_weight"] = weight_gradient(dz, real(p.z, p.lengths), transpose)
+            results["input_weight"] = weight_gradient(dz, real(p.z, p.lengths), transpose)
         if p.bias is not None:
-            found["bias"] = dz.flatten(0, 1).sum(0)
+            results["bias"] = dz.flatten(0, 1).sum(0)
         if p.weight is not None:
             h_before = previous(kept.output, p.h0, p.lengths, p.reverse)
-            found["weight"] = weight_gradient(dz[:, :, -len(p.weight) :], h_before, transpose)
+            results["weight"] = weight_gradient(dz[:, :, -len(p.weight) :], h_before, transpose)
     if p.static is not None and g_fresh is not None:
         h_before = previous(kept.output, p.h0, p.lengths, p.reverse)
         c_before = previous(kept.cells, p.c0, p.lengths, p.reverse)
@@ -269,13 +269,13 @@ def finish(
             parts[0] = over_steps(g_fresh * candidate, p.lengths)
         if p.cell.forget_gate == "static":
             parts[1] = over_steps(g_fresh * memory, p.lengths)
-        found["static"] = torch.stack(parts)
+        results["static"] = torch.stack(parts)
     if p.norm is not None:
         assert g_normed is not None
         normed, _ = normalize(kept.fresh)
         parts = [over_steps(g_normed * normed, p.lengths), over_steps(g_normed, p.lengths)]
-        found["norm"] = torch.stack(parts)
-    return found
+        results["norm"] = torch.stack(parts)
+    return results
 
 
 def _is_joint(p: Operands, dz: Tensor) -> bool:
@@ -290,14 +290,14 @@ def _joint_gradients(
 ) -> dict[str, Tensor]:
     """Return the gradients of input_weight, bias and weight as parts of that of [x 1 h]."""
     features, ones, units = p.z.shape[2], int(p.bias is not None), dz.shape[3]
-    one = dz.new_ones(1).expand(*dz.shape[:2], ones)
+    column = dz.new_ones(1).expand(*dz.shape[:2], ones)
     h_before = previous(kept.output, p.h0, p.lengths, p.reverse)
-    seen = torch.cat((real(p.z, p.lengths), one, h_before), dim=2)
+    seen = torch.cat((real(p.z, p.lengths), column, h_before), dim=2)
     product = seen.flatten(0, 1).t() @ dz.flatten(2).flatten(0, 1)
     of_x, of_h = transpose(product[:features]), transpose(product[features + ones :])
     shape = dz.shape[2:]
-    found = {"input_weight": of_x.view(*shape, features), "weight": of_h.view(*shape, units)}
-    return found | {"bias": product[features].clone().view(shape)} if ones else found
+    results = {"input_weight": of_x.view(*shape, features), "weight": of_h.view(*shape, units)}
+    return results | {"bias": product[features].clone().view(shape)} if ones else results
 
 
 # The gradient of rkm_scan over the whole sequence, in torch.
@@ -337,7 +337,7 @@ def backward(
     )
 
     block = max(1, BLOCK // max(1, gates[0].numel()))
-    factor_TBGH, to_cell, at = gates, None, range(0)
+    factor_TBGH, to_cell, ts = gates, None, range(0)
     keep = gate.get("forget", torch.zeros_like(kept.cells) if static is None else static[1])
     keep = keep.expand(time, batch, units)
 
@@ -349,12 +349,12 @@ def backward(
     to_h, to_c = grad.h, grad.c  # the gradients of h_t and c_t from later steps
     steps = Steps(time, lengths, reverse)
     for t in steps.backwards():
-        if t not in at:
-            at = range(t, min(t + block, time)) if reverse else range(max(0, t - block + 1), t + 1)
-            part = slice(at.start, at.stop)
-            factor_TBGH = _factors(cell, gates[part], static, memory[part], emitted[part])
-            to_cell = _slope_of_emission(cell, gates[part], emitted[part])
-        i = t - at.start
+        if t not in ts:
+            ts = range(t, min(t + block, time)) if reverse else range(max(0, t - block + 1), t + 1)
+            rows = slice(ts.start, ts.stop)
+            factor_TBGH = _factors(cell, gates[rows], static, memory[rows], emitted[rows])
+            to_cell = _slope_of_emission(cell, gates[rows], emitted[rows])
+        i = t - ts.start
         e = grad.output[t] + to_h
         g = to_c
         held_e = held_g = None
@@ -388,8 +388,8 @@ def backward(
             real = steps.real(t)
             to_h, to_c = torch.where(real, before_h, to_h), torch.where(real, before_c, to_c)
 
-    found = {"h0": to_h.clone(), "c0": to_c.clone()}
-    return found | finish(p, kept, dz, gate["candidate"], g_all, g_after_norm, "z" in requested)
+    grads = {"h0": to_h.clone(), "c0": to_c.clone()}
+    return grads | finish(p, kept, dz, gate["candidate"], g_all, g_after_norm, "z" in requested)
 
 
 def _factors(

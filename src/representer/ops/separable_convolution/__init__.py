@@ -36,8 +36,8 @@ def cpp_backward(
     dmix, dtaps = (w.new_zeros(w.shape[0], w.shape[2], w.shape[1]) for w in (p.mix, p.taps))
     dy = grad.y.contiguous()
     _run("separable_backward", p, dy, out=dy, grad=dy, grad_mix=dmix, grad_taps=dtaps)
-    found = {"mix": dmix.mT.contiguous(), "taps": dtaps.mT.contiguous()}
-    return found | ({"x": input_gradient(p, dy)} if "x" in requested else {})
+    results = {"mix": dmix.mT.contiguous(), "taps": dtaps.mT.contiguous()}
+    return results | ({"x": input_gradient(p, dy)} if "x" in requested else {})
 
 
 def _run(operation: str, p: Operands, y: Tensor, **tensors: Any) -> None:

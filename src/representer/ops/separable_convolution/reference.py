@@ -68,11 +68,11 @@ def backward(
     dfilters = conv1d_weight(
         p.x.permute(1, 2, 0), size, grad.y.permute(1, 2, 0), p.stride, dilation=p.dilation
     )
-    found = {
+    results = {
         "mix": torch.einsum("oin,ron->roi", dfilters, p.taps).contiguous(),
         "taps": torch.einsum("oin,roi->ron", dfilters, p.mix).contiguous(),
     }
-    return found | ({"x": input_gradient(p, grad.y)} if "x" in requested else {})
+    return results | ({"x": input_gradient(p, grad.y)} if "x" in requested else {})
 
 
 def input_gradient(p: Operands, dy: Tensor) -> Tensor:

@@ -255,10 +255,10 @@ class Step:
         results = Results(output, None, None, products, states)  # type: ignore[arg-type]
         upstream = Results(*grad, None, None)  # type: ignore[arg-type]
         requested = ["x"] if needs[0] else []
-        found = cpp_backward(self._full(operands, x, h0, c0), results, upstream, requested)
-        of, bias = found.get, found.get("bias")
+        by_name = cpp_backward(self._full(operands, x, h0, c0), results, upstream, requested)
+        of, bias = by_name.get, by_name.get("bias")
         return (
-            of("x"), of("h0"), of("c0"), found["input_weight"].flatten(0, 1),
+            of("x"), of("h0"), of("c0"), by_name["input_weight"].flatten(0, 1),
             None if bias is None else bias.flatten(), of("decay"), of("weight"),
         )  # fmt: skip
 

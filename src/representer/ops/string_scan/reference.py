@@ -269,8 +269,8 @@ def backward(
             is_real = steps.real(t)
             to_h = torch.where(is_real, h_new, to_h)
             to_c = torch.where(is_real[:, None], fresh_c, to_c)
-    found = {"h0": to_h.clone(), "c0": to_c.clone()}
-    return found | finish(p, kept, dz, d_carry, d_decay, "x" in requested)
+    results = {"h0": to_h.clone(), "c0": to_c.clone()}
+    return results | finish(p, kept, dz, d_carry, d_decay, "x" in requested)
 
 
 def _where(steps: Steps, t: int, x: Tensor) -> Tensor:
@@ -313,26 +313,26 @@ def _through_step(
     """
     n = chain.order
     w = 1 - lam if chain.normalized == "paper" else torch.ones_like(lam)
-    of_c, shorter, one = g[:, :n], c[:, : n - 1], torch.ones_like(c[:, :1])
+    of_c, shorter, ones = g[:, :n], c[:, : n - 1], torch.ones_like(c[:, :1])
     shorter_mass = c[:, n : 2 * n - 1]
     before, d_lam = lam * g, (g * c).sum(1)
     d_joined = w * of_c
     if chain.combine == "multiply":
-        factor = torch.cat((one, shorter), dim=1)
+        factor = torch.cat((ones, shorter), dim=1)
         joined = factor * tokens
         before[:, : n - 1] += d_joined[:, 1:] * tokens[:, 1:]
     elif chain.combine == "add":
         factor = torch.ones_like(tokens)
-        joined = tokens + torch.cat((0 * one, shorter), dim=1)
+        joined = tokens + torch.cat((0 * ones, shorter), dim=1)
         before[:, : n - 1] += d_joined[:, 1:]
     else:
-        factor = torch.cat((one, shorter_mass), dim=1)
-        joined = factor * tokens + torch.cat((0 * one, shorter), dim=1)
+        factor = torch.cat((ones, shorter_mass), dim=1)
+        joined = factor * tokens + torch.cat((0 * ones, shorter), dim=1)
         before[:, : n - 1] += d_joined[:, 1:]
         before[:, n : 2 * n - 1] += d_joined[:, 1:] * tokens[:, 1:]
     if chain.has_mass:
         before[:, n : 2 * n - 1] += w * g[:, n + 1 :]
-        joined = torch.cat((joined, one, shorter_mass), dim=1)
+        joined = torch.cat((joined, ones, shorter_mass), dim=1)
     if chain.normalized == "paper":
         d_lam = d_lam - (g * joined).sum(1)
     return before, d_joined * factor, d_lam
@@ -353,21 +353,21 @@ def finish(
     ``d_carry`` is the gradient of the input that the highway carries ``(T, B, H)``, ``d_decay``
     that of the given decay in each sequence ``(B, H)``.
     """
-    found = {}
+    results = {}
     if p.input_weight is not None:
-        found["input_weight"] = weight_gradient(dz, real(p.x, p.lengths), transpose)
+        results["input_weight"] = weight_gradient(dz, real(p.x, p.lengths), transpose)
         if p.bias is not None:
-            found["bias"] = dz[:, :, -len(p.bias) :].sum((0, 1))
+            results["bias"] = dz[:, :, -len(p.bias) :].sum((0, 1))
     if needs_x:
         weight = p.input_weight
-        found["x"] = dz if weight is None else input_gradient(dz, weight, multiply)
+        results["x"] = dz if weight is None else input_gradient(dz, weight, multiply)
         if p.carry is None and d_carry is not None:
-            found["x"] += d_carry
+            results["x"] += d_carry
     if p.weight is not None:
         h_before = previous(kept.output, p.h0, p.lengths, p.reverse)
         fed = h_before if p.mask is None else p.mask * h_before
         order = p.chain.order
-        found["weight"] = weight_gradient(dz[:, :, order : order + 1], fed, transpose)[0]
+        results["weight"] = weight_gradient(dz[:, :, order : order + 1], fed, transpose)[0]
     if p.decay is not None and d_decay is not None:
-        found["decay"] = d_decay.sum_to_size(p.decay.shape)
-    return found if p.carry is None or d_carry is None else found | {"carry": d_carry}
+        results["decay"] = d_decay.sum_to_size(p.decay.shape)
+    return results if p.carry is None or d_carry is None else results | {"carry": d_carry}

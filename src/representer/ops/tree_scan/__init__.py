@@ -33,23 +33,23 @@ def cpp_backward(
 ) -> dict[str, Tensor]:
     """Return the gradients of the operands, by name."""
     (N, n, H), new = p.products.shape, p.products.new_zeros
-    found = {"products": p.products.new_empty(N, n, H)}
-    found |= {"decay": new(H)} if p.decay is not None else {"target_gate": new(N, H)}
+    results = {"products": p.products.new_empty(N, n, H)}
+    results |= {"decay": new(H)} if p.decay is not None else {"target_gate": new(N, H)}
     if p.source_gate is not None:
-        found["source_gate"] = new(N, H)
+        results["source_gate"] = new(N, H)
     if p.factor is not None:
-        found["factor"] = torch.empty_like(p.factor, memory_format=torch.contiguous_format)
+        results["factor"] = torch.empty_like(p.factor, memory_format=torch.contiguous_format)
     dz, dc = torch.empty_like(kept.gates), torch.empty_like(kept.states)
-    names = {name: f"grad_{name.removesuffix('_gate')}" for name in found}
-    tensors = {names[name]: x for name, x in found.items()} | {"grad_z": dz, "grad_states": dc}
+    names = {name: f"grad_{name.removesuffix('_gate')}" for name in results}
+    tensors = {names[name]: x for name, x in results.items()} | {"grad_z": dz, "grad_states": dc}
     states = {"states": kept.states, "gates": kept.gates, "grad": grad.states}
     _run("trees_backward", p, **core.filled(**tensors, **states))
     if p.state_gate is not None:
         last = kept.states[:, -1][p.edge_index[0]]
-        found["state_gate"] = dz.T @ NONLINEARITIES[p.activation].value(last)
+        results["state_gate"] = dz.T @ NONLINEARITIES[p.activation].value(last)
     if p.decay is not None:
-        found["decay"] = found["decay"].sum_to_size(p.decay.shape)
-    return found
+        results["decay"] = results["decay"].sum_to_size(p.decay.shape)
+    return results
 
 
 def _run(operation: str, p: Operands, **fields: Any) -> None:

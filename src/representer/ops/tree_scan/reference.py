@@ -122,23 +122,23 @@ def backward(
         to_child = above * _lam(p, gates[e] if p.decay is None else gates)
         to_child[:, :-1] += longer
         if p.decay is None:
-            own = gates[e]
-            dz[e] = d = (above * below).sum(1) * p.scale * own * (1 - own)
+            gate = gates[e]
+            dz[e] = d = (above * below).sum(1) * p.scale * gate * (1 - gate)
             if p.state_gate is not None:
                 last = below[:, -1]
                 to_child[:, -1] += phi.derivative(last, phi.value(last)) * (d @ p.state_gate)
         dc[u] += to_child
     below, above = states[source], dc[target]
     sums = torch.zeros_like(q[:, 1:]).index_add_(0, target, _shorter(p, below))
-    found = {"products": torch.cat((dc[:, :1], dc[:, 1:] * sums), dim=1)}
+    results = {"products": torch.cat((dc[:, :1], dc[:, 1:] * sums), dim=1)}
     if p.factor is not None:
-        found["factor"] = below[:, :-1] * above[:, 1:] * q[target][:, 1:]
+        results["factor"] = below[:, :-1] * above[:, 1:] * q[target][:, 1:]
     if p.decay is not None:
-        found["decay"] = (above * below).sum((0, 1)).sum_to_size(p.decay.shape)
-        return found
-    found["target_gate"] = torch.zeros_like(q[:, 0]).index_add_(0, target, dz)
+        results["decay"] = (above * below).sum((0, 1)).sum_to_size(p.decay.shape)
+        return results
+    results["target_gate"] = torch.zeros_like(q[:, 0]).index_add_(0, target, dz)
     if p.source_gate is not None:
-        found["source_gate"] = torch.zeros_like(q[:, 0]).index_add_(0, source, dz)
+        results["source_gate"] = torch.zeros_like(q[:, 0]).index_add_(0, source, dz)
     if p.state_gate is not None:
-        found["state_gate"] = dz.T @ phi.value(below[:, -1])
-    return found
+        results["state_gate"] = dz.T @ phi.value(below[:, -1])
+    return results

@@ -32,23 +32,23 @@ def cpp_backward(
 ) -> dict[str, Tensor]:
     """Return the gradients of the operands, by name."""
     names = ("nodes", *WEIGHTS, "source_gate", "target_gate")
-    given = {name: getattr(p, name) for name in names}
-    found = {
+    arguments = {name: getattr(p, name) for name in names}
+    results = {
         name: x.new_zeros(x.shape[::-1] if name in WEIGHTS else x.shape)
-        for name, x in given.items()
+        for name, x in arguments.items()
         if x is not None
     }
     threads = core.threads()  # read once: the memory for their parts must fit their number
     if p.edge_attr is not None and "edge_attr" in requested:
         parts = min(threads, max(1, p.nodes.shape[1]))  # one for each thread that has units
-        found["edge_attr"] = p.nodes.new_zeros(parts, *p.edge_attr.shape)
+        results["edge_attr"] = p.nodes.new_zeros(parts, *p.edge_attr.shape)
     fields = {
         "nodes": "grad_x", "edge_attr": "grad_edges", "source_gate": "grad_source",
         "target_gate": "grad_target",
     }  # fmt: skip
-    tensors = core.filled(**{fields.get(name, f"grad_{name}"): x for name, x in found.items()})
+    tensors = core.filled(**{fields.get(name, f"grad_{name}"): x for name, x in results.items()})
     _run("walk_backward", p, threads=threads, grad=grad.sums, **tensors)
-    return transposed(found)
+    return transposed(results)
 
 
 def transposed(found: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -133,22 +133,22 @@ def gradients(p: Operands, dy: Tensor, requested: Container[str]) -> dict[str, T
     f = None if p.factor is None else of(p.factor)
     dt = upstream if f is None else upstream * f
     messages: dict[str, Tensor] = {}  # gradients of the products with edge features
-    found: dict[str, Tensor] = {}
+    results: dict[str, Tensor] = {}
     if p.source_gate is not None and p.target_gate is not None:
         gate = p.source_gate[source] + p.target_gate[target]
         gate = torch.sigmoid(gate if p.edge_gate is None else gate + of(p.edge_gate))
         messages["edge_gate"] = d_gate = dt * t * p.scale * gate * (1 - gate)
         upstream, dt = upstream * p.scale * gate, dt * p.scale * gate
-        found["source_gate"] = summed(d_gate, source)
-        found["target_gate"] = summed(d_gate, target)
+        results["source_gate"] = summed(d_gate, source)
+        results["target_gate"] = summed(d_gate, target)
     messages["shift"] = dz = dt * tau.derivative(z, t)
     messages["factor"] = upstream * t
-    found["nodes"] = summed(dz, source)
+    results["nodes"] = summed(dz, source)
     if a is None:
-        return found
+        return results
     weights = {name: x for name in ("shift", "factor", "edge_gate")
                if (x := getattr(p, name)) is not None}  # fmt: skip
     if "edge_attr" in requested:
         parts = (messages[name] @ weight for name, weight in weights.items())
-        found["edge_attr"] = sum(parts, torch.zeros_like(a))
-    return found | {name: messages[name].T @ a for name in weights}
+        results["edge_attr"] = sum(parts, torch.zeros_like(a))
+    return results | {name: messages[name].T @ a for name in weights}

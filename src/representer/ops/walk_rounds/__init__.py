@@ -39,7 +39,7 @@ def cpp_backward(
     """Return the gradients of the operands, by name."""
     (N, d), (steps, H, K) = p.labels.shape, p.factor.shape
     new = p.labels.new_zeros
-    found = {
+    grads = {
         "labels": new(N, d),
         "weight": new(p.weight.shape),
         "bias": new(p.bias.shape),
@@ -48,16 +48,16 @@ def cpp_backward(
         "factor": new(steps, K, H),
     }
     if p.edge_gate is not None:
-        found["edge_gate"] = new(K, H)
+        grads["edge_gate"] = new(K, H)
     threads = core.threads()  # read once: the memory for their parts must fit their number
     if "edge_attr" in requested:
-        found["edge_attr"] = new(min(threads, max(d, H)), *p.edge_attr.shape)
+        grads["edge_attr"] = new(min(threads, max(d, H)), *p.edge_attr.shape)
     tensors = core.filled(
-        **{"grad_edges" if name == "edge_attr" else f"grad_{name}": x for name, x in found.items()}
+        **{"grad_edges" if name == "edge_attr" else f"grad_{name}": x for name, x in grads.items()}
     )
     _run("rounds_backward", p, threads=threads, keep=True, hidden=kept.hidden, tape=kept.tape,
          grad_output=grad.y, **tensors)  # fmt: skip
-    return transposed(found)
+    return transposed(grads)
 
 
 def _run(operation: str, p: Operands, **fields: Any) -> None:

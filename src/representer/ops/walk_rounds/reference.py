@@ -133,48 +133,48 @@ class Rows(NamedTuple):
         """Divide the memory of a round."""
         shapes = p.parts
         parts = memory.split([prod(shape) for shape in shapes])
-        return Rows(*(part.view(shape) for part, shape in zip(parts, shapes, strict=True)))
+        return Rows(*(chunk.view(shape) for chunk, shape in zip(parts, shapes, strict=True)))
 
 
-def _walk(p: Operands, at: Columns, rows: Rows, j: int) -> Sum:
+def _walk(p: Operands, columns: Columns, rows: Rows, j: int) -> Sum:
     """Return the operands of the sum of c_j+1 over the neighbors."""
     P = rows.products
-    c = P[:, at.walks[j]]
+    c = P[:, columns.walks[j]]
     if j:
         c = c * rows.sums[j - 1]
     is_gated = p.edge_gate is not None
     return Sum(
         c, p.edge_index, p.edge_attr, None, p.factor[j],
-        P[:, at.source] if is_gated else None, P[:, at.target] if is_gated else None,
+        P[:, columns.source] if is_gated else None, P[:, columns.target] if is_gated else None,
         p.edge_gate, p.scale, "identity",
     )  # fmt: skip
 
 
-def _relabel(p: Operands, at: Columns, rows: Rows) -> Sum:
+def _relabel(p: Operands, c: Columns, rows: Rows) -> Sum:
     """Return the operands of the sum over the neighbors in the relabeling."""
     return Sum(
-        rows.products[:, at.inner], p.edge_index, p.edge_attr, p.shift, None, None, None, None, 1.0,
+        rows.products[:, c.inner], p.edge_index, p.edge_attr, p.shift, None, None, None, None, 1.0,
         p.activation,
     )  # fmt: skip
 
 
 def forward(p: Operands, new: Results, evaluate: Callable[[Sum], Tensor] = evaluate) -> Results:
     """Fill in the results; ``evaluate`` sums over the neighbors."""
-    at, (y, hidden, tape) = Columns.of(p), new
+    columns, (y, hidden, tape) = Columns.of(p), new
     tape.zero_()  # not all of it is written
     scratch = None if p.keep else p.labels.new_empty(sum(map(prod, p.parts)))
     y, h = y.zero_(), p.labels
     for level in range(p.depth):
-        rows, used = Rows.of(p, tape[level] if scratch is None else scratch), at.used(p, level)
+        rows, used = Rows.of(p, tape[level] if scratch is None else scratch), columns.used(p, level)
         torch.addmm(p.bias[used], h, p.weight[used].mT, out=rows.products[:, used])
         if level >= p.first:
             for j, S in enumerate(rows.sums):
-                S.copy_(evaluate(_walk(p, at, rows, j)))
-            last = rows.products[:, at.walks[-1]]
+                S.copy_(evaluate(_walk(p, columns, rows, j)))
+            last = rows.products[:, columns.walks[-1]]
             y = y.addcmul_(last, rows.sums[-1]) if len(rows.sums) else y.add_(last)
         if level < p.depth - 1:
-            rows.message.copy_(evaluate(_relabel(p, at, rows)))
-            z = rows.products[:, at.own].addmm_(rows.message, p.neighbors.mT)
+            rows.message.copy_(evaluate(_relabel(p, columns, rows)))
+            z = rows.products[:, columns.own].addmm_(rows.message, p.neighbors.mT)
             h = hidden[level] if p.keep else torch.empty_like(rows.message)
             _activate(p.activation, z, h)
     return new
@@ -188,51 +188,51 @@ def backward(
     gradients: Callable[[Sum, Tensor, Container[str]], dict[str, Tensor]] = gradients,
 ) -> dict[str, Tensor]:
     """Return the gradients of the operands, by name; ``gradients`` returns those of a sum."""
-    at, steps = Columns.of(p), len(p.factor)
+    columns, steps = Columns.of(p), len(p.factor)
     names = ("weight", "bias", "neighbors", "shift", "factor", "edge_gate", "edge_attr")
-    found = {
+    results = {
         name: x.new_zeros(x.shape)
         for name in names
         if (x := getattr(p, name)) is not None and (name != "edge_attr" or name in requested)
     }
-    Z, dh = grad.y.new_empty(len(p.labels), at.all.stop), grad.y
+    Z, dh = grad.y.new_empty(len(p.labels), columns.all.stop), grad.y
     for level in reversed(range(p.depth)):
-        rows, used = Rows.of(p, kept.tape[level]), at.used(p, level)
+        rows, used = Rows.of(p, kept.tape[level]), columns.used(p, level)
         h = kept.hidden[level - 1] if level else p.labels
         if level < p.depth - 1:
-            dz = _sloped(p.activation, rows.products[:, at.own], kept.hidden[level], dh)
-            found["neighbors"].addmm_(dz.mT, rows.message)
-            Z[:, at.own] = dz
-            parts = gradients(_relabel(p, at, rows), dz @ p.neighbors, requested)
-            Z[:, at.inner] = parts["nodes"]
-            _add(parts, found, "shift", "edge_attr")
+            dz = _sloped(p.activation, rows.products[:, columns.own], kept.hidden[level], dh)
+            results["neighbors"].addmm_(dz.mT, rows.message)
+            Z[:, columns.own] = dz
+            parts = gradients(_relabel(p, columns, rows), dz @ p.neighbors, requested)
+            Z[:, columns.inner] = parts["nodes"]
+            _add(parts, results, "shift", "edge_attr")
         if level >= p.first:
             if p.edge_gate is not None:
-                Z[:, slice(at.source.start, at.target.stop)] = 0
+                Z[:, slice(columns.source.start, columns.target.stop)] = 0
             dc_j = grad.y
             for j in reversed(range(steps)):
-                torch.mul(rows.sums[j], dc_j, out=Z[:, at.walks[j + 1]])
-                dS = rows.products[:, at.walks[j + 1]] * dc_j
-                parts = gradients(_walk(p, at, rows, j), dS, requested)
+                torch.mul(rows.sums[j], dc_j, out=Z[:, columns.walks[j + 1]])
+                dS = rows.products[:, columns.walks[j + 1]] * dc_j
+                parts = gradients(_walk(p, columns, rows, j), dS, requested)
                 dc_j = parts["nodes"]
-                found["factor"][j] += parts["factor"]
-                _add(parts, found, "edge_gate", "edge_attr")
+                results["factor"][j] += parts["factor"]
+                _add(parts, results, "edge_gate", "edge_attr")
                 if p.edge_gate is not None:
-                    Z[:, at.source] += parts["source_gate"]
-                    Z[:, at.target] += parts["target_gate"]
-            Z[:, at.walks[0]] = dc_j
+                    Z[:, columns.source] += parts["source_gate"]
+                    Z[:, columns.target] += parts["target_gate"]
+            Z[:, columns.walks[0]] = dc_j
         dP = Z[:, used]
-        found["weight"][used].addmm_(dP.mT, h)
-        found["bias"][used] += dP.sum(0)
+        results["weight"][used].addmm_(dP.mT, h)
+        results["bias"][used] += dP.sum(0)
         dh = dP @ p.weight[used]
-    return found | {"labels": dh}
+    return results | {"labels": dh}
 
 
-def _add(parts: dict[str, Tensor], found: dict[str, Tensor], *names: str) -> None:
+def _add(parts: dict[str, Tensor], results: dict[str, Tensor], *names: str) -> None:
     """Add gradients to their sums, as far as there are any."""
     for name in names:
-        if name in parts and name in found:
-            found[name] += parts[name]
+        if name in parts and name in results:
+            results[name] += parts[name]
 
 
 def _activate(activation: str, z: Tensor, y: Tensor) -> None:
