@@ -303,10 +303,10 @@ def _check_vocabulary(layer: StringKernelRNN, input: Tensor, vocabulary: Any) ->
     if vocabulary.dim() != 2 or vocabulary.shape[1] != layer.input_size:
         raise ShapeError("vocabulary", vocabulary.shape, expected)
     if vocabulary.dtype != input.dtype or vocabulary.device != input.device:
-        kind = f"{vocabulary.dtype} on {vocabulary.device}"
+        got = f"{vocabulary.dtype} on {vocabulary.device}"
         raise KindError(
             "vocabulary",
-            kind,
+            got,
             f"{input.dtype} on {input.device}, the dtype and device of the input",
         )
     check_finite("vocabulary", vocabulary)

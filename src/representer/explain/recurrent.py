@@ -68,8 +68,8 @@ def _held_steps(
     feedback = recurrent.pop("candidate", None)
     weight_RHH = torch.stack(list(recurrent.values())) if recurrent else None
     static = layer.static_gates()
-    zero, one = x.new_zeros(layer.hidden_size), x.new_ones(layer.hidden_size)
-    i_static, f_static = (one, zero) if static is None else static.to(x, copy=True)
+    zero, ones = x.new_zeros(layer.hidden_size), x.new_ones(layer.hidden_size)
+    i_static, f_static = (ones, zero) if static is None else static.to(x, copy=True)
     h = c = zero[None]
     for a, candidate in zip(_gate_inputs(layer, x), candidates, strict=True):
         if weight_RHH is not None:
@@ -77,7 +77,7 @@ def _held_steps(
         gate = dict(zip(cell.gates[1:], a.sigmoid(), strict=True))
         f = zero if cell.forget_gate == "none" else gate.get("forget", f_static)
         i = 1 - f if cell.input_gate == "coupled" else gate.get("input", i_static)
-        o = gate.get("output", one)
+        o = gate.get("output", ones)
         c_new = i * (candidate if feedback is None else candidate + h @ feedback.T)
         if cell.forget_gate != "none":
             c_new = c_new + f * (h if cell.memory == "output" else c)
@@ -206,8 +206,8 @@ class MemoryLedger:
             unit = int((self.contribution[t] * by_step[t].sign()).argmax())
             s = t // stride
             gates = (self.written[s, unit], self.kept[s, unit], self.read[-1, unit])
-            own = self.contribution[t, unit].item()
-            rows.append(LedgerRow(t, by_step[t].item(), unit, own, *(g.item() for g in gates)))
+            value = self.contribution[t, unit].item()
+            rows.append(LedgerRow(t, by_step[t].item(), unit, value, *(g.item() for g in gates)))
         return rows
 
 

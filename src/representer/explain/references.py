@@ -101,8 +101,8 @@ def reference_card(
     check_integer("unit", unit, 0, layer.hidden_size - 1)
     check_integer("k", k, 1)
     if not isinstance(vectors, Tensor):
-        kind = f"a tensor (words, {layer.input_size})"
-        raise KindError("vectors", type(vectors).__name__, kind)
+        expected = f"a tensor (words, {layer.input_size})"
+        raise KindError("vectors", type(vectors).__name__, expected)
     if vectors.dim() != 2 or vectors.shape[1] != layer.input_size:
         raise ShapeError("vectors", vectors.shape, f"(words, {layer.input_size})")
     if len(words) != len(vectors):

@@ -79,8 +79,8 @@ def sections(
         ]
     with torch.enable_grad():
         varied = tokens.clone().requires_grad_()
-        one = varied if isinstance(x, Tensor) else x.clone().update({"x": varied})
-        value = _function(kernel, one, references, coefficients)
+        item = varied if isinstance(x, Tensor) else x.clone().update({"x": varied})
+        value = _function(kernel, item, references, coefficients)
         gradient = torch.autograd.grad(value, varied)[0]
     return [Section(repr(kernel), float(value.detach()), (gradient * tokens).sum(1) / degree)]
 

@@ -196,9 +196,9 @@ def _band(signals: Tensor, center: float, width: float, rate: float) -> Tensor:
 
 def _margin(logits: Tensor, labels: Tensor) -> Tensor:
     """Return the log odds of a class, log p / (1 - p) ``(B,)``."""
-    own = logits.gather(1, labels[:, None]).squeeze(1)
+    logit = logits.gather(1, labels[:, None]).squeeze(1)
     others = logits.scatter(1, labels[:, None], -torch.inf)
-    return own - others.logsumexp(1)
+    return logit - others.logsumexp(1)
 
 
 def _check(signals: Tensor, rate: float, width: float) -> None:
@@ -291,7 +291,7 @@ def wavelet_cards(layer: nn.Module, *, gate: str | None = None) -> list[WaveletC
     rate = _slot_rate(layer)
     cards = []
     for name in wavelets if gate is None else [gate]:
-        alpha, omega, phi, _ = (part.double().cpu().numpy() for part in wavelets[name])
+        alpha, omega, phi, _ = (p.double().cpu().numpy() for p in wavelets[name])
         waves = filters[name].double().cpu().numpy()[..., ::-1]  # (H, C, n), oldest first
         for unit, wave in enumerate(waves):
             folded = _fold(float(omega[unit]), rate)
@@ -347,7 +347,7 @@ def recurring_oscillations(
     total = sum(energy for _, energy, _ in entries)
     rows = []
     for group in groups:
-        frequencies, energies, members = (np.asarray(part) for part in zip(*group, strict=True))
+        frequencies, energies, members = (np.asarray(p) for p in zip(*group, strict=True))
         mean = float(np.average(frequencies, weights=energies))
         spread = math.sqrt(np.average((frequencies - mean) ** 2, weights=energies))
         fraction = float(energies.sum()) / total

@@ -66,12 +66,12 @@ class StackReadout:
         """
         total: dict[tuple[int, ...], float] = {}
         for direction, readout in enumerate(self.readouts):
-            if not isinstance(readout, StringReadout) or (own := readout.every_ngram()) is None:
+            if not isinstance(readout, StringReadout) or (ngrams := readout.every_ngram()) is None:
                 return None
             last = len(readout.state_weights) - 1
-            for positions, value in own.items():
-                place = tuple(last - t for t in reversed(positions)) if direction else positions
-                total[place] = total.get(place, 0.0) + value
+            for positions, value in ngrams.items():
+                ngram = tuple(last - t for t in reversed(positions)) if direction else positions
+                total[ngram] = total.get(ngram, 0.0) + value
         return total
 
     def ngrams(self, unit: int, k: int) -> list[NgramContribution]:
@@ -104,14 +104,14 @@ class StackReadout:
             ArgumentError: If k is not a positive integer.
         """
         rows: list[LedgerRow] = []
-        for number, (part, readout) in enumerate(zip(self.parts, self.readouts, strict=True)):
+        for number, (layer, readout) in enumerate(zip(self.parts, self.readouts, strict=True)):
             if not isinstance(readout, MemoryLedger):
                 raise KindError(
-                    "layer", repr(part), "a recurrent kernel machine", hint="Use ngrams."
+                    "layer", repr(layer), "a recurrent kernel machine", hint="Use ngrams."
                 )
             for row in readout.rows(k):
                 step = len(readout.contribution) - 1 - row.step if number else row.step
-                rows.append(row._replace(step=step, unit=row.unit + number * part.hidden_size))
+                rows.append(row._replace(step=step, unit=row.unit + number * layer.hidden_size))
         return sorted(rows, key=lambda row: -abs(row.contribution))[:k]
 
 
@@ -179,7 +179,7 @@ def _inputs(stack: Sequence[tuple[Layer, ...]], x: Tensor) -> list[Tensor]:
     """Return the input of each layer."""
     inputs = [x]
     for parts in stack[:-1]:
-        outputs = [part(_in_direction(inputs[-1], d))[0] for d, part in enumerate(parts)]
+        outputs = [layer(_in_direction(inputs[-1], d))[0] for d, layer in enumerate(parts)]
         inputs.append(_concatenate(outputs))
     return inputs
 
@@ -195,13 +195,13 @@ def _decompose(
     ):
         v = upstream if own_weights is None else upstream + own_weights
         readouts, upstream = [], torch.zeros_like(x)
-        for d, (part, weights) in enumerate(zip(parts, v.chunk(len(parts), dim=1), strict=True)):
+        for d, (layer, weights) in enumerate(zip(parts, v.chunk(len(parts), dim=1), strict=True)):
             arguments = _in_direction(x, d), _in_direction(weights, d)
-            if isinstance(part, StringKernelRNN):
-                readout = string_readout(part, *arguments)
+            if isinstance(layer, StringKernelRNN):
+                readout = string_readout(layer, *arguments)
                 input_weights = readout.input_weights()
             else:
-                readout = memory_ledger(part, *arguments)
+                readout = memory_ledger(layer, *arguments)
                 input_weights, constant = readout.input_weights, constant + readout.constant
             upstream = upstream + _in_direction(input_weights, d)
             readouts.append(readout)
@@ -330,21 +330,21 @@ class ExactAttribution:
             if len(inputs) != 1:
                 hint = "Pass the others as additional_forward_args."
                 raise ArgumentError("len(inputs)", len(inputs), "1", hint=hint)
-            found = self.attribute(inputs[0], target, additional_forward_args, True)
-            return ((found[0],), found[1]) if return_convergence_delta else (found[0],)
-        found = self._sums(inputs, target, additional_forward_args)
+            sums = self.attribute(inputs[0], target, additional_forward_args, True)
+            return ((sums[0],), sums[1]) if return_convergence_delta else (sums[0],)
+        sums = self._sums(inputs, target, additional_forward_args)
         dtype = next(self.forward_func.parameters()).dtype
-        contributions = torch.stack([each.contributions for each in found]).to(dtype)
+        contributions = torch.stack([each.contributions for each in sums]).to(dtype)
         if not return_convergence_delta:
             return contributions
-        return contributions, torch.stack([each.delta for each in found])
+        return contributions, torch.stack([each.delta for each in sums])
 
     def constant(
         self, inputs: Tensor, target: Any = None, additional_forward_args: Any = None
     ) -> Tensor:
         """Return the part of each score that comes from biases ``(B,)``; see `attribute`."""
-        found = self._sums(inputs, target, additional_forward_args)
-        return torch.stack([each.constant for each in found])
+        sums = self._sums(inputs, target, additional_forward_args)
+        return torch.stack([each.constant for each in sums])
 
     @torch.enable_grad()
     def _sums(self, inputs: Tensor, target: Any, arguments: Any) -> list[_Sum]:
@@ -367,12 +367,12 @@ class ExactAttribution:
                 output = model(x, *rest)
             output = output[0] if _is_layer(model) else output
             score = _score(output, _target_of(target, k, len(inputs)))
-            found = _decomposed(x, score, biases, calls)
-            if abs(found.delta) > _TOLERANCE * (1 + found.contributions.abs().sum()):
-                name, total = type(model).__name__, score - found.delta
+            parts = _decomposed(x, score, biases, calls)
+            if abs(parts.delta) > _TOLERANCE * (1 + parts.contributions.abs().sum()):
+                name, total = type(model).__name__, score - parts.delta
                 hint = f"Its terms sum to {total:.6g}, and the score is {score:.6g}."
                 raise KindError("forward_func", name, _EXPECTED, hint=hint)
-            sums.append(found)
+            sums.append(parts)
         return sums
 
 
@@ -431,10 +431,10 @@ def _input_weights(calls: Sequence[_Call], weights: Sequence[Tensor]) -> tuple[T
     rows = _rows(first, first.input).detach()[: first.length]
     steps = first.length // first.layer.stride
     read = [_rows(c, v)[:steps] for c, v in zip(calls, weights, strict=True)]
-    found = stack_readout([call.layer for call in calls], rows, read)
+    readout = stack_readout([call.layer for call in calls], rows, read)
     padded = torch.zeros_like(_rows(first, first.input))
-    padded[: first.length] = found.input_weights
-    return padded.reshape(first.input.shape), padded.new_tensor(found.constant)
+    padded[: first.length] = readout.input_weights
+    return padded.reshape(first.input.shape), padded.new_tensor(readout.constant)
 
 
 def _rows(call: _Call, tensor: Tensor) -> Tensor:
@@ -446,8 +446,8 @@ def _example(argument: Any, k: int) -> Any:
     """Return the part of an argument that belongs to one example, with a batch of 1."""
     if not isinstance(argument, Tensor):
         return argument
-    own = argument[k : k + 1]
-    return own.double() if own.is_floating_point() else own
+    row = argument[k : k + 1]
+    return row.double() if row.is_floating_point() else row
 
 
 def _target_of(target: Any, k: int, count: int) -> Any:

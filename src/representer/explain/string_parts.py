@@ -74,8 +74,8 @@ def chain_states(
         weight: w_t ``(T, H)``.
         combine: Operation that extends an n-gram by a token.
     """
-    one = torch.ones_like(decay)
-    shorter, lighter = one if combine == "multiply" else 0 * one, one
+    ones = torch.ones_like(decay)
+    shorter, lighter = ones if combine == "multiply" else 0 * ones, ones
     states, masses = [], []
     for p in products.unbind(1):
         token = {"multiply": shorter * p, "add": shorter + p, "add_exact": shorter + lighter * p}
@@ -99,9 +99,9 @@ def chain_sums(
     """
     states, masses = chain_states(products, decay, weight, combine)
     c, m = before(states), before(masses)
-    one = torch.ones_like(c[:, :1])
-    shorter = torch.cat((one if combine == "multiply" else 0 * one, c[:, :-1]), dim=1)
-    lighter = torch.cat((one, m[:, :-1]), dim=1)
+    ones = torch.ones_like(c[:, :1])
+    shorter = torch.cat((ones if combine == "multiply" else 0 * ones, c[:, :-1]), dim=1)
+    lighter = torch.cat((ones, m[:, :-1]), dim=1)
     G, M = _gradients(products, decay, weight, read, combine)
     head = {"multiply": shorter, "add": torch.ones_like(c), "add_exact": lighter}[combine]
     if combine == "multiply":

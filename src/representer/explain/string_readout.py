@@ -91,7 +91,7 @@ class StringReadout:
         tokens = self.highway_contribution.sum(1).tolist()
         total: dict[tuple[int, ...], float] = {}
         if self.parts.highway is not None:
-            total = {(t,): own for t, own in enumerate(tokens)}
+            total = {(t,): x for t, x in enumerate(tokens)}
         for order in orders:
             parts = self.parts.select(order)
             weighted = parts.weight[:, None] * parts.products
@@ -208,10 +208,10 @@ def check_weights(weights: Any, time: int, units: int) -> Tensor:
 
 def _state(parts: StringParts) -> Tensor:
     """Return the input of the activation ``(T, H)``."""
-    state, one = torch.zeros_like(parts.decay), torch.ones_like(parts.decay)
+    state, ones = torch.zeros_like(parts.decay), torch.ones_like(parts.decay)
     for order in orders_read(parts):
         chain = parts.select(order)
-        state += chain.states()[0][:, -1] * chain.divide_by_mass(one)
+        state += chain.states()[0][:, -1] * chain.divide_by_mass(ones)
     return state
 
 

@@ -53,17 +53,17 @@ class WalkExplainer(ExplainerAlgorithm):
         graph = Data(x=x, edge_index=edge_index, edge_attr=edge_attr)
         nodes, edges = x.new_zeros(len(x), 1), x.new_zeros(edge_index.shape[1])
         places: dict[tuple[int, int], list[int]] = {}
-        for place, (source, end) in enumerate(edge_index.T.tolist()):
-            places.setdefault((source, end), []).append(place)
+        for edge, (source, end) in enumerate(edge_index.T.tolist()):
+            places.setdefault((source, end), []).append(edge)
         with torch.no_grad():
-            found = walk_readout(model, graph, weights)
-        for walk, value in found:
+            walks = walk_readout(model, graph, weights)
+        for walk, value in walks:
             nodes[:, 0].index_add_(
                 0, torch.tensor(walk), x.new_full((len(walk),), value / len(walk))
             )
             for step in itertools.pairwise(walk):
-                own = places[step]
-                edges[own] += value / (len(walk) - 1) / len(own)
+                same = places[step]
+                edges[same] += value / (len(walk) - 1) / len(same)
         config = self.explainer_config
         return Explanation(
             node_mask=None if config.node_mask_type is None else nodes,

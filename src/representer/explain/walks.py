@@ -77,8 +77,8 @@ def top_walks(
     k = check_integer("k", k, 1)
     unit = check_integer("unit", unit, 0, net.hidden_channels - 1)
     if tree:
-        found, values = chain_terms(tree, data, slice(unit, unit + 1), k)
-        return [*map(WalkContribution, found, values[:, 0].tolist())]
+        tops, values = chain_terms(tree, data, slice(unit, unit + 1), k)
+        return [*map(WalkContribution, tops, values[:, 0].tolist())]
     level = check_integer("level", level + len(chains) * (level < 0), 0, len(chains) - 1)
     walks, labels = chains[level], node_labels(net, data, level)
     edges, attributes = data.edge_index, getattr(data, "edge_attr", None)
@@ -168,7 +168,7 @@ def _best(
         longer: list[list[WalkContribution]] = [[] for _ in row]
         for (u, v), weight in zip(edges, step, strict=True):
             factor = weight * row[v]
-            longer[v] += [WalkContribution((*at, v), value * factor) for at, value in ending[u]]
+            longer[v] += [WalkContribution((*walk, v), value * factor) for walk, value in ending[u]]
         ending = [nlargest(k, walks, key=size) for walks in longer]
     return nlargest(k, (walk for walks in ending for walk in walks), key=size)
 
@@ -210,8 +210,8 @@ def walk_readout(net: Network, data: Any, weights: Tensor) -> list[WalkContribut
     if weights.shape != (net.hidden_channels,):
         raise ShapeError("weights", weights.shape, f"({net.hidden_channels},), one per unit")
     if tree:
-        found, values = chain_terms(tree, data)
-        terms = [*map(WalkContribution, found, (values @ weights).tolist())]
+        tops, values = chain_terms(tree, data)
+        terms = [*map(WalkContribution, tops, (values @ weights).tolist())]
         return sorted(terms, key=lambda walk: -abs(walk.contribution))
     edges, attributes = data.edge_index, getattr(data, "edge_attr", None)
     total: dict[tuple[int, ...], float] = {}
@@ -283,16 +283,14 @@ def chain_terms(
         roots = level.nodes.tolist()  # those of the last level
         for v in roots:
             rows = []
-            for j, own in enumerate(products[v]):
-                chains, values = (
-                    ([(v,)], [own[None]]) if j == 0 else ([], [own.new_zeros(0, len(own))])
-                )
+            for j, p in enumerate(products[v]):
+                chains, values = ([(v,)], [p[None]]) if j == 0 else ([], [p.new_zeros(0, len(p))])
                 for u, e in into[v]:
                     kept, terms = below[u][j]
                     chains, values = chains + kept, [*values, lam[e] * terms]
                     if j:
                         shorter, terms = below[u][j - 1]
-                        step = own if factors is None else own * factors[e, j - 1, units]
+                        step = p if factors is None else p * factors[e, j - 1, units]
                         chains, values = (
                             chains + [(*c, v) for c in shorter],
                             [*values, step * terms],
@@ -303,7 +301,7 @@ def chain_terms(
             below[v] = rows
     every = [below[v][-1] for v in roots]
     none = products.new_zeros(0, lam.shape[1])
-    chains = [chain for own, _ in every for chain in own]
+    chains = [chain for chains, _ in every for chain in chains]
     return _largest(chains, torch.cat([none, *(values for _, values in every)]), k)
 
 

@@ -56,8 +56,8 @@ class Composition(Kernel):
 
     def inner_kernels(self) -> list[Kernel]:
         """Return the kernels in this one that compare the same objects."""
-        own: dict[str, Any] = self.get_params(deep=False)
-        return [own[name] for name in ("k1", "k2", "kernel") if name in own]
+        params: dict[str, Any] = self.get_params(deep=False)
+        return [params[name] for name in ("k1", "k2", "kernel") if name in params]
 
     def _of_row(self, row: np.ndarray) -> Any:
         return self.inner_kernels()[0]._of_row(row)
@@ -425,15 +425,15 @@ def check_bounds(kernel: Kernel, learn: Bounds) -> None:
         ArgumentError: A name is unknown, or a value is not inside its bounds.
     """
     check_kernel(kernel)
-    known = kernel.get_params()
+    params = kernel.get_params()
     for name, (low, high) in learn.items():
-        numbers = [key for key, value in known.items() if is_number(value)]
-        if name not in known:
+        numbers = [key for key, value in params.items() if is_number(value)]
+        if name not in params:
             raise ArgumentError("learn", name, f"one of {', '.join(numbers) or 'no number'}")
-        if not is_number(known[name]):
-            raise KindError(f"the parameter {name}", repr(known[name]), "a number")
-        if not low < known[name] < high:
-            raise ArgumentError(name, known[name], f"a number between {low:g} and {high:g}")
+        if not is_number(params[name]):
+            raise KindError(f"the parameter {name}", repr(params[name]), "a number")
+        if not low < params[name] < high:
+            raise ArgumentError(name, params[name], f"a number between {low:g} and {high:g}")
 
 
 def is_number(value: Any) -> bool:
@@ -453,8 +453,8 @@ def with_values(kernel: Kernel, values: Mapping[str, Tensor | float]) -> Kernel:
 
 def networks_in(kernel: Kernel) -> list[nn.Module]:
     """Return the modules that are parameters of a kernel or of one in it."""
-    known = kernel.get_params().values()
-    return [*dict.fromkeys(value for value in known if isinstance(value, nn.Module))]
+    values = kernel.get_params().values()
+    return [*dict.fromkeys(value for value in values if isinstance(value, nn.Module))]
 
 
 # A kernel of objects that a module has embedded, such as the layers below another one.
@@ -503,8 +503,8 @@ class Embedded(Composition):
     def diag(self, X: Iterable[Any]) -> Values:
         """Return k(x, x) of each object."""
         self._check_embedding()
-        own, is_behind = OwnReference.inner(X)
-        x, is_tensor = (own, True) if is_behind else self.embedded(X)
+        inner, is_behind = OwnReference.inner(X)
+        x, is_tensor = (inner, True) if is_behind else self.embedded(X)
         return self._returned(self.kernel.diag(x), is_tensor)
 
     def embedded(self, X: Any) -> tuple[Any, bool]:

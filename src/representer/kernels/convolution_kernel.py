@@ -51,12 +51,12 @@ class Bank(NamedTuple):
 
     def name(self, row: int) -> str:
         """Return the signs of the taps of a row and the steps between them, in words."""
-        kind = "" if self.source == _SOURCES[0] else " of differences"
+        what = "" if self.source == _SOURCES[0] else " of differences"
         step = "" if self.dilation == 1 else f", every {self.dilation} steps"
         if self.filters[row] == len(TRIPLES):
-            return f"mean of nine{kind}{step}"
+            return f"mean of nine{what}{step}"
         taps = TRIPLES[self.filters[row]]
-        return "".join("+" if tap in taps else "-" for tap in range(TAPS)) + kind + step
+        return "".join("+" if tap in taps else "-" for tap in range(TAPS)) + what + step
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Responses:
         return len(next(iter(self.views.values())))
 
     def __getitem__(self, rows: Any) -> Responses:
-        return Responses(self.banks, {name: own[rows] for name, own in self.views.items()})
+        return Responses(self.banks, {name: rows_of[rows] for name, rows_of in self.views.items()})
 
 
 class ConvolutionKernel(Kernel):
@@ -195,7 +195,7 @@ class ConvolutionKernel(Kernel):
             relative to the means of the features. All of them sum to the linear function.
         """
         (series,) = _checked([x])
-        steps, start, found = series.shape[1], 0, []
+        steps, start, result = series.shape[1], 0, []
         starts = np.arange(0, steps, width)
         counts = np.diff(starts, append=steps)
         parts, means = (
@@ -204,26 +204,26 @@ class ConvolutionKernel(Kernel):
         )
         for bank in self.banks_:
             shape, end = bank.thresholds.shape, start + bank.thresholds.size
-            weights = {view: own[start:end].reshape(shape) for view, own in parts.items()}
+            weights = {view: x[start:end].reshape(shape) for view, x in parts.items()}
             values = np.zeros((shape[0], len(starts)))
-            for view, own in weights.items():
-                values -= (own * means[view][start:end].reshape(shape)).sum(1)[:, None] * counts
+            for view, weight in weights.items():
+                values -= (weight * means[view][start:end].reshape(shape)).sum(1)[:, None] * counts
             for rows, z in _outputs([series], bank):
                 total = np.zeros((len(rows), steps))
                 for j, b in enumerate(bank.thresholds[rows].T[..., None]):
-                    for view, own in weights.items():
+                    for view, weight in weights.items():
                         exceeds = z[:, 0] > b if view == SHARE else np.maximum(z[:, 0] - b, 0)
-                        total += own[rows, j, None] * exceeds
+                        total += weight[rows, j, None] * exceeds
                 values[rows] += np.add.reduceat(total, starts, axis=1)
-            found.append((bank, values / steps))
+            result.append((bank, values / steps))
             start = end
-        return found
+        return result
 
     def fitted(self) -> tuple[dict[str, list[str]], dict[str, NDArray[Any]]]:
         """Return what `fit` found as plain values and arrays, for `restore`."""
         arrays = {"means": self.means_, "scales": self.scales_}
         for k, bank in enumerate(self.banks_):
-            arrays |= {f"{part}{k}": getattr(bank, part) for part in _ARRAYS}
+            arrays |= {f"{name}{k}": getattr(bank, name) for name in _ARRAYS}
         names = [f"{bank.source} {bank.dilation}" for bank in self.banks_]
         return {"banks": names, "views": list(self.views)}, arrays
 
@@ -240,7 +240,7 @@ class ConvolutionKernel(Kernel):
         self._check()
         for k, name in enumerate(tokens["banks"]):
             source, _, dilation = name.partition(" ")
-            bank = Bank(source, int(dilation), *(arrays[f"{part}{k}"] for part in _ARRAYS))
+            bank = Bank(source, int(dilation), *(arrays[f"{array}{k}"] for array in _ARRAYS))
             rows = bank.filters.shape
             is_fine = source in _SOURCES and 0 < bank.dilation < _LONGEST and len(rows) == 1
             is_fine = is_fine and bank.channels.shape == rows == bank.thresholds.shape[:-1]
@@ -263,13 +263,13 @@ class ConvolutionKernel(Kernel):
     def _drawn(self, series: Sequence[NDArray[np.float32]]) -> list[Bank]:
         """Return filters with thresholds that are quantiles of their outputs on some series."""
         rng = np.random.default_rng(0)
-        longest = (np.median([one.shape[1] for one in series]) - 1) / (TAPS - 1)
+        longest = (np.median([x.shape[1] for x in series]) - 1) / (TAPS - 1)
         exponents = np.linspace(0, np.log2(max(1.0, longest)), _DILATIONS)
         dilations = sorted({int(2**exponent) for exponent in exponents})
         some = [series[i] for i in rng.permutation(len(series))[:_SAMPLED]]
         most = min(self.num_features, _MOST_VALUES // len(series))
         count = most // (len(self.views) * FILTERS * len(dilations) * len(_SOURCES))
-        stride = -(-sum(one.shape[1] for one in some) // _DRAWN)
+        stride = -(-sum(x.shape[1] for x in some) // _DRAWN)
         channels, banks = len(series[0]), []
         read = min(channels, max(1, count))  # by each filter, each with thresholds of its own
         for source in _SOURCES:
@@ -280,12 +280,12 @@ class ConvolutionKernel(Kernel):
                 table = quantiles.reshape(len(filters), -1)
                 bank = Bank(source, dilation, filters, np.concatenate(chosen), table.astype("f4"))
                 parts: list[list[NDArray[np.float32]]] = [[] for _ in filters]
-                for one in some:
-                    for rows, z in _outputs([one], bank):
-                        for row, own in zip(rows, z[:, 0, ::stride], strict=True):
-                            parts[row].append(own.copy())
-                thresholds = [np.quantile(np.concatenate(own), q)
-                              for own, q in zip(parts, table, strict=True)]  # fmt: skip
+                for item in some:
+                    for rows, z in _outputs([item], bank):
+                        for row, outputs in zip(rows, z[:, 0, ::stride], strict=True):
+                            parts[row].append(outputs.copy())
+                thresholds = [np.quantile(np.concatenate(outputs), q)
+                              for outputs, q in zip(parts, table, strict=True)]  # fmt: skip
                 banks.append(bank._replace(thresholds=np.array(thresholds, dtype=np.float32)))
         return banks
 
@@ -294,39 +294,39 @@ def _measured(
     series: Sequence[NDArray[np.float32]], banks: Sequence[Bank], views: Sequence[str]
 ) -> dict[str, NDArray[np.float64]]:
     """Return the features of all thresholds ``(N, F)``, of each view."""
-    known = max(int(bank.channels.max()) for bank in banks)
-    if series and len(series[0]) <= known:
-        raise ShapeError("X[0]", series[0].shape, f"({known + 1} channels, steps)")
+    last = max(int(bank.channels.max()) for bank in banks)
+    if series and len(series[0]) <= last:
+        raise ShapeError("X[0]", series[0].shape, f"({last + 1} channels, steps)")
     blocks: list[list[int]] = []
     for i in sorted(range(len(series)), key=lambda i: series[i].shape[1]):
         if not blocks or (len(blocks[-1]) + 1) * series[i].shape[1] > _BLOCK // 32:
             blocks.append([])
         blocks[-1].append(i)
     width = sum(bank.thresholds.size for bank in banks)
-    found = {view: np.empty((len(series), width)) for view in views}
+    result = {view: np.empty((len(series), width)) for view in views}
     for block in blocks:
         some, start = [series[i] for i in block], 0
-        lengths = np.array([one.shape[1] for one in some])[:, None]
+        lengths = np.array([x.shape[1] for x in some])[:, None]
         for bank in banks:
-            own = {view: np.empty((len(some), *bank.thresholds.shape)) for view in views}
+            sums = {view: np.empty((len(some), *bank.thresholds.shape)) for view in views}
             for rows, z in _outputs(some, bank):
                 for j, b in enumerate(bank.thresholds[rows].T[..., None, None]):
-                    if SHARE in own:
-                        own[SHARE][:, rows, j] = _counted(z > b).T
-                    if EXCESS in own:
-                        own[EXCESS][:, rows, j] = np.maximum(z - b, 0).sum(-1, dtype=np.float64).T
+                    if SHARE in sums:
+                        sums[SHARE][:, rows, j] = _counted(z > b).T
+                    if EXCESS in sums:
+                        sums[EXCESS][:, rows, j] = np.maximum(z - b, 0).sum(-1, dtype=np.float64).T
             end = start + bank.thresholds.size
-            for view, values in own.items():
-                found[view][block, start:end] = values.reshape(len(some), -1) / lengths
+            for view, values in sums.items():
+                result[view][block, start:end] = values.reshape(len(some), -1) / lengths
             start = end
-    return found
+    return result
 
 
 def _checked(X: Sequence[Any]) -> list[NDArray[np.float32]]:
-    series = [np.asarray(one, dtype=np.float32) for one in X]
-    for row, one in enumerate(series):
-        if one.ndim != 2 or not one.size or len(one) != len(series[0]):
-            raise ShapeError(f"X[{row}]", one.shape, f"({len(series[0])} channels, steps)")
+    series = [np.asarray(x, dtype=np.float32) for x in X]
+    for row, item in enumerate(series):
+        if item.ndim != 2 or not item.size or len(item) != len(series[0]):
+            raise ShapeError(f"X[{row}]", item.shape, f"({len(series[0])} channels, steps)")
     return series
 
 
@@ -334,8 +334,8 @@ def _counted(is_above: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return the number of True values along the last axis, by sums of bytes, which are fast."""
     bytes_, total = is_above.view(np.uint8), np.zeros(is_above.shape[:-1])
     for start in range(0, is_above.shape[-1], _COUNTED):
-        part = bytes_[..., start : start + _COUNTED]
-        total += np.add.reduce(part, axis=-1, dtype=np.uint8)
+        chunk = bytes_[..., start : start + _COUNTED]
+        total += np.add.reduce(chunk, axis=-1, dtype=np.uint8)
     return total
 
 
@@ -346,16 +346,16 @@ def _outputs(
 
     The outputs are sums in a fixed order, so that those of a series are the same in any block.
     """
-    lengths = np.array([one.shape[1] for one in series])
+    lengths = np.array([x.shape[1] for x in series])
     steps, reach = int(lengths.max()), (TAPS - 1) // 2 * bank.dilation
     is_behind = torch.from_numpy(np.arange(steps) >= lengths[:, None])
     at_once = max(1, _BLOCK // (len(series) * steps))
     for channel in np.unique(bank.channels):
         padded = np.zeros((len(series), steps + 2 * reach), np.float32)
-        for row, one in enumerate(series):
-            own = one[channel]
-            own = own if bank.source == _SOURCES[0] else np.diff(own, prepend=own[:1])
-            padded[row, reach : reach + len(own)] = own
+        for row, item in enumerate(series):
+            x = item[channel]
+            x = x if bank.source == _SOURCES[0] else np.diff(x, prepend=x[:1])
+            padded[row, reach : reach + len(x)] = x
         whole = torch.from_numpy(padded)
         taps = [whole[:, k * bank.dilation :][:, :steps] for k in range(TAPS)]
         total = sum(taps[1:], taps[0])
@@ -363,13 +363,13 @@ def _outputs(
         for start in range(0, len(rows), at_once):
             some = rows[start : start + at_once]
             z = torch.empty(len(some), len(series), steps)
-            for own, k in zip(z, bank.filters[some].tolist(), strict=True):
+            for x, k in zip(z, bank.filters[some].tolist(), strict=True):
                 if k == len(TRIPLES):
-                    torch.div(total, TAPS, out=own)
+                    torch.div(total, TAPS, out=x)
                     continue
                 a, b, c = (taps[tap] for tap in TRIPLES[k])
-                torch.add(a, b, out=own)
-                own.add_(c).mul_(3).sub_(total)
+                torch.add(a, b, out=x)
+                x.add_(c).mul_(3).sub_(total)
             if is_behind.any():
                 z.masked_fill_(is_behind, -torch.inf)
             yield some, z.numpy()

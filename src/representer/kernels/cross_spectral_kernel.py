@@ -65,7 +65,7 @@ class Spectra:
         return len(next(iter(self.views.values())))
 
     def __getitem__(self, rows: Any) -> Spectra:
-        views = {name: own[rows] for name, own in self.views.items()}
+        views = {name: view[rows] for name, view in self.views.items()}
         subjects = None if self.subjects is None else self.subjects[rows]
         return Spectra(self.shape, views, subjects, self.moments)
 
@@ -78,7 +78,7 @@ class Spectra:
             subjects: The subject of each window ``(N,)``.
             weights: The weight of each window ``(N,)``.
         """
-        found: dict[str, Moments] = {}
+        moments: dict[str, Moments] = {}
         for subject in np.unique(subjects):
             rows = subjects == subject
             share = weights[rows] / weights[rows].sum()
@@ -86,8 +86,8 @@ class Spectra:
             for name, view in self.views.items():
                 mean = share @ view[rows]
                 parts[name] = mean, share @ (view[rows] - mean) ** 2
-            found[subject] = float(1 / (share**2).sum()), parts
-        return found
+            moments[subject] = float(1 / (share**2).sum()), parts
+        return moments
 
 
 def read_spectra(
@@ -105,15 +105,15 @@ def read_spectra(
     if windows.ndim != 3:
         raise ShapeError("X", windows.shape, "(windows, channels, samples)")
     samples = windows.shape[2]
-    known = known_bands(bands, sampling_rate, samples)
-    if not known:
+    usable = known_bands(bands, sampling_rate, samples)
+    if not usable:
         hertz = f"{sampling_rate / samples:g} to {sampling_rate / 2:g} Hz"
         raise ArgumentError("bands", bands, f"a band of the window's frequencies, {hertz}")
     frequencies = np.fft.rfftfreq(samples, 1 / sampling_rate)
-    inside = [(frequencies >= low) & (frequencies < high) for low, high in known]
+    inside = [(frequencies >= low) & (frequencies < high) for low, high in usable]
     starts = range(0, max(len(windows), 1), _AT_ONCE)
     parts = [_read_some(windows[i : i + _AT_ONCE], inside, shrinkage, views) for i in starts]
-    joined = {view: np.concatenate([part[view] for part in parts]) for view in views}
+    joined = {view: np.concatenate([chunk[view] for chunk in parts]) for view in views}
     return Spectra((windows.shape[1], samples), joined)
 
 
@@ -129,13 +129,13 @@ def _read_some(
     least = SMALLEST * total + np.finfo(np.float64).tiny
     parts: dict[str, list[NDArray[np.float64]]] = {view: [] for view in views}
     for frequencies in inside:
-        own = spectrum[:, :, frequencies]
+        band = spectrum[:, :, frequencies]
         if POWER in parts:
-            parts[POWER].append(np.log((own.real**2 + own.imag**2).mean(axis=2) + least))
+            parts[POWER].append(np.log((band.real**2 + band.imag**2).mean(axis=2) + least))
         if MATRIX in parts:
-            S = own @ own.conj().transpose(0, 2, 1) / own.shape[2]
+            S = band @ band.conj().transpose(0, 2, 1) / band.shape[2]
             parts[MATRIX].append(_logarithm(S, shrinkage))
-    return {view: np.concatenate(own, axis=1).astype(np.float32) for view, own in parts.items()}
+    return {view: np.concatenate(x, axis=1).astype(np.float32) for view, x in parts.items()}
 
 
 def known_bands(bands: Bands, sampling_rate: float, samples: int) -> list[tuple[float, float]]:
@@ -166,7 +166,7 @@ def features_of(view: str, bands: Bands, channels: int) -> list[SpectralFeature]
     result = []
     for band in bands:
         result += [SpectralFeature(band, (c,), "power", view) for c in range(channels)]
-        result += [SpectralFeature(band, pair, part, view) for part in lags for pair in pairs]
+        result += [SpectralFeature(band, pair, lag, view) for lag in lags for pair in pairs]
     return result
 
 
@@ -321,7 +321,7 @@ class CrossSpectralKernel(Kernel):
         """Return what each feature is computed from."""
         channels, samples = self.shape_
         bands = known_bands(self._bands(samples), self.sampling_rate, samples)
-        return [one for view in self.views for one in features_of(view, bands, channels)]
+        return [feature for view in self.views for feature in features_of(view, bands, channels)]
 
     def fitted(self) -> tuple[dict[str, list[str]], dict[str, NDArray[Any]]]:
         """Return what `fit` found as plain values and arrays, for `restore`."""

@@ -58,13 +58,13 @@ class GaussianProcessKernel(of_processes.GenericKernelMixin, _ProcessBase):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the arguments and, with ``deep``, the learned numbers."""
-        own = {"kernel": self.kernel, "objects": self.objects, "learn": self.learn}
-        return own | ({name: self._value(name) for name in self.learn or {}} if deep else {})
+        mine = {"kernel": self.kernel, "objects": self.objects, "learn": self.learn}
+        return mine | ({name: self._value(name) for name in self.learn or {}} if deep else {})
 
     def set_params(self, **params: Any) -> GaussianProcessKernel:
         """Set arguments or learned numbers."""
-        own = {name: params.pop(name) for name in ("kernel", "objects", "learn") if name in params}
-        for name, value in own.items():
+        mine = {name: params.pop(name) for name in ("kernel", "objects", "learn") if name in params}
+        for name, value in mine.items():
             setattr(self, name, value)
         if params:
             self.kernel = with_values(self.kernel, {n: float(v) for n, v in params.items()})
@@ -126,5 +126,5 @@ class GaussianProcessKernel(of_processes.GenericKernelMixin, _ProcessBase):
         return [self.objects[row] for row in np.asarray(X).reshape(-1).astype(int).tolist()]
 
     def _value(self, name: str) -> float:
-        known: Mapping[str, Any] = self.kernel.get_params()
-        return float(known[name])
+        values: Mapping[str, Any] = self.kernel.get_params()
+        return float(values[name])

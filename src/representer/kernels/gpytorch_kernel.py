@@ -79,13 +79,13 @@ class GPyTorchKernel(_GPyTorchBase):
         )
         self.register_constraint("raw_weights", Positive())
         self.weights = torch.full_like(self.raw_weights, 1.0 / len(self.kernels))
-        given = self.kernels[0].get_params()
+        values = self.kernels[0].get_params()
         for name, (low, high) in self.learn.items():
             raw = f"raw_{_identifier(name)}"
             self.register_parameter(raw, nn.Parameter(torch.zeros(self.batch_shape)))
             self.register_constraint(raw, Interval(low, high))
             self.initialize(**{raw: getattr(self, f"{raw}_constraint").inverse_transform(
-                torch.full(self.batch_shape, float(given[name])))})  # fmt: skip
+                torch.full(self.batch_shape, float(values[name])))})  # fmt: skip
         self.networks = nn.ModuleList(m for kernel in self.kernels for m in networks_in(kernel))
         self.objects = objects
         self._grams: list[Tensor] | None = None
@@ -101,30 +101,30 @@ class GPyTorchKernel(_GPyTorchBase):
 
     def values(self) -> dict[str, Tensor]:
         """Return the learned numbers by name, each with the batch shape."""
-        found = {}
+        numbers = {}
         for name in self.learn:
             raw = f"raw_{_identifier(name)}"
-            found[name] = getattr(self, f"{raw}_constraint").transform(getattr(self, raw))
-        return found
+            numbers[name] = getattr(self, f"{raw}_constraint").transform(getattr(self, raw))
+        return numbers
 
     def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any) -> Tensor:
         """Return the Gram matrix of two lists of row numbers."""
         rows, columns = (self._rows(x) for x in (x1, x2))
-        used, at = torch.unique(torch.cat([rows.reshape(-1), columns.reshape(-1)]),
+        used, index = torch.unique(torch.cat([rows.reshape(-1), columns.reshape(-1)]),
                                 return_inverse=True)  # fmt: skip
-        first = at[: rows.numel()].view(rows.shape)
-        second = at[rows.numel() :].view(columns.shape)
+        first = index[: rows.numel()].view(rows.shape)
+        second = index[rows.numel() :].view(columns.shape)
         if not diag:
             first, second = first[..., :, None], second[..., None, :]
         if self.learn or any(p.requires_grad for p in self.networks.parameters()):
             grams = self._of(used)
         else:
             grams = [gram[used][:, used] for gram in self._all()]
-        found = x1.new_zeros(())
+        total = x1.new_zeros(())
         for weight, gram in zip(self.weights.unbind(-1), grams, strict=True):
-            own = _entries(gram.to(x1.dtype), first, second, 1 if diag else 2)
-            found = found + weight[(..., *(None,) * (1 if diag else 2))] * own
-        return found
+            entries = _entries(gram.to(x1.dtype), first, second, 1 if diag else 2)
+            total = total + weight[(..., *(None,) * (1 if diag else 2))] * entries
+        return total
 
     def _of(self, used: Tensor) -> list[Tensor]:
         values = {name: value.double() for name, value in self.values().items()}
@@ -135,9 +135,9 @@ class GPyTorchKernel(_GPyTorchBase):
             return [torch.as_tensor(kernel(chosen)) for kernel in self.kernels]
         shape = next(iter(values.values())).shape
         numbers = zip(*(value.reshape(-1) for value in values.values()), strict=True)
-        each = [dict(zip(values, own, strict=True)) for own in numbers]
+        each = [dict(zip(values, row, strict=True)) for row in numbers]
         return [
-            torch.stack([torch.as_tensor(with_values(kernel, own)(chosen)) for own in each]).view(
+            torch.stack([torch.as_tensor(with_values(kernel, row)(chosen)) for row in each]).view(
                 *shape, len(chosen), len(chosen)
             )
             for kernel in self.kernels

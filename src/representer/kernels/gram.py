@@ -124,7 +124,7 @@ def compute_blocks(
         select: Returns the arguments of the kernel for a block.
         n_jobs: Number of processes, as in joblib.
     """
-    return completed(block_values, places, lambda at: (kernel, *select(at)), n_jobs, "blocks")
+    return completed(block_values, places, lambda name: (kernel, *select(name)), n_jobs, "blocks")
 
 
 def block_values(kernel: Kernel, X: Any, Y: Any | None) -> np.ndarray:
@@ -327,13 +327,13 @@ def _fill(
     if is_new:
         done = {}
 
-    def part(i: int, j: int) -> np.ndarray:
+    def tile(i: int, j: int) -> np.ndarray:
         return matrix[i : i + block, j : j + block]
 
     def is_missing(corner: tuple[int, int]) -> bool:
         i, j = corner
-        values = [part(i, j), part(j, i).T] if is_square and i != j else [part(i, j)]
-        return corner not in done or any(_checksum(one) != done[corner] for one in values)
+        tiles = [tile(i, j), tile(j, i).T] if is_square and i != j else [tile(i, j)]
+        return corner not in done or any(_checksum(x) != done[corner] for x in tiles)
 
     def select(corner: tuple[int, int]) -> tuple[Any, Any | None]:
         i, j = corner
@@ -347,9 +347,9 @@ def _fill(
     )
     for (i, j), values in compute_blocks(kernel, filter(is_missing, corners), select, n_jobs):
         with _storage_errors(out):
-            part(i, j)[:] = values
+            tile(i, j)[:] = values
             if is_square and i != j:
-                part(j, i)[:] = values.T
+                tile(j, i)[:] = values.T
             matrix.flush()
             _append(journal, [i, j, _checksum(values)])
 

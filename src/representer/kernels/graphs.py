@@ -64,16 +64,16 @@ def _packed(parts: Sequence[Any]) -> tuple[np.ndarray, list[int]] | list[Any]:
     """Join tensors ``(n, …)`` to an array with their sizes, or return what cannot be joined."""
     first = parts[0] if parts else None
     is_plain = isinstance(first, Tensor) and first.device.type == "cpu" and not first.requires_grad
-    if not is_plain or any(_kind(part) != _kind(first) for part in parts):
+    if not is_plain or any(_kind(x) != _kind(first) for x in parts):
         return list(parts)
-    return torch.cat(list(parts)).numpy(), [len(part) for part in parts]
+    return torch.cat(list(parts)).numpy(), [len(x) for x in parts]
 
 
-def _kind(part: Any) -> tuple[Any, ...] | None:
+def _kind(x: Any) -> tuple[Any, ...] | None:
     """Return what tensors that are joined have in common."""
-    if not isinstance(part, Tensor):
+    if not isinstance(x, Tensor):
         return None
-    return part.dtype, part.shape[1:], part.device, part.requires_grad
+    return x.dtype, x.shape[1:], x.device, x.requires_grad
 
 
 def _unpacked(*columns: Any) -> GraphList:
@@ -161,7 +161,7 @@ def _read_data(data: Any, name: str) -> Graph:
 
 
 def _read_networkx(graph: Any, name: str) -> Graph:
-    place = {node: i for i, node in enumerate(graph.nodes)}
+    index = {node: i for i, node in enumerate(graph.nodes)}
     values, is_plain = [], not any("x" in attributes for _, attributes in graph.nodes(data=True))
     for node, attributes in graph.nodes(data=True):
         if "x" not in attributes and not is_plain:
@@ -172,8 +172,8 @@ def _read_networkx(graph: Any, name: str) -> Graph:
     for u, v, attributes in graph.edges(data=True):
         both = not graph.is_directed() and u != v
         for a, b in ((u, v), (v, u)) if both else ((u, v),):
-            sources.append(place[a])
-            targets.append(place[b])
+            sources.append(index[a])
+            targets.append(index[b])
             of_edges.append(attributes.get("edge_attr"))
     nodes = _numbers_or_labels(values, f"{name}.x", "nodes")
     edges = None

@@ -130,7 +130,7 @@ class LearnedKernel(Kernel):
             for maps in _maps(blocks)[0]:
                 squares = squares + maps.square().sum(1)
         else:
-            squares = torch.cat([_summed(one, one)[0] for one in self._held(x, alone=True)])
+            squares = torch.cat([_summed(held, held)[0] for held in self._held(x, alone=True)])
         return squares[_places(x)]
 
     def _held(self, x: Any, *, alone: bool = False) -> Iterator[Levels]:
@@ -169,15 +169,15 @@ class LearnedKernel(Kernel):
             raise KindError(
                 "X", "graphs with labels", "graphs with features, which the layer reads"
             )
-        for part in joined.parts(0 if alone else NODES):
-            edges = None if part.edges is None else part.edges.to(like)
-            ends, of_graph = (i.to(like.device) for i in (part.edge_index, part.of_graph))
-            held = layer.held_walks(part.nodes.to(like), ends, edges, of_graph, len(part.sizes))
-            yield [level.to(part.nodes) for level in held]
+        for batch in joined.parts(0 if alone else NODES):
+            edges = None if batch.edges is None else batch.edges.to(like)
+            ends, of_graph = (i.to(like.device) for i in (batch.edge_index, batch.of_graph))
+            held = layer.held_walks(batch.nodes.to(like), ends, edges, of_graph, len(batch.sizes))
+            yield [level.to(batch.nodes) for level in held]
 
     def _references(self) -> list[Tensor]:
         """Return the references of the units, ``(…, n, H, F)`` each."""
-        return [part[..., self._units(), :] for part in self.layer.unit_references()]
+        return [weight[..., self._units(), :] for weight in self.layer.unit_references()]
 
     def _read(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         if self.objects == "sequences":
@@ -216,7 +216,7 @@ class LearnedUnit(LearnedKernel):
         bias; ``(n, d)`` nodes of a walk, with separate levels ``(L, n, d)``; with edge features, a
         pair of the nodes and the edges ``(n − 1, K)``; of an ordered tree, and positions.
         """
-        parts = [part.detach()[..., 0, :] for part in self._references()]
+        parts = [weight.detach()[..., 0, :] for weight in self._references()]
         return parts[0] if len(parts) == 1 else tuple(parts)
 
     def value(self, X: Iterable[Any], reference: Any = None) -> Values:
@@ -230,24 +230,24 @@ class LearnedUnit(LearnedKernel):
             reference: A reference of the shape of `reference`, which is the default.
         """
         self._check()
-        (x, _), own = self._read(X), self._references()
+        (x, _), weights = self._read(X), self._references()
         if reference is not None:
             parts = reference if isinstance(reference, (tuple, list)) else (reference,)
-            given = [torch.as_tensor(part).to(own[0])[..., None, :] for part in parts]
-            for part, expected in zip(given, own, strict=True):
-                if part.shape != expected.shape:
-                    shapes = (tuple(one.squeeze(-2).shape) for one in (part, expected))
+            values = [torch.as_tensor(part).to(weights[0])[..., None, :] for part in parts]
+            for row, expected in zip(values, weights, strict=True):
+                if row.shape != expected.shape:
+                    shapes = (tuple(x.squeeze(-2).shape) for x in (row, expected))
                     raise ShapeError("reference", next(shapes), str(next(shapes)))
-            own = given
-        return self._values(x, lambda: self._states(x, own) if x.items else empty_gram(x))
+            weights = values
+        return self._values(x, lambda: self._states(x, weights) if x.items else empty_gram(x))
 
     def _states(self, x: Any, references: list[Tensor]) -> Tensor:
         states = []
         for levels in self._held(x):
             total: Any = 0.0
             for level, held in enumerate(levels):
-                own = [part[level] if part.dim() == 4 else part for part in references]
-                total = total + held.states(*(part.to(held.features) for part in own))[:, 0]
+                weights = [part[level] if part.dim() == 4 else part for part in references]
+                total = total + held.states(*(w.to(held.features) for w in weights))[:, 0]
             states.append(total)
         return torch.cat(states)[_places(x)]
 

@@ -36,7 +36,7 @@ class ColorCounts:
     @classmethod
     def of(cls, colors: Sequence[NDArray[np.int64]], width: int) -> Self:
         """Return the counts of objects from the color of each of their nodes, -1 if it is new."""
-        sizes = np.array([len(own) for own in colors], np.int64)
+        sizes = np.array([len(c) for c in colors], np.int64)
         rows, joined = np.repeat(np.arange(len(colors)), sizes), np.concatenate(colors)
         is_known = joined >= 0
         entries = np.ones(int(is_known.sum())), (rows[is_known], joined[is_known])
@@ -76,9 +76,9 @@ class ColorCounts:
 
     def arrays(self) -> dict[str, NDArray[np.int64]]:
         """Return plain arrays for `from_arrays`, by the names in `ARRAYS`."""
-        known = self.known
-        parts = (known.indptr, known.indices, known.data, self.sizes)
-        return {name: own.astype(np.int64) for name, own in zip(self.ARRAYS, parts, strict=True)}
+        counts = self.known
+        parts = (counts.indptr, counts.indices, counts.data, self.sizes)
+        return {name: x.astype(np.int64) for name, x in zip(self.ARRAYS, parts, strict=True)}
 
     @classmethod
     def from_arrays(
@@ -100,10 +100,10 @@ class ColorCounts:
         if len(colors) and not 0 <= colors.min() <= colors.max() < width:
             raise ValueError(f"a color is out of the range 0 to {width - 1}")
         shape = (len(sizes), width)
-        known = sparse.csr_array((counts.astype(np.float64), colors, ends), shape=shape)
-        if (np.asarray(known.sum(axis=1)).ravel() > sizes).any() or (sizes < 0).any():
+        table = sparse.csr_array((counts.astype(np.float64), colors, ends), shape=shape)
+        if (np.asarray(table.sum(axis=1)).ravel() > sizes).any() or (sizes < 0).any():
             raise ValueError("the counts of colors exceed the number of nodes")
-        return cls(known, sizes, width)
+        return cls(table, sizes, width)
 
 
 def overlap(common: NDArray[np.float64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -160,8 +160,8 @@ class NumberSpace:
     @classmethod
     def find(cls, numbers: NDArray[np.float64]) -> Self:
         """Return the space of some objects ``(N, D)``; numbers that are not finite are unknown."""
-        known = np.ma.masked_invalid(numbers)
-        means, scales = (np.ma.filled(own, 0.0) for own in (known.mean(0), known.std(0)))
+        finite = np.ma.masked_invalid(numbers)
+        means, scales = (np.ma.filled(x, 0.0) for x in (finite.mean(0), finite.std(0)))
         space = cls(means, np.where(scales > SMALLEST, scales, 0.0), 1.0)
         some = space.encode(numbers[:MEASURED])
         apart = _distances(some, some)[np.triu_indices(len(some), 1)]

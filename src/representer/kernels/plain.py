@@ -37,11 +37,11 @@ def from_plain(values: Any) -> Any:
     if not isinstance(values, dict):
         return values
     values = dict(values)
-    kind = getattr(kernels, str(values.pop(KIND, "")), None)
-    if not (isinstance(kind, type) and issubclass(kind, Kernel)):
+    cls = getattr(kernels, str(values.pop(KIND, "")), None)
+    if not (isinstance(cls, type) and issubclass(cls, Kernel)):
         raise ValueError("it names no kernel of representer.kernels")
     try:
-        return kind(**{name: from_plain(value) for name, value in values.items()})
+        return cls(**{name: from_plain(value) for name, value in values.items()})
     except TypeError as error:
         raise ValueError(f"{error}") from None
 

@@ -115,8 +115,8 @@ class RecurrentKernel(Kernel):
 
         def squares() -> Tensor:
             windows, lengths = self._windows(x)
-            own = windows.square().sum(-1)
-            return self._nest(lambda age: own[age] - self._halves(own[age], own[age]), lengths)
+            sq = windows.square().sum(-1)
+            return self._nest(lambda age: sq[age] - self._halves(sq[age], sq[age]), lengths)
 
         return self._values(x, squares if x.items else lambda: empty_gram(x))
 

@@ -49,12 +49,12 @@ def read_sequences(
     if isinstance(X, (str, bytes, dict)) or not isinstance(X, Iterable):
         raise KindError(name, type(X).__name__, "a list of sequences (time, features)", hint=hint)
     raw = list(X)
-    given = like.items if like is not None else []
+    others = like.items if like is not None else []
     is_tensor = isinstance(raw[0], Tensor) if raw else isinstance(X, Tensor)
-    from_tensors = like.from_tensors if given and like is not None else is_tensor
+    from_tensors = like.from_tensors if others and like is not None else is_tensor
     items = [_read(sequence, f"{name}[{i}]", from_tensors, hint) for i, sequence in enumerate(raw)]
-    known = (item for item in [*given, *items] if item.dim() == 2 and item.shape != EMPTY)
-    first = next(known, None)
+    filled = (item for item in [*others, *items] if item.dim() == 2 and item.shape != EMPTY)
+    first = next(filled, None)
     items = [item if item.dim() == 2 else _empty(item, first) for item in items]
     for i, item in enumerate(items):
         _check_like(item, f"{name}[{i}]", items[0] if first is None else first)
@@ -76,9 +76,9 @@ def read_pair(X: Iterable[Any], Y: Iterable[Any] | None, hint: str = "") -> Pair
 
 def empty_gram(*sets: Sequences) -> Tensor:
     """Return the Gram matrix ``(N, M)`` of two sets, or the diagonal ``(N,)``, if one is empty."""
-    like = next((item for own in sets for item in own.items), torch.empty(0).double())
+    like = next((item for x in sets for item in x.items), torch.empty(0).double())
     dtype = like.dtype if like.is_floating_point() else torch.float64
-    return torch.zeros([len(own.items) for own in sets], dtype=dtype, device=like.device)
+    return torch.zeros([len(x.items) for x in sets], dtype=dtype, device=like.device)
 
 
 def _empty(item: Tensor, first: Tensor | None) -> Tensor:
@@ -202,7 +202,7 @@ def read_tokens(
     """
     require_several(X, SEQUENCES, name)
     raw = list(X)
-    items = [_numbers(one, vocabulary, f"{name}[{i}]") for i, one in enumerate(raw)]
+    items = [_numbers(tokens, vocabulary, f"{name}[{i}]") for i, tokens in enumerate(raw)]
     for i, item in enumerate(items):
         first = like.items[0] if like is not None and like.items else items[0]
         check_device(item, f"{name}[{i}]", first, "the first sequence")
@@ -217,7 +217,7 @@ def token_lists(X: Iterable[Any], name: str = "X") -> list[Sequence[Any]]:
         ShapeError: If one is an array with more than one axis.
     """
     require_several(X, SEQUENCES, name)
-    return [_tokens(one, f"{name}[{i}]") for i, one in enumerate(X)]
+    return [_tokens(tokens, f"{name}[{i}]") for i, tokens in enumerate(X)]
 
 
 def read_texts(X: Iterable[Any], name: str = "X") -> Iterator[str]:
@@ -229,8 +229,8 @@ def read_texts(X: Iterable[Any], name: str = "X") -> Iterator[str]:
     require_several(X, "texts", name)
     for row, text in enumerate(X):
         if not isinstance(text, str):
-            kind = type(text).__name__
-            raise KindError(f"{name}[{row}]", kind, "a string", hint=string_fix(text))
+            got = type(text).__name__
+            raise KindError(f"{name}[{row}]", got, "a string", hint=string_fix(text))
         yield text
 
 
@@ -348,11 +348,11 @@ class SequenceKernel(Kernel):
 
     @abstractmethod
     def _pairs(
-        self, item: Tensor, own: Any, padded: Tensor, lengths: Tensor, others: list[Any]
+        self, item: Tensor, prepared: Any, padded: Tensor, lengths: Tensor, others: list[Any]
     ) -> Tensor:
         """Return the kernel ``(B,)`` of one sequence with a padded batch ``(B, T, …)``.
 
-        ``own`` and ``others`` are the results of ``_prepare`` for the sequences.
+        ``prepared`` and ``others`` are the results of ``_prepare`` for the sequences.
         """
 
     def _prepare(self, item: Tensor) -> Any:
@@ -379,7 +379,7 @@ class SequenceKernel(Kernel):
         pairs = [(item, self._prepare(item)) for item in x.items]
         return torch.cat([self._row(*pair, [pair]) for pair in pairs])
 
-    def _row(self, item: Tensor, own: Any, others: list[tuple[Tensor, Any]]) -> Tensor:
+    def _row(self, item: Tensor, state: Any, others: list[tuple[Tensor, Any]]) -> Tensor:
         """Return the kernel of one sequence with each of the others."""
         largest = max(1, len(item)) * max(1, max(len(other) for other, _ in others))
         step = max(1, BLOCK // largest)
@@ -388,7 +388,7 @@ class SequenceKernel(Kernel):
             block, prepared = zip(*others[i : i + step], strict=True)
             padded = torch.nn.utils.rnn.pad_sequence(list(block), batch_first=True)
             lengths = torch.tensor([len(other) for other in block], device=item.device)
-            parts.append(self._pairs(item, own, padded, lengths, list(prepared)))
+            parts.append(self._pairs(item, state, padded, lengths, list(prepared)))
         return torch.cat(parts)
 
     def _similarities(self, item: Tensor, padded: Tensor) -> Tensor:

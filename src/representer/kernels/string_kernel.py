@@ -163,7 +163,7 @@ class StringKernel(SequenceKernel):
         )
 
     def _pairs(
-        self, item: Tensor, own: Any, padded: Tensor, lengths: Tensor, others: list[Any]
+        self, item: Tensor, prepared: Any, padded: Tensor, lengths: Tensor, others: list[Any]
     ) -> Tensor:
         if self.binary:
             lam = torch.as_tensor(self.decay, dtype=torch.float64, device=item.device)
@@ -320,7 +320,7 @@ class DeepStringKernel(SequenceKernel):
         self._check_options(self.combine, self.normalized)
 
     def _pairs(
-        self, item: Tensor, own: Any, padded: Tensor, lengths: Tensor, others: list[Any]
+        self, item: Tensor, prepared: Any, padded: Tensor, lengths: Tensor, others: list[Any]
     ) -> Tensor:
         K = self._similarities(item, padded)
         steps = torch.arange(padded.shape[1], device=lengths.device)
@@ -328,7 +328,7 @@ class DeepStringKernel(SequenceKernel):
         for layer in range(len(self.orders) - 1):
             K = torch.where(is_real, self._layer(layer, K), 0.0)
             squares = torch.nn.utils.rnn.pad_sequence([o[layer] for o in others], batch_first=True)
-            K = self._activate(K, own[layer][:, None], squares[:, None, :])
+            K = self._activate(K, prepared[layer][:, None], squares[:, None, :])
         ends = (torch.full_like(lengths, len(item)), lengths)
         return self._layer(len(self.orders) - 1, K, ends)
 

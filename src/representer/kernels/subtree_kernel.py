@@ -39,11 +39,11 @@ class SubtreeNames:
         self._labels = [str(label) for label in graph.nodes]
         self._around: list[list[tuple[str, int]]] = [[] for _ in self._labels]
         self._known: dict[tuple[int, int], str] = {}
-        kinds = [str(kind) for kind in graph.edges] if has_edges and graph.edges else None
+        kinds = [str(bond) for bond in graph.edges] if has_edges and graph.edges else None
         for edge, (source, target) in enumerate(graph.edge_index.T.tolist()):
-            kind = kinds[edge] if kinds else ""
-            space = " " if kind[-1:].isalnum() else ""
-            self._around[target].append((kind + space, source))
+            bond = kinds[edge] if kinds else ""
+            space = " " if bond[-1:].isalnum() else ""
+            self._around[target].append((bond + space, source))
 
     def __call__(self, node: int, level: int) -> str:
         """Return the name of the subtree of so many levels below a node, cut if it is long."""
@@ -51,7 +51,7 @@ class SubtreeNames:
             return self._labels[node]
         if (node, level) not in self._known:
             around = self._around[node]
-            below = Counter(kind + self(other, level - 1) for kind, other in around)
+            below = Counter(bond + self(other, level - 1) for bond, other in around)
             listed = [
                 ",".join([name] * count) if count <= LISTED else f"{count}×{name}"
                 for name, count in sorted(below.items())
@@ -89,11 +89,11 @@ def block_weights(
         return np.full(len(blocks), 1 / len(blocks)), 1.0
     start = np.log([*np.ones(len(blocks)), START_NOISE])
     with limited(threads_for(len(y) ** 2)):
-        found = minimize(
+        optimum = minimize(
             lambda logs: _loss(logs, blocks, y), start, jac=True, method="L-BFGS-B",
             bounds=[(-BOUND, BOUND)] * len(start), options={"maxiter": STEPS},
         )  # fmt: skip
-    *weights, noise = np.exp(found.x).tolist()
+    *weights, noise = np.exp(optimum.x).tolist()
     return np.array(weights), noise
 
 
@@ -148,7 +148,7 @@ class Read:
 
     def at(self, rows: NDArray[np.int64]) -> Read:
         """Return some of the objects."""
-        return Read([one.at(rows) for one in self.counts], self.numbers[rows])
+        return Read([c.at(rows) for c in self.counts], self.numbers[rows])
 
 
 Pattern = tuple[str, tuple[int, ...]]
@@ -326,14 +326,14 @@ class SubtreeKernel(Kernel):
             coefficients: Of the features ``(F,)``.
         """
         views = list(zip(self.views(one), self.depths, strict=True))
-        own, known = self._read([one]), self.landmarks_
-        common = [a.common(b)[0] for a, b in zip(own.counts, known.counts, strict=True)]
+        read, marks = self._read([one]), self.landmarks_
+        common = [a.common(b)[0] for a, b in zip(read.counts, marks.counts, strict=True)]
         result, block, joint = [], 0, self._counted
         every_node = tuple(range(len(views[0][0])))
         for graph, depth in views:
             name = SubtreeNames(graph, has_edges=self.edges)
             levels = slice(block, block + depth + 1)
-            sizes = own.counts[block].sizes[0] + known.counts[block].sizes
+            sizes = read.counts[block].sizes[0] + marks.counts[block].sizes
             weighted = self.weights_[levels, None] / np.maximum(sizes - common[levels], 1)
             together = float(self.weights_[joint]) if self.joint else 0.0
             weight = float(self.weights_[levels].sum()) + together
@@ -344,28 +344,28 @@ class SubtreeKernel(Kernel):
                 weighted = weighted + together / np.maximum(every, 1)
                 joint += 1
             for level, colors in enumerate(self._levels(graph, block, depth)):
-                counts = own.counts[block + level]
-                found = counts.parts(known.counts[block + level], coefficients * weighted[level])
-                for color, value in found.items():
+                counts = read.counts[block + level]
+                sums = counts.parts(marks.counts[block + level], coefficients * weighted[level])
+                for color, value in sums.items():
                     nodes = tuple(np.flatnonzero(colors == color).tolist())
                     result.append(Subtree(name(nodes[0], level), nodes, value))
             block += depth + 1
         for find in self.patterns:
-            sizes = own.counts[block].sizes[0] + known.counts[block].sizes
+            sizes = read.counts[block].sizes[0] + marks.counts[block].sizes
             weighted = self.weights_[block] / np.maximum(sizes - common[block], 1)
             if alike := float(self.weights_[block] * coefficients[sizes == 0].sum()):
                 result.append(Subtree(f"no {find.__name__}", every_node, alike))
-            found = own.counts[block].parts(known.counts[block], coefficients * weighted)
-            at: dict[int, tuple[str, set[int]]] = {}
+            sums = read.counts[block].parts(marks.counts[block], coefficients * weighted)
+            nodes_of: dict[int, tuple[str, set[int]]] = {}
             for what, nodes in find(one):
                 color = self.colors_[block].get(what, UNKNOWN)
-                at.setdefault(color, (what, set()))[1].update(nodes)
-            named = ((*at[color], value) for color, value in found.items())
+                nodes_of.setdefault(color, (what, set()))[1].update(nodes)
+            named = ((*nodes_of[color], value) for color, value in sums.items())
             result += [Subtree(what, tuple(sorted(nodes)), value) for what, nodes, value in named]
             block += 1
         if self.space_ is not None:
             of_means, values = self.space_.parts(
-                own.numbers[0], known.numbers, coefficients * self.weights_[-1]
+                read.numbers[0], marks.numbers, coefficients * self.weights_[-1]
             )
             named = zip((MEANS, *self.names), (of_means, *values.tolist()), strict=True)
             result += [Subtree(name, every_node, value) for name, value in named if value]
@@ -374,11 +374,11 @@ class SubtreeKernel(Kernel):
     def fitted(self) -> tuple[dict[str, list[str]], dict[str, NDArray[Any]]]:
         """Return what `fit` found as plain values and arrays, for `restore`."""
         tokens, arrays = {}, {"weights": np.append(self.weights_, self.noise_)}
-        for block, (colors, own) in enumerate(
+        for block, (colors, counts) in enumerate(
             zip(self.colors_, self.landmarks_.counts, strict=True)
         ):
             tokens[f"{block}"] = list(colors)
-            arrays |= {f"{block}.{name}": part for name, part in own.arrays().items()}
+            arrays |= {f"{block}.{name}": array for name, array in counts.arrays().items()}
         if (space := self.space_) is not None:
             arrays["numbers"] = np.vstack([space.means, space.scales, self.landmarks_.numbers])
             arrays["numbers.width"] = np.array([space.width])
@@ -397,12 +397,12 @@ class SubtreeKernel(Kernel):
         self.weights_, self.noise_ = weights[:-1], float(weights[-1])
         self.colors_, counts = [], []
         for block in range(self._counted):
-            known = tokens[f"{block}"]
-            self.colors_.append({key: number for number, key in enumerate(known)})
-            if len(self.colors_[-1]) != len(known):
+            keys = tokens[f"{block}"]
+            self.colors_.append({key: number for number, key in enumerate(keys)})
+            if len(self.colors_[-1]) != len(keys):
                 raise ValueError(f"colors of block {block} are repeated")
             parts = {name: arrays[f"{block}.{name}"] for name in ColorCounts.ARRAYS}
-            counts.append(ColorCounts.from_arrays(**parts, width=len(known)))
+            counts.append(ColorCounts.from_arrays(**parts, width=len(keys)))
         numbers, self.space_ = np.zeros((len(counts[0]), 0)), None
         if self.numbers is not None:
             means, scales, *rows = arrays["numbers"]
@@ -410,7 +410,7 @@ class SubtreeKernel(Kernel):
                 raise ValueError(f"the numbers are not those of {len(self.names)} names")
             numbers = np.reshape(rows, (len(rows), len(means)))
             self.space_ = NumberSpace(means, scales, float(arrays["numbers.width"][0]))
-        if {len(own) for own in (*counts, numbers)} != {len(counts[0])}:
+        if {len(x) for x in (*counts, numbers)} != {len(counts[0])}:
             raise ValueError("the levels have different numbers of landmarks")
         self.landmarks_ = Read(counts, numbers)
         return self
@@ -441,8 +441,8 @@ class SubtreeKernel(Kernel):
                 yield overlap(common, sizes)
             joint.append((total, (depth + 1) * sizes))
             block += depth + 1
-        for own, other in zip(left.counts[block:], right.counts[block:], strict=True):
-            yield overlap(own.common(other), own.sizes[:, None] + other.sizes)
+        for mine, other in zip(left.counts[block:], right.counts[block:], strict=True):
+            yield overlap(mine.common(other), mine.sizes[:, None] + other.sizes)
         if self.joint:
             yield from starmap(overlap, joint)
         if self.space_ is not None:
@@ -452,24 +452,24 @@ class SubtreeKernel(Kernel):
         """Return the counts of colors of each level of each view, and the numbers."""
         colors: list[list[NDArray[np.int64]]] = [[] for _ in range(self._counted)]
         numbers = []
-        for one in X:
+        for item in X:
             block = 0
-            for graph, depth in zip(self.views(one), self.depths, strict=True):
-                for own in self._levels(graph, block, depth, is_learning=is_learning):
-                    colors[block].append(own)
+            for graph, depth in zip(self.views(item), self.depths, strict=True):
+                for ids in self._levels(graph, block, depth, is_learning=is_learning):
+                    colors[block].append(ids)
                     block += 1
             for find in self.patterns:
-                names, known = [name for name, _ in find(one)], self.colors_[block]
+                names, colors_of = [name for name, _ in find(item)], self.colors_[block]
                 for name in names if is_learning else ():
-                    known.setdefault(name, len(known))
-                own = [known.get(name, UNKNOWN) for name in names]
-                colors[block].append(np.array(own, np.int64))
+                    colors_of.setdefault(name, len(colors_of))
+                ids = [colors_of.get(name, UNKNOWN) for name in names]
+                colors[block].append(np.array(ids, np.int64))
                 block += 1
-            numbers.append(np.zeros(0) if self.numbers is None else self.numbers(one))
+            numbers.append(np.zeros(0) if self.numbers is None else self.numbers(item))
         table = np.array(numbers, np.float64).reshape(len(numbers), -1)
         if is_learning:
             self.space_ = None if self.numbers is None else NumberSpace.find(table)
-        counts = [ColorCounts.of(own, len(k)) for own, k in zip(colors, self.colors_, strict=True)]
+        counts = [ColorCounts.of(ids, len(k)) for ids, k in zip(colors, self.colors_, strict=True)]
         return Read(counts, table if self.space_ is None else self.space_.encode(table))
 
     def _levels(
@@ -480,16 +480,16 @@ class SubtreeKernel(Kernel):
         sources, targets = graph.edge_index.tolist()
         kinds = [repr(label) for label in graph.edges] if self.edges and graph.edges else None
         for level in range(depth + 1):
-            known = self.colors_[block + level]
+            table = self.colors_[block + level]
             if is_learning:
                 for key in keys:
-                    known.setdefault(key, len(known))
-            colors = [known.get(key, UNKNOWN) for key in keys]
+                    table.setdefault(key, len(table))
+            colors = [table.get(key, UNKNOWN) for key in keys]
             yield np.array(colors, np.int64)
             neighbors: list[list[str]] = [[] for _ in keys]
             for edge, (source, target) in enumerate(zip(sources, targets, strict=True)):
-                kind = f":{kinds[edge]}" if kinds else ""
-                neighbors[target].append(f"{colors[source]}{kind}")
+                bond = f":{kinds[edge]}" if kinds else ""
+                neighbors[target].append(f"{colors[source]}{bond}")
             # the number of an unknown color stands for many, so what contains it is unknown, too
             keys = [
                 ""

@@ -129,16 +129,16 @@ class NgramKernel(Kernel):
         self.tokens_ = tuple(token for token, _ in counts.most_common(most))
         self._numbers = {token: number for number, token in enumerate(self.tokens_)}
         ids, rows = self._ids(sequences)
-        known, parts = [], []
+        kept, parts = [], []
         for order in self.orders:
-            codes, at, values = self._coded(ids, rows, order)
-            own, columns = np.unique(codes, return_inverse=True)
-            part = _matrix(values, at, columns, (len(sequences), len(own)))
-            is_frequent = np.bincount(part.indices, minlength=len(own)) >= min_count
-            known.append(own[is_frequent])
-            parts.append(part if is_frequent.all() else _chosen(part, is_frequent))
-        self.codes_ = tuple(known)
-        self.weights_ = np.ones(sum(map(len, known)))
+            codes, row_of, values = self._coded(ids, rows, order)
+            new, columns = np.unique(codes, return_inverse=True)
+            block = _matrix(values, row_of, columns, (len(sequences), len(new)))
+            is_frequent = np.bincount(block.indices, minlength=len(new)) >= min_count
+            kept.append(new[is_frequent])
+            parts.append(block if is_frequent.all() else _chosen(block, is_frequent))
+        self.codes_ = tuple(kept)
+        self.weights_ = np.ones(sum(map(len, kept)))
         return self._weighted(parts)
 
     def restore(
@@ -152,9 +152,9 @@ class NgramKernel(Kernel):
         base = len(tokens) + 1
         if len(set(tokens)) != len(tokens) or base > 2 ** (BITS // max(self.orders)):
             raise ValueError("the tokens are repeated or too many")
-        for order, own in zip(self.orders, codes, strict=True):
-            is_sorted = bool((np.diff(own) > 0).all())
-            if not is_sorted or (len(own) and not 0 <= own[0] <= own[-1] < base**order):
+        for order, ngrams in zip(self.orders, codes, strict=True):
+            is_sorted = bool((np.diff(ngrams) > 0).all())
+            if not is_sorted or (len(ngrams) and not 0 <= ngrams[0] <= ngrams[-1] < base**order):
                 raise ValueError("the codes of the n-grams are not sorted or out of their range")
         if weights.shape != (sum(map(len, codes)),) or not (weights >= 0).all():
             raise ValueError("the weights do not fit the n-grams")
@@ -167,26 +167,26 @@ class NgramKernel(Kernel):
         sequences = token_lists(X)
         ids, rows = self._ids(sequences)
         parts = []
-        for order, known in zip(self.orders, self.codes_, strict=True):
-            codes, at, values = self._coded(ids, rows, order)
-            columns, is_known = _positions(codes, known)
-            entries = values[is_known], at[is_known], columns[is_known]
-            parts.append(_matrix(*entries, (len(sequences), len(known))))
+        for order, terms in zip(self.orders, self.codes_, strict=True):
+            codes, row_of, values = self._coded(ids, rows, order)
+            columns, is_known = _positions(codes, terms)
+            entries = values[is_known], row_of[is_known], columns[is_known]
+            parts.append(_matrix(*entries, (len(sequences), len(terms))))
         return self._weighted(parts)
 
     def occurrences(self, x: Any) -> Iterator[Occurrence]:
         """Yield the n-grams of a sequence that `fit` has numbered."""
         ids, rows = self._ids(token_lists([x]))
         start = 0
-        for order, known in zip(self.orders, self.codes_, strict=True):
+        for order, ngrams in zip(self.orders, self.codes_, strict=True):
             for offsets in self._offsets(order, len(ids)):
-                codes, _, at = self._at(ids, rows, offsets)
-                columns, is_known = _positions(codes, known)
+                codes, _, starts = self._at(ids, rows, offsets)
+                columns, is_known = _positions(codes, ngrams)
                 weight = self._weight(offsets)
-                for column, first in zip(columns[is_known], at[is_known], strict=True):
+                for column, first in zip(columns[is_known], starts[is_known], strict=True):
                     where = tuple(int(first) + offset for offset in offsets)
                     yield Occurrence(start + int(column), where, weight)
-            start += len(known)
+            start += len(ngrams)
 
     def _fitted(self, x: list[Any]) -> NgramKernel:
         return self if hasattr(self, "weights_") else NgramKernel(**self.get_params(False)).fit(x)
@@ -201,7 +201,7 @@ class NgramKernel(Kernel):
 
     def _ids(self, sequences: list[Any]) -> Coded:
         """Return the number of every token, -1 if unknown, and its sequence."""
-        lengths = np.array([len(one) for one in sequences], np.int64)
+        lengths = np.array([len(ids) for ids in sequences], np.int64)
         rows = np.repeat(np.arange(len(sequences), dtype=np.int32), lengths)
         numbers = map(self._numbers.get, chain.from_iterable(sequences), repeat(-1))
         return np.fromiter(numbers, np.int64, len(rows)), rows
@@ -211,16 +211,16 @@ class NgramKernel(Kernel):
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
         """Return the code, sequence and weight of every n-gram."""
         longest = int(np.bincount(rows).max()) if len(rows) else 0
-        found = []
+        parts = []
         for offsets in self._offsets(order, longest):
-            codes, own, _ = self._at(ids, rows, offsets)
-            found.append((codes, own, np.broadcast_to(self._weight(offsets), len(codes))))
-        if not found:
+            codes, row_of, _ = self._at(ids, rows, offsets)
+            parts.append((codes, row_of, np.broadcast_to(self._weight(offsets), len(codes))))
+        if not parts:
             return np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0)
-        if len(found) == 1:  # without copies
-            return found[0]
-        codes, own, values = map(np.concatenate, zip(*found, strict=True))
-        return codes, own, values
+        if len(parts) == 1:  # without copies
+            return parts[0]
+        codes, row_of, values = map(np.concatenate, zip(*parts, strict=True))
+        return codes, row_of, values
 
     def _at(
         self, ids: NDArray[np.int64], rows: NDArray[np.int32], offsets: tuple[int, ...]
@@ -288,13 +288,13 @@ def _chosen(matrix: sparse.csr_array, is_chosen: NDArray[np.bool_]) -> sparse.cs
 
 
 def _positions(
-    codes: NDArray[np.int64], known: NDArray[np.int64]
+    codes: NDArray[np.int64], ngrams: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the position of each code among the known ones, and whether it is there."""
-    if not len(known):
+    if not len(ngrams):
         return np.zeros(len(codes), np.int64), np.zeros(len(codes), bool)
-    columns = np.minimum(np.searchsorted(known, codes), len(known) - 1)
-    return columns, known[columns] == codes
+    columns = np.minimum(np.searchsorted(ngrams, codes), len(ngrams) - 1)
+    return columns, ngrams[columns] == codes
 
 
 # Weights of sparse features, by how rare they are and how unevenly spread over classes.
@@ -326,7 +326,7 @@ def class_ratio(features: sparse.csr_array, classes: NDArray[np.float64]) -> NDA
     )
     inside = dense(sparse.csr_array(classes.T) @ is_there) + 1
     outside = inside.sum(0) - inside - (classes.shape[1] - 2)
-    p, q = (part / part.sum(axis=1, keepdims=True) for part in (inside, outside))
+    p, q = (x / x.sum(axis=1, keepdims=True) for x in (inside, outside))
     return np.abs(np.log(p / q)).max(axis=0)
 
 
@@ -441,7 +441,9 @@ class TextKernel(Kernel):
         for name, view in zip(VIEWS, self.views_, strict=True):
             tokens[name] = list(view.tokens_)
             arrays[f"{name}.weights"] = view.weights_
-            arrays |= {f"{name}.{n}": own for n, own in zip(view.orders, view.codes_, strict=True)}
+            arrays |= {
+                f"{name}.{n}": codes for n, codes in zip(view.orders, view.codes_, strict=True)
+            }
         return tokens, arrays
 
     def restore(self, tokens: dict[str, list[str]], arrays: dict[str, NDArray[Any]]) -> Self:
@@ -470,15 +472,15 @@ class TextKernel(Kernel):
         """Return the text of joined words, and each n-gram's part of the features."""
         (words,), (joined,) = self._read([text])
         values = self._features([text])
-        own = dict(zip(values.indices.tolist(), values.data.tolist(), strict=True))
+        shown = dict(zip(values.indices.tolist(), values.data.tolist(), strict=True))
         result, start = [], 0
-        for name, kernel, one in zip(VIEWS, self.views_, (words, joined), strict=True):
-            found = list(kernel.occurrences(one))
+        for name, kernel, ids in zip(VIEWS, self.views_, (words, joined), strict=True):
+            places = list(kernel.occurrences(ids))
             totals: dict[int, float] = {}
-            for each in found:
+            for each in places:
                 totals[each.column] = totals.get(each.column, 0.0) + each.weight
-            for each in found:
-                share = each.weight / totals[each.column] * own.get(start + each.column, 0.0)
+            for each in places:
+                share = each.weight / totals[each.column] * shown.get(start + each.column, 0.0)
                 result.append(TextFeature(start + each.column, name, each.where, share))
             start += len(kernel.weights_)
         return joined, result
@@ -496,22 +498,22 @@ class TextKernel(Kernel):
     def _read(self, X: Iterable[str]) -> tuple[list[list[str]], list[str]]:
         """Return the words of each text, and its joined words with spaces around them."""
         words = [self.split(text) for text in read_texts(X)]
-        return words, [f"{SPACE}{SPACE.join(own)}{SPACE}" for own in words]
+        return words, [f"{SPACE}{SPACE.join(text)}{SPACE}" for text in words]
 
 
 def _slices(X: Iterable[str]) -> Iterator[list[str]]:
     """Yield the texts in slices, since a character makes up hundreds of bytes of n-grams."""
-    own, size = list[str](), 0
+    batch, size = list[str](), 0
     for text in read_texts(X):
-        own.append(text)
+        batch.append(text)
         size += len(text)
         if size > SLICE:
-            yield own
-            own, size = [], 0
-    yield own
+            yield batch
+            batch, size = [], 0
+    yield batch
 
 
 def _joined(parts: list[sparse.csr_array]) -> sparse.csr_array:
     """Return the features of all views, each scaled to rows of length 1 and equally weighted."""
-    joined = sparse.hstack([unit_rows(part) for part in parts], format="csr")
+    joined = sparse.hstack([unit_rows(x) for x in parts], format="csr")
     return sparse.csr_array(joined) * len(parts) ** -0.5

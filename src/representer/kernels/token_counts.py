@@ -86,8 +86,8 @@ class KneserNey:
             )  # fmt: skip
             if n > 1:  # each n-gram is a distinct predecessor of its end
                 shorter = tables[-1]
-                own = np.bincount(ends[first + 1], minlength=len(shorter.tokens))
-                tables[-1] = shorter._replace(counts=own.astype(np.int32))
+                spread = np.bincount(ends[first + 1], minlength=len(shorter.tokens))
+                tables[-1] = shorter._replace(counts=spread.astype(np.int32))
             starts = np.searchsorted(kinds, np.arange(contexts + 1) * size)
             ends_with = (kinds % size).astype(np.int32)
             tables.append(NgramTable(starts, ends_with, counts.astype(np.int32)))
@@ -128,23 +128,23 @@ class KneserNey:
             For n from 0 to the order, the number of the last n tokens, -1 if they are no n-gram of
             the training text ``(n, T + 1)``.
         """
-        found = np.full((len(self.tables_) + 1, len(tokens) + 1), -1)
-        found[0] = 0
+        rows = np.full((len(self.tables_) + 1, len(tokens) + 1), -1)
+        rows[0] = 0
         for n, keys in enumerate(self._keys):
-            before = found[n, :-1]
+            before = rows[n, :-1]
             wanted = before * self.size_ + tokens
             places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             is_known = (before >= 0) & (keys[places] == wanted)
-            found[n + 1, 1:] = np.where(is_known, places, -1)
-        return found
+            rows[n + 1, 1:] = np.where(is_known, places, -1)
+        return rows
 
     def probabilities(self, tokens: Numbers) -> Floats:
         """Return the probability of each token of a text after those before it ``(T,)``."""
         numbers = self.numbers(tokens)
         p = np.full(len(tokens), 1 / self.size_)
-        for n, (context, own) in enumerate(zip(numbers[:-1, :-1], numbers[1:, 1:], strict=True)):
+        for n, (context, ngram) in enumerate(zip(numbers[:-1, :-1], numbers[1:, 1:], strict=True)):
             kept, total = self._kept[n][context], self._totals[n][context]
-            count = np.where(own >= 0, self._discounted(n, own), 0.0)
+            count = np.where(ngram >= 0, self._discounted(n, ngram), 0.0)
             p = np.where((context >= 0) & (total > 0), (count + kept * p) / np.maximum(total, 1), p)
         return p
 
@@ -162,22 +162,22 @@ class KneserNey:
         for n in reversed(range(1, len(contexts))):
             total = self._totals[n][contexts[n]]
             seen = np.flatnonzero((contexts[n] >= 0) & (total > 0))
-            own = contexts[n][seen]
-            parts.append((n, seen, own, scale[seen] / total[seen]))
-            scale[seen] *= self._kept[n][own] / total[seen]
+            rows = contexts[n][seen]
+            parts.append((n, seen, rows, scale[seen] / total[seen]))
+            scale[seen] *= self._kept[n][rows] / total[seen]
         p = scale[:, None] * self._frequencies
-        for n, seen, own, factor in parts:
+        for n, seen, rows, factor in parts:
             table = self.tables_[n]
-            lengths = table.starts[own + 1] - table.starts[own]
+            lengths = table.starts[rows + 1] - table.starts[rows]
             offsets = np.cumsum(lengths) - lengths
-            at = np.arange(lengths.sum()) + np.repeat(table.starts[own] - offsets, lengths)
-            p[np.repeat(seen, lengths), table.tokens[at]] += self._discounted(n, at) * np.repeat(
-                factor, lengths
-            )
+            index = np.arange(lengths.sum()) + np.repeat(table.starts[rows] - offsets, lengths)
+            p[np.repeat(seen, lengths), table.tokens[index]] += self._discounted(
+                n, index
+            ) * np.repeat(factor, lengths)
         return p
 
-    def _discounted(self, n: int, at: Numbers) -> Floats:
-        counts = self.tables_[n].counts[at]
+    def _discounted(self, n: int, rows: Numbers) -> Floats:
+        counts = self.tables_[n].counts[rows]
         return counts - self._discounts[n][np.minimum(counts, 3)]
 
     def _set(self, tables: Sequence[NgramTable], size: int) -> Self:
@@ -255,10 +255,10 @@ class RecentTokens:
         is_repeated = np.append(False, tokens[order[1:]] == tokens[order[:-1]])
         gaps = np.append(0, np.diff(order))
         kept = np.where(is_repeated, self.decay ** np.maximum(gaps, 1), 0.0)
-        u, f = (torch.from_numpy(part)[:, None, None] for part in (kept / self.decay, kept))
-        found = np.empty(len(tokens))
-        found[order] = (1 - self.decay) * gated_scan(u, f)[0][:, 0, 0].numpy()
-        return found, 1 - np.power(self.decay, np.arange(len(tokens), dtype=np.float64))
+        u, f = (torch.from_numpy(x)[:, None, None] for x in (kept / self.decay, kept))
+        counts = np.empty(len(tokens))
+        counts[order] = (1 - self.decay) * gated_scan(u, f)[0][:, 0, 0].numpy()
+        return counts, 1 - np.power(self.decay, np.arange(len(tokens), dtype=np.float64))
 
     def after(self, tokens: NDArray[np.int64], before: Floats_) -> Floats_:
         """Return s after the last token of a text ``(V,)``, see `read`."""

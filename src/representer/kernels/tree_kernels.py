@@ -39,7 +39,7 @@ class TreeKernelBase(GraphKernel):
     def _diag(self, X: Sequence[Graph]) -> Tensor:
         x, _ = self._batches(X, None)
         parts = [(tree, self._prepared(tree)) for tree in x.parts(0)]
-        return torch.stack([self._pairs(tree, tree, own, own).sum() for tree, own in parts])
+        return torch.stack([self._pairs(tree, tree, nodes, nodes).sum() for tree, nodes in parts])
 
     def _batches(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> tuple[Batch, Batch | None]:
         """Join the trees of each side; their edges keep the positions of children."""
@@ -47,8 +47,8 @@ class TreeKernelBase(GraphKernel):
         positions = [[tree.edges for tree in side] for side in (X, Y or ())]
         width = max(p.shape[1] for side in positions for p in side)  # type: ignore[union-attr]
         joined = []
-        for side, own in zip(sides, positions, strict=True):
-            padded = [F.pad(p, (0, width - p.shape[1])) for p in own]  # type: ignore
+        for side, tables in zip(sides, positions, strict=True):
+            padded = [F.pad(p, (0, width - p.shape[1])) for p in tables]  # type: ignore
             joined.append(side and replace(side, edges=torch.cat(padded).to(side.nodes.device)))
         return joined[0], joined[1]
 
@@ -200,7 +200,7 @@ class _FragmentKernel(TreeKernelBase):
         for pairs in order.split(sizes):
             i, j = rows[pairs], columns[pairs]
             of_i, of_j = own_a.children[i], own_b.children[j]
-            fresh = self._grown(lambda u, v, known=values: known[table[u, v]], of_i, of_j)
+            fresh = self._grown(lambda u, v, last=values: last[table[u, v]], of_i, of_j)
             table[i, j] = torch.arange(len(values), len(values) + len(i))
             values = torch.cat((values, fresh))
         return values[table[:-1, :-1]]
@@ -254,8 +254,8 @@ class SubsetTreeKernel(_FragmentKernel):
     def _alike(self, a: Batch, b: Batch, own_a: _Nodes, own_b: _Nodes) -> Tensor:
         width = max(own_a.children.shape[1], own_b.children.shape[1])
         productions = []
-        for nodes, own in ((a.nodes, own_a), (b.nodes, own_b)):
-            labels = F.pad(nodes, (0, 1), value=-1)[own.children]
+        for nodes, tree in ((a.nodes, own_a), (b.nodes, own_b)):
+            labels = F.pad(nodes, (0, 1), value=-1)[tree.children]
             padded = F.pad(labels, (0, width - labels.shape[1]), value=-1)
             productions.append(torch.cat((nodes[:, None], padded), dim=1))
         numbers = torch.cat(productions).unique(dim=0, return_inverse=True)[1]

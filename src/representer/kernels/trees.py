@@ -48,8 +48,8 @@ def read_trees(X: Iterable[Any], name: str = "X") -> Graphs:
     items = [_parsed(tree, f"{name}[{i}]") for i, tree in enumerate(raw)]
     graphs = read_graphs(items, name)
     trees = GraphList(
-        replace(graph, edges=_positions(graph, own, f"{name}[{i}]"))
-        for i, (graph, own) in enumerate(zip(graphs.items, items, strict=True))
+        replace(graph, edges=_positions(graph, tree, f"{name}[{i}]"))
+        for i, (graph, tree) in enumerate(zip(graphs.items, items, strict=True))
     )
     return Graphs(trees, graphs.from_tensors)
 

@@ -108,8 +108,8 @@ def permutation_test(
     is_first = np.arange(total) < count
     if {*group[:count]} & {*group[count:]}:
         raise ArgumentError("groups", "a group in both sets", "groups that are in one of the sets")
-    own = np.zeros(group.max() + 1, dtype=bool)
-    own[group[:count]] = True
+    first = np.zeros(group.max() + 1, dtype=bool)
+    first[group[:count]] = True
     rng = np.random.default_rng(seed)
     off_diagonal = gram - np.diag(np.diag(gram))
     observed = _statistics(off_diagonal, is_first[None])[0]
@@ -117,7 +117,7 @@ def permutation_test(
     reached, left = 1, permutations
     while left:
         block = min(left, max(1, _BLOCK // total))
-        drawn = np.stack([rng.permutation(own)[group] for _ in range(block)])
+        drawn = np.stack([rng.permutation(first)[group] for _ in range(block)])
         is_test = (drawn.sum(1) > 1) & (drawn.sum(1) < total - 1)  # large groups may leave one
         reached += int((_statistics(off_diagonal, drawn[is_test]) >= least).sum())
         reached += int((~is_test).sum())

@@ -96,8 +96,8 @@ def in_blocks(
         nodes: Nodes of a part; ``NODES`` by default.
     """
     nodes = nodes or NODES
-    rows = [(part, prepare(part)) for part in x.parts(nodes)]
-    columns = rows if y is None else [(part, prepare(part)) for part in y.parts(nodes)]
+    rows = [(batch, prepare(batch)) for batch in x.parts(nodes)]
+    columns = rows if y is None else [(batch, prepare(batch)) for batch in y.parts(nodes)]
     blocks: dict[tuple[int, int], Tensor] = {}
     for i, (a, own_a) in enumerate(rows):
         for j, (b, own_b) in enumerate(columns):
@@ -203,9 +203,9 @@ class GraphKernel(Kernel):
         x = self._read(X)
         y = None if Y is None else self._read(Y, "Y")
         if not x.items or (y is not None and not y.items):
-            known = x if y is None or x.items else y
+            like = x if y is None or x.items else y
             shape = len(x.items), len((y or x).items)
-            return self._values(known, lambda: torch.zeros(shape, dtype=torch.float64))
+            return self._values(like, lambda: torch.zeros(shape, dtype=torch.float64))
         return self._values(x, lambda: self._gram(x.items, None if y is None else y.items))
 
     def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
@@ -420,9 +420,9 @@ def walk_counts(batch: Batch, order: int) -> sparse.csr_array:
         nodes, counts = target[taken], counts[walk]
         # walks with the same labels and the same last node are merged
         size = int(codes.max()) + 1 if len(codes) else 1
-        kept, place = np.unique(nodes * size + codes, return_inverse=True)
+        kept, index = np.unique(nodes * size + codes, return_inverse=True)
         nodes, codes = np.divmod(kept, size)
-        counts = np.bincount(place, counts, len(kept))
+        counts = np.bincount(index, counts, len(kept))
     of_graph = np.repeat(np.arange(len(batch.sizes)), batch.sizes)[nodes]
     shape = (len(batch.sizes), int(codes.max()) + 1 if len(codes) else 1)
     return sparse.csr_array(sparse.coo_array((counts, (of_graph, codes)), shape))
@@ -455,7 +455,7 @@ def count_squares(counts: sparse.csr_array, device: torch.device) -> Tensor:
 
 
 def _dense(counts: sparse.coo_array, shape: tuple[int, int], device: torch.device) -> Tensor:
-    rows, columns = (torch.from_numpy(one.astype(np.int64)).to(device) for one in counts.coords)
+    rows, columns = (torch.from_numpy(x.astype(np.int64)).to(device) for x in counts.coords)
     dense = torch.zeros(shape, dtype=torch.float64, device=device)
     dense[rows, columns] = torch.from_numpy(counts.data).to(device)
     return dense

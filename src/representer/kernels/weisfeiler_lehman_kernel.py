@@ -58,8 +58,8 @@ def refined(labels: np.ndarray, edge_index: np.ndarray, edges: np.ndarray | None
     base = int(seen.max(initial=0)) + 1
     for k in range(int(degrees.max(initial=0))):  # append the k-th neighbor
         nodes = np.flatnonzero(degrees > k)
-        kinds, place = np.unique(new[nodes] * base + seen[starts[nodes] + k], return_inverse=True)
-        new[nodes] = place + used  # distinct from labels of nodes with fewer neighbors
+        kinds, index = np.unique(new[nodes] * base + seen[starts[nodes] + k], return_inverse=True)
+        new[nodes] = index + used  # distinct from labels of nodes with fewer neighbors
         used += len(kinds)
     return np.unique(new, return_inverse=True)[1]
 
@@ -231,11 +231,11 @@ class WeisfeilerLehmanKernel(GraphKernel):
         return torch.stack(values).sum(0)
 
     def _of_base(
-        self, X: Sequence[Graph], Y: Sequence[Graph] | None, part: str = "__call__"
+        self, X: Sequence[Graph], Y: Sequence[Graph] | None, method: str = "__call__"
     ) -> Tensor:
         """Return the Gram matrix of the base kernel, or its ``"diag"``, with gradients."""
         graphs = [Graphs(GraphList(side), True) for side in (X, Y) if side is not None]
-        return torch.as_tensor(getattr(self.base_kernel, part)(*graphs))
+        return torch.as_tensor(getattr(self.base_kernel, method)(*graphs))
 
     def _levels(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Iterator[Sides]:
         """Yield the graphs of every level, starting with the original labels."""
@@ -253,10 +253,10 @@ class WeisfeilerLehmanKernel(GraphKernel):
     def _module_levels(
         self, module: nn.Module, X: Sequence[Graph], Y: Sequence[Graph] | None
     ) -> Iterator[Sides]:
-        given = as_features(*batches(X, Y, delta=False, edges=self.edges))
-        sides: list[tuple[Batch, Sequence[Graph]]] = [(given[0], X)]
-        if given[1] is not None:
-            sides.append((given[1], Y or ()))
+        read = as_features(*batches(X, Y, delta=False, edges=self.edges))
+        sides: list[tuple[Batch, Sequence[Graph]]] = [(read[0], X)]
+        if read[1] is not None:
+            sides.append((read[1], Y or ()))
         labels = [batch.nodes for batch, _ in sides]
         for level in range(self.depth + 1):
             if level:
@@ -273,8 +273,8 @@ class WeisfeilerLehmanKernel(GraphKernel):
 
 def _with_nodes(graphs: Sequence[Graph], nodes: Tensor, sizes: Sequence[int]) -> list[Graph]:
     return [
-        Graph(own, graph.edge_index, graph.edges)
-        for graph, own in zip(graphs, nodes.split(list(sizes)), strict=True)
+        Graph(x, graph.edge_index, graph.edges)
+        for graph, x in zip(graphs, nodes.split(list(sizes)), strict=True)
     ]
 
 
