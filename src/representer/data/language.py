@@ -89,25 +89,25 @@ def find_parts(folder: Path) -> dict[str, Path]:
     Raises:
         DataError: If a part has no file, or several.
     """
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     files = sorted(
         path for path in folder.iterdir() if path.is_file() and format_of(path) == "lines"
     )
-    for part in PARTS:
-        matching = [path for path in files if _names_part(path, part)]
+    for split in PARTS:
+        matching = [path for path in files if _names_part(path, split)]
         if len(matching) != 1:
             what = ", ".join(path.name for path in matching) or "none"
             fix = "Name the files: representer fit language TRAIN --valid FILE --test FILE"
             raise DataError(
-                f"expected one file of the {part} part; found {what}", file=folder, fix=fix
+                f"expected one file of the {split} part; found {what}", file=folder, fix=fix
             )
-        found[part] = matching[0]
-    return found
+        paths[split] = matching[0]
+    return paths
 
 
-def _names_part(path: Path, part: str) -> bool:
+def _names_part(path: Path, split: str) -> bool:
     words = path.name.lower().replace("_", ".").replace("-", ".").split(".")
-    return any(name in words for name in _NAMES[part])
+    return any(name in words for name in _NAMES[split])
 
 
 def cut(lines: Sequence[str], fractions: Sequence[float]) -> list[list[int]]:
@@ -137,8 +137,8 @@ def cut(lines: Sequence[str], fractions: Sequence[float]) -> list[list[int]]:
     # The first group of each part: that which starts at its place, but no part is empty.
     cuts = np.searchsorted(np.cumsum(sizes) - sizes, ends) - np.arange(most)
     cuts = np.maximum.accumulate(np.clip(cuts, 1, len(sizes) - most)) + np.arange(most)
-    part = np.searchsorted(cuts, groups, side="right")
-    return [np.flatnonzero(part == k).tolist() for k in range(most + 1)]
+    number = np.searchsorted(cuts, groups, side="right")
+    return [np.flatnonzero(number == k).tolist() for k in range(most + 1)]
 
 
 def _groups(lines: Sequence[str]) -> NDArray[np.intp]:
@@ -240,12 +240,12 @@ def topics() -> tuple[list[str], str]:
         raise DataError("this Python has no help topics", fix=fix) from None
     paragraphs = [_paragraphs(texts[name]) for name in sorted(texts)]
     longest = max(map(len, paragraphs))
-    lines = [own[i] for i in range(longest) for own in paragraphs if i < len(own)]
+    lines = [x[i] for i in range(longest) for x in paragraphs if i < len(x)]
     return list(dict.fromkeys(lines)), f"help topics of Python {platform.python_version()}"
 
 
 def _paragraphs(text: str) -> list[str]:
-    paragraphs = (re.findall(r"\w+|[^\w\s]", part.lower()) for part in re.split(r"\n\s*\n", text))
+    paragraphs = (re.findall(r"\w+|[^\w\s]", t.lower()) for t in re.split(r"\n\s*\n", text))
     return [" ".join(words) for words in paragraphs if len(words) > 3]
 
 

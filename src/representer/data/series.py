@@ -92,34 +92,34 @@ def read_series_file(
         DataError: The file cannot be used; the message names the file and the line.
     """
     path = Path(path)
-    kind = format_of(path)
-    if kind in ("ts", "npz"):
+    suffix = format_of(path)
+    if suffix in ("ts", "npz"):
         for name, value in (("label", label), ("series", series), ("time", time)):
             if value is not None:
                 problem = f"--{name} {value} names a column of a table; this is no table"
                 raise DataError(problem, file=path, fix=f"Leave out --{name}.")
-        read: Callable[[Path], SeriesFile] = _read_ts if kind == "ts" else _read_npz
-        found = read(path)
+        read: Callable[[Path], SeriesFile] = _read_ts if suffix == "ts" else _read_npz
+        file = read(path)
     else:
         wanted = requested(label) + requested(series) + requested(time)
         grid = read_grid(path, wanted)
         if not grid.header and {*map(plain, map(text_of, grid.rows[0]))} & (LABEL_NAMES | IDS):
             grid = read_grid(path, wanted, header=True)  # whose other names may be numbers
-        found = _of_table(path, grid, label, series, time)
-    if not found.series:
+        file = _of_table(path, grid, label, series, time)
+    if not file.series:
         raise DataError("holds no series", file=path)
-    for one, line in zip(found.series, found.lines, strict=True):
-        if len(one) != len(found.series[0]):
-            problem = f"has {len(one)} channels; the first series has {len(found.series[0])}"
+    for item, line in zip(file.series, file.lines, strict=True):
+        if len(item) != len(file.series[0]):
+            problem = f"has {len(item)} channels; the first series has {len(file.series[0])}"
             raise DataError(problem, file=path, line=line, fix="Give all the same channels.")
-    missing = [row for row, one in enumerate(found.labels) if not one]
+    missing = [row for row, label in enumerate(file.labels) if not label]
     if require_labels and missing:
-        line = None if kind == "npz" else found.lines[missing[0]]
-        is_any = len(missing) < len(found.labels)
+        line = None if suffix == "npz" else file.lines[missing[0]]
+        is_any = len(missing) < len(file.labels)
         problem = "the series has no label" if is_any else "the series have no labels"
         fix = "Name their column with --label, or add them."
         raise DataError(problem, file=path, line=line, fix=fix)
-    return found
+    return file
 
 
 def _read_ts(path: Path) -> SeriesFile:
@@ -142,15 +142,15 @@ def _read_ts(path: Path) -> SeriesFile:
                             line=number, fix=fix)  # fmt: skip
         parts = _PAIR.sub(r"\2", text).split(":")
         labels.append(name_of(parts.pop()) or None if has_label else None)
-        cells = [[cell for cell in part.split(",") if cell.strip()] for part in parts]
-        channels = [[_number(cell, path, number) for cell in own] for own in cells]
+        cells = [[cell for cell in text.split(",") if cell.strip()] for text in parts]
+        channels = [[_number(cell, path, number) for cell in x] for x in cells]
         size = max(map(len, channels), default=0)
         if not size:
             raise DataError("the series has no value", file=path, line=number)
-        one = np.full((len(channels), size), np.nan)  # channels may be of unequal lengths
-        for row, own in zip(one, channels, strict=True):
-            row[: len(own)] = own
-        series.append(one)
+        item = np.full((len(channels), size), np.nan)  # channels may be of unequal lengths
+        for row, values in zip(item, channels, strict=True):
+            row[: len(values)] = values
+        series.append(item)
         lines.append(number)
     return SeriesFile(path, series, labels, lines)
 
@@ -187,11 +187,11 @@ def _read_npz(path: Path) -> SeriesFile:
     if lengths.dtype.kind not in "iu" or not ((lengths > 0) & (lengths <= X.shape[2])).all():
         problem = f"lengths are not integers from 1 to {X.shape[2]}"
         raise DataError(problem, file=path, fix="Leave lengths out, or correct them.")
-    labels = [None] * len(X) if y is None else [name_of(str(one)) for one in y.tolist()]
-    channels = [str(one) for one in arrays["channels"]] if "channels" in arrays else ()
+    labels = [None] * len(X) if y is None else [name_of(str(name)) for name in y.tolist()]
+    channels = [str(name) for name in arrays["channels"]] if "channels" in arrays else ()
     if len(channels) not in (0, X.shape[1]):
         raise DataError(f"{len(channels)} names of {X.shape[1]} channels", file=path)
-    series = [one[:, :n].astype(np.float64) for one, n in zip(X, lengths.tolist(), strict=True)]
+    series = [x[:, :n].astype(np.float64) for x, n in zip(X, lengths.tolist(), strict=True)]
     return SeriesFile(path, series, labels, range(1, len(X) + 1), channels)
 
 
@@ -203,8 +203,8 @@ def _of_table(
     def role(option: str | None, argument: str, names: set[str]) -> int | None:
         if option is not None:
             return resolve(grid, option, argument, source)[0]
-        found = by_name(grid, columns, names, argument) if grid.header else []
-        return found[0] if found else None
+        matches = by_name(grid, columns, names, argument) if grid.header else []
+        return matches[0] if matches else None
 
     labels = role(label, "label", LABEL_NAMES)
     lists = role(None, "series", _LISTS)
@@ -214,15 +214,15 @@ def _of_table(
     if ids is not None and series is None:
         names = [text_of(row[ids]) for row in grid.rows]
         if len(set(names)) == len(names):  # a row for each series, which has a name
-            columns, ids = [at for at in columns if at != ids], None
+            columns, ids = [i for i in columns if i != ids], None
     if ids is not None:
         return _of_steps(path, grid, ids, labels, role(time, "time", set()))
     if labels is None and not grid.header:
         labels = columns[0]  # as in the UCR archive
-    steps = [at for at in columns if at != labels]
+    steps = [i for i in columns if i != labels]
     rows = zip(grid.lines, grid.rows, strict=True)
     values = [
-        np.array([[_number(row[at], path, line, grid.columns[at]) for at in steps]])
+        np.array([[_number(row[i], path, line, grid.columns[i]) for i in steps]])
         for line, row in rows
     ]
     return SeriesFile(
@@ -241,23 +241,23 @@ def _of_lists(path: Path, grid: Grid, column: int, labels: int | None) -> Series
     series = []
     for line, row in zip(grid.lines, grid.rows, strict=True):
         try:
-            one = np.asarray(row[column], dtype=np.float64)  # null becomes NaN
+            item = np.asarray(row[column], dtype=np.float64)  # null becomes NaN
         except (TypeError, ValueError):
-            one = np.empty(0)
-        if one.ndim not in (1, 2) or not one.size:
+            item = np.empty(0)
+        if item.ndim not in (1, 2) or not item.size:
             problem = "the series is no list of numbers, nor of such lists of one length"
             fix = 'Write {"series": [1, 2, null], "label": "a"}, or a list for each channel.'
             raise DataError(problem, file=path, line=line, fix=fix)
-        series.append(np.atleast_2d(one))
+        series.append(np.atleast_2d(item))
     return SeriesFile(path, series, _labels(grid, labels), grid.lines, notes=grid.notes)
 
 
 def _of_steps(path: Path, grid: Grid, ids: int, labels: int | None, time: int | None) -> SeriesFile:
     """Read a table with a row for each step; the rows of a series need not stand together."""
-    rest = [at for at in data_columns(grid) if at not in (ids, labels)]
+    rest = [i for i in data_columns(grid) if i not in (ids, labels)]
     if time is None:
-        time = next((at for at in rest if _TIME.fullmatch(plain(grid.columns[at]))), None)
-    channels = [at for at in rest if at != time]
+        time = next((i for i in rest if _TIME.fullmatch(plain(grid.columns[i]))), None)
+    channels = [i for i in rest if i != time]
     if not channels:
         raise DataError("the table has no column of values", file=path)
     rows: dict[str, list[int]] = {}
@@ -266,24 +266,24 @@ def _of_steps(path: Path, grid: Grid, ids: int, labels: int | None, time: int | 
             problem, column = "the cell is empty; expected the series", grid.columns[ids]
             raise DataError(problem, file=path, line=grid.lines[k], column=column)
         rows.setdefault(name, []).append(k)
-    of_rows, series, found = _labels(grid, labels), [], list[str | None]()
-    for name, own in rows.items():
-        if len(known := {of_rows[k] for k in own}) > 1:
-            named = listing(sorted(str(one) for one in known))
+    of_rows, series, result = _labels(grid, labels), [], list[str | None]()
+    for name, rows_of in rows.items():
+        if len(classes := {of_rows[k] for k in rows_of}) > 1:
+            named = listing(sorted(str(x) for x in classes))
             problem = f"the series {name!r:.60} has several labels: {named}"
-            fix, line = "Give each series one label.", grid.lines[own[0]]
+            fix, line = "Give each series one label.", grid.lines[rows_of[0]]
             raise DataError(problem, file=path, line=line, fix=fix)
-        found += known
+        result += classes
         if time is not None:
-            own.sort(key=lambda k: _moment(grid.rows[k][time]))
-        table = [[_number(grid.rows[k][at], path, grid.lines[k], grid.columns[at]) for k in own]
-                 for at in channels]  # fmt: skip
+            rows_of.sort(key=lambda k: _moment(grid.rows[k][time]))
+        table = [[_number(grid.rows[k][i], path, grid.lines[k], grid.columns[i]) for k in rows_of]
+                 for i in channels]  # fmt: skip
         series.append(np.array(table))
-    names, lines = [*rows], [grid.lines[own[0]] for own in rows.values()]
+    names, lines = [*rows], [grid.lines[ks[0]] for ks in rows.values()]
     table = Grid([grid.columns[ids]], [[name] for name in names], lines, [], True, False, [])
-    own = [grid.columns[at] for at in channels]
+    rows_of = [grid.columns[i] for i in channels]
     return SeriesFile(
-        path, series, found, lines, own, names, table,
+        path, series, result, lines, rows_of, names, table,
         None if labels is None else grid.columns[labels], grid.notes,
     )  # fmt: skip
 

@@ -55,11 +55,11 @@ class Stored(Sequence[Entry]):
         Raises:
             OSError: There is no space.
         """
-        place = _File()
-        sizes = np.fromiter(map(place.file.write, entries), np.int64)
-        place.file.flush()
+        file = _File()
+        sizes = np.fromiter(map(file.file.write, entries), np.int64)
+        file.file.flush()
         ends = np.cumsum(sizes)
-        return cls(place, ends - sizes, ends, decode)
+        return cls(file, ends - sizes, ends, decode)
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -73,10 +73,10 @@ class Stored(Sequence[Entry]):
         if isinstance(index, slice):
             return self.take(np.arange(len(self))[index])
         start, size = self._starts[index], self._ends[index] - self._starts[index]
-        found = os.pread(self._file.file.fileno(), int(size), int(start))
-        if len(found) != size:
-            raise OSError(f"a temporary file has {len(found)} of {size} bytes of an entry")
-        return self._decode(found)
+        data = os.pread(self._file.file.fileno(), int(size), int(start))
+        if len(data) != size:
+            raise OSError(f"a temporary file has {len(data)} of {size} bytes of an entry")
+        return self._decode(data)
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -121,7 +121,7 @@ def sampled(objects: Sequence[Any], *others: Any) -> Any:
     """
     rows = sampled_rows(objects)
     if rows is not None:
-        objects, others = [*take(objects, rows)], tuple(one[rows] for one in others)
+        objects, others = [*take(objects, rows)], tuple(x[rows] for x in others)
     return (objects, *others) if others else objects
 
 
@@ -152,24 +152,24 @@ def stored_documents(
         min_count: Words that occur less often are unknown, and so is a word that occurs for the
             first time after 2,000,000 others.
     """
-    known: dict[str, int] = {}
+    codes: dict[str, int] = {}
     counts = np.zeros(1, np.int64)
     block: list[int] = []
 
     def count() -> None:
         nonlocal counts
-        found = np.bincount(block, minlength=len(counts))
-        found[: len(counts)] += counts
-        counts = found
+        sums = np.bincount(block, minlength=len(counts))
+        sums[: len(counts)] += counts
+        counts = sums
         block.clear()
 
     def entries() -> Iterator[bytes]:
         for text in texts:
             numbers = []
             for word in words(text):
-                number = known.get(word)
-                if number is None and len(known) < DISTINCT:
-                    number = known[word] = len(known) + 1
+                number = codes.get(word)
+                if number is None and len(codes) < DISTINCT:
+                    number = codes[word] = len(codes) + 1
                 numbers.append(number or 0)
             block.extend(numbers)
             if len(block) > _BLOCK:
@@ -178,11 +178,11 @@ def stored_documents(
 
     documents = Stored.write(entries(), bytes)
     count()
-    frequent = {word: int(counts[i]) for word, i in known.items() if counts[i] >= min_count}
+    frequent = {word: int(counts[i]) for word, i in codes.items() if counts[i] >= min_count}
     vocabulary = Vocabulary.from_counts(frequent, min_count, LARGEST)
     final = np.full(len(counts), Vocabulary.UNKNOWN, np.int64)
     for number, word in enumerate(vocabulary.words[len(Vocabulary.MARKS) :], len(Vocabulary.MARKS)):
-        final[known[word]] = number
+        final[codes[word]] = number
     return vocabulary, documents.decoded_by(_Decoder(final))
 
 

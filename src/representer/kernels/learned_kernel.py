@@ -233,7 +233,7 @@ class LearnedUnit(LearnedKernel):
         (x, _), weights = self._read(X), self._references()
         if reference is not None:
             parts = reference if isinstance(reference, (tuple, list)) else (reference,)
-            values = [torch.as_tensor(part).to(weights[0])[..., None, :] for part in parts]
+            values = [torch.as_tensor(x).to(weights[0])[..., None, :] for x in parts]
             for row, expected in zip(values, weights, strict=True):
                 if row.shape != expected.shape:
                     shapes = (tuple(x.squeeze(-2).shape) for x in (row, expected))
@@ -246,7 +246,7 @@ class LearnedUnit(LearnedKernel):
         for levels in self._held(x):
             total: Any = 0.0
             for level, held in enumerate(levels):
-                weights = [part[level] if part.dim() == 4 else part for part in references]
+                weights = [x[level] if x.dim() == 4 else x for x in references]
                 total = total + held.states(*(w.to(held.features) for w in weights))[:, 0]
             states.append(total)
         return torch.cat(states)[_places(x)]

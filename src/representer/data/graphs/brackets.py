@@ -66,11 +66,11 @@ def tree_record(text: str, line: int = 1) -> GraphRecord:
     for child, parent in above.items():
         children[parent].append(child)
     # a bracket around one word is that word
-    words = {v: own[0] for v, own in enumerate(children) if len(own) == 1 and not children[own[0]]}
+    words = {v: c[0] for v, c in enumerate(children) if len(c) == 1 and not children[c[0]]}
     kept = [v for v in range(len(labels)) if above.get(v) not in words]
-    place = {v: i for i, v in enumerate(kept)}
+    index = {v: i for i, v in enumerate(kept)}
     nodes = [labels[words[v]] if v in words else INNER if children[v] else labels[v] for v in kept]
-    edges = [(place[v], place[above[v]]) for v in kept if v in above]
+    edges = [(index[v], index[above[v]]) for v in kept if v in above]
     label = str(labels[0]) if children[0] else ""
     ends = np.array(edges, dtype=np.int64).reshape(-1, 2).T
     return GraphRecord(line, len(kept), ends, tuple(map(str, nodes)), None, label or None)

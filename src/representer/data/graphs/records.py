@@ -82,13 +82,13 @@ def distinct(edges: Sequence[list[Any]]) -> list[list[Any]]:
         InvalidGraphError: An edge is listed twice, with different values.
     """
     kept: dict[tuple[Any, Any], list[Any]] = {}
-    for at, edge in enumerate(edges):
+    for row, edge in enumerate(edges):
         u, v, *value = edge
         other = kept.setdefault((min(u, v), max(u, v)), edge)[2:]
         if other != value:
-            shown = " and ".join(json.dumps(one)[:40] for one in (other[0], value[0]))
+            shown = " and ".join(json.dumps(x)[:40] for x in (other[0], value[0]))
             problem = f"the edge {u}–{v} occurs twice, with {shown}; edges are undirected"
-            raise InvalidGraphError(problem, at)
+            raise InvalidGraphError(problem, row)
     return [*kept.values()]
 
 
@@ -176,8 +176,8 @@ def read_jsonl_graphs(
 
 def _of_networkx(grid: Grid) -> Grid:
     """Return the attributes of the graphs of NetworkX, the first few that are words or flags."""
-    found = [row[grid.columns.index("graph")] for row in grid.rows if "graph" in grid.columns]
-    abouts = [about if isinstance(about, dict) else {} for about in found]
+    cells = [row[grid.columns.index("graph")] for row in grid.rows if "graph" in grid.columns]
+    abouts = [about if isinstance(about, dict) else {} for about in cells]
     words = [name for name, value in (abouts or [{}])[0].items() if isinstance(value, str | bool)]
     rows = [[about.get(name) for name in words[:20]] for about in abouts]
     return replace(grid, columns=words[:20], rows=rows)
@@ -200,19 +200,19 @@ def parse_graph(value: Any) -> GraphRecord:
 
 def _converted(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the keys of this format for those of PyG and NetworkX."""
-    given = {name: value for name, value in fields.items() if value is not MISSING}
-    if "edge_index" in given:
-        return _from_pyg(given)
-    nodes = given.get("nodes")
+    values = {name: value for name, value in fields.items() if value is not MISSING}
+    if "edge_index" in values:
+        return _from_pyg(values)
+    nodes = values.get("nodes")
     has_objects = isinstance(nodes, list) and nodes and isinstance(nodes[0], dict)
-    return _from_networkx(given) if has_objects or _FOREIGN & given.keys() else fields
+    return _from_networkx(values) if has_objects or _FOREIGN & values.keys() else fields
 
 
-def _from_networkx(given: dict[str, Any]) -> dict[str, Any]:
+def _from_networkx(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the keys of this format for those of ``node_link_data``."""
     lists: dict[str, Any] = {
-        "nodes": given.get("nodes"),
-        "edges": given.get("edges", given.get("links")),
+        "nodes": fields.get("nodes"),
+        "edges": fields.get("edges", fields.get("links")),
     }
     for name, value in lists.items():
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
@@ -228,8 +228,8 @@ def _from_networkx(given: dict[str, Any]) -> dict[str, Any]:
         )
     ends = [[numbers[key] for key in pair] for pair in keys]
     values = _attributes(edges, "edge", ("source", "target", "key"))
-    about = given.get("graph")
-    names = (about if isinstance(about, dict) else {}) | given
+    about = fields.get("graph")
+    names = (about if isinstance(about, dict) else {}) | fields
     return {
         "nodes": _attributes(nodes, "node", ("id",)) or range(len(nodes)),
         "edges": [[*e, v] for e, v in zip(ends, values, strict=True)] if values else ends,
@@ -249,24 +249,24 @@ def _attributes(items: list[dict[str, Any]], what: str, apart: tuple[str, ...]) 
     return rows if names else []
 
 
-def _from_pyg(given: dict[str, Any]) -> dict[str, Any]:
+def _from_pyg(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the keys of this format for those of PyG; without x, nodes have no labels."""
-    index = given.get("edge_index")
+    index = fields.get("edge_index")
     if not (
         isinstance(index, list) and len(index) == 2 and all(isinstance(e, list) for e in index)
     ):
         raise InvalidGraphError("'edge_index' is not two arrays")
-    features, label = given.get("edge_attr"), given.get("y", given.get("label"))
+    features, label = fields.get("edge_attr"), fields.get("y", fields.get("label"))
     parts = [*index, *([features] if isinstance(features, list) else [])]
-    if len({len(part) for part in parts}) > 1:
+    if len({len(x) for x in parts}) > 1:
         raise InvalidGraphError("the arrays of 'edge_index' and 'edge_attr' differ in length")
-    count = given.get(
+    count = fields.get(
         "num_nodes", 1 + max((e for e in index[0] + index[1] if type(e) is int), default=0)
     )
     if type(count) is not int or not 0 < count <= _MOST_NODES:
         raise InvalidGraphError(f"'num_nodes' is {count!r:.40}; expected 1 to {_MOST_NODES:,}")
     label = label[0] if isinstance(label, list) and len(label) == 1 else label
-    nodes = given.get("x", given.get("node_feat")) or range(count)
+    nodes = fields.get("x", fields.get("node_feat")) or range(count)
     return {
         "nodes": nodes,
         "edges": [list(edge) for edge in zip(*parts, strict=True)],
@@ -361,9 +361,9 @@ def _require_same_kinds(graph: GraphRecord, others: list[GraphRecord]) -> None:
             if not graph.edge_index.size:
                 continue
         if with_values:
-            own, first = _kind(getattr(graph, what)), _kind(getattr(with_values[0], what))
-            if own != first:
-                problem = f"the {what} have {own}; those of line {with_values[0].line} have {first}"
+            new, first = _kind(getattr(graph, what)), _kind(getattr(with_values[0], what))
+            if new != first:
+                problem = f"the {what} have {new}; those of line {with_values[0].line} have {first}"
                 raise InvalidGraphError(problem)
 
 
@@ -397,8 +397,8 @@ class FeatureTable:
 
     def cells(self, role: str) -> list[str]:
         """Return the cells of a role as text, empty if it has no column."""
-        at = self.places.get(role)
-        return ["" if at is None else name_of(row[at]) for row in self.grid.rows]
+        column = self.places.get(role)
+        return ["" if column is None else name_of(row[column]) for row in self.grid.rows]
 
     def error(self, row: int, role: str | int, problem: str, fix: str) -> DataError:
         """Return the error of a cell in the column of a role or at a position."""
@@ -408,11 +408,11 @@ class FeatureTable:
 
     def about(self) -> str:
         """Return in words for what each column is used."""
-        named = [(role, [at]) for role, at in self.places.items()]
+        named = [(role, [i]) for role, i in self.places.items()]
         labels, numbers, unused = self._features
         named += [("labels", labels), ("numbers", numbers), ("unused, see --features,", unused)]
         words = [
-            f"{what} {listing([self.grid.columns[at] for at in columns])}"
+            f"{what} {listing([self.grid.columns[i] for i in columns])}"
             for what, columns in named
             if columns
         ]
@@ -427,14 +427,14 @@ class FeatureTable:
         labels, numbers, _ = self._features
         rows = self.grid.rows
         if labels:
-            return [",".join(name_of(row[at]) for at in labels) for row in rows]
-        return [[self._number(row, at) for at in numbers] for row in range(len(rows)) if numbers]
+            return [",".join(name_of(row[i]) for i in labels) for row in rows]
+        return [[self._number(row, i) for i in numbers] for row in range(len(rows)) if numbers]
 
     @cached_property
     def _features(self) -> tuple[list[int], list[int], list[int]]:
         """The columns of the labels or those of the numbers that are used, and the others."""
-        free = [at for at in data_columns(self.grid) if at not in self.places.values()]
-        numbers = [at for at in free if self._has_numbers(at)]
+        free = [i for i in data_columns(self.grid) if i not in self.places.values()]
+        numbers = [i for i in free if self._has_numbers(i)]
         labels = sorted({*free} - {*numbers})
         if not self.features:
             return [], [], []
@@ -444,11 +444,11 @@ class FeatureTable:
 
     def _has_numbers(self, column: int) -> bool:
         """Return True if most cells are numbers; integers in a column such as label are labels."""
-        known = [cell for row in self.grid.rows if text_of(cell := row[column]).strip()]
-        numbers = [number for cell in known if (number := number_of(cell)) is not None]
-        if plain(self.grid.columns[column]) in LABEL_NAMES and len(numbers) == len(known):
+        cells = [cell for row in self.grid.rows if text_of(cell := row[column]).strip()]
+        numbers = [number for cell in cells if (number := number_of(cell)) is not None]
+        if plain(self.grid.columns[column]) in LABEL_NAMES and len(numbers) == len(cells):
             return not all(number.is_integer() for number in numbers)
-        return 2 * len(numbers) > len(known)
+        return 2 * len(numbers) > len(cells)
 
     def _number(self, row: int, column: int) -> float:
         cell = self.grid.rows[row][column]
@@ -527,21 +527,21 @@ def read_graph_tables(
         listed[graph].append([*ends, *edge_values[row : row + 1]])
         lines[graph].append(row)
     records, repeated = [], 0
-    for (name, row), own in zip(rows.items(), positions, strict=True):
-        if not own:
+    for (name, row), ids in zip(rows.items(), positions, strict=True):
+        if not ids:
             fix = f"Add its nodes to {nodes.path.name}, or remove it."
             raise graphs.error(row, "graph", "the graph has no nodes", fix)
         try:
             kept = distinct(listed[row])
         except InvalidGraphError as error:
-            at = lines[row][error.edge or 0]
-            raise edges.error(at, "source", str(error), "Keep one of the two.") from None
+            number = lines[row][error.edge or 0]
+            raise edges.error(number, "source", str(error), "Keep one of the two.") from None
         repeated += len(listed[row]) - len(kept)
-        places = np.array([[own[u], own[v]] for u, v, *_ in kept], dtype=np.int64).reshape(-1, 2).T
+        places = np.array([[ids[u], ids[v]] for u, v, *_ in kept], dtype=np.int64).reshape(-1, 2).T
         between = _array([value for _, _, *rest in kept for value in rest])
         line, label = graphs.grid.lines[row], labels[row] or None
         nodes_of = _array(values[row])
-        records.append(undirected(line, len(own), places, nodes_of, between, label, name))
+        records.append(undirected(line, len(ids), places, nodes_of, between, label, name))
     files = tuple(table.path for table in tables)
     about = f"columns of {'; '.join(map(FeatureTable.about, tables))}"
     notes = about, *repeated_edges(repeated), *ignored_split(graphs.grid)

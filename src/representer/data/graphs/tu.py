@@ -47,7 +47,7 @@ def read_tu(
 def tu_folders(folder: Path) -> list[Path]:
     """Return the folders of data sets: itself, or the ``raw`` in it that PyG downloads to."""
     places = [folder, folder / "raw", *sorted(folder.glob("*/raw"))]
-    return [one for one in places if any(one.glob("*_graph_indicator.txt*"))]
+    return [p for p in places if any(p.glob("*_graph_indicator.txt*"))]
 
 
 class _Folder:
@@ -91,8 +91,8 @@ class _Folder:
         nodes = self._values("node", len(graph_of))
         edges = self._values("edge", len(ends))
         node_order = np.argsort(graph_of, kind="stable")
-        place = np.empty(len(graph_of), dtype=np.int64)
-        place[node_order] = np.arange(len(graph_of)) - np.repeat(np.cumsum(counts) - counts, counts)
+        index = np.empty(len(graph_of), dtype=np.int64)
+        index[node_order] = np.arange(len(graph_of)) - np.repeat(np.cumsum(counts) - counts, counts)
         first = np.unique(ends, axis=0, return_index=True)[1]
         if len(first) < len(ends):
             repeated = len(ends) - len(first)
@@ -106,13 +106,13 @@ class _Folder:
         graphs = [
             GraphRecord(
                 line=number + 1,
-                count=len(own),
-                edge_index=np.ascontiguousarray(place[ends[own_edges]].reshape(-1, 2).T),
-                nodes=_take(nodes, own),
+                count=len(ids),
+                edge_index=np.ascontiguousarray(index[ends[own_edges]].reshape(-1, 2).T),
+                nodes=_take(nodes, ids),
                 edges=_take(edges, own_edges) if len(own_edges) else None,
                 label=None if labels is None else labels[number],
             )
-            for number, (own, own_edges) in enumerate(zip(node_parts, edge_parts, strict=True))
+            for number, (ids, own_edges) in enumerate(zip(node_parts, edge_parts, strict=True))
         ]
         unread = {path.name for path in self.folder.iterdir()} - {p.name for p in self.read_files}
         for name in sorted(unread):
@@ -127,10 +127,10 @@ class _Folder:
 
     def _labels(self, is_regression: bool, require_labels: bool) -> tuple[Path, list[str] | None]:
         parts = ["graph_labels", "graph_attributes"]
-        for part in reversed(parts) if is_regression else parts:
-            path = self.path(part)
+        for name in reversed(parts) if is_regression else parts:
+            path = self.path(name)
             if path.exists():
-                cells = [line.strip() for line in self._lines(part)]
+                cells = [line.strip() for line in self._lines(name)]
                 for number, cell in enumerate(cells, 1):
                     if parse_number(cell) is None:
                         problem = f"{cell!r:.60} is not one number"
@@ -157,30 +157,30 @@ class _Folder:
 
     def _values(self, what: str, count: int) -> Values:
         """Return the labels or the attributes of all nodes or edges."""
-        chosen = [part for part in ("labels", "attributes") if self.path(f"{what}_{part}").exists()]
+        chosen = [name for name in ("labels", "attributes") if self.path(f"{what}_{name}").exists()]
         if len(chosen) == 2 and self.features == "auto":
             self.notes.append(
                 f"{self.path(f'{what}_attributes').name} is not used; --features attributes uses it"
             )
         elif self.features != "auto":
-            chosen = [part for part in chosen if part == self.features]
+            chosen = [name for name in chosen if name == self.features]
         if not chosen:
             return None
-        part = f"{what}_{chosen[0]}"
+        name = f"{what}_{chosen[0]}"
         if chosen[0] == "labels":
-            table = self._integers(part, None)
+            table = self._integers(name, None)
             single = table.shape[1] == 1
             rows = table.tolist()
             values: Values = tuple(row[0] if single else ",".join(map(str, row)) for row in rows)
         else:
-            values = self._numbers(part, None)
+            values = self._numbers(name, None)
         if len(values) != count:
             problem = f"has {len(values)} lines for {count} {what}s"
-            raise DataError(problem, file=self.path(part))
+            raise DataError(problem, file=self.path(name))
         return values
 
-    def _lines(self, part: str) -> list[str]:
-        path = self.path(part)
+    def _lines(self, name: str) -> list[str]:
+        path = self.path(name)
         self.read_files.append(path)
         lines = [line.rstrip("\r\n") for line in physical_lines(path)]
         while lines and not lines[-1].strip():
@@ -189,10 +189,10 @@ class _Folder:
             raise DataError("contains no numbers", file=path)
         return lines
 
-    def _numbers(self, part: str, columns: int | None) -> NDArray[np.float64]:
+    def _numbers(self, name: str, columns: int | None) -> NDArray[np.float64]:
         """Return a table of finite numbers, with the columns of the first line if None."""
-        path, rows = self.path(part), []
-        for line, text in enumerate(self._lines(part), 1):
+        path, rows = self.path(name), []
+        for line, text in enumerate(self._lines(name), 1):
             cells = text.split(",")
             columns = columns or len(cells)
             if len(cells) != columns:
@@ -206,21 +206,21 @@ class _Folder:
             rows.append(row)
         return np.array(rows, dtype=np.float64)
 
-    def _integers(self, part: str, columns: int | None) -> NDArray[np.int64]:
-        table = self._numbers(part, columns)
+    def _integers(self, name: str, columns: int | None) -> NDArray[np.int64]:
+        table = self._numbers(name, columns)
         is_invalid = np.argwhere((table != np.floor(table)) | (np.abs(table) > LARGEST_INTEGER))
         if len(is_invalid):
             row, column = is_invalid[0].tolist()
             problem = f"{table[row, column]:g} is not an integer"
-            raise DataError(problem, file=self.path(part), line=row + 1)
+            raise DataError(problem, file=self.path(name), line=row + 1)
         return table.astype(np.int64)
 
-    def _require_range(self, table: NDArray[np.int64], maximum: int, part: str, what: str) -> None:
+    def _require_range(self, table: NDArray[np.int64], maximum: int, name: str, what: str) -> None:
         is_invalid = np.argwhere((table < 1) | (table > maximum))
         if len(is_invalid):
             position = tuple(is_invalid[0].tolist())
             problem = f"there is no {what} {table[position]}; they are numbered from 1 to {maximum}"
-            raise DataError(problem, file=self.path(part), line=position[0] + 1)
+            raise DataError(problem, file=self.path(name), line=position[0] + 1)
 
 
 def _take(values: Values, rows: NDArray[np.int64]) -> Values:

@@ -36,9 +36,9 @@ def molecule_views(smiles: str) -> tuple[Graph, Graph, Graph]:
     from rdkit.Chem.rdMolDescriptors import GetFeatureInvariants
 
     elements, atoms = labeled_graphs(smiles)
-    bits = [int(own) for own in GetFeatureInvariants(_molecule(smiles))]
+    bits = [int(x) for x in GetFeatureInvariants(_molecule(smiles))]
     names: Labels = [
-        "+".join(name for i, name in enumerate(FEATURES) if own >> i & 1) or "other" for own in bits
+        "+".join(name for i, name in enumerate(FEATURES) if x >> i & 1) or "other" for x in bits
     ]
     return elements, atoms, Graph(names, elements.edge_index, elements.edges)
 
@@ -70,15 +70,15 @@ def torsions(smiles: str) -> list[tuple[str, tuple[int, ...]]]:
     """
     molecule = _molecule(smiles)
     labels = [atom_label(atom) for atom in molecule.GetAtoms()]
-    around = [[own.GetIdx() for own in atom.GetNeighbors()] for atom in molecule.GetAtoms()]
-    found = []
+    around = [[x.GetIdx() for x in atom.GetNeighbors()] for atom in molecule.GetAtoms()]
+    result = []
     for bond in molecule.GetBonds():
         j, k = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
         paths = ((i, j, k, m) for i in around[j] for m in around[k])
-        for path in (own for own in paths if len(set(own)) == len(own)):
+        for path in (p for p in paths if len(set(p)) == len(p)):
             names = [labels[node] for node in path]
-            found.append(("-".join(min(names, names[::-1])), path))
-    return found
+            result.append(("-".join(min(names, names[::-1])), path))
+    return result
 
 
 @lru_cache(maxsize=1)
@@ -115,5 +115,5 @@ def descriptors(smiles: str) -> NDArray[np.float64]:
 
     molecule = _molecule(smiles)
     surfaces = (getattr(rdMolDescriptors, f"{name}_")(molecule) for name in BINS)
-    values = [*_properties().ComputeProperties(molecule), *(x for own in surfaces for x in own)]
+    values = [*_properties().ComputeProperties(molecule), *(x for s in surfaces for x in s)]
     return np.array(values, np.float64)

@@ -96,10 +96,10 @@ def labeled_graphs(smiles: str) -> tuple[Graph, Graph]:
     """
     molecule = parse_smiles(smiles)
     graph = read_smiles(smiles)
-    bonds = [BOND_SIGNS.get(str(kind), str(kind)) for kind in graph.edges or ()]
+    bonds = [BOND_SIGNS.get(str(bond), str(bond)) for bond in graph.edges or ()]
     atoms: Labels = [atom_label(atom) for atom in molecule.GetAtoms()]
     kinds = [STEREO.get(str(bond.GetStereo()), "") for bond in molecule.GetBonds() for _ in "uv"]
-    described: Labels = [bond + kind for bond, kind in zip(bonds, kinds, strict=True)]
+    described: Labels = [bond + name for bond, name in zip(bonds, kinds, strict=True)]
     plain: Labels = [*bonds]
     return Graph(graph.nodes, graph.edge_index, plain), Graph(atoms, graph.edge_index, described)
 
@@ -173,7 +173,7 @@ ATOM_FEATURES = {
     for size, parts in _LISTS.items()
 }
 _PLACES = {
-    size: [{value: i for i, value in enumerate(part.listed)} for part in parts]
+    size: [{value: i for i, value in enumerate(p.listed)} for p in parts]
     for size, parts in _LISTS.items()
 }
 
@@ -210,7 +210,7 @@ def atom_features(atom: Atom, size: int = 82) -> list[float]:
         Learning Molecular Fingerprints, NeurIPS 2015.
     """
     parts = _LISTS[check_features(size)]
-    values = tuple(part.value(atom) for part in parts)
+    values = tuple(p.value(atom) for p in parts)
     return list(_code(size, values, atom.GetIsAromatic()))
 
 
@@ -226,9 +226,9 @@ def _code(size: int, values: tuple[int | str, ...], is_aromatic: bool) -> tuple[
 
 def bond_features(bond: Bond) -> list[float]:
     """Return the six binary ``BOND_FEATURES`` of a bond."""
-    kind = bond.GetBondType().name.lower()
+    order = bond.GetBondType().name.lower()
     return [
-        *(float(kind == name) for name in BOND_FEATURES[:4]),
+        *(float(order == name) for name in BOND_FEATURES[:4]),
         float(bond.GetIsConjugated()),
         float(bond.IsInRing()),
     ]

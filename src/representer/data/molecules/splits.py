@@ -70,13 +70,13 @@ def split_molecules(
         random.Random(f"split/{seed}").shuffle(shuffled)
         parts = _deal(shuffled, fractions)
     if not all(parts):
-        sizes = " + ".join(str(len(part)) for part in parts)
+        sizes = " + ".join(str(len(rows)) for rows in parts)
         raise DataError(
             f"{len(smiles)} molecules in {len(groups)} groups cannot be divided by "
             f"{tuple(fractions)}: {sizes}",
             fix="Provide more molecules, larger fractions, or another split.",
         )
-    return tuple(sorted(part) for part in parts)
+    return tuple(sorted(rows) for rows in parts)
 
 
 def canonical(smiles: str) -> str:
@@ -111,7 +111,7 @@ def _deal(groups: Sequence[list[int]], fractions: Sequence[float]) -> list[list[
     counts = 0
     for group in groups:
         counts += len(group)
-        deficit = [share * counts - len(part) for share, part in zip(fractions, parts, strict=True)]
+        deficit = [share * counts - len(rows) for share, rows in zip(fractions, parts, strict=True)]
         parts[deficit.index(max(deficit))] += group
     return parts
 
@@ -169,12 +169,12 @@ class BalancedDraws:
         while len(self._taken) <= epoch:  # number of examples used per bin
             drawn = self._draw(len(self._taken) - 1, size)
             self._taken.append(self._taken[-1] + np.bincount(drawn, minlength=self.bins))
-        at = self._taken[epoch].copy()
+        taken = self._taken[epoch].copy()
         examples = []
         for chosen in self._draw(epoch, size).tolist():
             members = self._bins[chosen]
-            examples.append(int(members[at[chosen] % len(members)]))
-            at[chosen] += 1
+            examples.append(int(members[taken[chosen] % len(members)]))
+            taken[chosen] += 1
         return examples
 
     def _draw(self, epoch: int, count: int) -> NDArray[np.int64]:

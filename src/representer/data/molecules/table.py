@@ -60,21 +60,21 @@ def smiles_column(grid: Grid, smiles: str | None, source: str) -> tuple[int, lis
         DataError: If there is no such column; the message lists the existing ones.
     """
     if smiles is not None:
-        (at, *others) = resolve(grid, smiles, "smiles", source)
+        (column, *others) = resolve(grid, smiles, "smiles", source)
         if others:
             raise ArgumentError("smiles", smiles, "one column")
-        return at, []
+        return column, []
     names = [plain(name) for name in grid.columns]
     for name in SMILES_NAMES:
         if names.count(name) == 1:
             return names.index(name), []
-    found = [i for i, name in enumerate(names) if "smiles" in name] or [
+    columns = [i for i, name in enumerate(names) if "smiles" in name] or [
         i for i, name in enumerate(names) if "selfies" not in name and _has_molecules(grid, i)
     ]
-    if len(found) == 1:
-        return found[0], [f"The molecules are taken from column {grid.columns[found[0]]!r}."]
-    why = "several columns could be it" if found else "no column is named smiles"
-    raise ambiguous(grid, found, "smiles", source, why)
+    if len(columns) == 1:
+        return columns[0], [f"The molecules are taken from column {grid.columns[columns[0]]!r}."]
+    why = "several columns could be it" if columns else "no column is named smiles"
+    raise ambiguous(grid, columns, "smiles", source, why)
 
 
 def guess_target(
@@ -95,14 +95,14 @@ def guess_target(
         DataError: If no column or more than one is possible; the message lists the columns.
     """
     free = [i for i in range(len(grid.columns)) if i not in (smiles, *apart)]
-    found = [i for i in free if plain(grid.columns[i]) in LABEL_NAMES]
-    if len(found) != 1:
-        found = [i for i in free if not is_other(grid, i) and _has_values(grid, i)]
-        found = without_estimates(grid, found)
-    if len(found) == 1:
-        return found[0], f"The target is taken from column {grid.columns[found[0]]!r}."
-    why = "several columns could be it" if found else "none looks like it"
-    raise ambiguous(grid, found, "target", source, why)
+    columns = [i for i in free if plain(grid.columns[i]) in LABEL_NAMES]
+    if len(columns) != 1:
+        columns = [i for i in free if not is_other(grid, i) and _has_values(grid, i)]
+        columns = without_estimates(grid, columns)
+    if len(columns) == 1:
+        return columns[0], f"The target is taken from column {grid.columns[columns[0]]!r}."
+    why = "several columns could be it" if columns else "none looks like it"
+    raise ambiguous(grid, columns, "target", source, why)
 
 
 def are_numbers(cells: list[str]) -> bool:
@@ -111,9 +111,9 @@ def are_numbers(cells: list[str]) -> bool:
     Most of them are numbers, so that the others, such as those with a decimal comma, are mistakes
     to report; 0 and 1 alone are classes.
     """
-    known = [cell for cell in cells if cell]
-    numbers = [number for cell in known if (number := written_number(cell)) is not None]
-    return 2 * len(numbers) > len(known) and not set(numbers) <= {0.0, 1.0}
+    filled = [cell for cell in cells if cell]
+    numbers = [number for cell in filled if (number := written_number(cell)) is not None]
+    return 2 * len(numbers) > len(filled) and not set(numbers) <= {0.0, 1.0}
 
 
 def value(cell: object) -> str:
@@ -233,17 +233,17 @@ def _records(path: Path, encoding: str) -> Iterator[tuple[int, dict[str, str]]]:
 
 def _record(block: list[str]) -> dict[str, str]:
     end = next((k for k, line in enumerate(block) if line.startswith("M  END")), -1) + 1
-    own = {SMILES: _smiles("\n".join(block[:end]))}
+    record = {SMILES: _smiles("\n".join(block[:end]))}
     if name := "".join(block[:1]).strip():
-        own[NAME] = name
+        record[NAME] = name
     lines = iter(block[end:])
     for line in lines:
-        if found := _PROPERTY.match(line):
+        if match := _PROPERTY.match(line):
             values = []
             while value := next(lines, "").strip():
                 values.append(value)
-            own.setdefault(found[1], "\n".join(values))
-    return own
+            record.setdefault(match[1], "\n".join(values))
+    return record
 
 
 def _smiles(molfile: str) -> str:
@@ -366,19 +366,19 @@ def molecules_of(
         require_target: Without a named target, guess its column.
         groups: Columns of what rows belong to, or None.
     """
-    at, guessed = smiles_column(grid, smiles, source)
+    column, guessed = smiles_column(grid, smiles, source)
     notes = [*grid.notes, *guessed, *ignored_split(grid)]
     places = resolve(grid, target, "target", source) if target else []
     if require_target and not places:
         apart = resolve(grid, groups, "groups", source) if groups else []
-        place, note = guess_target(grid, at, source, apart)
-        places, notes = [place], [*notes, note]
-    if len(set(places)) < len(places) or at in places:
+        chosen, note = guess_target(grid, column, source, apart)
+        places, notes = [chosen], [*notes, note]
+    if len(set(places)) < len(places) or column in places:
         raise ArgumentError("target", target, "columns other than the SMILES, each once")
     kept: list[tuple[str, tuple[str, ...], int]] = []
     dropped, invalid = list(grid.dropped), []
     for row, line in zip(grid.rows, grid.lines, strict=True):
-        molecule = text_of(row[at]).strip()
+        molecule = text_of(row[column]).strip()
         cells = tuple(value(row[k]) for k in places)
         if places and not any(cells):
             dropped.append(Dropped(line, "no target"))
@@ -387,17 +387,17 @@ def molecules_of(
         else:
             kept.append((molecule, cells, line))
     if invalid and not skip_invalid:
-        raise _refusal(invalid, source, grid.columns[at])
+        raise _refusal(invalid, source, grid.columns[column])
     dropped = sorted([*dropped, *invalid], key=lambda row: row.line)
     if not kept:
         problem = f"none of the {len(dropped)} rows can be used"
         fix = f"The first: line {dropped[0].line}, {dropped[0].reason}." if dropped else ""
-        raise DataError(problem, file=source, column=grid.columns[at], fix=fix)
-    molecules, targets, lines = (list(part) for part in zip(*kept, strict=True))
+        raise DataError(problem, file=source, column=grid.columns[column], fix=fix)
+    molecules, targets, lines = (list(x) for x in zip(*kept, strict=True))
     columns = tuple(grid.columns[k] for k in places)
-    named = group_names(grid, groups, source, lines, [at, *places])
+    named = group_names(grid, groups, source, lines, [column, *places])
     return MoleculeTable(
-        molecules, targets, lines, grid.columns[at], columns, dropped, source, notes, named
+        molecules, targets, lines, grid.columns[column], columns, dropped, source, notes, named
     )
 
 

@@ -74,10 +74,10 @@ def check_layout(file: IO[bytes], wanted: Collection[str] | None = None) -> list
 
 
 def _names_5(data: Bytes, order: str, wanted: Collection[str] | None) -> list[str]:
-    names, at, left = [], 128, most_bytes(len(data))
-    while at < len(data):
-        element = _element(data, at, len(data), order)
-        at = element.stop if element.kind == _DEFLATED else element.following
+    names, i, left = [], 128, most_bytes(len(data))
+    while i < len(data):
+        element = _element(data, i, len(data), order)
+        i = element.stop if element.kind == _DEFLATED else element.following
         inside: Bytes = data
         if element.kind == _DEFLATED:
             deflated = data[element.start : element.stop]
@@ -107,16 +107,16 @@ def _name(head: bytes, order: str) -> str:
     return head[name.start : name.stop].decode("latin-1")
 
 
-def _element(data: Bytes, at: int, end: int, order: str, *, is_whole: bool = True) -> _Element:
-    if end - at < 8:
+def _element(data: Bytes, i: int, end: int, order: str, *, is_whole: bool = True) -> _Element:
+    if end - i < 8:
         raise ValueError("it ends too early")
-    kind, length = struct.unpack(f"{order}II", data[at : at + 8])
-    start, following = at + 8, at + 8 + length + -length % 8
-    if kind >> 16:  # a small element: type and size share four bytes, the data has the other four
-        kind, length, start, following = kind & 0xFFFF, kind >> 16, at + 4, at + 8
+    code, length = struct.unpack(f"{order}II", data[i : i + 8])
+    start, following = i + 8, i + 8 + length + -length % 8
+    if code >> 16:  # a small element: type and size share four bytes, the data has the other four
+        code, length, start, following = code & 0xFFFF, code >> 16, i + 4, i + 8
     if is_whole and start + length > min(end, following):
         raise ValueError(f"an element declares {length:,} bytes and {end - start:,} are left")
-    return _Element(kind, start, start + length, following)
+    return _Element(code, start, start + length, following)
 
 
 def _check_matrix(data: Bytes, matrix: _Element, order: str, depth: int, *, is_any: bool) -> None:
@@ -133,53 +133,53 @@ def _check_matrix(data: Bytes, matrix: _Element, order: str, depth: int, *, is_a
     shape = struct.unpack(f"{order}{(dims.stop - dims.start) // 4}i", data[dims.start : dims.stop])
     if min(shape, default=-1) < 0:
         raise ValueError(f"an array has shape {shape}")
-    count, at = math.prod(shape), name.following
-    kind, is_complex = bits & 0xFF, bits >> 11 & 1
-    is_structure = is_any and kind in _STRUCTURES
-    if (kind == _CELL or is_structure) and depth < (_DEEPEST_STRUCTURE if is_any else _DEEPEST):
+    count, i = math.prod(shape), name.following
+    code, is_complex = bits & 0xFF, bits >> 11 & 1
+    is_structure = is_any and code in _STRUCTURES
+    if (code == _CELL or is_structure) and depth < (_DEEPEST_STRUCTURE if is_any else _DEEPEST):
         if is_structure:  # the length of a name, the names, and a value for each of them
-            if kind == _STRUCTURES[1]:  # the name of its class
-                at = _element(data, at, end, order).following
-            length = _element(data, at, end, order)
+            if code == _STRUCTURES[1]:  # the name of its class
+                i = _element(data, i, end, order).following
+            length = _element(data, i, end, order)
             fields = _element(data, length.following, end, order)
             (size,) = struct.unpack(f"{order}i", data[length.start : length.start + 4])
-            count, at = count * ((fields.stop - fields.start) // max(size, 1)), fields.following
-        if 8 * count > end - at:
-            raise ValueError(f"{count:,} cells are declared in {end - at:,} bytes")
+            count, i = count * ((fields.stop - fields.start) // max(size, 1)), fields.following
+        if 8 * count > end - i:
+            raise ValueError(f"{count:,} cells are declared in {end - i:,} bytes")
         for _ in range(count):
-            cell = _element(data, at, end, order)
+            cell = _element(data, i, end, order)
             if cell.kind != _MATRIX:
                 raise ValueError("a cell is not an array")
             if cell.stop > cell.start:
                 _check_matrix(data, cell, order, depth + 1, is_any=is_any)
-            at = cell.following
+            i = cell.following
         return
-    if kind != _CHAR and kind not in _NUMERIC:
+    if code != _CHAR and code not in _NUMERIC:
         raise ValueError("an array is sparse, a structure, an object or too deeply nested")
     for _ in range(1 + is_complex):
-        part = _element(data, at, end, order)
-        width = _WIDTHS.get(part.kind, 0)
-        held = (part.stop - part.start) // width if width else 0
-        if held < count or (held > count and kind != _CHAR):  # characters may take several bytes
+        value = _element(data, i, end, order)
+        width = _WIDTHS.get(value.kind, 0)
+        held = (value.stop - value.start) // width if width else 0
+        if held < count or (held > count and code != _CHAR):  # characters may take several bytes
             raise ValueError(f"an array declares {count:,} entries and holds {held:,}")
-        at = part.following
+        i = value.following
 
 
 def _names_4(data: Bytes) -> list[str]:
-    names, at = [], 0
-    while at < len(data):
-        if len(data) - at < 20:
+    names, i = [], 0
+    while i < len(data):
+        if len(data) - i < 20:
             raise ValueError("it ends too early")
-        order = "<" if struct.unpack("<I", data[at : at + 4])[0] < 5000 else ">"
-        form, rows, columns, imaginary, letters = struct.unpack(f"{order}5i", data[at : at + 20])
-        width, kind = form // 10 % 10, form % 10
+        order = "<" if struct.unpack("<I", data[i : i + 4])[0] < 5000 else ">"
+        form, rows, columns, imaginary, letters = struct.unpack(f"{order}5i", data[i : i + 20])
+        width, code = form // 10 % 10, form % 10
         if min(form, rows, columns) < 0 or imaginary not in (0, 1) or width >= len(_WIDTHS_4):
             raise ValueError("a matrix has a damaged header")
-        if kind > 1:
+        if code > 1:
             raise ValueError("an array is sparse")
-        start = at + 20 + letters
-        at = start + _WIDTHS_4[width] * rows * columns * (1 + imaginary)
-        if not 0 < letters <= len(data) or at > len(data):
+        start = i + 20 + letters
+        i = start + _WIDTHS_4[width] * rows * columns * (1 + imaginary)
+        if not 0 < letters <= len(data) or i > len(data):
             raise ValueError("a matrix declares more bytes than the file has")
         names.append(data[start - letters : start].rstrip(b"\0").decode("latin-1"))
     return names
@@ -249,8 +249,8 @@ def arrays_to_recordings(
             arrays[names[0]] = arrays[present[0]]
     missing = [key for key in keys if key not in arrays and (is_labeled or key != keys[1])]
     if missing:
-        found = ", ".join(described()) or "none"
-        problem = f"there is no array {' and no '.join(missing)}; the file has {found}"
+        listed = ", ".join(described()) or "none"
+        problem = f"there is no array {' and no '.join(missing)}; the file has {listed}"
         raise DataError(problem, file=path, fix=_FIX)
     x, y, subject, rate = (arrays.get(key) for key in keys)
     channels = arrays.get("channels")

@@ -170,39 +170,39 @@ def _length(stream: io.BufferedReader) -> int:
 
 def _walk(file: gzip.GzipFile | io.BufferedReader, size: int, path: Path) -> list[str]:
     """Return the names of the files that a file refers to."""
-    at, names, following = 0, [], 0
-    while 0 <= at <= size - 16:
-        file.seek(at)
-        kind, _, length, following = struct.unpack(">iIii", file.read(16))
-        if at == 0 and (kind, length) != (_FILE_ID, 20):
+    i, names, following = 0, [], 0
+    while 0 <= i <= size - 16:
+        file.seek(i)
+        tag, _, length, following = struct.unpack(">iIii", file.read(16))
+        if i == 0 and (tag, length) != (_FILE_ID, 20):
             raise ValueError("it does not start like a FIF file")
-        end = at + 16 + length
+        end = i + 16 + length
         if length < 0 or end > size:
-            raise ValueError(f"a tag declares {length:,} bytes, and {size - at - 16:,} are left")
-        if kind == _DIR_POINTER and length == 4:
+            raise ValueError(f"a tag declares {length:,} bytes, and {size - i - 16:,} are left")
+        if tag == _DIR_POINTER and length == 4:
             _check_directory(file, struct.unpack(">i", file.read(4))[0], size)
-        elif kind == _REF_NAME:
+        elif tag == _REF_NAME:
             names.append(file.read(length).decode("latin-1"))
-        elif kind == _REF_NUMBER and length == 4 and not names:
+        elif tag == _REF_NUMBER and length == 4 and not names:
             names.append(_numbered(path.name, struct.unpack(">i", file.read(4))[0]))
         if 0 < following < end:
             raise ValueError("a tag links backwards")
-        at = following or end
+        i = following or end
     return names
 
 
-def _check_directory(file: gzip.GzipFile | io.BufferedReader, at: int, size: int) -> None:
+def _check_directory(file: gzip.GzipFile | io.BufferedReader, i: int, size: int) -> None:
     """Check that the entries of the directory of tags, if any, are within the file."""
-    if at <= 0:
+    if i <= 0:
         return
-    if at > size - 16:
+    if i > size - 16:
         raise ValueError("the directory of tags is after the end of the file")
-    file.seek(at)
-    kind, _, length, _ = struct.unpack(">iIii", file.read(16))
-    if kind != _DIRECTORY or length < 0 or length % 16 or at + 16 + length > size:
+    file.seek(i)
+    tag, _, length, _ = struct.unpack(">iIii", file.read(16))
+    if tag != _DIRECTORY or length < 0 or length % 16 or i + 16 + length > size:
         raise ValueError("the directory of tags is damaged")
-    for *_, entry_size, place in struct.iter_unpack(">iIii", file.read(length)):
-        if place >= 0 and (entry_size < 0 or place + 16 + entry_size > size):
+    for *_, entry_size, start in struct.iter_unpack(">iIii", file.read(length)):
+        if start >= 0 and (entry_size < 0 or start + 16 + entry_size > size):
             raise ValueError("the directory of tags has an entry after the end of the file")
 
 
@@ -284,11 +284,11 @@ def read_mne(
             fix="Shorten the windows with --event-seconds.",
         )
     subject, notes = _subject(epochs.info, path)
-    found = recordings(
+    result = recordings(
         signals, labels, [subject] * len(labels), epochs.info["sfreq"], epochs.ch_names, file=path,
         is_labeled=False,
     )  # fmt: skip
-    return replace(found, notes=notes)
+    return replace(result, notes=notes)
 
 
 def _epochs(
@@ -298,9 +298,9 @@ def _epochs(
     _CHECKS.get(path.suffix.lower(), check_fif)(path)
     raw = _opened(mne, path)
     stem = path.with_suffix("")  # the samples may be in a file beside
-    files = {one for one in path.parent.iterdir() if one.with_suffix("") == stem and one.is_file()}
-    files |= {beside(path, str(one)) for one in getattr(raw, "filenames", ()) if one}
-    size = sum(one.stat().st_size for one in files)
+    files = {p for p in path.parent.iterdir() if p.with_suffix("") == stem and p.is_file()}
+    files |= {beside(path, str(p)) for p in getattr(raw, "filenames", ()) if p}
+    size = sum(p.stat().st_size for p in files)
     if isinstance(raw, mne.BaseEpochs):
         epochs = raw
         require_plausible(len(epochs.events) * len(epochs.ch_names) * len(epochs.times), size)
@@ -322,11 +322,13 @@ def _epochs(
             problem = "its events have no duration, so the length of a window is unknown"
             raise DataError(problem, file=path, fix="Set it with --event-seconds.")
     numbers = {name: k for k, name in enumerate(sorted(taken), 1)}
-    at, numbers = mne.events_from_annotations(raw, event_id=numbers)
+    rows, numbers = mne.events_from_annotations(raw, event_id=numbers)
     last = start + seconds - 1 / raw.info["sfreq"]
-    require_plausible(len(at) * len(raw.ch_names) * round((last - start) * raw.info["sfreq"]), size)
+    require_plausible(
+        len(rows) * len(raw.ch_names) * round((last - start) * raw.info["sfreq"]), size
+    )
     options = {"tmin": start, "tmax": last, "baseline": None, "preload": True}
-    return mne.Epochs(raw, at, numbers, **options, event_repeated="drop")
+    return mne.Epochs(raw, rows, numbers, **options, event_repeated="drop")
 
 
 def _opened(mne: Any, path: Path) -> Any:
@@ -356,9 +358,9 @@ def _require_events(wanted: Sequence[str], marked: list[str], path: Path) -> Non
 
 def _subject(info: Any, path: Path) -> tuple[str, tuple[str, ...]]:
     """Return the subject in the file or, with a note, in its name, before a run and ``_``."""
-    known = str((info.get("subject_info") or {}).get("his_id") or "").strip()
-    if known.strip("0") and known.lower() not in _ANONYMOUS:
-        return known, ()
+    subject = str((info.get("subject_info") or {}).get("his_id") or "").strip()
+    if subject.strip("0") and subject.lower() not in _ANONYMOUS:
+        return subject, ()
     name = re.split(r"[-_]epo\b|\.", path.name)[0].split("_")[0]
-    found = _PERSON.match(name)
-    return found[0] if found else name, (FROM_NAMES,)
+    match = _PERSON.match(name)
+    return match[0] if match else name, (FROM_NAMES,)

@@ -62,19 +62,19 @@ class SampleTable:
         blocks, channels, names = [], list[int](), list[str]()
         for grid in read_blocks(path, []):
             columns = data_columns(grid)
-            clocks = [at for at in columns if _TIME.fullmatch(plain(grid.columns[at]))][:1]
-            channels = [at for at in columns if not _TIME.fullmatch(plain(grid.columns[at]))]
-            cells = [[row[at] for at in (*channels, *clocks)] for row in grid.rows]
+            clocks = [i for i in columns if _TIME.fullmatch(plain(grid.columns[i]))][:1]
+            channels = [i for i in columns if not _TIME.fullmatch(plain(grid.columns[i]))]
+            cells = [[row[i] for i in (*channels, *clocks)] for row in grid.rows]
             block = np.array([[_number(cell) for cell in row] for row in cells])
-            for row, at in np.argwhere(~np.isfinite(block[:, : len(channels)]))[:1].tolist():
+            for row, column in np.argwhere(~np.isfinite(block[:, : len(channels)]))[:1].tolist():
                 raise DataError(
-                    f"{text_of(cells[row][at])!r:.60} is not a finite number",
+                    f"{text_of(cells[row][column])!r:.60} is not a finite number",
                     file=path,
                     line=grid.lines[row],
-                    column=grid.columns[channels[at]],
+                    column=grid.columns[channels[column]],
                     fix="Interpolate the sample, or remove the column if it is no channel.",
                 )
-            names = [grid.columns[at] for at in channels]
+            names = [grid.columns[i] for i in channels]
             blocks.append(block)
         table = np.concatenate(blocks).T
         signals = table[: len(channels)].astype(np.float32)
@@ -143,7 +143,7 @@ def read_listed(
     parts: list[tuple[Path, Recordings]] = []
     rates, is_resampled, listed = set[str](), False, dict[Path, int]()
     for line, row in zip(grid.lines, grid.rows, strict=True):
-        cells = {role: name_of(row[at]) for role, at in places.items()}
+        cells = {role: name_of(row[i]) for role, i in places.items()}
         cells["file"] = text_of(row[places["file"]]).strip()  # as the system spells it
         file, fs = path.parent / cells["file"], number_of(cells.get("fs"))
         for role, cell in cells.items():
@@ -179,10 +179,10 @@ def read_listed(
         subjects = [cells.get("subject") or file.stem] * len(signals)
         whole = recordings(signals, labels, subjects, rate, channels, file=file, is_labeled=False)
         is_resampled |= sampling_rate not in (0, rate)
-        part = resampled(whole, sampling_rate or rate)
-        parts.append((file, cut(part, window_seconds, file=file) if window_seconds else part))
-    columns = ", ".join(f"{role} {grid.columns[at]!r}" for role, at in places.items())
-    count, seconds = sum(len(part) for _, part in parts), [part.seconds for _, part in parts]
+        windows = resampled(whole, sampling_rate or rate)
+        parts.append((file, cut(windows, window_seconds, file=file) if window_seconds else windows))
+    columns = ", ".join(f"{role} {grid.columns[i]!r}" for role, i in places.items())
+    count, seconds = sum(len(p) for _, p in parts), [p.seconds for _, p in parts]
     notes = [
         f"columns: {columns}",
         f"channels: {listing(parts[0][1].channels)}",
@@ -267,11 +267,11 @@ def read_recordings(
     whole = False if is_labeled else ((is_whole and not events) or None)
     options = {"events": events, "start": start, "seconds": seconds, "is_whole": whole}
     read = [read_mne(file, **options) for file in files]
-    if sampling_rate and (not is_labeled or len({part.sampling_rate for part in read}) > 1):
-        read = [resampled(part, sampling_rate) for part in read]
+    if sampling_rate and (not is_labeled or len({r.sampling_rate for r in read}) > 1):
+        read = [resampled(r, sampling_rate) for r in read]
     if window_seconds and not is_labeled:
-        read = [cut(one, window_seconds, file=file) for file, one in zip(files, read, strict=True)]
-    notes = dict.fromkeys(note for part in read for note in part.notes)
+        read = [cut(r, window_seconds, file=file) for file, r in zip(files, read, strict=True)]
+    notes = dict.fromkeys(note for r in read for note in r.notes)
     joined = _joined(list(zip(files, read, strict=True)), path, is_labeled)
     return replace(joined, notes=tuple(notes))
 
@@ -284,26 +284,26 @@ def _joined(
 ) -> Recordings:
     """Concatenate the windows of several files, with the channels in the order of the first."""
     name, first = parts[0][0].name, parts[0][1]
-    for file, part in parts:
-        if part.sampling_rate != first.sampling_rate:
+    for file, r in parts:
+        if r.sampling_rate != first.sampling_rate:
             raise DataError(
-                f"the sampling rate of subject {part.subjects[0]} is {part.sampling_rate:g} Hz, "
+                f"the sampling rate of subject {r.subjects[0]} is {r.sampling_rate:g} Hz, "
                 f"and that of {name} {first.sampling_rate:g} Hz",
                 file=file,
                 fix=fix,
             )
-        if other := sorted(set(part.channels) ^ set(first.channels)):
+        if other := sorted(set(r.channels) ^ set(first.channels)):
             raise DataError(
                 f"its channels differ from those of {name}; {', '.join(other)} are in only one of "
                 "the two",
                 file=file,
                 fix="Pick the same channels in every file.",
             )
-    every = [part.in_order(first.channels) for _, part in parts]
-    samples = min(part.signals.shape[2] for part in every)
+    every = [r.in_order(first.channels) for _, r in parts]
+    samples = min(r.signals.shape[2] for r in every)
     return recordings(
-        np.concatenate([part.signals[:, :, :samples] for part in every]),
-        np.concatenate([np.asarray(part.classes)[part.labels] for part in every]),
-        np.concatenate([part.subjects for part in every]),
+        np.concatenate([r.signals[:, :, :samples] for r in every]),
+        np.concatenate([np.asarray(r.classes)[r.labels] for r in every]),
+        np.concatenate([r.subjects for r in every]),
         first.sampling_rate, first.channels, file=path, is_labeled=is_labeled,
     )  # fmt: skip

@@ -113,13 +113,13 @@ def recordings(
         return DataError(problem, file=file, fix=fix)
 
     if signals.dtype.kind not in "fiu" or signals.ndim != 3 or not signals.size:
-        found = f"{signals.dtype} of shape {signals.shape}"
+        got = f"{signals.dtype} of shape {signals.shape}"
         fix = "Windows of one channel are X[:, None]." if signals.ndim == 2 else ""
-        raise error(f"X is {found}; expected numbers (windows, channels, samples)", fix)
+        raise error(f"X is {got}; expected numbers (windows, channels, samples)", fix)
     if channels is None and signals.shape[1] > signals.shape[2]:
-        found = "{1} channels of {2} samples".format(*signals.shape)
+        got = "{1} channels of {2} samples".format(*signals.shape)
         fix = "Swap the axes of X, or give the names of the channels if there are so many."
-        raise error(f"X has {found}; expected (windows, channels, samples)", fix)
+        raise error(f"X has {got}; expected (windows, channels, samples)", fix)
     for name, array in (("y", labels), ("subject", subjects)):
         if array.shape != (len(signals),):
             raise error(
@@ -222,7 +222,7 @@ class Standardization:
             if len(self.mean) != len(recordings.channels):
                 expected = f"the {len(self.mean)} channels of training"
                 raise ArgumentError("channels", recordings.channels, expected)
-            moments = (np.asarray(part)[:, None] for part in (self.mean, self.deviation))
+            moments = (np.asarray(x)[:, None] for x in (self.mean, self.deviation))
             return replace(recordings, signals=_scaled(recordings.signals, *moments))
         signals = np.empty_like(recordings.signals)
         for subject in np.unique(recordings.subjects):
@@ -238,7 +238,7 @@ class Standardization:
         """
         moments = self.mean, self.deviation
         expected = count if self.kind == "training" else 0
-        if any(len(part) != expected for part in moments) or any(d < 0 for d in self.deviation):
+        if any(len(x) != expected for x in moments) or any(d < 0 for d in self.deviation):
             raise ValueError("the standardization does not match the channels")
 
 

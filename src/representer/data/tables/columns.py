@@ -195,8 +195,8 @@ def resolve(grid: Grid, option: str, argument: str, source: str) -> list[int]:
         DataError: If a column is missing; the message lists the existing ones.
     """
     places = {name_of(column): i for i, column in enumerate(grid.columns)}
-    if (place := places.get(name_of(option))) is not None:
-        return [place]
+    if (position := places.get(name_of(option))) is not None:
+        return [position]
     return [_position(grid, places, name, argument, source) for name in requested(option)]
 
 
@@ -223,7 +223,7 @@ def group_names(
     if not {*places}.isdisjoint(taken):
         raise ArgumentError("groups", groups, "columns other than those of objects and labels")
     rows = dict(zip(grid.lines, grid.rows, strict=True)) if places else {}
-    names = ([name_of(rows[line][at]) for at in places] for line in (lines if places else ()))
+    names = ([name_of(rows[line][i]) for i in places] for line in (lines if places else ()))
     return [", ".join(cells) if all(cells) else "" for cells in names]
 
 
@@ -249,9 +249,9 @@ def is_filled(cells: Sequence[object], rows: int) -> bool:
 
 def by_name(grid: Grid, among: Iterable[int], names: Collection[str], canonical: str) -> list[int]:
     """Return the columns with one of some names; the one with the canonical name before others."""
-    found = [i for i in among if plain(grid.columns[i]) in names]
-    exact = [i for i in found if plain(grid.columns[i]) == canonical]
-    return exact if len(exact) == 1 else found
+    columns = [i for i in among if plain(grid.columns[i]) in names]
+    exact = [i for i in columns if plain(grid.columns[i]) == canonical]
+    return exact if len(exact) == 1 else columns
 
 
 def ambiguous(grid: Grid, found: list[int], argument: str, source: str, why: str) -> DataError:
@@ -278,11 +278,11 @@ def guess_text(grid: Grid, label: int | None, source: str) -> int:
     """
     free = [i for i in range(len(grid.columns)) if i != label]
     for names in (TEXT_NAMES, SECOND_TEXT_NAMES):
-        found = by_name(grid, free, names, "text")
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise ambiguous(grid, found, "text", source, "several columns look like the text")
+        columns = by_name(grid, free, names, "text")
+        if len(columns) == 1:
+            return columns[0]
+        if columns:
+            raise ambiguous(grid, columns, "text", source, "several columns look like the text")
     free = [i for i in free if not is_other(grid, i)] or free
     if not free:
         raise ambiguous(grid, [], "text", source, "no column is left for the text")
@@ -310,31 +310,31 @@ def guess_label(grid: Grid, texts: list[int], source: str, *, required: bool) ->
         DataError: If a required label is missing or ambiguous.
     """
     free = [i for i in range(len(grid.columns)) if i not in texts]
-    found = by_name(grid, free, LABEL_NAMES, "label")
-    if not found and required:
+    columns = by_name(grid, free, LABEL_NAMES, "label")
+    if not columns and required:
         free = [i for i in free if not is_other(grid, i)] or free
-        found = free if len(free) == 1 else [i for i in free if _looks_like_classes(grid, i)]
-        found = without_estimates(grid, found)
-    if len(found) == 1:
-        return found[0]
+        columns = free if len(free) == 1 else [i for i in free if _looks_like_classes(grid, i)]
+        columns = without_estimates(grid, columns)
+    if len(columns) == 1:
+        return columns[0]
     if not required:
         return None
-    problem = "several columns could be the label" if found else "no column looks like a label"
-    raise ambiguous(grid, found, "label", source, problem)
+    problem = "several columns could be the label" if columns else "no column looks like a label"
+    raise ambiguous(grid, columns, "label", source, problem)
 
 
 def _position(grid: Grid, places: Mapping[str, int], name: str, argument: str, source: str) -> int:
-    if (place := places.get(name_of(name))) is not None:
-        return place
+    if (i := places.get(name_of(name))) is not None:
+        return i
     if grid.numbered and name.isascii() and name.isdecimal():
         if 1 <= int(name[:9]) <= len(grid.columns):
             return int(name) - 1
         there = f"the file has {len(grid.columns)}"
         fix = f"Pass {argument}= a number from 1 to {len(grid.columns)}."
         raise DataError(f"there is no column number {name}; {there}", file=source, fix=fix)
-    kind = "columns are" if grid.header else "file has no header; its columns are"
+    what = "columns are" if grid.header else "file has no header; its columns are"
     raise DataError(
-        f"there is no column {name!r}; the {kind} {listing(grid.columns)}",
+        f"there is no column {name!r}; the {what} {listing(grid.columns)}",
         file=source,
         fix=f"{did_you_mean(name, grid.columns)}Pass {argument}= one of them.",
     )
@@ -357,10 +357,10 @@ def _looks_like_classes(grid: Grid, column: int) -> bool:
 
 def ignored_split(grid: Grid) -> list[str]:
     """Return a note on a column that divides the rows into parts, which nothing reads."""
-    for at, name in enumerate(grid.columns):
-        values = {str(row[at]).strip().lower() for row in grid.rows[:1]}
+    for i, name in enumerate(grid.columns):
+        values = {str(row[i]).strip().lower() for row in grid.rows[:1]}
         if values <= _PARTS or plain(name) in _SPLITS:
-            values = {text_of(row[at]).strip().lower() for row in grid.rows} - {""}
+            values = {text_of(row[i]).strip().lower() for row in grid.rows} - {""}
             is_named = plain(name) in _SPLITS and len(values) <= min(20, len(grid.rows) // 2)
             if len(values) > 1 and (is_named or (values <= _PARTS and values & _TRAINING)):
                 return [split_note(f"Column {name!r}")]
@@ -380,7 +380,7 @@ _INDEX = {"", "unnamed:_0", "__index_level_0__"}  # names of the row numbers tha
 
 def data_columns(grid: Grid) -> list[int]:
     """Return the positions of all columns but the index of a data frame."""
-    return [at for at, name in enumerate(grid.head) if plain(name) not in _INDEX]
+    return [i for i, name in enumerate(grid.head) if plain(name) not in _INDEX]
 
 
 def find_roles(
@@ -405,15 +405,15 @@ def find_roles(
         DataError: If several columns have a name of one role, or no column is left for one.
     """
     places: dict[str, int] = {}
-    for role, known in roles.items():
-        found = by_name(grid, range(len(grid.columns)), known, role)
-        if len(found) > 1:
-            listed = listing([grid.columns[at] for at in found])
+    for role, names in roles.items():
+        columns = by_name(grid, range(len(grid.columns)), names, role)
+        if len(columns) > 1:
+            listed = listing([grid.columns[i] for i in columns])
             fix = f"Rename the one to use to {role!r}, or remove the others."
             raise DataError(f"several columns could be the {role}: {listed}", file=path, fix=fix)
-        if found:
-            places[role] = found[0]
-    free = [at for at in data_columns(grid) if at not in places.values()]
+        if columns:
+            places[role] = columns[0]
+    free = [i for i in data_columns(grid) if i not in places.values()]
     for role in roles:
         if role not in places and role not in optional:
             if not free:
@@ -506,11 +506,11 @@ def rows_above(rows: list[list[str]], wanted: Iterable[str] = ()) -> int:
     width = max(len(row) for row in rows[: ABOVE + 1])
     filled = [sum(bool(cell.strip()) for cell in row) for row in rows[:ABOVE]]
     least = max(min(2, width), width / 2)
-    at = next((k for k, n in enumerate(filled) if len(rows[k]) == width and n >= least), 0)
-    most = max((count_names(above, wanted) for above in rows[:at]), default=0)
-    if count_names(rows[at], wanted) > most or len(rows[0]) < width:
-        return at
-    return 0 if most or has_header(rows[at:]) is not None else at
+    first = next((k for k, n in enumerate(filled) if len(rows[k]) == width and n >= least), 0)
+    most = max((count_names(above, wanted) for above in rows[:first]), default=0)
+    if count_names(rows[first], wanted) > most or len(rows[0]) < width:
+        return first
+    return 0 if most or has_header(rows[first:]) is not None else first
 
 
 def _decide_header(

@@ -385,8 +385,8 @@ FORMATS = {
     **dict.fromkeys(("", ".txt", ".text", ".tab", ".dat", ".data", ".tokens", ".raw"), "lines"),
     **dict.fromkeys((".train", ".valid", ".val", ".dev", ".test"), "lines"),
 }  # fmt: skip
-TABLES = [suffix for suffix, kind in FORMATS.items()
-          if kind in ("csv", "tsv", "jsonl", "parquet", "workbook")]  # fmt: skip
+TABLES = [suffix for suffix, fmt in FORMATS.items()
+          if fmt in ("csv", "tsv", "jsonl", "parquet", "workbook")]  # fmt: skip
 TASKS = {
     "ts": "series",
     "npz": "signal",

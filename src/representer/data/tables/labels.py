@@ -153,18 +153,18 @@ def split(labels: Sequence[str], fractions: Sequence[float], seed: int, digests:
         positions = members[label]
         rng.shuffle(positions)
         shares = _deal(positions, fractions, counts, copies)
-        for part, share in zip(parts, shares, strict=True):
-            part.extend(share)
+        for rows, share in zip(parts, shares, strict=True):
+            rows.extend(share)
         if not all(shares):
             notes.append(_note(label, shares))
     if not all(parts):
-        sizes = " + ".join(str(len(part)) for part in parts)
+        sizes = " + ".join(str(len(rows)) for rows in parts)
         raise DataError(
             f"{len(labels)} documents cannot be divided by {tuple(fractions)}: {sizes}",
             fix="Provide more documents or larger fractions.",
         )
-    for part in parts:
-        part.sort()
+    for rows in parts:
+        rows.sort()
     return Split(parts, tuple(notes))
 
 
@@ -184,7 +184,7 @@ def _deal(
         shares[neediest].append(position)
     if not shares[0]:
         shares[0].append(max(shares, key=len).pop())
-    return [[i for first in own for i in copies.get(first, [first])] for own in shares]
+    return [[i for first in rows for i in copies.get(first, [first])] for rows in shares]
 
 
 def _note(label: str, shares: list[list[int]]) -> str:

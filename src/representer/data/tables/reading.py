@@ -158,7 +158,7 @@ def separator_of(lines: list[str], usual: str, wanted: list[str]) -> str:
                 for line in lines for mark in ",;\t"]  # fmt: skip
     except csv.Error:
         return usual
-    best, row = max(rows, key=lambda one: count_names(one[1], wanted))
+    best, row = max(rows, key=lambda pair: count_names(pair[1], wanted))
     if count_names(row, wanted) > 1:
         return best
     cells = {mark: len(row) for mark, row in rows[:3]}
@@ -221,8 +221,8 @@ _BINARY = {"PAR1": "parquet", "PK\x03\x04": "workbook"}
 def content_of(path: Path, encoding: str, wanted: list[str]) -> str:
     """Return the format that the first lines of a file show; ``"lines"`` if it is no table."""
     head = [line for line in first_lines(path, encoding, ABOVE) if line.strip()] or [""]
-    if kind := _BINARY.get(head[0][:4]):
-        return kind
+    if fmt := _BINARY.get(head[0][:4]):
+        return fmt
     if _LABEL.match(head[0]):
         return "labeled"
     if re.match(r"\s*(\{|\[\s*(\{|$))", head[0]):
@@ -262,8 +262,8 @@ def read_lines(
             else:
                 yield number, [text]
 
-    kind = "label and text" if is_labeled else "a text"
-    return grids(path, rows(), wanted, True, size, [f"Each line is read as {kind}."])
+    what = "label and text" if is_labeled else "a text"
+    return grids(path, rows(), wanted, True, size, [f"Each line is read as {what}."])
 
 
 # JSON files: one object on each line, or one document with an array of objects.
@@ -330,14 +330,14 @@ def _unfolded(value: Any) -> list[Any]:
     """Return the rows of a document."""
     if not isinstance(value, dict):
         return value if isinstance(value, list) else [value]
-    arrays = [one for one in value.values() if isinstance(one, list)]
-    if len(arrays) == 1 and all(isinstance(one, dict) for one in arrays[0]):
+    arrays = [x for x in value.values() if isinstance(x, list)]
+    if len(arrays) == 1 and all(isinstance(x, dict) for x in arrays[0]):
         return arrays[0] or [value]
-    columns = [[*one.values()] if isinstance(one, dict) else one for one in value.values()]
-    sizes = {len(one) if isinstance(one, list) else 0 for one in columns}
+    columns = [[*x.values()] if isinstance(x, dict) else x for x in value.values()]
+    sizes = {len(x) if isinstance(x, list) else 0 for x in columns}
     if len(sizes) != 1 or 0 in sizes:
         return [value]
-    if any(isinstance(cell, list | dict) for one in columns for cell in one):
+    if any(isinstance(cell, list | dict) for x in columns for cell in x):
         return [value]
     return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
 
@@ -499,15 +499,15 @@ def read_blocks(
             python-calamine is not.
     """
     path = Path(path)
-    kind = table_format(path, wanted, encoding)
-    if kind in ("lines", "labeled"):
-        is_labeled = kind == "labeled"
+    fmt = table_format(path, wanted, encoding)
+    if fmt in ("lines", "labeled"):
+        is_labeled = fmt == "labeled"
         return read_lines(path, wanted=wanted, encoding=encoding, size=size, is_labeled=is_labeled)
-    if kind == "parquet":
+    if fmt == "parquet":
         return read_parquet(path, size=size)
-    if kind == "workbook":
+    if fmt == "workbook":
         return read_workbook(path, wanted=wanted, header=header, size=size)
-    if kind == "jsonl":
+    if fmt == "jsonl":
         return read_jsonl(path, encoding=encoding, size=size)
     return read_delimited(
         path,
@@ -517,7 +517,7 @@ def read_blocks(
         quotes=quotes,
         encoding=encoding,
         size=size,
-        is_tsv=kind == "tsv",
+        is_tsv=fmt == "tsv",
     )
 
 
@@ -536,23 +536,23 @@ def table_files(path: str | PathLike[str]) -> list[Path]:
     """
     path = Path(path)
     if path.is_dir():
-        found = [one for one in path.iterdir() if one.is_file() and not one.name.startswith(".")]
-        found = [one for one in found if kind_of(one) is not None]
-        if not found:
+        files = [p for p in path.iterdir() if p.is_file() and not p.name.startswith(".")]
+        files = [p for p in files if kind_of(p) is not None]
+        if not files:
             fix = f"The suffix of a table is one of {', '.join(TABLES)}."
             raise DataError("the folder holds no tables", file=path, fix=fix)
-        if len(kinds := {str(kind_of(one)) for one in found}) > 1:
+        if len(kinds := {str(kind_of(p)) for p in files}) > 1:
             fix = 'Pass a pattern, such as "FOLDER/*.csv".'
             problem = f"the folder holds tables of several formats: {', '.join(sorted(kinds))}"
             raise DataError(problem, file=path, fix=fix)
-        return sorted(found)
+        return sorted(files)
     if any(mark in str(path) for mark in "*?[") and not path.exists():
         pattern = str(path.relative_to(path.anchor))
         matching = sorted(Path(path.anchor).glob(pattern))
-        found = [one for one in matching if path.name[0] == "." or one.name[0] != "."]
-        if not found:
+        files = [p for p in matching if path.name[0] == "." or p.name[0] != "."]
+        if not files:
             raise DataError("no file matches the pattern", file=path)
-        return found
+        return files
     return [path]
 
 
@@ -562,11 +562,11 @@ def named_table(folder: Path, name: str) -> Path | None:
     Raises:
         DataError: If there are several.
     """
-    found = sorted(one for one in folder.glob(f"{name}.*") if kind_of(one) is not None)
-    if len(found) > 1:
-        listed = ", ".join(one.name for one in found)
+    files = sorted(p for p in folder.glob(f"{name}.*") if kind_of(p) is not None)
+    if len(files) > 1:
+        listed = ", ".join(p.name for p in files)
         raise DataError(f"holds several: {listed}", file=folder, fix="Remove all but one.")
-    return found[0] if found else None
+    return files[0] if files else None
 
 
 def kind_of(path: Path) -> str | None:
@@ -580,17 +580,17 @@ def table_format(path: Path, wanted: Sequence[str] = (), encoding: str = "utf-8"
     Raises:
         DataError: If it is none, or cannot be read.
     """
-    kind = format_of(path) if format_of(path) == "lines" else kind_of(path)
-    if kind in ("csv", "tsv", "lines"):
+    fmt = format_of(path) if format_of(path) == "lines" else kind_of(path)
+    if fmt in ("csv", "tsv", "lines"):
         shown = content_of(path, encoding, list(wanted))
-        return shown if kind == "lines" or shown == "labeled" else kind
-    if kind in ("parquet", "workbook") and path.suffix.lower() in COMPRESSIONS:
-        what = "Parquet file" if kind == "parquet" else kind
+        return shown if fmt == "lines" or shown == "labeled" else fmt
+    if fmt in ("parquet", "workbook") and path.suffix.lower() in COMPRESSIONS:
+        what = "Parquet file" if fmt == "parquet" else fmt
         fix = f"Decompress the file first; a {what} is compressed inside."
         raise DataError(f"a compressed {what}", file=path, fix=fix)
-    if kind is None:
+    if fmt is None:
         regular_file(path)  # the message for a missing file or a folder is more useful
-        known = f"{', '.join(TABLES)}; text formats also with {', '.join(COMPRESSIONS)}"
-        fix = f"Rename the file to the suffix of its format: {known}."
+        listed = f"{', '.join(TABLES)}; text formats also with {', '.join(COMPRESSIONS)}"
+        fix = f"Rename the file to the suffix of its format: {listed}."
         raise DataError("the suffix is not that of a supported format", file=path, fix=fix)
-    return kind
+    return fmt

@@ -106,9 +106,9 @@ class _Sheets:
         elif local in ("v", "is", "p"):
             self._fill()
 
-    def _move(self, place: str) -> None:
-        if not (parsed := re.fullmatch(r"([A-Za-z]{1,4})([0-9]{1,9})", place)):
-            raise ValueError(f"a cell is at {place!r:.20}")
+    def _move(self, name: str) -> None:
+        if not (parsed := re.fullmatch(r"([A-Za-z]{1,4})([0-9]{1,9})", name)):
+            raise ValueError(f"a cell is at {name!r:.20}")
         self._column = 0
         for letter in parsed[1].upper():
             self._column = 26 * self._column + ord(letter) - 64
@@ -150,12 +150,12 @@ def _stream(data: bytes) -> bytes:
         return b"".join(parts)
 
     entries = chain(directory)
-    for at in range(0, len(entries) - 127, 128):
-        if entries[at : at + 64].decode("utf-16-le", "replace").rstrip("\0") in (
+    for offset in range(0, len(entries) - 127, 128):
+        if entries[offset : offset + 64].decode("utf-16-le", "replace").rstrip("\0") in (
             "Workbook",
             "Book",
         ):
-            start, held = struct.unpack_from("<II", entries, at + 116)
+            start, held = struct.unpack_from("<II", entries, offset + 116)
             if held < 4096:
                 raise ValueError("its stream is shorter than Excel writes it")
             return chain(start)
@@ -164,28 +164,28 @@ def _stream(data: bytes) -> bytes:
 
 def _cells_of_records(stream: bytes) -> int:
     """Return the number of cells in the rectangles of the sheets of a BIFF stream."""
-    starts = [struct.unpack_from("<I", body)[0] for kind, body in _records(stream, 0)
-              if kind == _SHEET and len(body) >= 4]  # fmt: skip
-    found: dict[int, int] = {}
+    starts = [struct.unpack_from("<I", body)[0] for code, body in _records(stream, 0)
+              if code == _SHEET and len(body) >= 4]  # fmt: skip
+    sizes: dict[int, int] = {}
     for start in set(starts):
         rows = columns = 0
-        for kind, body in _records(stream, start):
-            if kind in _CELLS and len(body) >= 6:
+        for code, body in _records(stream, start):
+            if code in _CELLS and len(body) >= 6:
                 row, column = struct.unpack_from("<HH", body)
-                last = struct.unpack("<H", body[-2:])[0] if kind == _MULTIPLE else column
+                last = struct.unpack("<H", body[-2:])[0] if code == _MULTIPLE else column
                 rows, columns = max(rows, row + 1), max(columns, column + 1, last + 1)
-        found[start] = rows * columns
-    return sum(found[start] for start in starts)
+        sizes[start] = rows * columns
+    return sum(sizes[start] for start in starts)
 
 
-def _records(stream: bytes, at: int) -> Any:
+def _records(stream: bytes, offset: int) -> Any:
     """Yield type and content of each record up to the end of a part of the stream."""
-    while at + 4 <= len(stream):
-        kind, length = struct.unpack_from("<HH", stream, at)
-        if kind == _END:
+    while offset + 4 <= len(stream):
+        code, length = struct.unpack_from("<HH", stream, offset)
+        if code == _END:
             return
-        yield kind, stream[at + 4 : at + 4 + length]
-        at += 4 + length
+        yield code, stream[offset + 4 : offset + 4 + length]
+        offset += 4 + length
 
 
 _DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, expat.ExpatError, NotImplementedError)

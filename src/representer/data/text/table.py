@@ -180,24 +180,24 @@ class Selection:
             name = grid.columns[labels[0]]
             raise ArgumentError("label", name, "a column other than the text")
         if not texts:
-            known = labels[0] if labels else guess_label(grid, [], source, required=False)
-            texts = [guess_text(grid, known, source)]
+            chosen = labels[0] if labels else guess_label(grid, [], source, required=False)
+            texts = [guess_text(grid, chosen, source)]
             notes.append(f"The text is taken from column {grid.columns[texts[0]]!r}.")
         notes += ignored_split(grid)
         taken = [*texts, *(resolve(grid, groups, "groups", source) if groups else [])]
-        at = labels[0] if labels else guess_label(grid, taken, source, required=require_label)
-        if at is not None and not labels:
-            notes.append(f"The label is taken from column {grid.columns[at]!r}.")
-        return cls(grid.columns, texts, at, notes, require_label, groups)
+        col = labels[0] if labels else guess_label(grid, taken, source, required=require_label)
+        if col is not None and not labels:
+            notes.append(f"The label is taken from column {grid.columns[col]!r}.")
+        return cls(grid.columns, texts, col, notes, require_label, groups)
 
     def table(self, grid: Grid, source: str) -> Table:
         """Return the rows of a block that have a text and, if it is required, a label."""
         kept: list[tuple[str, str, int]] = []
-        dropped, at = list(grid.dropped), self.label
+        dropped, col = list(grid.dropped), self.label
         for row, line in zip(grid.rows, grid.lines, strict=True):
             parts = [_cell(row[i], source, line, grid.columns[i], is_text=True) for i in self.texts]
-            document = " ".join(part for part in parts if part.strip())
-            name = "" if at is None else self._label(row[at], source, line, grid.columns[at])
+            document = " ".join(x for x in parts if x.strip())
+            name = "" if col is None else self._label(row[col], source, line, grid.columns[col])
             if not document:
                 dropped.append(Dropped(line, "empty text"))
             elif self.require_label and not name:
@@ -205,15 +205,15 @@ class Selection:
             else:
                 kept.append((document, name, line))
         dropped.sort(key=lambda row: row.line)
-        taken = [*self.texts, *([] if at is None else [at])]
+        taken = [*self.texts, *([] if col is None else [col])]
         return Table(
             groups=group_names(grid, self.groups, source, [line for _, _, line in kept], taken),
             texts=[document for document, _, _ in kept],
-            labels=None if at is None else [name for _, name, _ in kept],
+            labels=None if col is None else [name for _, name, _ in kept],
             lines=[line for _, _, line in kept],
             columns=grid.columns,
             text_column=",".join(grid.columns[i] for i in self.texts),
-            label_column=None if at is None else grid.columns[at],
+            label_column=None if col is None else grid.columns[col],
             dropped=dropped,
             source=source,
             header=grid.header,

@@ -117,15 +117,15 @@ class WordVectors:
         random = torch.rand(len(vocabulary), self.dimensions, generator=generator)
         matrix = (2 * random - 1) * scale
         matrix[Vocabulary.PAD] = 0
-        found: set[str] = set()
+        words: set[str] = set()
         by_case = 0
         for number, word in enumerate(vocabulary.words[2:], start=2):
             form = next((form for form in spellings(word) if form in rows), None)
             if form is not None:
                 matrix[number] = torch.from_numpy(self.matrix[rows[form]])
-                found.add(word)
+                words.add(word)
                 by_case += form != word
-        return matrix, Coverage(len(found), len(vocabulary) - 2, by_case, frozenset(found))
+        return matrix, Coverage(len(words), len(vocabulary) - 2, by_case, frozenset(words))
 
 
 def spellings(word: str) -> Iterator[str]:
