@@ -184,8 +184,8 @@ class CheckpointError(RepresenterError, ValueError):
     """A checkpoint is damaged, or was written by another program or version."""
 
 
-class NewerCheckpointError(CheckpointError):
-    """A checkpoint is intact, but was written by a newer version of the library."""
+class CheckpointVersionError(CheckpointError):
+    """A checkpoint is intact, but was written by another version of the library."""
 
 
 class RunFolderError(RepresenterError):

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import struct
 import sys
 from pathlib import Path
@@ -13,15 +14,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import safetensors
 import safetensors.torch
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from representer import __version__
-from representer.errors import CheckpointError, KindError, NewerCheckpointError
+from representer.errors import CheckpointError, CheckpointVersionError, KindError
 from representer.storage import checkpoint
-from representer.storage.checkpoint import MAGIC, MAX_DEPTH, Checkpoint, decode, encode
+from representer.storage.checkpoint import MAX_DEPTH, Checkpoint, decode, encode
 
 DTYPES = (
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.bool),
@@ -157,7 +159,7 @@ def fuzz(cases: int, seed: int) -> int:
         damaged = mutate(bytearray(data), draw)
         is_signed = draw.random() < 0.5
         if is_signed:
-            damaged = sign(damaged[:-32])
+            damaged = sign(damaged)
         try:
             decode(damaged)
         except CheckpointError:
@@ -186,13 +188,13 @@ def mutate(data: bytearray, draw: random.Random) -> bytes:
     return bytes(data)
 
 
+DIGEST = re.compile(rb"[0-9a-f]{64}")
+
+
 def sign(content: bytes) -> bytes:
-    """Make the sizes and the digest right, as an attacker would."""
-    if len(content) >= 28:
-        header_size = struct.unpack_from("<Q", content, 12)[0]
-        body_size = max(0, len(content) - 28 - header_size) % 2**64
-        content = content[:20] + struct.pack("<Q", body_size) + content[28:]
-    return content + hashlib.sha256(content).digest()
+    """Make the digest right, as an attacker would."""
+    zeros = DIGEST.sub(b"0" * 64, content, count=1)
+    return DIGEST.sub(hashlib.sha256(zeros).hexdigest().encode(), zeros, count=1)
 
 
 def test_no_damaged_file_is_accepted_and_no_signed_one_raises_another_error() -> None:
@@ -204,11 +206,11 @@ def test_100000_damaged_files_are_refused() -> None:
     assert fuzz(100_000, seed=1) > 0
 
 
-def forged(header: bytes, body: bytes | None = None, version: int = 1) -> bytes:
-    body = safetensors.torch.save({}) if body is None else body
-    frame = struct.pack("<8sIQQ", MAGIC, version, len(header), len(body))
-    content = frame + header + body
-    return content + hashlib.sha256(content).digest()
+def forged(header: bytes, body: dict[str, torch.Tensor] | None = None, version: int = 2) -> bytes:
+    about = f'{{"version": {version}, "sha256": "{"0" * 64}", '
+    text = header.decode("latin-1")
+    text = about + text[1:] if text.startswith("{") and len(text) > 2 else text
+    return sign(safetensors.torch.save(body or {}, {"representer_checkpoint": text}))
 
 
 @pytest.mark.parametrize(
@@ -237,7 +239,6 @@ def forged(header: bytes, body: bytes | None = None, version: int = 1) -> bytes:
         b'{"value": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
         b'{"value": ' + b'{"tuple": [' * 700 + b"]}" * 700 + b"}",
         b'{"value": ' + b"9" * 10_000 + b"}",
-        '{"value": "λ"}'.encode(),
         b"\xff\xfe",
     ],
 )
@@ -264,7 +265,7 @@ def test_a_nesting_of_100_levels_is_kept_and_a_deeper_one_refused_both_ways(kind
     sys.setrecursionlimit(20_000)
     try:
         depth = MAX_DEPTH + 1
-        with pytest.raises(CheckpointError, match=r"nested too deeply|not readable"):
+        with pytest.raises(CheckpointError, match=r"nested too deeply|is damaged"):
             decode(forged(b'{"value": ' + opening * depth + b"1" + closing * depth + b"}"))
     finally:
         sys.setrecursionlimit(before)
@@ -272,27 +273,47 @@ def test_a_nesting_of_100_levels_is_kept_and_a_deeper_one_refused_both_ways(kind
 
 @pytest.mark.parametrize(
     "body",
-    [
-        b"",
-        b"\xff" * 8,
-        struct.pack("<Q", 2) + b"[]",
-        struct.pack("<Q", 2**60) + b"{}",
-        safetensors.torch.save({"weights": torch.ones(2)}),
-        safetensors.torch.save({"1": torch.ones(2)}),
-        safetensors.torch.save({"0": torch.ones(2)})[:-1],
-    ],
+    [{"weights": torch.ones(2)}, {"1": torch.ones(2)}, {"0": torch.ones(2), "00": torch.ones(2)}],
 )
-def test_forged_tensors_are_refused(body: bytes) -> None:
+def test_forged_tensors_are_refused(body: dict[str, torch.Tensor]) -> None:
     with pytest.raises(CheckpointError):
         decode(forged(b'{"value": {"tensor": 0}}', body))
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"\xff" * 8, struct.pack("<Q", 2) + b"[]", struct.pack("<Q", 2**60) + b"{}",
+        safetensors.torch.save({"0": torch.ones(2)}),
+        safetensors.torch.save({"0": torch.ones(2)}, {"representer_checkpoint": '{"sha256": 1}'}),
+    ],
+)  # fmt: skip
+def test_other_safetensors_are_refused(data: bytes) -> None:
+    with pytest.raises(CheckpointError, match="not a checkpoint of this library"):
+        decode(data)
+
+
+def test_a_checkpoint_is_one_safetensors_file(tmp_path: Path) -> None:
+    checkpoint.save(tmp_path / "a.ckpt", example())
+    with safetensors.safe_open(tmp_path / "a.ckpt", "pt") as file:
+        about = json.loads(file.metadata()["representer_checkpoint"])
+        assert len(file.keys()) > 4
+    assert about["written_by"] == __version__
+
+
+def test_a_checkpoint_of_version_02_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = checkpoint.path_of_step(tmp_path, 1)
+    path.write_bytes(b"\x89RPRCKP\n" + bytes(40))
+    with pytest.raises(CheckpointVersionError, match=r"Continue with that version, or delete"):
+        checkpoint.latest(tmp_path, report=pytest.fail)
+
+
 def test_a_file_of_a_newer_version_is_distinguished_from_a_damaged_one(tmp_path: Path) -> None:
-    header = json.dumps({"written_by": "9.9", "another": "layout"}).encode()
+    header = b'{"written_by": "9.9", "another": "layout"}'
     path = tmp_path / "step-000000001.ckpt"
     path.write_bytes(forged(header, version=7))
-    expected = f"written by representer 9.9 .format 7.; this is {__version__} .format 1."
-    with pytest.raises(NewerCheckpointError, match=expected):
+    expected = f"written by representer 9.9 .format 7.; this is {__version__} .format 2."
+    with pytest.raises(CheckpointVersionError, match=expected):
         checkpoint.load(path)
 
 
@@ -300,7 +321,7 @@ def test_a_newer_checkpoint_is_not_passed_over(tmp_path: Path) -> None:
     checkpoint.save(checkpoint.path_of_step(tmp_path, 1), example(1))
     newer = forged(b'{"written_by": "9.9"}', version=7)
     checkpoint.path_of_step(tmp_path, 2).write_bytes(newer)
-    with pytest.raises(NewerCheckpointError):
+    with pytest.raises(CheckpointVersionError):
         checkpoint.latest(tmp_path, report=pytest.fail)
 
 

@@ -10,30 +10,22 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    NamedTuple,
-    TypeVar,
-)
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from representer import __version__
-from representer.errors import CheckpointError, KindError, NewerCheckpointError
+from representer.errors import CheckpointError, CheckpointVersionError, KindError
 from representer.storage import atomic
 from representer.storage.atomic import failpoint
-from representer.storage.files import parse_json, physical_memory, read_bytes
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-    Kind = TypeVar("Kind", bound=DataclassInstance)
-from representer.storage.files import opened, read_exactly
-
-# Read safetensors files, checking names, shapes, dtypes and sizes before reading the body.
-
+from representer.storage.files import (
+    opened,
+    parse_json,
+    physical_memory,
+    read_bytes,
+    read_exactly,
+)
 
 # Read safetensors files, checking names, shapes, dtypes and sizes before reading the body.
 
@@ -41,7 +33,8 @@ _LARGEST_HEADER = 16 * 2**20
 _DTYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
     "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8,
-    "U8": torch.uint8, "BOOL": torch.bool, "C64": torch.complex64,
+    "U64": torch.uint64, "U32": torch.uint32, "U16": torch.uint16, "U8": torch.uint8,
+    "BOOL": torch.bool, "C64": torch.complex64,
 }  # fmt: skip
 
 
@@ -101,9 +94,7 @@ def read_tensors(
 
     with opened(path, physical_memory()) as (descriptor, size):
         start = read_exactly(descriptor, min(size, 8), path)
-        length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
-        if not 0 < length <= min(_LARGEST_HEADER, size - 8):
-            raise ValueError("it is not a safetensors file, or its start is damaged")
+        length = _header_size(start, size)
         header = read_exactly(descriptor, length, path)
         forms, metadata = _read_forms(header)
         check(forms)
@@ -123,6 +114,13 @@ def read_tensors(
             if is_bad.any():
                 raise ValueError(f"{name[:80]} holds a number that is not finite")
     return tensors, metadata
+
+
+def _header_size(start: bytes, size: int) -> int:
+    length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
+    if not 0 < length <= min(_LARGEST_HEADER, size - 8):
+        raise ValueError("it is not a safetensors file, or its start is damaged")
+    return length
 
 
 def _read_forms(header: bytes) -> tuple[dict[str, Form], dict[str, str]]:
@@ -247,24 +245,14 @@ def _require(condition: bool, problem: str) -> None:
         raise CheckpointError(f"the header is not a checkpoint's: {problem}")
 
 
-# The file format of a checkpoint: a nested value in bytes, guarded by a digest.
-#
-#     magic          8 bytes   89 "RPRCKP" 0A
-#     version        uint32    of the format, little-endian as are the sizes
-#     header size    uint64
-#     tensors size   uint64
-#     header         JSON: {"written_by": library version, "value": see tree.py}
-#     tensors        safetensors, named "0", "1", ...
-#     digest         32 bytes  SHA-256 of everything before
-#
-# The frame (all but the meaning of the header's value) is the same in every later version, so that
-# a file that a newer library wrote can be told from a damaged one.
+# The file of a checkpoint: safetensors. Its tensors are named "0", "1", ...; the metadata hold the
+# JSON text {"version", "written_by", "sha256", "value": see `flatten`}. The digest is that of the
+# whole file with zeros in its place, since safetensors itself notices few kinds of damage.
 
-MAGIC = b"\x89RPRCKP\n"
-VERSION = 1
-_FRAME = struct.Struct("<8sIQQ")
-_DIGEST_SIZE = hashlib.sha256().digest_size
-_MAX_HEADER = 16 * 2**20  # a header of millions of entries is an attack, not a checkpoint
+VERSION = 2
+_ENTRY = "representer_checkpoint"
+_NO_DIGEST = b"0" * 64
+_FORMAT_1 = b"\x89RPRCKP\n"  # how checkpoints of version 0.2 begin
 
 
 def encode(value: Any) -> list[bytes]:
@@ -279,18 +267,16 @@ def encode(value: Any) -> list[bytes]:
     import safetensors.torch
 
     tree, tensors = flatten(value)
-    header = json.dumps({"written_by": __version__, "value": tree}).encode("ascii")
-    if len(header) > _MAX_HEADER:
-        raise KindError(
-            "value", f"{len(header):,} bytes without its tensors", f"at most {_MAX_HEADER:,}"
-        )
+    about = {"version": VERSION, "written_by": __version__, "sha256": _NO_DIGEST.decode()}
+    text = json.dumps(about | {"value": tree})
+    if (size := len(json.dumps(text))) > _LARGEST_HEADER // 2:  # the rest is for the tensors
+        expected = f"at most {_LARGEST_HEADER // 2:,}"
+        raise KindError("value", f"{size:,} bytes without its tensors", expected)
     slots = {str(i): _storable(tensor) for i, tensor in enumerate(tensors)}
-    body = safetensors.torch.save(slots)
-    frame = _FRAME.pack(MAGIC, VERSION, len(header), len(body))
-    digest = hashlib.sha256(frame)
-    digest.update(header)
-    digest.update(body)
-    return [frame, header, body, digest.digest()]
+    data = safetensors.torch.save(slots, {_ENTRY: text})
+    start = data.index(_NO_DIGEST)
+    digest = hashlib.sha256(data).hexdigest().encode()
+    return [data[:start], digest, data[start + len(digest) :]]
 
 
 def decode(data: bytes) -> Any:
@@ -300,64 +286,49 @@ def decode(data: bytes) -> Any:
         data: The whole file.
 
     Raises:
-        NewerCheckpointError: A newer version of the library wrote it.
+        CheckpointVersionError: Another version of the library wrote it.
         CheckpointError: It is damaged, or something else.
     """
-    view = memoryview(data)
-    if bytes(view[: len(MAGIC)]) != MAGIC:
-        raise CheckpointError("it is not a checkpoint of this library, or its start is damaged")
-    if len(view) < _FRAME.size + _DIGEST_SIZE:
-        raise CheckpointError(f"it is cut off after {len(view)} bytes")
-    _, version, header_size, body_size = _FRAME.unpack_from(view)
-    expected = _FRAME.size + header_size + body_size + _DIGEST_SIZE
-    if len(view) != expected:
-        raise CheckpointError(f"it has {len(view):,} bytes; {expected:,} were written")
-    if hashlib.sha256(view[:-_DIGEST_SIZE]).digest() != bytes(view[-_DIGEST_SIZE:]):
-        raise CheckpointError("its content does not match its checksum")
-    start = _FRAME.size + header_size
-    header = _read_header(bytes(view[_FRAME.size : start]))
-    if version > VERSION:
-        raise NewerCheckpointError(
-            f"it was written by representer {header.get('written_by', '(unknown)')} (format "
-            f"{version}); this is {__version__} (format {VERSION}). Install the newer version."
-        )
-    if version != VERSION or "value" not in header:
-        raise CheckpointError(f"its format {version} is unknown")
-    return unflatten(header["value"], _read_tensors(bytes(view[start:-_DIGEST_SIZE])))
-
-
-def _storable(tensor: Tensor) -> Tensor:
-    if tensor.layout != torch.strided or tensor.dtype == torch.complex128:
-        got = f"a {tensor.layout} tensor of {tensor.dtype}"
-        raise KindError("value", got, "a dense tensor of a dtype that safetensors has")
-    return tensor.detach().cpu().contiguous().clone()  # the clone parts those that share memory
-
-
-def _read_header(text: bytes) -> dict[str, Any]:
-    if len(text) > _MAX_HEADER:
-        raise CheckpointError(f"its header has {len(text):,} bytes; at most {_MAX_HEADER:,}")
-    try:
-        text.decode("ascii")
-        header = parse_json(text, max_depth=3 * MAX_DEPTH + 3)  # a dict takes three levels of JSON
-    except ValueError:
-        raise CheckpointError("its header is not readable") from None
-    if not isinstance(header, dict):
-        raise CheckpointError("its header is not readable")
-    return header
-
-
-def _read_tensors(body: bytes) -> list[Tensor]:
     import safetensors
     import safetensors.torch
 
+    if data.startswith(_FORMAT_1):
+        raise CheckpointVersionError(
+            "it was written by representer 0.2 or before. Continue with that version, or delete "
+            "the folder of the run and start it anew."
+        )
     try:
-        slots = safetensors.torch.load(body)
+        end = 8 + _header_size(data[:8], len(data))
+        text = _read_forms(data[8:end])[1][_ENTRY]
+        about = parse_json(text, max_depth=3 * MAX_DEPTH + 3)  # a dict takes three levels of JSON
+        digest, version = about["sha256"].encode(), about["version"]
+        start = data.index(digest, 8, end)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise CheckpointError("it is not a checkpoint of this library, or is damaged") from None
+    hashed = hashlib.sha256(data[:start] + _NO_DIGEST)
+    hashed.update(memoryview(data)[start + len(digest) :])
+    if hashed.hexdigest().encode() != digest:
+        raise CheckpointError("its content does not match its checksum")
+    if type(version) is int and version > VERSION:
+        raise CheckpointVersionError(
+            f"it was written by representer {about.get('written_by', '(unknown)')} (format "
+            f"{version}); this is {__version__} (format {VERSION}). Install the newer version."
+        )
+    if version != VERSION or "value" not in about:
+        raise CheckpointError("its format is unknown")
+    try:
+        slots = safetensors.torch.load(data)
     except (safetensors.SafetensorError, AssertionError, KeyError, RuntimeError, ValueError):
         raise CheckpointError("its tensors are not readable") from None
-    try:
-        return [slots[str(i)] for i in range(len(slots))]
-    except KeyError:
-        raise CheckpointError("its tensors are not numbered") from None
+    _require(slots.keys() == {str(i) for i in range(len(slots))}, "its tensors are not numbered")
+    return unflatten(about["value"], [slots[str(i)] for i in range(len(slots))])
+
+
+def _storable(tensor: Tensor) -> Tensor:
+    if tensor.layout != torch.strided or tensor.dtype not in _DTYPES.values():
+        got = f"a {tensor.layout} tensor of {tensor.dtype}"
+        raise KindError("value", got, "a dense tensor of a dtype that safetensors has")
+    return tensor.detach().cpu().contiguous().clone()  # the clone parts those that share memory
 
 
 # A checkpoint: everything that an interrupted run needs to continue exactly.
@@ -402,7 +373,7 @@ def load(path: str | Path) -> Checkpoint:
         path: The file.
 
     Raises:
-        NewerCheckpointError: A newer version of the library wrote it.
+        CheckpointVersionError: Another version of the library wrote it.
         CheckpointError: It is missing, damaged, or not a checkpoint.
     """
     try:
@@ -492,7 +463,7 @@ def latest(folder: str | Path, *, report: Callable[[str], None]) -> Checkpoint |
         The checkpoint, or None if the folder has none.
 
     Raises:
-        NewerCheckpointError: A newer version of the library wrote the newest one; an earlier one
+        CheckpointVersionError: Another version of the library wrote the newest one; an earlier one
             would discard its training.
         CheckpointError: All checkpoints are damaged.
     """
@@ -500,7 +471,7 @@ def latest(folder: str | Path, *, report: Callable[[str], None]) -> Checkpoint |
     for step in reversed(saved_steps):
         try:
             return load(path_of_step(folder, step))
-        except NewerCheckpointError:
+        except CheckpointVersionError:
             raise
         except CheckpointError as error:
             report(f"{error}; trying the one before")
