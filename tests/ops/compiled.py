@@ -1,7 +1,9 @@
-"""Triton kernels compiled for sm_90 without a GPU, in a process of their own.
+"""Triton kernels compiled without a GPU, in a process of their own.
 
 ``python -m tests.ops.compiled`` prints the registers, bytes of stack (spills) and of shared memory
 of each kernel, ``--all`` of every case; ``--write`` stores those of all in ``compiled.json``.
+``--architecture=80`` compiles for another one than 90; with ``--write`` what the kernels of the
+cases named use there, or with another Triton, is stored in ``compiled_elsewhere.json``.
 """
 
 from __future__ import annotations
@@ -31,8 +33,16 @@ from ops.samples.string_scan import CHAINS
 from ops.samples.string_scan import tensors as string_tensors
 from ops.samples.walk_aggregate import tensors as walk_tensors
 from representer.ops import OPS
+from representer.ops.rkm_scan import stationary
 
 GOLDEN = Path(__file__).with_suffix(".json")
+ELSEWHERE = Path(__file__).with_name("compiled_elsewhere.json")  # by architecture and Triton
+# multiprocessors, and bytes of shared memory of a block, of A100, L4, H100, B200 and RTX 5090
+DEVICES = {
+    80: (108, 163 * 1024), 89: (58, 99 * 1024), 90: (132, 227 * 1024), 100: (148, 227 * 1024),
+    120: (170, 99 * 1024),
+}  # fmt: skip
+architecture = 90
 CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
 # bytes; loads of one bfloat16 at a time; products on tensor cores of a group of warps
 USED = ("registers", "stack", "shared", "narrow loads", "products")
@@ -43,7 +53,7 @@ class NoDevice:
     """The part of a driver that Triton needs to compile."""
 
     def get_current_target(self) -> GPUTarget:
-        return GPUTarget("cuda", 90, 32)
+        return GPUTarget("cuda", architecture, 32)
 
     def get_current_device(self) -> int:
         return 0
@@ -104,6 +114,8 @@ CASES: dict[str, Make] = {
     "rkm_scan stationary 640": partial(cell, "rkm_lstm", "input", units=640, batch=32),
     "rkm_scan stationary 1150": partial(cell, "rkm_cifg", "input", units=1150, batch=16),
     "rkm_scan whole rkm_lstm": partial(cell, "rkm_lstm", "input", units=64),
+    "rkm_scan whole rkm_lstm 100": partial(cell, "rkm_lstm", "input", units=100),
+    "rkm_scan whole rkm_cifg 128": partial(cell, "rkm_cifg", "input norm", units=128),
     "rkm_scan whole lstm norm": partial(cell, "lstm", "input norm hold lengths", units=64),
     "rkm_scan whole rkm_cifg": partial(cell, "rkm_cifg", "input", units=30),
     "rkm_scan whole gated_cnn": partial(cell, "gated_cnn", "input lengths"),
@@ -161,6 +173,11 @@ def usage(kernel: Any) -> dict[str, int]:
 
 
 def main(arguments: list[str]) -> None:
+    global architecture
+    for option in [x for x in arguments if x.startswith("--architecture=")]:
+        arguments.remove(option)
+        architecture = int(option.partition("=")[2])
+    stationary._DEVICE = DEVICES[architecture]
     driver.set_active(NoDevice())
     for op in OPS.values():
         if "triton" in op.backends:
@@ -168,13 +185,30 @@ def main(arguments: list[str]) -> None:
     found: dict[str, dict[str, int]] = {}
     for case, make in CASES.items():
         named = any(case.startswith(argument) for argument in arguments)
-        if named or {"--all", "--write"} & {*arguments} or (case in FAST and not arguments):
+        chosen = {"--all", "--write"} & {*arguments} and len(arguments) == 1
+        if named or chosen or (case in FAST and not arguments):
             for dtype in (torch.bfloat16, torch.float32)[: 2 if arguments else 1]:
                 for name, kernel in compiled(make, case.split()[0], dtype):
                     used, base = usage(kernel), f"{case} {str(dtype).removeprefix('torch.')} {name}"
                     labels = (base, *(f"{base} {n}" for n in range(2, 9)))  # with other constants
                     label = next(one for one in labels if found.get(one, used) == used)
                     found[label] = used
+    if architecture != 90 or triton.__version__ != json.loads(GOLDEN.read_text())["triton"]:
+        everywhere = json.loads(ELSEWHERE.read_text()) if ELSEWHERE.exists() else {}
+        everywhere[f"sm_{architecture}, Triton {triton.__version__}"] = {
+            label: [used["registers"], used["stack"], used["shared"]]
+            for label, used in found.items()
+        }
+        print(json.dumps(everywhere))
+        if "--write" in arguments:
+            entries = (
+                f" {json.dumps(place)}: {{\n"
+                + ",\n".join(f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in of.items())
+                + "\n }"
+                for place, of in sorted(everywhere.items())
+            )
+            ELSEWHERE.write_text("{\n" + ",\n".join(entries) + "\n}\n", encoding="utf-8")
+        return
     lines = [f"  {json.dumps(label)}: {json.dumps(used)}" for label, used in found.items()]
     kernels = "{\n" + ",\n".join(lines) + "\n }"
     content = f'{{\n "triton": "{triton.__version__}",\n "kernels": {kernels}\n}}'

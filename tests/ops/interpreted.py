@@ -70,6 +70,30 @@ def few(op: Op) -> list[Sample]:
     return chosen
 
 
+def large_cells(op: Op) -> list[Sample]:
+    """Return samples of rkm_scan beyond 64 units, at and past every edge of a tile."""
+    if op.name != "rkm_scan":
+        return []
+    from ops.samples.rkm_scan import CELLS, tensors
+
+    chosen = (
+        ("lstm", 65, "norm hold lengths", {"reverse": True}),
+        ("rkm_lstm", 100, "input", {}),
+        ("rkm_cifg", 128, "input norm lengths", {"recompute": True}),
+        ("linear_kernel", 97, "lengths", {"reverse": True}),
+        ("linear_kernel_gated", 127, "norm", {}),
+    )
+    return [
+        Sample(
+            f"{name}-3x2x{units}",
+            partial(tensors, CELLS[name], (3, 2, units), words),
+            {"cell": CELLS[name], **options},
+            ("hold", "lengths"),
+        )
+        for name, units, words, options in chosen
+    ]
+
+
 def size(sample: Sample) -> int:
     """Return the number of entries of all operands."""
     return sum(x.numel() for x in sample.make(torch.float32).values())
@@ -93,9 +117,10 @@ def kinds(op: Op, all_of_them: bool) -> Iterator[list[tuple[Sample, torch.dtype]
     """
     if not all_of_them:
         dtypes = (torch.float32, torch.float16)
-        yield [(sample, dtypes[i % 2]) for i, sample in enumerate(few(op))]
+        chosen = [(sample, dtypes[i % 2]) for i, sample in enumerate(few(op))]
+        yield chosen + [(large[0], torch.float32) for large in [large_cells(op)] if large]
         return
-    samples = [s for s in samples_of(op) if takes(op, s)]
+    samples = [s for s in (*samples_of(op), *large_cells(op)) if takes(op, s)]
     yield list(product(samples, TOLERANCE))
     if op.name in ("gated_scan", "string_scan"):  # as many loads at a time as on a GPU
         from representer.ops import steps
@@ -138,11 +163,13 @@ def kinds(op: Op, all_of_them: bool) -> Iterator[list[tuple[Sample, torch.dtype]
 def wrong_descriptions() -> Iterator[str]:
     """Yield descriptions of the kernels of rkm_scan that are not as expected."""
     for units, dtype, options, expected in (
-        (64, torch.float32, {}, "all steps in one kernel"),
-        (65, torch.float16, {}, "all steps in one kernel, with the weights on the chip: 65 units "
-                                "with feedback are more than 64"),
-        (65, torch.float32, {}, "64; weights stay on the chip in 16 bits, not in torch.float32"),
-        (65, torch.float16, {"layer_norm": True}, "with layer norm or without feedback"),
+        (128, torch.float32, {}, "all steps in one kernel"),
+        (128, torch.float16, {"layer_norm": True}, "all steps in one kernel"),
+        (65, torch.float64, {}, "64; weights stay on the chip in 16 bits, not in torch.float64"),
+        (129, torch.float16, {}, "all steps in one kernel, with the weights on the chip: 129 units "
+                                 "with feedback are more than 128"),
+        (129, torch.float32, {}, "128; weights stay on the chip in 16 bits, not in torch.float32"),
+        (129, torch.float16, {"layer_norm": True}, "with layer norm or without feedback"),
         (1153, torch.float16, {}, "the weights of 1153 units do not fit on the chip"),
         (1152, torch.float16, {}, "144 programs do not run at once on 132"),
     ):  # fmt: skip

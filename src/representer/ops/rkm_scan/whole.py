@@ -15,56 +15,104 @@ import triton.language as tl
 from torch import Tensor
 
 from representer.functional.rkm import EPS
+from representer.ops.gpu import IS_INTERPRETED
 from representer.ops.rkm_scan.pointwise import advance, constants, load, memory_before, retreat
 from representer.ops.rkm_scan.reference import Operands, Results
 from representer.ops.steps import accumulator, clear, load_rows, place, step
 
-MOST_UNITS = 64  # with feedback: the registers of a program hold all recurrent matrices
+MOST_UNITS = 128  # with feedback: the registers of a program hold all recurrent matrices
+MOST_DOUBLES = 64  # the same in 64 bits
+MOST_BEFORE_HOPPER = 96  # with four matrices, whose gradient has too few registers there
 _UNITS = 256  # of a program without feedback and layer norm
 
 
 def refuses(p: Operands) -> str:
     """Return why these kernels do not run a call, or "" if they do."""
-    units = p.h0.shape[1]
-    is_small = p.weight is None or units <= MOST_UNITS
-    return "" if is_small else f"{units} units with feedback are more than {MOST_UNITS}"
+    units, most = p.h0.shape[1], MOST_UNITS
+    if p.z.dtype == torch.float64:
+        most = MOST_DOUBLES
+    elif len(p.cell.recurrent_gates) == 4 and p.z.is_cuda:
+        is_older = torch.cuda.get_device_capability(p.z.device) < (9, 0)
+        most = MOST_BEFORE_HOPPER if is_older else MOST_UNITS
+    is_small = p.weight is None or units <= most
+    return "" if is_small else f"{units} units with feedback are more than {most}"
 
 
 @triton.jit
-def _tiles(weight, units, R: tl.constexpr, IS_FORWARD: tl.constexpr, BLOCK: tl.constexpr,
-           ACC: tl.constexpr):  # fmt: skip
+def _tiles(weight, units, R: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.constexpr):
     """Return the recurrent matrices, the summed axis first: inputs, or outputs in the gradient."""
     first, second = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
-    at = second * units + first if IS_FORWARD else first * units + second
     is_entry = tl.maximum(first, second) < units
     tiles = ()
     for r in tl.static_range(R):
-        tiles = tiles + (load(weight + r * units * units, at, is_entry, ACC),)
+        tiles = tiles + (load(weight + r * units * units, first * units + second, is_entry, ACC),)
     return tiles
 
 
-@triton.jit(do_not_specialize=["time"])
+@triton.jit
+def _add_two(a, b, c, d):
+    return a + c, b + d
+
+
+@triton.jit
+def _add_three(a, b, c, d, e, f):
+    return a + d, b + e, c + f
+
+
+@triton.jit
+def _add_four(a, b, c, d, e, f, g, h):
+    return a + e, b + f, c + g, d + h
+
+
+@triton.jit
+def _products(tiles, h, R: tl.constexpr, APART: tl.constexpr):
+    """Return the products of the matrices with h by one sum, for which all warps wait once.
+
+    ``APART`` takes one sum each: the interpreter calls Python for every addition of a joint one.
+    """
+    h = h[:, None]
+    if R == 0:
+        return ()
+    elif APART:
+        products = ()
+        for r in tl.static_range(R):
+            products = products + (tl.sum(tiles[r] * h, 0),)
+        return products
+    elif R == 1:
+        return (tl.sum(tiles[0] * h, 0),)
+    elif R == 2:
+        return tl.reduce((tiles[0] * h, tiles[1] * h), 0, _add_two)
+    elif R == 3:
+        return tl.reduce((tiles[0] * h, tiles[1] * h, tiles[2] * h), 0, _add_three)
+    else:
+        return tl.reduce((tiles[0] * h, tiles[1] * h, tiles[2] * h, tiles[3] * h), 0, _add_four)
+
+
+# units are not specialized: without loads of several entries all tensors have one layout; nor is
+# the batch, whose last one of an epoch would compile again
+@triton.jit(do_not_specialize=["time", "batch", "units"])
 def _forward(
     z, h0, c0, weight, static, norm, hold, lengths, output, h_last, c_last, gates, cells, fresh,
     time, batch, units, CELL: tl.constexpr, EPS: tl.constexpr, REVERSE: tl.constexpr,
-    ACC: tl.constexpr, BLOCK: tl.constexpr,
+    ACC: tl.constexpr, BLOCK: tl.constexpr, APART: tl.constexpr,
 ):  # fmt: skip
     G: tl.constexpr = len(CELL.gates)
     R: tl.constexpr = len(CELL.recurrent_gates)
-    row, unit, _, length = place(lengths, time, units, BLOCK)
-    is_unit, at, stride = unit < units, row * units + unit, batch * units
+    row, unit, steps, length = place(lengths, time, units, BLOCK)
+    is_unit, at, stride = unit < units, row * units + unit, tl.cast(batch, tl.int64) * units
     h, c = load(h0, at, is_unit, ACC), load(c0, at, is_unit, ACC)
     fixed = constants(static, norm, unit, units, is_unit, ACC)
-    tiles = _tiles(weight, units, R, True, BLOCK, ACC)
+    tiles = _tiles(weight, units, R, BLOCK, ACC)
+    start = row * units * G + unit
+    ahead = step(0, length, REVERSE) * stride * G
+    loaded = load_rows(z + start + ahead, G, units, steps > 0, ACC)
     for i in range(length):
-        to = step(i, length, REVERSE) * tl.cast(stride, tl.int64)
-        of_gate = row * units * G + to * G + unit
-        loaded, a = load_rows(z + of_gate, G, units, is_unit, ACC), ()
+        to = step(i, length, REVERSE) * stride
+        of_gate, ahead = start + to * G, step(i + 1, length, REVERSE) * stride * G
+        following = load_rows(z + start + ahead, G, units, steps > i + 1, ACC)
+        fed, a = _products(tiles, h, R, APART), ()
         for j in tl.static_range(G):
-            fed = loaded[j]
-            if j >= G - R:
-                fed += tl.sum(tiles[j - (G - R)] * h[:, None], 0)
-            a = a + (fed,)
+            a = a + (loaded[j] + fed[j - (G - R)] if j >= G - R else loaded[j],)
         found, before, y, new = advance(a, h, c, fixed, is_unit, units, CELL, norm is not None, EPS)
         if gates is not None:
             for j in tl.static_range(G):
@@ -72,41 +120,63 @@ def _forward(
         if fresh is not None:
             tl.store(fresh + at + to, before, mask=is_unit)
         if hold is not None:
-            of_h = tl.cast(time, tl.int64) * stride
+            of_h = time * stride
             new += load(hold, at + to, is_unit, ACC) * (c - new)
             y += load(hold + of_h, at + to, is_unit, ACC) * (h - y)
         h, c = y, new
         tl.store(output + at + to, h, mask=is_unit)
         if cells is not None:
             tl.store(cells + at + to, c, mask=is_unit)
+        loaded = following
     clear(output + at, length, time, stride, is_unit, BLOCK)
     tl.store(h_last + at, h, mask=is_unit)
     tl.store(c_last + at, c, mask=is_unit)
 
 
-@triton.jit(do_not_specialize=["time"])
+@triton.jit
+def _read(
+    grad, gates, h_before, c_before, emitted, at, of_gate, units, is_real, CELL: tl.constexpr,
+    ACC: tl.constexpr,
+):  # fmt: skip
+    """Return what a step back reads: the gradient of the emission, gates, memory and cell."""
+    G: tl.constexpr = len(CELL.gates)
+    memory = memory_before(h_before, c_before, at, is_real, CELL, ACC)
+    loaded = load_rows(gates + of_gate, G, units, is_real, ACC)
+    return load(grad, at, is_real, ACC), loaded, memory, load(emitted, at, is_real, ACC)
+
+
+@triton.jit(do_not_specialize=["time", "batch", "units"])
 def _backward(
     grad, gates, h_before, c_before, emitted, grad_h, grad_c, weight, static, norm, hold, lengths,
     dz, g_normed, g_fresh, dh0, dc0, time, batch, units, CELL: tl.constexpr, EPS: tl.constexpr,
-    REVERSE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    REVERSE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr, APART: tl.constexpr,
 ):  # fmt: skip
     G: tl.constexpr = len(CELL.gates)
     R: tl.constexpr = len(CELL.recurrent_gates)
-    row, unit, _, length = place(lengths, time, units, BLOCK)
-    is_unit, at, stride = unit < units, row * units + unit, batch * units
+    row, unit, steps, length = place(lengths, time, units, BLOCK)
+    is_unit, at, stride = unit < units, row * units + unit, tl.cast(batch, tl.int64) * units
     to_h, to_c = load(grad_h, at, is_unit, ACC), load(grad_c, at, is_unit, ACC)
     fixed = constants(static, norm, unit, units, is_unit, ACC)
-    tiles = _tiles(weight, units, R, False, BLOCK, ACC)
+    tiles = _tiles(weight, units, R, BLOCK, ACC)
+    start = row * units * G + unit
+    to = step(length - 1, length, REVERSE) * stride
+    ahead = _read(
+        grad, gates, h_before, c_before, emitted, at + to, start + to * G, units, steps > 0, CELL,
+        ACC,
+    )  # fmt: skip
     for i in range(length):
-        to = step(length - 1 - i, length, REVERSE) * tl.cast(stride, tl.int64)
-        here, of_gate = at + to, row * units * G + to * G + unit
-        e, g = load(grad, here, is_unit, ACC) + to_h, to_c
-        found = load_rows(gates + of_gate, G, units, is_unit, ACC)
-        memory = memory_before(h_before, c_before, here, is_unit, CELL, ACC)
-        x = load(emitted, here, is_unit, ACC)
+        to = step(length - 1 - i, length, REVERSE) * stride
+        next_to = step(length - 2 - i, length, REVERSE) * stride
+        here, of_gate = at + to, start + to * G
+        e, found, memory, x = ahead
+        ahead = _read(
+            grad, gates, h_before, c_before, emitted, at + next_to, start + next_to * G, units,
+            steps > i + 1, CELL, ACC,
+        )  # fmt: skip
+        e, g = e + to_h, to_c
         held_e, held_g = tl.zeros((BLOCK,), ACC), tl.zeros((BLOCK,), ACC)
         if hold is not None:
-            of_h = tl.cast(time, tl.int64) * stride
+            of_h = time * stride
             held_g = g * load(hold, here, is_unit, ACC)
             held_e = e * load(hold + of_h, here, is_unit, ACC)
             e, g = e - held_e, g - held_g
@@ -116,9 +186,11 @@ def _backward(
         to_h, to_c = to_h + held_e, to_c + held_g
         for j in tl.static_range(G):
             tl.store(dz + of_gate + j * units, d[j], mask=is_unit)
-            if j >= G - R:
-                d_j = tl.where(is_unit, d[j], 0.0)
-                to_h += tl.sum(tiles[j - (G - R)] * d_j[:, None], 0)
+        if R > 0:
+            product = tiles[0] * tl.where(is_unit, d[G - R], 0.0)[:, None]
+            for j in tl.static_range(1, R):
+                product += tiles[j] * tl.where(is_unit, d[G - R + j], 0.0)[:, None]
+            to_h += tl.sum(product, 0)
         if g_normed is not None:
             tl.store(g_normed + here, of_normed, mask=is_unit)
         if g_fresh is not None:
@@ -132,7 +204,8 @@ def _backward(
 
 def forward(p: Operands, z: Tensor, gates: Tensor | None, new: Results) -> tuple[Tensor, Tensor]:
     """Write output, cells and gates, and return the last h and c; z and gates may be one tensor."""
-    given = contiguous(z, p.h0, p.c0, p.weight, p.static, p.norm, p.hold, p.lengths)
+    weight = None if p.weight is None else p.weight.mT
+    given = contiguous(z, p.h0, p.c0, weight, p.static, p.norm, p.hold, p.lengths)
     kept = [x if x.numel() else None for x in (new.cells, new.fresh)]
     _launch(p, len(z), _forward, *given, new.output, new.h, new.c, gates, *kept)
     return new.h, new.c
@@ -161,6 +234,7 @@ def _launch(p: Operands, time: int, kernel: Any, *arguments: Any) -> None:
     if batch and units:
         kernel[batch, triton.cdiv(units, block)](
             *arguments, time, batch, units, CELL=p.cell, EPS=EPS, REVERSE=p.reverse, BLOCK=block,
+            APART=IS_INTERPRETED,
             num_warps=max(1, min(8, triton.next_power_of_2(lanes) // 32)),
             **accumulator(p.z.dtype)[1],
         )  # fmt: skip
