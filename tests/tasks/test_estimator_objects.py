@@ -99,9 +99,11 @@ def test_the_auc_is_that_of_the_second_class():
     own = Predictions(chances.argmax(1), chances)
     figures = figures_by_target([Column("c", labels, ["no", "yes"])], [own])["c"]
     assert figures["auc"] == 0.75  # three of the four pairs are in order
+    # the precision where each of the two is found: first of one, second of three
+    assert figures["average_precision"] == pytest.approx((1 + 2 / 3) / 2)
     assert figures["count"] == 4
     alone = figures_by_target([Column("", labels[:2], ["no", "yes"])], [own.at(np.arange(2))])
-    assert alone["auc"] is None
+    assert alone["auc"] is alone["average_precision"] is None
 
 
 def test_verdict_and_closing_table_are_those_of_each_target():

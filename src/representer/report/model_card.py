@@ -19,7 +19,8 @@ _PIPELINES = {
 }
 _MEASURES = {  # those with an interval first
     "accuracy": "accuracy", "rmse": "RMSE", "perplexity": "perplexity",
-    "macro_f1": "macro F1", "auc": "AUC", "mae": "MAE", "r2": "R²",
+    "macro_f1": "macro F1", "auc": "ROC AUC", "average_precision": "average precision",
+    "mae": "MAE", "r2": "R²",
 }  # fmt: skip
 _MOST_CLASSES = 20
 

@@ -210,7 +210,7 @@ def figures_of(
     count = effective_count(np.arange(len(truth)) if digests is None else digests)
     if predictions.probabilities is not None:
         figures = classification_metrics(truth, predictions.probabilities, column.classes, count)
-        figures["auc"] = area_under_curve(truth, predictions.probabilities)
+        figures |= areas_under_curves(truth, predictions.probabilities)
         if (sets := predictions.sets) is not None:
             names = [column.classes[number] for number in truth]
             inside = sets[np.arange(len(truth)), truth]
@@ -246,13 +246,24 @@ def rates_by(names: Sequence[Any], inside: NDArray[np.bool_]) -> dict[Any, float
     return {name: float(inside[of_name].mean()) for name, of_name in rows.items()}
 
 
-def area_under_curve(truth: NDArray[np.int64], chances: NDArray[np.float64]) -> float | None:
-    """Return the area under the ROC curve; None unless there are two classes, both present."""
-    if chances.shape[1] != 2 or len(set(truth.tolist())) < 2:
-        return None
-    from sklearn.metrics import roc_auc_score
+RANKING = "auc", "average_precision"
 
-    return float(roc_auc_score(truth, chances[:, 1]))
+
+def areas_under_curves(
+    truth: NDArray[np.int64], chances: NDArray[np.float64]
+) -> dict[str, float | None]:
+    """Return how well the second of two classes is ranked; None unless both are present.
+
+    Returns:
+        ``auc``, the area under the ROC curve, and ``average_precision``, that under the curve of
+        precision and recall, whose level by chance is the share of the second class.
+    """
+    if chances.shape[1] != 2 or len(set(truth.tolist())) < 2:
+        return dict.fromkeys(RANKING)
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    scores = {"auc": roc_auc_score, "average_precision": average_precision_score}
+    return {name: float(score(truth, chances[:, 1])) for name, score in scores.items()}
 
 
 def compared(
@@ -275,7 +286,14 @@ def compared(
             rows = rows[np.sort(np.unique(groups, return_index=True)[1])]
         known, model, beside = column.at(rows), own.at(rows), other.at(rows)
         if model.probabilities is not None:
-            kept = ("count", "accuracy", "accuracy_interval", "macro_f1", "auc")
+            kept = (
+                "count",
+                "accuracy",
+                "accuracy_interval",
+                "macro_f1",
+                "auc",
+                "average_precision",
+            )
             listed = {name: listed[name] for name in kept}
             pair = model.values == known.truth, beside.values == known.truth
             difference = paired_difference(*pair)

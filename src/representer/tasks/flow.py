@@ -32,7 +32,7 @@ from representer.estimators.results import (
 from representer.estimators.supervised import SupervisedEstimator
 from representer.machine import limited
 from representer.report import write_report
-from representer.report.page import Predictions, area_under_curve, points
+from representer.report.page import Predictions, areas_under_curves, points
 from representer.report.summary import parts_sentence
 from representer.storage.run import RunFiles, RunFolder, UnsavedRun, refuse_links
 from representer.tasks.comparison import BASELINES, MODEL_UNIT, Comparison, Result, parts_of
@@ -694,5 +694,5 @@ class EstimatorComparison(Comparison):
         losses = predicted != truth if column.classes else (predicted - truth) ** 2
         train = sum(len(data.distinct(part)) for part in ("train", "valid"))
         each, chances = np.asarray(losses, dtype=np.float64).tolist(), own.probabilities
-        auc = None if chances is None else area_under_curve(truth, chances[known])
+        auc = None if chances is None else areas_under_curves(truth, chances[known])["auc"]
         return Result(name, each, seconds, train, is_baseline, auc=auc)

@@ -477,12 +477,15 @@ def _summary(metrics: dict[str, Any]) -> str:
                 f"  {row['mae']:8.4g}  {r2:>6}  {seconds:6.1f} s"
             )
         return "\n".join(lines)
-    lines = [f"{'':<{width}}  accuracy  95 % interval     macro F1  training"]
+    ranks = metrics["test"].get("average_precision") is not None
+    areas = "  ROC AUC  PR AUC" * ranks
+    lines = [f"{'':<{width}}  accuracy  95 % interval     macro F1{areas}  training"]
     for name, row, seconds in rows:
         low, high = (100 * bound for bound in row["accuracy_interval"])
+        areas = f"  {row['auc']:7.3f}  {row['average_precision']:6.3f}" if ranks else ""
         lines.append(
             f"{name:<{width}}  {100 * row['accuracy']:6.2f} %  {low:5.2f} – {high:6.2f} %  "
-            f"{row['macro_f1']:8.3f}  {seconds:6.1f} s"
+            f"{row['macro_f1']:8.3f}{areas}  {seconds:6.1f} s"
         )
     return "\n".join(lines)
 
