@@ -22,8 +22,9 @@ def test_common_counts_are_sums_of_minima_and_divide_into_colors():
     of_colors = np.minimum(plain[2], plain).T @ weights
     for color, value in parts.items():
         assert value == pytest.approx(of_colors[color])
-    sizes = counts.sizes[:, None] + counts.sizes
-    assert overlap(common.astype(float), sizes)[1].tolist() == [0, 1, 0, 0]
+    sizes = counts.sizes[:, None], counts.sizes
+    assert overlap(common.astype(float), *sizes)[1].tolist() == [0, 1, 0, 0]
+    assert overlap(common.astype(float), *sizes, "assignment")[1].tolist() == [0, 1, 0, 0]
 
 
 def test_numbers_are_standardized_and_unknown_ones_are_average():

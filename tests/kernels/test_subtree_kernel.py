@@ -6,6 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import linear_sum_assignment
 from torch_geometric.data import Data
 
 from representer.errors import ArgumentError
@@ -77,6 +78,29 @@ def test_the_joint_overlap_is_that_of_the_colors_of_all_levels_together():
     joint = np.minimum(*counts).sum() / np.maximum(*counts).sum()
     levels = [overlaps_of_level(plain, level, edges=False)[0, 1] for level in (0, 1)]
     assert kernel([first], [second])[0, 0] == pytest.approx(np.mean([*levels, joint]), rel=1e-12)
+
+
+def test_an_assignment_is_the_best_one_of_nodes_to_nodes():
+    """Nodes are as similar as the levels at which their colors are equal (Kriege et al., 2016)."""
+    kernel = SubtreeKernel((2,), overlap="assignment").fit(GRAPHS)
+    colors = [np.stack([*kernel._levels(one, 0, 2)]) for one in GRAPHS]
+    for i in range(6):
+        for j in range(6, 12):
+            alike = (colors[i][:, :, None] == colors[j][:, None]).sum(0)
+            best = alike[linear_sum_assignment(-alike)].sum()
+            expected = best / 3 / np.sqrt(len(GRAPHS[i]) * len(GRAPHS[j]))
+            assert kernel([GRAPHS[i]], [GRAPHS[j]])[0, 0] == pytest.approx(expected)
+    gram = kernel(GRAPHS)
+    np.testing.assert_allclose(np.diag(gram), kernel.diag(GRAPHS))
+    assert np.linalg.eigvalsh(gram).min() > -1e-12
+    for joint in (False, True):
+        kernel = SubtreeKernel((2,), joint=joint, overlap="assignment").fit(GRAPHS, SIZES)
+        weights = RNG.normal(size=len(GRAPHS))
+        for one in GRAPHS[:8]:
+            parts = sum(part.value for part in kernel.parts(one, weights))
+            assert parts == pytest.approx((kernel.transform([one]) @ weights)[0])
+    with pytest.raises(ArgumentError, match="overlap is 'cosine'; expected one of min-max, assig"):
+        SubtreeKernel(overlap="cosine")
 
 
 def test_patterns_and_numbers_are_kernels_of_the_sum():

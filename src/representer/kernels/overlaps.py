@@ -106,10 +106,31 @@ class ColorCounts:
         return cls(table, sizes, width)
 
 
-def overlap(common: NDArray[np.float64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return common colors over all colors, from the sum of the sizes of each pair."""
-    every = sizes - common
-    return np.where(every, common / np.maximum(every, 1), 1)  # 1 without any
+Sizes = NDArray[np.int64] | np.int64
+OVERLAPS = ("min-max", "assignment")
+
+
+def denominator(
+    common: NDArray[np.float64], left: Sizes, right: Sizes, kind: str = OVERLAPS[0]
+) -> NDArray[np.float64]:
+    """Return what common colors are divided by, at least 1.
+
+    Args:
+        common: Common colors.
+        left: Sizes of the first objects, which broadcast with those of the second ones.
+        right: Sizes of the second objects.
+        kind: ``"min-max"``: all colors of both objects; ``"assignment"``: the geometric mean of
+            their sizes, since the common colors are those of the best assignment of nodes to nodes.
+    """
+    every = left + right - common if kind == "min-max" else np.sqrt(left * right)
+    return np.maximum(every, 1.0)
+
+
+def overlap(
+    common: NDArray[np.float64], left: Sizes, right: Sizes, kind: str = OVERLAPS[0]
+) -> NDArray[np.float64]:
+    """Return common colors over their `denominator`; 1 for two objects without any."""
+    return np.where(left + right, common / denominator(common, left, right, kind), 1)
 
 
 def _largest(counts: sparse.csr_array) -> NDArray[np.int64]:

@@ -16,10 +16,16 @@ from scipy.optimize import minimize
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from representer.checks import check_integer, check_integers
+from representer.checks import check_integer, check_integers, require_choices
 from representer.kernels.graphs import Graph, Labels, read_graphs
 from representer.kernels.kernel import Kernel, Objects
-from representer.kernels.overlaps import ColorCounts, NumberSpace, overlap
+from representer.kernels.overlaps import (
+    OVERLAPS,
+    ColorCounts,
+    NumberSpace,
+    denominator,
+    overlap,
+)
 from representer.machine import limited, threads_for
 
 # Names of subtrees: a node and its neighbors in parentheses, level by level.
@@ -181,6 +187,8 @@ class SubtreeKernel(Kernel):
     .. math::
         k(G, G') = \sum_l a_l \frac{\sum_c \min(n_c, n'_c)}{\sum_c \max(n_c, n'_c)}
 
+    or, with ``overlap="assignment"``, the cosine of optimal assignment kernels,
+    :math:`\sum_c \min(n_c, n'_c) / \sqrt{n n'}` for graphs of n and n' nodes,
     with :math:`n_c` the number of nodes of G that have the color c at level l. A color stands for
     a node's label and, level by level, the colors of its neighbors: the subtree of the paths that
     lead to it. An object may be several graphs, its views, such as two labelings of a molecule;
@@ -201,6 +209,7 @@ class SubtreeKernel(Kernel):
         numbers: From an object to numbers of the whole object ``(D,)``, which a Gaussian kernel
             compares.
         names: The names of these numbers.
+        overlap: ``"min-max"``, as above, or ``"assignment"``.
         most: Number of graphs of `fit` that are kept as landmarks. A graph's features are its
             kernel values with them. If all are kept, linear functions of the features are all
             functions that a kernel machine can learn.
@@ -215,6 +224,8 @@ class SubtreeKernel(Kernel):
         Shervashidze et al., Weisfeiler-Lehman Graph Kernels, JMLR 2011.
         Ralaivola et al., Graph Kernels for Chemical Informatics, Neural Networks 2005, for the
         overlap, the min-max kernel.
+        Kriege, Giscard & Wilson, On Valid Optimal Assignment Kernels, NeurIPS 2016, (4): with equal
+        weights, the sum over the levels is theirs, divided by the root of both graphs' own values.
     """
 
     def __init__(
@@ -227,6 +238,7 @@ class SubtreeKernel(Kernel):
         patterns: tuple[Callable[[Any], Sequence[Pattern]], ...] = (),
         numbers: Callable[[Any], NDArray[np.float64]] | None = None,
         names: Sequence[str] = (),
+        overlap: str = "min-max",
     ) -> None:
         self.depths = depths
         self.views = views
@@ -235,6 +247,7 @@ class SubtreeKernel(Kernel):
         self.patterns = patterns
         self.numbers = numbers
         self.names = names
+        self.overlap = overlap
         self.most = most
         self._check()
 
@@ -333,15 +346,18 @@ class SubtreeKernel(Kernel):
         for graph, depth in views:
             name = SubtreeNames(graph, has_edges=self.edges)
             levels = slice(block, block + depth + 1)
-            sizes = read.counts[block].sizes[0] + marks.counts[block].sizes
-            weighted = self.weights_[levels, None] / np.maximum(sizes - common[levels], 1)
+            sizes = read.counts[block].sizes[0], marks.counts[block].sizes
+            weighted = self.weights_[levels, None] / np.stack(
+                [denominator(of_level, *sizes, self.overlap) for of_level in common[levels]]
+            )
             together = float(self.weights_[joint]) if self.joint else 0.0
             weight = float(self.weights_[levels].sum()) + together
-            alike = weight * float(coefficients[sizes == 0].sum())  # of graphs without nodes
+            alike = weight * float(coefficients[sum(sizes) == 0].sum())  # of graphs without nodes
             result += [Subtree("no nodes", (), alike)] if alike else []
             if self.joint:
-                every = (depth + 1) * sizes - np.sum(common[levels], axis=0)
-                weighted = weighted + together / np.maximum(every, 1)
+                every = np.sum(common[levels], axis=0)
+                mine, others = ((depth + 1) * size for size in sizes)
+                weighted = weighted + together / denominator(every, mine, others, self.overlap)
                 joint += 1
             for level, colors in enumerate(self._levels(graph, block, depth)):
                 counts = read.counts[block + level]
@@ -351,9 +367,9 @@ class SubtreeKernel(Kernel):
                     result.append(Subtree(name(nodes[0], level), nodes, value))
             block += depth + 1
         for find in self.patterns:
-            sizes = read.counts[block].sizes[0] + marks.counts[block].sizes
-            weighted = self.weights_[block] / np.maximum(sizes - common[block], 1)
-            if alike := float(self.weights_[block] * coefficients[sizes == 0].sum()):
+            sizes = read.counts[block].sizes[0], marks.counts[block].sizes
+            weighted = self.weights_[block] / denominator(common[block], *sizes, self.overlap)
+            if alike := float(self.weights_[block] * coefficients[sum(sizes) == 0].sum()):
                 result.append(Subtree(f"no {find.__name__}", every_node, alike))
             sums = read.counts[block].parts(marks.counts[block], coefficients * weighted)
             nodes_of: dict[int, tuple[str, set[int]]] = {}
@@ -434,15 +450,15 @@ class SubtreeKernel(Kernel):
         joint, block = [], 0
         for depth in self.depths:
             total: Any = 0.0
-            sizes = left.counts[block].sizes[:, None] + right.counts[block].sizes
+            sizes = left.counts[block].sizes[:, None], right.counts[block].sizes
             for level in range(block, block + depth + 1):
                 common = left.counts[level].common(right.counts[level])
                 total = total + common if self.joint else total
-                yield overlap(common, sizes)
-            joint.append((total, (depth + 1) * sizes))
+                yield overlap(common, *sizes, self.overlap)
+            joint.append((total, *((depth + 1) * size for size in sizes), self.overlap))
             block += depth + 1
         for mine, other in zip(left.counts[block:], right.counts[block:], strict=True):
-            yield overlap(mine.common(other), mine.sizes[:, None] + other.sizes)
+            yield overlap(mine.common(other), mine.sizes[:, None], other.sizes, self.overlap)
         if self.joint:
             yield from starmap(overlap, joint)
         if self.space_ is not None:
@@ -501,6 +517,7 @@ class SubtreeKernel(Kernel):
     def _check(self) -> None:
         check_integers("depths", self.depths, 0)
         check_integer("most", self.most)
+        require_choices(self, overlap=OVERLAPS)
 
 
 def _short(key: str) -> str:

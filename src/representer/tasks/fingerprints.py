@@ -41,7 +41,7 @@ def minmax_gram(smiles: Sequence[str]) -> NDArray[np.float64]:
     table = sparse.csr_array((counts, columns, ends), shape=(len(found), len(names)))
     sizes = np.asarray(table.sum(axis=1)).ravel().astype(np.int64)
     own = ColorCounts(table, sizes, len(names))
-    return overlap(own.common(own), sizes[:, None] + sizes)
+    return overlap(own.common(own), sizes[:, None], sizes)
 
 
 def tanimoto_gram(smiles: Sequence[str]) -> NDArray[np.float64]:
@@ -51,7 +51,8 @@ def tanimoto_gram(smiles: Sequence[str]) -> NDArray[np.float64]:
     make = GetMorganGenerator(radius=2, fpSize=BITS)
     bits = np.stack([make.GetFingerprintAsNumPy(parse_smiles(own)) for own in smiles])
     table = bits.astype(np.float32)
-    return overlap((table @ table.T).astype(np.float64), np.add.outer(*[bits.sum(1, int)] * 2))
+    sizes = bits.sum(1, np.int64)
+    return overlap((table @ table.T).astype(np.float64), sizes[:, None], sizes)
 
 
 def support_vectors(
