@@ -98,6 +98,30 @@ def test_word_vectors_start_from_the_words_that_stand_together_in_the_training_t
     assert np.abs(random.network_.embedding.weight.detach().numpy() - weight).max() > 0.1
 
 
+def test_pretrained_vectors_are_in_both_halves_and_every_contribution_is_exact(tmp_path):
+    words = ("wave", "tide", "moon", "old", "sea", "Bright")
+    rng = np.random.default_rng(0)
+    matrix = rng.normal(size=(len(words), 3)).astype(np.float32)
+    np.savez(tmp_path / "v.npz", words=words, vectors=matrix)
+    texts = ["wave tide", "moon old", "old sea wave", "bright moon"] * 10
+    model = TextClassifier(**SMALL, epochs=1, vectors=str(tmp_path / "v.npz"))
+    model.fit(texts, [0, 1] * 20)
+    (tmp_path / "v.npz").unlink()
+    assert model.network_.embedding.weight.shape[1] == 3
+    model.save(tmp_path / "run")
+    again = TextClassifier.load(tmp_path / "run")
+    asked = ["wave sea", "moon bright and unknown", "unknown"]
+    np.testing.assert_array_equal(again.predict_proba(asked), model.predict_proba(asked))
+    for text, one in zip(asked[:2], again.explain(asked[:2]), strict=True):
+        total = one.baseline + sum(part.contribution for part in one.contributions)
+        assert total == pytest.approx(one.score, abs=1e-6)
+        named = [part for part in one.contributions if part.what.endswith("(vectors)")]
+        assert {text.split()[t] for part in named for t in part.where} <= {
+            "wave", "sea", "moon", "bright"
+        }  # fmt: skip
+        assert named
+
+
 @pytest.mark.parametrize("options", [{"vectors": "random"}, {"embedding_size": 5}])
 def test_estimators_with_the_same_inputs_start_from_word_vectors_of_their_own(options):
     shared = TextClassifier(**SMALL).learn_inputs(TEXTS, 0)

@@ -240,7 +240,8 @@ class TextParameters(TargetParameters):
     vectors: Any = option(
         TRAINING,
         "start of the word vectors: training (which words stand together in the training texts), "
-        "random, or a file of pretrained ones (GloVe or word2vec text, or .npz)",
+        "random, or pretrained ones, which the kernel compares, too: a file (GloVe, word2vec or "
+        "fastText text, or .npz), a model2vec folder, or an installed package with vectors",
         metavar="FILE",
     )
     freeze_embeddings: bool = option(False, "do not train the word vectors")

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from representer.data.stored import Stored, sampled
 from representer.data.text import (
+    FREQUENT,
     Vocabulary,
     WordVectors,
     collate,
@@ -425,7 +427,9 @@ class TextNetwork(TextParameters, SupervisedEstimator):
                              f"{self.target_.width:,} targets")  # fmt: skip
 
     def _initialize(self, network: SequenceNetwork, inputs: TextInputs, seed: int) -> None:
-        vectors = vars(self).pop("_word_vectors")  # read once, and not kept
+        vectors = vars(self)["_word_vectors"]
+        if self.answer == NETWORK:
+            del self._word_vectors  # read once, and not kept
         self.inputs_ = replace(inputs, texts=None, documents=None)
         if vectors is not None:
             generator = generators.generator(seed, "vectors")
@@ -446,11 +450,19 @@ class TextNetwork(TextParameters, SupervisedEstimator):
             return self.vectors
         if self.vectors is None or self.vectors in VECTORS:
             return None
-        return read_vectors(self.vectors, inputs.vocabulary)
+        return read_vectors(self.vectors, inputs.vocabulary, frequent=FREQUENT)
 
     def _new_kernel(self) -> TextKernel:
         scheme: Any = self.tokenizer
-        return TextKernel(partial(tokenize, scheme=scheme))
+        nothing = WordVectors((), np.zeros((0, 1), np.float32))  # what a run has takes its place
+        return TextKernel(partial(tokenize, scheme=scheme), vectors=nothing)
+
+    def kernel_candidates(self, objects: Any) -> Sequence[TextKernel]:
+        """Return the kernel with the vectors of words, if there are some."""
+        if "_word_vectors" not in vars(self):
+            self._word_vectors = self._read_vectors(self.inputs_)
+        vectors = vars(self).pop("_word_vectors")
+        return [self._new_kernel().set_params(vectors=vectors and vectors.halved())]
 
     def _explain_network(self, one: str, output: int) -> Explained:
         words = self.inputs_.words(one)
@@ -476,7 +488,11 @@ class TextNetwork(TextParameters, SupervisedEstimator):
                 what = f"'{''.join(joined[t] for t in where)}'"
                 at = (joined[: where[1]].count(" ") - 1,)
             parts.append(Contribution(what, at, KERNEL, value * float(coefficients[column])))
-        return score, constant, parts
+        fixed, shares = machine.kernel.vector_shares(one, coefficients)
+        for where, value in shares:
+            what = f"{' … '.join(words[t] for t in where)} (vectors)"
+            parts.append(Contribution(what, where, KERNEL, value))
+        return score, constant + fixed, parts
 
     def explanation_details(self, one: str, explanation: Explanation) -> dict[str, Any]:
         """Return what a report shows of an explained object besides its contributions."""

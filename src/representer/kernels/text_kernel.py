@@ -17,12 +17,14 @@ from representer.checks import check_integer, check_integers, is_integer
 from representer.errors import ArgumentError
 from representer.kernels.kernel import Kernel, value_of
 from representer.kernels.sequences import read_texts, token_lists
+from representer.kernels.vector_features import VectorFeatures, VectorShare
 
 # A kernel of sequences of tokens through its explicit sparse features: counts of n-grams.
 
 BITS = 62  # of a code; an n-gram of n tokens is a number of n digits, so that no two collide
 COUNTED = "It counts tokens, which are not differentiable in a reference; embed them first."
 Coded = tuple[NDArray[np.int64], NDArray[np.int32]]
+Shares = tuple[float, list[VectorShare]]
 
 
 class Occurrence(NamedTuple):
@@ -340,6 +342,8 @@ def unit_rows(features: sparse.csr_array) -> sparse.csr_array:
 SPACE = " "
 SLICE = 1 << 18  # characters whose features are computed together
 WORDS, CHARACTERS = VIEWS = ("words", "characters")
+VECTORS = "vectors"
+EVEN = 0.5  # of the mean square of the weights by classes, added to each of these squares
 
 
 class TextFeature(NamedTuple):
@@ -347,7 +351,7 @@ class TextFeature(NamedTuple):
 
     Attributes:
         column: Its feature.
-        view: ``"words"`` or ``"characters"``.
+        view: ``"words"``, ``"characters"`` or ``"vectors"``.
         where: Positions of the words, or of the characters in the text of joined words.
         value: Its part of the feature's value.
     """
@@ -363,7 +367,9 @@ class TextKernel(Kernel):
 
     One compares the n-grams of words, the other those of characters inside words, see
     :class:`NgramKernel` with ``damped=True``. `fit` weights every n-gram by its inverse document
-    frequency and, if it is given classes, by how unevenly it is spread over them.
+    frequency and, if it is given classes, by :math:`\sqrt{r^2 + m / 2}`, with r how unevenly it is
+    spread over them, see `class_ratio`, and m the mean of :math:`r^2`. With vectors, the kernels of
+    `VectorFeatures` are added to this mean.
 
     Args:
         split: From a text to its words.
@@ -371,6 +377,7 @@ class TextKernel(Kernel):
         characters: Lengths of the n-grams of characters.
         min_count: N-grams of words in fewer texts are left out.
         min_characters: N-grams of characters in fewer texts are left out.
+        vectors: Vectors of words, ``data.text.WordVectors``; None for n-grams alone.
 
     References:
         Wang and Manning, Baselines and Bigrams, ACL 2012.
@@ -383,12 +390,14 @@ class TextKernel(Kernel):
         characters: tuple[int, ...] = (2, 3, 4, 5),
         min_count: int = 2,
         min_characters: int = 3,
+        vectors: Any = None,
     ) -> None:
         self.split = split
         self.orders = orders
         self.characters = characters
         self.min_count = min_count
         self.min_characters = min_characters
+        self.vectors = vectors
 
     def no_network(self) -> str:
         """Return why the kernel is not differentiable in a reference."""
@@ -402,7 +411,7 @@ class TextKernel(Kernel):
         return dense(left @ right.T)
 
     def diag(self, X: Iterable[Any]) -> NDArray[np.float64]:
-        """Return k(x, x) of each text: 1 if both views know one of its n-grams."""
+        """Return k(x, x) of each text: 1 if both views know one of its n-grams, without vectors."""
         check_is_fitted(self)
         return np.asarray(self.transform(X).power(2).sum(axis=1)).ravel()
 
@@ -426,14 +435,19 @@ class TextKernel(Kernel):
         if not callable(self.split):
             raise ArgumentError("split", self.split, "a function from a text to its words")
         self.views_, parts = self._new_views(), []
-        for sequences, kernel, count in zip(self._read(X), self.views_, least, strict=True):
+        read = self._read(X)
+        for sequences, kernel, count in zip(read, self.views_, least, strict=True):
             features = kernel.fit_transform(sequences, count)
             kernel.weights_ = inverse_document_frequency(features)
             if targets is not None and targets.shape[1] > 1:
-                kernel.weights_ *= class_ratio(features, targets)
+                squares = class_ratio(features, targets) ** 2
+                kernel.weights_ *= np.sqrt(
+                    squares + EVEN * (squares.mean() if len(squares) else 0.0)
+                )
             features.data *= kernel.weights_[features.indices]
             parts.append(features)
-        return _joined(parts)
+        self.vectors_ = None if self.vectors is None else VectorFeatures(self.vectors)
+        return _joined(parts, self.vectors_ and self.vectors_.fit_transform(read[0]))
 
     def fitted(self) -> tuple[dict[str, list[str]], dict[str, NDArray[Any]]]:
         """Return what `fit` found as plain values and arrays, for `restore`."""
@@ -444,6 +458,9 @@ class TextKernel(Kernel):
             arrays |= {
                 f"{name}.{n}": codes for n, codes in zip(view.orders, view.codes_, strict=True)
             }
+        if self.vectors_ is not None:
+            tokens[VECTORS], learned = self.vectors_.fitted()
+            arrays |= learned
         return tokens, arrays
 
     def restore(self, tokens: dict[str, list[str]], arrays: dict[str, NDArray[Any]]) -> Self:
@@ -457,12 +474,32 @@ class TextKernel(Kernel):
         for name, view in zip(VIEWS, self.views_, strict=True):
             codes = [arrays[f"{name}.{n}"] for n in view.orders]
             view.restore(tokens[name], codes, arrays[f"{name}.weights"])
+        has_vectors = VECTORS in tokens
+        self.vectors_ = VectorFeatures(self.vectors) if has_vectors else None
+        if self.vectors_ is not None:
+            self.vectors_.restore(tokens[VECTORS], arrays)
         return self
 
     @property
     def width(self) -> int:
         """Number of features."""
+        return self._counted + (self.vectors_.width if self.vectors_ else 0)
+
+    @property
+    def _counted(self) -> int:
+        """Number of n-grams."""
         return sum(len(view.weights_) for view in self.views_)
+
+    def vector_shares(self, text: str, coefficients: NDArray[np.float64]) -> Shares:
+        """Return the constant and the parts of words in a score, see `VectorFeatures.shares`.
+
+        Args:
+            text: A text.
+            coefficients: Of all features ``(F,)``.
+        """
+        if self.vectors_ is None:
+            return 0.0, []
+        return self.vectors_.shares(self.split(text), coefficients[self._counted :])
 
     def transform(self, X: Iterable[str]) -> sparse.csr_array:
         """Return the features ``(N, F)``, whose inner products are the kernel."""
@@ -486,8 +523,9 @@ class TextKernel(Kernel):
         return joined, result
 
     def _features(self, X: Iterable[str]) -> sparse.csr_array:
-        views = zip(self.views_, self._read(X), strict=True)
-        return _joined([kernel.transform(sequences) for kernel, sequences in views])
+        read = self._read(X)
+        parts = [kernel.transform(x) for kernel, x in zip(self.views_, read, strict=True)]
+        return _joined(parts, self.vectors_ and self.vectors_.transform(read[0]))
 
     def _new_views(self) -> list[NgramKernel]:
         return [
@@ -513,7 +551,13 @@ def _slices(X: Iterable[str]) -> Iterator[list[str]]:
     yield batch
 
 
-def _joined(parts: list[sparse.csr_array]) -> sparse.csr_array:
-    """Return the features of all views, each scaled to rows of length 1 and equally weighted."""
+def _joined(
+    parts: list[sparse.csr_array], beside: NDArray[np.float64] | None = None
+) -> sparse.csr_array:
+    """Return the features of all views, each scaled to rows of length 1 and equally weighted.
+
+    Those of vectors, if there are any, stand beside them.
+    """
     joined = sparse.hstack([unit_rows(x) for x in parts], format="csr")
-    return sparse.csr_array(joined) * len(parts) ** -0.5
+    joined = sparse.csr_array(joined) * len(parts) ** -0.5
+    return joined if beside is None else sparse.csr_array(sparse.hstack([joined, beside], "csr"))

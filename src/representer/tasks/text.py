@@ -17,6 +17,7 @@ from representer.data.tables.columns import requested
 from representer.data.tables.files import DETECTION, SMALL
 from representer.data.tables.reading import table_files
 from representer.data.text import (
+    FREQUENT,
     Table,
     Vocabulary,
     assemble,
@@ -305,7 +306,7 @@ class TextTask(EstimatorTask):
         """Return the word vectors."""
         if config.vectors in STARTS:
             return {}
-        return {"vectors": read_vectors(config.vectors, inputs.vocabulary)}
+        return {"vectors": read_vectors(config.vectors, inputs.vocabulary, frequent=FREQUENT)}
 
     def describe_model(self, config: TextConfig, data: Data, estimator: Any, network: Any) -> Model:
         """Return the name and the equations of the cell, and the coverage of the word vectors."""

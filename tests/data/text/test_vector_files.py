@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import io
+import json
 import lzma
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import save_file
 
 from representer.data.text import Vocabulary, WordVectors, read_vectors
 from representer.errors import DataError
@@ -214,3 +220,114 @@ def test_random_bytes_are_rejected_or_read(tmp_path, content):
             continue
         assert np.isfinite(vectors.matrix).all()
         assert len(set(vectors.words)) == len(vectors.matrix)
+
+
+def model2vec(folder: Path, vocabulary: object, **tensors: np.ndarray) -> Path:
+    folder.mkdir()
+    described = {"model": {"type": "WordPiece", "vocab": vocabulary}}
+    (folder / "tokenizer.json").write_text(json.dumps(described), "utf-8")
+    save_file(tensors, folder / "model.safetensors")
+    return folder
+
+
+EMBEDDINGS = np.arange(8, dtype=np.float32).reshape(4, 2)
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "words"),
+    [
+        ({"[PAD]": 0, "cat": 1, "##s": 2, "dog": 3}, ("[PAD]", "cat", "dog")),
+        ([["<unk>", 0.0], ["▁cat", -1.0], ["s", -2.0], ["▁dog", -3.0]], ("cat", "dog")),
+        ({"Ġcat": 1, "s": 2, "Ġdog": 3}, ("cat", "dog")),
+    ],
+)  # fmt: skip
+def test_a_model2vec_folder_gives_its_tokens_that_are_words(tmp_path, vocabulary, words):
+    folder = model2vec(tmp_path / "model", vocabulary, embeddings=EMBEDDINGS)
+    vectors = read_vectors(folder)
+    assert vectors.words == words
+    np.testing.assert_array_equal(vectors.matrix[-2:], EMBEDDINGS[[1, 3]])
+
+
+def test_quantized_model2vec_folders_map_tokens_to_rows_and_weight_them(tmp_path):
+    tensors = {"mapping": np.array([0, 1, 1]), "weights": np.array([1.0, 0.5, 2.0])}
+    folder = model2vec(
+        tmp_path / "model", {"a": 0, "b": 1, "c": 2}, embeddings=EMBEDDINGS[:2], **tensors
+    )
+    expected = [[0, 1], [1, 1.5], [4, 6]]
+    np.testing.assert_array_equal(read_vectors(folder).matrix, expected)
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "tensors", "message"),
+    [
+        ({"a": 0, "b": 9}, {"embeddings": EMBEDDINGS}, "has 4 vectors for 10 tokens"),
+        ({"a": 0}, {"bias": EMBEDDINGS[0]}, "holds bias instead of embeddings"),
+        (7, {"embeddings": EMBEDDINGS}, "has no vocabulary"),
+        ({"a": 0}, {"embeddings": EMBEDDINGS * np.nan}, "the vector of 'a' .row 1. is not finite"),
+    ],
+)
+def test_a_damaged_model2vec_folder_names_its_file(tmp_path, vocabulary, tensors, message):
+    with pytest.raises(DataError, match=message):
+        read_vectors(model2vec(tmp_path / "model", vocabulary, **tensors))
+
+
+def test_a_folder_without_a_tokenizer_is_rejected(tmp_path):
+    with pytest.raises(DataError, match=r"has no tokenizer.json. A model2vec folder has"):
+        read_vectors(tmp_path)
+
+
+def installed(folder: Path, name: str, files: dict[str, bytes]) -> None:
+    (folder / f"{name}-1.0.dist-info").mkdir()
+    (folder / f"{name}-1.0.dist-info" / "METADATA").write_text(f"Name: {name}\nVersion: 1.0\n")
+    (folder / name).mkdir()
+    for file, content in files.items():
+        (folder / name / file).write_bytes(content)
+    names = [f"{name}/{file},," for file in files]
+    (folder / f"{name}-1.0.dist-info" / "RECORD").write_text("\n".join(names))
+
+
+def as_bytes(save, *arrays, **named) -> bytes:
+    buffer = io.BytesIO()
+    save(buffer, *arrays, **named)
+    return buffer.getvalue()
+
+
+def test_an_installed_package_gives_the_vectors_that_it_ships(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    words = pa.table({"index": ["the", "cat"]})
+    parquet = as_bytes(lambda buffer: pq.write_table(words, buffer))
+    matrix = as_bytes(np.save, EMBEDDINGS[:2])
+    installed(tmp_path, "made_up_vectors", {"e.npy": matrix, "index.parquet": parquet})
+    installed(tmp_path, "more_vectors", {"glove.txt": GLOVE.encode()})
+    installed(tmp_path, "no_vectors", {"__init__.py": b""})
+    vectors = read_vectors("made-up-vectors")
+    assert vectors.words == ("the", "cat")
+    np.testing.assert_array_equal(vectors.matrix, EMBEDDINGS[:2])
+    assert read_vectors("more-vectors").words == ("the", ". . .", "cat")
+    with pytest.raises(DataError, match="installed package no-vectors has no word vectors"):
+        read_vectors("no-vectors")
+    with pytest.raises(DataError, match="there is no such file"):
+        read_vectors("not-installed-vectors")
+
+
+def test_words_at_the_beginning_of_a_file_are_kept_beside_the_wanted_ones(path, tmp_path):
+    path.write_text("a 1\nb 2\nc 3\nd 4\n")
+    np.savez(tmp_path / "v.npz", words=["a", "b", "c", "d"], vectors=np.ones((4, 1)))
+    vocabulary = Vocabulary.build([["d"]])
+    for file in (path, tmp_path / "v.npz"):
+        assert read_vectors(file, vocabulary, frequent=2).words == ("a", "b", "d")
+
+
+def test_unknown_words_get_vectors_by_their_characters():
+    words = ("happy", "happily", "kind", "kindly")
+    vectors = WordVectors(words, np.array([[1.0, 0], [1, 0], [0, 1], [0, 1]], np.float32))
+    near, far, without = vectors.from_subwords(["happiness", "kindness", "zzz"])
+    assert near[0] > near[1]
+    assert far[1] > far[0]
+    assert without.tolist() == [0, 0]
+    vocabulary = Vocabulary.build([["happy", "happiness", "zzz"]])
+    matrix, coverage = vectors.align(vocabulary, torch.Generator().manual_seed(0))
+    (row,) = vocabulary.encode(["happiness"])
+    np.testing.assert_array_equal(matrix[row], near)
+    assert coverage.words == {"happy"}
+    assert vectors.from_subwords([]).shape == (0, 2)

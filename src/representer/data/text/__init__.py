@@ -10,10 +10,17 @@ from representer.data.text.batches import (
 )
 from representer.data.text.code_lines import code_lines
 from representer.data.text.table import Table, assemble, read_labeled_lines, read_table, read_tables
-from representer.data.text.vectors import Coverage, WordVectors, cooccurrence_vectors, read_vectors
+from representer.data.text.vectors import (
+    FREQUENT,
+    Coverage,
+    WordVectors,
+    cooccurrence_vectors,
+    read_vectors,
+)
 from representer.data.text.words import Vocabulary, tokenize
 
 __all__ = [
+    "FREQUENT",
     "Coverage",
     "Table",
     "Truncation",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -19,8 +22,9 @@ from torch import Tensor
 from representer.checks import parse_number
 from representer.data.array_files import read_arrays
 from representer.data.tables.files import physical_lines, regular_file
+from representer.data.tables.reading import read_grid
 from representer.data.text.words import Vocabulary
-from representer.errors import ArgumentError, DataError, ShapeError
+from representer.errors import ArgumentError, DataError, ShapeError, reason
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class Coverage:
         case = f", {self.by_case:,} of them in another case" if self.by_case else ""
         return (
             f"{self.found:,} of {self.total:,} words ({self.types:.1%}) have a vector{case}; "
-            "the others are random"
+            "the others start from their characters"
         )
 
 
@@ -83,6 +87,27 @@ class WordVectors:
         if self.matrix.ndim != 2 or len(self.matrix) != len(self.words):
             raise ShapeError("matrix", self.matrix.shape, f"({len(self.words)}, dimensions)")
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> WordVectors:
+        """Return itself, since it is frozen and may be large."""
+        return self
+
+    def halved(self) -> WordVectors | None:
+        """Return the vectors in half precision, in which a run keeps them; None without any."""
+        with np.errstate(over="ignore"):
+            half = self.matrix.astype(np.float16)
+        is_finite = bool(np.isfinite(half).all())
+        return WordVectors(self.words, half if is_finite else self.matrix) if self.words else None
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        return {word: row for row, word in enumerate(self.words)}
+
+    def rows(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """Return the row of each word, or of another form of it ``(N,)``; -1 without a vector."""
+        rows = self._rows
+        found = (next((rows[f] for f in spellings(w) if f in rows), -1) for w in words)
+        return np.fromiter(found, np.int64, len(words))
+
     @property
     def dimensions(self) -> int:
         """Return D, the length of a vector."""
@@ -93,9 +118,9 @@ class WordVectors:
     ) -> tuple[Tensor, Coverage]:
         """Return the embedding matrix of a vocabulary.
 
-        A word uses its own vector, or else that of its lower-case, capitalized or upper-case form.
-        Words without a vector and the unknown word are uniform in [-scale, scale]; padding is
-        zero.
+        A word uses its own vector, or else that of its lower-case, capitalized or upper-case form,
+        or else one by `from_subwords`. The unknown word, and words of which no n-gram of characters
+        is in a word with a vector, are uniform in [-scale, scale]; padding is zero.
 
         Args:
             vocabulary: The words.
@@ -113,19 +138,55 @@ class WordVectors:
         """
         if not 0 <= scale < float("inf"):
             raise ArgumentError("scale", scale, "a finite number, 0 or more")
-        rows = {word: row for row, word in enumerate(self.words)}
         random = torch.rand(len(vocabulary), self.dimensions, generator=generator)
         matrix = (2 * random - 1) * scale
         matrix[Vocabulary.PAD] = 0
-        words: set[str] = set()
-        by_case = 0
-        for number, word in enumerate(vocabulary.words[2:], start=2):
-            form = next((form for form in spellings(word) if form in rows), None)
-            if form is not None:
-                matrix[number] = torch.from_numpy(self.matrix[rows[form]])
-                words.add(word)
-                by_case += form != word
-        return matrix, Coverage(len(words), len(vocabulary) - 2, by_case, frozenset(words))
+        covered, others, by_case = set[str](), list[int](), 0
+        words = vocabulary.words[2:]
+        for number, (word, row) in enumerate(zip(words, self.rows(words), strict=True), start=2):
+            if row < 0:
+                others.append(number)
+                continue
+            matrix[number] = torch.from_numpy(self.matrix[row].astype(np.float32))
+            covered.add(word)
+            by_case += self.words[row] != word
+        guessed = self.from_subwords([vocabulary.words[number] for number in others])
+        for number, row in zip(others, guessed, strict=True):
+            if row.any():
+                matrix[number] = torch.from_numpy(row)
+        return matrix, Coverage(len(covered), len(vocabulary) - 2, by_case, frozenset(covered))
+
+    def from_subwords(self, words: Sequence[str]) -> NDArray[np.float32]:
+        """Return a vector for each word by the n-grams of characters that it shares ``(N, D)``.
+
+        An n-gram of 3 to 5 characters has the mean vector of the words that contain it, and a word
+        the mean of its n-grams, each divided by the number of these words, scaled to the mean
+        length of all vectors. A word that shares none has zeros.
+
+        References:
+            Bojanowski et al., Enriching Word Vectors with Subword Information, TACL 2017, for the
+            n-grams.
+        """
+        result = np.zeros((len(words), self.dimensions), np.float32)
+        if not len(words) or not len(self.words):
+            return result
+        from sklearn.feature_extraction.text import CountVectorizer  # a second, for unknown words
+
+        counter = CountVectorizer(analyzer="char_wb", ngram_range=(3, 5), binary=True)
+        try:
+            wanted = counter.fit_transform(words).astype(np.float32)
+        except ValueError:  # no word has an n-gram
+            return result
+        listed = counter.transform(self.words).astype(np.float32)
+        center = self.matrix.mean(0)
+        counts = np.maximum(np.asarray(listed.sum(0)).ravel(), 1.0)
+        ngrams = (listed.T @ (self.matrix - center)) / counts[:, None] ** 1.5
+        sums = np.asarray(wanted @ ngrams)
+        lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+        typical = np.linalg.norm(self.matrix - center, axis=1).mean()
+        shared = lengths[:, 0] > 0
+        result[shared] = center + sums[shared] * (typical / lengths[shared])
+        return result
 
 
 def spellings(word: str) -> Iterator[str]:
@@ -136,24 +197,32 @@ def spellings(word: str) -> Iterator[str]:
     yield word.upper()
 
 
-# Reading of word vectors: GloVe and word2vec text, and ``.npz`` with ``words`` and ``vectors``.
+# Reading of word vectors: text, ``.npz``, a model2vec folder, or a package that ships vectors.
 
 _LARGEST = float(np.finfo(np.float32).max)
+MODEL2VEC = "tokenizer.json", "model.safetensors"
+FREQUENT = 50_000  # words at the beginning of a file, where files have the most frequent ones
 
 
-def read_vectors(path: str | PathLike[str], vocabulary: Vocabulary | None = None) -> WordVectors:
-    """Read word vectors from a file.
+def read_vectors(
+    path: str | PathLike[str], vocabulary: Vocabulary | None = None, *, frequent: int = 0
+) -> WordVectors:
+    """Read word vectors from a file, a folder or an installed package.
 
     A text file has one word and its values per line (GloVe), optionally after a first line with the
-    numbers of words and dimensions (word2vec); it may be compressed (``.gz``, ``.bz2``, ``.xz``). A
-    GloVe token may contain spaces: the last D fields are the vector. The first vector of each word
-    is used. An ``.npz`` file contains ``words`` (text) and ``vectors``; nothing is unpickled.
+    numbers of words and dimensions (word2vec, fastText); it may be compressed (``.gz``, ``.bz2``,
+    ``.xz``). A GloVe token may contain spaces: the last D fields are the vector. The first vector
+    of each word is used. An ``.npz`` file contains ``words`` (text) and ``vectors``; nothing is
+    unpickled. A model2vec folder contains ``tokenizer.json`` and ``model.safetensors``; its tokens
+    that are whole words are used. The name of an installed package stands for the file of vectors
+    in it: text, ``.npz``, or ``.npy`` with a Parquet file of its words.
 
     Args:
-        path: The file.
+        path: The file, the folder, or the name of the package.
         vocabulary: Keep only the vectors that :meth:`WordVectors.align` looks up for these words,
             so that a large file needs little memory. The values of other words are counted but not
             parsed.
+        frequent: With a vocabulary, also keep this many words at the beginning.
 
     Raises:
         DataError: If the file is missing or damaged, with the line.
@@ -162,17 +231,102 @@ def read_vectors(path: str | PathLike[str], vocabulary: Vocabulary | None = None
     wanted = None
     if vocabulary is not None:
         wanted = {form for word in vocabulary.words[2:] for form in spellings(word)}
+    if not path.exists() and (files := _package_files(str(path))) is not None:
+        return _package(str(path), files, wanted, frequent)
+    if path.is_dir():
+        return _first_of_each(*_model2vec(path), wanted, frequent)
     if path.suffix.lower() == ".npz":
-        words, matrix = _npz(path)
-        return _first_of_each(words, matrix, wanted)
+        return _first_of_each(*_npz(path), wanted, frequent)
     if path.suffix.lower() == ".bin":
         regular_file(path)
         fix = "Save the vectors as text (save_word2vec_format with binary=False) or as .npz."
         raise DataError("binary word2vec files are not supported", file=path, fix=fix)
-    return _text(path, wanted)
+    return _text(path, wanted, frequent)
 
 
-def _text(path: Path, wanted: set[str] | None) -> WordVectors:
+def _package_files(name: str) -> list[Path] | None:
+    """Return the files of an installed package; None if there is none of this name."""
+    if re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", name) is None:
+        return None
+    try:
+        files = importlib.metadata.files(name) or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    return [Path(str(file.locate())) for file in files]
+
+
+def _package(
+    name: str, files: Sequence[Path], wanted: set[str] | None, frequent: int
+) -> WordVectors:
+    """Read the vectors that an installed package ships."""
+    by_suffix = {
+        suffix: [f for f in files if f.suffix == suffix] for suffix in (".npy", ".parquet")
+    }
+    matrices, lists = by_suffix.values()
+    if len(matrices) == len(lists) == 1:
+        words = [str(row[0]) for row in read_grid(lists[0], []).rows]
+        try:
+            matrix = np.load(matrices[0], mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError) as error:
+            problem = f"cannot be read as .npy: {reason(error)}"
+            raise DataError(problem, file=matrices[0], fix="Install the package again.") from None
+        return _first_of_each(*_checked(matrices[0], words, matrix), wanted, frequent)
+    for file in files:
+        if file.suffix == ".npz":
+            return _first_of_each(*_npz(file), wanted, frequent)
+        if re.search(r"(vec|glove|emb).*\.(txt|vec)(\.\w+)?$", file.name, re.IGNORECASE):
+            return _text(file, wanted, frequent)
+    fix = "Pass the path of a file of vectors."
+    raise DataError(f"the installed package {name} has no word vectors", fix=fix)
+
+
+def _model2vec(folder: Path) -> tuple[list[str], np.ndarray]:
+    """Return the tokens of a model2vec folder that are whole words, and their vectors."""
+    described, weights = (folder / name for name in MODEL2VEC)
+    for file in (described, weights):
+        if not file.is_file():
+            fix = f"A model2vec folder has {' and '.join(MODEL2VEC)}."
+            raise DataError(f"has no {file.name}", file=folder, fix=fix)
+    from safetensors.numpy import load_file
+
+    fix = "Save the model again with save_pretrained."
+    try:
+        model = json.loads(described.read_text("utf-8"))["model"]
+        listed = model["vocab"]
+        pairs = (
+            listed.items()
+            if isinstance(listed, dict)
+            else ((t, k) for k, (t, _) in enumerate(listed))
+        )
+        numbers = {str(token): int(number) for token, number in pairs}
+    except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
+        raise DataError(f"has no vocabulary: {reason(error)}", file=described, fix=fix) from None
+    try:
+        tensors = load_file(weights)
+    except Exception as error:  # safetensors raises its own type
+        problem = f"cannot be read as safetensors: {reason(error)}"
+        raise DataError(problem, file=weights, fix=fix) from None
+    matrices = [own for name, own in tensors.items() if own.ndim == 2 and name != "mapping"]
+    if len(matrices) != 1:
+        problem = f"holds {', '.join(tensors) or 'nothing'} instead of embeddings"
+        raise DataError(problem, file=weights, fix=fix)
+    # a token that begins a word: "▁word" of SentencePiece, "Ġword" of byte pairs, no "##" before it
+    mark = next((m for m in ("▁", "Ġ") if any(token.startswith(m) for token in numbers)), "")
+    words = {token.removeprefix(mark): number for token, number in numbers.items()
+             if token.startswith(mark) and not token.startswith("##")}  # fmt: skip
+    rows = np.array(list(words.values()), np.int64)
+    try:
+        mapped = tensors["mapping"][rows].astype(np.int64) if "mapping" in tensors else rows
+        matrix = matrices[0][mapped].astype(np.float32)
+        if "weights" in tensors:
+            matrix *= tensors["weights"].astype(np.float32)[rows, None]
+    except IndexError:
+        problem = f"has {len(matrices[0]):,} vectors for {max(rows) + 1:,} tokens"
+        raise DataError(problem, file=weights, fix=fix) from None
+    return _checked(weights, list(words), matrix)
+
+
+def _text(path: Path, wanted: set[str] | None, frequent: int) -> WordVectors:
     lines = physical_lines(path)
     head = next(lines)
     announced = _announced(head)
@@ -182,7 +336,7 @@ def _text(path: Path, wanted: set[str] | None) -> WordVectors:
     for count, line in enumerate(lines if announced else chain([head], lines), 1):
         number = count + (announced is not None)
         word, values = _fields(path, number, line.rstrip(" \t\r\n"), dimensions)
-        if (wanted is None or word in wanted) and word not in rows:
+        if (wanted is None or count <= frequent or word in wanted) and word not in rows:
             rows[word] = _numbers(path, number, values)
     if announced and announced[0] != count:
         problem = f"the first line announces {announced[0]} words; the file has {count}"
@@ -256,22 +410,33 @@ def _npz(path: Path) -> tuple[list[str], np.ndarray]:
     if words.dtype.kind != "U" or vectors.dtype.kind not in "fiu":
         problem = f"words has dtype {words.dtype} and vectors {vectors.dtype}"
         raise DataError(problem, file=path, fix="Save text and numbers.")
-    if words.ndim != 1 or vectors.ndim != 2 or len(words) != len(vectors):
-        problem = f"words has shape {words.shape} and vectors {vectors.shape}"
+    if words.ndim != 1:
+        problem = f"words has shape {words.shape}"
+        raise DataError(problem, file=path, fix="Save one row of vectors for each word.")
+    return _checked(path, words.tolist(), vectors)
+
+
+def _checked(path: Path, words: list[str], vectors: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """Return words and vectors in float32 if there is a finite one of each word."""
+    if vectors.ndim != 2 or len(words) != len(vectors) or not vectors.size:
+        problem = f"words has shape ({len(words)},) and vectors {vectors.shape}"
         raise DataError(problem, file=path, fix="Save one row of vectors for each word.")
     with np.errstate(over="ignore"):  # too large numbers become infinite, which is an error
         matrix = vectors.astype(np.float32)
     bad = ~np.isfinite(matrix).all(axis=1)
     if bad.any():
-        problem = f"the vector of {str(words[bad][0])!r} (row {bad.argmax() + 1}) is not finite"
+        row = int(bad.argmax())
+        problem = f"the vector of {words[row]!r} (row {row + 1}) is not finite"
         raise DataError(problem, file=path, fix="Remove the row.")
-    return words.tolist(), matrix
+    return words, matrix
 
 
-def _first_of_each(words: list[str], matrix: np.ndarray, wanted: set[str] | None) -> WordVectors:
+def _first_of_each(
+    words: list[str], matrix: np.ndarray, wanted: set[str] | None, frequent: int
+) -> WordVectors:
     first: dict[str, int] = {}
     for row, word in enumerate(words):
-        if wanted is None or word in wanted:
+        if wanted is None or row < frequent or word in wanted:
             first.setdefault(word, row)
     rows = np.array(list(first.values()), dtype=np.int64)
     return WordVectors(tuple(first), matrix[rows])
