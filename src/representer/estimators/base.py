@@ -30,6 +30,7 @@ from representer.estimators.joint_target import (
     read_targets,
     write_targets,
 )
+from representer.estimators.label_sets import LabelSets
 from representer.estimators.parameters import TrainingParameters
 from representer.estimators.pool import Pool
 from representer.estimators.targets import Classes, ClassTable, Numbers, Target, columns_of
@@ -252,11 +253,13 @@ def read_target(values: dict[str, Any]) -> Target:
     Raises:
         ValueError: It is damaged.
     """
-    kind = Classes if "names" in values else ClassTable if "columns" in values else Numbers
+    keys = {"names": Classes, "labels": LabelSets, "columns": ClassTable}
+    kind: Any = next((keys[key] for key in keys if key in values), Numbers)
     target = from_values(kind, values)
     columns = target.columns if isinstance(target, ClassTable) else (target,)
     for column in columns:
-        if isinstance(column, Classes) and len(set(column.names)) < max(2, column.width):
+        names = _labels(column)
+        if not isinstance(column, Numbers) and len(set(names)) < max(2, column.width):
             raise ValueError("the classes are not at least two distinct labels")
     if not all(isinstance(name, PLAIN) for name in _labels(target)):
         raise ValueError("a class is no plain label")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from representer.errors import ArgumentError
 from representer.estimators.explanation import BOTH, KERNEL, NETWORK
 from representer.estimators.kernel_machine import DESCRIPTION
+from representer.estimators.label_sets import LabelSets
 from representer.estimators.pool import POOL_FILE, Calibration, Moments, Pool, calibrate
 from representer.estimators.targets import Column, Numbers
 from representer.storage.run import RunFiles, RunFolder
@@ -24,11 +25,13 @@ class JointTarget:
         pool: The weights of both parts.
         machine: The kernel machine, such as a `KernelMachine`; None if there is none.
         calibrations: Calibrations of the deviations of numbers: of both parts and of each alone.
+        thresholds: Of the probabilities of several labels an object.
     """
 
     pool: Pool
     machine: Any = None
     calibrations: Mapping[str, Calibration] = field(default_factory=dict)
+    thresholds: tuple[float, ...] = ()
 
     @classmethod
     def of(
@@ -41,6 +44,9 @@ class JointTarget:
     ) -> Self:
         """Return what predicts a target, with the deviations of numbers calibrated."""
         found = cls(pool, machine)
+        if isinstance(target, LabelSets):
+            scores = pool.scores(*(None if one is None else one[0] for one in moments))
+            return replace(found, thresholds=target.thresholds(scores, values))
         if not isinstance(target, Numbers):
             return found
         calibrations = {}
@@ -82,6 +88,7 @@ class _Saved:
 
     pool: Pool
     calibrations: dict[str, Calibration]
+    thresholds: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         self.pool.check()
@@ -99,7 +106,7 @@ def write_targets(run: RunFolder, targets: Sequence[JointTarget]) -> None:
     described = [
         {"pool": asdict(one.pool), "calibrations": {
             answer: asdict(own) for answer, own in one.calibrations.items()
-        }}
+        }} | ({"thresholds": one.thresholds} if one.thresholds else {})
         for one in targets
     ]  # fmt: skip
     run.write_json(POOL_FILE, {"targets": described})
@@ -122,7 +129,7 @@ def read_targets(
         for one, machine, is_number in zip(saved, machines, are_numbers, strict=True):
             if machine is None and one.pool.kernel:
                 raise ValueError(f"a weight of a kernel machine without {DESCRIPTION}")
-            own = JointTarget(one.pool, machine, one.calibrations)
+            own = JointTarget(one.pool, machine, one.calibrations, one.thresholds)
             if set(one.calibrations) != (set(own.answers) if is_number else set()):
                 raise ValueError(f"calibrations of {', '.join(one.calibrations) or 'nothing'}")
             found.append(own)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -259,6 +259,11 @@ class KernelMachine:
         own, noise = self.kernel.landmark_features(), 1 / (2 * self.penalty)
         inner = cho_factor(own.T @ own + noise * np.eye(own.shape[1]))
         return noise * features @ cho_solve(inner, features.T), noise
+
+    def only(self, output: int) -> KernelMachine:
+        """Return the machine of one of several outputs."""
+        rows = slice(output, output + 1)
+        return replace(self, coefficients=self.coefficients[rows], intercepts=self.intercepts[rows])
 
     @property
     def size(self) -> int:

@@ -14,6 +14,7 @@ from sklearn.linear_model import Ridge
 from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot
 
+from representer.estimators.label_sets import LabelSets
 from representer.estimators.targets import Classes, Column
 from representer.machine import limited, threads_for
 
@@ -198,6 +199,8 @@ def as_columns(target: Column, values: NDArray[Any]) -> NDArray[np.float64]:
     """Return indicators of classes ``(N, C)``, or a standardized number ``(N, 1)``."""
     if isinstance(target, Classes):
         return np.eye(target.width)[values]
+    if isinstance(target, LabelSets):
+        return values
     return (values - np.asarray(target.means)) / np.asarray(target.scales)
 
 
@@ -226,6 +229,8 @@ def solver(
         seen, labels = np.unique(values, return_inverse=True)
         fit = (_squares if by_squares else _softmax)(features, labels, len(seen), weights)
         return lambda penalty: _one_per_class(target.width, seen, *fit(penalty))
+    if isinstance(target, LabelSets):
+        return _one_by_one(features, values, weights)
     standardized = as_columns(target, values)
     shape: Any = features.shape
     if not shape[1]:  # which Ridge refuses
@@ -239,6 +244,37 @@ def solver(
         return coefficients, np.atleast_1d(np.asarray(model.intercept_, dtype=np.float64))
 
     return ridge
+
+
+def _one_by_one(
+    features: Features, values: NDArray[np.float64], weights: NDArray[np.float64] | None
+) -> Callable[[float], Solution]:
+    """Return the function from C to a logistic regression of each of several labels."""
+    columns = values.astype(np.int64).T
+    fits = [_label(features, column, weights) for column in columns]
+
+    def fit(penalty: float) -> Solution:
+        solved = [one(penalty) for one in fits]
+        return np.stack([rows for rows, _ in solved]), np.array([bias for _, bias in solved])
+
+    return fit
+
+
+def _label(
+    features: Features, column: NDArray[np.int64], weights: NDArray[np.float64] | None
+) -> Callable[[float], tuple[NDArray[np.float64], float]]:
+    """Return the function from C to the logit of a label: the difference of two classes."""
+    seen, numbers = np.unique(column, return_inverse=True)
+    if len(seen) == 1:  # in one part of a cross-validation
+        shape: Any = features.shape
+        return lambda penalty: (np.zeros(shape[1]), UNSEEN * (2.0 * seen[0] - 1))
+    solve = _softmax(features, numbers, 2, weights)
+
+    def fit(penalty: float) -> tuple[NDArray[np.float64], float]:
+        rows, intercepts = solve(penalty)
+        return rows[1] - rows[0], float(intercepts[1] - intercepts[0])
+
+    return fit
 
 
 def _softmax(

@@ -252,6 +252,9 @@ class TextParameters(TargetParameters):
         "mean over time: over the true length, with learned weights, or over the padded length",
         choices=POOLINGS,
     )
+    multilabel: bool = option(
+        False, "each text has any number of labels: y are lists of labels, or indicators (N, K)"
+    )
     tokenizer: str = option("words", "tokenization scheme", choices=TOKENIZERS)
     min_count: int = option(2, "words rarer than this in the training data are unknown")
     max_length: int = option(400, "truncate texts after this many words")
@@ -267,6 +270,8 @@ class TextParameters(TargetParameters):
     def check(self) -> None:
         """Check every value, see `TrainingParameters.check`."""
         super().check()
+        if self.multilabel and self.conformal is not None:
+            raise ArgumentError("conformal", self.conformal, "None with multilabel=True")
         require_integers(
             self, 1, "hidden_size", "filter_length", "dilation", "order", "num_layers",
             "embedding_size", "min_count", "max_length",

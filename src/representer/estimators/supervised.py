@@ -54,6 +54,7 @@ from representer.estimators.halves import (
 )
 from representer.estimators.improvement import suggestions
 from representer.estimators.kernel_machine import CANDIDATES, FeatureKernel, KernelMachine
+from representer.estimators.label_sets import LabelSets, f1_scores
 from representer.estimators.pool import UNCALIBRATED, Explained, Moments
 from representer.estimators.results import results_of
 from representer.estimators.targets import (
@@ -61,7 +62,9 @@ from representer.estimators.targets import (
     ClassTable,
     Numbers,
     Target,
+    as_labels,
     as_sequence,
+    chances_of,
     checked_weights,
     column_of,
     columns_of,
@@ -428,21 +431,32 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
     Fitted, it has ``classes_`` ``(C,)``; of several targets, a list of them.
     """
 
-    target_: Classes | ClassTable
+    target_: Classes | ClassTable | LabelSets
+    multilabel: bool = False
 
-    def find_target(self, y: Any) -> Classes | ClassTable:
+    def find_target(self, y: Any) -> Classes | ClassTable | LabelSets:
         """Return what is predicted."""
+        if self.multilabel:
+            return LabelSets.find(y)
         return ClassTable.find(y) if is_table(y) else Classes.find(y)
 
     @property
     def classes_(self) -> Any:
         """The labels, in the order of the columns of `predict_proba`."""
         if isinstance(self.target_, ClassTable):
-            return [_as_array(column.names) for column in self.target_.columns]
-        return _as_array(self.target_.names)
+            return [as_labels(column.names) for column in self.target_.columns]
+        return as_labels(self.target_.names)
+
+    @property
+    def thresholds_(self) -> NDArray[np.float64]:
+        """The probability from which an object has each label, with several labels an object."""
+        return np.array(self.targets_[0].thresholds)
 
     def predict_proba(self, X: Any) -> Any:
-        """Return the probability of each class ``(N, C)``; of several targets, a list of them."""
+        """Return the probability of each class ``(N, C)``; of several targets, a list of them.
+
+        With several labels an object, it is that of each label ``(N, K)``.
+        """
         outputs = self._predicted(X)
         return self.target_.probabilities(outputs)
 
@@ -490,12 +504,18 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
         tables = [chances] if isinstance(self.target_, Classes) else chances
         if target is not None:  # whose classes may be more
             columns: Any = zip(columns_of(target), columns_of(self.target_), tables, strict=True)
-            tables = [_chances_of(one, fitted, table) for one, fitted, table in columns]
+            tables = [chances_of(one, fitted, table) for one, fitted, table in columns]
         return class_scores(tables, values)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of each object ``(N,)`` or ``(N, K)``."""
+        """Return the most probable class of each object ``(N,)`` or ``(N, K)``.
+
+        With several labels an object, they are those above their thresholds, as y of `fit` was
+        given: indicators ``(N, K)``, or a tuple of labels for each object.
+        """
         chances, classes = self.predict_proba(X), self.classes_
+        if isinstance(self.target_, LabelSets):
+            return self.target_.predicted(chances > self.thresholds_)
         if isinstance(self.target_, Classes):
             return classes[chances.argmax(axis=1)]
         columns = [own[p.argmax(axis=1)] for own, p in zip(classes, chances, strict=True)]
@@ -506,9 +526,16 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
         return result.astype(np.result_type(*columns)) if len(kinds) == 1 else result
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy, of several targets over all known labels."""
+        """Return the accuracy, of several targets over all known labels.
+
+        With several labels an object, all of them have to be right, as in scikit-learn.
+        """
         check_is_fitted(self)
         y = as_sequence(y)
+        if isinstance(self.target_, LabelSets):
+            truth, are_there = self._label_sets(X, y)
+            weights = _score_weights(sample_weight, truth)
+            return float(np.average((are_there == truth).all(axis=1), weights=weights))
         if isinstance(self.target_, Classes):
             truth, chances = self.target_.numbers(y), self.predict_proba(X)
             require_same_length(chances, truth)
@@ -520,22 +547,18 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
         weights = _score_weights(sample_weight, values)[:, None] * _are_known(values)
         return float(np.average(predicted == values, weights=weights))
 
+    def f1_scores(self, X: Any, y: Any) -> dict[str, float]:
+        """Return ``micro_f1`` and ``macro_f1`` of several labels an object."""
+        check_is_fitted(self)
+        if not isinstance(self.target_, LabelSets):
+            raise ArgumentError("multilabel", self.multilabel, "True, set before `fit`")
+        return f1_scores(*self._label_sets(X, as_sequence(y)))
 
-def _chances_of(
-    target: Classes, fitted: Classes, table: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the probabilities of a target's classes; 0 of those that were not fitted."""
-    places = {name: number for number, name in enumerate(target.names)}
-    result = np.zeros((len(table), len(target.names)))
-    result[:, [places[name] for name in fitted.names]] = table
-    return result
-
-
-def _as_array(names: tuple[Any, ...]) -> NDArray[Any]:
-    labels = np.empty(len(names), dtype=object)
-    labels[:] = names
-    plain = np.asarray(names) if len({*map(type, names)}) == 1 else labels
-    return plain if plain.shape == labels.shape else labels
+    def _label_sets(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return the true and the predicted indicators ``(N, K)``."""
+        truth, chances = self.target_.encode(y), self.predict_proba(X)
+        require_same_length(chances, truth)
+        return truth, chances > self.thresholds_
 
 
 def _score_weights(sample_weight: Any, truth: NDArray[Any]) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from representer.data.tables.labels import alike
 from representer.errors import ArgumentError, DataError
+from representer.estimators.label_sets import LabelSets
 from representer.kernels.sequences import string_fix
 
 # Class labels as targets, of one column or several; see `targets`.
@@ -502,7 +503,7 @@ class Numbers:
         return {"valid_loss": loss, **rmse}
 
 
-Column = Classes | Numbers
+Column = Classes | LabelSets | Numbers
 Target = Column | ClassTable
 
 
@@ -524,7 +525,7 @@ class Weighted:
 
 def columns_of(target: Target) -> list[Column]:
     """Return each target by itself."""
-    if isinstance(target, Classes):
+    if isinstance(target, Classes | LabelSets):
         return [target]
     if isinstance(target, ClassTable):
         return list(target.columns)
@@ -534,7 +535,7 @@ def columns_of(target: Target) -> list[Column]:
 
 def known_values(target: Target, values: NDArray[Any], k: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the rows with a value of a target, and these values as it encodes them."""
-    if isinstance(target, Classes):
+    if isinstance(target, Classes | LabelSets):
         return np.arange(len(values)), values
     rows = np.flatnonzero(~np.isnan(values[:, k]))
     known = values[rows, k]
@@ -563,6 +564,9 @@ def example_weights(
         return None
     if isinstance(target, Numbers) and class_weight is not None:
         raise ArgumentError("class_weight", class_weight, "None: numbers have no classes")
+    if isinstance(target, LabelSets) and class_weight is not None:
+        expected = "None with multilabel=True, which tunes a threshold for each label"
+        raise ArgumentError("class_weight", class_weight, expected)
     columns = columns_of(target)
     weights = np.ones((len(values), len(columns)))
     if sample_weight is not None:
@@ -586,6 +590,22 @@ def _class_weights(column: Classes, truth: NDArray[np.int64], given: Any) -> NDA
     for label, weight in given.items():
         by_number[column.number(label, "class_weight")] = weight
     return by_number[truth]
+
+
+def chances_of(target: Classes, fitted: Classes, table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the probabilities of a target's classes; 0 of those that were not fitted."""
+    places = {name: number for number, name in enumerate(target.names)}
+    result = np.zeros((len(table), len(target.names)))
+    result[:, [places[name] for name in fitted.names]] = table
+    return result
+
+
+def as_labels(names: tuple[Any, ...]) -> NDArray[Any]:
+    """Return labels as an array ``(C,)``, of objects if they are of several types."""
+    labels = np.empty(len(names), dtype=object)
+    labels[:] = names
+    plain = np.asarray(names) if len({*map(type, names)}) == 1 else labels
+    return plain if plain.shape == labels.shape else labels
 
 
 def centered(outputs: Tensor) -> Tensor:

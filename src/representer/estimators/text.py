@@ -27,6 +27,7 @@ from representer.data.text import (
 )
 from representer.errors import DataError, KindError
 from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Explanation
+from representer.estimators.label_sets import LabelSets
 from representer.estimators.ngram_contributions import (
     Layer,
     ngram_contributions,
@@ -104,7 +105,10 @@ class NgramSum(NamedTuple):
 
 
 def ngram_sum(
-    model: TextModel, ids: Sequence[int], output: int | None = None, width: int | None = None
+    model: TextModel,
+    ids: Sequence[int],
+    output: int | None = None,
+    width: int | slice | None = None,
 ) -> NgramSum:
     """Return the score of a document as a sum over its n-grams; see `ngram_contributions`.
 
@@ -112,23 +116,25 @@ def ngram_sum(
         model: The network.
         ids: Numbers of the words; without any, the score is the constant.
         output: The class whose score is explained; the predicted one if left out.
-        width: Number of outputs of the first target, which is explained; all if left out.
+        width: Number of outputs of the first target, which is explained; all if left out. A slice
+            has those that are meant, where one of several labels is explained.
 
     Raises:
         KindError: If the output of the cell is not a sum over the words.
     """
     layers, tokens = layers_of(model), torch.tensor(ids)
+    chosen = width if isinstance(width, slice) else slice(width)
     exact = copy.deepcopy(model).double()
     if not len(ids):
         with torch.no_grad():  # one step of padding, which is not read
-            outputs = exact(torch.zeros(1, 1, dtype=torch.int64), torch.tensor([0]))[0, :width]
+            outputs = exact(torch.zeros(1, 1, dtype=torch.int64), torch.tensor([0]))[0, chosen]
         label = int(outputs.argmax()) if output is None else output
         score = centered(outputs)[label].item()
         return NgramSum(label, outputs.softmax(0)[label].item(), [], score, score)
     with torch.no_grad():
-        evidence = evidence_of(exact, tokens, output, width)
+        evidence = evidence_of(exact, tokens, output, chosen)
         x = model.embedding(tokens)
-        outputs = exact(tokens[None], torch.tensor([len(ids)]))[0, :width]
+        outputs = exact(tokens[None], torch.tensor([len(ids)]))[0, chosen]
     ngrams, constant = ngram_contributions(layers, x, evidence.weights)
     return NgramSum(
         label=evidence.label,
@@ -153,7 +159,7 @@ def layers_of(model: TextModel) -> list[Layer]:
 
 
 def evidence_of(
-    model: TextModel, ids: Tensor, output: int | None = None, width: int | None = None
+    model: TextModel, ids: Tensor, output: int | None = None, width: int | slice | None = None
 ) -> Evidence:
     """Return the prediction for one document, and the weight of each output in its score.
 
@@ -180,7 +186,8 @@ def evidence_of(
         rows, parts = model.output.weight.double(), len(model.layers)
         constants = torch.zeros(len(rows))
         shares = torch.full((len(ids),), 1 / len(ids), dtype=torch.float64)
-    rows, constants = rows[:width], constants[:width]
+    chosen = width if isinstance(width, slice) else slice(width)
+    rows, constants = rows[chosen], constants[chosen]
     chances = (rows @ means + constants).softmax(0)
     label = int(chances.argmax()) if output is None else output
     weights = shares[:, None] * centered(rows)[label]
@@ -223,7 +230,9 @@ def _inside(estimator: TextNetwork, text: str, top: int) -> dict[str, Any]:
     with torch.no_grad():
         x = network.embedding(ids)
         ((scores, _), *_) = estimator.moments([text])  # of both parts: as in the explanation
-        output, width = int(scores[0].argmax()), scores.shape[1]
+        output, width = int(scores[0].argmax()), slice(scores.shape[1])
+        if isinstance(estimator.target_, LabelSets):
+            output, width = 0, slice(output, output + 1)
         evidence = evidence_of(network, ids, output, width)
     layers = layers_of(network)
     scale = estimator.target_.unit[0] * estimator.pool_.network
@@ -349,8 +358,7 @@ class TextNetwork(TextParameters, SupervisedEstimator):
             return True
         if any(target.pool.network for target in self.targets_):
             return False
-        machines = [target.machine for target in self.targets_ if target.machine]
-        return any(machine.kernel.transform([one]).nnz for machine in machines)
+        return any(target.machine.kernel.knows(one) for target in self.targets_ if target.machine)
 
     def learn_inputs(self, objects: Sequence[str], seed: int) -> TextInputs:
         """Return the inputs, learned from the training objects."""
@@ -466,7 +474,9 @@ class TextNetwork(TextParameters, SupervisedEstimator):
 
     def _explain_network(self, one: str, output: int) -> Explained:
         words = self.inputs_.words(one)
-        width = columns_of(self.target_)[0].width
+        width: int | slice = columns_of(self.target_)[0].width
+        if isinstance(self.target_, LabelSets):
+            width, output = slice(output, output + 1), 0
         result = ngram_sum(self.network_, self.inputs_.vocabulary.encode(words), output, width)
         parts = [
             Contribution(with_gaps(words, at), at, NETWORK, value) for at, value in result.ngrams
@@ -477,6 +487,8 @@ class TextNetwork(TextParameters, SupervisedEstimator):
         """Return an output of the kernel machine, its constant part and its contributions."""
         machine = self.machine_
         assert machine is not None
+        if isinstance(self.target_, LabelSets):
+            machine, output = machine.only(output), 0
         coefficients, constant = machine.centered(output)
         score = machine.centered_score([one], output)
         joined, found = machine.kernel.occurrences(one)

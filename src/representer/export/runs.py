@@ -117,6 +117,9 @@ def _text(estimator: TextNetwork) -> tuple[dict[str, Any], Arrays]:
     }  # fmt: skip
     if not values["kernel"]:
         return values, {}
+    if machine.kernel.vectors_ is not None:
+        hint = "Train without pretrained vectors, or with answer='network'."
+        raise KindError("the run", "one whose kernel compares vectors", "n-grams alone", hint=hint)
     views = machine.kernel.views_
     ends = np.cumsum([len(view.weights_) for view in views])[:-1]
     parts = np.split(machine.coefficients.T, ends)

@@ -490,6 +490,14 @@ class TextKernel(Kernel):
         """Number of n-grams."""
         return sum(len(view.weights_) for view in self.views_)
 
+    def knows(self, text: str) -> bool:
+        """Return True if a text has an n-gram that `fit` has numbered, or a word with a vector."""
+        if self.occurrences(text)[1]:
+            return True
+        return self.vectors_ is not None and bool(
+            (self.vectors_.vectors.rows(self.split(text)) >= 0).any()
+        )
+
     def vector_shares(self, text: str, coefficients: NDArray[np.float64]) -> Shares:
         """Return the constant and the parts of words in a score, see `VectorFeatures.shares`.
 

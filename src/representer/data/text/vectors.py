@@ -174,7 +174,8 @@ class WordVectors:
 
         counter = CountVectorizer(analyzer="char_wb", ngram_range=(3, 5), binary=True)
         try:
-            wanted = counter.fit_transform(words).astype(np.float32)
+            wanted: Any = counter.fit_transform(words)
+            wanted = wanted.astype(np.float32)
         except ValueError:  # no word has an n-gram
             return result
         listed = counter.transform(self.words).astype(np.float32)
