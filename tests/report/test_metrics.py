@@ -10,6 +10,7 @@ from scipy.stats import binomtest
 from sklearn.metrics import accuracy_score, f1_score, log_loss
 
 from representer.report.metrics import (
+    accuracy_interval,
     calibration,
     calibration_error_by_chance,
     classification_metrics,
@@ -111,6 +112,37 @@ def test_the_interval_of_a_difference_excludes_0_exactly_if_mcnemars_exact_test_
     assert (low > 0 or high < 0) == (p <= 0.05)
     back = paired_difference(*pair(n, losses, gains))
     np.testing.assert_allclose((-back[2], -back[1]), (low, high), atol=1e-8)
+
+
+def test_rows_of_a_group_that_are_all_alike_count_once():
+    groups, better = np.repeat(np.arange(8), 20), np.arange(8) < 6
+    right, other = better[groups], np.zeros(160, dtype=bool)
+    assert paired_difference(right, other)[1] > 0.6
+    assert paired_difference(right, other, groups)[1] > 0  # six groups of eight: p = 0.03
+    assert paired_difference(right, np.arange(160) >= 140, groups)[1] <= 0  # but not six to one
+    assert paired_difference(right[:100], other[:100], groups[:100])[1] == 0  # five groups
+    (low, high), independent = accuracy_interval(right, 160, groups)
+    assert independent == pytest.approx(8, rel=0.15)
+    assert low < 0.4
+    assert high > 0.93
+    assert accuracy_interval(right, 160)[1] == 160
+
+
+@pytest.mark.parametrize("count", [6, 30])
+def test_models_on_groups_differ_as_rarely_as_the_interval_says(count):
+    rng, told, left_out = np.random.default_rng(count), 0, 0
+    groups = np.repeat(np.arange(count), 3 + 7 * (np.arange(count) % 2))
+    for _ in range(250):
+        ours, theirs = (
+            np.where(rng.random(len(groups)) < 0.8, (rng.random(count) < 0.75)[groups],
+                     rng.random(len(groups)) < 0.75) for _ in "ab"
+        )  # fmt: skip
+        _, low, high = paired_difference(ours, theirs, groups)
+        told += low > 0 or high < 0
+        low, high = accuracy_interval(ours, len(groups), groups)[0]
+        left_out += not low <= 0.75 <= high
+    assert told <= 0.06 * 250
+    assert left_out <= 0.08 * 250
 
 
 @pytest.mark.parametrize(("n", "gains", "losses"), [(100, 10, 0), (44, 7, 21), (12, 9, 1)])

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import chi2
 
 from representer.report.metrics import (
+    UNSEEN_ALONE,
     classification_metrics,
     difference_of_squares,
     regression_metrics,
@@ -28,7 +29,8 @@ def test_the_figures_are_those_of_their_definitions():
     varied = 4 / 3 * (1 + 2 * (8 / 9) ** 2 / 4)
     freedom = 8 / ((4 * varied + 10 * 8) / 14)
     assert low == pytest.approx((freedom * 1.5 / chi2.ppf(0.975, freedom)) ** 0.5)
-    assert high == pytest.approx((freedom * 1.5 / chi2.ppf(0.025, freedom)) ** 0.5)
+    unseen = UNSEEN_ALONE * 4 / 4  # squares as large as the largest, 4, of four
+    assert high == pytest.approx((freedom * 1.5 / chi2.ppf(0.025, freedom) + unseen) ** 0.5)
 
 
 def test_the_mean_has_no_r2_and_one_value_has_none():
@@ -62,17 +64,52 @@ def test_errors_of_different_shapes_are_told_apart_as_rarely_as_the_interval_say
     assert told <= 0.06 * 400
 
 
-def test_rare_large_errors_are_told_from_others_as_rarely_as_the_interval_says():
-    rng, told, left_out = np.random.default_rng(1), 0, 0
+@pytest.mark.parametrize(("count", "share", "size"), [(100, 0.1, 3), (50, 0.05, 4), (100, 0.05, 4)])
+def test_rare_large_errors_are_told_from_others_as_rarely_as_the_interval_says(count, share, size):
+    rng, told, left_out = np.random.default_rng(count), 0, 0
     for _ in range(800):
-        errors = rng.standard_normal((2, 100))
-        errors[1] *= np.where(rng.random(100) < 0.1, 3, 1) / 1.8**0.5
-        _, low, high = rmse_difference(np.zeros(100), *errors)
+        errors = rng.standard_normal((2, count))
+        large = np.where(rng.random(count) < share, size, 1)
+        errors[1] *= large / (1 - share + share * size**2) ** 0.5
+        _, low, high = rmse_difference(np.zeros(count), *errors)
         told += low > 0 or high < 0
-        low, high = regression_metrics(np.zeros(100), errors[1])["rmse_interval"]
+        low, high = regression_metrics(np.zeros(count), errors[1])["rmse_interval"]
         left_out += not low <= 1 <= high
     assert told <= 0.06 * 800
     assert left_out <= 0.06 * 800
+
+
+def test_errors_that_are_clearly_larger_are_told():
+    rng = np.random.default_rng(0)
+    differences = [
+        rmse_difference(np.zeros(100), errors, 1.6 * errors + 0.3 * rng.standard_normal(100))
+        for errors in rng.standard_normal((50, 100))
+    ]
+    assert sum(high < 0 for _, _, high in differences) >= 48
+
+
+@pytest.mark.parametrize("count", [6, 30])
+def test_models_on_groups_of_like_errors_differ_as_rarely_as_the_interval_says(count):
+    rng, told, left_out = np.random.default_rng(count), 0, 0
+    groups = np.repeat(np.arange(count), 3 + 7 * (np.arange(count) % 2))
+    truth = np.zeros(len(groups))
+    for errors in rng.standard_normal((250, 2, count)):
+        pair = errors[:, groups] + 0.3 * rng.standard_normal((2, len(groups)))
+        _, low, high = rmse_difference(truth, *pair, groups)
+        told += low > 0 or high < 0
+        low, high = regression_metrics(truth, pair[0], groups=groups)["rmse_interval"]
+        left_out += not low <= 1.09**0.5 <= high
+    assert told <= 0.06 * 250
+    assert left_out <= 0.08 * 250
+
+
+def test_rows_of_few_groups_tell_nothing():
+    groups, errors = np.repeat(np.arange(5), 40), np.random.default_rng(0).standard_normal(200)
+    assert rmse_difference(np.zeros(200), errors, 3 * errors)[2] < 0
+    assert rmse_difference(np.zeros(200), errors, 3 * errors, groups)[2] == 0
+    alone = rmse_difference(np.zeros(200), errors, 3 * errors, np.zeros(200))
+    assert np.isfinite(alone).all()
+    assert alone[2] >= 0
 
 
 def test_the_side_of_the_larger_errors_is_wider():

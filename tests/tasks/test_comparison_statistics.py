@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,6 +55,25 @@ def test_on_one_test_part_a_difference_is_told_where_the_exact_test_tells_it(gai
     assert (found.low > 0) == is_told
     errors = row([[4.0, 5.0, 6.0]] * 5), row([[1.0, 1.0, 1.0]] * 5)
     assert paired_interval(*errors, RMSE, has_fixed_test=True).low == 0  # of three examples
+
+
+@pytest.mark.parametrize("has_fixed_test", [False, True])
+def test_examples_of_a_group_that_are_all_alike_count_once(has_fixed_test):
+    """Of 18 groups of ten examples, six of which the second model alone gets wrong."""
+    names, wrong = [str(k // 10) for k in range(180)], [float(k // 10 < 7) for k in range(180)]
+    alone = [row([losses] * 3, train=36) for losses in ([0] * 18, wrong[::10])]
+    alike = [
+        {k: replace(one, groups=names) for k, one in row([losses] * 3, train=360).items()}
+        for losses in ([0] * 180, wrong)
+    ]
+    expected = paired_interval(*alone, ACCURACY, has_fixed_test=has_fixed_test)
+    found = paired_interval(*alike, ACCURACY, has_fixed_test=has_fixed_test)
+    assert found == pytest.approx(expected)
+    few = [{k: replace(one, groups=["a", "b"] * 90) for k, one in own.items()} for own in alike]
+    assert not paired_interval(*few, ACCURACY, has_fixed_test=has_fixed_test).low > 0
+    numbers = [{k: replace(one, losses=[1 + loss for loss in one.losses]) for k, one in own.items()}
+               for own in few]  # fmt: skip
+    assert not paired_interval(*numbers, RMSE, has_fixed_test=has_fixed_test).high < 0
 
 
 def test_the_influences_of_examples_are_those_of_the_score():

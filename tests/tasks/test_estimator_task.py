@@ -17,7 +17,14 @@ from representer.estimators import GraphClassifier, MoleculeClassifier
 from representer.estimators.graph_inputs import PlainGraph
 from representer.estimators.parameters import GraphParameters, MoleculeRegressorParameters
 from representer.estimators.targets import Classes
-from representer.report.page import Column, Predictions, compared, figures_of, mistakes
+from representer.report.page import (
+    Column,
+    Predictions,
+    compared,
+    figures_by_target,
+    figures_of,
+    mistakes,
+)
 from representer.tasks.flow import EstimatorComparison, EstimatorTask
 from representer.tasks.graph_options import GraphConfig
 from representer.tasks.molecule_options import MoleculeConfig
@@ -225,6 +232,12 @@ def test_a_model_is_compared_with_the_best_of_networks_and_baselines():
         "kind": "classification", "model": "M", "targets": [], "test": {"count": 100},
         "comparisons": rows[1:], "baselines": rows[:1],
     }  # fmt: skip
+    groups = [f"g{k % 4}" for k in range(len(columns[0].truth))]
+    few = [{"name": "A"} | compared(columns, right, own, None, groups)]
+    test = figures_by_target(columns, right, None, groups)
+    said = verdicts(metrics | {"test": test, "baselines": few}, "graphs")["verdict"]
+    assert "of 4 groups, " in said
+    assert "too few to tell; it takes 6 groups." in said
     found = verdicts(metrics, "graphs")
     assert found["standing"][""]["baseline"] == "other"
     assert found["verdict"].startswith(

@@ -22,6 +22,9 @@ LISTED = 12  # confusions
 BINS = 15  # of the expected calibration error, as in the literature
 DRAWS = 2000  # of test sets; the quantile is then known to a few hundredths of itself
 Z95 = 1.959963984540054  # the normal distribution's 97.5 % point
+ALIKE = (
+    2  # groups that are taken to have rows all alike, since few groups may not show it, measured
+)
 FEWEST = 6  # objects with which an exact paired test can reject at 5 %: 2 / 2**6 is 0.03
 
 
@@ -29,6 +32,13 @@ def effective_count(groups: NDArray[Any]) -> float:
     """Return Kish's effective size of objects in groups ``(N,)`` of equal ones, as copies are."""
     sizes = np.unique(groups, return_counts=True)[1]
     return float(sizes.sum() ** 2 / (sizes @ sizes))
+
+
+def sums_of_groups(values: NDArray[Any], groups: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the sum over each group ``(G,)``, scaled so that their mean is that of all rows."""
+    codes = np.unique(groups, return_inverse=True)[1]
+    sums = np.bincount(codes, weights=values).astype(np.float64)
+    return sums * (len(sums) / len(values))
 
 
 def wilson_interval(successes: float, trials: float, z: float = Z95) -> tuple[float, float]:
@@ -41,14 +51,49 @@ def wilson_interval(successes: float, trials: float, z: float = Z95) -> tuple[fl
     return max(0.0, center - half), min(1.0, center + half)
 
 
+def accuracy_interval(
+    right: NDArray[np.bool_], independent: float, groups: NDArray[Any] | None = None
+) -> tuple[tuple[float, float], float]:
+    """Return the 95 % interval of an accuracy, and the number of objects that it rests on.
+
+    It is Wilson's interval. The rows of a group may be right or wrong together, so that the number
+    is that of independent objects whose accuracy would vary as much as this one does over groups
+    and `ALIKE` more, and the quantile is that of Student's t. If all are right, or all wrong,
+    groups count.
+
+    Args:
+        right: Whether each prediction is right ``(N,)``.
+        independent: Number of different objects.
+        groups: The group of each ``(N,)``, if there are groups.
+
+    References:
+        Korn and Graubard, Confidence intervals for proportions with small expected number of
+        positive counts estimated from survey data, Survey Methodology 24, 1998.
+    """
+    accuracy, z = float(right.mean()), Z95
+    if groups is not None:
+        codes, count = np.unique(groups, return_inverse=True)[1], effective_count(groups)
+        z = t_quantile(count)
+        half = mean_over_lines(right.astype(float), codes)[2] - accuracy
+        share = (half / z) ** 2 / (accuracy * (1 - accuracy)) if half and count > 1 else 1 / count
+        seen = float(codes.max() + 1)
+        share = (seen * share + ALIKE / count) / (seen + ALIKE)
+        independent = min(independent, 1 / share)
+    return wilson_interval(accuracy * independent, independent, z), independent
+
+
 def paired_difference(
-    better: NDArray[np.bool_], worse: NDArray[np.bool_]
+    better: NDArray[np.bool_], worse: NDArray[np.bool_], groups: NDArray[Any] | None = None
 ) -> tuple[float, float, float]:
     """Return the difference of two models' accuracies, with a 95 % interval.
 
     Both classified the same documents, so only those count that just one got right. The interval
     is Tango's score interval. It is extended to 0 unless McNemar's exact test rejects that the
     models are equally good, so that it excludes 0 exactly if the test does.
+
+    The documents of a group ``(N,)`` may be alike. With groups, the interval contains that of the
+    mean over groups by Student's t, and 0 unless the signed-rank test over groups rejects, too, and
+    there are at least `FEWEST` of them.
 
     Returns:
         The difference of the accuracies, its lower and its upper bound.
@@ -74,7 +119,14 @@ def paired_difference(
     low, high = (
         cast("float", brentq(excess, inside + 1e-10 * bound, bound)) for bound in (-1.0, 1.0)
     )
-    return difference, *extended(low, high, exact_p(gains, losses))
+    low, high = extended(low, high, exact_p(gains, losses))
+    if groups is not None:
+        d = better.astype(float) - worse
+        sums, codes = sums_of_groups(d, groups), np.unique(groups, return_inverse=True)[1]
+        bounds = mean_over_lines(d, codes)[1:] if len(sums) > 1 else (-1.0, 1.0)
+        p = _p_value(sums[sums != 0]) if len(sums) >= FEWEST and sums.any() else 1.0
+        low, high = extended(max(-1.0, min(low, bounds[0])), min(1.0, max(high, bounds[1])), p)
+    return difference, low, high
 
 
 def exact_p(gains: int, losses: int) -> float:
@@ -187,7 +239,7 @@ def calibration_error_by_chance(bins: Sequence[Mapping[str, Any]]) -> float:
 
 def classification_metrics(
     truth: NDArray[np.int64], probabilities: NDArray[np.floating], names: Sequence[str],
-    independent: float | None = None,
+    independent: float | None = None, groups: NDArray[Any] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Return the metrics of a classification, ready to be written as JSON.
 
@@ -196,9 +248,10 @@ def classification_metrics(
         probabilities: ``(N, C)``, rows summing to one.
         names: The C class names.
         independent: How many independent objects there are, see `effective_count`; by default N.
+        groups: The group of each object ``(N,)``, if those of a group may be alike.
 
     Returns:
-        ``count``, ``independent``, ``accuracy``, ``accuracy_interval`` (95 %, Wilson), ``loss``
+        ``count``, ``independent``, ``accuracy``, ``accuracy_interval`` (95 %, see above), ``loss``
         (mean negative log probability of the true class, in nats), ``calibration`` (see above),
         ``macro_f1`` (mean over the classes that are true or predicted somewhere, as in
         scikit-learn), ``per_class`` (precision, recall, f1, support), ``confusions`` (the most
@@ -225,12 +278,12 @@ def classification_metrics(
     matrix = {}
     if len(names) <= LARGEST_MATRIX:  # 2,600 classes would have seven million cells
         matrix["confusion"] = confusion_matrix(truth, predicted, labels=classes).tolist()
-    accuracy, independent = right / len(truth), independent or float(len(truth))
+    interval, independent = accuracy_interval(~wrong, independent or float(len(truth)), groups)
     return {
         "count": len(truth),
         "independent": independent,
-        "accuracy": accuracy,
-        "accuracy_interval": list(wilson_interval(accuracy * independent, independent)),
+        "accuracy": right / len(truth),
+        "accuracy_interval": list(interval),
         "loss": float(-np.log(chosen).mean()),
         "calibration": calibration(predicted == truth, probabilities.max(axis=1)),
         "macro_f1": float(np.mean(present)),
@@ -256,20 +309,23 @@ def _most_frequent(
 
 
 HEAVY = 8.0  # variance of the squares of Student's t with 5 degrees of freedom, over their mean²
+UNSEEN, UNSEEN_ALONE = 2.25, 2.75  # errors as large as the largest, of two models and one, measured
 SKEWED = 2  # how much more skewed the squares are than few of them show, measured
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 Z = {0.5: 0.67449, 0.8: 1.28155, 0.9: 1.64485, 0.95: 1.95996}  # two-sided normal quantiles
 
 
 def regression_metrics(
-    truth: NDArray[np.float64], predictions: NDArray[np.float64], independent: float | None = None
-) -> dict[str, Any]:
+    truth: NDArray[np.float64], predictions: NDArray[np.float64], independent: float | None = None,
+    groups: NDArray[Any] | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Return the metrics of predictions, ready to be written as JSON.
 
     Args:
         truth: ``(N,)``, at least one value.
         predictions: ``(N,)``.
         independent: How many independent objects there are, see `effective_count`; by default N.
+        groups: The group of each object ``(N,)``, if those of a group may be alike.
 
     Returns:
         ``count``, ``independent``, ``rmse``, ``rmse_interval`` (95 %), ``mae`` and ``r2`` (None if
@@ -277,8 +333,10 @@ def regression_metrics(
 
     The interval is that of a chi-squared variable, as the mean square of normal errors is, with
     fewer degrees of freedom the more the squares vary. A few errors do not show how much that is:
-    until many do, they count as those of Student's t with 5 degrees of freedom, and skewed squares
-    vary by the second-order term of the Edgeworth expansion more.
+    until many do, they count as those of Student's t with 5 degrees of freedom, skewed squares
+    vary by the second-order term of the Edgeworth expansion more, and the upper bound allows for
+    unseen errors as large as the largest. With groups, the mean varies at least as much as over
+    them.
     """
     from scipy.stats import chi2
 
@@ -290,70 +348,89 @@ def regression_metrics(
     varied *= 1 + 2 * skewness(squares) ** 2 / count
     prior = 5 * math.sqrt(independent)  # objects of assumed errors, so that 6 % are kept, measured
     varied = (independent * varied + prior * HEAVY) / (independent + prior)
-    freedom = 2 * independent / max(2.0, varied)
-    bounds = (math.sqrt(freedom * mean / chi2.ppf(q, freedom)) for q in (0.975, 0.025))
+    varied, largest = max(2.0, varied) / independent, float(squares.max()) / independent
+    if groups is not None and mean:
+        sums = sums_of_groups(squares - mean, groups)
+        over = float(sums.var(ddof=1)) / mean**2 / len(sums) if len(sums) > 1 else HEAVY
+        over *= (1 + 2 * skewness(sums) ** 2 / len(sums)) * (t_quantile(len(sums)) / Z95) ** 2
+        varied = max(varied, min(over, HEAVY))
+        largest = max(largest, float(sums.max()) / len(sums))
+    freedom = 2 / varied
+    low, high = (freedom * mean / chi2.ppf(q, freedom) for q in (0.975, 0.025))
+    bounds = math.sqrt(low), math.sqrt(high + UNSEEN_ALONE * largest)
     return {
         "count": count,
         "independent": independent,
         "rmse": mean**0.5,
-        "rmse_interval": [float(bound) for bound in bounds],
+        "rmse_interval": list(bounds),
         "mae": float(np.abs(predictions - truth).mean()),
         "r2": 1 - float(squares.sum()) / spread if spread > 0 else None,
     }
 
 
 def rmse_difference(
-    truth: NDArray[np.float64], model: NDArray[np.float64], baseline: NDArray[np.float64]
-) -> tuple[float, float, float]:
+    truth: NDArray[np.float64], model: NDArray[np.float64], baseline: NDArray[np.float64],
+    groups: NDArray[Any] | None = None,
+) -> tuple[float, float, float]:  # fmt: skip
     """Return the RMSE of a model minus that of a baseline, with a 95 % interval.
 
     Both predicted the same examples. The interval is that of `difference_of_squares` over the sum
-    of both RMSE; it contains 0 for fewer than `FEWEST` examples. Below 0 the model is better. Its
-    limits: if one of the two has very rare errors several times as large as all others, such as one
-    in twenty that is four times as large, 10 % are called different.
+    of both RMSE; it contains 0 for fewer than `FEWEST` examples or groups of them.
 
     Args:
         truth: True values ``(N,)``.
         model: Predictions ``(N,)``.
         baseline: Predictions ``(N,)``.
+        groups: The group of each example ``(N,)``, if those of a group may be alike.
     """
-    squares = np.stack([(model - truth) ** 2, (baseline - truth) ** 2])
-    first, second = np.sqrt(squares.mean(axis=1)).tolist()
-    total, count = first + second, len(truth)
-    low, high = first - second - total, first - second + total  # of a single example
-    if count > 1 and total:
-        low, high = (bound / total for bound in difference_of_squares(*squares))
+    squares = (model - truth) ** 2, (baseline - truth) ** 2
+    first, second = (math.sqrt(own.mean()) for own in squares)
+    count = len(truth if groups is None else np.unique(groups))
+    total = first + second or 1.0
+    low, high = (bound / total for bound in difference_of_squares(*squares, groups))
     return first - second, *extended(low, high, float(count < FEWEST))
 
 
 def difference_of_squares(
-    first: NDArray[np.float64], second: NDArray[np.float64]
+    first: NDArray[np.float64], second: NDArray[np.float64], groups: NDArray[Any] | None = None
 ) -> tuple[float, float]:
     """Return the 95 % interval of the mean difference of squared errors ``(N,)`` of two models.
 
     It is Student's t of the paired differences, but a few errors may not show the large ones. So
-    the variance is at least that of models with normal errors, mixed with a few of Student's t with
-    5 degrees of freedom, whose squares correlate as these; and the side of the larger errors is
-    wider by the skewness, as in Johnson's modified t.
+    the variance is at least that of models with normal errors, whose squares correlate as these;
+    the side of the larger errors is wider by the skewness, as in Johnson's modified t; and on each
+    side the model that is better there has `UNSEEN` more differences as large as the largest. With
+    groups ``(N,)``, it contains the interval of the sums over groups.
 
     References:
         Johnson, Modified t tests and confidence intervals for asymmetrical populations, Journal of
         the American Statistical Association 73, 1978.
     """
-    if (first == second).all():
-        return 0.0, 0.0
+    mean, rows = float(np.mean((first, second))), len(first)
+    low, high = 0.0, 0.0
+    if groups is not None:
+        low, high = difference_of_squares(first, second)
+        first, second = (sums_of_groups(squares, groups) for squares in (first, second))
     d, n = first - second, len(first)
+    if not d.any():
+        return low, high
+    center = float(d.mean())
+    if n < 2:
+        return min(low, center - 2 * mean), max(high, center + 2 * mean)
     covariance = np.cov(first, second)
     varied = np.diag(covariance)
     product = math.sqrt(float(varied.prod()))
     correlation = covariance[0, 1] / product if product else 0.0
-    mean, prior = float(np.mean((first, second))), 0.3 * n ** (2 / 3)  # assumed errors, measured
-    least = (n * np.maximum(varied, 2 * mean**2) + prior * HEAVY * mean**2) / (n + prior)
+    least = np.maximum(varied, 2 * mean**2 * n / rows)
     variance = least.sum() - 2 * correlation * math.sqrt(float(least.prod()))
     error, t = math.sqrt(max(float(d.var(ddof=1)), float(variance)) / n), t_quantile(n)
     wider = SKEWED * skewness(d) * (2 * t**2 + 1) / (6 * math.sqrt(n))
-    center = float(d.mean())
-    return center - (t + max(0.0, -wider)) * error, center + (t + max(0.0, wider)) * error
+    below, above = (UNSEEN * max(0.0, float(own.max())) / n for own in (-d, d))
+    bounds = (
+        center - (t + max(0.0, -wider)) * error - below,
+        center + (t + max(0.0, wider)) * error + above,
+    )
+    return (min(low, bounds[0]), max(high, bounds[1])) if groups is not None else bounds
 
 
 def skewness(values: NDArray[np.float64]) -> float:

@@ -208,9 +208,13 @@ def figures_of(
     """Return the metrics of a classification or, with the coverage of intervals, a regression."""
     truth = column.truth
     count = effective_count(np.arange(len(truth)) if digests is None else digests)
+    alike = dependent(groups)
+    grouped = {} if alike is None else {"groups": len(np.unique(alike))}
     if predictions.probabilities is not None:
-        figures = classification_metrics(truth, predictions.probabilities, column.classes, count)
-        figures |= areas_under_curves(truth, predictions.probabilities)
+        figures = classification_metrics(
+            truth, predictions.probabilities, column.classes, count, alike
+        )
+        figures |= grouped | areas_under_curves(truth, predictions.probabilities)
         if (sets := predictions.sets) is not None:
             names = [column.classes[number] for number in truth]
             inside = sets[np.arange(len(truth)), truth]
@@ -220,7 +224,7 @@ def figures_of(
                 "by_class": rates_by(names, inside),
             }
         return figures
-    figures = regression_metrics(truth, predictions.values, count)
+    figures = regression_metrics(truth, predictions.values, count, alike) | grouped
     if predictions.deviations is not None:
         intervals = predictions.values, predictions.deviations, truth
         figures["coverage"] = coverage(*intervals)
@@ -230,6 +234,14 @@ def figures_of(
         inside = np.abs(truth - predictions.values) <= half
         figures["conformal"] = _held(inside, groups) | {"mean_width": float(2 * half.mean())}
     return figures
+
+
+def dependent(groups: Any) -> NDArray[np.int64] | None:
+    """Return the groups of objects as numbers ``(N,)``; None if each object is one of its own."""
+    if groups is None or not len(groups):
+        return None
+    names, codes = np.unique(np.asarray(groups), return_inverse=True)
+    return codes if len(names) < len(codes) else None
 
 
 def _held(inside: NDArray[np.bool_], groups: Any) -> dict[str, Any]:
@@ -268,22 +280,26 @@ def areas_under_curves(
 
 def compared(
     columns: Sequence[Column], predictions: Sequence[Predictions], others: Sequence[Predictions],
-    digests: Any = None,
+    digests: Any = None, groups: Any = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Return the test metrics of another model and the paired difference, of each target.
 
     Objects with the same digest are copies. The difference is that of the ``pairs``, the objects
-    without them, since they would make it look more certain than it is.
+    without them, since they would make it look more certain than it is. Those of a group may be
+    alike, see `paired_difference`.
     """
     figures, differences = {}, {}
     for column, own, other in zip(columns, predictions, others, strict=True):
         rows = column.known()
         if not len(rows):
             continue
-        groups = None if digests is None else digests[rows]
-        listed = figures_of(column.at(rows), other.at(rows), groups)
-        if groups is not None:
-            rows = rows[np.sort(np.unique(groups, return_index=True)[1])]
+        copies, named = (
+            None if one is None else np.asarray(one)[rows] for one in (digests, groups)
+        )
+        listed = figures_of(column.at(rows), other.at(rows), copies, named)
+        if copies is not None:
+            rows = rows[np.sort(np.unique(copies, return_index=True)[1])]
+        alike = None if groups is None else dependent(np.asarray(groups)[rows])
         known, model, beside = column.at(rows), own.at(rows), other.at(rows)
         if model.probabilities is not None:
             kept = (
@@ -296,9 +312,9 @@ def compared(
             )
             listed = {name: listed[name] for name in kept}
             pair = model.values == known.truth, beside.values == known.truth
-            difference = paired_difference(*pair)
+            difference = paired_difference(*pair, alike)
         else:
-            difference = rmse_difference(known.truth, model.values, beside.values)
+            difference = rmse_difference(known.truth, model.values, beside.values, alike)
         figures[column.name] = listed | {"pairs": len(rows)}
         differences[column.name] = list(difference)
     if columns[0].name:

@@ -67,7 +67,7 @@ PERPLEXITY = Measure("perplexity {:+.2f}", "{:+.2f}")
 
 def standing(
     model: str, differences: Mapping[str, Sequence[float]], measure: Measure, tested_on: str,
-    count: int = FEWEST,
+    count: int = FEWEST, unit: str = "",
 ) -> dict[str, Any]:  # fmt: skip
     """Compare a model with the best of its baselines.
 
@@ -81,7 +81,8 @@ def standing(
             equally good baselines the last one counts, so the constant guess comes last.
         measure: What the differences are of.
         tested_on: The data, for the sentence: "760 test documents".
-        count: Number of independent test objects.
+        count: Number of independent test objects, or of groups of them.
+        unit: What they are if not objects, with a space before it.
 
     Returns:
         ``relation``, ``baseline``, ``difference`` and ``sentence``, as in metrics.json; nothing
@@ -103,7 +104,7 @@ def standing(
     advice = f": use {best} instead" if is_behind else ""
     sentence = f"On {tested_on}, {model} is {relation} {which} ({found}, 95 % interval {bounds})"
     if count < FEWEST:
-        relation, advice = TOO_FEW, f"; it takes {FEWEST}"
+        relation, advice = TOO_FEW, f"; it takes {FEWEST}{unit}"
         sentence = (
             f"On {tested_on}, {model} is not told apart from {which} ({found}): too few to tell"
         )

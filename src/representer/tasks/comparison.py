@@ -24,7 +24,14 @@ from representer.errors import (
 )
 from representer.estimators.explanation import BOTH
 from representer.machine import limited
-from representer.report.metrics import FEWEST, difference_of_squares, exact_p, extended, t_quantile
+from representer.report.metrics import (
+    FEWEST,
+    difference_of_squares,
+    exact_p,
+    extended,
+    sums_of_groups,
+    t_quantile,
+)
 from representer.report.summary import AHEAD, BEHIND, LEVEL, TOO_FEW
 from representer.storage import atomic
 from representer.tasks import worklist
@@ -54,6 +61,7 @@ class Result:
         is_baseline: True for a baseline.
         test: Number of test examples; that of the losses if left out.
         auc: Area under the ROC curve, for two classes.
+        groups: The group of each test example, if those of a group may be alike.
     """
 
     name: str
@@ -63,6 +71,7 @@ class Result:
     is_baseline: bool = False
     test: int | None = None
     auc: float | None = None
+    groups: Sequence[str] | None = None
 
 
 Rows = dict[str, dict[int, Result]]  # by name and split
@@ -327,13 +336,15 @@ def paired_interval(
     if not has_fixed_test:
         tested = [row.test or len(row.losses) for row in one.values()]
         most = min(sum(tested), max(row.train for row in one.values()) + max(tested))
+        most = len({group for row in one.values() for group in row.groups or ()}) or most
         return Interval(found.mean, *extended(found.low, found.high, float(most < 2 * FEWEST)))
     if len(influences[0]) < 2 or math.isnan(found.low):
         return found
     own, beside = (np.mean([row.losses for row in rows.values()], axis=0) for rows in (one, other))
-    d = own - beside
+    groups = next(iter(one.values())).groups
+    d = _of_units(own - beside, groups)
     if metric.is_loss:  # as of `rmse_difference`
-        low, high = difference_of_squares(own, beside)
+        low, high = difference_of_squares(own, beside, np.array(groups) if groups else None)
         p = float(len(d) < FEWEST or low <= 0 <= high)
     else:
         p = exact_p(int((d > 0).sum()), int((d < 0).sum()))
@@ -379,9 +390,16 @@ def _ratio(results: Mapping[int, Result]) -> float:
 
 
 def _influences(results: Mapping[int, Result], metric: Metric) -> list[NDArray[np.float64]]:
-    """Return each test example's influence on the score of each split ``(N,)``."""
-    losses = [np.asarray(one.losses, dtype=np.float64) for one in results.values()]
-    return [metric.slope(float(own.mean())) * (own - own.mean()) for own in losses]
+    """Return the influence on the score of each split, of each test example or group ``(N,)``."""
+    losses = [(np.asarray(one.losses, dtype=np.float64), one.groups) for one in results.values()]
+    return [
+        metric.slope(float(own.mean())) * _of_units(own - own.mean(), groups)
+        for own, groups in losses
+    ]
+
+
+def _of_units(values: NDArray[np.float64], groups: Sequence[str] | None) -> NDArray[np.float64]:
+    return sums_of_groups(values, np.array(groups)) if groups else values
 
 
 # The table of a comparison: scores, differences to the best baseline, and a recommendation.

@@ -32,7 +32,7 @@ from representer.estimators.results import (
 from representer.estimators.supervised import SupervisedEstimator
 from representer.machine import limited
 from representer.report import write_report
-from representer.report.page import Predictions, areas_under_curves, points
+from representer.report.page import Predictions, areas_under_curves, dependent, points
 from representer.report.summary import parts_sentence
 from representer.storage.run import RunFiles, RunFolder, UnsavedRun, refuse_links
 from representer.tasks.comparison import BASELINES, MODEL_UNIT, Comparison, Result, parts_of
@@ -160,7 +160,7 @@ class EstimatorTask(EstimatorUse):
         return None
 
     def calibrated_by(self, config: Any, objects: Objects) -> Sequence[Any] | None:
-        """Return the group of each object, if conformal prediction draws groups as a whole."""
+        """Return the group of each object, if splits draw groups as a whole."""
         return None
 
     def resources(self, config: Any, inputs: Any) -> dict[str, Any]:
@@ -382,13 +382,11 @@ class EstimatorTask(EstimatorUse):
             is_regression=is_regression,
             split_by=split_by or (None if sources["all"].groups else self.split_by(config)),
         )
+        train, test = data.parts["train"], data.parts["test"]
+        data = replace(data, groups=test.groups or self.calibrated_by(config, test))
         if config.conformal is not None:
-            drawn, tested = (
-                objects.groups or self.calibrated_by(config, objects)
-                for objects in (data.parts["train"], data.parts["test"])
-            )
+            drawn = train.groups or self.calibrated_by(config, train)
             data = with_calibration(data, config.conformal, config.seed, drawn)
-            data = replace(data, groups=tested)
         if sources["all"].groups:
             named = {part: np.asarray(data.parts[part].groups) for part in ("train", "valid")}
             data = replace(data, groups_of=named)
@@ -695,4 +693,6 @@ class EstimatorComparison(Comparison):
         train = sum(len(data.distinct(part)) for part in ("train", "valid"))
         each, chances = np.asarray(losses, dtype=np.float64).tolist(), own.probabilities
         auc = None if chances is None else areas_under_curves(truth, chances[known])["auc"]
-        return Result(name, each, seconds, train, is_baseline, auc=auc)
+        groups = [data.groups[row] for row in known] if data.groups else []
+        groups = None if dependent(groups) is None else groups
+        return Result(name, each, seconds, train, is_baseline, auc=auc, groups=groups)

@@ -402,7 +402,7 @@ class Data:
         encoded: The objects of each part as the network's inputs.
         facts: On the objects, for the report.
         resources: Parameters of the estimator that were read from files.
-        groups: Of the test objects, by which coverage is told.
+        groups: Of the test objects, by which coverage is told and which intervals count.
         fold: That of this training; None if objects are split, not groups of them.
         folds: Those of the run, or that of this training.
         groups_of: The group of each object of a part, if there are groups.

@@ -98,7 +98,7 @@ class GroupReading:
     groups: str | None = option(
         None,
         "column of what rows belong to, such as a patient or an author; rows of equal cells stay "
-        "together in every split, and calibration and coverage count them",
+        "together in every split, and intervals, calibration and coverage count them",
         metavar="COLUMN",
     )
 

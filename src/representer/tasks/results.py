@@ -380,12 +380,14 @@ def metrics_of(
         "parameters": outcome.parameters,
         "comparisons": [
             {"name": one.name, "description": about, "seconds": one.seconds}
-            | compared(columns, predictions, one.predictions, digests)
+            | compared(columns, predictions, one.predictions, digests, data.groups)
             for one in others
         ],
         "baselines": [
             {"name": one.name, "description": one.description, "seconds": one.seconds}
-            | compared(columns, predictions, predictions_of_baseline(one, columns), digests)
+            | compared(
+                columns, predictions, predictions_of_baseline(one, columns), digests, data.groups
+            )
             for one in baselines
         ],
     }
@@ -446,7 +448,10 @@ def verdicts(metrics: dict[str, Any], nouns: str) -> dict[str, Any]:
         count = own["test"]["count"]
         pairs = min((other.get("pairs", count) for other in others), default=count)
         on = f"{count} test {nouns}" + f" ({pairs} different ones)" * (pairs < count)
-        found[name] = standing(metrics["model"], differences, measure, on, pairs)
+        if groups := own["test"].get("groups"):
+            on += f" of {groups} groups"
+        count, unit = (groups, " groups") if groups else (pairs, "")
+        found[name] = standing(metrics["model"], differences, measure, on, count, unit)
     sentences = [
         (f"{name}: " if name else "") + sentence
         for name, own in by_target(metrics).items()

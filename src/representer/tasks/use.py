@@ -186,7 +186,7 @@ class EstimatorUse(ABC):
             predictions.append(self._checked(run, estimator, objects))
             names = objects.targets
             seen.append(estimator.digests(objects.objects))
-            groups += objects.groups
+            groups += self.groups(objects)
             more = self.figures(form, objects, values[-1], predictions[-1])
         joined = [Predictions.joined(parts) for parts in zip(*predictions, strict=True)]
         columns = result_columns(names, np.concatenate(values), target)

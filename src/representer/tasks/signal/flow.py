@@ -177,7 +177,7 @@ def metrics_of_folds(task: str, trained: Trained, baselines: Sequence[Baseline])
         figures = by_subject(data, predictions)
         about = {"name": one.name, "description": one.description, "seconds": one.seconds}
         difference = paired_over_subjects(own["by_subject"], figures["by_subject"])
-        test = {"test": figures_of(column, predictions)}
+        test = {"test": figures_of(column, predictions, groups=data.groups)}
         rows.append(about | test | figures | {"difference": difference})
     metrics = metrics_of(task, data, trained.outcome) | {
         **own,
@@ -475,6 +475,7 @@ class SignalTask(EstimatorTask):
             [("all", replace(windows, reading=asdict(form)))],
             fold=used,
             folds=folds,
+            groups=recordings.subjects[rows["test"]].tolist(),
             groups_of={name: recordings.subjects[at] for name, at in rows.items()},
             resources={
                 "sampling_rate": recordings.sampling_rate, "random_state": seed,
