@@ -30,6 +30,9 @@ TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5}  # of the largest entry
 SMALL = 0.1  # a single number may be a sum of many that cancel
 THREADS = (1, 2, 4)
 ROUNDED = ("walk_aggregate", "walk_rounds")  # threads divide vectors, with a rounding of their own
+OF_TORCH = (
+    "edge_activation gaussian"  # a product of matrices, whose rounding torch does not promise
+)
 DEADLINE = 120  # seconds of a worker
 Layout = Callable[[Tensor], Tensor]
 
@@ -130,7 +133,8 @@ def matches(op: Op, backend: str, dtype: torch.dtype, layout: str) -> None:
             for name, x in found.items():
                 what = f"{name} of {sample.name} with {number} threads"
                 assert_near(x, wanted[name], TOLERANCE[dtype], what)
-                if name.startswith("result") and op.name not in ROUNDED and alone:
+                rounds = op.name in ROUNDED or f"{op.name} {sample.name}".startswith(OF_TORCH)
+                if name.startswith("result") and not rounds and alone:
                     assert torch.equal(x, alone[name]), f"{what} differs from one thread"
             alone = alone or found
 
