@@ -19,6 +19,7 @@ from torch.utils import deterministic
 
 from ops.samples import Sample, samples_of
 from ops.trials import arguments, define, gradients, make
+from representer.functional.rkm import LSTM
 from representer.nn import RKMLSTM
 from representer.ops import OPS, Op, explain_backend, use_backend
 
@@ -26,6 +27,7 @@ from .cases import call
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5, torch.float16: 1e-2}  # of the largest entry
 FEW = {"rkm_scan": 2}  # samples of `make test`, of one kernel; of others, 1
+SMALL_DTYPES = (torch.float16, torch.float32)
 SMALL = 0.2  # a single number may be a sum of many that happen to cancel
 
 
@@ -143,19 +145,26 @@ def kinds(op: Op, all_of_them: bool) -> Iterator[list[tuple[Sample, torch.dtype]
                 sample = Sample(f"{words} 3x18x17", many, options, ("statistics", "lengths"))
                 yield [(sample, torch.float32)]
     if op.name == "rkm_scan":
-        from ops.samples.rkm_scan import tensors
-        from representer.functional.rkm import LSTM
+        from ops.samples.rkm_scan import CELLS, tensors
         from representer.ops.rkm_scan import stationary, whole
         from representer.ops.rkm_scan import stationary as stationary_gradient
 
         with patch.object(whole, "refuses", lambda p: "off"):
             large = partial(tensors, LSTM, (2, 17, 70), "")
-            chosen = [*samples_of(op), Sample("lstm-2x17x70", large, {"cell": LSTM})]
+            one_gate = partial(tensors, CELLS["linear_kernel"], (2, 33, 65), "lengths")
+            options = {"cell": CELLS["linear_kernel"], "reverse": True}
+            chosen = [
+                *samples_of(op),
+                Sample("linear_kernel-2x33x65", one_gate, options, ("lengths",)),
+                Sample("lstm-2x17x70", large, {"cell": LSTM}),
+            ]
             with (  # two groups of sequences, two chunks of h, three turns of parts to add up
                 patch.object(stationary, "_rows", lambda p: 16),
                 patch.object(stationary_gradient, "_LOADS", 32),
             ):
-                yield [(sample, torch.float16) for sample in chosen]
+                yield [(sample, dtype) for sample in chosen for dtype in SMALL_DTYPES]
+                with patch.object(stationary, "_DEVICE", (5, 232448)):  # groups in turn
+                    yield [(sample, torch.float32) for sample in chosen[-2:]]
             with patch.object(stationary, "refuses", lambda p: "off"):
                 yield list(product(samples, TOLERANCE))
 
@@ -165,20 +174,31 @@ def wrong_descriptions() -> Iterator[str]:
     for units, dtype, options, expected in (
         (128, torch.float32, {}, "all steps in one kernel"),
         (128, torch.float16, {"layer_norm": True}, "all steps in one kernel"),
-        (65, torch.float64, {}, "64; weights stay on the chip in 16 bits, not in torch.float64"),
+        (65, torch.float64, {}, "64; weights stay on the chip in 16 and 32 bits, not in "
+                                "torch.float64"),
         (129, torch.float16, {}, "all steps in one kernel, with the weights on the chip: 129 units "
                                  "with feedback are more than 128"),
-        (129, torch.float32, {}, "128; weights stay on the chip in 16 bits, not in torch.float32"),
+        (129, torch.float32, {}, "all steps in one kernel, with the weights on the chip"),
+        (704, torch.float32, {}, "all steps in one kernel, with the weights on the chip"),
+        (705, torch.float32, {}, "245760 bytes of shared memory are more than 232448"),
         (129, torch.float16, {"layer_norm": True}, "with layer norm or without feedback"),
         (1153, torch.float16, {}, "the weights of 1153 units do not fit on the chip"),
-        (1152, torch.float16, {}, "144 programs do not run at once on 132"),
     ):  # fmt: skip
         layer = RKMLSTM(1, units, dtype=dtype, **options)
-        batch = 32 if units == 1152 else 1
         with use_backend("triton"):
-            (found,) = explain_backend(layer, torch.zeros(1, batch, 1, dtype=dtype))
+            (found,) = explain_backend(layer, torch.zeros(1, 1, 1, dtype=dtype))
         if expected not in str(found):
             yield f"{units} units, {dtype}: {found}"
+    for batch, expected in (
+        (128, "all steps in one kernel, with the weights on the chip: 1152 units"),
+        (129, "9 groups of sequences take 9 turns"),
+    ):
+        op, h = OPS["rkm_scan"], torch.empty(batch, 1152, device="meta", dtype=torch.float16)
+        assert op.table is not None
+        fields = dict.fromkeys(op.table.operands._fields) | {"cell": LSTM, "z": h, "h0": h}
+        p = op.table.operands(**fields | {"weight": h.new_empty(4, 1152, 1152)})
+        if expected not in (found := op.backends["triton"].describe(p)):
+            yield f"1152 units, {batch} sequences: {found}"
 
 
 def wrong_chunks() -> Iterator[str]:
@@ -197,6 +217,65 @@ def wrong_chunks() -> Iterator[str]:
             yield f"gated_scan {shape}: {found}"
 
 
+def wrong_near_zero() -> Iterator[str]:
+    """Yield nonlinearities whose value is not accurate relative to itself, near 0 or elsewhere."""
+    from .triton_parts import values
+
+    sizes = torch.logspace(-12, 1, 256, dtype=torch.float64)
+    for dtype, most in ((torch.float32, 4e-7), (torch.float64, 1e-15)):
+        z = torch.cat((sizes, -sizes)).to(dtype)
+        for name, function in (("tanh", torch.tanh), ("exponential", torch.expm1)):
+            exact = function(z.double()) / (2 if name == "exponential" else 1)
+            off = ((values(z, name) - exact) / exact).abs().max().item()
+            if not off <= most:
+                yield f"{name} in {dtype} is off by {off} of itself"
+
+
+def silent_after_a_miss() -> Iterator[str]:
+    """Yield what is not NaN where programs waited in vain, since they do not run at once here."""
+    from ops.samples.rkm_scan import CELLS, tensors
+    from representer.ops.rkm_scan import stationary, whole
+
+    plan = stationary.plan
+
+    def impatient(p: Any) -> Any:
+        grid, groups, options = plan(p)
+        return grid, groups, options | {"SPINS": 3}
+
+    made = tensors(CELLS["lstm"], (4, 2, 33), "", torch.float32)  # three programs
+    leaves = {name: x.requires_grad_() for name, x in made.items()}
+    with (
+        patch.object(whole, "refuses", lambda p: "off"),
+        patch.object(stationary, "plan", impatient),
+        patch.object(stationary, "spans", lambda time: [(0, time)]),
+    ):
+        output, *_ = OPS["rkm_scan"].function(**leaves, cell=CELLS["lstm"], backend="triton")
+    exact, *_ = OPS["rkm_scan"].definition(**leaves, cell=CELLS["lstm"])
+    is_wrong = ~(output.isnan() | torch.isclose(output, exact, atol=1e-5))
+    if is_wrong.any() or not output[2:].isnan().all():  # one program is through step 1 by then
+        yield f"a program that waited in vain returned numbers: {output}"
+
+
+def stopped_by_a_driver() -> Iterator[str]:
+    """Yield what is wrong after the driver refused to run programs at once."""
+    from ops.samples.rkm_scan import CELLS, tensors
+    from representer.ops.rkm_scan import stationary, whole
+
+    def refused(*arguments: Any) -> Any:
+        raise RuntimeError("Triton Error [CUDA]: too many blocks in cooperative launch")
+
+    make = partial(tensors, CELLS["rkm_cifg"], (2, 2, 20), "")
+    sample = Sample("refused", make, {"cell": CELLS["rkm_cifg"]})
+    with (
+        patch.object(whole, "refuses", lambda p: "off"),
+        patch.object(stationary, "forward", refused),
+        patch.object(stationary, "crowded", set()),
+    ):
+        yield from check(OPS["rkm_scan"], sample, torch.float32)
+        if not stationary.crowded:
+            yield "a device that refused is asked again"
+
+
 def run(all_of_them: bool) -> tuple[int, list[str]]:
     """Return the number of samples checked, and the failures."""
     checked, failures = 0, []
@@ -205,7 +284,10 @@ def run(all_of_them: bool) -> tuple[int, list[str]]:
             for sample, dtype in cases:
                 failures += check(op, sample, dtype)
                 checked += 1
-    return checked, [*failures, *wrong_descriptions(), *wrong_chunks()]
+    others = (
+        wrong_descriptions, wrong_chunks, wrong_near_zero, silent_after_a_miss, stopped_by_a_driver
+    )  # fmt: skip
+    return checked, [*failures, *(line for other in others for line in other())]
 
 
 if __name__ == "__main__":

@@ -131,6 +131,26 @@ def test_gradients_under_autocast_are_those_outside(op: Op, backend: str):
         assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 
+@pytest.mark.parametrize("name", ["gated_scan", "rkm_scan", "string_scan"])
+def test_autocast_on_cuda_gives_the_kernels_16_bits_and_returns_float32(name: str):
+    op = OPS[name]
+    sample = few_samples(op)[0]
+    tensors = make(sample, torch.float32)
+    with RecordedCalls() as calls:
+        call(op, "reference", sample, tensors)
+    ((operator, given),) = calls.made
+    assert op.table is not None
+    graded = len(op.table.graded)
+    expected, results = several(operator(*given)), several(op._operators.in_autocast(*given))
+    kept = [x for x in results[graded:] if x.numel()]
+    assert {x.dtype for x in results[:graded]} == {torch.float32}
+    assert {x.dtype for x in kept} <= {torch.get_autocast_dtype("cuda")}
+    for ours, exact in zip(results[:graded], expected, strict=False):
+        assert (ours - exact).abs().max() <= 1e-2 * exact.abs().max().clamp_min(1e-3)
+    halves = [x.bfloat16() if isinstance(x, Tensor) and x.is_floating_point() else x for x in given]
+    assert several(op._operators.in_autocast(*halves))[0].dtype == torch.bfloat16
+
+
 @EVERY_OP
 def test_autocast_accepts_half_precision_beside_float32(op: Op):
     sample = few_samples(op)[0]

@@ -122,6 +122,17 @@ def clear(x, first, time, stride, is_unit, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def expm1(z):
+    """Return exp(z) - 1, near 0 by its series: the difference has no correct digit there."""
+    DEGREE: tl.constexpr = 16 if z.dtype == tl.float64 else 9
+    near = tl.where(tl.abs(z) < 0.5, z, 0.0)
+    series = tl.full(z.shape, 1.0, z.dtype)
+    for i in tl.static_range(DEGREE - 1):
+        series = 1 + series * near / (DEGREE - i)
+    return tl.where(tl.abs(z) < 0.5, series * near, tl.exp(z) - 1)
+
+
+@triton.jit
 def value(z, KIND: tl.constexpr):
     """Return a nonlinearity of z, by its name in ``functional.nonlinearities``."""
     if KIND == "linear":
@@ -129,13 +140,14 @@ def value(z, KIND: tl.constexpr):
     elif KIND == "polynomial":
         z = (z + 1) * (z + 1) / 4
     elif KIND == "exponential":
-        z = (tl.exp(z) - 1) / 2
+        z = expm1(z) / 2
     elif KIND == "inverse":
         z = z / (2 - z)
     elif KIND == "gaussian":
         z = tl.exp(z)
     elif KIND == "tanh":
-        z = 2 * tl.sigmoid(2 * z) - 1
+        e = expm1(-2 * tl.abs(z))  # -2 |z| never overflows
+        z = tl.where(z < 0, e, -e) / (2 + e)
     elif KIND == "sigmoid":
         z = tl.sigmoid(z)
     elif KIND == "relu":

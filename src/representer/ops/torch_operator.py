@@ -292,6 +292,22 @@ def _part(
     return tuple(parted), tuple(dims)
 
 
+# whose kernels on CUDA run in 16 bits under autocast, with sums and states in 32
+NARROW = ("gated_scan", "rkm_scan", "string_scan")
+
+
+def _register_cuda_autocast(operator: Any, run: Callable[..., Any]) -> None:
+    """Make an operator call a function under autocast on CUDA, with autocast off."""
+    key = torch._C.DispatchKey.AutocastCUDA
+
+    def called(*arguments: Any) -> Any:
+        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key)):
+            return run(*arguments)
+
+    operator.py_impl(key)(called)  # for tracing
+    LIBRARY.impl(operator._opname, lambda _, *x: called(*x), "AutocastCUDA", with_keyset=True)
+
+
 LIBRARY = torch.library.Library("representer", "DEF")
 
 
@@ -334,9 +350,38 @@ class Operators:
         # the gradient of a weight is a sum over the batch, so a batch of batches cannot be joined
         each = vmap_rule(self.backward, {}, [], lambda arguments: True)
         torch.library.register_vmap(f"{name}_backward", each, lib=LIBRARY)
-        for device in ("cpu", "cuda"):  # recurrences lose too much in half precision
+        devices = ("cpu",) if self.name in NARROW else ("cpu", "cuda")
+        for device in devices:  # recurrences lose too much in half precision
             for label in (name, f"{name}_backward"):  # also if backward() runs under autocast
                 torch.library.register_autocast(label, device, torch.float32, lib=LIBRARY)
+        if self.name in NARROW:
+            _register_cuda_autocast(self.operator, self.in_autocast)
+            _register_cuda_autocast(self.backward, self.backward)  # in the dtype of its results
+
+    def in_autocast(self, *arguments: Any) -> Any:
+        """Run with operands in the dtype of autocast, as cuDNN does; sums stay in 32 bits.
+
+        Results are in float32 unless all operands came in 16 bits.
+        """
+        floats = [x for x in arguments if isinstance(x, Tensor) and x.is_floating_point()]
+        if any(x.dtype == torch.float64 for x in floats):
+            return self.operator(*arguments)
+        dtype = torch.get_autocast_dtype("cuda")
+        if len({x.dtype for x in floats}) == 1 and floats[0].dtype in (
+            torch.float16,
+            torch.bfloat16,
+        ):
+            return self.operator(*arguments)
+        lowered = (
+            x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x
+            for x in arguments
+        )  # fmt: skip
+        results = self.operator(*lowered)
+        results = (results,) if isinstance(results, Tensor) else results
+        if any(x.dtype == torch.float32 for x in floats):
+            graded = len(self.table.graded)
+            results = (*(x.float() for x in results[:graded]), *results[graded:])
+        return _one_or_all(results)
 
     def _forward(self, *arguments: Any) -> Any:
         table, count = self.table, len(self.table.rows)

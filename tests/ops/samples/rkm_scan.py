@@ -77,5 +77,5 @@ def tensors(
     if "hold" in options:
         arguments["hold"] = torch.sigmoid(draw(2, time, batch, units))
     if "lengths" in options:
-        arguments["lengths"] = torch.tensor([max(time - 3, 0), time, 1, 2])[:batch]
+        arguments["lengths"] = torch.tensor([max(time - 3, 0), time, 1, 2] * batch)[:batch]
     return arguments

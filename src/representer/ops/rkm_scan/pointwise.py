@@ -9,7 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from representer.ops.steps import slope, value
+from representer.ops.steps import expm1, slope, value
 
 
 @triton.jit
@@ -44,7 +44,7 @@ def memory_of(h, c, CELL: tl.constexpr):
     if CELL.memory == "output":
         c = h
     elif CELL.memory == "expm1":
-        c = tl.exp(c) - 1
+        c = expm1(c)
     return c
 
 

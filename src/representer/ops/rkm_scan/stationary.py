@@ -1,16 +1,19 @@
 # type: ignore  (kernels are compiled by Triton, whose types are not those of Python)
 """rkm_scan in Triton with weights that stay on the chip: all steps forward in one kernel.
 
-A program has the recurrent weights of 16 units, 64 rows for up to four gates, in shared memory, and
-computes these units of a group of sequences. After every step the programs of a group exchange h
+A program has 64 rows of the recurrent weights in shared memory, of 16 units with up to four gates
+that depend on h, of 32 with two, or of 64 with one, and computes these units of a group of
+sequences, and of further groups in turn. After every step the programs of a group exchange h
 through memory, at an address of its own for each step, and wait for each other; all of them must
 run at the same time, which a cooperative launch guarantees. Where programs run one after another,
 as in Triton's interpreter, each step is a launch.
+
+Products of float32 are in TF32 where torch's switch for matrix products allows it, else sums of
+three products in TF32 or bfloat16, whose error is about that of float32 or 1e-5.
 """
 
 from __future__ import annotations
 
-import math
 import os
 from typing import Any
 
@@ -26,8 +29,12 @@ from representer.ops.rkm_scan.reference import Operands, Results
 
 ENABLED = "REPRESENTER_WEIGHTS_ON_CHIP"  # environment variable: 0 turns these kernels off
 MOST_UNITS = 1152  # whose weights fit into shared memory
-UNITS = 16  # of a program
-_SPINS = 2**26  # turns after which a program waits no longer: a mistake must not hang the machine
+MOST_TURNS = 8  # of groups of sequences, after which a product in BLAS for each step is faster
+ROWS_OF_WEIGHTS = 64  # of a program
+# turns after which a program waits no longer, and its results are NaN: a mistake must neither hang
+# the machine nor go unnoticed
+_SPINS = 2**26
+crowded: set[torch.device] = set()  # whose driver refused to run programs at once
 _DEVICE = 132, 227 * 1024  # multiprocessors and bytes of each, where there is no device: an H100
 
 
@@ -36,18 +43,25 @@ def refuses(p: Operands) -> str:
     units = p.h0.shape[1]
     if os.environ.get(ENABLED) == "0":
         return f"{ENABLED} is 0"
-    if p.z.dtype not in (torch.float16, torch.bfloat16):
-        return f"weights stay on the chip in 16 bits, not in {p.z.dtype}"
+    if p.z.device in crowded:
+        return "the driver does not run the programs of a call at once"
+    if p.z.dtype not in (torch.float16, torch.bfloat16, torch.float32):
+        return f"weights stay on the chip in 16 and 32 bits, not in {p.z.dtype}"
     if p.weight is None or p.norm is not None or not p.h0.numel():
         return "weights do not stay on the chip with layer norm or without feedback"
     if units > MOST_UNITS:
         return f"the weights of {units} units do not fit on the chip"
     (count, bytes_of_each), (_, _, width) = _device(p), _sizes(p)
-    needed = 2 * width * (4 * UNITS + _rows(p))  # of the weights and of h
-    programs = math.prod(_grid(p))
+    numbers = 2 if precision(p) == "tf32x3" else 1  # for each entry
+    # of the weights and of h
+    needed = p.z.element_size() * numbers * width * (ROWS_OF_WEIGHTS + _rows(p))
     if needed > bytes_of_each:
         return f"{needed} bytes of shared memory are more than {bytes_of_each}"
-    return f"{programs} programs do not run at once on {count}" if programs > count else ""
+    (tiles, at_once), groups = _grid(p), _groups(p)
+    if tiles > count:
+        return f"{tiles} programs do not run at once on {count} multiprocessors"
+    turns = triton.cdiv(groups, at_once)
+    return f"{groups} groups of sequences take {turns} turns" if turns > MOST_TURNS else ""
 
 
 def _device(p: Operands) -> tuple[int, int]:
@@ -55,19 +69,40 @@ def _device(p: Operands) -> tuple[int, int]:
     if not p.z.is_cuda:
         return _DEVICE
     device = torch.cuda.get_device_properties(p.z.device)
-    shared = device.shared_memory_per_block_optin if device.major == 9 else 0  # as tested
+    shared = device.shared_memory_per_block_optin if device.major >= 8 else 0
     return device.multi_processor_count, shared
 
 
+def precision(p: Operands) -> str:
+    """Return how products in 32 bits are computed: by the switch of matrix products in torch."""
+    if p.z.dtype != torch.float32 or torch.backends.cuda.matmul.allow_tf32:
+        return "tf32"
+    # in TF32, the low digits of every entry are kept beside it
+    fits = 8 * _sizes(p)[2] * (ROWS_OF_WEIGHTS + _rows(p)) <= _device(p)[1]
+    return "tf32x3" if fits and p.h0.shape[1] <= 320 else "bf16x3"
+
+
+def slots(p: Operands) -> int:
+    """Return the rows of the weights for a unit: its gates that depend on h, up to a power of 2."""
+    return triton.next_power_of_2(len(p.weight))
+
+
 def _grid(p: Operands) -> tuple[int, int]:
-    batch, units = p.h0.shape
-    return triton.cdiv(units, UNITS), triton.cdiv(batch, _rows(p))
+    """Return the programs that share a sequence, and the groups of sequences at the same time."""
+    tiles = triton.cdiv(p.h0.shape[1], ROWS_OF_WEIGHTS // slots(p))
+    return tiles, min(_groups(p), max(1, _device(p)[0] // tiles))
+
+
+def _groups(p: Operands) -> int:
+    return triton.cdiv(len(p.h0), _rows(p))
 
 
 def _rows(p: Operands) -> int:
     """Return the sequences of a program: more where weights leave registers and memory for them."""
     batch, units = p.h0.shape
-    most = 64 if units <= 320 else 32 if units <= 640 else 16
+    most = 32 if units <= 640 else 16
+    if p.z.dtype == torch.float32:
+        most = 32 if units <= 256 else 16
     return min(max(16, triton.next_power_of_2(batch)), most)
 
 
@@ -80,110 +115,169 @@ def _sizes(p: Operands) -> tuple[int, int, int]:
 
 
 @triton.jit
-def wait(counter, target, SPINS: tl.constexpr):
-    """Wait until a counter, which every program raises once a step, has reached a number."""
+def arrive(counter, missed):
+    """Tell the other programs that what this one has stored so far can be read, unless it is NaN.
+
+    Then the others wait in vain, and their results are NaN, too.
+    """
     tl.debug_barrier()
-    seen = tl.atomic_add(counter, 1, sem="release", scope="gpu") + 1
-    spins = 0
-    while (seen < target) & (spins < SPINS):
-        seen = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
-        spins += 1
-    tl.debug_barrier()
+    tl.atomic_add(counter, tl.where(missed == 0, 1, 0), sem="release", scope="gpu")
 
 
 @triton.jit
-def place(batch, units, ROWS: tl.constexpr, UNITS: tl.constexpr):
+def wait(counter, target, missed, SPINS: tl.constexpr):
+    """Wait until a counter, which every program raises once a step, has reached a number.
+
+    Returns:
+        ``missed``, which is 0, or NaN if the counter has not reached it, now or before.
+    """
+    seen = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
+    spins = 0
+    while (seen < target) & (spins < SPINS) & (missed == 0):
+        seen = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
+        spins += 1
+    tl.debug_barrier()
+    return tl.where(seen < target, float("nan"), missed)
+
+
+@triton.jit
+def place(group, batch, units, ROWS: tl.constexpr, UNITS: tl.constexpr):
     """Return the units and sequences of this program, which pairs exist, and where they are."""
     unit = tl.program_id(0) * UNITS + tl.arange(0, UNITS)
-    row = (tl.program_id(1) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
+    row = (tl.cast(group, tl.int64) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
     is_there = (unit < units)[:, None] & (row < batch)[None, :]
     return unit, row, is_there, row[None, :] * units + unit[:, None]
 
 
 @triton.jit
-def _by_gate(product, UNITS: tl.constexpr, ROWS: tl.constexpr):
-    """Return the four parts ``(UNITS, ROWS)`` of a product ``(4 UNITS, ROWS)``."""
-    last = tl.permute(tl.reshape(product, (4, UNITS, ROWS)), (1, 2, 0))
+def by_gate(product, SLOTS: tl.constexpr, UNITS: tl.constexpr, ROWS: tl.constexpr):
+    """Return the parts ``(UNITS, ROWS)`` of a product ``(SLOTS UNITS, ROWS)``."""
+    if SLOTS == 1:
+        return (product,)
+    last = tl.permute(tl.reshape(product, (SLOTS, UNITS, ROWS)), (1, 2, 0))
+    if SLOTS == 2:
+        return tl.split(last)
     even, odd = tl.split(tl.reshape(last, (UNITS, ROWS, 2, 2)))
     first, third = tl.split(even)
     second, fourth = tl.split(odd)
     return first, second, third, fourth
 
 
-@triton.jit(do_not_specialize=["begin", "end", "time"])
-def _forward(
-    gates, states, c, weight, static, hold, lengths, output, cells, fresh, counters, begin, end,
-    time, batch, units, CELL: tl.constexpr, EPS: tl.constexpr, REVERSE: tl.constexpr,
-    ROWS: tl.constexpr, UNITS: tl.constexpr, K: tl.constexpr, CHUNKS: tl.constexpr,
-    SPINS: tl.constexpr, UPCAST: tl.constexpr,
-):  # fmt: skip
-    """Take some steps: pre-activations become gates, c the cell, states[i + 1] h after step i."""
-    ACC: tl.constexpr = tl.float32
-    G: tl.constexpr = len(CELL.gates)
-    unit, row, is_there, at = place(batch, units, ROWS, UNITS)
-    first, stride = tl.program_id(0) * UNITS, batch * units
-    WIDTH: tl.constexpr = CHUNKS * K  # of a row of the weights and of h, with zeros at its end
-    of_row, k = tl.arange(0, 4 * UNITS)[:, None], tl.arange(0, K)
-    is_row = (row < batch)[None, :]
+@triton.jit
+def load_tiles(weight, rows, columns, K: tl.constexpr, CHUNKS: tl.constexpr, DOWN: tl.constexpr,
+               UPCAST: tl.constexpr):  # fmt: skip
+    """Return chunks of a weight, ``DOWN`` or to the right from the first entries."""
     tiles = ()
     for j in tl.static_range(CHUNKS):
-        tile = tl.load(weight + (first * 4 + of_row) * WIDTH + j * K + k[None, :])
-        tiles = tiles + (tile.to(ACC) if UPCAST else tile,)
-    i_static, f_static, _, _ = constants(static, None, unit, units, unit < units, ACC)
-    fixed = (i_static[:, None], f_static[:, None], 0.0, 0.0)
-    c_t = load(c, at, is_there, ACC)
-    for i in range(begin, end):
-        t = time - 1 - i if REVERSE else i
-        here = tl.cast(t, tl.int64) * stride + at
-        of_gate = (tl.cast(t, tl.int64) * batch + row[None, :]) * (G * units) + unit[:, None]
-        before = states + (tl.cast(i, tl.int64) * batch + row[None, :]) * WIDTH
-        loaded, parts, a = (), (), ()
-        for j in tl.static_range(G):
-            loaded = loaded + (load(gates, of_gate + j * units, is_there, ACC),)
-        if hold is not None:
-            held_c = load(hold, here, is_there, ACC)
-            held_h = load(hold + tl.cast(time, tl.int64) * stride, here, is_there, ACC)
-        if SPINS > 0:  # after the loads, which do not depend on other programs
-            wait(counters + tl.program_id(1), (i - begin + 1) * tl.num_programs(0), SPINS)
-        for j in tl.static_range(CHUNKS):
-            part = tl.load(
-                before + j * K + k[:, None], mask=is_row, other=0.0, cache_modifier=".cg"
-            )
-            parts = parts + (part.to(ACC) if UPCAST else part,)
-        own = before + unit[:, None]
-        h = tl.load(own, mask=is_there, other=0.0, cache_modifier=".cg").to(ACC)
-        product = tl.zeros((4 * UNITS, ROWS), ACC)
-        for j in tl.static_range(CHUNKS):
-            product = tl.dot(tiles[j], parts[j], product)
-        fed = _by_gate(product, UNITS, ROWS)
-        for j in tl.static_range(G):
-            a = a + (loaded[j] + fed[j],)
-        found, fresh_c, y, new = advance(a, h, c_t, fixed, is_there, units, CELL, False, EPS)
-        for j in tl.static_range(G):
-            tl.store(gates + of_gate + j * units, found[j], mask=is_there)
-        if fresh is not None:
-            tl.store(fresh + here, fresh_c, mask=is_there)
-        if hold is not None:
-            new += held_c * (c_t - new)
-            y += held_h * (h - y)
-        emitted = y
+        tile = tl.load(weight + rows + columns + j * K * DOWN)
+        tiles = tiles + (tile.to(tl.float32) if UPCAST else tile,)
+    return tiles
+
+
+@triton.jit
+def multiply(
+    tiles, before, is_row, K: tl.constexpr, CHUNKS: tl.constexpr, ROWS: tl.constexpr,
+    OUT: tl.constexpr, UPCAST: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Return the product of the chunks of a weight with h of a group, all of it loaded first."""
+    k, parts = tl.arange(0, K)[:, None], ()
+    for j in tl.static_range(CHUNKS):
+        part = tl.load(before + j * K + k, mask=is_row, other=0.0, cache_modifier=".cg")
+        parts = parts + (part.to(tl.float32) if UPCAST else part,)
+    product = tl.zeros((OUT, ROWS), tl.float32)
+    for j in tl.static_range(CHUNKS):
+        product = tl.dot(tiles[j], parts[j], product, input_precision=PRECISION)
+    return product
+
+
+@triton.jit
+def _ahead(gates, t, batch, units, row, unit, is_there, G: tl.constexpr):
+    """Return the pre-activations of a step."""
+    of_gate = (tl.cast(t, tl.int64) * batch + row[None, :]) * (G * units) + unit[:, None]
+    loaded = ()
+    for j in tl.static_range(G):
+        loaded = loaded + (load(gates, of_gate + j * units, is_there, tl.float32),)
+    return loaded
+
+
+@triton.jit(do_not_specialize=["begin", "end", "time", "batch", "groups"])
+def _forward(
+    gates, states, c, weight, static, hold, lengths, output, cells, fresh, counters, begin, end,
+    time, batch, groups, units, CELL: tl.constexpr, EPS: tl.constexpr, REVERSE: tl.constexpr,
+    ROWS: tl.constexpr, SLOTS: tl.constexpr, UNITS: tl.constexpr, K: tl.constexpr,
+    CHUNKS: tl.constexpr, SPINS: tl.constexpr, UPCAST: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Take some steps: pre-activations become gates, c the cell, states[i + 1] h after step i.
+
+    What other programs read is stored first in a step, and they are told. Then come the other
+    results, and the pre-activations of the next step before it waits.
+    """
+    ACC: tl.constexpr = tl.float32
+    G: tl.constexpr = len(CELL.gates)
+    R: tl.constexpr = len(CELL.recurrent_gates)
+    WIDTH: tl.constexpr = CHUNKS * K  # of a row of the weights and of h, with zeros at its end
+    OUT: tl.constexpr = SLOTS * UNITS
+    stride = tl.cast(batch, tl.int64) * units
+    of_row = (tl.program_id(0) * OUT + tl.arange(0, OUT)[:, None]) * WIDTH
+    tiles = load_tiles(weight, of_row, tl.arange(0, K)[None, :], K, CHUNKS, 1, UPCAST)
+    missed = 0.0
+    for group in range(tl.program_id(1), groups, tl.num_programs(1)):
+        unit, row, is_there, at = place(group, batch, units, ROWS, UNITS)
+        is_row = (row < batch)[None, :]
+        i_static, f_static, _, _ = constants(static, None, unit, units, unit < units, ACC)
+        fixed = (i_static[:, None], f_static[:, None], 0.0, 0.0)
+        length = tl.full((ROWS,), 0, tl.int64)
         if lengths is not None:
-            length = tl.load(lengths + row, mask=row < batch, other=0)
-            is_real = (t < length)[None, :]
-            y, new = tl.where(is_real, y, h), tl.where(is_real, new, c_t)
-            emitted = tl.where(is_real, y, 0.0)
-        tl.store(own + tl.cast(batch, tl.int64) * WIDTH, y, mask=is_there)
-        tl.store(output + here, emitted, mask=is_there)
-        if cells is not None:
-            tl.store(cells + here, new, mask=is_there)
-        c_t = new
-    tl.store(c + at, c_t, mask=is_there)
+            length = tl.load(lengths + row, mask=row < batch, other=0).to(tl.int64)
+        first = states + (tl.cast(begin, tl.int64) * batch + row[None, :]) * WIDTH
+        h = tl.load(first + unit[:, None], mask=is_there, other=0.0).to(ACC)
+        c_t, counter = load(c, at, is_there, ACC), counters + group
+        to = time - 1 - begin if REVERSE else begin
+        loaded = _ahead(gates, to, batch, units, row, unit, is_there, G)
+        for i in range(begin, end):
+            t = time - 1 - i if REVERSE else i
+            here = tl.cast(t, tl.int64) * stride + at
+            before = states + (tl.cast(i, tl.int64) * batch + row[None, :]) * WIDTH
+            if hold is not None:
+                held_c = load(hold, here, is_there, ACC)
+                held_h = load(hold + time * stride, here, is_there, ACC)
+            if SPINS > 0:
+                missed = wait(counter, (i - begin) * tl.num_programs(0), missed, SPINS)
+            product = multiply(tiles, before, is_row, K, CHUNKS, ROWS, OUT, UPCAST, PRECISION)
+            fed, a = by_gate(product + missed, SLOTS, UNITS, ROWS), ()
+            for j in tl.static_range(G):
+                a = a + (loaded[j] + fed[j - (G - R)] if j >= G - R else loaded[j],)
+            found, fresh_c, y, new = advance(a, h, c_t, fixed, is_there, units, CELL, False, EPS)
+            if hold is not None:
+                new += held_c * (c_t - new)
+                y += held_h * (h - y)
+            emitted = y
+            if lengths is not None:
+                is_real = (t < length)[None, :]
+                y, new = tl.where(is_real, y, h), tl.where(is_real, new, c_t)
+                emitted = tl.where(is_real, y, 0.0)
+            tl.store(before + unit[:, None] + batch.to(tl.int64) * WIDTH, y, mask=is_there)
+            if SPINS > 0:  # what follows is not read by other programs
+                arrive(counter, missed)
+            of_gate = (tl.cast(t, tl.int64) * batch + row[None, :]) * (G * units) + unit[:, None]
+            for j in tl.static_range(G):
+                tl.store(gates + of_gate + j * units, found[j], mask=is_there)
+            if fresh is not None:
+                tl.store(fresh + here, fresh_c, mask=is_there)
+            tl.store(output + here, emitted, mask=is_there)
+            if cells is not None:
+                tl.store(cells + here, new, mask=is_there)
+            c_t, h = new, y.to(states.dtype.element_ty).to(ACC)
+            is_next = is_there & (row * 0 + i + 1 < end)[None, :]
+            following = t - 1 if REVERSE else t + 1
+            loaded = _ahead(gates, following, batch, units, row, unit, is_next, G)
+        tl.store(c + at, c_t, mask=is_there)
 
 
 def forward(p: Operands, gates: Tensor, new: Results) -> tuple[Tensor, Tensor]:
     """Make gates of the pre-activations, write output and cells, and return the last h and c."""
-    (time, batch, _, units), ((tiles, groups), options) = gates.shape, plan(p)
-    weight = tiled(p, tiles)
+    (time, batch, _, units), (grid, groups, options) = gates.shape, plan(p)
+    weight = tiled(p, grid[0])
     states = gates.new_zeros(time + 1, batch, weight.shape[-1])
     c = p.c0.float().contiguous().clone()
     states[0, :, :units] = p.h0
@@ -191,20 +285,23 @@ def forward(p: Operands, gates: Tensor, new: Results) -> tuple[Tensor, Tensor]:
     kept = [x if x.numel() else None for x in (new.cells, new.fresh)]
     counters = torch.zeros(groups, dtype=torch.int32, device=gates.device)
     for begin, end in spans(time):
-        _forward[tiles, groups](
+        _forward[grid](
             gates, states, c, weight, *given, new.output, *kept, counters, begin, end, time, batch,
-            units, **options,
+            groups, units, **options,
         )  # fmt: skip
     return states[time, :, :units].clone(), c.to(gates.dtype)
 
 
-def plan(p: Operands) -> tuple[tuple[int, int], dict[str, Any]]:
-    """Return the grid of a call, programs by groups of sequences, and the constants of kernels."""
+def plan(p: Operands) -> tuple[tuple[int, int], int, dict[str, Any]]:
+    """Return the grid of a call, all groups of sequences, and the constants of kernels."""
     rows, (chunk, chunks, _) = _rows(p), _sizes(p)
-    return _grid(p), {
-        "CELL": p.cell, "EPS": EPS, "REVERSE": p.reverse, "ROWS": rows, "UNITS": UNITS, "K": chunk,
-        "CHUNKS": chunks, "SPINS": 0 if IS_INTERPRETED else _SPINS, "UPCAST": IS_INTERPRETED,
-        "num_warps": 8 if rows > 16 else 4, "launch_cooperative_grid": not IS_INTERPRETED,
+    is_large = rows > 16 or (p.z.dtype == torch.float32 and p.h0.shape[1] > 320)
+    return _grid(p), _groups(p), {
+        "CELL": p.cell, "EPS": EPS, "REVERSE": p.reverse, "ROWS": rows, "SLOTS": slots(p),
+        "UNITS": ROWS_OF_WEIGHTS // slots(p), "K": chunk, "CHUNKS": chunks,
+        "SPINS": 0 if IS_INTERPRETED else _SPINS, "UPCAST": IS_INTERPRETED,
+        "PRECISION": "ieee" if IS_INTERPRETED else precision(p), "num_warps": 8 if is_large else 4,
+        "launch_cooperative_grid": not IS_INTERPRETED,
     }  # fmt: skip
 
 
@@ -215,15 +312,15 @@ def spans(time: int) -> list[tuple[int, int]]:
 
 def tiled(p: Operands, tiles: int) -> Tensor:
     """Return the rows of the recurrent weights by program, gate and unit, filled up with zeros."""
-    units, gates, (_, _, width) = p.weight.shape[1], len(p.cell.gates), _sizes(p)
-    rows = p.weight.new_zeros(4, tiles * UNITS, width)
-    rows[gates - len(p.weight) : gates, :units, :units] = p.weight
-    return rows.unflatten(1, (tiles, UNITS)).transpose(0, 1).contiguous()
+    units, (_, _, width) = p.weight.shape[1], _sizes(p)
+    rows = p.weight.new_zeros(slots(p), tiles * (ROWS_OF_WEIGHTS // slots(p)), width)
+    rows[: len(p.weight), :units, :units] = p.weight
+    return rows.unflatten(1, (tiles, -1)).transpose(0, 1).contiguous()
 
 
 # The gradient of rkm_scan with weights that stay on the chip: all steps back in one kernel.
 #
-# A program has the rows of the recurrent weights of 16 units, as in ``stationary.py``. In each step
+# A program has 64 rows of the recurrent weights, as above. In each step
 # it computes the gradients of the pre-activations of these units, multiplies them by its rows, and
 # so has a part of the gradient of every unit of h. The programs of a group exchange these parts
 # through memory, and each adds those of its units up in the same order, so that two runs give the
@@ -234,99 +331,129 @@ _LOADS = 512  # most entries of parts that a program has in flight for each of i
 
 
 @triton.jit
-def _together(d, G: tl.constexpr, UNITS: tl.constexpr, ROWS: tl.constexpr):
-    """Return up to four parts ``(UNITS, ROWS)`` as one ``(4 UNITS, ROWS)``, filled up with 0."""
-    four = ()
-    for j in tl.static_range(4):
-        four = four + (d[j] if j < G else tl.zeros((UNITS, ROWS), tl.float32),)
-    first, second, third, fourth = four
-    both = tl.join(tl.join(first, third), tl.join(second, fourth))
-    last = tl.reshape(both, (UNITS, ROWS, 4))
-    return tl.reshape(tl.permute(last, (2, 0, 1)), (4 * UNITS, ROWS))
+def together(d, SLOTS: tl.constexpr, UNITS: tl.constexpr, ROWS: tl.constexpr):
+    """Return parts ``(UNITS, ROWS)`` as one ``(SLOTS UNITS, ROWS)``, filled up with 0."""
+    if SLOTS == 1:
+        return d[0]
+    last = tl.join(d[0], d[1])
+    if SLOTS == 4:
+        zero = tl.zeros((UNITS, ROWS), tl.float32)
+        third, fourth = d[2], d[3] if len(d) == 4 else zero
+        last = tl.join(tl.join(d[0], third), tl.join(d[1], fourth))
+    last = tl.reshape(last, (UNITS, ROWS, SLOTS))
+    return tl.reshape(tl.permute(last, (2, 0, 1)), (SLOTS * UNITS, ROWS))
 
 
-@triton.jit(do_not_specialize=["begin", "end", "time"])
+@triton.jit
+def add_parts(
+    of_unit, size, SOURCES: tl.constexpr, AT_ONCE: tl.constexpr, UNITS: tl.constexpr,
+    ROWS: tl.constexpr,
+):  # fmt: skip
+    """Return the sum of the parts of all programs, in their order."""
+    total = tl.zeros((UNITS, ROWS), tl.float32)
+    for first in range(0, SOURCES, AT_ONCE):
+        loaded = ()
+        for j in tl.static_range(AT_ONCE):
+            loaded = loaded + (tl.load(of_unit + (first + j) * size, cache_modifier=".cg"),)
+        for j in tl.static_range(AT_ONCE):
+            total += loaded[j]
+    return total
+
+
+@triton.jit
+def store_parts(
+    part, tiles, d, element, K: tl.constexpr, CHUNKS: tl.constexpr, UPCAST: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Store the part of this program in the gradient of h, its rows of the weights times d."""
+    right = d.to(element)
+    right = right.to(tl.float32) if UPCAST else right
+    for j in tl.static_range(CHUNKS):
+        tl.store(part + j * K, tl.dot(tiles[j], right, input_precision=PRECISION))
+
+
+@triton.jit(do_not_specialize=["begin", "end", "time", "batch", "groups"])
 def _backward(
     grad, gates, h_before, c_before, emitted, weight, static, hold, lengths, dz, g_fresh, to_h,
-    to_c, parts, counters, begin, end, time, batch, units, CELL: tl.constexpr, EPS: tl.constexpr,
-    REVERSE: tl.constexpr, ROWS: tl.constexpr, UNITS: tl.constexpr, K: tl.constexpr,
-    CHUNKS: tl.constexpr, SOURCES: tl.constexpr, AT_ONCE: tl.constexpr, SPINS: tl.constexpr,
-    UPCAST: tl.constexpr,
+    to_c, parts, counters, begin, end, time, batch, groups, units, CELL: tl.constexpr,
+    EPS: tl.constexpr, REVERSE: tl.constexpr, ROWS: tl.constexpr, SLOTS: tl.constexpr,
+    UNITS: tl.constexpr, K: tl.constexpr, CHUNKS: tl.constexpr, SOURCES: tl.constexpr,
+    AT_ONCE: tl.constexpr, SPINS: tl.constexpr, UPCAST: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Go some steps back: to_h and to_c become the gradients before, but for the last parts."""
     ACC: tl.constexpr = tl.float32
     G: tl.constexpr = len(CELL.gates)
+    R: tl.constexpr = len(CELL.recurrent_gates)
     WIDTH: tl.constexpr = CHUNKS * K
-    unit, row, is_there, at = place(batch, units, ROWS, UNITS)
-    stride, k = batch * units, tl.arange(0, K)[:, None]
-    own, of_row = tl.arange(0, 4 * UNITS)[None, :], tl.arange(0, ROWS)[None, :]
-    tiles = ()
-    for j in tl.static_range(CHUNKS):
-        tile = tl.load(weight + (tl.program_id(0) * WIDTH + j * K + k) * (4 * UNITS) + own)
-        tiles = tiles + (tile.to(ACC) if UPCAST else tile,)
-    i_static, f_static, _, _ = constants(static, None, unit, units, unit < units, ACC)
-    fixed = (i_static[:, None], f_static[:, None], 0.0, 0.0)
-    h_t, c_t = load(to_h, at, is_there, ACC), load(to_c, at, is_there, ACC)
-    for i in range(begin, end):
-        t = i if REVERSE else time - 1 - i
-        here = tl.cast(t, tl.int64) * stride + at
-        of_gate = (tl.cast(t, tl.int64) * batch + row[None, :]) * (G * units) + unit[:, None]
-        e, found = load(grad, here, is_there, ACC), ()
-        for j in tl.static_range(G):
-            found = found + (load(gates, of_gate + j * units, is_there, ACC),)
-        memory = memory_before(h_before, c_before, here, is_there, CELL, ACC)
-        x = load(emitted, here, is_there, ACC)
-        held_h, held_c = tl.zeros((UNITS, ROWS), ACC), tl.zeros((UNITS, ROWS), ACC)
-        if hold is not None:
-            held_c = load(hold, here, is_there, ACC)
-            held_h = load(hold + tl.cast(time, tl.int64) * stride, here, is_there, ACC)
-        group = tl.program_id(1)
-        if SPINS > 0:  # after the loads, which do not depend on other programs
-            wait(counters + group, (i - begin + 1) * tl.num_programs(0), SPINS)
-        before = (((i + 1) % 2) * tl.num_programs(1) + group).to(tl.int64) * SOURCES
-        of_unit = parts + before * (WIDTH * ROWS) + of_row * WIDTH + unit[:, None]
-        fed = tl.zeros((UNITS, ROWS), ACC)
-        for first in range(0, SOURCES, AT_ONCE):
-            loaded = ()
-            for j in tl.static_range(AT_ONCE):
-                part = of_unit + (first + j) * (WIDTH * ROWS)
-                loaded = loaded + (tl.load(part, cache_modifier=".cg"),)
-            for j in tl.static_range(AT_ONCE):
-                fed += loaded[j]
-        h_later, c_later = h_t + fed, c_t
-        e += h_later
-        held_e, held_g = e * held_h, c_later * held_c
-        d, _after, of_fresh, h_t, c_t = retreat(
-            found, x, memory, e - held_e, c_later - held_g, fixed, is_there, units, CELL, False, EPS
-        )
-        h_t, c_t = h_t + held_e, c_t + held_g
-        is_real = is_there
+    OUT: tl.constexpr = SLOTS * UNITS
+    stride, k = tl.cast(batch, tl.int64) * units, tl.arange(0, K)[:, None]
+    of_row = tl.arange(0, ROWS)[None, :] * WIDTH
+    rows, columns = (tl.program_id(0) * WIDTH + k) * OUT, tl.arange(0, OUT)[None, :]
+    tiles = load_tiles(weight, rows, columns, K, CHUNKS, OUT, UPCAST)
+    missed = 0.0
+    for group in range(tl.program_id(1), groups, tl.num_programs(1)):
+        unit, row, is_there, at = place(group, batch, units, ROWS, UNITS)
+        i_static, f_static, _, _ = constants(static, None, unit, units, unit < units, ACC)
+        fixed = (i_static[:, None], f_static[:, None], 0.0, 0.0)
+        length = tl.full((ROWS,), 0, tl.int64)
         if lengths is not None:
-            length = tl.load(lengths + row, mask=row < batch, other=0)
-            is_real = is_there & (t < length)[None, :]
-            h_t, c_t = tl.where(is_real, h_t, h_later), tl.where(is_real, c_t, c_later)
-        real = ()
-        for j in tl.static_range(G):
-            real = real + (tl.where(is_real, d[j], 0.0),)
-            tl.store(dz + of_gate + j * units, real[j], mask=is_there)
-        if g_fresh is not None:
-            tl.store(g_fresh + here, of_fresh, mask=is_there)
-        right = _together(real, G, UNITS, ROWS).to(weight.dtype.element_ty)
-        right = right.to(ACC) if UPCAST else right
-        after = ((i % 2) * tl.num_programs(1) + group).to(tl.int64) * SOURCES + tl.program_id(0)
-        for j in tl.static_range(CHUNKS):
-            part = parts + after * (WIDTH * ROWS) + of_row * WIDTH + j * K + k
-            tl.store(part, tl.dot(tiles[j], right))
-    tl.store(to_h + at, h_t, mask=is_there)
-    tl.store(to_c + at, c_t, mask=is_there)
+            length = tl.load(lengths + row, mask=row < batch, other=0).to(tl.int64)
+        h_t, c_t = load(to_h, at, is_there, ACC), load(to_c, at, is_there, ACC)
+        for i in range(begin, end):
+            t = i if REVERSE else time - 1 - i
+            here = tl.cast(t, tl.int64) * stride + at
+            of_gate = (tl.cast(t, tl.int64) * batch + row[None, :]) * (G * units) + unit[:, None]
+            e = load(grad, here, is_there, ACC)
+            found = _ahead(gates, t, batch, units, row, unit, is_there, G)
+            memory = memory_before(h_before, c_before, here, is_there, CELL, ACC)
+            x = load(emitted, here, is_there, ACC)
+            held_h, held_c = tl.zeros((UNITS, ROWS), ACC), tl.zeros((UNITS, ROWS), ACC)
+            if hold is not None:
+                held_c = load(hold, here, is_there, ACC)
+                held_h = load(hold + time * stride, here, is_there, ACC)
+            if SPINS > 0:  # after the loads, which do not depend on other programs
+                target = (i - begin) * tl.num_programs(0)
+                missed = wait(counters + group, target, missed, SPINS)
+            before = (tl.cast((i + 1) % 2, tl.int64) * groups + group) * SOURCES
+            of_unit = parts + before * (WIDTH * ROWS) + of_row + unit[:, None]
+            fed = add_parts(of_unit, WIDTH * ROWS, SOURCES, AT_ONCE, UNITS, ROWS)
+            h_later, c_later = h_t + fed + missed, c_t
+            e += h_later
+            held_e, held_g = e * held_h, c_later * held_c
+            d, _after, of_fresh, h_t, c_t = retreat(
+                found, x, memory, e - held_e, c_later - held_g, fixed, is_there, units, CELL,
+                False, EPS,
+            )  # fmt: skip
+            h_t, c_t = h_t + held_e, c_t + held_g
+            is_real = is_there
+            if lengths is not None:
+                is_real = is_there & (t < length)[None, :]
+                h_t, c_t = tl.where(is_real, h_t, h_later), tl.where(is_real, c_t, c_later)
+            real, seen = (), ()
+            for j in tl.static_range(G):
+                real = real + (tl.where(is_real, d[j], 0.0),)
+                if j >= G - R:
+                    seen = seen + (real[j],)
+            after = (tl.cast(i % 2, tl.int64) * groups + group) * SOURCES + tl.program_id(0)
+            part = parts + after * (WIDTH * ROWS) + of_row + k
+            pulled = together(seen, SLOTS, UNITS, ROWS)
+            store_parts(part, tiles, pulled, weight.dtype.element_ty, K, CHUNKS, UPCAST, PRECISION)
+            if SPINS > 0:
+                arrive(counters + group, missed)
+            for j in tl.static_range(G):
+                tl.store(dz + of_gate + j * units, real[j], mask=is_there)
+            if g_fresh is not None:
+                tl.store(g_fresh + here, of_fresh, mask=is_there)
+        tl.store(to_h + at, h_t, mask=is_there)
+        tl.store(to_c + at, c_t, mask=is_there)
 
 
 def backward(
     p: Operands, grad: Results, read: tuple[Any, ...], written: tuple[Any, ...]
 ) -> tuple[Tensor, Tensor]:
     """Write the gradients of the pre-activations and cells, and return those of h0 and c0."""
-    (dz, _, g_fresh), ((tiles, groups), options) = written, plan(p)
-    (time, batch, _, units), rows = dz.shape, options["ROWS"]
+    (dz, _, g_fresh), (grid, groups, options) = written, plan(p)
+    (time, batch, _, units), rows, tiles = dz.shape, options["ROWS"], grid[0]
     weight = tiled(p, tiles).flatten(1, 2).transpose(1, 2).contiguous()
     turns = triton.cdiv(tiles * rows, _LOADS)
     at_once = triton.cdiv(tiles, turns)
@@ -336,9 +463,9 @@ def backward(
     given = [None if x is None else x.contiguous() for x in (p.static, p.hold, p.lengths)]
     counters = torch.zeros(groups, dtype=torch.int32, device=dz.device)
     for begin, end in spans(time):
-        _backward[tiles, groups](
+        _backward[grid](
             *read, weight, *given, dz, g_fresh, to_h, to_c, parts, counters, begin, end, time,
-            batch, units, SOURCES=sources, AT_ONCE=at_once, **options,
+            batch, groups, units, SOURCES=sources, AT_ONCE=at_once, **options,
         )  # fmt: skip
     last = parts[(time + 1) % 2].sum(1).flatten(0, 1)[:batch, :units]
     return (to_h + last).to(dz.dtype), to_c.to(dz.dtype)

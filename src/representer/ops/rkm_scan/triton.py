@@ -117,8 +117,7 @@ def forward(p: Operands, new: Results) -> Results:
         h, c = whole.forward(p, x, gates if p.keep == ALL else None, new)
     else:
         gates = x
-        run = _steps_forward if stationary.refuses(p) else stationary.forward
-        h, c = run(p, gates, new)
+        h, c = _on_chip_or_by_step(p, stationary.forward, _steps_forward, gates, new)
     return new._replace(h=h, c=c, gates=gates if p.keep == ALL else new.gates)
 
 
@@ -151,13 +150,28 @@ def backward(
         c_before = previous(kept.cells, p.c0, p.lengths, p.reverse)
     emitted = kept.fresh if kept.fresh.numel() else kept.cells
     read = grad.output.contiguous(), gates, h_before, c_before, emitted
+    given = grad, read, (dz, g_normed, g_fresh)
     if not whole.refuses(p):
-        run = whole.backward
+        to_h, to_c = whole.backward(p, *given)
     else:
-        run = _steps_backward if stationary.refuses(p) else stationary.backward
-    to_h, to_c = run(p, grad, read, (dz, g_normed, g_fresh))
+        to_h, to_c = _on_chip_or_by_step(p, stationary.backward, _steps_backward, *given)
     found = finish(p, kept, dz, gates[:, :, 0], g_fresh, g_normed, "z" in requested)
     return {"h0": to_h, "c0": to_c} | found
+
+
+def _on_chip_or_by_step(p: Operands, on_chip: Any, by_step: Any, *arguments: Any) -> Any:
+    """Call one of two functions; a driver may not run programs at once that fit on the device.
+
+    It says so before it runs any, for example if processes share the device.
+    """
+    if not stationary.refuses(p):
+        try:
+            return on_chip(p, *arguments)
+        except RuntimeError as error:
+            if "cooperative" not in str(error):
+                raise
+            stationary.crowded.add(p.z.device)
+    return by_step(p, *arguments)
 
 
 def describe(p: Operands) -> str:
