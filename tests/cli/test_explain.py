@@ -47,7 +47,8 @@ def marked_in(line: str) -> list[str]:
 
 
 def test_a_string_kernel_shows_a_line_for_each_ngram_and_its_units_below(run, string_run, table):
-    outcome = run("explain", string_run, table, "--limit", "3", "--top", "2")
+    more = ("--by", "feature", "--inside")
+    outcome = run("explain", string_run, table, "--limit", "3", "--top", "2", *more)
     assert outcome.code == 0, outcome.err
     documents = outcome.out.split("\n\n")
     assert len(documents) == 3
@@ -55,7 +56,7 @@ def test_a_string_kernel_shows_a_line_for_each_ngram_and_its_units_below(run, st
         first, words, *lines = document.strip().splitlines()
         assert re.fullmatch(rf"line {number + 2}: (sea|sky) \(\d+ %\)", first)
         assert marked_in(words)
-        assert re.match(r"  \d+ others +[+-]\d", lines[2])
+        assert re.match(r"  \d+ other n-grams +[+-]\d", lines[2])
         assert lines[4].startswith("  score")
         assert lines[5] == "  units of the network with the largest contributions:"
         assert re.fullmatch(r"    unit \d+ [+-][\d.]+, half-life .*, from", lines[6])
@@ -96,12 +97,13 @@ def test_the_report_shows_them_too_and_keeps_them(run, string_run, table):
 def test_kernel_and_network_share_a_line_for_each_ngram(run, trained, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(trained, folder)
-    outcome = run("explain", folder, "--input", "wave tide wave", "--top", "3", "--report")
+    words = ("--input", "wave tide wave", "--top", "3")
+    outcome = run("explain", folder, *words, "--report", "--by", "feature")
     assert outcome.code == 0, outcome.err
     head, first = outcome.out.splitlines()[2:4]
     assert head.split() == ["contribution", "kernel", "network"]
-    total, kernel, network = map(float, first.split()[-3:])
-    assert total == pytest.approx(kernel + network, abs=1.1e-6)  # each is rounded to six digits
+    total, kernel, network = map(float, first.rstrip("+-").split()[-3:])
+    assert total == pytest.approx(kernel + network, abs=1.6e-3)  # each is rounded
     (entry,) = json.loads((folder / "explanations.json").read_text())
     named = {one["what"]: one for one in entry["contributions"]}
     assert len(named) == 3
@@ -112,8 +114,19 @@ def test_kernel_and_network_share_a_line_for_each_ngram(run, trained, tmp_path):
     assert '<th class="n part">kernel</th><th class="n part">network</th>' in page
 
 
+def test_words_are_shown_first_and_as_json_on_request(run, trained):
+    words = ("explain", trained, "--input", "wave tide wave")
+    shown = run(*words).out.splitlines()
+    assert {line.split("  ")[1] for line in shown[3:6]} == {"wave [1]", "tide", "wave [3]"}
+    assert "input gate" not in "".join(shown)
+    (entry,) = json.loads(run(*words, "--json").out)
+    assert [place["what"] for place in entry["by_place"]] == ["wave", "tide", "wave"]
+    total = entry["constant"] + sum(place["contribution"] for place in entry["by_place"])
+    assert total == pytest.approx(entry["score"], rel=1e-9)
+
+
 def test_a_cell_with_a_memory_shows_its_ledger(run, network_run, table):
-    outcome = run("explain", network_run, table, "--limit", "1", "--top", "5", "--report")
+    outcome = run("explain", network_run, table, "--limit", "1", "--report", "--inside")
     assert outcome.code == 0, outcome.err
     lines = outcome.out.strip().splitlines()
     assert "input gate" in lines[-6]
@@ -125,7 +138,8 @@ def test_a_cell_with_a_memory_shows_its_ledger(run, network_run, table):
 def test_several_layers_and_directions_are_explained_down_to_the_words(run, table, tmp_path, cell):
     words = ["--cell", cell, "--num-layers", "2", "--bidirectional"]
     assert run("fit", "text", table, "--out", tmp_path / "run", *QUICK, *words).code == 0
-    outcome = run("explain", tmp_path / "run", table, "--limit", "1", "--top", "2", "--report")
+    more = ("--limit", "1", "--top", "2", "--report", "--inside")
+    outcome = run("explain", tmp_path / "run", table, *more)
     assert outcome.code == 0, outcome.err
     assert "of layer 1 of 2, contributions propagated through the layers above" in outcome.out
     page = (tmp_path / "run/report.html").read_text(encoding="utf-8")
@@ -135,7 +149,9 @@ def test_several_layers_and_directions_are_explained_down_to_the_words(run, tabl
 def test_on_a_terminal_the_words_are_set_off_by_style(run, string_run, table, monkeypatch):
     monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True)
     outcome = run("explain", string_run, table, "--limit", "1")
-    assert "\x1b[1;4m" in outcome.out
+    assert "\x1b[30;48;2;" in outcome.out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in run("explain", string_run, table, "--limit", "1").out
 
 
 def test_a_text_is_shown_as_text_in_the_report(run, string_run, tmp_path):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import fields
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -112,17 +114,31 @@ def _predict_parts(arguments: Any, task: Any, data: Any, options: list[Any]) -> 
 # ``representer explain RUN DATA``: show what a prediction is made of.
 
 EXPLAIN_SUMMARY = (
-    "Show which words, filters of a signal, or walks over atoms or nodes the predictions of a "
-    "trained model come from."
+    "Show which words, atoms, nodes, steps or channels the predictions of a trained model come "
+    "from."
 )
+
+
+def is_colored() -> bool:
+    """Return True if stdout is a terminal with colors; NO_COLOR says that it has none."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def add_explain_arguments(parser: Any) -> None:
     """Add the run, the data, how much to show, and the options of every task."""
     add_run_and_options(parser, "explain")
     add_number(parser, "--limit", 10, "rows to explain, starting with the first")
-    add_number(parser, "--top", 5, "n-grams, words, filters or walks to show for each")
+    add_number(parser, "--top", 5, "words, atoms, nodes or steps to show for each")
     parser.add_argument("--report", action="store_true", help="show them in the report of RUN, too")
+    parser.add_argument(
+        "--by", type=str, choices=("place", "feature"), default="place",
+        help="list words, atoms, nodes or steps (place), or n-grams, walks, filters and bands "
+        "(feature) (default: place)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--inside", action="store_true", help="list units or steps of the network, too"
+    )
+    parser.add_argument("--json", action="store_true", help="print all of it as a JSON array")
 
 
 def run_explain(arguments: Any) -> None:
@@ -133,8 +149,12 @@ def run_explain(arguments: Any) -> None:
     task, options = task_and_options(arguments, "explain")
     data = data_of(task, arguments)
     entries = task.function("explain")(arguments.run, data, *options, **how)
-    as_text, styled = task.function("as_text"), sys.stdout.isatty()
-    print("\n\n".join(as_text(entry, styled=styled) for entry in entries))
+    if arguments.json:
+        print(json.dumps(entries))
+        return
+    shown = {"by_feature": arguments.by == "feature", "inside": arguments.inside}
+    as_text = partial(task.function("as_text"), styled=is_colored(), **shown)
+    print("\n\n".join(map(as_text, entries)))
 
 
 # ``representer suggest RUN POOL``: the objects of a pool to measure next.

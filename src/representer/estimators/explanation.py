@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
 from typing import Any, NamedTuple
 
+from representer.report.metrics import decimals_of, signed
+from representer.report.page import rows_of
+
 KERNEL, NETWORK, BOTH = "kernel", "network", "both"
+TEXT_PLACES = ("word", "token")  # places that are shown as running text
+Where = tuple[int, ...]
 
 
 class Example(NamedTuple):
@@ -53,7 +59,7 @@ class Contribution(NamedTuple):
 
 
 class Line(NamedTuple):
-    """The contributions of one n-gram, walk or band, summed over its places and units.
+    """Contributions that are summed: those of a word or an atom, or of an n-gram or a walk.
 
     Attributes:
         what: Its name.
@@ -63,7 +69,7 @@ class Line(NamedTuple):
     """
 
     what: str
-    places: tuple[tuple[int, ...], ...]
+    places: tuple[Where, ...]
     kernel: float
     network: float
 
@@ -72,8 +78,65 @@ class Line(NamedTuple):
         """The contribution of both parts."""
         return self.kernel + self.network
 
+    @property
+    def where(self) -> Where:
+        """The positions of all places."""
+        return tuple(t for place in self.places for t in place)
 
-@dataclass(frozen=True)
+    def entry(self) -> dict[str, Any]:
+        """Return the line as plain values."""
+        return {
+            "what": self.what,
+            "places": [list(place) for place in self.places],
+            KERNEL: float(self.kernel),
+            NETWORK: float(self.network),
+            "contribution": float(self.contribution),
+        }
+
+
+class Places(NamedTuple):
+    """What an object consists of, as people know it, and what it is called.
+
+    Attributes:
+        names: The name of each place, by its positions, in reading order.
+        whole: Name of the place of contributions of the whole object.
+        nouns: One place, and one of the features that contributions are of: "word", "n-gram".
+        whole_parts: Parts of which a contribution at every place is one of the whole object.
+        positions: From ``where`` and ``part`` of a contribution to the positions of its places,
+            which have equal parts of it.
+    """
+
+    names: Mapping[Where, str]
+    whole: str = "elsewhere"
+    nouns: tuple[str, str] = ("place", "feature")
+    whole_parts: tuple[str, ...] = ()
+    positions: Callable[[Where, str], Iterable[Where]] = lambda where, part: [(t,) for t in where]
+
+    @classmethod
+    def numbered(cls, names: Sequence[str], *rest: Any) -> Places:
+        """Return places that are numbered from 0."""
+        return cls({(t,): name for t, name in enumerate(names)}, *rest)
+
+    def sums(self, contributions: Iterable[Contribution]) -> tuple[Line, ...]:
+        """Return the sum of the contributions at each place, last those of the whole object."""
+        sums = {where: {KERNEL: 0.0, NETWORK: 0.0} for where in self.names}
+        totals: dict[tuple[Where, str], float] = {}
+        for _, at, part, value in contributions:
+            totals[at, part] = totals.get((at, part), 0.0) + value
+        for (at, part), value in totals.items():
+            is_whole = part in self.whole_parts and len(at) == len(self.names) > 1
+            places = [] if is_whole else list(self.positions(at, part))
+            for where in places or [()]:
+                own = sums.setdefault(where, {KERNEL: 0.0, NETWORK: 0.0})
+                own[part] += value / max(1, len(places))
+        names = self.names
+        return tuple(
+            Line(names.get(where, self.whole), (where,) if where else (), **own)
+            for where, own in sums.items()
+        )
+
+
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """A prediction, and the contributions that sum to its score.
 
@@ -84,6 +147,10 @@ class Explanation:
         baseline: The summand that no part of the input contributes.
         contributions: All summands but the baseline, the largest in size first.
         listed: Number of lines to show.
+        by_place: The same contributions summed by word, atom, node or step, in reading order; those
+            of an n-gram or a walk in equal parts, and those of the whole object last.
+        nouns: One place, and one of the features that contributions are of: "word", "n-gram".
+        draw: Returns a picture of the object as SVG, where there is one.
     """
 
     prediction: Any
@@ -92,11 +159,25 @@ class Explanation:
     contributions: tuple[Contribution, ...]
     listed: int = 10
 
+    by_place: tuple[Line, ...] = ()
+    nouns: tuple[str, str] = ("place", "feature")
+    draw: Callable[[], str] | None = field(default=None, compare=False)
+
+    @classmethod
+    def of(
+        cls, prediction: Any, score: float, baseline: float, contributions: Iterable[Contribution],
+        listed: int, places: Places,
+    ) -> Explanation:  # fmt: skip
+        """Return an explanation with its contributions in order, and summed by place."""
+        ordered = tuple(sorted(contributions, key=lambda one: -abs(one.contribution)))
+        sums = places.sums(ordered)
+        return cls(prediction, score, baseline, ordered, listed, sums, places.nouns)
+
     @property
-    def lines(self) -> list[Line]:
-        """The contributions summed by what they are of, the largest in size first."""
+    def by_feature(self) -> list[Line]:
+        """The contributions summed by n-gram, walk or band, the largest in size first."""
         sums: dict[str, dict[str, float]] = {}
-        places: dict[str, dict[tuple[int, ...], None]] = {}
+        places: dict[str, dict[Where, None]] = {}
         for one in self.contributions:
             own = sums.setdefault(one.what, {KERNEL: 0.0, NETWORK: 0.0})
             own[one.part] += one.contribution
@@ -104,17 +185,11 @@ class Explanation:
         lines = [Line(what, tuple(sorted(places[what])), **own) for what, own in sums.items()]
         return sorted(lines, key=lambda line: -abs(line.contribution))
 
-    def by_place(self, count: int) -> list[float]:
-        """Return the contribution of each word or node, of n-grams and walks in equal parts.
+    lines = by_feature
 
-        Args:
-            count: Number of words or nodes.
-        """
-        values = [0.0] * count
-        for one in self.contributions:
-            for place in one.where:
-                values[place] += one.contribution / len(one.where)
-        return values
+    def values_by_place(self) -> list[float]:
+        """Return the contribution of each numbered place, without those of the whole object."""
+        return [line.contribution for line in self.by_place if line.places]
 
     def marks(self, words: Sequence[str]) -> dict[str, Any]:
         """Return the words of a text, with what a report marks in it.
@@ -123,8 +198,9 @@ class Explanation:
             ``words``; ``by_word``, the contribution of each; ``strengths``, the same relative to
             the largest; and ``marked``, whether a word is in one of the listed lines.
         """
-        values = self.by_place(len(words))
-        listed = {t for line in self.lines[: self.listed] for at in line.places for t in at}
+        sums = Places.numbered(words).sums(self.contributions)
+        values = [line.contribution for line in sums if line.places]
+        listed = {t for line in self.by_feature[: self.listed] for t in line.where}
         largest = max(map(abs, values), default=0.0) or 1.0
         return {
             "words": list(words),
@@ -135,7 +211,8 @@ class Explanation:
 
     def entry(self, noun: str, row: int, prediction: str) -> dict[str, Any]:
         """Return the explanation as plain values, for explanations.json and reports."""
-        shown, others = self.lines[: self.listed], self.lines[self.listed :]
+        lines = self.by_feature
+        shown, others = lines[: self.listed], lines[self.listed :]
         return {
             "noun": noun,
             "row": row,
@@ -143,29 +220,91 @@ class Explanation:
             "score": float(self.score),
             "constant": float(self.baseline),
             "parts": sorted({one.part for one in self.contributions}),
-            "contributions": [
-                {
-                    "what": line.what,
-                    "places": [list(place) for place in line.places],
-                    KERNEL: float(line.kernel),
-                    NETWORK: float(line.network),
-                    "contribution": float(line.contribution),
-                }
-                for line in shown
-            ],
+            "nouns": list(self.nouns),
+            "listed": self.listed,
+            "by_place": [line.entry() for line in self.by_place],
+            "contributions": [line.entry() for line in shown],
             "others": {
                 "count": len(others),
                 "contribution": float(sum(line.contribution for line in others)),
             },
         }
 
+    def __repr__(self) -> str:
+        """Return the prediction, the score and the largest contributions in one line."""
+        shown = ", ".join(
+            f"{row['what']} {row['contribution']:+.3g}" for row in self.rows()[:-2][:3]
+        )
+        return f"Explanation({self.prediction}, score {self.score:+.3g}: {shown}, ...)"
+
+    def rows(self, *, by_feature: bool = False) -> list[dict[str, Any]]:
+        """Return the rows of a table; see `rows_of`."""
+        return rows_of(self.entry("", 0, ""), by_feature=by_feature)
+
     def __str__(self) -> str:
-        """Return the lines as a table."""
-        shown, others = self.lines[: self.listed], self.lines[self.listed :]
-        rows = [(line.what, line.contribution) for line in shown]
-        if others:
-            rows.append((f"{len(others)} others", sum(line.contribution for line in others)))
-        rows += [("baseline", self.baseline), ("score", self.score)]
-        width = max(len(name) for name, _ in rows)
-        lines = [f"{name:<{width}}  {value:+10.6f}" for name, value in rows]
+        """Return the contributions by place as a table."""
+        rows = self.rows()
+        width = max(len(row["what"]) for row in rows)
+        lines = [f"{row['what']:<{width}}  {row['contribution']:+10.6f}" for row in rows]
         return "\n".join([f"prediction: {self.prediction}", *lines])
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the words or a picture, and the contributions."""
+        largest = max((abs(line.contribution) for line in self.by_place), default=0.0) or 1.0
+        if self.nouns[0] in TEXT_PLACES:
+            body = " ".join(
+                f'<span title="{signed(line.contribution, 3)}" '
+                f'style="border-radius:3px;padding:0 2px;'
+                f'background:{_color(line.contribution / largest)}">{escape(line.what)}</span>'
+                for line in self.by_place
+            )
+            body = f'<p style="line-height:1.8">{body}</p>'
+        else:
+            body = "" if self.draw is None else _SHADES + str(self.draw())
+        features = _html_table(self.rows(by_feature=True))
+        return (
+            f'<div style="max-width:640px"><b>{escape(str(self.prediction))}</b>'
+            f'<span style="opacity:.7"> score {signed(self.score, 3)}</span>{body}'
+            f"{_html_table(self.rows())}<details><summary>By {self.nouns[1]}</summary>{features}"
+            f"</details></div>"
+        )
+
+
+BLUE, RED = (59, 130, 196), (214, 92, 70)  # for and against, as in style.css
+_SHADES = (
+    '<svg width="0" height="0" style="position:absolute">'
+    + "".join(
+        f'<radialGradient id="{name}"><stop offset="0" stop-opacity=".95" stop-color="rgb{color}"/>'
+        f'<stop offset="1" stop-opacity="0" stop-color="rgb{color}"/></radialGradient>'
+        for name, color in (("favor", BLUE), ("against", RED))
+    )
+    + "</svg>"
+)
+
+
+def _color(strength: float) -> str:
+    red, green, blue = BLUE if strength >= 0 else RED
+    return f"rgba({red},{green},{blue},{0.62 * min(1.0, abs(strength)):.2f})"
+
+
+def _html_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows with a bar each; the last one is their sum."""
+    values = [row["contribution"] for row in rows]
+    decimals = decimals_of(values)
+    largest = max(map(abs, values[:-2]), default=0.0) or 1.0
+    cells = []
+    for name, value in zip([row["what"] for row in rows], values, strict=True):
+        width = 80 * min(1.0, abs(value) / largest)
+        start = 80 if value >= 0 else 80 - width
+        bar = "" if name == "score" else (
+            f'<div style="height:10px;width:{width:.0f}px;margin-left:{start:.0f}px;'
+            f'background:{_color(1.0 if value >= 0 else -1.0)}"></div>'
+        )  # fmt: skip
+        weight = "bold" if name == "score" else "normal"
+        cells.append(
+            f'<tr style="font-weight:{weight};background:none">'
+            f'<td style="text-align:left">{escape(name)}</td>'
+            f'<td style="width:165px">{bar}</td>'
+            f'<td style="text-align:right">{signed(value, decimals)}</td></tr>'
+        )
+    return f'<table style="border-collapse:collapse">{"".join(cells)}</table>'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, cast
@@ -15,7 +16,13 @@ from torch import Tensor
 from representer.checks import require
 from representer.data.copies import digest_of_graph
 from representer.errors import KindError
-from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Explanation
+from representer.estimators.explanation import (
+    KERNEL,
+    NETWORK,
+    Contribution,
+    Explanation,
+    Places,
+)
 from representer.estimators.graph_inputs import GraphInputs, PlainGraph, read_graphs
 from representer.estimators.kernel_halves import KernelHalves
 from representer.estimators.kernel_machine import CANDIDATES
@@ -129,6 +136,11 @@ def head_weights(
     return centered(rows)[output], centered(constants)[output].item()
 
 
+def _numbered(what: str, nodes: Sequence[int]) -> str:
+    shown = ", ".join(map(str, nodes[:SHOWN])) + (", …" if len(nodes) > SHOWN else "")
+    return f"{what} at {shown}"
+
+
 LEVELS = 4  # relabelings of the kernel
 SHOWN = 5  # labels in a warning
 
@@ -169,6 +181,16 @@ class GraphEnsembleEstimator(GraphParameters, SupervisedEstimator):
 
     # ---- what is here
 
+    place: ClassVar[str] = "node"
+    feature: ClassVar[str] = "walk or subtree"
+
+    def places_of(self, one: Any, contributions: Sequence[Contribution]) -> Places:
+        """Return the nodes of a graph."""
+        (one,) = self.checked_objects([one])
+        nouns = self.place, self.feature
+        whole = (KERNEL, NETWORK) if getattr(self, "kernel", None) else (KERNEL,)
+        return Places.numbered(self.node_names(one), f"whole {self.noun}", nouns, whole)
+
     @property
     def leaves_one_out(self) -> bool:
         """True if the kernel machine of numbers predicts each row by a machine without it."""
@@ -205,7 +227,11 @@ class GraphEnsembleEstimator(GraphParameters, SupervisedEstimator):
         lines: dict[tuple[str, tuple[int, ...]], float] = {}  # levels and views may agree
         for what, where, value in machine.kernel.parts(one, coefficients):
             lines[what, where] = lines.get((what, where), 0.0) + value
-        parts = [Contribution(*line, KERNEL, value) for line, value in lines.items()]
+        counts = Counter(what for what, _ in lines)  # one name, as of two features, is one line
+        parts = [
+            Contribution(what if counts[what] == 1 else _numbered(what, at), at, KERNEL, value)
+            for (what, at), value in lines.items()
+        ]
         return score, constant, parts
 
     def _require_sizes(self, config: EnsembleConfig) -> None:
@@ -288,7 +314,7 @@ class GraphNetworkEstimator(GraphKernelParameters, KernelHalves, GraphEnsembleEs
         return {
             "nodes": [str(label) for label in labels],
             "edges": graph.edge_index.T.tolist(),
-            "by_node": explanation.by_place(graph.count),
+            "by_node": explanation.values_by_place(),
         }
 
     def node_names(self, one: PlainGraph) -> list[str]:

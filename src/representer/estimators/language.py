@@ -22,7 +22,13 @@ from representer.data.language import LanguageVocabulary, Level, count_tokens, f
 from representer.errors import ArgumentError, DataError, KindError, say
 from representer.estimators import base
 from representer.estimators.base import Estimator
-from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Explanation
+from representer.estimators.explanation import (
+    KERNEL,
+    NETWORK,
+    Contribution,
+    Explanation,
+    Places,
+)
 from representer.estimators.fitting import seed_of, start_from, validation_fraction
 from representer.estimators.halves import attempted, train
 from representer.estimators.joint_target import NETWORK_ALONE, JointTarget
@@ -491,5 +497,7 @@ class LanguageModel(LanguageParameters, Estimator):
             lambda: machine.explain(ids, words, token),
             lambda: explain_next(self.network_, ids, words, token),
         )
-        ordered = tuple(sorted(parts, key=lambda part: -abs(part.contribution)))
-        return Explanation(words[token], score, constant, ordered, k)
+        places = Places.numbered(
+            [words[number] for number in ids[1:]], "beginning of the text", ("token", "n-gram")
+        )
+        return Explanation.of(words[token], score, constant, parts, k, places)

@@ -113,6 +113,8 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
     """The networks for molecules, see `MoleculeClassifier`."""
 
     noun: ClassVar[str] = "molecule"
+    place: ClassVar[str] = "atom"
+    feature: ClassVar[str] = "feature"
     _task: ClassVar[str] = "molecule"
     _input_tags: ClassVar[tuple[str, ...]] = ("string",)
     inputs_: MoleculeInputs
@@ -125,7 +127,7 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
 
     def explanation_details(self, one: str, explanation: Explanation) -> dict[str, Any]:
         """Return what a picture shows: the molecule, and the contribution of each atom."""
-        return {"smiles": one, "atoms": explanation.by_place(parse_smiles(one).GetNumAtoms())}
+        return {"smiles": one, "atoms": explanation.values_by_place()}
 
     def fit(
         self,

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from representer.data.copies import digest_of
 from representer.errors import DataError
+from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Places
 from representer.estimators.fitting import shuffled
 from representer.estimators.kernel_halves import KernelHalves
 from representer.estimators.parameters import SequenceParameters
@@ -113,6 +114,13 @@ class SequenceHalves(SequenceParameters, KernelHalves):
     def names_of(self, one: Any) -> Sequence[str]:
         """Return the names of the tokens of an object."""
         return [f"step {t}" for t in range(len(one))] if isinstance(one, np.ndarray) else one
+
+    def places_of(self, one: Any, contributions: Sequence[Contribution]) -> Places:
+        """Return the tokens of a sequence, or its steps."""
+        nouns = "step" if isinstance(one, np.ndarray) else "token", "feature"
+        return Places.numbered(
+            [*map(str, self.names_of(one))], "whole sequence", nouns, (KERNEL, NETWORK)
+        )
 
     def _check_objects(self, X: Any) -> list[Any]:
         return read_sequences(X)

@@ -14,7 +14,13 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from representer.errors import DataError, KindError
-from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Explanation
+from representer.estimators.explanation import (
+    KERNEL,
+    NETWORK,
+    Contribution,
+    Explanation,
+    Places,
+)
 from representer.estimators.fitting import shuffled
 from representer.estimators.parameters import SeriesParameters
 from representer.estimators.pool import Explained
@@ -267,6 +273,11 @@ class SeriesHalves(SeriesParameters, SupervisedEstimator):
         parts = _contributions(names, sums, values.shape[1], joined, NETWORK)
         return score, constant, parts
 
+    def places_of(self, one: Series, contributions: Sequence[Contribution]) -> Places:
+        """Return the steps of a series."""
+        names = {(step,): f"step {step}" for step in range(one.shape[1])}
+        return Places(names, "whole series", ("step", "filter"), (), _steps)
+
     def explanation_details(self, one: Series, explanation: Explanation) -> dict[str, Any]:
         """Return what a report shows of an explained object besides its contributions.
 
@@ -274,11 +285,7 @@ class SeriesHalves(SeriesParameters, SupervisedEstimator):
             ``series``, up to `TRACES` channels by name, of up to `POINTS` values each; ``shown``,
             their steps; and ``by_step``, the contributions from each of these to the next.
         """
-        count = one.shape[1]
-        totals = np.zeros(count)
-        for part in explanation.contributions:
-            first, last = part.where[0], part.where[-1]
-            totals[first : last + 1] += part.contribution / (last + 1 - first)
+        count, totals = one.shape[1], np.array(explanation.values_by_place())
         shown = np.unique(np.linspace(0, count - 1, min(count, POINTS)).round().astype(int))
         sums = np.add.reduceat(totals, shown)
         names = self.inputs_.names or [str(channel) for channel in range(len(one))]
@@ -294,6 +301,10 @@ class SeriesHalves(SeriesParameters, SupervisedEstimator):
 
     def _load_inputs(self, files: RunFiles, values: Any) -> SeriesInputs:
         return from_values(SeriesInputs, values)
+
+
+def _steps(where: tuple[int, ...], part: str) -> list[tuple[int, ...]]:
+    return [(step,) for step in range(where[0], where[-1] + 1)]
 
 
 def _width(steps: int, filters: int) -> int:

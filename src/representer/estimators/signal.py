@@ -19,7 +19,13 @@ from torch import Tensor
 from representer import models
 from representer.data.signals import Recordings, Standardization, augmented
 from representer.errors import ArgumentError, DataError, KindError
-from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Explanation
+from representer.estimators.explanation import (
+    KERNEL,
+    NETWORK,
+    Contribution,
+    Explanation,
+    Places,
+)
 from representer.estimators.fitting import shuffled
 from representer.estimators.kernel_machine import CANDIDATES
 from representer.estimators.parameters import SignalParameters, in_samples
@@ -57,6 +63,11 @@ from representer.storage.run import RunFiles, RunFolder
 # are the parts. The logarithm of the power of each unit in the window contributes what it is above
 # its mean over the training. As for texts, the explained score is the logit of a class minus the
 # mean.
+
+
+def _positions(where: tuple[int, ...], part: str) -> list[tuple[int, ...]]:
+    return [where] if part == NETWORK else [(channel,) for channel in where]
+
 
 TRACES, POINTS = 5, 250  # channels of a picture, and samples of each
 
@@ -642,6 +653,17 @@ class SignalClassifier(SignalParameters, Classifier):
         signal = torch.from_numpy(self.inputs_.encode(one[None])[0]).to(parameter)
         width = columns_of(self.target_)[0].width
         return filter_sum(self.network_, signal, output, width)
+
+    def places_of(self, one: Windows, contributions: Sequence[Contribution]) -> Places:
+        """Return the channels, which the kernel reads, and the times, which the network reads."""
+        names = {(channel,): self.inputs_.named((channel,)) for channel in range(len(one))}
+        if not any(part.part == KERNEL for part in contributions):
+            names = {}
+        rate = self.sampling_rate_
+        for first, last in sorted({own.where for own in contributions if own.part == NETWORK}):
+            names[first, last] = f"{first / rate:.3g} to {last / rate:.3g} s"
+        nouns = "channel or time", "filter or band"
+        return Places(names, "whole window", nouns, (), _positions)
 
     def explanation_details(self, one: Windows, explanation: Explanation) -> dict[str, Any]:
         """Return what a report shows of an explained object besides its contributions."""

@@ -26,7 +26,13 @@ from representer.data.text import (
     tokenize,
 )
 from representer.errors import DataError, KindError
-from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Explanation
+from representer.estimators.explanation import (
+    KERNEL,
+    NETWORK,
+    Contribution,
+    Explanation,
+    Places,
+)
 from representer.estimators.label_sets import LabelSets
 from representer.estimators.ngram_contributions import (
     Layer,
@@ -505,6 +511,12 @@ class TextNetwork(TextParameters, SupervisedEstimator):
             what = f"{' … '.join(words[t] for t in where)} (vectors)"
             parts.append(Contribution(what, where, KERNEL, value))
         return score, constant + fixed, parts
+
+    def places_of(self, one: str, contributions: Sequence[Contribution]) -> Places:
+        """Return the words of a text."""
+        scheme: Any = self.inputs_.tokenizer
+        words = tokenize(one, scheme)
+        return Places.numbered(words, "whole text", ("word", "n-gram"))
 
     def explanation_details(self, one: str, explanation: Explanation) -> dict[str, Any]:
         """Return what a report shows of an explained object besides its contributions."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -60,18 +60,59 @@ def shown_entry(entry: Mapping[str, Any], *, is_drawn: bool = True) -> dict[str,
     """
     is_graph = "smiles" in entry or "edges" in entry
     lines = [{**line, "atoms": is_graph and _atoms(line)} for line in entry["contributions"]]
+    rows = rows_of(entry)
     numbers = [line["contribution"] for line in lines]
     shown = {
         **entry,
         "favor": [line for line in lines if line["contribution"] >= 0],
         "against": [line for line in lines if line["contribution"] < 0],
-        "columns": entry["parts"] if len(entry["parts"]) > 1 else [],
+        "columns": entry["parts"] if any(one["kernel"] and one["network"] for one in lines) else [],
         "decimals": decimals_of(numbers),
-        "picture": _picture(entry, is_drawn),
+        "row_decimals": decimals_of(row["contribution"] for row in rows[:-2]),
+        "rows": rows if entry.get("by_place") else [],
+        "elsewhere": {
+            "count": max(0, len(entry.get("by_place", ())) - entry.get("listed", 0)),
+            "contribution": sum(row["contribution"] for row in rows[:-2] if "places" not in row),
+        },
+        "largest": max((abs(row["contribution"]) for row in rows[:-2]), default=0.0) or 1.0,
+        "picture": picture_of(entry, is_drawn=is_drawn),
     }
     if "words" in entry:
         shown["marks"] = _marks(entry)
     return shown
+
+
+def rows_of(entry: Mapping[str, Any], *, by_feature: bool = False) -> list[dict[str, Any]]:
+    """Return the rows of a table of an explanation, which sum to the last one, the score.
+
+    Of places with one name, such as a word that occurs twice, each has its position, from 1.
+
+    Args:
+        entry: The explanation, as `Explanation.entry` returns it.
+        by_feature: List n-grams, walks or bands instead of words, atoms, nodes or steps.
+    """
+    listed = entry.get("listed", 10)
+    if by_feature or not entry.get("by_place"):
+        rows = list(entry["contributions"])
+        others, rest = (entry["others"][name] for name in ("count", "contribution"))
+        noun = entry.get("nouns", ("", "n-gram"))[1]
+    else:
+        counts = Counter(line["what"] for line in entry["by_place"])
+        rows = sorted(entry["by_place"], key=lambda line: -abs(line["contribution"]))
+        others, rest = len(rows[listed:]), sum(one["contribution"] for one in rows[listed:])
+        rows, noun = [
+            {**line, "what": f"{line['what']} [{line['places'][0][0] + 1}]"}
+            if counts[line["what"]] > 1
+            else line
+            for line in rows[:listed]
+        ], entry["nouns"][0]  # fmt: skip
+    if others:
+        plural = "s" * (others > 1)
+        first, _, second = noun.partition(" or ")
+        noun = f"{first}{plural} and {second}{plural}" if second else noun + plural
+        rows.append({"what": f"{others} other {noun}", "contribution": rest})
+    ends = ("constant", entry["constant"]), ("score", entry["score"])
+    return rows + [{"what": name, "contribution": value} for name, value in ends]
 
 
 def _atoms(line: Mapping[str, Any]) -> str:
@@ -98,7 +139,8 @@ def _marks(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _picture(entry: Mapping[str, Any], is_drawn: bool) -> Any:
+def picture_of(entry: Mapping[str, Any], *, is_drawn: bool = True) -> Any:
+    """Return the picture of an explained object as SVG, or a sentence if it is too large."""
     if not is_drawn and not entry.keys().isdisjoint({"smiles", "edges", "moments", "by_step"}):
         return f"Not drawn, since the page has {DRAWN} drawings of these already."
     if "smiles" in entry:

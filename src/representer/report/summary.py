@@ -443,5 +443,7 @@ def _steps(run: Any, relation: str, baseline: str, trust: Card | None) -> list[N
     steps.append(NextStep("Predict data of your own", predict))
     steps.append(NextStep("See what single predictions come from", explain))
     if trust and trust.figure in (OVER, ON_AVERAGE):
-        steps.append(NextStep("Rely on the order of its probabilities, less on their size."))
+        is_number = run.metrics.get("kind") == "regression"
+        what = "uncertainties" if is_number else "probabilities"
+        steps.append(NextStep(f"Rely on the order of its {what}, less on their size."))
     return steps

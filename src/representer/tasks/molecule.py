@@ -20,11 +20,9 @@ from representer.data.molecules import (
     split_molecules,
 )
 from representer.data.molecules.table import are_numbers, read_molecule_grid
-from representer.errors import printable
 from representer.estimators import MoleculeClassifier, MoleculeRegressor
 from representer.estimators.explanation import NETWORK
 from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
-from representer.tasks import use
 from representer.tasks.fingerprints import (
     TREES,
     counts_and_descriptors,
@@ -200,12 +198,6 @@ def objects_of(table: MoleculeTable, files: tuple[Path, ...] = ()) -> Objects:
         groups=table.groups,
         is_numbered_by_line=True,
     )
-
-
-def as_text(entry: dict[str, Any], *, styled: bool) -> str:
-    """Return an explanation as lines for the terminal, with the SMILES."""
-    first, _, rest = use.as_text(entry, styled=styled).partition("\n")
-    return f"{first}, {printable(entry['smiles'])}\n{rest}"
 
 
 class MoleculeTask(EstimatorTask):

@@ -147,7 +147,7 @@ MOLECULE = Task(
     config=MoleculeConfig,
     defaults=defaults_of,
     options=grouped(dict.fromkeys((*READ, "suggest", "drift"), (MoleculeReading,))),
-    functions=functions_in("representer.tasks.molecule", "as_text")
+    functions=functions_in("representer.tasks.molecule")
     | {"suggest": "representer.tasks.molecule:FLOW.suggest"},
     packages=(
         "accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2", "torch_geometric",

@@ -325,7 +325,7 @@ def functions_in(module: str, *others: str) -> dict[str, str]:
     names = ("fit", "drift", "comparison", "examples", *READ)
     methods = {name: f"{module}:FLOW.{name}" for name in names}
     beside = {name: f"{module}:{name}" for name in others}
-    return methods | {"as_text": "representer.tasks.use:as_text"} | beside
+    return methods | {"as_text": "representer.tasks.explained_text:as_text"} | beside
 
 
 @dataclass(frozen=True)
@@ -346,10 +346,11 @@ class Task:
         functions: ``fit(config)``, ``evaluate(run, data, *options, device)``,
             ``predict(run, data, output, *options, device)``,
             ``explain(run, data, *options, limit, top, device)``,
-            ``as_text(entry, styled)`` of an explained row, ``opened(run, data, options, device,
-            require_labels)`` where `export` compares predictions, and, where models can be
-            compared, ``comparison(config, splits, variants)``, see `tasks.comparison`, and
-            ``drift(first, second, *options, permutations, limit, seed)`` of two files.
+            ``as_text(entry, styled, by_feature, inside)`` of an explained row, ``opened(run, data,
+            options, device, require_labels)`` where `export` compares predictions, and, where
+            models can be compared, ``comparison(config, splits, variants)``, see
+            `tasks.comparison`, and ``drift(first, second, *options, permutations, limit, seed)`` of
+            two files.
         packages: Optional packages that they need.
         takes_strings: True if ``predict`` and ``explain`` take a list of strings as ``data``.
         is_shared: True if several processes can train one model; otherwise `fit` has its own.

@@ -121,7 +121,7 @@ TEXT = Task(
     config=TextConfig,
     defaults=defaults_of,
     options=grouped(dict.fromkeys((*READ, "drift"), (TextReading,))),
-    functions=functions_in(_HOME, "as_text") | {"opened": f"{_HOME}:FLOW.opened"},
+    functions=functions_in(_HOME) | {"opened": f"{_HOME}:FLOW.opened"},
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
     takes_strings=True,
 )

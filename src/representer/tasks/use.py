@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from representer.data.copies import MOST, SPLITS, TRAINED
 from representer.data.tables import left_out
-from representer.errors import ArgumentError, DataError, printable, say
+from representer.errors import ArgumentError, DataError, say
 from representer.estimators import base
 from representer.estimators.drift import compare_sets
 from representer.estimators.improvement import suggestions
@@ -34,6 +34,7 @@ from representer.report.page import EXPLAINED, Predictions, figures_by_target
 from representer.storage import atomic
 from representer.storage.files import from_values
 from representer.storage.run import MODEL, RunFiles, require_finite
+from representer.tasks.explained_text import as_text as as_text
 from representer.tasks.objects import Objects, encode_labels, strings_of, with_notes
 from representer.tasks.options import Task
 from representer.tasks.predictions import (
@@ -57,31 +58,6 @@ def write_explanations(run: str | Path, entries: Sequence[dict[str, Any]]) -> No
     atomic.write_json(folder / EXPLAINED, entries)
     if all((folder / name).is_file() for name in ("metrics.json", "details.json")):
         say(f"report: {write_report(folder)}")
-
-
-def as_text(entry: dict[str, Any], *, styled: bool) -> str:
-    """Return an explanation as lines."""
-    columns = ["contribution", *(entry["parts"] if len(entry["parts"]) > 1 else [])]
-    rows = [
-        (_named(one), *(f"{one[name]:+12.6f}" for name in columns))
-        for one in entry["contributions"]
-    ]
-    others = [(f"{entry['others']['count']} others", entry["others"]["contribution"])]
-    ends = [("constant", entry["constant"]), ("score", entry["score"])]
-    pairs = (others if entry["others"]["count"] else []) + ends
-    rows += [(name, f"{value:+12.6f}") for name, value in pairs]
-    width = max(len(name) for name, *_ in rows)
-    head = [f"  {'':<{width}}  {'  '.join(f'{name:>12}' for name in columns)}"]
-    lines = [f"  {name:<{width}}  {'  '.join(cells)}" for name, *cells in rows]
-    which = printable(entry.get("name") or str(entry["row"]))
-    title = f"{entry['noun']} {which}: {printable(entry['prediction'])}"
-    return "\n".join([title, *(head if len(columns) > 1 else []), *lines])
-
-
-def _named(line: dict[str, Any]) -> str:
-    """Return the name of a line, with the number of its places if there are several."""
-    count = len(line["places"])
-    return printable(line["what"]) + (f" ({count} places)" if count > 1 else "")
 
 
 Inputs = str | Path | Sequence[str]

@@ -112,6 +112,10 @@ class Kind:
         """Return what is drawn besides the places."""
         return {}
 
+    def notes(self, one: Any) -> list[str]:
+        """Return what to say of an object, such as its unknown words."""
+        return []
+
     def changes(self, one: Any, place: int) -> Iterable[Change]:
         """Return objects that differ in one place."""
         return ()
@@ -138,6 +142,13 @@ class Texts(Kind):
     def places(self, one: str) -> Sequence[str]:
         """Return the words of a text."""
         return tokenize(one, self.model.estimator.inputs_.tokenizer)
+
+    def notes(self, one: str) -> list[str]:
+        """Return the words that the training texts lack."""
+        vocabulary = self.model.estimator.inputs_.vocabulary
+        words = [word for word in dict.fromkeys(self.places(one)) if word not in vocabulary]
+        shown = ", ".join(words[:NEXT]) + (", …" if len(words) > NEXT else "")
+        return [f"Not in the training texts, or too rare: {shown}"] if words else []
 
     def changes(self, one: str, place: int) -> Iterable[Change]:
         """Return texts with another word, or none, in a place; words are separated by blanks."""
@@ -271,8 +282,7 @@ class Molecules(Kind):
 
     def picture(self, one: str, explanation: Explanation) -> Json:
         """Return a drawing as SVG without style attributes, which the page's policy forbids."""
-        atoms = [sum(own) for own in by_place(explanation, len(self.places(one)))]
-        shares: Json = {"atoms": atoms, "bonds": []}
+        shares: Json = {"atoms": explanation.values_by_place(), "bonds": []}
         drawn = draw_shares(parse_smiles(one), shares)
         if not drawn.startswith("<svg"):
             return {"notes": [drawn]}

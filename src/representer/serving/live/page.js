@@ -27,7 +27,7 @@ const number = (value, digits = scale) => {
 };
 const signed = (value) => (Number(value.toFixed(scale)) > 0 ? "+" : "") + number(value);
 const sign = (value) => Number(value.toFixed(scale)) === 0 ? "" : value > 0 ? "up" : "down";
-const color = (value, most) => `color-mix(in srgb, var(--${value > 0 ? "up" : "down"}) ` +
+const color = (value, most) => `color-mix(in srgb, var(--${value > 0 ? "heat" : "against"}) ` +
   `${(85 * Math.min(1, Math.abs(value) / (most || 1))).toFixed(1)}%, transparent)`;
 const largest = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
 
@@ -43,6 +43,7 @@ async function ask(path, body) {
 async function update() {
   const turn = ++asked, start = performance.now();
   if (chosen.input !== undefined && !chosen.input.trim()) {
+    clear();
     return say("Type something, or choose an example.");
   }
   try {
@@ -60,7 +61,12 @@ async function update() {
 function say(text, isError = false) {
   at("status").textContent = text;
   at("status").className = isError ? "error" : "soft";
-  at("result").classList.toggle("stale", isError);
+  if (isError) clear();
+}
+
+function clear() {
+  at("result").hidden = true;  // what was found for something else
+  shown = undefined;
 }
 
 function type(text, isNew = true) {
@@ -166,7 +172,23 @@ function showLines(found) {
   const { raises, lowers, constant, score } = found;
   at("sum").textContent = `Score ${number(score)} = constant ${number(constant)}, ` +
     `${signed(raises.sum)} that raises it, ${signed(lowers.sum)} that lowers it`;
+  showByPlace(found);
+  at("by-feature").firstChild.textContent = `The same by ${found.nouns[1]}`;
   at("lines").replaceChildren(lines("Raises the score", raises, found), lines("Lowers the score", lowers, found));
+}
+
+function showByPlace({ by_place: rows, place }) {
+  const most = largest(rows.map((one) => one.contribution)), listed = rows.slice(0, 10);
+  const cells = listed.flatMap(({ what, contribution }) => {
+    const bar = make("div", { className: `bar ${sign(contribution)}` });
+    bar.style.setProperty("width", `${100 * Math.abs(contribution) / (most || 1)}%`);
+    return [make("span", { textContent: what }), make("div", {}, bar),
+      make("span", { className: sign(contribution), textContent: signed(contribution) })];
+  });
+  const rest = rows.slice(10).reduce((total, one) => total + one.contribution, 0);
+  if (rows.length > 10) cells.push(make("span", { textContent: `${rows.length - 10} others` }),
+    make("div"), make("span", { textContent: signed(rest) }));
+  at("by-place").replaceChildren(...cells);
 }
 
 function lines(title, { lines: rows, count, sum }, { parts, places }) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +16,7 @@ from pydantic import BaseModel, Field
 
 from representer.errors import ArgumentError, KindError, MissingExtraError
 from representer.estimators import LanguageModel
-from representer.estimators.explanation import Example, Line
+from representer.estimators.explanation import Example, Explanation, Line
 from representer.estimators.targets import centered
 from representer.serving.answers import Answers, Job, Reply, encoded, parsed
 from representer.serving.app import answered, body_of, create_app
@@ -115,6 +116,7 @@ class LiveView:
             (explanation,) = self.model.estimator.explain([one])
         picture = self.kind.picture(one, explanation)
         notes = [*(str(each.message) for each in raised), *picture.pop("notes", ())]
+        notes += self.kind.notes(one)
         names, lines = self.kind.places(one), explanation.lines
         return {
             "prediction": prediction,
@@ -130,6 +132,8 @@ class LiveView:
             ]
             if names
             else [],
+            "nouns": explanation.nouns,
+            "by_place": _by_size(explanation),
             "elsewhere": sum(c.contribution for c in explanation.contributions if not c.where),
             **picture,
         }
@@ -170,6 +174,12 @@ class LiveView:
         column = scale * centered(torch.from_numpy(scores.T))[scores[0].argmax()] + offset
         names = (self.model.classes or [[""]])[0]
         return column.tolist(), [names[k] for k in scores.argmax(axis=1).tolist()]
+
+
+def _by_size(explanation: Explanation) -> list[Json]:
+    """Return what each place contributes, the largest first."""
+    rows = replace(explanation, listed=len(explanation.by_place)).rows()[:-2]
+    return [{name: row[name] for name in ("what", "contribution")} for row in rows]
 
 
 def _listed(lines: Sequence[Line]) -> Json:
