@@ -70,8 +70,11 @@ def gated(time: int, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[str, A
     return {"u": u, "f": u.clone(), "c0": u[0].clone()}, {}
 
 
-def string(name: str, options: str, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    return string_tensors(CHAINS[name], SIZES, options, dtype), {"chain": CHAINS[name]}
+def string(
+    name: str, options: str, dtype: torch.dtype, units: int = SIZES[2]
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    made = string_tensors(CHAINS[name], (*SIZES[:2], units), options, dtype)
+    return made, {"chain": CHAINS[name]}
 
 
 def activation(green: str, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -105,6 +108,7 @@ CASES: dict[str, Make] = {
     "string_scan second_gated": partial(string, "second_gated", "mask lengths"),
     "string_scan first_gated": partial(string, "first_gated", ""),
     "string_scan second_seen": partial(string, "second_seen", "mask lengths"),
+    "string_scan second_seen 128": partial(string, "second_seen", "", units=128),
     "string_scan third_given": partial(string, "third_given", ""),
     "string_scan fifth_exact": partial(string, "fifth_exact", ""),
     "rkm_scan rkm_lstm": partial(cell, "rkm_lstm", "input"),

@@ -129,6 +129,25 @@ def kinds(op: Op, all_of_them: bool) -> Iterator[list[tuple[Sample, torch.dtype]
 
         with patch.object(steps, "_IN_FLIGHT", steps.ON_A_GPU):
             yield [(sample, torch.float32) for sample in samples]
+    if op.name == "string_scan":  # weights on the chip, groups in turn; products in BLAS
+        from ops.samples.string_scan import CHAINS
+        from ops.samples.string_scan import tensors as string_tensors
+        from representer.ops.rkm_scan import stationary
+        from representer.ops.string_scan import triton as chain
+
+        sizes, words = (3, 33, 70), "input mask lengths"
+        given = partial(string_tensors, CHAINS["second_seen"], sizes, words)
+        options = {"chain": CHAINS["second_seen"], "reverse": True}
+        seen = [s for s in samples if s.options["chain"].is_state_gated]
+        large = Sample("second_seen-3x33x70", given, options, ("mask", "lengths"))
+        with (
+            patch.object(chain, "MOST_UNITS", 0),
+            patch.object(stationary, "_LOADS", 32),
+            patch.object(stationary, "_DEVICE", (3, 232448)),
+        ):
+            yield [(sample, dtype) for sample in (*seen, large) for dtype in SMALL_DTYPES]
+        with patch.object(chain, "is_by_step", lambda p: p.weight is not None):
+            yield list(product(seen, TOLERANCE))
     if op.name == "gated_scan":  # chunks side by side, of which the last is shorter
         from representer.ops.gated_scan import triton as scan
 

@@ -28,7 +28,11 @@ FOLDER = Path(sys.prefix) / "triton"  # an installation for these tests alone, s
 GOLDEN = json.loads(Path(__file__).with_name("compiled.json").read_text(encoding="utf-8"))
 MOST_REGISTERS, MOST_SHARED = 255, 227 * 1024  # of a thread, and of a block, on sm_90
 # matrices of more than 64 units fill all registers of a multiprocessor
-SPILL = ("rkm_scan whole rkm_lstm 100", "rkm_scan whole rkm_cifg 128")
+SPILL = (
+    "rkm_scan whole rkm_lstm 100",
+    "rkm_scan whole rkm_cifg 128",
+    "string_scan second_seen bfloat16",
+)
 NEEDS_TRITON = pytest.mark.skipif(
     not FOLDER.exists() and find_spec("triton") is None, reason="Triton is not installed"
 )

@@ -95,6 +95,14 @@ def load_rows(x, rows: tl.constexpr, units, is_unit, ACC: tl.constexpr):
 
 
 @triton.jit
+def load_square(weight, units, BLOCK: tl.constexpr, ACC: tl.constexpr):
+    """Return a matrix of units by units, filled up with zeros."""
+    first, second = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
+    is_entry = tl.maximum(first, second) < units
+    return tl.load(weight + first * units + second, mask=is_entry, other=0.0).to(ACC)
+
+
+@triton.jit
 def step(i, length, REVERSE: tl.constexpr):
     """Return the place in the sequence of the i-th step of the recurrence."""
     if REVERSE:
@@ -182,6 +190,12 @@ def accumulator(dtype: torch.dtype) -> tuple[torch.dtype, dict[str, Any]]:
     is_double = dtype == torch.float64
     options = {"ACC": tl.float64 if is_double else tl.float32, "enable_fp_fusion": True}
     return torch.float64 if is_double else torch.float32, options
+
+
+def warps_of(block: int, matrices: int) -> int:
+    """Return the warps of a program of some units, with square matrices in its registers."""
+    lanes = block * block * matrices // 32 if matrices else block
+    return max(1, min(8, triton.next_power_of_2(lanes) // 32))
 
 
 def grid(

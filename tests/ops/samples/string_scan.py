@@ -94,5 +94,5 @@ def tensors(
     if "mask" in options:
         arguments["mask"] = 2.0 * (draw(batch, units) > 0).to(dtype)
     if "lengths" in options:
-        arguments["lengths"] = torch.tensor([time - 3, time, 1])[:batch]
+        arguments["lengths"] = torch.tensor([max(time - 3, 0), time, 1] * batch)[:batch]
     return arguments

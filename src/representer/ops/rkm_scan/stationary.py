@@ -287,7 +287,7 @@ def forward(p: Operands, gates: Tensor, new: Results) -> tuple[Tensor, Tensor]:
     for begin, end in spans(time):
         _forward[grid](
             gates, states, c, weight, *given, new.output, *kept, counters, begin, end, time, batch,
-            groups, units, **options,
+            groups, units, CELL=p.cell, EPS=EPS, **options,
         )  # fmt: skip
     return states[time, :, :units].clone(), c.to(gates.dtype)
 
@@ -297,12 +297,33 @@ def plan(p: Operands) -> tuple[tuple[int, int], int, dict[str, Any]]:
     rows, (chunk, chunks, _) = _rows(p), _sizes(p)
     is_large = rows > 16 or (p.z.dtype == torch.float32 and p.h0.shape[1] > 320)
     return _grid(p), _groups(p), {
-        "CELL": p.cell, "EPS": EPS, "REVERSE": p.reverse, "ROWS": rows, "SLOTS": slots(p),
+        "REVERSE": p.reverse, "ROWS": rows, "SLOTS": slots(p),
         "UNITS": ROWS_OF_WEIGHTS // slots(p), "K": chunk, "CHUNKS": chunks,
         "SPINS": 0 if IS_INTERPRETED else _SPINS, "UPCAST": IS_INTERPRETED,
         "PRECISION": "ieee" if IS_INTERPRETED else precision(p), "num_warps": 8 if is_large else 4,
         "launch_cooperative_grid": not IS_INTERPRETED,
     }  # fmt: skip
+
+
+def gradient_exchange(
+    p: Operands, tiles: int, groups: int, rows: int
+) -> tuple[Tensor, Tensor, dict[str, int]]:
+    """Return the weight of a gradient, the parts that programs exchange, and their numbers.
+
+    The last parts may be 0, so that the same number is added at once each time.
+    """
+    weight = tiled(p, tiles).flatten(1, 2).transpose(1, 2).contiguous()
+    turns = triton.cdiv(tiles * rows, _LOADS)
+    at_once = triton.cdiv(tiles, turns)
+    shape = 2, groups, turns * at_once, rows, weight.shape[1]
+    parts = weight.new_zeros(shape, dtype=torch.float32)
+    return weight, parts, {"SOURCES": shape[2], "AT_ONCE": at_once}
+
+
+def last_parts(parts: Tensor, time: int, h0: Tensor) -> Tensor:
+    """Return the gradient of h0 through the weight of the first step."""
+    batch, units = h0.shape
+    return parts[(time + 1) % 2].sum(1).flatten(0, 1)[:batch, :units]
 
 
 def spans(time: int) -> list[tuple[int, int]]:
@@ -454,18 +475,13 @@ def backward(
     """Write the gradients of the pre-activations and cells, and return those of h0 and c0."""
     (dz, _, g_fresh), (grid, groups, options) = written, plan(p)
     (time, batch, _, units), rows, tiles = dz.shape, options["ROWS"], grid[0]
-    weight = tiled(p, tiles).flatten(1, 2).transpose(1, 2).contiguous()
-    turns = triton.cdiv(tiles * rows, _LOADS)
-    at_once = triton.cdiv(tiles, turns)
-    sources = turns * at_once  # parts, of which the last may be 0
-    parts = dz.new_zeros(2, groups, sources, rows, weight.shape[1], dtype=torch.float32)
+    weight, parts, counts = gradient_exchange(p, tiles, groups, rows)
     to_h, to_c = (x.float().contiguous().clone() for x in (grad.h, grad.c))
     given = [None if x is None else x.contiguous() for x in (p.static, p.hold, p.lengths)]
     counters = torch.zeros(groups, dtype=torch.int32, device=dz.device)
     for begin, end in spans(time):
         _backward[grid](
             *read, weight, *given, dz, g_fresh, to_h, to_c, parts, counters, begin, end, time,
-            batch, groups, units, SOURCES=sources, AT_ONCE=at_once, **options,
+            batch, groups, units, CELL=p.cell, EPS=EPS, **counts, **options,
         )  # fmt: skip
-    last = parts[(time + 1) % 2].sum(1).flatten(0, 1)[:batch, :units]
-    return (to_h + last).to(dz.dtype), to_c.to(dz.dtype)
+    return (to_h + last_parts(parts, time, p.h0)).to(dz.dtype), to_c.to(dz.dtype)

@@ -18,7 +18,7 @@ from representer.functional.rkm import EPS
 from representer.ops.gpu import IS_INTERPRETED
 from representer.ops.rkm_scan.pointwise import advance, constants, load, memory_before, retreat
 from representer.ops.rkm_scan.reference import Operands, Results
-from representer.ops.steps import accumulator, clear, load_rows, place, step
+from representer.ops.steps import accumulator, clear, load_rows, load_square, place, step, warps_of
 
 MOST_UNITS = 128  # with feedback: the registers of a program hold all recurrent matrices
 MOST_DOUBLES = 64  # the same in 64 bits
@@ -41,11 +41,9 @@ def refuses(p: Operands) -> str:
 @triton.jit
 def _tiles(weight, units, R: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.constexpr):
     """Return the recurrent matrices, the summed axis first: inputs, or outputs in the gradient."""
-    first, second = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
-    is_entry = tl.maximum(first, second) < units
     tiles = ()
     for r in tl.static_range(R):
-        tiles = tiles + (load(weight + r * units * units, first * units + second, is_entry, ACC),)
+        tiles = tiles + (load_square(weight + r * units * units, units, BLOCK, ACC),)
     return tiles
 
 
@@ -230,11 +228,10 @@ def _launch(p: Operands, time: int, kernel: Any, *arguments: Any) -> None:
     batch, units = p.h0.shape
     is_tiled = p.weight is None and p.norm is None
     block = triton.next_power_of_2(max(1, min(units, _UNITS) if is_tiled else units))
-    lanes = block if p.weight is None else block * block * len(p.cell.recurrent_gates) // 32
     if batch and units:
         kernel[batch, triton.cdiv(units, block)](
             *arguments, time, batch, units, CELL=p.cell, EPS=EPS, REVERSE=p.reverse, BLOCK=block,
             APART=IS_INTERPRETED,
-            num_warps=max(1, min(8, triton.next_power_of_2(lanes) // 32)),
+            num_warps=warps_of(block, 0 if p.weight is None else len(p.weight)),
             **accumulator(p.z.dtype)[1],
         )  # fmt: skip

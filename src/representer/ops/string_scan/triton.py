@@ -21,103 +21,26 @@ from representer.ops.steps import (
     grid,
     load_each,
     load_rows,
+    load_square,
     load_steps,
     place,
     slope,
     span,
     step,
     value,
+    warps_of,
 )
+from representer.ops.string_scan import stationary
+from representer.ops.string_scan.pointwise import advance, joined, of_longer, of_readout, readout
 from representer.ops.string_scan.reference import Operands, Results, finish
 
-# The arithmetic of one step of a string-kernel chain and of its gradient, for Triton kernels.
-#
-# ``reference.py`` has the equations. Tuples hold the n states and, in chains with masses, these
-# after them: c before the step, ``after`` after it, and q their gradients.
-
-
-@triton.jit
-def joined(tokens, c, j: tl.constexpr, N: tl.constexpr, COMBINE: tl.constexpr):
-    """Return the term that a step adds to the j-th state, or mass from the n-th on."""
-    if j < N:
-        joined = tokens[j]
-        if j > 0:
-            if COMBINE == "multiply":
-                joined = joined * c[j - 1]
-            elif COMBINE == "add":
-                joined = joined + c[j - 1]
-            else:
-                joined = joined * c[N + j - 1] + c[j - 1]
-    elif j > N:
-        joined = c[j - 1]
-    else:
-        joined = tl.full(c[0].shape, 1.0, c[0].dtype)
-    return joined
-
-
-@triton.jit
-def advance(
-    tokens, lam, c, N: tl.constexpr, S: tl.constexpr, COMBINE: tl.constexpr, PAPER: tl.constexpr
-):
-    """Return states and masses of step t from those of step t - 1."""
-    new = ()
-    for j in tl.static_range(S):
-        term = joined(tokens, c, j, N, COMBINE)
-        new = new + (lam * c[j] + (term * (1 - lam) if PAPER else term),)
-    return new
-
-
-@triton.jit
-def inverse(mass):
-    """Return 1 / m, or 0 for no mass."""
-    return tl.where(mass == 0, 0.0, 1 / tl.where(mass == 0, 1.0, mass))
-
-
-@triton.jit
-def readout(c, N: tl.constexpr, EXACT: tl.constexpr, SUMS: tl.constexpr):
-    """Return c_n, or the sum of all c_j, divided by their masses if ``EXACT``."""
-    s = c[N - 1] * inverse(c[2 * N - 1]) if EXACT else c[N - 1]
-    if SUMS:
-        for j in tl.static_range(N - 1):
-            s = s + (c[j] * inverse(c[N + j]) if EXACT else c[j])
-    return s
-
-
-@triton.jit
-def of_readout(
-    d, g, after, N: tl.constexpr, S: tl.constexpr, EXACT: tl.constexpr, SUMS: tl.constexpr
-):
-    """Add the gradient d of the readout to those of states and masses."""
-    q = ()
-    for j in tl.static_range(S):
-        grown = g[j]
-        if SUMS or j % N == N - 1:
-            if EXACT:
-                part = d * inverse(after[N + j % N])
-                grown += part if j < N else -part * after[j - N] * inverse(after[j])
-            elif j < N:
-                grown += d
-        q = q + (grown,)
-    return q
-
-
-@triton.jit
-def of_longer(tokens, q, j: tl.constexpr, N: tl.constexpr, COMBINE: tl.constexpr):
-    """Return the gradient of the j-th state or mass through the next longer ones, but for w."""
-    found = tl.zeros_like(q[j])
-    if j % N < N - 1:
-        found = q[j + 1]
-        if j >= N and COMBINE == "add_exact":
-            found += q[j + 1 - N] * tokens[j + 1 - N]
-        elif j < N and COMBINE == "multiply":
-            found *= tokens[j + 1]
-    return found
+MOST_UNITS = 128  # with a gate on h, whose weight the registers of a program hold
 
 
 @triton.jit(do_not_specialize=["time", "position"])
 def _forward(
-    z, decay, h0, c0, carry, mask, lengths, out, h_last, c_last, states, position, time, batch,
-    units,
+    z, decay, h0, c0, carry, mask, lengths, weight, out, h_last, c_last, states, position, time,
+    batch, units,
     N: tl.constexpr, S: tl.constexpr, P: tl.constexpr, COMBINE: tl.constexpr, PAPER: tl.constexpr,
     EXACT: tl.constexpr, SUMS: tl.constexpr, DECAY: tl.constexpr, HIGHWAY: tl.constexpr,
     SIGMA: tl.constexpr, KEEP: tl.constexpr, REVERSE: tl.constexpr, ACC: tl.constexpr,
@@ -128,6 +51,8 @@ def _forward(
     z_at, s_at = z + row * P * units + unit, row * S * units + unit
     c = load_rows(c0 + s_at, S, units, is_unit, ACC)
     h = tl.load(h0 + at, mask=is_unit, other=0.0).to(ACC)
+    if weight is not None:
+        tile = load_square(weight, units, BLOCK, ACC)
     if DECAY < 2:
         lam = tl.load(decay + unit * DECAY, mask=is_unit, other=0.0).to(ACC)
     k_mask = tl.full((BLOCK,), 1.0, ACC)
@@ -145,7 +70,10 @@ def _forward(
             for j in tl.static_range(N):
                 tokens = tokens + (zs[j][k],)
             if DECAY == 2:
-                lam = tl.sigmoid(zs[N][k])
+                lam = zs[N][k]
+                if weight is not None:
+                    lam += tl.sum(tile * (k_mask * h)[:, None], 0)
+                lam = tl.sigmoid(lam)
                 if KEEP:
                     tl.store(z_at + N * units + to * P, lam, mask=is_real)
             after = advance(tokens, lam, c, N, S, COMBINE, PAPER)
@@ -174,8 +102,8 @@ def _forward(
 
 @triton.jit(do_not_specialize=["time", "position"])
 def _backward(
-    grad, grad_h, grad_c, z, states, decay, c0, carry, mask, lengths, dz, d_carry, dh0, dc0,
-    d_decay, position, time, batch, units,
+    grad, grad_h, grad_c, z, states, decay, c0, carry, mask, lengths, weight, dz, d_carry, dh0,
+    dc0, d_decay, position, time, batch, units,
     N: tl.constexpr, S: tl.constexpr, P: tl.constexpr, COMBINE: tl.constexpr, PAPER: tl.constexpr,
     EXACT: tl.constexpr, SUMS: tl.constexpr, DECAY: tl.constexpr, HIGHWAY: tl.constexpr,
     SIGMA: tl.constexpr, REVERSE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
@@ -191,6 +119,8 @@ def _backward(
     if DECAY < 2:
         lam = tl.load(decay + unit * DECAY, mask=is_unit, other=0.0).to(ACC)
         total = tl.zeros((BLOCK,), ACC)
+    if weight is not None:
+        tile = load_square(weight, units, BLOCK, ACC)
     k_mask = tl.full((BLOCK,), 1.0, ACC)
     if mask is not None:
         k_mask = tl.load(mask + at, mask=is_unit, other=0.0).to(ACC)
@@ -241,7 +171,11 @@ def _backward(
                     of_token *= c[j - 1] if COMBINE == "multiply" else c[N + j - 1]
                 tl.store(to_z + j * units, of_token, mask=is_real)
             if DECAY == 2:
-                tl.store(to_z + N * units, d_lam * lam * (1 - lam), mask=is_real)
+                d_gate = d_lam * lam * (1 - lam)
+                tl.store(to_z + N * units, d_gate, mask=is_real)
+                if weight is not None:
+                    d_gate = tl.where(is_real, d_gate, 0.0)
+                    to_h += k_mask * tl.sum(tile * d_gate[:, None], 0)
             else:
                 total = tl.where(is_real, total + d_lam, total)
             g = kept
@@ -282,14 +216,40 @@ def _contiguous(*tensors: Tensor | None) -> list[Tensor | None]:
 def _grid(p: Operands, z: Tensor, loads: int) -> tuple[tuple[int, int], dict[str, Any]]:
     """Return the grid of a launch: over all steps, or over one where h is multiplied in between."""
     time, batch, _, units = z.shape
-    return grid((1 if p.chain.is_state_gated else time, batch, units), z.dtype, loads)
+    size, options = grid((1 if is_by_step(p) else time, batch, units), z.dtype, loads)
+    if p.weight is not None and not is_by_step(p):  # a program has all units
+        block = triton.next_power_of_2(max(units, 1))
+        options |= {"BLOCK": block, "CHUNK": min(time, 2), "num_warps": warps_of(block, 1)}
+        size = batch if units else 0, 1
+    return size, options
+
+
+def is_by_step(p: Operands) -> bool:
+    """Return True if every step needs a product in BLAS, of which no kernel takes the weight."""
+    return p.weight is not None and bool(_refuses_whole(p) and stationary.refuses_chain(p))
+
+
+def _refuses_whole(p: Operands) -> str:
+    units = p.h0.shape[1]
+    return (
+        "" if units <= MOST_UNITS else f"{units} units with a gate on h are more than {MOST_UNITS}"
+    )
 
 
 def _positions(p: Operands, time: int, *, is_backward: bool) -> Iterable[int | None]:
     """Return None for one launch over all steps, or the steps of launches between products."""
-    if not p.chain.is_state_gated:
+    if not is_by_step(p):
         return (None,)
     return reversed(range(time)) if p.reverse != is_backward else range(time)
+
+
+def describe(p: Operands) -> str:
+    """Return which kernels run a call with a gate on h, and why not faster ones."""
+    if p.weight is None or not (reason := _refuses_whole(p)):
+        return "all steps in one kernel"
+    if not (other := stationary.refuses_chain(p)):
+        return f"all steps in one kernel, with the weights on the chip: {reason}"
+    return f"a kernel a step: {reason}; {other}"
 
 
 def forward(p: Operands, new: Results) -> Results:
@@ -299,10 +259,14 @@ def forward(p: Operands, new: Results) -> Results:
         z = input_products(p.x, p.input_weight, None)
         if p.bias is not None:
             z[:, :, -len(p.bias) :] += p.bias
-    elif p.keep or p.chain.is_state_gated:
+    elif p.keep or p.weight is not None:
         z = p.x.clone(memory_format=torch.contiguous_format)  # gates are written to it
+    if p.weight is not None and _refuses_whole(p) and not is_by_step(p):
+        new = stationary.forward(p, z, new, _constants(p))
+        return new._replace(products=z) if p.keep else new
     size, options = _grid(p, z, z.shape[2] + p.chain.highway)
-    decay, h, c, *others = _contiguous(p.decay, p.h0, p.c0, p.carried, p.mask, p.lengths)
+    weight = None if p.weight is None or is_by_step(p) else p.weight.mT
+    decay, h, c, *others = _contiguous(p.decay, p.h0, p.c0, p.carried, p.mask, p.lengths, weight)
     for t in _positions(p, len(z), is_backward=False):
         if t is None:
             h_new, c_new = new.h, new.c
@@ -318,7 +282,7 @@ def forward(p: Operands, new: Results) -> Results:
                 z, decay, h, c, *others, new.output, h_new, c_new, new.states, t,
                 *new.output.shape, KEEP=p.keep, **_constants(p), **options,
             )  # fmt: skip
-    if p.chain.is_state_gated:
+    if is_by_step(p):
         new = new._replace(h=h, c=c)
     return new._replace(products=z) if p.keep else new
 
@@ -334,10 +298,16 @@ def backward(
     d_decay = None if p.decay is None else z.new_empty(h0.shape, dtype=exact)
     loads = 1 + z.shape[2] + p.c0.shape[1] + p.chain.highway
     size, options = _grid(p, z, loads)
+    weight = None if is_by_step(p) else p.weight
     upstream, g_h, g_c, z, states, decay, c0, *others = _contiguous(
-        grad.output, grad.h, grad.c, z, kept.states, p.decay, p.c0, p.carried, p.mask, p.lengths
-    )
-    if p.chain.is_state_gated:
+        grad.output, grad.h, grad.c, z, kept.states, p.decay, p.c0, p.carried, p.mask, p.lengths,
+        weight,
+    )  # fmt: skip
+    if p.weight is not None and _refuses_whole(p) and not is_by_step(p):
+        read = upstream, g_h, g_c, z, states, c0, *others[:-1]
+        found = stationary.backward(p, read, (dz, d_carry), _constants(p))
+        return found | finish(p, kept, dz, d_carry, None, "x" in requested)
+    if is_by_step(p):
         g_h, g_c = to_h.copy_(g_h), to_c.copy_(g_c)  # updated in place
         dz.zero_()
         if d_carry is not None:
