@@ -10,6 +10,7 @@ import errno
 import re
 import sys
 from collections.abc import Sequence
+from contextvars import ContextVar
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TextIO
@@ -86,8 +87,13 @@ def say(line: str) -> None:
     print_line(line, sys.stderr)
 
 
+QUIET = ContextVar("quiet", default=False)  # of ``--quiet``: notes and progress are not printed
+
+
 def print_line(line: str, stream: TextIO | None) -> None:
-    """Print a line; a closed stream or broken pipe is ignored."""
+    """Print a line of progress or a note; a closed stream or broken pipe is ignored."""
+    if QUIET.get():
+        return
     with contextlib.suppress(OSError, ValueError):
         print(printable(line), file=stream, flush=True)
 

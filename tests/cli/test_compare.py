@@ -117,6 +117,8 @@ def test_the_same_command_continues_and_other_settings_are_refused(run, compared
     assert (out / "results.jsonl").read_bytes() == before
     assert "rkm-lstm" not in outcome.out
     assert outcome.out.rstrip().endswith(str(out / "table.md"))
+    rows = json.loads(run(*words, "--json").out)
+    assert {row["name"] for row in rows if not row["is_baseline"]} == PARTS
     outcome = run(*words, "--hidden-size", "7")
     assert outcome.code == 2
     assert "--hidden-size is 7; expected 6" in outcome.error

@@ -14,8 +14,8 @@ import pytest
 
 from representer import __version__, cli
 from representer.cli import main
-from representer.cli.errors import CLOSED_PIPE, in_option_words
-from representer.errors import Interrupted, RunFolderError, StorageError
+from representer.cli.errors import CLOSED_PIPE, did_you_mean, in_option_words
+from representer.errors import Interrupted, RunFolderError, StorageError, say
 
 PYTHON = [sys.executable, "-m", "representer"]
 
@@ -78,10 +78,59 @@ def test_a_warning_is_one_line_without_its_place_in_the_code(words, is_short, mo
     assert warnings.formatwarning is before
 
 
-def test_no_command_shows_the_commands_and_fails(run):
+def test_no_command_prints_a_start(run):
     outcome = run()
-    assert outcome.code == 2
-    assert "evaluate" in outcome.out
+    assert outcome.code == 0
+    assert "representer fit reviews.csv" in outcome.out
+    assert "All commands: representer --help" in outcome.out
+
+
+def test_the_help_of_a_task_describes_what_is_used_most_and_names_the_rest(run):
+    short, whole = (run("fit", "text", option).out for option in ("--help", "--help-all"))
+    assert short.index("--text") < short.index("--label") < short.index("other options")
+    assert "learning rate of Adam" not in short
+    for group in ("data", "model", "training", "output"):
+        assert f"\n  {group}:" in short
+        assert f"\n{group}:" in whole
+    assert "learning rate of Adam" in whole
+    lines = [line.split() for line in whole.splitlines() if line.strip().startswith("--")]
+    assert {words[0] for words in lines} <= set(short.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "typed", "expected"),
+    [
+        ("representer ex", "ex", ["explain", "export"]),
+        ("representer fit te", "te", ["text"]),
+        ("representer fit text --epo", "--epo", ["--epochs"]),
+        ("representer nothing ", "", []),
+    ],
+)
+def test_a_shell_completes_commands_tasks_and_options(run, monkeypatch, line, typed, expected):
+    monkeypatch.setenv("COMP_LINE", line)
+    monkeypatch.setattr(sys, "argv", ["representer", "completion", "representer", typed, "x"])
+    assert run("completion").out.split() == expected
+    monkeypatch.delenv("COMP_LINE")
+    assert "complete -o default -C" in run("completion").out
+
+
+def test_quiet_prints_neither_notes_nor_progress(run, monkeypatch, capsys):
+    monkeypatch.setattr(main, "_run", lambda words: say("a note") or len(words))
+    assert run("evaluate", "--quiet").err == ""
+    assert run("evaluate").err == "a note\n"
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "meant"),
+    [
+        ("--learning-rate", ["--lr", "--learn-static-gates"], "--lr"),
+        ("--output", ["--out", "--cutoffs"], "--out"),
+        ("train", ["fit", "drift"], "fit"),
+        ("--gamma", ["--data", "--lr"], None),
+    ],
+)
+def test_did_you_mean_knows_words_of_the_same_meaning(word, known, meant):
+    assert did_you_mean(word, known) == (f"Did you mean {meant!r}? " if meant else "")
 
 
 def fail_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,3 +80,12 @@ def test_json_that_is_nested_too_deeply_is_left_to_its_reader(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text("[" * 100_000)
     assert task_of_data(path) == "text"
+
+
+def test_fit_without_a_task_takes_that_of_the_file_and_says_so(run, tmp_path):
+    path = tmp_path / "reviews.csv"
+    path.write_text("text,label\n")
+    outcome = run("fit", path, "--out", tmp_path / "run")
+    assert outcome.code == 2
+    assert outcome.err.startswith("the task is text: representer fit text\n")
+    assert "no rows" in outcome.error or "reviews.csv" in outcome.error

@@ -30,9 +30,25 @@ class UsageError(RepresenterError):
     """The command line itself is wrong."""
 
 
+SYNONYMS = {
+    "learning-rate": ("lr",), "batch": ("batch-size",), "max-epochs": ("epochs",),
+    "num-epochs": ("epochs",), "n-epochs": ("epochs",), "output": ("out", "output"),
+    "output-dir": ("out",), "save": ("out",), "model": ("cell", "network"), "rnn": ("cell",),
+    "hidden": ("hidden-size",), "units": ("hidden-size",), "layers": ("num-layers",),
+    "embeddings": ("vectors",), "target": ("label", "target"), "label": ("target", "label"),
+    "column": ("text", "smiles"), "y": ("label", "target"), "val": ("valid",),
+    "validation": ("valid",), "gpu": ("device",), "ngram": ("filter-length",),
+    "train": ("fit",), "test": ("evaluate",), "run": ("fit",), "score": ("evaluate",),
+    "inference": ("predict",), "classify": ("predict",), "why": ("explain",),
+}  # fmt: skip
+
+
 def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """Return ``"Did you mean ...? "`` for the nearest known word, or nothing."""
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    """Return ``"Did you mean ...? "`` for a known word of the same meaning or letters, if any."""
+    dashes = word[: len(word) - len(word.lstrip("-"))]
+    close = [dashes + own for own in SYNONYMS.get(word.lstrip("-").replace("_", "-"), ())
+             if dashes + own in known]  # fmt: skip
+    close = close or difflib.get_close_matches(word, known, n=1, cutoff=0.7)
     return f"Did you mean {close[0]!r}? " if close else ""
 
 

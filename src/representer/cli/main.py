@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from representer import __version__
 from representer.cli.errors import UsageError, did_you_mean, guarded, in_option_words
-from representer.errors import ArgumentError, RepresenterError
+from representer.errors import QUIET, ArgumentError, RepresenterError, say
 from representer.machine import wait_asleep
 from representer.tasks.registry import TASKS
 
@@ -46,7 +46,22 @@ COMMANDS = {
     "doctor": "representer.cli.info",
     "reproduce": "representer.cli.train",
 }
-WITHOUT_TASK = ("compare", "drift")  # their task may be that of the data
+USUAL = {"nproc": 1, "nnodes": 1, "rdzv_endpoint": None, "max_restarts": 0}  # of --launch
+START = """\
+representer trains a model on your data, tests it beside baselines, and explains its predictions.
+
+  representer fit reviews.csv              train: texts, molecules, graphs, signals, series
+  representer demo                         try it without data, in the browser
+  representer compare reviews.csv          kernel, network, both, and baselines
+  representer explain RUN --input "..."    which words, atoms or steps a prediction comes from
+
+All commands: representer --help"""
+COMPLETION = """\
+# bash: put this line into ~/.bashrc
+complete -o default -C "representer completion" representer
+# zsh: put this line before it, into ~/.zshrc
+autoload -U bashcompinit && bashcompinit"""
+WITHOUT_TASK = ("fit", "compare", "drift")  # their task may be that of the data
 
 
 class Command(Protocol):
@@ -77,7 +92,8 @@ def entry_point(argv: Sequence[str] | None = None) -> int:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the shell; the next file must not take its place
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
-    is_debug = "--debug" in words
+    is_debug, is_quiet = "--debug" in words, "--quiet" in words
+    flags = ("--debug", "--quiet")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a letter that the terminal lacks is not an error
             stream.reconfigure(errors="replace")
@@ -85,8 +101,10 @@ def entry_point(argv: Sequence[str] | None = None) -> int:
     if not is_debug:  # without the place in the code and the line that stands there
         warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     try:
-        return guarded(lambda: _run([w for w in words if w != "--debug"]), is_debug=is_debug)
+        token = QUIET.set(is_quiet)
+        return guarded(lambda: _run([w for w in words if w not in flags]), is_debug=is_debug)
     finally:
+        QUIET.reset(token)
         warnings.formatwarning = written
 
 
@@ -101,9 +119,15 @@ def _run(words: list[str]) -> int:
     for word in words:
         if any("\ud800" <= letter <= "\udfff" for letter in word):
             raise UsageError(f"{word!r} is not valid UTF-8. Rename the file or folder.")
-    if not words or words[0] in ("-h", "--help", "help"):
+    if not words:
+        print(START)
+        return 0
+    if words[0] in ("-h", "--help", "help"):
         print(_overview(COMMANDS))
-        return 0 if words else 2
+        return 0
+    if words[0] == "completion":
+        print("\n".join(completions()) if "COMP_LINE" in os.environ else COMPLETION)
+        return 0
     if words[0] == "--version":
         print(f"representer {__version__}")
         return 0
@@ -127,7 +151,11 @@ def _run(words: list[str]) -> int:
 def _find_command(words: list[str]) -> tuple[str | None, list[str]]:
     """Split the words into the command's name and its arguments; None for the help of a group."""
     if words[0] in WITHOUT_TASK and words[1:] and words[1] not in ("-h", "--help"):
-        words = [words[0], *with_task(words[0], words[1:])]
+        if words[0] != "fit":
+            words = [words[0], *with_task(words[0], words[1:])]
+        elif words[1] not in TASKS and any(Path(word).exists() for word in words[1:]):
+            words = [words[0], *with_task(words[0], words[1:])]
+            say(f"the task is {words[1]}: representer {' '.join(words[:2])}")
     for length in (2, 1):
         if " ".join(words[:length]) in COMMANDS:
             return " ".join(words[:length]), words[length:]
@@ -154,19 +182,35 @@ def _overview(names: Sequence[str] | dict[str, str]) -> str:
     lines += [f"  {name:<12} {load(name).summary}" for name in names]
     lines += ["", "Options of one command:  representer COMMAND --help"]
     lines += ["With the whole traceback of an error:  --debug"]
+    lines += ["Without notes and progress:             --quiet"]
+    lines += ["Completion in the shell:                representer completion"]
     return "\n".join(lines)
 
 
-# The task of ``compare`` and ``drift`` where the words do not name it.
+def completions() -> list[str]:
+    """Return the words that may follow in a shell, which names the line and what is typed."""
+    from representer.cli.parser import build, option_strings
+
+    typed = sys.argv[-2] if len(sys.argv) > 3 else ""  # bash passes command, word, word before
+    words = [word for word in os.environ["COMP_LINE"].split()[1:] if word != typed]
+    depth, every = len(words), [command.split() for command in (*COMMANDS, "completion")]
+    names = dict.fromkeys(c[depth] for c in every if c[:depth] == words and len(c) > depth)
+    command = next((" ".join(words[:n]) for n in (2, 1) if " ".join(words[:n]) in COMMANDS), "")
+    options = option_strings(build(command, load(command))) if command and typed else []
+    return [word for word in (*names, *options) if word.startswith(typed)]
+
+
+# The task of ``fit``, ``compare`` and ``drift`` where the words do not name it.
 
 _OWN = {
-    "compare": {"splits", "cells", "jobs", "out", "config"},
+    "fit": {"config", "help", "help_all", "launch", *USUAL},
+    "compare": {"splits", "cells", "jobs", "out", "config", "json"},
     "drift": {"permutations", "limit", "seed"},
 }
 
 
 def with_task(command: str, words: Sequence[str]) -> list[str]:
-    """Return the words after ``compare`` or ``drift`` with the task in front.
+    """Return the words after ``fit``, ``compare`` or ``drift`` with the task in front.
 
     The task is the first word, that of ``--kind``, the only one that has all given options, or
     that of the data.
@@ -199,7 +243,7 @@ def with_task(command: str, words: Sequence[str]) -> list[str]:
 def _options(command: str) -> dict[str, set[str]]:
     """Return the names of the command's options, by task."""
     kinds = {
-        name: (task.config,) if command == "compare" else task.options.get(command, ())
+        name: (task.config,) if command in ("fit", "compare") else task.options.get(command, ())
         for name, task in TASKS.items()
     }
     return {
@@ -249,7 +293,6 @@ def _of_columns(names: set[str]) -> str:
 # ``--launch torchrun``: several processes, here or on several machines, that train one model.
 
 _IS_WORKER, _RESTARTS = "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"  # set by torchrun
-USUAL = {"nproc": 1, "nnodes": 1, "rdzv_endpoint": None, "max_restarts": 0}
 
 
 def add_launch(parser: Any) -> None:

@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 import tempfile
+import textwrap
 from argparse import Action, HelpFormatter
 from argparse import ArgumentError as ParserError
 from collections.abc import Collection, Sequence
@@ -19,7 +20,7 @@ from representer.checks import LARGEST_INTEGER, LIMITS, parse_number
 from representer.cli.errors import UsageError, did_you_mean
 from representer.errors import ArgumentError, DataError, MissingExtraError
 from representer.storage.files import parse_yaml, read_bytes
-from representer.tasks.options import Task
+from representer.tasks.options import FIRST, MAIN, Task, group_of
 from representer.tasks.registry import TASKS, task_of_run
 
 if TYPE_CHECKING:
@@ -120,8 +121,8 @@ def parse(name: str, command: Command, words: Sequence[str]) -> Namespace | None
         UsageError: If an option is unknown, or a value is invalid.
     """
     parser = build(name, command)
-    if {"-h", "--help"} & set(words):
-        print(parser.format_help().rstrip())
+    if {"-h", "--help", "--help-all"} & set(words):
+        print((parser.format_help() if "--help-all" in words else short_help(parser)).rstrip())
         return None
     _check_option_names(parser, name, words)
     _check_numbers(parser, words)
@@ -152,7 +153,12 @@ def add_options(
 ) -> None:
     """Add one option per field of a config dataclass; help and choices are its metadata."""
     hints = get_type_hints(config)
-    for field in fields(config):
+    names = {field.name for field in fields(config)} - set(skip)
+    first = [name for name in MAIN if name in names][:FIRST]
+    groups = {name: parser.add_argument_group(name) for name in GROUPS if first[2:]}
+    order = {name: k for k, name in enumerate(first)}
+    for field in sorted(fields(config), key=lambda field: order.get(field.name, len(order))):
+        title = GROUPS[0] if field.name in first else group_of(field)
         default = None if field.default is MISSING else field.default
         if field.name in skip:
             continue
@@ -162,7 +168,32 @@ def add_options(
                 field.name, nargs="?", type=hints[field.name], help=help_text, metavar="DATA"
             )
         else:
-            _add_option(parser, field, hints[field.name], default)
+            _add_option(groups.get(title, parser), field, hints[field.name], default)
+
+
+GROUPS = ("most used options", "data", "model", "training", "output")
+SHORT = 25  # options up to which the help describes each of them
+
+
+def short_help(parser: ArgumentParser) -> str:
+    """Return the help with the most used options described, and the names of the others."""
+    groups = {str(g.title): g._group_actions for g in parser._action_groups if g._group_actions}
+    if len(option_strings(parser)) <= SHORT or GROUPS[0] not in groups:
+        return parser.format_help()
+    formatter = parser._get_formatter()
+    formatter.add_usage(parser.usage, [], [])
+    formatter.add_text(parser.description)
+    formatter.start_section(GROUPS[0])
+    formatter.add_arguments([*groups.get("positional arguments", ()), *groups[GROUPS[0]]])
+    formatter.end_section()
+    lines = [formatter.format_help(), "other options (described by --help-all):"]
+    for title, actions in groups.items():
+        if title not in ("positional arguments", GROUPS[0]):
+            names = " ".join(a.option_strings[-1] for a in actions if a.option_strings)
+            start = f"  {(title if title in GROUPS else 'other') + ':':<10}"
+            lines.append(textwrap.fill(names, 98, initial_indent=start, break_on_hyphens=False,
+                                       subsequent_indent=" " * 12))  # fmt: skip
+    return "\n".join(lines)
 
 
 def add_number(
@@ -173,7 +204,7 @@ def add_number(
     parser.add_argument(*short, option, type=int, default=default, help=help_text, metavar="N")
 
 
-def _add_option(parser: ArgumentParser, field: Field[Any], hint: Any, default: Any) -> None:
+def _add_option(parser: Any, field: Field[Any], hint: Any, default: Any) -> None:
     option = "--" + field.name.replace("_", "-")
     help_text = field.metadata["help"]
     if hint is bool and default is False:
@@ -209,7 +240,7 @@ def _check_option_names(parser: ArgumentParser, name: str, words: Sequence[str])
             hint = did_you_mean(option, [o for o in known if o.startswith("--")])
             raise UsageError(
                 f"{option} is not an option of `representer {name}`. {hint}"
-                f"All of them: representer {name} --help"
+                f"All of them: representer {name} --help-all"
             )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from representer.cli.errors import UsageError, did_you_mean
 from representer.cli.main import add_launch, is_restarted, launch
 from representer.cli.parser import PlainCommand, add_number, add_options
-from representer.errors import ArgumentError, say, show
+from representer.errors import ArgumentError, print_line, say, show
 from representer.machine import busy_note, limited
 from representer.tasks.options import Task
 from representer.training.interruption import stopping
@@ -57,7 +57,7 @@ class Fit:
 def show_what_is_read(options: dict[str, Any]) -> None:
     """Write the first line of a command before torch is imported, which takes seconds."""
     if source := options.get("data") or ("the demo" if options.get("demo") else None):
-        show(f"reading {source} ...")
+        print_line(f"reading {source} ...", sys.stdout)
 
 
 # ``representer compare DATA``: kernel, network, both and baselines on repeated splits.
@@ -102,6 +102,7 @@ class Compare:
             "--out", type=str | None, metavar="DIR",
             help="folder for results and table; continues there (default: runs/compare-DATA)",
         )  # fmt: skip
+        parser.add_argument("--json", action="store_true", help="print the table as a JSON array")
 
     def defaults(self, given: Any) -> dict[str, Any]:
         """Return the defaults of ``fit``, but for the test part."""
@@ -118,7 +119,8 @@ class Compare:
         if arguments.jobs < 0:
             raise ArgumentError("jobs", arguments.jobs, "0 or more")
         chosen = config(**given)
-        show_what_is_read(given)
+        if not arguments.json:
+            show_what_is_read(given)
         comparison = self.task.function("comparison")(
             chosen,
             variants=self._variants(arguments),
@@ -134,7 +136,10 @@ class Compare:
             Path(arguments.out or f"runs/compare-{name}"),
             jobs=arguments.jobs or os.cpu_count() or 1,
             command=shlex.join(["representer", *sys.argv[1:]]),
+            as_json=arguments.json,
         )
+        if arguments.json:
+            return
         if table.rows and not table.rows[0].is_baseline:
             show(f"Train it: {self.fit_command(table.rows[0].name, chosen, arguments)}")
 

@@ -591,7 +591,7 @@ def as_markdown(table: ComparisonTable) -> list[str]:
 
 
 def run_and_report(
-    comparison: Comparison, folder: Path, *, jobs: int, command: str
+    comparison: Comparison, folder: Path, *, jobs: int, command: str, as_json: bool = False
 ) -> ComparisonTable:
     """Run what is missing, write ``table.md`` into the folder, and print the table."""
     table = ComparisonTable.of(comparison, run_missing(comparison, folder, jobs=jobs))
@@ -600,8 +600,21 @@ def run_and_report(
     about = f"Made by {markdown_code(command)} with {software}."
     lines = [f"# {markdown(comparison.title)}", "", about, "", *as_markdown(table)]
     atomic.write_text(folder / PAGE, "\n".join(lines) + "\n")
-    show(f"{comparison.title}\n\n{as_text(table)}\n\n{folder / PAGE}")
+    if as_json:
+        rows = [
+            {"name": row.name, "metric": table.metric.name, "score": _finite(row.score),
+             "difference": row.difference and _finite(row.difference), "auc": row.auc,
+             "seconds": row.seconds, "splits": row.splits, "is_baseline": row.is_baseline}
+            for row in table.rows
+        ]  # fmt: skip
+        print(json.dumps(rows))
+    else:
+        show(f"{comparison.title}\n\n{as_text(table)}\n\n{folder / PAGE}")
     return table
+
+
+def _finite(interval: Interval) -> list[float | None]:
+    return [None if math.isnan(number) else number for number in interval]
 
 
 def _rank(metric: Metric, score: Interval) -> float:

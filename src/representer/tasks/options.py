@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 import shlex
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields, make_dataclass
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, make_dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
@@ -108,6 +108,21 @@ def grouped(options: dict[str, tuple[type[Any], ...]]) -> dict[str, tuple[type[A
     return options | {name: (*options[name], GroupReading) for name in ("evaluate", "drift")}
 
 
+MAIN = ("text", "smiles", "label", "target", "labels", "level", "answer", "epochs", "out", "demo")
+OUTPUT = ("out", "resume", "baselines", "log_with", "conformal", "conformal_by")
+TRAINING = {one.name for one in fields(TrainingParameters)} | {"seed", "threads", "jobs"}
+FIRST = 5  # options of `MAIN` that the help begins with
+
+
+def group_of(one: Field[Any]) -> str:
+    """Return the group of an option in the help."""
+    if one.name in OUTPUT:
+        return "output"
+    if one.name in TRAINING:
+        return "training"
+    return one.metadata.get("group", "data")
+
+
 def config_of(
     name: str,
     module: str,
@@ -136,7 +151,9 @@ def config_of(
                 hint = str if is_list else _of_command_line(hints[one.name])
                 if hint is str and default is not None:
                     default = ",".join(map(str, default)) if is_list else str(default)
-                copied = field(default=default, metadata=one.metadata)
+                is_model = one.name not in TRAINING and issubclass(kind, TrainingParameters)
+                group = {"group": "model"} if is_model else {}
+                copied = field(default=default, metadata={**one.metadata, **group})
                 own[one.name] = one.name, hint, copied
     about = {
         "__module__": module,

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 import sys
 from pathlib import Path
 
-from representer.errors import print_line
+from representer.errors import QUIET, print_line, say
 
 # Progress of a run: a bar on a terminal, one line per evaluation, and an experiment tracker.
 
@@ -107,6 +107,9 @@ class Tracker:
 # Progress of a run: a bar on a terminal, one line per evaluation, and an experiment tracker.
 
 
+LONG = 10  # seconds of training that are announced
+
+
 class Progress:
     """Shows the progress of a run.
 
@@ -127,8 +130,9 @@ class Progress:
         self._is_shown = is_shown
         self._bar: Any = None
         self._has_terminal = False
+        self._started: tuple[int, float] | None = None  # the first whole epoch, and the time
         with contextlib.suppress(AttributeError, ValueError):  # stderr is closed or missing
-            self._has_terminal = is_shown and sys.stderr.isatty()
+            self._has_terminal = is_shown and sys.stderr.isatty() and not QUIET.get()
 
     def start_epoch(self, epoch: int, epochs: int, done: int, total: int) -> None:
         """Start the bar of an epoch.
@@ -140,11 +144,24 @@ class Progress:
             total: Steps of the epoch.
         """
         self._close_bar()
+        self._estimate(epoch, epochs, done)
         if self._has_terminal:
             from tqdm import tqdm
 
             label = f"epoch {epoch}/{epochs}"
             self._bar = tqdm(total=total, initial=done, desc=label, leave=False, file=sys.stderr)
+
+    def _estimate(self, epoch: int, epochs: int, done: int) -> None:
+        """Say after the first epoch how long all others take at most, if it is long."""
+        now = time.monotonic()
+        if self._started is None:
+            self._started = (epoch if done == 0 else epoch + 1), now
+        elif epoch == self._started[0] + 1 and self._is_shown:
+            seconds = now - self._started[1]
+            if (rest := seconds * (epochs - epoch + 1)) > LONG:
+                shown = f"{rest / 60:.0f} min" if rest > 90 else f"{rest:.0f} s"
+                say(f"an epoch takes {seconds:.0f} s: at most {shown} for the other "
+                    f"{epochs - epoch + 1}, fewer if validation stops improving")  # fmt: skip
 
     def step(self, loss: float) -> None:
         """Advance the bar by one step."""
