@@ -10,10 +10,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from representer.errors import ArgumentError, ShapeError
-from representer.kernels.kernel import Kernel, Objects, value_of
+from representer.kernels.kernel import StandardizedKernel, value_of
 
 TAPS = 9
 TRIPLES = tuple(combinations(range(TAPS), 3))  # the taps of weight 2; the others have -1
@@ -78,7 +77,7 @@ class Responses:
         return Responses(self.banks, {name: rows_of[rows] for name, rows_of in self.views.items()})
 
 
-class ConvolutionKernel(Kernel):
+class ConvolutionKernel(StandardizedKernel):
     r"""Compares series of any lengths by the outputs of fixed filters, counted over time.
 
     A filter w of nine taps, of which three are 2 and six are -1, reads one channel, or its first
@@ -118,25 +117,9 @@ class ConvolutionKernel(Kernel):
         self.views = views
         self._check()
 
-    @property
-    def objects(self) -> Objects:
-        """Return the kind of objects that the kernel compares."""
-        return "sequences"
-
     def no_network(self) -> str:
         """Return why the kernel is not differentiable in a reference."""
         return "Its features count steps, so that they have no derivatives in a series."
-
-    def __call__(self, X: Any, Y: Any = None) -> NDArray[np.float64]:
-        """Return the Gram matrix of X with Y, or of X with itself, of standardized features."""
-        check_is_fitted(self)
-        left = self.transform(X)
-        return left @ (left if Y is None else self.transform(Y)).T
-
-    def diag(self, X: Any) -> NDArray[np.float64]:
-        """Return k(x, x) of each series."""
-        check_is_fitted(self)
-        return (self.transform(X) ** 2).sum(axis=1)
 
     def read(self, X: Sequence[Any]) -> Responses:
         """Return the features of series before they are standardized.
@@ -151,34 +134,18 @@ class ConvolutionKernel(Kernel):
 
     def fit(self, X: Any, targets: NDArray[np.float64] | None = None) -> Self:
         """Draw the thresholds, and find mean and deviation of every feature; targets are unused."""
-        vars(self).pop("banks_", None)
-        responses = X if isinstance(X, Responses) else self.read(X)
+        responses = self._before_fit(X)
         features = np.concatenate([responses.views[view] for view in self.views], axis=1)
         deviations = features.std(axis=0)
         self.banks_, self.means_ = responses.banks, features.mean(axis=0)
         self.scales_ = np.where(deviations > _LEAST, deviations, 1.0) * len(deviations) ** 0.5
         return self
 
-    def fit_transform(
-        self, X: Any, targets: NDArray[np.float64] | None = None
-    ) -> NDArray[np.float64]:
-        """Return the features of the series that the kernel is fitted to, see `fit`."""
-        vars(self).pop("banks_", None)
-        responses = X if isinstance(X, Responses) else self.read(X)
-        return self.fit(responses).transform(responses)
-
-    @property
-    def width(self) -> int:
-        """Number of features."""
-        return len(self.means_)
-
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Return the standardized features ``(N, F)``."""
-        views = (X if isinstance(X, Responses) else self.read(X)).views
+        views = self._features(X).views
         features = np.concatenate([views[view] for view in self.views], axis=1)
-        features -= self.means_
-        features /= self.scales_
-        return features
+        return self._standardized(features)
 
     def by_step(
         self, x: Any, coefficients: NDArray[np.float64], width: int = 1
@@ -248,17 +215,18 @@ class ConvolutionKernel(Kernel):
             if not is_fine or not rows[0] or (bank.channels < 0).any():
                 raise ValueError(f"the filters {name!r} are damaged")
             banks.append(bank)
-        self.banks_, self.means_, self.scales_ = banks, arrays["means"], arrays["scales"]
+        self.banks_ = banks
         width = len(self.views) * sum(bank.thresholds.size for bank in banks)
-        if not self.means_.shape == self.scales_.shape == (width,) or not (self.scales_ > 0).all():
-            raise ValueError(f"means of {self.means_.shape} features; expected {width}")
-        return self
+        return self._set_moments(arrays, width)
+
+    def _before_fit(self, X: Any) -> Any:
+        vars(self).pop("banks_", None)  # so that `read` draws new ones
+        return self._features(X)
 
     def _check(self) -> None:
         if not value_of(self.num_features) >= 1:
             raise ArgumentError("num_features", self.num_features, "a positive integer")
-        if not self.views or len({*self.views} & {*VIEWS}) < len(self.views):
-            raise ArgumentError("views", self.views, f"one or both of {', '.join(VIEWS)}")
+        self._check_views(VIEWS)
 
     def _drawn(self, series: Sequence[NDArray[np.float32]]) -> list[Bank]:
         """Return filters with thresholds that are quantiles of their outputs on some series."""

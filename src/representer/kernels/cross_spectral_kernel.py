@@ -9,10 +9,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from representer.errors import ArgumentError, ShapeError
-from representer.kernels.kernel import Kernel, Objects, value_of
+from representer.kernels.kernel import StandardizedKernel, value_of
 
 # Logarithms of the power and of the cross-spectral matrices of windows, band by band.
 
@@ -183,7 +182,7 @@ def _logarithm(S: NDArray[np.complex128], shrinkage: float) -> NDArray[np.float6
     return np.concatenate([np.einsum("ncc->nc", L).real, coupling.real, coupling.imag], axis=1)
 
 
-class CrossSpectralKernel(Kernel):
+class CrossSpectralKernel(StandardizedKernel):
     r"""Compares the power of all channels and the coupling of all pairs, band by band.
 
     It is the mean of two kernels, whose features `fit` standardizes:
@@ -228,25 +227,9 @@ class CrossSpectralKernel(Kernel):
         self.views = views
         self._check()
 
-    @property
-    def objects(self) -> Objects:
-        """Return the kind of objects that the kernel compares."""
-        return "sequences"
-
     def no_network(self) -> str:
         """Return why the kernel is not differentiable in a reference."""
         return "Its features of spectra are arrays, without derivatives in a window."
-
-    def __call__(self, X: Any, Y: Any = None) -> NDArray[np.float64]:
-        """Return the Gram matrix of X with Y, or of X with itself, of standardized features."""
-        check_is_fitted(self)
-        left = self.transform(X)
-        return left @ (left if Y is None else self.transform(Y)).T
-
-    def diag(self, X: Any) -> NDArray[np.float64]:
-        """Return k(x, x) of each window."""
-        check_is_fitted(self)
-        return (self.transform(X) ** 2).sum(axis=1)
 
     def read(self, X: Iterable[Any]) -> Spectra:
         """Return the features of windows before they are standardized.
@@ -260,7 +243,7 @@ class CrossSpectralKernel(Kernel):
 
     def fit(self, X: Any, targets: NDArray[np.float64] | None = None) -> Self:
         """Find the mean and the deviation of every feature; targets have no influence."""
-        spectra = self._spectra(X)
+        spectra = self._features(X)
         self.shape_ = spectra.shape
         means, scales = [], []
         for view in self.views:
@@ -272,20 +255,9 @@ class CrossSpectralKernel(Kernel):
         self.means_, self.scales_ = np.concatenate(means), np.concatenate(scales)
         return self
 
-    def fit_transform(
-        self, X: Any, targets: NDArray[np.float64] | None = None
-    ) -> NDArray[np.float64]:
-        """Return the features of the windows that the kernel is fitted to, see `fit`."""
-        return self.fit(X, targets).transform(X)
-
-    @property
-    def width(self) -> int:
-        """Number of features."""
-        return len(self.means_)
-
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Return the standardized features ``(N, F)``; those of each view have the same weight."""
-        spectra = self._spectra(X)
+        spectra = self._features(X)
         if spectra.shape != self.shape_:
             got = (len(spectra), *spectra.shape)
             raise ShapeError("X", got, f"(N, {self.shape_[0]}, {self.shape_[1]})")
@@ -293,9 +265,7 @@ class CrossSpectralKernel(Kernel):
         features = np.concatenate(views, axis=1, dtype=np.float64)
         if spectra.subjects is not None:
             self._recenter(features, spectra)
-        features -= self.means_
-        features /= self.scales_
-        return features
+        return self._standardized(features)
 
     def _recenter(self, features: NDArray[np.float64], spectra: Any) -> None:
         """Move and scale the features of each subject to the common mean and deviation.
@@ -343,18 +313,11 @@ class CrossSpectralKernel(Kernel):
         shape = tuple(arrays["shape"].tolist())
         if len(shape) != 2 or not (0 < shape[0] <= 4096 and 1 < shape[1] <= 2**24):
             raise ValueError(f"the shape of a window is {shape}")
-        self.shape_, self.means_, self.scales_ = shape, arrays["means"], arrays["scales"]
+        self.shape_ = shape
         count = len(known_bands(self._bands(shape[1]), self.sampling_rate, shape[1]))
         sizes = {"power": shape[0], "matrix": shape[0] ** 2}
         width = count * sum(sizes[view] for view in self.views)
-        if not self.means_.shape == self.scales_.shape == (width,):
-            raise ValueError(f"means of {self.means_.shape} features")
-        if not (self.scales_ > 0).all():
-            raise ValueError("a scale is not positive")
-        return self
-
-    def _spectra(self, X: Any) -> Spectra:
-        return X if isinstance(X, Spectra) else self.read(X)
+        return self._set_moments(arrays, width)
 
     def _bands(self, samples: int) -> Bands:
         return usual_bands(self.sampling_rate, samples) if self.bands is None else self.bands
@@ -364,8 +327,7 @@ class CrossSpectralKernel(Kernel):
             raise ArgumentError("sampling_rate", self.sampling_rate, "a positive number of Hz")
         if not 0 < value_of(self.shrinkage) <= 1:
             raise ArgumentError("shrinkage", self.shrinkage, "a number in (0, 1]")
-        if not self.views or len({*self.views} & {*VIEWS}) < len(self.views):
-            raise ArgumentError("views", self.views, f"one or both of {', '.join(VIEWS)}")
+        self._check_views(VIEWS)
         for band in self.bands or ():
             if np.shape(band) != (2,) or not 0 <= band[0] < band[1]:
                 raise ArgumentError("bands", self.bands, "pairs of a lower and a higher frequency")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from representer.checks import SuggestsArguments, is_number
-from representer.errors import KindError, MissingExtraError
+from representer.errors import ArgumentError, KindError, MissingExtraError
 
 try:
     from sklearn.base import BaseEstimator
@@ -255,3 +255,70 @@ def value_of(number: Any) -> Any:
         return number.detach()
     is_number = isinstance(number, (int, float, np.integer, np.floating))
     return number if is_number and not isinstance(number, bool) else np.nan
+
+
+class StandardizedKernel(Kernel):
+    """A kernel of explicit features in several views, which `fit` standardizes.
+
+    `fit` and `transform` take objects, or what `read` returned for them. A subclass has the
+    attribute ``views``, sets ``means_`` and ``scales_`` in `fit`, and checks its arguments in
+    `read`.
+    """
+
+    views: Any
+    means_: np.ndarray
+    scales_: np.ndarray
+
+    @abstractmethod
+    def read(self, X: Any) -> Any:
+        """Return the features of objects before they are standardized, with ``views``."""
+
+    @abstractmethod
+    def fit(self, X: Any, targets: Any = None) -> Self:
+        """Find the mean and the deviation of every feature; targets have no influence."""
+
+    @abstractmethod
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the standardized features ``(N, F)``."""
+
+    def __call__(self, X: Any, Y: Any = None) -> np.ndarray:
+        """Return the Gram matrix of X with Y, or of X with itself, of standardized features."""
+        check_is_fitted(self)
+        left = self.transform(X)
+        return left @ (left if Y is None else self.transform(Y)).T
+
+    def diag(self, X: Any) -> np.ndarray:
+        """Return k(x, x) of each object."""
+        check_is_fitted(self)
+        return (self.transform(X) ** 2).sum(axis=1)
+
+    def fit_transform(self, X: Any, targets: Any = None) -> np.ndarray:
+        """Return the features of the objects that the kernel is fitted to, see `fit`."""
+        features = self._before_fit(X)
+        return self.fit(features).transform(features)
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return len(self.means_)
+
+    def _before_fit(self, X: Any) -> Any:
+        return self._features(X)
+
+    def _features(self, X: Any) -> Any:
+        return X if hasattr(X, "views") else self.read(X)
+
+    def _standardized(self, features: np.ndarray) -> np.ndarray:
+        features -= self.means_
+        features /= self.scales_
+        return features
+
+    def _set_moments(self, arrays: Mapping[str, np.ndarray], width: int) -> Self:
+        self.means_, self.scales_ = arrays["means"], arrays["scales"]
+        if not self.means_.shape == self.scales_.shape == (width,) or not (self.scales_ > 0).all():
+            raise ValueError(f"means of {self.means_.shape} features; expected {width}")
+        return self
+
+    def _check_views(self, names: tuple[str, ...]) -> None:
+        if not self.views or len({*self.views} & {*names}) < len(self.views):
+            raise ArgumentError("views", self.views, f"one or both of {', '.join(names)}")
