@@ -28,7 +28,7 @@ MERCER = [name for name, q in NONLINEARITIES.items() if q.mercer]
 
 
 @pytest.mark.parametrize("q", [*MERCER, torch.sinh])
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @given(
     T=st.integers(1, 8), n=st.integers(1, 3), dilation=st.integers(1, 3), seed=st.integers(0, 2**16)
 )
@@ -54,7 +54,7 @@ def test_the_network_returns_its_kernel(q):
 
 @pytest.mark.parametrize("combine", ["multiply", "add"])
 @pytest.mark.parametrize("normalized", [False, True, "exact"])
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=6)
 @given(T=st.integers(0, 7), n=st.integers(1, 4), lam=st.floats(0, 1), seed=st.integers(0, 2**16))
 def test_every_state_of_a_string_network_is_its_kernel_of_the_prefix(
     combine, normalized, T, n, lam, seed

@@ -164,7 +164,8 @@ def fitted(molecules, name: str, *words: str):
 
 @pytest.fixture(scope="session")
 def molecule_run(molecules):
-    return fitted(molecules, "numbers", "--target", "atoms,rings", "--baselines", "all")
+    with undrawn():
+        return fitted(molecules, "numbers", "--target", "atoms,rings", "--baselines", "all")
 
 
 @pytest.fixture(scope="session")
@@ -258,7 +259,8 @@ def series_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
             values = [f"{sign * t + rng.gauss(0, 2):.3f}" for t in range(steps)]
             writer.writerow(["rise" if sign > 0 else "fall", *values, *[""] * (19 - steps)])
     words = ["fit", "series", str(folder / "series.csv"), "--out", str(folder / "run"), *SERIES]
-    assert entry_point(words) == 0
+    with undrawn():
+        assert entry_point(words) == 0
     return folder / "run"
 
 

@@ -104,7 +104,7 @@ def case(time, order, seed, units=3):
 
 
 @COMBINES
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=6)
 @given(**CASES)
 def test_states_and_masses_match_the_recurrence(combine, time, order, seed):
     p, decay, weight, _ = case(time, order, seed)
@@ -115,7 +115,7 @@ def test_states_and_masses_match_the_recurrence(combine, time, order, seed):
 
 
 @COMBINES
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=6)
 @given(**CASES)
 def test_the_total_at_every_step_is_the_readout(combine, time, order, seed):
     p, decay, weight, read = case(time, order, seed)
@@ -125,7 +125,7 @@ def test_the_total_at_every_step_is_the_readout(combine, time, order, seed):
 
 
 @COMBINES
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=6)
 @given(**CASES, data=st.data())
 def test_the_parts_predict_the_readout_after_replacing_a_token_and_gate(
     combine, time, order, seed, data
@@ -140,7 +140,7 @@ def test_the_parts_predict_the_readout_after_replacing_a_token_and_gate(
     assert_close(sums.total(p, decay, weight)[t], y, **EXACT)
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=6)
 @given(**CASES)
 def test_a_slot_contribution_is_the_sum_over_ngrams_with_the_token_in_that_slot(time, order, seed):
     p, decay, weight, read = case(time, order, seed, units=1)

@@ -61,7 +61,7 @@ def random_readout(layer, time: int, seed: int):
     return x, v, (v * layer(x)[0].detach()).sum().item()
 
 
-@settings(deadline=None, max_examples=24)
+@settings(deadline=None, max_examples=12)
 @all_forms(
     time=5, order=2, seed=0, layers=2, bidirectional=True,
     activation="tanh", readout="sum", highway=True,
@@ -79,7 +79,7 @@ def test_token_contributions_sum_to_the_readout_of_the_last_layer(
     assert contributions.sum().item() + result.constant == pytest.approx(y, rel=1e-10, abs=size)
 
 
-@settings(deadline=None, max_examples=16)
+@settings(deadline=None, max_examples=8)
 @given(kind=PRODUCT, order=st.integers(1, 3), activation=OPTIONS["activation"], **SHAPES)
 def test_ngram_contributions_of_the_first_layer_sum_to_the_readout_of_the_last(
     kind, order, activation, layers, bidirectional, time, seed
@@ -98,7 +98,7 @@ def test_ngram_contributions_of_the_first_layer_sum_to_the_readout_of_the_last(
     assert every == pytest.approx(by_place, rel=1e-10, abs=size)
 
 
-@settings(deadline=None, max_examples=16)
+@settings(deadline=None, max_examples=8)
 @given(kind=PRODUCT, order=st.integers(1, 3), **SHAPES, **OPTIONS)
 def test_all_ngrams_and_tokens_of_a_highway_sum_to_the_readout(
     kind, order, layers, bidirectional, time, seed, **options
@@ -148,7 +148,7 @@ def test_step_contributions_of_a_kernel_machine_and_the_constant_sum_to_the_read
     assert result.rows(2) == rows[:2]
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=6)
 @given(order=st.integers(1, 3), seed=st.integers(0, 2**16), time=st.integers(3, 6))
 def test_input_weights_are_the_gradient_over_the_order(order, seed, time):
     """Without activation, y is homogeneous of degree n in the tokens: Euler's x . dy/dx = n y."""

@@ -28,7 +28,7 @@ OPTIONS = {
 }
 
 
-@settings(deadline=None, max_examples=24)
+@settings(deadline=None, max_examples=12)
 @all_forms(time=6, order=3, seed=0, activation="tanh", readout="sum", highway=True)
 @given(kind=KIND, **SIZES, **OPTIONS)
 def test_token_contributions_sum_to_the_readout(kind, time, order, seed, **options):
@@ -44,7 +44,7 @@ def test_token_contributions_sum_to_the_readout(kind, time, order, seed, **optio
     )
 
 
-@settings(deadline=None, max_examples=16)
+@settings(deadline=None, max_examples=8)
 @given(kind=PRODUCT, **SIZES, **OPTIONS)
 def test_ngram_and_highway_contributions_sum_to_the_readout(kind, time, order, seed, **options):
     """Sum over the n-grams of all units."""
@@ -59,7 +59,7 @@ def test_ngram_and_highway_contributions_sum_to_the_readout(kind, time, order, s
     )
 
 
-@settings(deadline=None, max_examples=16)
+@settings(deadline=None, max_examples=8)
 @given(kind=PRODUCT, **SIZES)
 def test_ngram_contributions_are_divided_equally_among_tokens(kind, time, order, seed):
     layer, x = string_layer(kind, order, seed, activation=None), sequence(time, seed)

@@ -56,7 +56,7 @@ CASES = {
 }  # fmt: skip
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(**CASES, lam=DECAYS)
 def test_the_best_match_an_enumeration_for_a_constant_decay(time, order, k, seed, lam):
     decay, read = torch.full((time,), lam, dtype=torch.float64), torch.zeros(time).double()
@@ -64,7 +64,7 @@ def test_the_best_match_an_enumeration_for_a_constant_decay(time, order, k, seed
     check_largest(normal(time, order, seed=seed), decay, read, k)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(**CASES)
 def test_the_best_match_an_enumeration_for_gates_and_any_readout(time, order, k, seed):
     p = normal(time, order, seed=seed)
@@ -101,7 +101,7 @@ def test_two_negative_factors_make_a_large_positive_contribution():
     assert best == [((0, 2), 81.0), ((1, 2), -9.0)]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @all_forms(time=6, order=3, seed=0)
 @given(kind=KIND, **SIZES)
 def test_the_contributions_sum_to_the_state(kind, time, order, seed):
@@ -117,7 +117,7 @@ def test_the_contributions_sum_to_the_state(kind, time, order, seed):
         assert_close(total, state, rtol=1e-10, atol=1e-12 * size)
 
 
-@settings(deadline=None, max_examples=24)
+@settings(deadline=None, max_examples=12)
 @given(kind=PRODUCT, **SIZES)
 def test_a_contribution_is_the_sum_over_ngrams_with_the_token_in_that_slot(kind, time, order, seed):
     layer, x = string_layer(kind, order, seed), sequence(time, seed)
@@ -174,7 +174,7 @@ def substituted_states(layer, x, unit, words, order):
     return layer.cell_states(changed.flatten(1, 2))[-1, :, order - 1, unit].detach().view(time, -1)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 @all_forms(time=6, order=3, seed=0)
 @given(kind=st.sampled_from([kind for kind in KINDS if kind[2] != "state"]), **SIZES)
 def test_the_table_matches_running_the_layer_on_substituted_sequences(kind, time, order, seed):

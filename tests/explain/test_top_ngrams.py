@@ -13,7 +13,7 @@ from representer.explain import top_ngrams
 from representer.nn import RAN, StringKernelRNN
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(kind=PRODUCT, **SIZES, k=st.integers(1, 30), data=st.data())
 def test_the_top_ngrams_match_an_enumeration(kind, time, order, seed, k, data):
     """L17 (3), (4), section 4: products of matches times the gates of the skipped steps."""
@@ -28,7 +28,7 @@ def test_the_top_ngrams_match_an_enumeration(kind, time, order, seed, k, data):
     assert [abs(term.contribution) for term in result] == pytest.approx(largest, rel=1e-10)
 
 
-@settings(deadline=None, max_examples=24)
+@settings(deadline=None, max_examples=12)
 @given(kind=PRODUCT, **SIZES)
 def test_all_ngrams_sum_to_the_state(kind, time, order, seed):
     layer, x = string_layer(kind, order, seed), sequence(time, seed)

@@ -53,7 +53,7 @@ def test_all_walks_are_found_and_sum_to_the_output(kind, options, n, seed, nodes
     assert sizes == sorted(sizes, reverse=True)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @given(n=st.integers(1, 4), seed=st.integers(0, 2**16), k=st.integers(1, 5))
 def test_no_omitted_walk_is_larger_than_a_returned_one(n, seed, k):
     G, net = graph(seed), random_network(RandomWalkKernelNN, seed, n, **OPTIONS[2])

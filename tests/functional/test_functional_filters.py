@@ -27,7 +27,7 @@ sizes = st.fixed_dictionaries(
         "seed": st.integers(0, 2**16),
     }
 )
-claim = settings(deadline=None, max_examples=40)
+claim = settings(deadline=None, max_examples=20)
 
 
 def draw(size):
@@ -85,7 +85,7 @@ def test_the_times_of_40_samples_range_from_minus_20_to_19():
     assert wavelet_times(1, like=times).tolist() == [0]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 @given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 9))
 def test_coefficients_and_factors_match_equation_21(units: int, channels: int, n: int):
     amplitude, phase = torch.randn(2, units, channels, dtype=torch.float64)

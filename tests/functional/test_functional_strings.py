@@ -292,7 +292,7 @@ def test_reverse_scans_the_reversed_sequence(chain: StringChain):
     torch.testing.assert_close((output.flip(0), *final), (flipped, *last))
 
 
-claim = settings(deadline=None, max_examples=10)
+claim = settings(deadline=None, max_examples=6)
 VARIANTS = list(product(["multiply", "add"], [False, True, "exact"], [True, False]))
 sizes = st.integers(0, 7)
 orders, decays = st.integers(1, 4), st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0, 1))
@@ -375,7 +375,7 @@ def test_gradients_by_similarities_and_lambda_match_numerical_ones(
     S = tokens[:4, :5].clone().requires_grad_()
     inside = min(max(lam, 1e-2), 1 - 1e-2)  # central differences need room on both sides
     decay = torch.tensor(inside, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(k, (S, decay))
+    assert torch.autograd.gradcheck(k, (S, decay), fast_mode=True)
     at = torch.tensor(lam, dtype=torch.float64, requires_grad=True)
     k(S, at)[-1, -1].backward()
     assert at.grad is not None

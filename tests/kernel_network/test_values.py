@@ -26,7 +26,7 @@ from representer.kernels import (
 from representer.ops import string_scan
 
 DRAWN = dict(enumerate(expressions(500)))
-FAST = 120  # of them, that `make test` runs
+FAST = 60  # of them, that `make test` runs
 CASES = [pytest.param(i, marks=[pytest.mark.slow] * (i >= FAST)) for i in DRAWN]
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 

@@ -15,7 +15,7 @@ from representer.kernels import RecurrentKernel
 
 MERCER = [name for name, q in NONLINEARITIES.items() if q.mercer]
 INNER = [name for name in MERCER if name != "gaussian"]
-claim = settings(deadline=None, max_examples=25)
+claim = settings(deadline=None, max_examples=13)
 lengths = st.lists(st.integers(0, 6), min_size=1, max_size=5)
 
 

@@ -24,7 +24,7 @@ from representer.kernels import (
 )
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
-claim = settings(deadline=None, max_examples=12)
+claim = settings(deadline=None, max_examples=6)
 seeds, orders, decays = st.integers(0, 2**16), st.integers(1, 4), st.sampled_from([0, 0.5, 1, 1.3])
 PARSED = [
     "(S (NP (D the) (N dog)) (VP (V sees) (NP (D the) (N cat))))",

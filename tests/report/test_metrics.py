@@ -101,7 +101,7 @@ def pair(n: int, gains: int, losses: int) -> tuple[np.ndarray, np.ndarray]:
     return places < gains, (places >= gains) & (places < gains + losses)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(st.integers(1, 600), st.integers(0, 40), st.integers(0, 40))
 def test_the_interval_of_a_difference_excludes_0_exactly_if_mcnemars_exact_test_rejects(n, b, c):
     gains, losses = min(b, n), min(c, n - min(b, n))

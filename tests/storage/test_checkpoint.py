@@ -85,7 +85,7 @@ def nested() -> st.SearchStrategy[Any]:
     )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=75)
 @given(value=nested())
 def test_any_nested_value_survives_a_round_trip(value: Any) -> None:
     assert is_same(decode(as_bytes(value)), value)

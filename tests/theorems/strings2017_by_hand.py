@@ -28,7 +28,7 @@ sizes = st.fixed_dictionaries(
         "seed": st.integers(0, 2**16),
     }
 )
-theorem = settings(deadline=None, max_examples=20)
+theorem = settings(deadline=None, max_examples=10)
 
 
 def random_sequence(length: int, d: int, generator: torch.Generator) -> Tensor:

@@ -22,7 +22,7 @@ from representer.kernels import Linear, RandomWalkKernel
 from representer.nn import RandomWalkKernelNN, path_graph
 from representer.ops import use_backend
 
-theorem = settings(deadline=None, max_examples=15)
+theorem = settings(deadline=None, max_examples=8)
 orders, seeds = st.integers(1, 4), st.integers(0, 2**16)
 decays = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0.1, 2.0))
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}

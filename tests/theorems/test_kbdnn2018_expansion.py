@@ -15,7 +15,7 @@ from representer.nn import KernelActivation, activation_penalty, replace_activat
 from representer_papers.kbdnn2018.networks import charging_network, long_term_network
 
 CASES = st.tuples(st.integers(2, 9), st.integers(0, 10_000), st.sampled_from([0.01, 0.3, 5.0]))
-EACH = settings(deadline=None, max_examples=15)
+EACH = settings(deadline=None, max_examples=8)
 
 
 def problem(case) -> tuple[Tensor, Tensor, float]:

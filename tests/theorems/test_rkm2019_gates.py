@@ -21,7 +21,7 @@ sizes = st.fixed_dictionaries(
     }
 )
 static = st.tuples(st.floats(0, 1), st.floats(0, 1))
-theorem = settings(deadline=None, max_examples=25)
+theorem = settings(deadline=None, max_examples=13)
 
 
 def linear(size, gates, feedback):

@@ -45,7 +45,7 @@ def test_20_without_memory_it_depends_on_one_window(row, n):
 
 
 @pytest.mark.parametrize("row", LINEAR_GIVEN_GATES)
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=8)
 @given(
     T=st.integers(1, 8), n=st.integers(1, 3), dilation=st.integers(1, 2), seed=st.integers(0, 2**16)
 )

@@ -36,7 +36,7 @@ sizes = st.fixed_dictionaries(
         "seed": st.integers(0, 2**16),
     }
 )
-theorem = settings(deadline=None, max_examples=20)
+theorem = settings(deadline=None, max_examples=10)
 
 
 def polynomial_features(z):

@@ -24,7 +24,7 @@ sizes = st.fixed_dictionaries(
         "seed": st.integers(0, 2**16),
     }
 )
-theorem = settings(deadline=None, max_examples=25)
+theorem = settings(deadline=None, max_examples=13)
 
 
 def build(layer_class, size, **options):

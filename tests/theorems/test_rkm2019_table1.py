@@ -76,7 +76,7 @@ def test_table_1_in_single_precision_is_what_the_layers_compute(row, n):
 
 
 @pytest.mark.parametrize("row", FACTORS)
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=6)
 @given(m=st.integers(1, 7), d=st.integers(1, 7), n=st.integers(1, 4))
 def test_table_1_gives_the_number_of_parameters(row, m, d, n):
     """(nm + d)(4d) for the LSTM, down to (nm)(d) for the CNN."""
@@ -85,7 +85,7 @@ def test_table_1_gives_the_number_of_parameters(row, m, d, n):
 
 
 @pytest.mark.parametrize("row", TABLE1_STEPS)
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @given(
     T=st.integers(1, 8),
     m=st.integers(1, 4),

@@ -217,14 +217,14 @@ def fuzz(folder: Path, content: bytes, suffix: str, compressed: bool, require_la
     check_refused_or_read(folder / f"a{suffix}", content, require_label)
 
 
-@settings(deadline=None, max_examples=120, suppress_health_check=[IN_ONE_FOLDER])
+@settings(deadline=None, max_examples=60, suppress_health_check=[IN_ONE_FOLDER])
 @FUZZ
 def test_random_bytes_are_rejected_or_read(tmp_path, content, suffix, compressed, require_label):
     fuzz(tmp_path, content, suffix, compressed, require_label)
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=20_000, suppress_health_check=[IN_ONE_FOLDER])
+@settings(deadline=None, max_examples=10_000, suppress_health_check=[IN_ONE_FOLDER])
 @FUZZ
 def test_many_random_bytes_are_rejected_or_read(
     tmp_path, content, suffix, compressed, require_label

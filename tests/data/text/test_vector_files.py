@@ -208,7 +208,7 @@ LINES = st.lists(st.sampled_from(PIECES))
 
 
 @settings(
-    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(content=st.one_of(st.binary(max_size=100), LINES.map(lambda x: " ".join(x).encode())))
 def test_random_bytes_are_rejected_or_read(tmp_path, content):

@@ -32,8 +32,7 @@ from .layers import EVERY_LAYER, HIDDEN, INPUT, assert_states_equal, batch, buil
 
 
 @EVERY_KIND
-@looped("bidirectional", [False, True])
-@looped("make", [build_any, build_deep])
+@looped(("bidirectional", "make"), [(True, build_any), (False, build_any), (True, build_deep)])
 def test_a_packed_batch_matches_its_sequences_one_by_one(
     name: str, bidirectional: bool, make: Callable[..., SequenceLayer]
 ):

@@ -41,8 +41,7 @@ def test_a_batch_first_layer_matches_with_transposed_axes(name: str, bidirection
 
 
 @EVERY_KIND
-@FLAGS
-@looped("batch_first", [False, True])
+@looped(("bidirectional", "batch_first"), [(False, True), (True, False)])
 def test_an_unbatched_sequence_matches_a_batch_of_one(
     name: str, bidirectional: bool, batch_first: bool
 ):

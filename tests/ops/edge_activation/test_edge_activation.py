@@ -42,7 +42,7 @@ def test_a_sum_over_no_inputs_is_0_whatever_the_memory_held(backend, green):
     st.lists(places, min_size=1, max_size=12),
     st.integers(0, 99),
 )
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 def test_inputs_at_centers_and_coinciding_centers_match_the_definition(
     backend, green, centers, inputs, seed
 ):

@@ -19,7 +19,7 @@ def test_the_initial_state_is_zero_by_default():
     torch.testing.assert_close(gated_scan(U, DECAY), gated_scan(U, DECAY, torch.zeros(2, 3)))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 @given(time=st.integers(1, 6), units=st.integers(1, 4), seed=st.integers(0, 99), late=st.booleans())
 def test_the_scan_is_the_decayed_sum_over_earlier_steps(
     time: int, units: int, seed: int, late: bool

@@ -31,7 +31,7 @@ places = st.integers(-3, 3).map(float)  # so that many coincide
     st.lists(places, min_size=1, max_size=12),
     st.integers(0, 99),
 )
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 def test_inputs_at_centers_and_coinciding_centers_match_the_definition(
     backend, green, centers, inputs, seed
 ):

@@ -30,7 +30,7 @@ ANY_CELL = st.builds(
 OPTIONS = st.lists(st.sampled_from(["norm", "hold", "lengths"]), unique=True).map(" ".join)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(cell=ANY_CELL, options=OPTIONS, reverse=st.booleans())
 def test_any_cell_matches_the_definition(cell: Cell, options: str, reverse: bool):
     assume(cell.input_gate != "coupled" or cell.forget_gate == "dynamic")
@@ -52,7 +52,7 @@ def test_any_cell_matches_the_definition(cell: Cell, options: str, reverse: bool
     )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(cell=ANY_CELL, options=OPTIONS, biased=st.booleans(), reverse=st.booleans())
 def test_input_and_filters_give_the_results_of_their_product(
     cell: Cell, options: str, biased: bool, reverse: bool

@@ -52,7 +52,7 @@ def _compare(
     )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(chain=ANY_CHAIN, options=OPTIONS.map(" ".join), reverse=st.booleans())
 def test_any_chain_matches_the_definition(chain: StringChain, options: str, reverse: bool):
     if "input" not in options:  # there a carry is given anyway

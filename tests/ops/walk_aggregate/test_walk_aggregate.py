@@ -26,7 +26,7 @@ def operands(parts: str = ALL, dtype: torch.dtype = torch.float32, **changes: An
     return {**tensors((N, E, K, H), parts, dtype), **changes}
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=13)
 @given(
     nodes=st.integers(1, 6), edges=st.integers(0, 12), features=st.integers(0, 4),
     units=st.integers(1, 3), seed=st.integers(0, 2**16),

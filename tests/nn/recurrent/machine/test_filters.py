@@ -27,7 +27,7 @@ def _bank(lengths: dict[int, int], **options: Any) -> tuple[FilterBank, list[Ten
     return bank, [weight.requires_grad_() for weight in weights]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(
     lengths=st.dictionaries(st.integers(1, 4), st.integers(1, 3), min_size=1, max_size=3),
     dilation=st.integers(1, 3),

@@ -32,7 +32,7 @@ OPTIONS = {
 }
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=13)
 @given(
     name=st.sampled_from(list(LAYERS)),
     options=st.sampled_from(list(OPTIONS)),
