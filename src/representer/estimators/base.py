@@ -23,7 +23,14 @@ from representer import __version__
 from representer.checks import SuggestsArguments, require_arguments
 from representer.errors import ArgumentError, DataError, say
 from representer.estimators import kernel_machine, pool
-from representer.estimators.explanation import KERNEL, NETWORK, Explanation, Part
+from representer.estimators.explanation import (
+    KERNEL,
+    NETWORK,
+    Contribution,
+    Explanation,
+    Part,
+    Places,
+)
 from representer.estimators.joint_target import (
     NETWORK_ALONE,
     JointTarget,
@@ -39,7 +46,7 @@ from representer.kernels.kernel import Kernel
 from representer.kernels.plain import from_plain, to_plain
 from representer.machine import require_device
 from representer.models import to_dict
-from representer.report.page import Results, render
+from representer.report.page import Results, picture_of, render
 from representer.storage import atomic
 from representer.storage.files import from_values, parse_json, read_bytes
 from representer.storage.run import MODEL, WEIGHTS, RunFiles, RunFolder
@@ -355,6 +362,15 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
     @abstractmethod
     def _read_machines(self, files: RunFiles) -> Sequence[Any]:
         """Return the kernel machine of each target of a run."""
+
+    def places_of(self, one: Any, contributions: Sequence[Contribution]) -> Places:
+        """Return the names of what an object consists of, such as its words; here, numbers."""
+        count = 1 + max((t for part in contributions for t in part.where), default=-1)
+        return Places.numbered([*map(str, range(count))], "whole object")
+
+    def draw_explained(self, one: Any, explanation: Explanation) -> str:
+        """Return a picture of an explained object as SVG, if there is one of its kind."""
+        return picture_of(self.explanation_details(one, explanation))
 
     def explanation_details(self, one: Any, explanation: Explanation) -> dict[str, Any]:
         """Return what a report shows of an explained object besides its contributions."""

@@ -37,7 +37,7 @@ from representer.estimators.conformal import (
     number_scores,
     repeated,
 )
-from representer.estimators.explanation import NETWORK, Contribution, Explanation, Places
+from representer.estimators.explanation import NETWORK, Explanation
 from representer.estimators.fitting import (
     Examples,
     Inputs,
@@ -75,7 +75,7 @@ from representer.estimators.targets import (
     pair_of,
     require_same_length,
 )
-from representer.report.page import picture_of, rates_by
+from representer.report.page import rates_by
 from representer.storage.run import RunFiles, RunFolder, UnsavedRun
 from representer.training import generators
 from representer.training.config import TrainerConfig, TrainingTask
@@ -143,11 +143,6 @@ class SupervisedEstimator(Estimator):
     def leaves_one_out(self) -> bool:
         """True if the kernel machine of numbers predicts each row by a machine without it."""
         return False
-
-    def places_of(self, one: Any, contributions: Sequence[Contribution]) -> Places:
-        """Return the names of what an object consists of, such as its words; here, numbers."""
-        count = 1 + max((t for part in contributions for t in part.where), default=-1)
-        return Places.numbered([*map(str, range(count))], f"whole {self.noun}")
 
     @abstractmethod
     def _explain_network(self, one: Any, output: int) -> Explained:
@@ -313,10 +308,6 @@ class SupervisedEstimator(Estimator):
             draw = partial(self.draw_explained, one, explained)
             explanations.append(replace(explained, draw=draw))
         return explanations
-
-    def draw_explained(self, one: Any, explanation: Explanation) -> str:
-        """Return a picture of an explained object as SVG, if there is one of its kind."""
-        return picture_of(self.explanation_details(one, explanation))
 
     def coverage(self, X: Any, y: Any, *, groups: Any = None) -> Any:
         """Return how often prediction sets or intervals contain the true value.
