@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import runpy
 import shutil
@@ -12,22 +13,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from both_halves import with_both
 from representer import hub
 from representer.data.text import tokenize
 from representer.errors import ArgumentError, KindError, RunFolderError
 from representer.estimators import (
     GraphClassifier,
     LanguageModel,
-    MoleculeRegressor,
     SignalClassifier,
     TextClassifier,
     TextRegressor,
 )
 from representer.estimators.base import save
 from representer.export import export_run, scores
-from representer.export.programs import TOLERANCE, onnx_run
-from representer.export.runs import EXAMPLES, word_rules
+from representer.export.bundle import bundled
+from representer.export.content import word_rules
+from representer.export.programs import TOLERANCE
+from representer.export.runs import PROGRAMS
 
 from .conftest import LABELS, TEXTS, Exported
 
@@ -35,6 +39,27 @@ OTHERS = ["a film", "not one of these words", "good , good ; very GOOD film inde
 ODD = ["don't", "The cat's 3.5 kg -- isn't it?", "Ünï\u0308cödé’s b2b o'clock", "1,000.5 ... ---",
        "nan infinity 1e5 1e e5 br library i.e., I.E. a.k.a. 7.50!", "नमस्ते", " \t\x1c\n", "",
        "a" + "\u0301" * 40]  # fmt: skip
+
+
+TASKS = ["text", "graph", "molecule", "signal", "series", "sequence", "language"]
+
+
+def write_program(exported: Exported, task: str, folder: Path) -> None:
+    """Write the program of a task beside a setup with the keys that it reads at the beginning."""
+    setup = json.loads((exported.run.folder / "preprocessing.json").read_text(encoding="utf-8"))
+    more = {"alphabet": [], "level": "word", "kernel": {"weight": 0}, "model": None}
+    (folder / "preprocessing.json").write_text(json.dumps(setup | more), encoding="utf-8")
+    (folder / "predict.py").write_text(bundled(f"{PROGRAMS}.{task}"), encoding="utf-8")
+
+
+def main(folder: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    """Run predict.py, and return its exit code."""
+    monkeypatch.setattr(sys, "argv", ["predict.py", *words])
+    try:
+        runpy.run_path(str(folder / "predict.py"), run_name="__main__")
+    except SystemExit as left:
+        return int(left.code or 0)
+    return 0
 
 
 def program(folder: Path) -> dict[str, Any]:
@@ -102,7 +127,7 @@ def test_runs_that_cannot_be_exported_are_refused(exported: Exported, tmp_path: 
     quick = {"epochs": 1, "random_state": 0, "verbose": 0}
     kernel = TextClassifier(answer="kernel", **quick).fit(TEXTS, LABELS)
     with pytest.raises(KindError, match=r"without a network.*--answer network or both"):
-        export_run(kernel, tmp_path)
+        export_run(kernel, tmp_path, "torch")
     with pytest.raises(ArgumentError, match="to is 'tflite'; expected 'onnx' or 'torch'"):
         export_run(exported.estimator, tmp_path, "tflite")
     with pytest.raises(ArgumentError, match="int8 is True; expected False for torch"):
@@ -129,12 +154,11 @@ def test_links_in_a_run_of_someone_else_are_not_followed(
     assert sorted(tmp_path.rglob("*")) == sorted([*before, tmp_path / "onnx"])
 
 
-@pytest.mark.parametrize("task", ["text", "graph", "signal", "language"])
+@pytest.mark.parametrize("task", TASKS)
 def test_a_program_without_arguments_says_how_it_is_used(
     exported: Exported, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ):
-    shutil.copytree(exported.run.folder, tmp_path, dirs_exist_ok=True)
-    shutil.copy(EXAMPLES / f"{task}.py", tmp_path / "predict.py")
+    write_program(exported, task, tmp_path)
     monkeypatch.setattr(sys, "argv", ["predict.py"])
     with pytest.raises(SystemExit) as left:
         runpy.run_path(str(tmp_path / "predict.py"), run_name="__main__")
@@ -142,28 +166,55 @@ def test_a_program_without_arguments_says_how_it_is_used(
     assert capsys.readouterr().err.startswith("usage: python predict.py ")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("share", [pytest.param(0.0, marks=pytest.mark.slow), 0.94])
-def test_a_program_without_the_kernel_machine_ends_with_exit_code_3(
-    share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+def test_a_program_prints_its_options(
+    exported: Exported, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ):
-    nx = pytest.importorskip("networkx")
-    graphs = [nx.cycle_graph(n) if n % 2 else nx.path_graph(n) for n in range(4, 34)]
-    model = GraphClassifier(answer="both" if share else "network", epochs=1, hidden_size=4,
-                            random_state=0, verbose=0)  # fmt: skip
-    model.fit(graphs, ["ring", "chain"] * 15)
-    exported = export_run(model, tmp_path)
-    assert bool(exported.left_out) == bool(share)
-    line = {"nodes": [0, 0], "edges": [[0, 1]]}
-    (tmp_path / "graphs.jsonl").write_text(json.dumps(line) + "\n")
-    monkeypatch.setattr(sys, "argv", ["predict.py", str(tmp_path / "graphs.jsonl")])
-    code = 0
-    try:
-        runpy.run_path(str(tmp_path / "predict.py"), run_name="__main__")
-    except SystemExit as left:
-        code = left.code
-    assert code == (3 if share else 0)
-    assert ("the kernel machine" in capsys.readouterr().err) == bool(share)
+    assert main(exported.run.folder, monkeypatch, "--help") == 0
+    assert "- for standard input" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_program_reads_files_and_standard_input(
+    exported: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+):
+    (tmp_path / "texts.txt").write_bytes("\ufeffa good film\r\nvery bad indeed\n".encode())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"very good\n")))
+    assert main(exported.run.folder, monkeypatch, str(tmp_path / "texts.txt"), "-", "a film") == 0
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    texts = ["a good film", "very bad indeed", "very good", "a film"]
+    assert [line[-1] for line in lines] == texts
+    assert [line[0] for line in lines] == [*exported.estimator.predict(texts)]
+
+
+def test_a_program_writes_json(exported: Exported, monkeypatch: pytest.MonkeyPatch, capsys: Any):
+    assert main(exported.run.folder, monkeypatch, "--json", "a good film") == 0
+    found = json.loads(capsys.readouterr().out)
+    (row,) = exported.estimator.predict_proba(["a good film"])
+    assert found["prediction"] == exported.estimator.predict(["a good film"])[0]
+    np.testing.assert_allclose([*found["probabilities"].values()], row, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("task", ["graph", "series", "signal"])
+def test_input_that_cannot_be_read_is_one_line_and_exit_code_2(
+    exported: Exported, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+):
+    write_program(exported, task, tmp_path)
+    (tmp_path / "broken").write_text("{broken\n")
+    assert main(tmp_path, monkeypatch, str(tmp_path / "broken")) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert captured.err.count("\n") == 1
+
+
+def test_a_program_without_a_part_ends_with_exit_code_3(
+    exported: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+):
+    shutil.copytree(exported.run.folder, tmp_path, dirs_exist_ok=True)
+    setup = json.loads((tmp_path / "preprocessing.json").read_text(encoding="utf-8"))
+    text = json.dumps(setup | {"left_out": "the kernel machine"})
+    (tmp_path / "preprocessing.json").write_text(text, encoding="utf-8")
+    assert main(tmp_path, monkeypatch, "a film") == 3
+    assert "incomplete: the run predicts with the kernel machine, too" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -172,12 +223,13 @@ def test_numbers_are_predicted_in_their_unit(tmp_path: Path):
     model.fit(TEXTS, [10.0 + len(text) for text in TEXTS])
     export_run(model, tmp_path)
     found = program(tmp_path)["predict"](OTHERS)
-    np.testing.assert_allclose(found[:, 0], model.predict(OTHERS), rtol=1e-5)
+    with pytest.warns(UserWarning, match="nothing that training had"):
+        np.testing.assert_allclose(found[:, 0], model.predict(OTHERS), rtol=1e-5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("standardize", ["window", "training", "none", "subject"])
-def test_windows_of_any_length_are_classified_as_by_the_network(standardize: str, tmp_path: Path):
+def test_windows_are_classified_as_by_the_run(standardize: str, tmp_path: Path):
     windows = np.random.default_rng(0).normal(3, 2, size=(20, 2, 200)).astype(np.float32)
     is_before = standardize == "subject"  # as by `fit signal`, which standardizes them itself
     kind = "none" if is_before else standardize
@@ -186,19 +238,23 @@ def test_windows_of_any_length_are_classified_as_by_the_network(standardize: str
     )
     model.fit(windows, ["a", "b"] * 10)
     save(model, tmp_path / "run", reading={"is_standardized_by_subject": is_before})
-    assert "the kernel machine" in export_run(tmp_path / "run", tmp_path).left_out
+    assert not export_run(tmp_path / "run", tmp_path).left_out
     for samples in (200, 197):  # no multiple of the stride
-        found = program(tmp_path)["predict"](windows[:, :, :samples])
+        own = program(tmp_path)
         given = windows[:, :, :samples]
+        setup = own["SETUP"]["targets"][0]
+        if samples < 200:  # the bands of the kernel are those of one length
+            setup |= {"kernel": 0.0, "network": model.part("network").pool_.network}
+        found = own["predict"](given)
         if is_before:
             given = (given - given.mean((0, 2), keepdims=True)) / given.std((0, 2), keepdims=True)
-        wanted = model.part("network").predict_proba(given)
-        np.testing.assert_allclose(found, wanted, atol=TOLERANCE)
+        part = model if samples == 200 else model.part("network")
+        np.testing.assert_allclose(found, part.predict_proba(given), atol=TOLERANCE)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("labels", ["text", "numbers", "degrees"])
-def test_graphs_are_predicted_as_by_the_network(labels: str, tmp_path: Path):
+def test_graphs_are_predicted_as_by_the_run(labels: str, tmp_path: Path):
     nx = pytest.importorskip("networkx")
     rng, graphs, lines = np.random.default_rng(0), [], []
     for k in range(12):
@@ -216,31 +272,18 @@ def test_graphs_are_predicted_as_by_the_network(labels: str, tmp_path: Path):
         edges += [[v, u, *own] for u, v, *own in edges[k % 3 :]]  # some of them in both directions
         lines.append({"nodes": nodes, "edges": edges})
     model = GraphClassifier(members=2, epochs=1, hidden_size=8, random_state=0, verbose=0)
-    model.fit(graphs, ["a", "b"] * 6)
+    model = with_both(model.fit(graphs, ["a", "b"] * 6))
     export_run(model, tmp_path)
     assert json.loads((tmp_path / "preprocessing.json").read_text())["has_degrees"] == (
         labels == "degrees"
     )
     found = program(tmp_path)["predict"](lines)
-    np.testing.assert_allclose(found, model.part("network").predict_proba(graphs), atol=TOLERANCE)
-
-
-@pytest.mark.slow
-def test_the_network_of_molecules_is_exported_without_their_features(tmp_path: Path):
-    model = MoleculeRegressor(epochs=1, hidden_size=8, random_state=0, verbose=0)
-    smiles = ["CCO", "CCC", "c1ccccc1", "CC(=O)O", "CCN", "CCCl", "CO", "CCCC", "CCCO", "CN"]
-    model.fit(smiles, [float(len(one)) for one in smiles])
-    assert export_run(model, tmp_path).others == ("preprocessing.json",)
-    x, edge_index, edge_attr, batch, _ = model.inputs_.collate(model.inputs_.encode(smiles))
-    scores = np.asarray(onnx_run(tmp_path / "model.onnx")(x, edge_index, edge_attr, batch)[0])
-    setup = json.loads((tmp_path / "preprocessing.json").read_text())
-    found = setup["mean"] + setup["scale"] * setup["network"] * scores.mean(axis=0)[:, 0]
-    np.testing.assert_allclose(found, model.part("network").predict(smiles), rtol=1e-5)
+    np.testing.assert_allclose(found, model.predict_proba(graphs), atol=TOLERANCE)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", ["word", "char"])
-def test_a_text_is_continued_as_by_the_network(level: str, tmp_path: Path):
+def test_a_text_is_continued_as_by_the_run(level: str, tmp_path: Path):
     model = LanguageModel(level=level, hidden_size=16, epochs=1, random_state=0, verbose=0)
     model.fit("the cat sat on the mat\n" * 50)
     export_run(model, tmp_path)
@@ -249,9 +292,6 @@ def test_a_text_is_continued_as_by_the_network(level: str, tmp_path: Path):
     assert numbers == model.inputs_.encode_prompt("the dog\nsat")
     logs, state = own["read"](numbers[:3], own["start"]())
     logs, state = own["read"](numbers[3:], state)
-    import torch
-
-    with torch.no_grad():
-        whole = model.network_(torch.tensor(numbers)[:, None])
-        wanted = model.network_.output.log_probabilities(whole.features)[-1, 0]
-    np.testing.assert_allclose(logs, wanted, atol=TOLERANCE)
+    wanted, _ = model.predictor_.read(torch.tensor(numbers))
+    assert model.pool_.kernel > 0
+    np.testing.assert_allclose(logs, wanted[-1], atol=TOLERANCE)

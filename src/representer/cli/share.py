@@ -84,13 +84,16 @@ def _lines(found: ExportedRun) -> list[str]:
     """Return a table of sizes, times and differences, and the other files."""
     from representer.export.runs import STEPS
 
+    names = ", ".join([file.name for file in found.files[1:]] + [*found.others])
+    if not found.files:  # the tables predict alone
+        return [f"{found.folder}: {names}"]
     sizes = [f"{each.time} x {each.batch}" for each in found.files[1].parity]
     rows = [["", "size", "time", *sizes]]
     for name, size, milliseconds, parity in found.files:
         differences = [f"{each.difference:.1e}" for each in parity]
         rows.append([name, f"{size / 1e6:.2f} MB", f"{milliseconds:.2f} ms", *differences])
     return [
-        f"{found.folder}: {', '.join([file.name for file in found.files[1:]] + [*found.others])}",
+        f"{found.folder}: {names}",
         f"Time of one sequence of {STEPS} steps; the largest difference of an output from that of "
         "torch, by steps x batch:",
         *aligned(rows),

@@ -53,6 +53,21 @@ def filled(one: Series) -> Series:
     return result
 
 
+def standardized(
+    one: Series, means: Sequence[float], scales: Sequence[float]
+) -> NDArray[np.float32]:
+    """Return a series without gaps, standardized; by itself if there are no means of training."""
+    values = filled(one)
+    if means:
+        values = (values - np.array(means)[:, None]) / np.array(scales)[:, None]
+    else:
+        spread = values.std(axis=1, keepdims=True)
+        least = 1e-9 * np.abs(values).max(axis=1, keepdims=True)  # of a flat channel
+        values = values - values.mean(axis=1, keepdims=True)
+        values /= np.where(spread > least, spread, 1.0)
+    return np.nan_to_num(values).astype(np.float32)  # 0 where a channel has no value
+
+
 @dataclass(frozen=True)
 class SeriesInputs:
     """Series as standardized arrays ``(C, T)`` in float32, without gaps.
@@ -104,15 +119,7 @@ class SeriesInputs:
         if len(one) != self.num_channels:
             problem = f"X[{row}] has {len(one)} channels; the model has {self.num_channels}"
             raise DataError(problem, fix="Use the channels of the training data; X is (N, C, T).")
-        values = filled(one)
-        if self.means:
-            values = (values - np.array(self.means)[:, None]) / np.array(self.scales)[:, None]
-        else:
-            spread = values.std(axis=1, keepdims=True)
-            least = 1e-9 * np.abs(values).max(axis=1, keepdims=True)  # of a flat channel
-            values = values - values.mean(axis=1, keepdims=True)
-            values /= np.where(spread > least, spread, 1.0)
-        return np.nan_to_num(values).astype(np.float32)  # 0 where a channel has no value
+        return standardized(one, self.means, self.scales)
 
     def collate(
         self, encoded: Sequence[NDArray[np.float32]], multiple: int = 1

@@ -47,6 +47,7 @@ from representer.kernels.cross_spectral_kernel import (
     VIEWS,
     CrossSpectralKernel,
     Spectra,
+    class_balanced,
 )
 from representer.models import SignalClassifierConfig, SignalNetwork
 from representer.models.signal_classifier import pooled, step_weights
@@ -390,7 +391,7 @@ def _window(one: Any, row: int) -> NDArray[Any]:
     return array
 
 
-_ROUNDS, _LEAST = 5, 0.05  # of finding the moments of subjects; share of a class that counts
+ROUNDS = 5  # of finding the moments of subjects
 _MOST_VALUES = 2**26  # of cross-spectral matrices in memory; beyond, power alone is compared
 
 
@@ -590,14 +591,8 @@ class SignalClassifier(SignalParameters, Classifier):
         self._known = self._named(X, groups), {}
         try:
             spectra: Any = self.kernel_objects(X)
-            for _ in range(_ROUNDS):
-                scores = self.machines_[0].scores(spectra)
-                chances = np.exp(scores - scores.max(axis=1, keepdims=True))
-                chances /= chances.sum(axis=1, keepdims=True)
-                weights = np.empty(len(chances))
-                for subject in np.unique(spectra.subjects):
-                    own = chances[rows := spectra.subjects == subject]
-                    weights[rows] = (own / np.maximum(own.mean(axis=0), _LEAST)).sum(axis=1)
+            for _ in range(ROUNDS):
+                weights = class_balanced(self.machines_[0].scores(spectra), spectra.subjects)
                 moments = spectra.moments_of(spectra.subjects, weights)
                 spectra = replace(spectra, moments=moments)
             self._known = self._known[0], spectra.moments

@@ -28,6 +28,7 @@ from representer.models import (
     SignalNetwork,
 )
 from representer.models.graph_regressor import GINE
+from representer.models.series_network import SeriesNetwork
 from representer.models.stacked_classifier import StackedClassifier
 from representer.nn import KAN, KernelActivation, KernelLinear
 from representer.nn.recurrent.sequence_layer import SequenceLayer
@@ -173,6 +174,17 @@ def _signals(model: Any) -> Interface:
     return Interface(run, {"signal": axes}, ("scores",), draw, model.config.stride, only)
 
 
+def _series(model: Any) -> Interface:
+    axes: Axes = ("batch", "time", model.config.num_channels)
+
+    def draw(sizes: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:
+        shape = sizes["batch"], sizes["time"], model.config.num_channels
+        return torch.randn(shape, generator=generator), _lengths(sizes, generator)
+
+    run = _Flat(model, lambda network, series, lengths: network(series, lengths))
+    return Interface(run, {"series": axes, "lengths": ("batch",)}, ("scores",), draw)
+
+
 def _language(model: Any) -> Interface:
     """Return log-probabilities of the next token at every step, and the state after the last."""
 
@@ -252,6 +264,7 @@ def _kinds(model: nn.Module) -> dict[type[nn.Module], Callable[[Any], Interface]
         SequenceNetwork: _texts,
         StackedClassifier: _texts,
         SignalNetwork: _signals,
+        SeriesNetwork: _series,
         LanguageNetwork: _language,
         GraphRegressionNetwork: _graphs,
         GraphEnsemble: _graphs,

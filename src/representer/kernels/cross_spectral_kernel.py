@@ -21,6 +21,7 @@ POWER, MATRIX = VIEWS = ("power", "matrix")
 BANDS: Bands = ((1.0, 4.0), (4.0, 8.0), (8.0, 13.0), (13.0, 30.0), (30.0, 45.0))
 _AT_ONCE = 512  # windows whose spectra are in memory together
 SHRINKAGE = 5  # windows that the common mean and deviation count for beside those of a subject
+LEAST_SHARE = 0.05  # of a class among the windows of a subject that counts
 SMALLEST = 1e-12  # of the mean power, or of the largest eigenvalue; silence has a logarithm, too
 
 
@@ -182,6 +183,56 @@ def _logarithm(S: NDArray[np.complex128], shrinkage: float) -> NDArray[np.float6
     return np.concatenate([np.einsum("ncc->nc", L).real, coupling.real, coupling.imag], axis=1)
 
 
+def recentered(
+    features: NDArray[np.float64],
+    spectra: Spectra,
+    views: Sequence[str],
+    means: NDArray[np.float64],
+    scales: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return features, moved and scaled in place from each subject's moments to the common ones.
+
+    The moments of a subject are shrunk towards the common ones, which those of few windows say
+    little about. Without subjects, the features stay.
+
+    Args:
+        features: Of the windows ``(N, F)``.
+        spectra: The windows, their subjects, and the moments of these.
+        views: The views that the features are of.
+        means: Common means ``(F,)``.
+        scales: Common deviations, times the square root of the number of features of all views.
+    """
+    if spectra.subjects is None:
+        return features
+    widths = [spectra.views[view].shape[1] for view in views]
+    common = scales / np.repeat([(width * len(views)) ** 0.5 for width in widths], widths)
+    for subject in np.unique(spectra.subjects):
+        count, parts = spectra.moments[subject]
+        mean, variance = (np.concatenate([parts[view][k] for view in views]) for k in range(2))
+        share = count / (count + SHRINKAGE)
+        center = share * mean + (1 - share) * means
+        spread = (share * variance + (1 - share) * common**2) ** 0.5
+        rows = spectra.subjects == subject
+        features[rows] = means + (features[rows] - center) * (common / spread)
+    return features
+
+
+def class_balanced(scores: NDArray[np.float64], subjects: NDArray[Any]) -> NDArray[np.float64]:
+    """Return weights of windows ``(N,)`` with which the classes of each subject weigh the same.
+
+    Args:
+        scores: Of the classes ``(N, C)``, which are unknown but for these.
+        subjects: The subject of each window ``(N,)``.
+    """
+    chances = np.exp(scores - scores.max(axis=1, keepdims=True))
+    chances /= chances.sum(axis=1, keepdims=True)
+    weights = np.empty(len(chances))
+    for subject in np.unique(subjects):
+        own = chances[rows := subjects == subject]
+        weights[rows] = (own / np.maximum(own.mean(axis=0), LEAST_SHARE)).sum(axis=1)
+    return weights
+
+
 class CrossSpectralKernel(StandardizedKernel):
     r"""Compares the power of all channels and the coupling of all pairs, band by band.
 
@@ -263,29 +314,9 @@ class CrossSpectralKernel(StandardizedKernel):
             raise ShapeError("X", got, f"(N, {self.shape_[0]}, {self.shape_[1]})")
         views = [spectra.views[view] for view in self.views]
         features = np.concatenate(views, axis=1, dtype=np.float64)
-        if spectra.subjects is not None:
-            self._recenter(features, spectra)
-        return self._standardized(features)
-
-    def _recenter(self, features: NDArray[np.float64], spectra: Any) -> None:
-        """Move and scale the features of each subject to the common mean and deviation.
-
-        The moments of a subject are shrunk towards the common ones, which those of few windows say
-        little about.
-        """
-        sizes = [(spectra.views[view].shape[1] * len(self.views)) ** 0.5 for view in self.views]
-        widths = [spectra.views[view].shape[1] for view in self.views]
-        common = self.scales_ / np.repeat(sizes, widths)
-        for subject in np.unique(spectra.subjects):
-            count, parts = spectra.moments[subject]
-            mean, variance = (
-                np.concatenate([parts[view][k] for view in self.views]) for k in range(2)
-            )
-            share = count / (count + SHRINKAGE)
-            center = share * mean + (1 - share) * self.means_
-            spread = (share * variance + (1 - share) * common**2) ** 0.5
-            rows = spectra.subjects == subject
-            features[rows] = self.means_ + (features[rows] - center) * (common / spread)
+        return self._standardized(
+            recentered(features, spectra, self.views, self.means_, self.scales_)
+        )
 
     def features(self) -> list[SpectralFeature]:
         """Return what each feature is computed from."""

@@ -491,33 +491,51 @@ class SubtreeKernel(Kernel):
     def _levels(
         self, graph: Graph, block: int, depth: int, *, is_learning: bool = False
     ) -> Iterator[NDArray[np.int64]]:
-        """Yield the colors of the nodes at every level, `UNKNOWN` if they are new."""
-        keys = [repr(label) for label in graph.nodes]
-        sources, targets = graph.edge_index.tolist()
-        kinds = [repr(label) for label in graph.edges] if self.edges and graph.edges else None
-        for level in range(depth + 1):
-            table = self.colors_[block + level]
-            if is_learning:
-                for key in keys:
-                    table.setdefault(key, len(table))
-            colors = [table.get(key, UNKNOWN) for key in keys]
-            yield np.array(colors, np.int64)
-            neighbors: list[list[str]] = [[] for _ in keys]
-            for edge, (source, target) in enumerate(zip(sources, targets, strict=True)):
-                bond = f":{kinds[edge]}" if kinds else ""
-                neighbors[target].append(f"{colors[source]}{bond}")
-            # the number of an unknown color stands for many, so what contains it is unknown, too
-            keys = [
-                ""
-                if color == UNKNOWN or any(n.startswith("-1") for n in around)
-                else _short(f"{color}|{','.join(sorted(around))}")
-                for color, around in zip(colors, neighbors, strict=True)
-            ]
+        """Yield the colors of the nodes at every level of the view that begins at a block."""
+        known = self.colors_[block : block + depth + 1]
+        return relabeled(graph, known, has_edges=self.edges, is_learning=is_learning)
 
     def _check(self) -> None:
         check_integers("depths", self.depths, 0)
         check_integer("most", self.most)
         require_choices(self, overlap=OVERLAPS)
+
+
+def relabeled(
+    graph: Graph,
+    colors: Sequence[dict[str, int]],
+    *,
+    has_edges: bool = True,
+    is_learning: bool = False,
+) -> Iterator[NDArray[np.int64]]:
+    """Yield the colors of the nodes at every level ``(N,)``, `UNKNOWN` if they are new.
+
+    Args:
+        graph: A graph with a label for each node, and perhaps for each edge.
+        colors: The number of each color, of every level.
+        has_edges: Relabel with the labels of the edges, too.
+        is_learning: Number new colors.
+    """
+    keys = [repr(label) for label in graph.nodes]
+    sources, targets = graph.edge_index.tolist()
+    kinds = [repr(label) for label in graph.edges] if has_edges and graph.edges else None
+    for known in colors:
+        if is_learning:
+            for key in keys:
+                known.setdefault(key, len(known))
+        own = [known.get(key, UNKNOWN) for key in keys]
+        yield np.array(own, np.int64)
+        neighbors: list[list[str]] = [[] for _ in keys]
+        for edge, (source, target) in enumerate(zip(sources, targets, strict=True)):
+            kind = f":{kinds[edge]}" if kinds else ""
+            neighbors[target].append(f"{own[source]}{kind}")
+        # the number of an unknown color stands for many, so what contains it is unknown, too
+        keys = [
+            ""
+            if color == UNKNOWN or any(n.startswith("-1") for n in around)
+            else _short(f"{color}|{','.join(sorted(around))}")
+            for color, around in zip(own, neighbors, strict=True)
+        ]
 
 
 def _short(key: str) -> str:

@@ -1,15 +1,24 @@
 """Predict graphs with an exported run: ``python predict.py graphs.jsonl``, as for ``fit graph``."""
 
+from __future__ import annotations
+
 import json
-import sys
-from pathlib import Path
+from typing import Any
 
 import numpy as np
-import onnxruntime
 
-HERE = Path(__file__).parent
-SETUP = json.loads((HERE / "preprocessing.json").read_text(encoding="utf-8"))
-SESSION = onnxruntime.InferenceSession(HERE / SETUP["model"])
+from representer.export.examples.program import (
+    SETUP,
+    lines_of,
+    machine,
+    network,
+    parser_of,
+    predictions,
+    run,
+    values_of,
+)
+from representer.export.examples.subtrees import subtree_features
+from representer.kernels.graphs import Graph
 
 
 def features(values, code):
@@ -28,46 +37,79 @@ def degree_label(count):
     return count if count <= 16 else 2 ** (count - 1).bit_length()
 
 
-def network_scores(graphs):
-    """Return the network's scores (N, W); edges are undirected, also if they are listed twice."""
+def parts_of(graph):
+    """Return nodes, ends (2, E) and edges; edges are undirected, also if they are listed twice."""
+    nodes, edges = graph["nodes"], graph["edges"]
+    edges = [*{tuple(sorted(edge[:2])): edge for edge in edges}.values()]
+    edges += [[v, u, *rest] for u, v, *rest in edges if u != v]
+    ends = np.array([edge[:2] for edge in edges], dtype=np.int64).reshape(-1, 2).T
+    if ends.size and not 0 <= ends.min() <= ends.max() < len(nodes):
+        raise ValueError(f"an edge has a node that is not one of {len(nodes)}")
+    return nodes, ends, edges
+
+
+def degrees(nodes, ends):
+    """Return the degree of each node as a label."""
+    return [degree_label(n) for n in np.bincount(ends[1], minlength=len(nodes)).tolist()]
+
+
+def of_network(graphs):
+    """Return the network's scores of each target."""
     found = {"x": [], "edge_index": [], "edge_attr": [], "batch": []}
     count = 0
     for number, graph in enumerate(graphs):
-        nodes, edges = graph["nodes"], graph["edges"]
-        edges = [*{tuple(sorted(edge[:2])): edge for edge in edges}.values()]
-        edges += [[v, u, *rest] for u, v, *rest in edges if u != v]
-        ends = np.array([edge[:2] for edge in edges], dtype=np.int64).reshape(-1, 2).T
+        nodes, ends, edges = parts_of(graph)
         if SETUP["has_degrees"]:
-            nodes = map(degree_label, np.bincount(ends[1], minlength=len(nodes)).tolist())
+            nodes = degrees(nodes, ends)
         found["x"].append(features(nodes, SETUP["nodes"]))
         found["edge_index"].append(ends + count)
         if SETUP["edges"]:
             found["edge_attr"].append(features([edge[2] for edge in edges], SETUP["edges"]))
-        found["batch"].append(np.full(len(graph["nodes"]), number))
-        count += len(graph["nodes"])
-    joined = {
-        k: np.concatenate(own, axis=int(k == "edge_index")) for k, own in found.items() if own
-    }
-    return np.array(SESSION.run(None, joined)[0], dtype=float).mean(axis=0)
+        found["batch"].append(np.full(len(nodes), number))
+        count += len(nodes)
+    return network(
+        {k: np.concatenate(own, axis=int(k == "edge_index")) for k, own in found.items() if own}
+    )
+
+
+def labels_of(values, code):
+    """Return labels, or integers as labels; None if there are neither."""
+    if code["labels"]:
+        return values
+    columns = list(code["integer_columns"])
+    table = np.array(values, dtype=float).reshape(-1, len(code["means"]))
+    return [tuple(row) for row in table[:, columns].astype(int).tolist()] if columns else None
+
+
+def view_of(graph):
+    """Return a graph with a label for each node, and for each edge if edges have any."""
+    nodes, ends, edges = parts_of(graph)
+    own = degrees(nodes, ends) if SETUP["has_degrees"] else labels_of(nodes, SETUP["nodes"])
+    kinds = labels_of([e[2] for e in edges], SETUP["edges"]) if SETUP["edges"] else None
+    new: Any = Graph
+    return (new(own or degrees(nodes, ends), ends, kinds),)
+
+
+def of_kernel(k, graphs):
+    """Return the kernel machine's scores: subtrees shared with the landmarks."""
+    return machine(k, subtree_features(k, graphs, view_of))
+
+
+def predicted(graphs):
+    """Return the predictions of each target."""
+    return predictions(graphs, of_network, of_kernel)
 
 
 def predict(graphs):
-    """Return the probability of each class (N, W), or numbers (N, 1)."""
-    scores = SETUP["network"] * network_scores(graphs)
-    if SETUP["classes"] is None:
-        return SETUP["mean"] + SETUP["scale"] * scores
-    chances = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return chances / chances.sum(axis=1, keepdims=True)
+    """Return the probability of each class (N, C), or numbers (N, 1)."""
+    return values_of(predicted(graphs))
+
+
+def read(inputs):
+    """Return the graphs of lines of JSON."""
+    return [json.loads(line) for line in lines_of(inputs) if line.strip()]
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        raise SystemExit(print("usage: python predict.py graphs.jsonl", file=sys.stderr) or 2)
-    with Path(sys.argv[1]).open(encoding="utf-8") as lines:
-        graphs = [json.loads(line) for line in lines if line.strip()]
-    for row in predict(graphs):
-        best = row[0] if SETUP["classes"] is None else SETUP["classes"][row.argmax()]
-        print(best, *np.round(row, 4), sep="\t")
-    if SETUP["left_out"]:
-        print(f"incomplete: the run predicts with {SETUP['left_out']}, too", file=sys.stderr)
-        raise SystemExit(3)
+    HELP = 'a file with a graph a line, {"nodes": [...], "edges": [...]}, or - for standard input'
+    run(parser_of(HELP, "FILE", "Predict graphs with an exported run."), read, predicted)

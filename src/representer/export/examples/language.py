@@ -1,32 +1,60 @@
 """Continue a text with an exported run: ``python predict.py "a prompt" 20``."""
 
-import json
-import sys
-from pathlib import Path
+from __future__ import annotations
 
 import numpy as np
-import onnxruntime
 
-HERE = Path(__file__).parent
-SETUP = json.loads((HERE / "preprocessing.json").read_text(encoding="utf-8"))
+from representer.export.examples.program import (
+    ARRAYS,
+    SESSION,
+    SETUP,
+    finish,
+    lines_of,
+    one_line_errors,
+    parser_of,
+)
+from representer.kernels.token_counts import KneserNey, NgramTable
+
 WORDS, END, UNKNOWN = SETUP["vocabulary"], 0, 1
 NUMBERS = {word: number for number, word in enumerate(WORDS) if number > 1}
-SESSION = onnxruntime.InferenceSession(HERE / SETUP["model"])
+KERNEL = SETUP["kernel"]
+if KERNEL["weight"]:
+    TABLES = [
+        NgramTable(*(ARRAYS[f"{name}.{n}"] for name in NgramTable._fields))
+        for n in range(1, KERNEL["orders"] + 1)
+    ]
+    COUNTS = KneserNey(max(1, KERNEL["order"])).restore(TABLES, len(WORDS))
 
 
 def start():
     """Return the state before a text."""
-    sizes = {each.name: each.shape for each in SESSION.get_inputs()[1:]}
-    return {
+    sizes = {each.name: each.shape for each in SESSION.get_inputs()[1:]} if SESSION else {}
+    state = {
         name: np.zeros([1 if size == "batch" else size for size in shape], np.float32)
         for name, shape in sizes.items()
     }
+    return state, np.zeros(0, np.int64), np.zeros(len(WORDS))
 
 
 def read(numbers, state):
     """Return log p of every next token (V,) after some tokens, and the state after them."""
-    logs, *new = SESSION.run(None, {"tokens": np.array(numbers)[:, None], **state})
-    return np.array(logs)[-1, 0], dict(zip(state, new, strict=True))
+    states, last, recent = state
+    numbers, scores = np.asarray(numbers, np.int64), np.zeros(len(WORDS))
+    if KERNEL["weight"]:
+        decay, text = KERNEL["decay"], np.concatenate([last, numbers])
+        powers = decay ** np.arange(len(numbers))[::-1]
+        counts = np.bincount(numbers, weights=powers, minlength=len(WORDS))
+        recent = decay ** len(numbers) * recent + (1 - decay) * counts
+        p = COUNTS.distributions(COUNTS.numbers(text)[:, -1:])[0]
+        mixed = (1 - KERNEL["cache"] * recent.sum()) * p + KERNEL["cache"] * recent
+        scores = scores + KERNEL["weight"] * np.log(mixed)
+        last = text[-KERNEL["order"] :]
+    if SETUP["network"]:
+        logs, *new = SESSION.run(None, {"tokens": numbers[:, None], **states})
+        scores = scores + SETUP["network"] * np.array(logs, float)[-1, 0]
+        states = dict(zip(states, new, strict=True))
+    scores = scores - scores.max()
+    return scores - np.log(np.exp(scores).sum()), (states, last, recent)
 
 
 def numbers_of(prompt):
@@ -38,16 +66,22 @@ def numbers_of(prompt):
     return found
 
 
-if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        raise SystemExit(print('usage: python predict.py "a prompt" 20', file=sys.stderr) or 2)
-    logs, state = read(numbers_of(sys.argv[1]), start())
+def continued(prompt, count):
+    """Return a prompt with the most probable tokens behind it."""
+    logs, state = read(numbers_of(prompt), start())
     found = []
-    for _ in range(int(sys.argv[2])):
+    for _ in range(count):
         found.append(int(logs.argmax()))
         logs, state = read(found[-1:], state)
     blank = " " if SETUP["level"] == "word" else ""
-    print(sys.argv[1], *("\n" if n == END else WORDS[n] for n in found), sep=blank)
-    if SETUP["left_out"]:
-        print(f"incomplete: the run predicts with {SETUP['left_out']}, too", file=sys.stderr)
-        raise SystemExit(3)
+    return blank.join([prompt, *("\n" if n == END else WORDS[n] for n in found)])
+
+
+if __name__ == "__main__":
+    HELP = "a prompt, a file with one, or - for standard input; then the number of tokens"
+    parser = parser_of(HELP, "PROMPT", "Continue a text with an exported run.")
+    *prompts, last = parser.parse_args().input
+    with one_line_errors():
+        count = int(last) if prompts else 20
+        print(continued("\n".join(lines_of(prompts or [last])), count))
+    finish()

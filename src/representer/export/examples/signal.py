@@ -1,15 +1,31 @@
 """Classify windows with an exported run: ``python predict.py windows.npz``, with X (N, C, T)."""
 
-import json
+from __future__ import annotations
+
+import io
 import sys
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 
-HERE = Path(__file__).parent
-SETUP = json.loads((HERE / "preprocessing.json").read_text(encoding="utf-8"))
-SESSION = onnxruntime.InferenceSession(HERE / SETUP["model"])
+from representer.export.examples.program import (
+    SETUP,
+    arrays_of,
+    machine,
+    network,
+    parser_of,
+    predictions,
+    run,
+    values_of,
+)
+from representer.kernels.cross_spectral_kernel import (
+    class_balanced,
+    read_spectra,
+    recentered,
+    usual_bands,
+)
 
 
 def standardized(windows):
@@ -27,19 +43,47 @@ def standardized(windows):
     return ((windows - mean) * scale).astype(np.float32)
 
 
-def predict(windows):
-    """Return the probability of each class (N, W)."""
+def of_kernel(k, signal):
+    """Return the kernel machine's scores: power and coupling of the channels in each band."""
+    own, arrays, rate = SETUP["kernels"][k], arrays_of(k), SETUP["sampling_rate"]
+    if signal.shape[1:] != tuple(arrays["shape"]):
+        got, size = signal.shape[1:], tuple(arrays["shape"].tolist())
+        raise ValueError(f"X has windows of shape {got}; training had {size}")
+    bands = usual_bands(rate, signal.shape[2])
+    spectra = read_spectra(signal, rate, bands, own["shrinkage"], own["views"])
+
+    def scores():
+        features = np.concatenate([spectra.views[name] for name in own["views"]], 1, dtype=float)
+        moved = recentered(features, spectra, own["views"], arrays["means"], arrays["scales"])
+        return machine(k, (moved - arrays["means"]) / arrays["scales"])
+
+    if SETUP["recenter"]:  # all windows are those of one subject, whose classes are unknown
+        subjects, weights = np.zeros(len(signal), dtype=int), np.ones(len(signal))
+        for _ in range(SETUP["recenter"]):
+            moments = spectra.moments_of(subjects, weights)
+            spectra = replace(spectra, subjects=subjects, moments=moments)
+            weights = class_balanced(scores()[0], subjects)
+        spectra = replace(spectra, moments=spectra.moments_of(subjects, weights))
+    return scores()
+
+
+def predicted(windows):
+    """Return the predictions of each target."""
     signal = standardized(np.asarray(windows, dtype=np.float32))
-    scores = SETUP["network"] * np.array(SESSION.run(None, {"signal": signal})[0], dtype=float)
-    chances = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return chances / chances.sum(axis=1, keepdims=True)
+    return predictions(signal, lambda x: network({"signal": x}), of_kernel)
+
+
+def predict(windows):
+    """Return the probability of each class (N, C)."""
+    return values_of(predicted(windows))
+
+
+def read(files):
+    """Return the windows of .npz files, or of standard input."""
+    opened = (io.BytesIO(sys.stdin.buffer.read()) if one == "-" else Path(one) for one in files)
+    return list(chain.from_iterable(np.load(one, allow_pickle=False)["X"] for one in opened))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        raise SystemExit(print("usage: python predict.py windows.npz", file=sys.stderr) or 2)
-    for row in predict(np.load(sys.argv[1], allow_pickle=False)["X"]):
-        print(SETUP["classes"][row.argmax()], *np.round(row, 4), sep="\t")
-    if SETUP["left_out"]:
-        print(f"incomplete: the run predicts with {SETUP['left_out']}, too", file=sys.stderr)
-        raise SystemExit(3)
+    HELP = "an .npz file with X (N, C, T), or - for standard input"
+    run(parser_of(HELP, "FILE", "Classify windows with an exported run."), read, predicted)

@@ -1,0 +1,224 @@
+"""All that a run predicts with, as plain values and arrays for programs without this library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from representer.data.text.words import GRAPHEME_JOINER, WORDS, long_run
+from representer.errors import KindError
+from representer.estimators import LanguageModel, SignalClassifier
+from representer.estimators.explanation import KERNEL, NETWORK
+from representer.estimators.graph import GraphEnsembleEstimator
+from representer.estimators.kernel_halves import KernelFeatures, KernelHalves
+from representer.estimators.label_sets import LabelSets
+from representer.estimators.molecule import MoleculeNetwork
+from representer.estimators.pool import UNCALIBRATED
+from representer.estimators.sequence import SequenceHalves
+from representer.estimators.series import SeriesHalves
+from representer.estimators.signal import ROUNDS
+from representer.estimators.targets import Numbers, columns_of
+from representer.estimators.text import TextNetwork
+from representer.kernels import StringKernel
+from representer.kernels.composition import Cosine, Power, Product, Scaled, Sum
+from representer.kernels.convolution_kernel import ConvolutionKernel
+from representer.kernels.cross_spectral_kernel import CrossSpectralKernel
+from representer.kernels.plain import to_plain
+from representer.kernels.subtree_kernel import SubtreeKernel
+from representer.kernels.text_kernel import NgramKernel, TextKernel
+from representer.models.kernel_model import KernelModel
+
+Arrays = dict[str, NDArray[Any]]
+
+_LEAM = (  # see `tokenize`; the last rule makes 0 of what Python reads as a number
+    (r"[^A-Za-z0-9(),.!?]", " "),
+    (r"e\.g\.,|a\.k\.a\.|i\.e\.,|i\.e\.", " "),
+    ("br", ""),
+    (r"([,!()?.])", r" \1 "),
+    (r"(?i)(?<!\S)(?:\d+(?:e\d+)?|nan|inf(?:inity)?)(?!\S)", "0"),
+)
+
+
+def word_rules(scheme: str) -> dict[str, Any]:
+    """Return how a text is split into words, as regular expressions of Python.
+
+    Rules of replacement come first, then Unicode's composed form, then lower case, and the words
+    are what the pattern finds.
+    """
+    if scheme == "words":
+        joined = long_run().pattern, rf"\g<0>{GRAPHEME_JOINER}"
+        replace, pattern = (("\u2019", "'"), joined), f"(?x){WORDS.pattern}"
+        return {"replace": replace, "pattern": pattern, "is_composed": True, "is_lower": True}
+    replace = _LEAM if scheme == "leam" else ()
+    is_lower = scheme == "leam"
+    return {"replace": replace, "pattern": r"\S+", "is_composed": False, "is_lower": is_lower}
+
+
+class Content(NamedTuple):
+    """The parts of a run that predict, for a program without this library.
+
+    Attributes:
+        task: The name of the program.
+        values: What preprocessing.json says.
+        arrays: The tables of the kernel machines.
+        left_out: The parts that the program lacks.
+    """
+
+    task: str
+    values: dict[str, Any]
+    arrays: Arrays
+    left_out: tuple[str, ...]
+
+
+def content_of(estimator: Any) -> Content:
+    """Return all that an estimator predicts with, but for the network in ONNX.
+
+    Raises:
+        KindError: It is of a kind that cannot be exported.
+    """
+    if isinstance(estimator, LanguageModel):
+        return _language(estimator)
+    found = [own for kind, own in _TASKS.items() if isinstance(estimator, kind)]
+    if not found:
+        expected = "one of texts, signals, series, sequences, language, graphs or molecules"
+        raise KindError("the run", f"a {type(estimator).__name__}", expected)
+    task, describe = found[0]
+    expression = estimator.expression() if isinstance(estimator, KernelHalves) else None
+    network = estimator.network_
+    is_needed = network is None or isinstance(network, KernelModel)
+    if expression is not None and is_needed and not is_plain_string(expression):
+        expected = "one of StringKernel of vectors, its sums, products, powers and cosine()"
+        raise KindError("kernel", repr(expression), expected, hint="Programs compute no other.")
+    kernels, arrays, missing, answer = [], Arrays(), list[str](), estimator.answer
+    joint = estimator.targets_
+    if any(one.pool.kernel and _kernel(one.machine.kernel) is None for one in joint):
+        share = estimator.parts_[KERNEL].share
+        missing.append(f"the kernel machine (its share of the predictions is {share:.0%})")
+        joint, answer = tuple(one.part(NETWORK) for one in joint), NETWORK
+    targets = []
+    for k, (one, column) in enumerate(zip(joint, columns_of(estimator.target_), strict=True)):
+        machine = one.machine if one.pool.kernel else None
+        known = _kernel(machine.kernel) if machine else None
+        kernels.append(known and known[0])
+        if machine and known:
+            own = known[1] | {"coefficients": machine.coefficients}
+            own |= {"intercepts": machine.intercepts}
+            own |= {} if machine.precision is None else {"precision": machine.precision}
+            arrays |= {f"{k}/{name}": array for name, array in own.items()}
+        left = next(iter(one.calibrations.values()), UNCALIBRATED)
+        calibration = one.calibrations.get(answer, left)
+        is_number = isinstance(column, Numbers)
+        targets.append({
+            "classes": None if is_number else column.names,
+            "mean": column.means[0] if is_number else 0.0,
+            "scale": column.scales[0] if is_number else 1.0,
+            "thresholds": one.thresholds if isinstance(column, LabelSets) else None,
+            "kernel": one.pool.kernel, "network": one.pool.network,
+            "ceiling": machine.ceiling if machine else 0.0,
+            "calibration": (calibration.scales[0], calibration.noises[0]),
+        })  # fmt: skip
+    fitted = None if missing else estimator.conformal_
+    conformal = fitted and asdict(fitted)
+    values = {"task": task, "targets": targets, "kernels": kernels, "conformal": conformal}
+    own, more = describe(estimator)
+    return Content(task, values | own, arrays | more, tuple(missing))
+
+
+def _kernel(kernel: Any) -> tuple[dict[str, Any], Arrays] | None:
+    """Return plain values and arrays of a fitted kernel; None of one that programs lack."""
+    if isinstance(kernel, TextKernel):
+        if kernel.vectors_ is not None:
+            return None
+        arrays = {f"weights{k}": view.weights_ for k, view in enumerate(kernel.views_)}
+        ngrams = [ngrams_of(*own) for own in zip(kernel.views_, (" ", ""), strict=True)]
+        return {"orders": [view.orders for view in kernel.views_], "ngrams": ngrams}, arrays
+    if isinstance(kernel, KernelFeatures):
+        is_known = "tokens" in kernel.fitted()[1] and is_plain_string(kernel.kernel)
+        return ({}, kernel.fitted()[1]) if is_known else None
+    tokens, arrays = kernel.fitted()
+    if isinstance(kernel, SubtreeKernel):
+        own = {"depths": kernel.depths, "edges": kernel.edges, "joint": kernel.joint}
+        own |= {"overlap": kernel.overlap}
+        return own | {"colors": [*tokens.values()]}, arrays
+    if isinstance(kernel, CrossSpectralKernel):
+        return tokens | {"shrinkage": kernel.shrinkage}, arrays
+    return (tokens, arrays) if isinstance(kernel, ConvolutionKernel) else None
+
+
+def is_plain_string(kernel: Any) -> bool:
+    """Return True if programs compute a kernel: string kernels of vectors, and sums of these."""
+    if isinstance(kernel, StringKernel):
+        usual = kernel.combine == "multiply", kernel.base == "linear"
+        return all(usual) and isinstance(kernel.normalized, bool) and not kernel.binary
+    if isinstance(kernel, Sum | Product):
+        return is_plain_string(kernel.k1) and is_plain_string(kernel.k2)
+    return isinstance(kernel, Scaled | Power | Cosine) and is_plain_string(kernel.kernel)
+
+
+Described = tuple[dict[str, Any], Arrays]
+
+
+def _text(estimator: Any) -> Described:
+    inputs = estimator.inputs_
+    return word_rules(inputs.tokenizer) | {
+        "vocabulary": inputs.vocabulary.words, "max_length": inputs.max_length,
+    }, {}  # fmt: skip
+
+
+def _signal(estimator: Any) -> Described:
+    inputs: Any = estimator.inputs_
+    scaling = inputs.standardization
+    return {
+        "standardize": scaling.kind, "mean": scaling.mean, "deviation": scaling.deviation,
+        "channels": inputs.names or inputs.num_channels,
+        "sampling_rate": estimator.sampling_rate_, "recenter": ROUNDS if estimator.recenter else 0,
+    }, {}  # fmt: skip
+
+
+def _sequence(estimator: Any) -> Described:
+    inputs, network, arrays = estimator.inputs_, estimator.network_, Arrays()
+    values = {"alphabet": inputs.alphabet, "width": inputs.width}
+    values |= {"expression": to_plain(estimator.expression())}
+    if network is not None:
+        weight, bias = network.coefficients()
+        references = torch.stack([own.detach() for own in network.network.reference_objects()])
+        own = {"references": references, "weight": weight, "bias": bias}
+        arrays = {f"network/{name}": array.numpy() for name, array in own.items()}
+    return values, arrays
+
+
+_TASKS: dict[type[Any], tuple[str, Callable[[Any], Described]]] = {
+    TextNetwork: ("text", _text),
+    SignalClassifier: ("signal", _signal),
+    SeriesHalves: ("series", lambda own: (asdict(own.inputs_), {})),
+    SequenceHalves: ("sequence", _sequence),
+    MoleculeNetwork: ("molecule", lambda own: ({"atom_features": own.inputs_.features}, {})),
+    GraphEnsembleEstimator: ("graph", lambda own: (own.inputs_.to_dict(), {})),
+}
+
+
+def _language(estimator: LanguageModel) -> Content:
+    inputs, pool, machine = estimator.inputs_, estimator.pool_, estimator.machine_
+    kernel, arrays = {"weight": pool.kernel if machine else 0.0}, Arrays()
+    if machine and pool.kernel:
+        tables = machine.kernel.tables_
+        kernel |= {"orders": len(tables), "order": machine.kernel.order}
+        kernel |= {"decay": machine.recent.decay, "cache": machine.cache}
+        arrays = {f"{name}.{n}": part for n, table in enumerate(tables, 1)
+                  for name, part in table._asdict().items()}  # fmt: skip
+    values = {"vocabulary": inputs.vocabulary.words, "level": inputs.level}
+    return Content("language", values | {"network": pool.network, "kernel": kernel}, arrays, ())
+
+
+def ngrams_of(kernel: NgramKernel, blank: str) -> list[str]:
+    """Return the n-grams of a fitted kernel in the order of its features, tokens joined."""
+    tokens, base, found = np.array(kernel.tokens_, dtype=object), len(kernel.tokens_) + 1, []
+    for order, codes in zip(kernel.orders, kernel.codes_, strict=True):
+        digits = [codes // base ** (order - 1 - k) % base for k in range(order)]
+        found += [blank.join(own) for own in zip(*(tokens[d] for d in digits), strict=True)]
+    return found

@@ -1,0 +1,76 @@
+"""Predict molecules with an exported run, with RDKit: ``python predict.py CCO smiles.txt -``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from representer.data.molecules.descriptors import (
+    atom_pairs,
+    descriptors,
+    molecule_views,
+    torsions,
+)
+from representer.data.molecules.smiles import atom_features, bond_features, parse_smiles
+from representer.export.examples.program import (
+    SETUP,
+    lines_of,
+    machine,
+    network,
+    parser_of,
+    predictions,
+    run,
+    values_of,
+)
+from representer.export.examples.subtrees import subtree_features
+
+
+def of_network(molecules):
+    """Return the network's scores of each target."""
+    x, ends, bonds, batch = [], [], [], []
+    for number, smiles in enumerate(molecules):
+        own, count = parse_smiles(smiles), len(x)
+        x += [atom_features(atom, SETUP["atom_features"]) for atom in own.GetAtoms()]
+        batch += [number] * (len(x) - count)
+        for bond in own.GetBonds():
+            u, v = bond.GetBeginAtomIdx() + count, bond.GetEndAtomIdx() + count
+            ends += [(u, v), (v, u)]
+            bonds += [bond_features(bond)] * 2
+    return network(
+        {
+            "x": np.array(x, np.float32),
+            "edge_index": np.array(ends, np.int64).reshape(-1, 2).T,
+            "edge_attr": np.array(bonds, np.float32).reshape(-1, 6),
+            "batch": np.array(batch),
+        }
+    )
+
+
+def of_kernel(k, molecules):
+    """Return the kernel machine's scores: a Gaussian process of subtrees, pairs and numbers."""
+    patterns = atom_pairs, torsions
+    return machine(k, subtree_features(k, molecules, molecule_views, patterns, descriptors))
+
+
+def predicted(molecules):
+    """Return the predictions of each target."""
+    return predictions(molecules, of_network, of_kernel)
+
+
+def predict(molecules):
+    """Return the probability of each class (N, C), or numbers (N, 1)."""
+    return values_of(predicted(molecules))
+
+
+def read(inputs):
+    """Return the SMILES of lines, of which the first word counts."""
+    return [line.split()[0] for line in lines_of(inputs) if line.strip()]
+
+
+if __name__ == "__main__":
+    HELP = "a SMILES, a file with one on each line, or - for standard input"
+    run(
+        parser_of(HELP, "SMILES", "Predict molecules with an exported run; needs RDKit."),
+        read,
+        predicted,
+        lambda smiles: [smiles],
+    )

@@ -1,0 +1,107 @@
+"""Predict sequences with an exported run: ``python predict.py ACGT sequences.txt -``."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from representer.export.examples.program import (
+    ARRAYS,
+    SETUP,
+    arrays_of,
+    by_target,
+    lines_of,
+    machine,
+    parser_of,
+    predictions,
+    run,
+    values_of,
+)
+
+PLACES = {token: k for k, token in enumerate(SETUP["alphabet"])}
+
+
+def vectors(sequence):
+    """Return the vectors of a string, of a list of tokens, or of an array (T, d)."""
+    if not PLACES:
+        return np.asarray(sequence, dtype=float).reshape(-1, SETUP["width"])
+    codes = [PLACES.get(token, len(PLACES)) for token in sequence]
+    return np.eye(SETUP["width"])[codes].reshape(len(codes), SETUP["width"])
+
+
+def values(kernel, x, others):
+    """Return the values (M,) of a kernel, written as plain values, of x (T, d) with M others."""
+    kind = kernel["kernel class"]
+    if kind == "StringKernel":
+        return np.array([strings(kernel, x, other) for other in others])
+    if kind in ("Sum", "Product"):
+        first, second = (values(kernel[name], x, others) for name in ("k1", "k2"))
+        return first + second if kind == "Sum" else first * second
+    inner = values(kernel["kernel"], x, others)
+    if kind == "Scaled":
+        return kernel["scale"] * inner
+    if kind == "Power":
+        return inner ** kernel["degree"]
+    squares = np.array([values(kernel["kernel"], own, [own])[0] for own in others])
+    products = values(kernel["kernel"], x, [x])[0] * squares
+    return np.where(products > 0, inner / np.sqrt(np.where(products > 0, products, 1)), 0)
+
+
+def strings(kernel, x, y):
+    """Return the string kernel of two sequences; those of fewer than n tokens have none."""
+    products, lam = x @ y.T, kernel["decay"]
+    left, right = (decays(len(own), lam) for own in (x, y))
+    found = products
+    for _ in range(kernel["order"] - 1):
+        before = np.zeros_like(products)
+        before[1:, 1:] = (left @ found @ right.T)[:-1, :-1]
+        found = products * before
+    if kernel["trailing"] and found.size:
+        found = left[-1] @ found @ right[-1]
+    scale = (1 - lam) ** kernel["order"] if kernel["normalized"] else 1.0
+    return scale * found.sum()
+
+
+def decays(steps, lam):
+    """Return the decay (T, T) from each step to each that is not before it."""
+    apart = np.subtract.outer(np.arange(steps), np.arange(steps))
+    return np.where(apart >= 0, float(lam) ** np.maximum(apart, 0), 0.0)
+
+
+def of_network(sequences):
+    """Return the network's scores: kernel values with its references."""
+    own = {name: ARRAYS[f"network/{name}"] for name in ("references", "weight", "bias")}
+    table = np.array([values(SETUP["expression"], x, own["references"]) for x in sequences])
+    return by_target(table @ own["weight"].T + own["bias"])
+
+
+def of_kernel(k, sequences):
+    """Return the kernel machine's scores: kernel values with the landmarks."""
+    own = arrays_of(k)
+    others = np.split(own["tokens"], np.cumsum(own["lengths"])[:-1])
+    table = np.array([values(SETUP["expression"], x, others) for x in sequences])
+    return machine(k, table @ own["whitening"])
+
+
+def predicted(sequences):
+    """Return the predictions of each target."""
+    return predictions([vectors(one) for one in sequences], of_network, of_kernel)
+
+
+def predict(sequences):
+    """Return the probability of each class (N, C), or numbers (N, 1)."""
+    return values_of(predicted(sequences))
+
+
+def read(inputs):
+    """Return the sequences of lines; a line that begins with a bracket is a list in JSON."""
+    return [json.loads(line) if line.startswith("[") else line for line in lines_of(inputs) if line]
+
+
+if __name__ == "__main__":
+    HELP = (
+        "a string of tokens of one character, a JSON list of tokens or vectors, a file with one "
+        "on each line, or - for standard input"
+    )
+    run(parser_of(HELP, "SEQUENCE", "Predict sequences with an exported run."), read, predicted)

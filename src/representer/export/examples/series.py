@@ -1,0 +1,114 @@
+"""Predict series with an exported run: ``python predict.py series.npz``, with X (N, C, T)."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from representer.estimators.series import standardized
+from representer.export.examples.program import (
+    SETUP,
+    arrays_of,
+    machine,
+    network,
+    parser_of,
+    predictions,
+    run,
+    values_of,
+)
+from representer.kernels.convolution_kernel import TAPS, TRIPLES
+
+
+def inputs_of(series):
+    """Return each series (C, T) standardized as in training; steps of padding are left out."""
+    found = []
+    for row, one in enumerate(series):
+        values = np.asarray(one, dtype=np.float64)
+        values = values[None] if values.ndim == 1 else values
+        if len(values) != SETUP["num_channels"] or not values.size:
+            raise ValueError(f"X[{row}] has {len(values)} channels, not {SETUP['num_channels']}")
+        known = np.flatnonzero(~np.isnan(values).all(axis=0))
+        values = values[:, : known[-1] + 1 if len(known) else 1]
+        found.append(standardized(values, SETUP["means"], SETUP["scales"]))
+    return found
+
+
+def of_network(series):
+    """Return the network's scores of each target."""
+    lengths = np.array([one.shape[1] for one in series])
+    padded = np.zeros((len(series), lengths.max(), SETUP["num_channels"]), np.float32)
+    for row, one in enumerate(series):
+        padded[row, : lengths[row]] = one.T
+    return network({"series": padded, "lengths": lengths})
+
+
+def outputs(one, source, dilation, filters, channels):
+    """Yield the outputs of each filter (T,) in its row."""
+    steps, reach = one.shape[1], (TAPS - 1) // 2 * dilation
+    for row, (filter_, channel) in enumerate(zip(filters, channels, strict=True)):
+        own = one[channel]
+        own = own if source == "values" else np.diff(own, prepend=own[:1])
+        padded = np.pad(own, reach)
+        taps = [padded[k * dilation :][:steps] for k in range(TAPS)]
+        total = sum(taps[1:], taps[0])
+        if filter_ == len(TRIPLES):
+            yield row, total / np.float32(TAPS)
+        else:
+            a, b, c = (taps[tap] for tap in TRIPLES[filter_])
+            yield row, (a + b + c) * np.float32(3) - total
+
+
+def of_kernel(k, series):
+    """Return the kernel machine's scores: how often, and how far, filters exceed thresholds."""
+    own, arrays, table = SETUP["kernels"][k], arrays_of(k), []
+    for one in series:
+        parts = {view: [] for view in own["views"]}
+        for number, name in enumerate(own["banks"]):
+            source, _, dilation = name.partition(" ")
+            filters, channels = arrays[f"filters{number}"], arrays[f"channels{number}"]
+            thresholds = arrays[f"thresholds{number}"]
+            for row, z in outputs(one, source, int(dilation), filters, channels):
+                for b in thresholds[row]:
+                    if "share" in parts:
+                        parts["share"].append(np.count_nonzero(z > b))
+                    if "excess" in parts:
+                        parts["excess"].append(np.maximum(z - b, 0).sum(dtype=np.float64))
+        features = np.concatenate([parts[view] for view in own["views"]]) / one.shape[1]
+        table.append((features - arrays["means"]) / arrays["scales"])
+    return machine(k, np.array(table))
+
+
+def predicted(series):
+    """Return the predictions of each target."""
+    return predictions(inputs_of(series), of_network, of_kernel)
+
+
+def predict(series):
+    """Return the probability of each class (N, C), or numbers (N, 1)."""
+    return values_of(predicted(series))
+
+
+def read(inputs):
+    """Return the series of .npz files, or of lines of JSON."""
+    found = []
+    for one in inputs:
+        content = sys.stdin.buffer.read() if one == "-" else Path(one).read_bytes()
+        if content[:2] == b"PK":  # a zip, as .npz files are
+            found += [*np.load(io.BytesIO(content), allow_pickle=False)["X"]]
+            continue
+        for line in content.decode("utf-8-sig").splitlines():
+            if line.strip():
+                found.append(np.array(json.loads(line), dtype=float))  # null is NaN
+    return found
+
+
+if __name__ == "__main__":
+    HELP = (
+        "an .npz file with X (N, T) or (N, C, T), or a file with a JSON list of the values, or of "
+        "the channels, of a series on each line; - for standard input"
+    )
+    run(parser_of(HELP, "FILE", "Predict series with an exported run."), read, predicted)
