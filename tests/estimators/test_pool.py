@@ -96,3 +96,29 @@ def test_a_weight_of_an_object_is_its_number_of_copies_in_the_stack(find):
     assert ours.kernel_loss == pytest.approx(theirs.kernel_loss)
     assert ours.network_loss == pytest.approx(theirs.network_loss)
     assert ours.loss != pytest.approx(find(target, kernel, network, values).loss, abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["two classes", "five classes"])
+def test_on_few_objects_the_kernel_machine_is_trusted_more_than_an_equally_good_network(kind):
+    target, values, right = planted(kind, 75)
+    rng = np.random.default_rng(3)
+    kernel, network = (right + 5 * rng.standard_normal(right.shape) for _ in range(2))
+    equal, cautious = (f(target, kernel, network, values) for f in (Pool.fit, Pool.cautious))
+    assert cautious.share > equal.share + 0.02
+    cautious.check()
+    assert cautious.loss == pytest.approx(
+        target.metrics(cautious.scores(kernel, network), values)["valid_loss"]
+    )
+
+
+@pytest.mark.parametrize("other", ["constant", "reversed", "noisy"])
+def test_on_few_objects_a_network_carries_the_prediction_beside_a_kernel_that_learned_nothing(
+    other,
+):
+    target, values, right = planted("two classes", 75)
+    kernel = HALVES[other](right, np.random.default_rng(4))
+    pool = Pool.cautious(target, kernel, right, values)
+    chances = target.probabilities(pool.scores(kernel, right))
+    assert (chances.argmax(1) == values).mean() > 0.95
+    reverse = Pool.cautious(target, right, kernel, values)
+    assert reverse.share > 0.9

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 from representer.errors import ArgumentError, KindError
 from representer.kernels import StringKernel, text_kernel
@@ -254,3 +255,31 @@ def test_it_is_a_string_kernel_of_order_one():
 def test_a_decay_out_of_range_is_refused(decay):
     with pytest.raises(ArgumentError, match=r"decay is .*; expected a number between 0 and 1"):
         RecentTokens(decay)
+
+
+def test_the_class_ratio_is_its_definition_for_any_number_of_classes():
+    rng = np.random.default_rng(0)
+    counts = (rng.random((40, 7)) < 0.4).astype(float)
+    classes = np.eye(5)[np.arange(40) % 5]
+    inside = classes.T @ counts + 1
+    outside = (1 - classes.T) @ counts + 1
+    p, q = (x / x.sum(1, keepdims=True) for x in (inside, outside))
+    expected = np.abs(np.log(p / q)).max(0)
+    np.testing.assert_allclose(class_ratio(sparse.csr_array(counts), classes), expected)
+
+
+def test_the_rarest_n_grams_are_left_out_if_there_are_too_many():
+    sequences = [["a", "b"], ["a", "c"], ["a", "b", "c"], ["d"]]
+    kernel = NgramKernel((1, 2))
+    assert kernel.fit_transform(sequences).shape[1] == 7
+    kept = kernel.fit_transform(sequences, 1, most=4)
+    np.testing.assert_array_equal(kept.toarray().sum(0), [3, 2, 2, 2])  # a, b, c, and a b
+    assert [one.where for one in kernel.occurrences(["a", "b"])] == [(0,), (1,), (0, 1)]
+
+
+def test_many_classes_have_fewer_n_grams(monkeypatch):
+    texts = [f"word{k % 4} and other{k % 4} words" for k in range(16)]
+    every = TextKernel().fit_transform(texts, np.eye(4)[np.arange(16) % 4])
+    monkeypatch.setattr("representer.kernels.text_kernel.MAX_COEFFICIENTS", every.shape[1])
+    fewer = TextKernel().fit_transform(texts, np.eye(4)[np.arange(16) % 4])
+    assert 0 < fewer.shape[1] <= every.shape[1] // 4

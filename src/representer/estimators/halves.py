@@ -186,7 +186,10 @@ def fit_targets(
         weighed = column if own is None else targets.Weighted(column, own)
         if is_held_out:
             of_valid = len(set(groups["valid"][places])) if "valid" in groups else None
-            pool = Pool.fit(weighed, *scores, values, of_valid)
+            is_few = isinstance(column, targets.Classes) and len(values) < estimator.few
+            is_few = is_few and kernel is not None and beside is not None
+            fit_pool = Pool.cautious if is_few else partial(Pool.fit, groups=of_valid)
+            pool = fit_pool(weighed, *scores, values)
         else:
             pool = Pool.unvalidated(weighed, *scores, values)
         found.append(JointTarget.of(column, pool, machine, (kernel, beside), values))

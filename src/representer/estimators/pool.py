@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from torch import Tensor
 
 from representer.errors import TrainingError
 from representer.estimators.explanation import Contribution
@@ -23,6 +24,7 @@ Moments = tuple[NDArray[np.float64], NDArray[np.float64]]  # scores and their va
 # examples that the prior of equal weights is worth: fewer where the better part alone has a smaller
 # loss than both with this prior, and without a prior, no part has
 PRIORS = (4.0, 1.0, 0.1, 0.0)
+CAUTION = 15.0  # the same of a prior of the kernel machine alone, see `Pool.cautious`
 NEGLIGIBLE = 0.02  # share of the scores below which a part is dropped
 
 
@@ -97,6 +99,35 @@ class Pool:
                 is_kept = NEGLIGIBLE <= both.share <= 1 - NEGLIGIBLE
                 return both if is_kept else better
         return better
+
+    @classmethod
+    def cautious(
+        cls,
+        target: Column | Weighted,
+        kernel: NDArray[np.float64],
+        network: NDArray[np.float64],
+        values: NDArray[Any],
+    ) -> Self:
+        """Return the weights on few objects, with a prior of the kernel machine alone.
+
+        The machine is fitted again to the validation objects, too, which are then a large part of
+        all; the network is not. So the weights that are best here give the network too much.
+
+        Args:
+            target: What is predicted.
+            kernel: Scores of the kernel machine ``(N, W)``.
+            network: Scores of the network ``(N, W)``.
+            values: Encoded targets.
+        """
+        parts, count = np.stack([kernel, network]), len(values)
+        alone = np.array([_weight_alone(target, own, values, count) for own in parts])
+        center = torch.tensor([1.0, 0.0], dtype=torch.float64)
+        scaled = alone[:, None, None] * parts
+        found = _weights(target, scaled, values, center, np.eye(2)[0], CAUTION / count)
+        weights = alone * found
+        if not weights.any():  # neither tells anything about these objects
+            return cls.fit(target, kernel, network, values)
+        return cls._of(target, parts, values, weights)
 
     @classmethod
     def unvalidated(
@@ -239,7 +270,7 @@ def _weights(
     target: Column | Weighted,
     parts: NDArray[np.float64],
     values: NDArray[Any],
-    center: float,
+    center: float | Tensor,
     start: NDArray[np.float64],
     prior: float,
 ) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ from representer.estimators.base import is_plain
 from representer.estimators.conformal import Conformal
 from representer.estimators.explanation import KERNEL, NETWORK, Part
 from representer.estimators.fitting import batch_size_for, monitored
+from representer.estimators.label_sets import LabelSets
 from representer.estimators.targets import (
     Classes,
     Numbers,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 def classes_of(target: Target) -> list[list[str]]:
     """Return the names of the classes of each target as text; none for numbers."""
     columns = columns_of(target)
+    if isinstance(target, LabelSets):
+        return [["no", "yes"] for _ in target.labels]
     return [[str(name) for name in one.names] for one in columns if isinstance(one, Classes)]
 
 
@@ -79,6 +82,12 @@ def predictions_of(estimator: Any, objects: Sequence[Any]) -> list[Predictions]:
             for own, off, half in zip(*columns, strict=True)
         ]
     chances = estimator.predict_proba(objects)
+    if isinstance(estimator.target_, LabelSets):
+        are_there = chances > estimator.thresholds_
+        return [
+            Predictions(label.astype(np.int64), np.stack([1 - p, p], axis=1))
+            for p, label in zip(chances.T, are_there.T, strict=True)
+        ]
     tables = chances if isinstance(chances, list) else [chances]
     sets = (
         [None] * len(tables)
@@ -110,7 +119,10 @@ def explanations_of(
     first = f"{targets[0]}: " if len(targets) > 1 else ""
     estimator, entries = estimator.on_cpu(), []
     for i, explanation in enumerate(estimator.explain(objects, top)):
-        entry = explanation.entry(noun, numbers[i], first + shown(predictions[0], i, names))
+        predicted = first + shown(predictions[0], i, names)
+        if isinstance(estimator.target_, LabelSets):
+            predicted = str(explanation.prediction)
+        entry = explanation.entry(noun, numbers[i], predicted)
         known = {"truth": str(truths[i])} if len(truths) else {}
         entries.append(entry | known | estimator.explanation_details(objects[i], explanation))
     return entries
@@ -267,6 +279,8 @@ def _facts(estimator: SupervisedEstimator) -> dict[str, str]:
 
 def _names(estimator: SupervisedEstimator) -> list[str]:
     """Return the names of several targets; none for a single one."""
+    if isinstance(estimator.target_, LabelSets):
+        return [str(label) for label in estimator.target_.labels]
     count = len(columns_of(estimator.target_))
     return [f"y[:, {k}]" for k in range(count)] if count > 1 else []
 

@@ -93,6 +93,7 @@ class SupervisedEstimator(Estimator):
     noun: ClassVar[str]  # of one object, for messages
     _results_of = staticmethod(results_of)
     _digest: ClassVar[Callable[[Any], int]] = staticmethod(digest_of)
+    few: ClassVar[int] = 0  # validation objects below which the kernel machine is trusted more
     is_kernel_unsupervised: ClassVar[bool] = False  # it learns nothing from classes
     penalties: ClassVar[Sequence[float]] = CANDIDATES
     conformal: float | None

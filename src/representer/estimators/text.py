@@ -352,6 +352,7 @@ class TextNetwork(TextParameters, SupervisedEstimator):
     noun: ClassVar[str] = "text"
     _input_tags: ClassVar[tuple[str, ...]] = ("string",)
     _config: ClassVar[type[SequenceClassifierConfig]] = SequenceClassifierConfig
+    few: ClassVar[int] = 200
     inputs_: TextInputs
     network_: TextModel
 

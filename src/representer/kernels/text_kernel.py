@@ -113,32 +113,40 @@ class NgramKernel(Kernel):
         self.fit_transform(X, min_count)
         return self
 
-    def fit_transform(self, X: Iterable[Any], min_count: int = 1) -> sparse.csr_array:
+    def fit_transform(
+        self, X: Iterable[Any], min_count: int = 1, most: int | None = None
+    ) -> sparse.csr_array:
         """Number the n-grams of some sequences and return their features; all weights are 1.
 
         Args:
             X: Strings, or lists or arrays ``(T_i,)`` of tokens: strings or integers.
             min_count: N-grams in fewer sequences are left out.
+            most: Largest number of n-grams, so that the rarest are left out; None for no limit.
         """
         self._check()
         sequences = token_lists(X)
         counts = Counter(chain.from_iterable(sequences))
-        most = 2 ** (BITS // max(self.orders)) - 1
-        if len(counts) > most:
-            text = f"{len(counts) - most:,} of {len(counts):,} tokens, the rarest, are left out"
-            why = f"with n-grams of {max(self.orders)} tokens, {most:,} can be numbered"
+        largest = 2 ** (BITS // max(self.orders)) - 1
+        if len(counts) > largest:
+            text = f"{len(counts) - largest:,} of {len(counts):,} tokens, the rarest, are left out"
+            why = f"with n-grams of {max(self.orders)} tokens, {largest:,} can be numbered"
             warnings.warn(f"{text}: {why}", stacklevel=2)
-        self.tokens_ = tuple(token for token, _ in counts.most_common(most))
+        self.tokens_ = tuple(token for token, _ in counts.most_common(largest))
         self._numbers = {token: number for number, token in enumerate(self.tokens_)}
         ids, rows = self._ids(sequences)
-        kept, parts = [], []
+        kept, parts, frequencies = [], [], []
         for order in self.orders:
             codes, row_of, values = self._coded(ids, rows, order)
             new, columns = np.unique(codes, return_inverse=True)
             block = _matrix(values, row_of, columns, (len(sequences), len(new)))
-            is_frequent = np.bincount(block.indices, minlength=len(new)) >= min_count
+            frequency = np.bincount(block.indices, minlength=len(new))
+            is_frequent = frequency >= min_count
             kept.append(new[is_frequent])
             parts.append(block if is_frequent.all() else _chosen(block, is_frequent))
+            frequencies.append(frequency[is_frequent])
+        least = _least_count(np.concatenate(frequencies), min_count, most)
+        for k, frequency in enumerate(frequencies if least > min_count else ()):
+            kept[k], parts[k] = kept[k][frequency >= least], _chosen(parts[k], frequency >= least)
         self.codes_ = tuple(kept)
         self.weights_ = np.ones(sum(map(len, kept)))
         return self._weighted(parts)
@@ -280,6 +288,13 @@ def _matrix(
     return sparse.coo_array((values, indices), shape=shape).tocsr()
 
 
+def _least_count(frequencies: NDArray[np.int64], min_count: int, most: int | None) -> int:
+    """Return the number of sequences that an n-gram must be in, so that no more than `most` are."""
+    if most is None or (frequencies >= min_count).sum() <= most:
+        return min_count
+    return int(np.partition(frequencies, -most - 1)[-most - 1]) + 1
+
+
 def _chosen(matrix: sparse.csr_array, is_chosen: NDArray[np.bool_]) -> sparse.csr_array:
     """Return some columns of a matrix."""
     columns = np.cumsum(is_chosen, dtype=np.int32) - 1
@@ -326,10 +341,14 @@ def class_ratio(features: sparse.csr_array, classes: NDArray[np.float64]) -> NDA
     is_there = sparse.csr_array(
         (np.ones(len(features.data)), features.indices, features.indptr), shape=features.shape
     )
-    inside = dense(sparse.csr_array(classes.T) @ is_there) + 1
-    outside = inside.sum(0) - inside - (classes.shape[1] - 2)
-    p, q = (x / x.sum(axis=1, keepdims=True) for x in (inside, outside))
-    return np.abs(np.log(p / q)).max(axis=0)
+    inside = sparse.csr_array(classes.T) @ is_there
+    count, every = classes.shape[1], np.asarray(inside.sum(axis=0)).ravel()
+    ratio, totals = np.zeros(len(every)), np.asarray(inside.sum(axis=1)).ravel() + len(every)
+    for c in range(count):  # one at a time, so that many classes need little memory
+        p = dense(inside[[c]])[0] + 1
+        q = every + count - p - (count - 2)
+        np.maximum(ratio, np.abs(np.log(p / totals[c] * (q.sum() / q))), out=ratio)
+    return ratio
 
 
 def unit_rows(features: sparse.csr_array) -> sparse.csr_array:
@@ -343,6 +362,7 @@ SPACE = " "
 SLICE = 1 << 18  # characters whose features are computed together
 WORDS, CHARACTERS = VIEWS = ("words", "characters")
 VECTORS = "vectors"
+MAX_COEFFICIENTS = 1 << 25  # n-grams times classes: 256 MiB
 EVEN = 0.5  # of the mean square of the weights by classes, added to each of these squares
 
 
@@ -435,9 +455,11 @@ class TextKernel(Kernel):
         if not callable(self.split):
             raise ArgumentError("split", self.split, "a function from a text to its words")
         self.views_, parts = self._new_views(), []
-        read = self._read(X)
+        read, most = self._read(X), None
+        if targets is not None:
+            most = MAX_COEFFICIENTS // (len(self.views_) * targets.shape[1])
         for sequences, kernel, count in zip(read, self.views_, least, strict=True):
-            features = kernel.fit_transform(sequences, count)
+            features = kernel.fit_transform(sequences, count, most)
             kernel.weights_ = inverse_document_frequency(features)
             if targets is not None and targets.shape[1] > 1:
                 squares = class_ratio(features, targets) ** 2
