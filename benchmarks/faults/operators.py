@@ -30,9 +30,7 @@ TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5}  # of the largest entry
 SMALL = 0.1  # a single number may be a sum of many that cancel
 THREADS = (1, 2, 4)
 ROUNDED = ("walk_aggregate", "walk_rounds")  # threads divide vectors, with a rounding of their own
-OF_TORCH = (
-    "edge_activation gaussian"  # a product of matrices, whose rounding torch does not promise
-)
+OF_TORCH = "edge_activation gaussian"  # a product of torch, which promises no rounding
 DEADLINE = 120  # seconds of a worker
 Layout = Callable[[Tensor], Tensor]
 
