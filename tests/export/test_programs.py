@@ -16,6 +16,13 @@ from representer import nn
 from representer.errors import KindError, MissingExtraError, StorageError
 from representer.export import ExportError, programs, to_onnx, to_torch
 from representer.export.programs import TOLERANCE, interface, onnx_run
+from representer.kernels import (
+    Gaussian,
+    InversePolynomial,
+    Polynomial,
+    RandomWalkKernel,
+    StringKernel,
+)
 from representer.models import (
     SequenceClassifierConfig,
     SequenceNetwork,
@@ -42,6 +49,11 @@ LAYERS: dict[str, Callable[[], torch_nn.Module]] = {
     "KBRN, layers": partial(nn.KBRN, INPUT, HIDDEN, 2, bidirectional=True, shared=True),
     "KBRN, batch": partial(nn.KBRN, INPUT, HIDDEN, eval_statistics="batch"),
     "KBRN as it is": partial(nn.KBRN, INPUT, HIDDEN, normalize=False),
+    "kernel": partial(StringKernel(2).network, INPUT, HIDDEN),
+    "sum of kernels": partial(
+        (StringKernel(2, base=Gaussian()) ** 2 + 0.5 * StringKernel(3)).network, INPUT, HIDDEN
+    ),
+    "kernel of vectors": partial((Polynomial(2) + Gaussian()).cosine().network, INPUT, HIDDEN),
     "activation": partial(nn.KernelActivation, INPUT),
     "edges": partial(nn.KernelLinear, INPUT, HIDDEN, green="cubic"),
     "KAN": partial(nn.KAN, (INPUT, 5, HIDDEN)),
@@ -184,6 +196,13 @@ def test_a_model_that_cannot_be_exported_is_named(tmp_path: Path):
         to_torch(torch_nn.Linear(2, 3).eval(), tmp_path / "layer.pt2")
     with pytest.raises(KindError, match=r"in training mode; expected one after model\.eval"):
         to_torch(nn.RKMLSTM(2, 3), tmp_path / "layer.pt2")
+    for kernel in (StringKernel(2).cosine(), StringKernel(2).activated(InversePolynomial())):
+        with pytest.raises(KindError, match=r"one whose parts are recurrences.* read the length"):
+            to_onnx((2 * kernel).network(2, 3).eval(), tmp_path / "layer.onnx")
+    with pytest.raises(KindError, match="model is a network of graphs; expected one of sequences"):
+        to_torch(
+            (RandomWalkKernel(2) + RandomWalkKernel(3)).network(2, 3).eval(), tmp_path / "layer.pt2"
+        )
 
 
 class Last(nn.RKMCIFG):

@@ -43,7 +43,7 @@ Sizes = Mapping[str, int]
 TRACED = {"time": 6, "batch": 3}  # no size of a model, and not 1, which torch would take as fixed
 _KNOWN = (
     "a recurrent or graph layer of representer.nn, a KernelActivation, a KernelLinear, a KAN, "
-    "or the network of a run"
+    "a network of a kernel of sequences or vectors, or the network of a run"
 )
 
 
@@ -246,6 +246,36 @@ def _graphs(model: Any) -> Interface:
     return Interface(_Flat(model, run), inputs | {"batch": ("nodes",)}, ("output",), draw)
 
 
+def _kernel(model: Any) -> Interface:
+    """Return the kernel of sequences or vectors with each reference."""
+    from representer.kernels import Activated, Cosine, Embedded
+
+    def has_norms(kernel: Any) -> bool:
+        inner = kernel.inner_kernels()
+        return isinstance(kernel, Activated | Cosine | Embedded) or any(map(has_norms, inner))
+
+    features, dtype = model.input_size, next(model.parameters()).dtype
+    if model.kernel.objects not in ("sequences", "vectors"):
+        expected = "one of sequences or vectors"
+        hint = "torch.export.export writes it for graphs of fixed sizes."
+        raise KindError("model", f"a network of {model.kernel.objects}", expected, hint=hint)
+    is_vectors = model.kernel.objects == "vectors"
+    if not is_vectors and (has_norms(model.kernel) or not all(each.fused for each in model.parts)):
+        expected = "one whose parts are recurrences, which take any length"
+        hint = "Norms, embeddings and exact kernels read the length of each sequence."
+        raise KindError("model", f"the network of {model.kernel!r}", expected, hint=hint)
+
+    def draw(sizes: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:
+        shape = sizes["batch"], *(() if is_vectors else (sizes["time"],)), features
+        x = torch.randn(shape, generator=generator, dtype=dtype) / features**0.5
+        return (x,) if is_vectors else (x, _lengths(sizes, generator))
+
+    inputs: dict[str, Axes] = {"input": ("batch", features)}
+    if not is_vectors:
+        inputs = {"input": ("batch", "time", features), "lengths": ("batch",)}
+    return Interface(_Flat(model, lambda net, *given: net(*given)), inputs, ("output",), draw)
+
+
 def _lengths(sizes: Sizes, generator: torch.Generator, stride: int = 1) -> Tensor:
     """Return random lengths; one is that of the padded sequence."""
     most = sizes["time"] // stride
@@ -273,6 +303,10 @@ def _kinds(model: nn.Module) -> dict[type[nn.Module], Callable[[Any], Interface]
         from representer.nn.graph.walks import GraphNetwork
 
         kinds[GraphNetwork] = _graphs
+    if type(model).__module__.startswith("representer.kernel_network"):
+        from representer.kernel_network import KernelNetwork
+
+        kinds[KernelNetwork] = _kernel
     return kinds
 
 

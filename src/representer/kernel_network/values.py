@@ -311,7 +311,7 @@ def of_roots(states: Tensor, edge_index: Tensor) -> Tensor:
 def exact(kernel: Kernel, x: Objects, r: Any) -> Tensor:
     """Return the exact kernel of all objects and references ``(B, H)``."""
     objects = objects_of(kernel, r)
-    if not len(x):
+    if not isinstance(x, VectorBatch) and not len(x):  # the length of which tracing would fix
         return torch.zeros(0, len(objects))
     return torch.as_tensor(kernel(cast(Any, x.items), objects))
 

@@ -163,7 +163,7 @@ def check_device(item: Tensor, name: str, other: Tensor, whose: str) -> None:
 
 
 def _check_finite(item: Tensor, name: str) -> None:
-    if bool(torch.isfinite(item.detach()).all()):
+    if torch.compiler.is_compiling() or bool(torch.isfinite(item.detach()).all()):
         return
     step, feature = (int(i) for i in torch.isfinite(item.detach()).logical_not().nonzero()[0])
     value = float(item[step, feature])
