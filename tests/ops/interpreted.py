@@ -129,6 +129,19 @@ def kinds(op: Op, all_of_them: bool) -> Iterator[list[tuple[Sample, torch.dtype]
 
         with patch.object(steps, "_IN_FLIGHT", steps.ON_A_GPU):
             yield [(sample, torch.float32) for sample in samples]
+    if op.name == "walk_aggregate":  # two tiles of nodes for a program, one node with most edges
+        from ops.samples.walk_aggregate import tensors as walk_tensors
+        from representer.ops.walk_aggregate import triton as walks
+
+        def hub(parts: str, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+            made = walk_tensors((35, 60, 3, 65), parts, dtype)
+            made["edge_index"][:, ::2] = torch.tensor([[3], [20]])
+            return made
+
+        with patch.object(walks, "_PROGRAMS", 4):
+            for parts in ("", "shift factor gate edge"):
+                graph = Sample(f"hub-{parts}", partial(hub, parts), {}, ("edge_index",))
+                yield [(graph, dtype) for dtype in TOLERANCE]
     if op.name == "string_scan":  # weights on the chip, groups in turn; products in BLAS
         from ops.samples.string_scan import CHAINS
         from ops.samples.string_scan import tensors as string_tensors
@@ -295,6 +308,23 @@ def stopped_by_a_driver() -> Iterator[str]:
             yield "a device that refused is asked again"
 
 
+def sorted_again() -> Iterator[str]:
+    """Yield what is wrong with the number of sorts, one for each end of a batch's edges."""
+    from representer.ops.walk_aggregate import triton as walks
+
+    edge_index, sort = torch.tensor([[0, 1, 2, 2], [1, 2, 0, 1]]), walks._sort
+    with patch.object(walks, "_sort", side_effect=sort) as sorts:
+        for count in (2, 2, 4):
+            if count == 4:
+                edge_index[0, 0] = 1
+            x = torch.rand(3, 5, requires_grad=True)
+            y = OPS["walk_aggregate"].function(x, edge_index, backend="triton")
+            y.square().sum().backward()
+            exact = torch.zeros(3, 5).index_add(0, edge_index[1], x.detach()[edge_index[0]])
+            if not torch.allclose(y, exact) or sorts.call_count != count:
+                yield f"{sorts.call_count} sorts instead of {count}, or other edges"
+
+
 def run(all_of_them: bool) -> tuple[int, list[str]]:
     """Return the number of samples checked, and the failures."""
     checked, failures = 0, []
@@ -304,7 +334,8 @@ def run(all_of_them: bool) -> tuple[int, list[str]]:
                 failures += check(op, sample, dtype)
                 checked += 1
     others = (
-        wrong_descriptions, wrong_chunks, wrong_near_zero, silent_after_a_miss, stopped_by_a_driver
+        wrong_descriptions, wrong_chunks, wrong_near_zero, silent_after_a_miss,
+        stopped_by_a_driver, sorted_again,
     )  # fmt: skip
     return checked, [*failures, *(line for other in others for line in other())]
 

@@ -66,6 +66,33 @@ def test_a_call_that_cannot_be_captured_is_made_and_the_reason_given_once(graphs
     assert said == ["no CUDA graph: operation not permitted"]
 
 
+def test_a_capture_that_fails_once_is_tried_again(graphs, monkeypatch):
+    capture, tried = GraphOnCpu.capture, []
+
+    def fail_first(self: GraphOnCpu, body: Callable[[], Any]) -> Any:
+        tried.append(self)
+        if len(tried) == 1:
+            raise RuntimeError("operation failed due to a call of another thread")
+        return capture(self, body)
+
+    monkeypatch.setattr(GraphOnCpu, "capture", fail_first)
+    call = CapturedCalls(torch.square)
+    found = [float(call(torch.tensor(float(k)))) for k in range(8)]
+    assert found == [k**2 for k in range(8)]
+    assert replays(graphs) == 8 - 2 * WARM_UP - 1
+
+
+def test_a_module_in_another_mode_has_a_graph_of_its_own(graphs):
+    call = CapturedCalls(module := torch.nn.Dropout(1.0))
+    for is_training in (True, False, True):
+        module.train(is_training)
+        for _ in range(WARM_UP + 2):
+            assert float(call(torch.ones(()))) == float(not is_training)
+    with torch.no_grad():
+        call(torch.ones(()))
+    assert len(graphs) == 2
+
+
 @torch.no_grad()
 def test_a_text_has_the_same_likelihood_from_graphs(graphs, monkeypatch):
     network = LanguageNetwork(LanguageModelConfig(9, 8, 8, 2)).eval().double()

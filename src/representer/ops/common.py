@@ -62,6 +62,18 @@ def real(x: Tensor, lengths: Tensor | None) -> Tensor:
     return torch.where(is_real[:, :, None], x, 0.0)
 
 
+def add_rows(sums: Tensor, index: Tensor, rows: Tensor) -> Tensor:
+    """Return sums plus each row at its index; on CUDA in a fixed order, so two runs are equal."""
+    if not rows.is_cuda:
+        return sums.index_add(0, index, rows)
+    return add_rows_in_order(sums, index, rows)
+
+
+def add_rows_in_order(sums: Tensor, index: Tensor, rows: Tensor) -> Tensor:
+    """Return sums plus each row at its index, which CUDA sorts by index instead of by chance."""
+    return sums.index_put((index.long(),), rows, accumulate=True)
+
+
 def over_steps(x: Tensor, lengths: Tensor | None) -> Tensor:
     """Return the sum over steps and batch ``(H,)`` of ``(T, B, H)``."""
     return real(x, lengths).flatten(0, 1).sum(0)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 WARM_UP = 2  # calls with a shape that run without a graph, which libraries use to set up
 MOST = 32  # graphs, each of which has its own inputs
+FAILURES = 3  # captures that may fail, of any shapes, before all calls run without a graph
 Report = Callable[[str], object]
 
 
@@ -44,7 +45,8 @@ class CudaGraph:
 
     def capture(self, body: Callable[[], Any]) -> Any:
         """Record a computation, and return its tensors, which are not computed yet."""
-        with torch.cuda.graph(self._graph, pool=CudaGraph._pool):
+        # calls of other threads, such as one that pins batches, do not end the capture
+        with torch.cuda.graph(self._graph, pool=CudaGraph._pool, capture_error_mode="thread_local"):
             return body()
 
     def replay(self) -> None:
@@ -82,21 +84,25 @@ class CapturedCalls:
         self._function, self._report, self._make = function, report, make or CudaGraph
         self._seen: dict[Any, int] = {}
         self._graphs: dict[Any, Captured] = {}
-        self._is_off = False
+        self._failures = 0
 
     def __call__(self, *arguments: Any) -> Any:
         """Return what the function returns for these arguments."""
         leaves, form = tree_flatten(arguments)
-        key = (str(form), *map(_described, leaves))
+        modes = torch.is_grad_enabled(), _is_training(self._function), _autocast_dtype()
+        key = (str(form), modes, *map(_described, leaves))
         if key not in self._graphs:
             self._seen[key] = self._seen.get(key, 0) + 1
-            if self._is_off or self._seen[key] <= WARM_UP or len(self._graphs) >= MOST:
+            is_off = self._failures >= FAILURES
+            if is_off or self._seen[key] <= WARM_UP or len(self._graphs) >= MOST:
                 return self._directly(*arguments)
             try:
                 self._graphs[key] = self._captured(leaves, form)
             except RuntimeError as error:
-                self._is_off = True
-                self._report(f"no CUDA graph: {str(error).splitlines()[0]}")
+                self._failures += 1
+                self._seen[key] = 0  # and again after as many calls
+                if self._failures == 1:
+                    self._report(f"no CUDA graph: {str(error).splitlines()[0]}")
                 return self._directly(*arguments)
         captured = self._graphs[key]
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
@@ -129,6 +135,14 @@ def replayed(module: nn.Module) -> Callable[..., Any]:
 
 def _is_on_gpu(module: nn.Module) -> bool:
     return any(parameter.is_cuda for parameter in module.parameters())
+
+
+def _is_training(function: Callable[..., Any]) -> bool:
+    return isinstance(function, nn.Module) and function.training
+
+
+def _autocast_dtype() -> torch.dtype | None:
+    return torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else None
 
 
 def _described(leaf: Any) -> Any:

@@ -11,6 +11,7 @@ from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 from drawn_graphs import F64, WALK_OPTIONS, graph
 from representer.errors import ArgumentError, KindError
 from representer.nn import DeepGraphKernelNN, RandomWalkKernelNN, WLKernelNN
+from representer.ops.common import add_rows, add_rows_in_order
 
 CASES = [
     *((RandomWalkKernelNN, options) for options in WALK_OPTIONS),
@@ -245,3 +246,13 @@ def test_the_graphs_in_the_place_of_edge_features_are_refused(layer):
 def test_a_batch_that_names_no_graphs_is_refused(layer, batch, batch_size, error, message):
     with pytest.raises(error, match=message):
         layer(3, 4)(torch.ones(3, 3), torch.tensor([[0], [1]]), None, batch, batch_size)
+
+
+def test_rows_added_in_order_are_those_added_by_index():
+    rows = torch.randn(40, 3, dtype=torch.float64, requires_grad=True)
+    index = torch.randint(0, 7, (40,), dtype=torch.int32)
+    sums = torch.zeros(1, 3, dtype=torch.float64).expand(7, -1)
+    found = add_rows_in_order(sums, index, rows)
+    torch.testing.assert_close(found, add_rows(sums, index, rows))
+    (gradient,) = torch.autograd.grad(found.square().sum(), rows)
+    torch.testing.assert_close(gradient, 2 * found.detach()[index.long()])

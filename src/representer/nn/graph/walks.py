@@ -19,7 +19,7 @@ from representer.nn.checks import leaf_of_fx, shown_arguments
 from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.sequence_layer import Default, shows, with_defaults
 from representer.ops import walk_aggregate
-from representer.ops.common import check_like, wrong_device
+from representer.ops.common import add_rows, check_like, wrong_device
 from representer.ops.held_walks import HeldWalks
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def sum_of_graphs(states: Tensor, batch: Tensor | None, batch_size: int | None) 
         batch_size = int(batch.max()) + 1 if batch.numel() else 0
     zeros = torch.zeros_like(states[:1].sum(0, keepdim=True))  # a row even without nodes
     try:
-        return zeros.expand(batch_size, -1).index_add(0, batch, states)
+        return add_rows(zeros.expand(batch_size, -1), batch, states)
     except (IndexError, RuntimeError) as error:
         if "out of bounds" not in str(error) and "out of range" not in str(error):
             raise

@@ -24,7 +24,7 @@ _FEW_LANES, _MANY_STEPS = 2**14, 512  # sequences are cut below and from here on
 _LANES, _LEAST = 2**16, 32  # lanes of all chunks to aim at, and steps of a chunk
 
 
-@triton.jit(do_not_specialize=["time", "part"])
+@triton.jit(do_not_specialize=["time", "part", "batch"])
 def _forward(
     u, f, c0, lengths, states, final, product, time, part, batch, units, DECAY: tl.constexpr,
     REVERSE: tl.constexpr, INTO: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
@@ -32,7 +32,7 @@ def _forward(
 ):  # fmt: skip
     """Run a chunk; without ``states`` from 0, for A and b. ``INTO``: the input is decayed, too."""
     at, lane, unit, steps, length, size = place_chunk(lengths, time, part, batch, units, BLOCK)
-    stride, is_unit = batch * units, unit < units
+    stride, is_unit = tl.cast(batch, tl.int64) * units, unit < units
     c, decayed = tl.zeros((BLOCK,), ACC), tl.full((BLOCK,), 1.0, ACC)
     if c0 is not None:
         c = tl.load(c0 + lane, mask=is_unit, other=0.0).to(ACC)
@@ -58,14 +58,14 @@ def _forward(
         clear(states + at, length, size, stride, is_unit, BLOCK)
 
 
-@triton.jit(do_not_specialize=["time", "part"])
+@triton.jit(do_not_specialize=["time", "part", "batch"])
 def _backward(
     grad, grad_final, f, c0, lengths, states, du, df, dc0, time, part, batch, units,
     DECAY: tl.constexpr, REVERSE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
     CHUNK: tl.constexpr,
 ):  # fmt: skip
     at, lane, unit, steps, length, size = place_chunk(lengths, time, part, batch, units, BLOCK)
-    stride, is_unit = batch * units, unit < units
+    stride, is_unit = tl.cast(batch, tl.int64) * units, unit < units
     start = tl.load(c0 + lane, mask=is_unit, other=0.0).to(ACC)
     carried = tl.load(grad_final + lane, mask=is_unit, other=0.0).to(ACC)
     if DECAY < 2:

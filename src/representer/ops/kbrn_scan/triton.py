@@ -60,14 +60,18 @@ def _pair(x, unit, first, second, is_unit, ACC: tl.constexpr):
     return one, other
 
 
-@triton.jit(do_not_specialize=["time"])
+@triton.jit(do_not_specialize=["time", "each", "batch"])
 def _forward(
     z, weight, h0, centers, coefficients, line, norm, statistics, lengths, output, last, used,
     normed, exchange, time, each, batch, units, count, kind, each_step, each_row, each_unit,
     EPSILON: tl.constexpr, WEIGHT: tl.constexpr, GREEN: tl.constexpr, OF_BATCH: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    unit, entries, begin = tl.arange(0, BLOCK), batch * units, tl.program_id(0) * each
+    unit, entries, begin = (
+        tl.arange(0, BLOCK),
+        tl.cast(batch, tl.int64) * units,
+        tl.program_id(0) * each,
+    )
     is_unit, end, kept = unit < units, tl.minimum(begin + each, batch), exchange + 2 * entries
     gain, offset = _pair(norm, unit, unit, units + unit, is_unit, ACC)
     theta, nu = _pair(line, unit, 2 * unit, 2 * unit + 1, is_unit, ACC)
@@ -138,14 +142,18 @@ def _forward(
             tl.store(last + at, fresh, mask=is_there & (length == t + 1)[:, None])
 
 
-@triton.jit(do_not_specialize=["time"])
+@triton.jit(do_not_specialize=["time", "each", "batch"])
 def _backward(
     grad, grad_last, slopes, normed, used, weight, norm, statistics, lengths, d_output, dz, dh0,
     exchange, time, each, batch, units, kind, each_step, each_row, each_unit,
     EPSILON: tl.constexpr, OF_BATCH: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     ACC: tl.constexpr,
 ):  # fmt: skip
-    unit, entries, begin = tl.arange(0, BLOCK), batch * units, tl.program_id(0) * each
+    unit, entries, begin = (
+        tl.arange(0, BLOCK),
+        tl.cast(batch, tl.int64) * units,
+        tl.program_id(0) * each,
+    )
     is_unit, end, kept = unit < units, tl.minimum(begin + each, batch), exchange + 2 * entries
     gain, _ = _pair(norm, unit, unit, units + unit, is_unit, ACC)
     for first in range(begin, end, ROWS):

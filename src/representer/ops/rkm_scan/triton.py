@@ -26,7 +26,7 @@ from representer.ops.steps import accumulator, load_rows
 _UNITS = 256  # of a program without layer norm
 
 
-@triton.jit(do_not_specialize=["t"])
+@triton.jit(do_not_specialize=["t", "batch"])
 def _forward(
     gates, h, c, static, norm, hold, lengths, output, cells, fresh, t, time, batch, units,
     CELL: tl.constexpr, EPS: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
@@ -65,7 +65,7 @@ def _forward(
     tl.store(c + at, new, mask=is_unit)
 
 
-@triton.jit(do_not_specialize=["t"])
+@triton.jit(do_not_specialize=["t", "batch"])
 def _backward(
     grad, gates, h_before, c_before, emitted, static, norm, hold, lengths, dz, to_h, to_c,
     g_normed, g_fresh, t, time, batch, units, CELL: tl.constexpr, EPS: tl.constexpr,

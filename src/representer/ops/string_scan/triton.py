@@ -37,7 +37,7 @@ from representer.ops.string_scan.reference import Operands, Results, finish
 MOST_UNITS = 128  # with a gate on h, whose weight the registers of a program hold
 
 
-@triton.jit(do_not_specialize=["time", "position"])
+@triton.jit(do_not_specialize=["time", "position", "batch"])
 def _forward(
     z, decay, h0, c0, carry, mask, lengths, weight, out, h_last, c_last, states, position, time,
     batch, units,
@@ -47,7 +47,8 @@ def _forward(
     BLOCK: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
     row, unit, steps, length = place(lengths, time, units, BLOCK)
-    at, stride, is_unit = row * units + unit, batch * units, unit < units
+    at, is_unit = row * units + unit, unit < units
+    stride = tl.cast(batch, tl.int64) * units
     z_at, s_at = z + row * P * units + unit, row * S * units + unit
     c = load_rows(c0 + s_at, S, units, is_unit, ACC)
     h = tl.load(h0 + at, mask=is_unit, other=0.0).to(ACC)
@@ -100,7 +101,7 @@ def _forward(
         clear(out + at, length, time, stride, is_unit, BLOCK)
 
 
-@triton.jit(do_not_specialize=["time", "position"])
+@triton.jit(do_not_specialize=["time", "position", "batch"])
 def _backward(
     grad, grad_h, grad_c, z, states, decay, c0, carry, mask, lengths, weight, dz, d_carry, dh0,
     dc0, d_decay, position, time, batch, units,
@@ -110,7 +111,8 @@ def _backward(
     CHUNK: tl.constexpr,
 ):  # fmt: skip
     row, unit, steps, length = place(lengths, time, units, BLOCK)
-    at, stride, is_unit = row * units + unit, batch * units, unit < units
+    at, is_unit = row * units + unit, unit < units
+    stride = tl.cast(batch, tl.int64) * units
     z_at, s_at = row * P * units + unit, row * S * units + unit
     BACK: tl.constexpr = not REVERSE  # gradients flow against the recurrence
     start = load_rows(c0 + s_at, S, units, is_unit, ACC)

@@ -19,6 +19,7 @@ from torch import Tensor
 from representer.errors import ShapeError
 from representer.functional import NONLINEARITIES, nonlinearity, tree_depths
 from representer.functional.trees import tree_levels, tree_scan
+from representer.ops.common import add_rows
 from representer.ops.table import Operand
 from representer.ops.walk_aggregate.reference import check_ends
 
@@ -129,16 +130,16 @@ def backward(
                 to_child[:, -1] += phi.derivative(last, phi.value(last)) * (d @ p.state_gate)
         dc[u] += to_child
     below, above = states[source], dc[target]
-    sums = torch.zeros_like(q[:, 1:]).index_add_(0, target, _shorter(p, below))
+    sums = add_rows(torch.zeros_like(q[:, 1:]), target, _shorter(p, below))
     results = {"products": torch.cat((dc[:, :1], dc[:, 1:] * sums), dim=1)}
     if p.factor is not None:
         results["factor"] = below[:, :-1] * above[:, 1:] * q[target][:, 1:]
     if p.decay is not None:
         results["decay"] = (above * below).sum((0, 1)).sum_to_size(p.decay.shape)
         return results
-    results["target_gate"] = torch.zeros_like(q[:, 0]).index_add_(0, target, dz)
+    results["target_gate"] = add_rows(torch.zeros_like(q[:, 0]), target, dz)
     if p.source_gate is not None:
-        results["source_gate"] = torch.zeros_like(q[:, 0]).index_add_(0, source, dz)
+        results["source_gate"] = add_rows(torch.zeros_like(q[:, 0]), source, dz)
     if p.state_gate is not None:
         results["state_gate"] = dz.T @ phi.value(below[:, -1])
     return results

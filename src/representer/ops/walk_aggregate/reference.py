@@ -21,7 +21,7 @@ from representer.errors import ArgumentError
 from representer.functional import nonlinearity
 from representer.functional.nonlinearities import NONLINEARITIES
 from representer.functional.walks import walk_aggregate
-from representer.ops.common import assert_in_graph, is_captured
+from representer.ops.common import add_rows, assert_in_graph, is_captured
 from representer.ops.table import Operand
 
 EDGES = Operand(
@@ -125,7 +125,7 @@ def gradients(p: Operands, dy: Tensor, requested: Container[str]) -> dict[str, T
         return torch.zeros((), dtype=a.dtype) if weight is None else a @ weight.T
 
     def summed(messages: Tensor, ends: Tensor) -> Tensor:
-        return torch.zeros_like(dy).index_add(0, ends, messages)
+        return add_rows(torch.zeros_like(dy), ends, messages)
 
     upstream = dy[target]
     z = p.nodes[source] if p.shift is None else p.nodes[source] + of(p.shift)

@@ -1,8 +1,9 @@
 # type: ignore  (kernels are compiled by Triton, whose types are not those of Python)
-"""walk_aggregate in Triton: a program adds up the edges of some nodes, in a fixed order.
+"""walk_aggregate in Triton: a program adds up the edges of 16 nodes at a time, in a fixed order.
 
 The edges of a node are found by one stable sort of their targets, and for the gradient one of their
-sources. Products with edge features are formed edge by edge from a tile of the weight in registers.
+sources, as long as ``edge_index`` is the same tensor. A turn of a program's loop takes the next
+edge of each of its nodes, so that their loads do not wait for each other.
 """
 
 from __future__ import annotations
@@ -14,53 +15,47 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
+from representer.ops.common import is_captured
 from representer.ops.steps import accumulator, slope, value
 from representer.ops.walk_aggregate.reference import Operands, Results
 
-_UNITS = 128  # of a program
+_UNITS = 64  # of a program
+_NODES = 16  # of a program at a time
 _PROGRAMS = 528  # four for each multiprocessor of an H100
 _WEIGHTS = ("shift", "factor", "edge_gate")
-Edges = tuple[Tensor, Tensor]  # in the order of one end, and the first one of each node
+# in the order of one end; their other end, in this order; the place of the first one of each node
+Edges = tuple[Tensor, Tensor, Tensor]
 
 
 @triton.jit
-def _tile(weight, unit, units, features, FEATURES: tl.constexpr, ACC: tl.constexpr):
-    """Return some rows of a weight ``(H, K)``, 0 without one."""
-    k = tl.arange(0, FEATURES)
-    tile = tl.zeros((unit.shape[0], FEATURES), ACC)
+def _columns(weight, unit, is_unit, features, k, ACC: tl.constexpr):
+    """Return a column of a weight ``(H, K)`` at some units ``(1, BLOCK)``, 0 without one."""
+    column = tl.zeros((1, unit.shape[0]), ACC)
     if weight is not None:
-        is_there = (unit < units)[:, None] & (k < features)[None, :]
-        at = unit[:, None] * features + k[None, :]
-        tile = tl.load(weight + at, mask=is_there, other=0.0).to(ACC)
-    return tile
+        column = tl.load(weight + unit * features + k, mask=is_unit, other=0.0).to(ACC)[None, :]
+    return column
 
 
 @triton.jit
-def _features(edge_attr, edge, features, FEATURES: tl.constexpr, ACC: tl.constexpr):
-    """Return a_e, 0 without edge features."""
-    k = tl.arange(0, FEATURES)
-    a = tl.zeros((FEATURES,), ACC)
-    if edge_attr is not None:
-        a = tl.load(edge_attr + edge * features + k, mask=k < features, other=0.0).to(ACC)
-    return a
-
-
-@triton.jit
-def _message(
-    x, gate, a, shift, factor, edge_gate, SHIFTED: tl.constexpr, SCALED: tl.constexpr,
-    GATED: tl.constexpr, TAU: tl.constexpr,
+def _messages(
+    x, gate, edge, is_edge, edge_attr, shift, factor, edge_gate, unit, is_unit, features,
+    GATED: tl.constexpr, TAU: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    """Return z, tau(z), the factor F a and the sigmoid of the gate of an edge."""
-    z = x
-    if SHIFTED:
-        z += tl.sum(shift * a[None, :], 1)
-    f = tl.full(x.shape, 1.0, x.dtype)
-    if SCALED:
-        f = tl.sum(factor * a[None, :], 1)
-    s = tl.full(x.shape, 1.0, x.dtype)
+    """Return z, tau(z), the factor F a and the sigmoid of the gate of edges ``(NODES, BLOCK)``."""
+    z, s = x, tl.full(x.shape, 1.0, ACC)
+    f = tl.zeros(x.shape, ACC) if factor is not None else tl.full(x.shape, 1.0, ACC)
+    if edge_attr is not None:
+        for k in range(features):
+            a = tl.load(edge_attr + edge * features + k, mask=is_edge, other=0.0).to(ACC)[:, None]
+            z += a * _columns(shift, unit, is_unit, features, k, ACC)
+            if factor is not None:
+                f += a * _columns(factor, unit, is_unit, features, k, ACC)
+            if edge_gate is not None:
+                gate += a * _columns(edge_gate, unit, is_unit, features, k, ACC)
     if GATED:
-        s = tl.sigmoid(gate + tl.sum(edge_gate * a[None, :], 1))
+        s = tl.sigmoid(gate)
     return z, value(z, TAU), f, s
 
 
@@ -75,138 +70,168 @@ def _gradients(dy, z, t, f, s, GATED: tl.constexpr, SCALE: tl.constexpr, TAU: tl
 
 
 @triton.jit
-def _forward(
-    x, source, order, starts, edge_attr, shift, factor, source_gate, target_gate, edge_gate, out,
-    nodes, each, units, features, x_row, gate_row, FEATURES: tl.constexpr, SCALE: tl.constexpr,
-    TAU: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    unit = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    is_unit = unit < units
-    of_shift = _tile(shift, unit, units, features, FEATURES, ACC)
-    of_factor = _tile(factor, unit, units, features, FEATURES, ACC)
-    of_gate = _tile(edge_gate, unit, units, features, FEATURES, ACC)
-    GATED: tl.constexpr = source_gate is not None
-    first_node = tl.program_id(0) * each
-    for node in range(first_node, tl.minimum(first_node + each, nodes)):
-        total, gate = tl.zeros((BLOCK,), ACC), tl.zeros((BLOCK,), ACC)
-        row = tl.cast(node, tl.int64)
-        if GATED:
-            q = tl.load(target_gate + row * gate_row + unit, mask=is_unit, other=0.0).to(ACC)
-        for i in range(tl.load(starts + row), tl.load(starts + row + 1)):
-            edge = tl.load(order + i)
-            u = tl.load(source + edge)
-            if GATED:
-                p = tl.load(source_gate + u * gate_row + unit, mask=is_unit, other=0.0)
-                gate = q + p.to(ACC)
-            a = _features(edge_attr, edge, features, FEATURES, ACC)
-            x_u = tl.load(x + u * x_row + unit, mask=is_unit, other=0.0).to(ACC)
-            _, t, f, s = _message(
-                x_u, gate, a, of_shift, of_factor, of_gate, shift is not None, factor is not None,
-                GATED, TAU,
-            )  # fmt: skip
-            total += t * f * s
-        if GATED:
-            total *= SCALE
-        tl.store(out + row * units + unit, total, mask=is_unit)
+def _place(starts, tile, nodes, NODES: tl.constexpr):
+    """Return the nodes of a tile, which exist, the first edge of each, and their numbers."""
+    node = tl.cast(tile, tl.int64) * NODES + tl.arange(0, NODES)
+    is_node = node < nodes
+    first = tl.load(starts + node, mask=is_node, other=0)
+    return node, is_node, first, tl.load(starts + node + 1, mask=is_node, other=0) - first
 
 
 @triton.jit
-def _backward(
-    grad, x, other_end, order, starts, edge_attr, shift, factor, own_gate, other_gate, edge_gate,
-    dx, d_gate, d_shift, d_factor, d_edge_gate, d_edges, nodes, each, units, features, edges,
-    x_row, gate_row, OF_SOURCES: tl.constexpr, FEATURES: tl.constexpr, SCALE: tl.constexpr,
+def _rows(x, row, length, unit, is_there, ACC: tl.constexpr):
+    """Return rows of a matrix at some units ``(NODES, BLOCK)``."""
+    at = row[:, None] * length + unit[None, :]
+    return tl.load(x + at, mask=is_there, other=0.0).to(ACC)
+
+
+@triton.jit(do_not_specialize=["nodes"])
+def _forward(
+    x, order, others, starts, edge_attr, shift, factor, source_gate, target_gate, edge_gate, out,
+    nodes, units, features, x_row, gate_row, NODES: tl.constexpr, SCALE: tl.constexpr,
     TAU: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Write gradients of the sources of edges and of the weights, or of the targets' gates."""
     unit = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     is_unit = unit < units
-    of_shift = _tile(shift, unit, units, features, FEATURES, ACC)
-    of_factor = _tile(factor, unit, units, features, FEATURES, ACC)
-    of_gate = _tile(edge_gate, unit, units, features, FEATURES, ACC)
-    by_shift, by_factor = tl.zeros_like(of_shift), tl.zeros_like(of_factor)
-    by_gate = tl.zeros_like(of_gate)
-    GATED: tl.constexpr = own_gate is not None
-    k = tl.arange(0, FEATURES)
-    first_node = tl.program_id(0) * each
-    for node in range(first_node, tl.minimum(first_node + each, nodes)):
-        row = tl.cast(node, tl.int64)
-        to_x, to_gate = tl.zeros((BLOCK,), ACC), tl.zeros((BLOCK,), ACC)
-        gate = tl.zeros((BLOCK,), ACC)
+    GATED: tl.constexpr = source_gate is not None
+    for tile in range(tl.program_id(0), tl.cdiv(nodes, NODES), tl.num_programs(0)):
+        node, is_node, first, count = _place(starts, tile, nodes, NODES)
+        is_there = is_node[:, None] & is_unit[None, :]
+        total, gate = tl.zeros((NODES, BLOCK), ACC), tl.zeros((NODES, BLOCK), ACC)
         if GATED:
-            own = tl.load(own_gate + row * gate_row + unit, mask=is_unit, other=0.0).to(ACC)
-        for i in range(tl.load(starts + row), tl.load(starts + row + 1)):
-            edge = tl.load(order + i)
-            there = tl.load(other_end + edge)
-            u, v = (row, there) if OF_SOURCES else (there, row)
+            q = _rows(target_gate, node, gate_row, unit, is_there, ACC)
+        for i in range(tl.max(count, 0)):
+            is_edge = count > i
+            is_message = is_edge[:, None] & is_unit[None, :]
+            edge = tl.load(order + first + i, mask=is_edge, other=0)
+            u = tl.load(others + first + i, mask=is_edge, other=0)
             if GATED:
-                p = tl.load(other_gate + there * gate_row + unit, mask=is_unit, other=0.0)
-                gate = own + p.to(ACC)
-            a = _features(edge_attr, edge, features, FEATURES, ACC)
-            x_u = tl.load(x + u * x_row + unit, mask=is_unit, other=0.0).to(ACC)
-            dy = tl.load(grad + v * units + unit, mask=is_unit, other=0.0).to(ACC)
-            z, t, f, s = _message(
-                x_u, gate, a, of_shift, of_factor, of_gate, shift is not None, factor is not None,
-                GATED, TAU,
+                gate = q + _rows(source_gate, u, gate_row, unit, is_message, ACC)
+            x_u = _rows(x, u, x_row, unit, is_message, ACC)
+            _, t, f, s = _messages(
+                x_u, gate, edge, is_edge, edge_attr, shift, factor, edge_gate, unit, is_unit,
+                features, GATED, TAU, ACC,
+            )  # fmt: skip
+            total += tl.where(is_message, t * f * s, 0.0)
+        if GATED:
+            total *= SCALE
+        tl.store(out + node[:, None] * units + unit[None, :], total, mask=is_there)
+
+
+@triton.jit(do_not_specialize=["nodes", "edges"])
+def _backward(
+    grad, x, order, others, starts, edge_attr, shift, factor, own_gate, other_gate, edge_gate,
+    dx, d_gate, d_shift, d_factor, d_edge_gate, d_edges, nodes, units, features, edges, x_row,
+    gate_row, OF_SOURCES: tl.constexpr, NODES: tl.constexpr, FEATURES: tl.constexpr,
+    SCALE: tl.constexpr, TAU: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Write gradients of the sources of edges and of the weights, or of the targets' gates."""
+    unit, k_all = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, FEATURES)[None, :]
+    is_unit, block = unit < units, tl.program_id(1).to(tl.int64)
+    GATED: tl.constexpr = own_gate is not None
+    by_shift = tl.zeros((BLOCK, FEATURES), ACC)
+    by_factor, by_gate = by_shift, by_shift
+    for tile in range(tl.program_id(0), tl.cdiv(nodes, NODES), tl.num_programs(0)):
+        node, is_node, first, count = _place(starts, tile, nodes, NODES)
+        is_there = is_node[:, None] & is_unit[None, :]
+        to_x, to_gate = tl.zeros((NODES, BLOCK), ACC), tl.zeros((NODES, BLOCK), ACC)
+        gate = tl.zeros((NODES, BLOCK), ACC)
+        if GATED:
+            own = _rows(own_gate, node, gate_row, unit, is_there, ACC)
+        for i in range(tl.max(count, 0)):
+            is_edge = count > i
+            is_message = is_edge[:, None] & is_unit[None, :]
+            edge = tl.load(order + first + i, mask=is_edge, other=0)
+            there = tl.load(others + first + i, mask=is_edge, other=0)
+            u, v = (node, there) if OF_SOURCES else (there, node)
+            if GATED:
+                gate = own + _rows(other_gate, there, gate_row, unit, is_message, ACC)
+            x_u = _rows(x, u, x_row, unit, is_message, ACC)
+            dy = _rows(grad, v, units, unit, is_message, ACC)
+            z, t, f, s = _messages(
+                x_u, gate, edge, is_edge, edge_attr, shift, factor, edge_gate, unit, is_unit,
+                features, GATED, TAU, ACC,
             )  # fmt: skip
             dz, df, dg = _gradients(dy, z, t, f, s, GATED, SCALE, TAU)
+            dz, df = tl.where(is_message, dz, 0.0), tl.where(is_message, df, 0.0)
+            dg = tl.where(is_message, dg, 0.0)
             to_x += dz
             to_gate += dg
-            if OF_SOURCES:
-                by_shift += dz[:, None] * a[None, :]
-                by_factor += df[:, None] * a[None, :]
-                by_gate += dg[:, None] * a[None, :]
-                if d_edges is not None:
-                    pulled = (
-                        of_shift * dz[:, None] + of_factor * df[:, None] + of_gate * dg[:, None]
-                    )
-                    to = d_edges + (tl.program_id(1) * edges + edge) * features + k
-                    tl.store(to, tl.sum(pulled, 0), mask=k < features)
+            if OF_SOURCES and edge_attr is not None:
+                for k in range(features):
+                    a = tl.load(edge_attr + edge * features + k, mask=is_edge, other=0.0)
+                    a, is_k = a.to(ACC)[:, None], k_all == k
+                    by_shift += tl.where(is_k, tl.sum(dz * a, 0)[:, None], 0.0)
+                    by_factor += tl.where(is_k, tl.sum(df * a, 0)[:, None], 0.0)
+                    by_gate += tl.where(is_k, tl.sum(dg * a, 0)[:, None], 0.0)
+                    if d_edges is not None:
+                        pulled = dz * _columns(shift, unit, is_unit, features, k, ACC)
+                        pulled += df * _columns(factor, unit, is_unit, features, k, ACC)
+                        pulled += dg * _columns(edge_gate, unit, is_unit, features, k, ACC)
+                        to = d_edges + (block * edges + edge) * features + k
+                        tl.store(to, tl.sum(pulled, 1), mask=is_edge)
+        at = node[:, None] * units + unit[None, :]
         if OF_SOURCES:
-            tl.store(dx + row * units + unit, to_x, mask=is_unit)
+            tl.store(dx + at, to_x, mask=is_there)
         if GATED:
-            tl.store(d_gate + row * units + unit, to_gate, mask=is_unit)
+            tl.store(d_gate + at, to_gate, mask=is_there)
     if OF_SOURCES:
-        is_there = is_unit[:, None] & (k < features)[None, :]
-        to = (tl.program_id(0).to(tl.int64) * units + unit[:, None]) * features + k[None, :]
+        is_entry = is_unit[:, None] & (k_all < features)
+        to = (tl.program_id(0).to(tl.int64) * units + unit[:, None]) * features + k_all
         if d_shift is not None:
-            tl.store(d_shift + to, by_shift, mask=is_there)
+            tl.store(d_shift + to, by_shift, mask=is_entry)
         if d_factor is not None:
-            tl.store(d_factor + to, by_factor, mask=is_there)
+            tl.store(d_factor + to, by_factor, mask=is_entry)
         if d_edge_gate is not None:
-            tl.store(d_edge_gate + to, by_gate, mask=is_there)
+            tl.store(d_edge_gate + to, by_gate, mask=is_entry)
 
 
-def edges_of_nodes(ends: Tensor, nodes: int) -> Edges:
-    """Return the edges in the order of their ends, and the place of each node's first."""
-    ordered, order = ends.sort(stable=True)
-    return order, torch.searchsorted(ordered, torch.arange(nodes + 1, device=ends.device))
+_sorted: Any = WeakTensorKeyDictionary()  # by edge_index: its version, and edges by end and nodes
+
+
+def edges_of_nodes(edge_index: Tensor, end: int, nodes: int) -> Edges:
+    """Return the edges in the order of one end; sorted once for a tensor that does not change."""
+    if is_captured(edge_index) or edge_index.is_inference():  # a replay has others, no version
+        return _sort(edge_index, end, nodes)
+    version, found = _sorted.get(edge_index, (None, {}))
+    if version != edge_index._version:
+        found = {}
+        _sorted[edge_index] = edge_index._version, found
+    if (end, nodes) not in found:
+        found[end, nodes] = _sort(edge_index, end, nodes)
+    return found[end, nodes]
+
+
+def _sort(edge_index: Tensor, end: int, nodes: int) -> Edges:
+    ordered, order = edge_index[end].sort(stable=True)
+    starts = torch.searchsorted(ordered, torch.arange(nodes + 1, device=ordered.device))
+    return order, edge_index[1 - end][order], starts
 
 
 def forward(p: Operands, new: Results) -> Results:
     """Fill in the results."""
-    evaluate(p, edges_of_nodes(p.edge_index[1], len(p.nodes)), new.sums)
+    evaluate(p, new.sums, edges_of_nodes(p.edge_index, 1, len(p.nodes)))
     return new
 
 
-def evaluate(p: Operands, incoming: Edges, out: Tensor | None = None) -> Tensor:
-    """Return the sums over the neighbors ``(N, H)``."""
+def evaluate(p: Operands, out: Tensor, incoming: Edges) -> None:
+    """Write the sums over the neighbors ``(N, H)``."""
     nodes, units = p.nodes.shape
-    out = p.nodes.new_empty(nodes, units) if out is None else out
     if nodes and units:
-        grid, each, options = _launch(p)
+        grid, options = _launch(p)
+        options.pop("FEATURES")
         x, source_gate, target_gate, tensors, strides = _operands(p)
         _forward[grid](
-            x, p.edge_index[0].contiguous(), *incoming, *tensors[:3], source_gate, target_gate,
-            tensors[3], out, nodes, each, units, *strides, **options,
+            x, *incoming, *tensors[:3], source_gate, target_gate, tensors[3], out, nodes, units,
+            *strides, **options,
         )  # fmt: skip
-    return out
 
 
 def backward(
     p: Operands, kept: Results, grad: Results, requested: Container[str]
 ) -> dict[str, Tensor]:
     """Return the gradients of the operands, by name."""
-    incoming, outgoing = (edges_of_nodes(p.edge_index[i], len(p.nodes)) for i in (1, 0))
+    incoming, outgoing = (edges_of_nodes(p.edge_index, i, len(p.nodes)) for i in (1, 0))
     return gradients(p, grad.sums, requested, incoming, outgoing)
 
 
@@ -215,49 +240,51 @@ def gradients(
 ) -> dict[str, Tensor]:
     """Return the gradients of the operands, by name, from that of the sums."""
     nodes, units = p.nodes.shape
-    grid, each, options = _launch(p)
+    grid, options = _launch(p)
     wide, _ = accumulator(p.nodes.dtype)
-    found = {"nodes": dy.new_zeros(nodes, units)}
-    if p.source_gate is not None:
-        found |= {name: dy.new_zeros(nodes, units) for name in ("source_gate", "target_gate")}
+    is_empty = not (nodes and units)
+    make = torch.zeros if is_empty else torch.empty  # a launch writes all of it
+    made: dict[str, Any] = {"dtype": dy.dtype, "device": dy.device}
+    names = ("nodes",) if p.source_gate is None else ("nodes", "source_gate", "target_gate")
+    found = {name: make(nodes, units, **made) for name in names}
+    made["dtype"] = wide
     parts = {
-        name: weight.new_zeros(max(grid[0], 1), *weight.shape, dtype=wide)
+        name: make(max(grid[0], 1), *weight.shape, **made)
         for name in _WEIGHTS
         if (weight := getattr(p, name)) is not None
     }
     if p.edge_attr is not None and "edge_attr" in requested:
-        parts["edge_attr"] = dy.new_zeros(max(grid[1], 1), *p.edge_attr.shape, dtype=wide)
-    if nodes and units:
+        parts["edge_attr"] = make(max(grid[1], 1), *p.edge_attr.shape, **made)
+    if not is_empty:
         x, source_gate, target_gate, tensors, strides = _operands(p)
-        source, target, dy = *(end.contiguous() for end in p.edge_index), dy.contiguous()
-        edges = len(source)
+        dy, edges = dy.contiguous(), p.edge_index.shape[1]
         _backward[grid](
-            dy, x, target, *outgoing, *tensors[:3], source_gate, target_gate, tensors[3],
+            dy, x, *outgoing, *tensors[:3], source_gate, target_gate, tensors[3],
             found["nodes"], found.get("source_gate"), *map(parts.get, _WEIGHTS),
-            parts.get("edge_attr"), nodes, each, units, strides[0], edges, *strides[1:],
+            parts.get("edge_attr"), nodes, units, strides[0], edges, *strides[1:],
             OF_SOURCES=True, **options,
         )  # fmt: skip
         if p.source_gate is not None:
             _backward[grid](
-                dy, x, source, *incoming, *tensors[:3], target_gate, source_gate, tensors[3], None,
-                found["target_gate"], None, None, None, None, nodes, each, units, strides[0], edges,
+                dy, x, *incoming, *tensors[:3], target_gate, source_gate, tensors[3], None,
+                found["target_gate"], None, None, None, None, nodes, units, strides[0], edges,
                 *strides[1:], OF_SOURCES=False, **options,
             )  # fmt: skip
     return found | {name: part.sum(0).to(dy.dtype) for name, part in parts.items()}
 
 
-def _launch(p: Operands) -> tuple[tuple[int, int], int, dict[str, Any]]:
-    """Return the grid, the nodes of a program, and the constants of a kernel."""
+def _launch(p: Operands) -> tuple[tuple[int, int], dict[str, Any]]:
+    """Return the grid and the constants of a kernel."""
     nodes, units = p.nodes.shape
     features = 1 if p.edge_attr is None else p.edge_attr.shape[1]
     block = min(triton.next_power_of_2(max(units, 1)), _UNITS)
     blocks = triton.cdiv(units, block)
-    each = max(1, triton.cdiv(nodes * blocks, _PROGRAMS))
+    programs = min(triton.cdiv(nodes, _NODES), max(1, _PROGRAMS // max(blocks, 1)))
     options = accumulator(p.nodes.dtype)[1] | {
-        "FEATURES": triton.next_power_of_2(max(features, 1)), "BLOCK": block, "SCALE": p.scale,
-        "TAU": p.activation,
+        "FEATURES": triton.next_power_of_2(max(features, 1)), "BLOCK": block, "NODES": _NODES,
+        "SCALE": p.scale, "TAU": p.activation, "num_warps": 4,
     }  # fmt: skip
-    return (triton.cdiv(nodes, each), blocks), each, options
+    return (programs, blocks), options
 
 
 def _operands(p: Operands) -> tuple[Any, ...]:

@@ -158,8 +158,14 @@ def _relabel(p: Operands, c: Columns, rows: Rows) -> Sum:
     )  # fmt: skip
 
 
-def forward(p: Operands, new: Results, evaluate: Callable[[Sum], Tensor] = evaluate) -> Results:
-    """Fill in the results; ``evaluate`` sums over the neighbors."""
+def _evaluate(p: Sum, out: Tensor) -> None:
+    out.copy_(evaluate(p))
+
+
+def forward(
+    p: Operands, new: Results, evaluate: Callable[[Sum, Tensor], None] = _evaluate
+) -> Results:
+    """Fill in the results; ``evaluate`` writes a sum over the neighbors."""
     columns, (y, hidden, tape) = Columns.of(p), new
     tape.zero_()  # not all of it is written
     scratch = None if p.keep else p.labels.new_empty(sum(map(prod, p.parts)))
@@ -169,11 +175,11 @@ def forward(p: Operands, new: Results, evaluate: Callable[[Sum], Tensor] = evalu
         torch.addmm(p.bias[used], h, p.weight[used].mT, out=rows.products[:, used])
         if level >= p.first:
             for j, S in enumerate(rows.sums):
-                S.copy_(evaluate(_walk(p, columns, rows, j)))
+                evaluate(_walk(p, columns, rows, j), S)
             last = rows.products[:, columns.walks[-1]]
             y = y.addcmul_(last, rows.sums[-1]) if len(rows.sums) else y.add_(last)
         if level < p.depth - 1:
-            rows.message.copy_(evaluate(_relabel(p, columns, rows)))
+            evaluate(_relabel(p, columns, rows), rows.message)
             z = rows.products[:, columns.own].addmm_(rows.message, p.neighbors.mT)
             h = hidden[level] if p.keep else torch.empty_like(rows.message)
             _activate(p.activation, z, h)

@@ -27,4 +27,4 @@ def backward(
 
 
 def _edges(p: Operands, end: int) -> Edges:
-    return edges_of_nodes(p.edge_index[end], len(p.labels))
+    return edges_of_nodes(p.edge_index, end, len(p.labels))
