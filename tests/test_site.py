@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ NAV = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["nav"]
 STEPS = yaml.safe_load((DOCS / "next.yml").read_text("utf-8"))
 OF_ROOT = {"project/contributing.md", "project/changelog.md", "project/security.md"}
 LINES = 220  # of the README
+WHEN = re.compile(r"Of \d+ comparisons: .*")
 
 
 @pytest.fixture
@@ -78,3 +80,10 @@ def test_the_first_screen_of_the_readme_says_when_to_use_it():
     lines = (ROOT / "README.md").read_text("utf-8").splitlines()
     assert any("docs/when.md" in line for line in lines[:32])
     assert len(lines) <= LINES
+
+
+def test_the_readme_counts_the_comparisons_of_the_page_when():
+    counts = re.findall(r"\d+", WHEN.search((ROOT / "docs/when.md").read_text("utf-8"))[0])
+    shown = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    sentence = "{} measured comparisons, {} ahead, {} level, {} behind"
+    assert sentence.format(*counts) in shown

@@ -153,7 +153,7 @@ def _find_command(words: list[str]) -> tuple[str | None, list[str]]:
     if words[0] in WITHOUT_TASK and words[1:] and words[1] not in ("-h", "--help"):
         if words[0] != "fit":
             words = [words[0], *with_task(words[0], words[1:])]
-        elif words[1] not in TASKS and any(Path(word).exists() for word in words[1:]):
+        elif words[1] not in TASKS and any(Path(w).exists() or Path(w).suffix for w in words[1:]):
             words = [words[0], *with_task(words[0], words[1:])]
             say(f"the task is {words[1]}: representer {' '.join(words[:2])}")
     for length in (2, 1):

@@ -95,7 +95,7 @@ class Line(NamedTuple):
 
 
 class Places(NamedTuple):
-    """What an object consists of, as people know it, and what it is called.
+    """The words, atoms, nodes or steps that an object consists of, with their names.
 
     Attributes:
         names: The name of each place, by its positions, in reading order.
@@ -245,8 +245,11 @@ class Explanation:
         """Return the contributions by place as a table."""
         rows = self.rows()
         width = max(len(row["what"]) for row in rows)
-        lines = [f"{row['what']:<{width}}  {row['contribution']:+10.6f}" for row in rows]
-        return "\n".join([f"prediction: {self.prediction}", *lines])
+        digits = 1 + decimals_of(row["contribution"] for row in rows)
+        lines = [f"{row['what']:<{width}}  {row['contribution']:+10.{digits}f}" for row in rows]
+        is_number = isinstance(self.prediction, float)
+        shown = f"{self.prediction:.6g}" if is_number else self.prediction
+        return "\n".join([f"prediction: {shown}", *lines])
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the words or a picture, and the contributions."""
