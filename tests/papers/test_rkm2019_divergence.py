@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -59,10 +60,10 @@ def test_a_run_that_diverges_is_a_result_and_is_not_repeated(request_, monkeypat
 def test_the_last_measurement_before_a_fault_is_kept(request_, monkeypatch):
     step = TrainingStep.__call__
 
-    def fail(self: TrainingStep, description) -> StepOutcome:
-        calls.append(step(self, description))
+    def fail(self: TrainingStep, description) -> Callable[[], StepOutcome]:
+        calls.append(outcome := step(self, description)())
         is_late = len(calls) == divergence.BLOCK + 2
-        return replace(calls[-1], fault="the loss is nan") if is_late else calls[-1]
+        return lambda: replace(outcome, fault="the loss is nan") if is_late else outcome
 
     calls: list[StepOutcome] = []
     monkeypatch.setattr(TrainingStep, "__call__", fail)

@@ -154,8 +154,49 @@ def test_seeds_decide(tmp_path: Path) -> None:
     assert files[0] == files[1] != files[2]
 
 
+def test_outcomes_read_a_step_later_change_no_bit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings: dict[str, Any] = {"checkpoint_every_steps": 3, "evaluate_every": 5, "clip_norm": 0.5}
+    fit(tmp_path / "now", **settings)
+    monkeypatch.setattr(trainer, "can_read_later", lambda accelerator, optimizer: True)
+    fit(tmp_path / "later", **settings)
+    for name in ("final.safetensors", "metrics.jsonl"):
+        now, later = ((tmp_path / run / name).read_bytes() for run in ("now", "later"))
+        assert now == later
+
+
+def test_a_step_on_the_device_does_not_wait_for_its_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    step = trainer.TrainingStep.__call__
+
+    def noted(self: Any, description: Any) -> Any:
+        order.append("step")
+        with monkeypatch.context() as inside:
+            inside.setattr(Tensor, "item", lambda self: pytest.fail("the step waits"))
+            found = step(self, description)
+
+        def read() -> Any:
+            order.append("read")
+            return found()
+
+        return read
+
+    monkeypatch.setattr(trainer, "can_read_later", lambda accelerator, optimizer: True)
+    monkeypatch.setattr(trainer.TrainingStep, "__call__", noted)
+    fit(tmp_path, epochs=1)
+    assert order == ["step", *["step", "read"] * 6, "read"]
+
+
+@pytest.mark.parametrize("later", [False, True])
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_a_loss_that_is_not_finite_stops_before_the_update(tmp_path: Path, bad: float) -> None:
+def test_a_loss_that_is_not_finite_stops_before_the_update(
+    tmp_path: Path, bad: float, later: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if later:
+        monkeypatch.setattr(trainer, "can_read_later", lambda accelerator, optimizer: True)
     network = model()
     count = [0]
 
@@ -174,7 +215,12 @@ def test_a_loss_that_is_not_finite_stops_before_the_update(tmp_path: Path, bad: 
     assert caught.value.exit_code == 70
 
 
-def test_a_gradient_that_is_not_finite_stops_before_the_update(tmp_path: Path) -> None:
+@pytest.mark.parametrize("later", [False, True])
+def test_a_gradient_that_is_not_finite_stops_before_the_update(
+    tmp_path: Path, later: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if later:
+        monkeypatch.setattr(trainer, "can_read_later", lambda accelerator, optimizer: True)
     network = model()
 
     def explode(module: nn.Module, batch: Any) -> tuple[Tensor, int]:

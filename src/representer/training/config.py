@@ -442,9 +442,8 @@ class TrainingState:
         """The position, unique to each state of a run."""
         return self.step, self.epoch, self.batch, self.evaluated_at
 
-    def count_step(self, loss_sum: float, count: int) -> None:
-        """Record an optimization step and its loss."""
-        self.step, self.batch = self.step + 1, self.batch + 1
+    def count_loss(self, loss_sum: float, count: int) -> None:
+        """Record the loss of an optimization step."""
         self.loss_sum, self.loss_count = self.loss_sum + loss_sum, self.loss_count + count
 
     def count_evaluation(self, metrics: Mapping[str, Any]) -> Row:

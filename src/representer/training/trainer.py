@@ -247,12 +247,14 @@ class TrainingStep:
         self._accelerator, self._model, self._optimizer = accelerator, model, optimizer
         self._task, self._config = task, config
         self._captured = None
+        self.reads_later = can_read_later(accelerator, optimizer)
+        self._is_faulty: Tensor | None = None  # 1 after a step that was not finite, on the device
         if config.cuda_graph and can_capture(accelerator, task.carried):
             trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
             self._captured = CapturedLosses(self._compute, trained, task.carried, report)
 
-    def __call__(self, description: Sequence[Any]) -> StepOutcome:
-        """Perform the step of one batch."""
+    def __call__(self, description: Sequence[Any]) -> Callable[[], StepOutcome]:
+        """Perform the step of one batch, and return what waits for its outcome."""
         from accelerate.utils import recursively_apply, send_to_device
 
         accelerator = self._accelerator
@@ -267,6 +269,14 @@ class TrainingStep:
         else:
             loss, examples, shown = self._captured(batch)
         weight = 0 if is_stand_in else examples
+        if self.reads_later:
+            return self._step_on_device(loss, loss if shown is None else shown, weight)
+        outcome = self._step(loss, shown, weight)
+        return lambda: outcome
+
+    def _step(self, loss: Tensor, shown: Tensor | None, weight: int) -> StepOutcome:
+        """Update the weights unless loss or gradient are not finite, as read from the device."""
+        accelerator = self._accelerator
         mean = loss.item() if shown is None else shown.item()
         loss_sum, total = totals(accelerator, mean * weight, weight)
         if not math.isfinite(loss_sum):
@@ -276,12 +286,44 @@ class TrainingStep:
         if self._captured is None:
             self._optimizer.zero_grad()
             accelerator.backward(loss)
-        norm = self._clip()
+        norm = self._clip().item()
         # in float16, scaled gradients overflow occasionally; the scaler skips such a step
         if accelerator.scaler is None and not math.isfinite(norm):
             return StepOutcome(loss_sum, int(total), f"the norm of the gradient is {norm}")
         self._optimizer.step()
         return StepOutcome(loss_sum, int(total))
+
+    def _step_on_device(self, loss: Tensor, shown: Tensor, weight: int) -> Any:
+        """Update the weights unless loss or gradient are not finite, without reading them.
+
+        Nothing is updated after a step that was not finite until its outcome is read.
+        """
+        if self._captured is None:
+            self._optimizer.zero_grad()
+            self._accelerator.backward(loss)
+        numbers = torch.stack((shown.detach().double(), self._clip().double()))
+        fault = (~numbers.isfinite()).any().float()
+        if self._is_faulty is not None:
+            fault = torch.maximum(self._is_faulty, fault)
+        self._is_faulty = self._optimizer.found_inf = fault  # type: ignore[attr-defined]
+        self._optimizer.step()
+        host = torch.empty(2, dtype=torch.float64, pin_memory=numbers.is_cuda)
+        host.copy_(numbers, non_blocking=True)
+        event = torch.cuda.Event() if numbers.is_cuda else None
+        if event is not None:
+            event.record()
+
+        def read() -> StepOutcome:
+            if event is not None:
+                event.synchronize()
+            mean, norm = host.tolist()
+            if not math.isfinite(mean):
+                return StepOutcome(mean * weight, weight, f"the loss is {mean * weight}")
+            is_fault = not math.isfinite(norm)
+            fault = f"the norm of the gradient is {norm}" if is_fault else None
+            return StepOutcome(mean * weight, weight, fault)
+
+        return read
 
     def _loss(self, batch: Any) -> Loss:
         result = self._task.loss(self._model, batch)
@@ -293,7 +335,7 @@ class TrainingStep:
         self._accelerator.backward(loss.objective)
         return loss
 
-    def _clip(self) -> float:
+    def _clip(self) -> Tensor:
         """Clip the gradients and return their norm before clipping."""
         parameters = [_dense(p) for p in self._model.parameters() if p.grad is not None]
         norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
@@ -301,7 +343,14 @@ class TrainingStep:
             self._accelerator.clip_grad_value_(parameters, self._config.clip_value)
         if self._config.clip_norm is not None:
             self._accelerator.clip_grad_norm_(parameters, self._config.clip_norm)
-        return norm.item()
+        return norm
+
+
+def can_read_later(accelerator: Accelerator, optimizer: Any) -> bool:
+    """Return True if a step need not wait for its loss, since the device can leave it out."""
+    is_single = accelerator.num_processes == 1 and accelerator.scaler is None
+    has_guard = getattr(optimizer, "_step_supports_amp_scaling", False)  # of fused optimizers
+    return accelerator.device.type == "cuda" and is_single and has_guard
 
 
 def _dense(parameter: Tensor) -> Tensor:
@@ -400,6 +449,7 @@ class Trainer:
         report_device(accelerator.device, self._report)
         self._progress = Progress(config.log_with, run.path, config.show_progress and is_main)
         self._callbacks, self._keeps_diverged = callbacks, keeps_diverged
+        self._unread: tuple[Callable[[], StepOutcome], tuple[int, ...]] | None = None
         self._saved_position: tuple[int, ...] | None = None
         self._saved_at = self._ticked_at = time.monotonic()
 
@@ -505,20 +555,38 @@ class Trainer:
         state = self._state
         scale = 1.0 if self._task.lr_scale is None else self._task.lr_scale(description)
         set_learning_rate(self._optimizer, self._config, state.epoch, scale)
-        outcome = self._step(description)
+        read = self._step(description)
+        self._read()  # while the device computes this step
+        self._unread = read, state.position
+        state.step, state.batch = state.step + 1, state.batch + 1
+        if not self._step.reads_later:
+            self._read()
+        self._averages.count_step(state.step)
+
+    def _read(self) -> None:
+        """Wait for the outcome of the last step, if it is not known.
+
+        Raises:
+            TrainingError: It was not finite.
+        """
+        if self._unread is None:
+            return
+        (read, (step, epoch, batch, _)), self._unread = self._unread, None
+        state, outcome = self._state, read()
         if outcome.fault is not None:
+            state.step, state.batch = step, batch  # whose weights these are
             remedy = getattr(self._model, "remedy", "")
             raise TrainingError(
-                f"{outcome.fault} at step {state.step + 1} (epoch {state.epoch + 1}, batch "
-                f"{state.batch + 1}). {self._last_checkpoint()} Lower --lr, clip the gradients, or "
+                f"{outcome.fault} at step {step + 1} (epoch {epoch + 1}, batch "
+                f"{batch + 1}). {self._last_checkpoint()} Lower --lr, clip the gradients, or "
                 f"check the data for values that are not finite{remedy}."
             )
-        state.count_step(outcome.loss_sum, outcome.count)
-        self._averages.count_step(state.step)
+        state.count_loss(outcome.loss_sum, outcome.count)
         self._progress.step(outcome.loss_sum / outcome.count)
 
     def _evaluate(self) -> None:
         """Add a row of metrics, and keep the weights if they are the best so far."""
+        self._read()
         state = self._state
         try:
             with self._averages():
@@ -591,6 +659,7 @@ class Trainer:
 
     def _save(self) -> None:
         """Write a checkpoint, unless the newest one is at the same position."""
+        self._read()
         state = self._state
         if self._saved_position == state.position:
             return
