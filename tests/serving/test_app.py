@@ -144,3 +144,17 @@ def test_a_text_with_half_of_a_surrogate_pair_is_answered(serve: Serve, text_run
     status, answer = serve(text_run).post("/explain", b'{"inputs": ["good \\ud800"]}')
     assert status == 200
     assert len(answer["explanations"]) == 1
+
+
+def test_the_first_page_is_a_form_and_another_lists_the_requests(
+    serve: Serve, text_run: Path
+) -> None:
+    client = serve(text_run, "a-token-of-some-length")._replace(token=None)
+    status, page = client.request("GET", "/")
+    assert (status, '<form id="form">' in page) == (200, True)
+    assert 'nonce="NONCE"' not in page
+    status, page = client.request("GET", "/docs")
+    assert status == 200
+    for request in ("GET /model", "POST /predict", "POST /explain", "DELETE /streams/{name}"):
+        assert f"<code>{request}</code>" in page
+    assert "<form" not in page

@@ -7,7 +7,8 @@ import functools
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -295,6 +296,10 @@ def _suggesting(method: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def _draw(estimator: Estimator, one: Any, explanation: Explanation) -> str:
+    return picture_of(estimator.explanation_details(one, explanation))
+
+
 class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
     """An estimator of any kind, whose parameter `answer` chooses kernel, network or both.
 
@@ -368,9 +373,14 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
         count = 1 + max((t for part in contributions for t in part.where), default=-1)
         return Places.numbered([*map(str, range(count))], "whole object")
 
-    def draw_explained(self, one: Any, explanation: Explanation) -> str:
-        """Return a picture of an explained object as SVG, if there is one of its kind."""
-        return picture_of(self.explanation_details(one, explanation))
+    def explained(
+        self, one: Any, prediction: Any, score: float, baseline: float,
+        contributions: Sequence[Contribution], k: int,
+    ) -> Explanation:  # fmt: skip
+        """Return an explanation that can draw its object."""
+        places = self.places_of(one, contributions)
+        result = Explanation.of(prediction, score, baseline, contributions, k, places)
+        return replace(result, draw=partial(_draw, self, one, result))
 
     def explanation_details(self, one: Any, explanation: Explanation) -> dict[str, Any]:
         """Return what a report shows of an explained object besides its contributions."""

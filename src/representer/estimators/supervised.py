@@ -10,8 +10,6 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
@@ -304,10 +302,7 @@ class SupervisedEstimator(Estimator):
             )
             scaled = [part._replace(contribution=part.contribution * scale) for part in parts]
             numbers = score * scale + offset, constant * scale + offset
-            places = self.places_of(one, scaled)
-            explained = Explanation.of(prediction, *numbers, scaled, k, places)
-            draw = partial(self.draw_explained, one, explained)
-            explanations.append(replace(explained, draw=draw))
+            explanations.append(self.explained(one, prediction, *numbers, scaled, k))
         return explanations
 
     def coverage(self, X: Any, y: Any, *, groups: Any = None) -> Any:

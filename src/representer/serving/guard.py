@@ -47,7 +47,11 @@ class Metrics:
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 _BODIES = 10  # times the size of one are held at a time
-PUBLIC = ("/health",)  # for load balancers, without a token
+PUBLIC = (
+    "/health",
+    "/",
+    "/docs",
+)  # for load balancers and browsers: nothing of the model
 
 
 class Guard:

@@ -19,7 +19,7 @@ from representer.estimators import LanguageModel
 from representer.estimators.explanation import Example, Explanation, Line
 from representer.estimators.targets import centered
 from representer.serving.answers import Answers, Job, Reply, encoded, parsed
-from representer.serving.app import answered, body_of, create_app
+from representer.serving.app import answered, body_of, create_app, page_of
 from representer.serving.limits import Limits
 from representer.serving.live.kinds import (
     Beginnings,
@@ -192,20 +192,6 @@ def _listed(lines: Sequence[Line]) -> Json:
     return {"lines": rows, "count": len(lines), "sum": sum(one.contribution for one in lines)}
 
 
-_POLICY = (
-    "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; "
-    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'"
-)
-_HEADERS = {
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "no-store",
-}
-
-
 class Chosen(BaseModel):
     """An object: what is typed, or the number of an example."""
 
@@ -258,15 +244,13 @@ def create_live_app(
     answered, too.
     """
     model: Any = view
-    app = create_app(model, limits, token=None, answers=LiveAnswers)
+    app = create_app(model, limits, token=None, answers=LiveAnswers, has_index=False)
     about = app.state.process.about
 
     @app.get("/")
     async def page() -> Response:
         nonce = secrets.token_urlsafe(16)
-        headers = _HEADERS | {"Content-Security-Policy": _POLICY.format(nonce=nonce)}
-        text = _template().render(nonce=nonce, task=about["model"]["task"])
-        return Response(text, headers=headers, media_type="text/html; charset=utf-8")
+        return page_of(_template().render(nonce=nonce, task=about["model"]["task"]), nonce)
 
     @app.get("/live")
     async def describe() -> Response:
