@@ -14,6 +14,7 @@ from representer.ops import Op
 
 from .cases import (
     EVERY_OP,
+    RecordedCalls,
     all_samples,
     batch_axis,
     call,
@@ -58,7 +59,12 @@ def _match_the_definition(
     op: Op, backend: str, sample: Sample, dtype: torch.dtype, device: str
 ) -> None:
     tensors = make(sample, dtype, device)
-    results = call(op, backend, sample, tensors)
+    with RecordedCalls() as calls:
+        results = call(op, backend, sample, tensors)
+        found = gradients(results, tensors)
+    for (operator, _), returned in zip(calls.made, calls.results, strict=True):
+        for i, tensor in enumerate(returned):  # `torch.empty` returns NaN in the tests
+            assert not tensor.isnan().any(), f"{operator.name()}, result {i} is uninitialized"
     exact = {  # the same numbers in float64
         name: tensor.detach().double().requires_grad_(tensor.requires_grad)
         if tensor.is_floating_point()
@@ -70,7 +76,7 @@ def _match_the_definition(
         assert (result.dtype, result.device.type) == (dtype, device)
         assert_near(result, wanted, TOLERANCE[dtype], f"result {i}")
     wanted_gradients = gradients(expected, exact)
-    for name, gradient in gradients(results, tensors).items():
+    for name, gradient in found.items():
         assert (gradient.dtype, gradient.device.type) == (dtype, device)
         assert_near(gradient, wanted_gradients[name], TOLERANCE[dtype], f"gradient of {name}")
 

@@ -501,9 +501,8 @@ def chain_map(tree: Data, decays: Tensor, order: int, ordered: bool) -> Tensor:
     return total
 
 
-@pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("decay", ["learned", "gated", "state"])
-@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize(("order", "ordered"), [(1, True), (2, False), (3, True), (3, False)])
 def test_a_network_of_trees_is_the_inner_product_of_the_features_of_chains(order, decay, ordered):
     torch.manual_seed(8)
     net, T = TreeKernelNN(3, 4, order, decay, ordered, activation="tanh", **DOUBLE), trees(7)
