@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from representer import installed
+from representer.estimators import base
+from toy_lists.lists import ListClassifier, ListInputs
 
 MODULES = {
     "toy_cell": """
@@ -57,8 +59,6 @@ toy-kernel = toy_kernel:example
 [representer.tasks]
 toy = toy_task:TASK
 lists = toy_lists.task:LISTS
-[representer.estimators]
-ListClassifier = toy_lists.estimator:ListClassifier
 """
 PROGRAM = """
 import pathlib
@@ -81,7 +81,7 @@ for command in (
     "fit lists train.jsonl --out run --epochs 2 --batch-size 32 --threads 1",
     "evaluate run train.jsonl",
     "predict run train.jsonl --output predictions.csv",
-    "explain run train.jsonl --limit 2",
+    "explain run train.jsonl --limit 2 --report",
     "report run",
 ):
     assert entry_point(command.split()) == 0, command
@@ -144,7 +144,7 @@ def test_every_command_takes_a_task_of_another_package(environment, tmp_path):
     assert "numbers per list" in (tmp_path / "run/report.html").read_text()
     page = (tmp_path / "page.html").read_text()
     assert "<h1>ListClassifier: classification of lists</h1>" in page
-    assert page.count("<h2>Test results</h2>") == 1
+    assert page.count(">Test results</h2>") == 1
 
 
 @pytest.mark.slow
@@ -161,6 +161,18 @@ def test_the_generated_tests_run_on_a_kernel_and_on_a_cell(environment):
         assert done.returncode == 0, done.stdout
         (passed,) = re.findall(r"(\d+) passed", done.stdout)
         assert int(passed) >= least
+
+
+def test_an_estimator_of_a_package_is_that_of_its_task_or_announced_itself(monkeypatch):
+    from importlib.metadata import EntryPoint, EntryPoints
+
+    entries = EntryPoints((
+        EntryPoint("lists", "toy_lists.task:LISTS", "representer.tasks"),
+        EntryPoint("Alone", "toy_lists.lists:ListInputs", "representer.estimators"),
+    ))  # fmt: skip
+    monkeypatch.setattr(installed, "entry_points", lambda group: entries.select(group=group))
+    names = ("ListClassifier", "Alone", "Nothing")
+    assert [base._installed_class(name) for name in names] == [ListClassifier, ListInputs, None]
 
 
 def test_broken_entry_points_are_skipped_with_a_warning(monkeypatch):

@@ -44,7 +44,8 @@ LISTS = Task(
     defaults=defaults_of,
     options={"evaluate": (Reading,), "predict": (Reading,), "explain": (Reading,)},
     functions={
-        **{name: f"toy_lists.flow:{name}" for name in ("fit", "evaluate", "predict", "explain")},
+        **{name: f"toy_lists.lists:{name}" for name in ("fit", "evaluate", "predict", "explain")},
         "as_text": "representer.tasks.use:as_text",
     },
+    estimators=("toy_lists.lists:ListClassifier",),
 )

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -186,9 +187,9 @@ def _read_class(files: RunFiles, kind: type[Any] | None) -> tuple[Saved, type[An
     own: type[Any] | None = None
     if saved.estimator in estimators.ESTIMATORS:
         own = getattr(estimators, saved.estimator)
-    elif (own := installed("estimators").get(saved.estimator)) is None:
+    elif (own := _installed_class(saved.estimator)) is None:
         problem = f"{saved.estimator!r:.60} is not an estimator of this library, and no installed "
-        problem += "package has an entry point of this name in the group representer.estimators"
+        problem += "package has a task with it, or an entry point of it in representer.estimators"
         fix = "Name another run folder, or install the package that wrote this one."
         raise DataError(problem, file=files.folder / MODEL, fix=fix)
     assert own is not None
@@ -196,6 +197,13 @@ def _read_class(files: RunFiles, kind: type[Any] | None) -> tuple[Saved, type[An
         problem = f"holds a {own.__name__}, not a {kind.__name__}"
         raise DataError(problem, file=files.folder, fix=f"Use {own.__name__}.load.")
     return saved, own
+
+
+def _installed_class(name: str) -> type[Any] | None:
+    """Return the class of this name in an installed package: of a task, or announced itself."""
+    classes = [c for task in installed("tasks").values() for c in getattr(task, "estimators", ())]
+    of_task = next((c for c in classes if c.endswith(f":{name}")), None)
+    return resolve_name(of_task) if of_task else installed("estimators").get(name)
 
 
 def read_description(files: RunFiles) -> Saved:

@@ -371,6 +371,7 @@ class Task:
         packages: Optional packages that they need.
         takes_strings: True if ``predict`` and ``explain`` take a list of strings as ``data``.
         is_shared: True if several processes can train one model; otherwise `fit` has its own.
+        estimators: Of a task of an installed package, the classes that load its runs.
     """
 
     name: str
@@ -383,6 +384,7 @@ class Task:
     packages: tuple[str, ...] = ()
     takes_strings: bool = False
     is_shared: bool = True
+    estimators: tuple[str, ...] = ()
 
     def function(self, name: str) -> Callable[..., Any]:
         """Return one of the functions, importing its module.

@@ -1,22 +1,28 @@
-"""A classifier of lists of numbers: the sum of a small network of each number."""
+"""Lists of numbers: a classifier, the sum of a small network of each number, and its task."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from representer.data.tables import read_grid
 from representer.errors import DataError
 from representer.estimators.explanation import NETWORK, Contribution
 from representer.estimators.fitting import shuffled
 from representer.estimators.pool import Explained
 from representer.estimators.supervised import Classifier
 from representer.storage.files import from_values
-from toy_lists.task import ListParameters
+from representer.tasks.flow import EstimatorTask
+from representer.tasks.objects import Data, Objects
+from representer.tasks.results import Baseline, Facts, majority_class
+from toy_lists.task import LISTS, ListParameters
 
 
 @dataclass(frozen=True)
@@ -29,9 +35,10 @@ class ListInputs:
     def encode(self, X: Sequence[Any]) -> list[Tensor]:
         return [(torch.tensor(x).float() - self.mean) / self.scale for x in X]
 
-    def collate(self, encoded: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    def collate(self, encoded: Sequence[Tensor], multiple: int = 1) -> tuple[Tensor, Tensor]:
         lengths = torch.tensor([len(x) for x in encoded])
-        return nn.utils.rnn.pad_sequence(list(encoded), batch_first=True), lengths
+        padded = nn.utils.rnn.pad_sequence(list(encoded), batch_first=True)
+        return nn.functional.pad(padded, (0, -padded.shape[1] % multiple)), lengths
 
     def size(self, encoded: Tensor) -> int:
         return len(encoded)
@@ -114,3 +121,53 @@ class ListClassifier(ListParameters, Classifier):
             for t, (value, own) in enumerate(zip(one, values, strict=True))
         ]
         return float(centered(logits)), float(centered(self.network_.bias)), parts
+
+
+def is_number(value: Any) -> bool:
+    """Return True for a number of a JSON file."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+class ListTask(EstimatorTask):
+    """The task ``lists``."""
+
+    declared, noun, nouns = LISTS, "list", "lists"
+    classifier = ListClassifier
+
+    def read(self, path: str | Path, *, require_labels: bool, **_: Any) -> Objects:
+        """Read a JSONL file of objects with ``values`` and ``label``."""
+        grid = read_grid(path, ["values"] + ["label"] * require_labels)
+        rows = [dict(zip(grid.columns, cells, strict=True)) for cells in grid.rows]
+        for line, row in zip(grid.lines, rows, strict=True):
+            values = row["values"]
+            if not isinstance(values, list) or not values or not all(map(is_number, values)):
+                raise DataError("values is no list of numbers", file=path, line=line)
+        return Objects(
+            source=str(path),
+            labels_file=str(path),
+            objects=[tuple(row["values"]) for row in rows],
+            labels=[row.get("label") for row in rows],
+            lines=grid.lines,
+            files=(Path(path),),
+            label_column="label",
+        )
+
+    def demo(self) -> Objects:
+        """Return random lists; the label says whether the sum of squares is large."""
+        rng = random.Random(0)
+        lists = [[rng.gauss(0, 1) for _ in range(rng.randint(2, 6))] for _ in range(200)]
+        labels = ["up" if sum(x * x for x in one) > 3 else "down" for one in lists]
+        return Objects("200 random lists", "200 random lists", lists, labels, range(1, 201))
+
+    def describe(self, config: Any, data: Data) -> Facts:
+        """Return the lengths of the lists, for the report."""
+        lengths = [len(one) for one in data.parts["train"].objects]
+        return Facts({"numbers per list": f"{min(lengths)} to {max(lengths)}"})
+
+    def baselines(self, config: Any, data: Data) -> list[Baseline]:
+        """Return the most frequent class."""
+        return [majority_class(data.values["train"].tolist(), len(data.parts["test"]))]
+
+
+FLOW = ListTask()
+fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain
