@@ -21,7 +21,26 @@ from representer.storage.run import RunFiles, RunFolder
 JITTER = 1e-12
 DESCRIPTION, ARRAYS = "kernel.json", "kernel.safetensors"
 
-Rows = tuple[Any, NDArray[np.float64] | None]  # of training objects, and the basis of their space
+
+
+@dataclass(frozen=True)
+class SparseBasis:
+    """The basis of rows of sparse features: combinations ``(R, M)`` of features ``(M, F)``."""
+
+    combinations: NDArray[np.float64]
+    features: Any
+
+    def coordinates(self, features: Any) -> NDArray[np.float64]:
+        """Return the rows of other features."""
+        return (features @ self.features.T).toarray() @ self.combinations.T
+
+    def of_features(self, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the coefficients of features from those of rows ``(W, R)``."""
+        return np.asarray((coefficients @ self.combinations) @ self.features)
+
+
+# of training objects, and the basis of their space
+Rows = tuple[Any, NDArray[np.float64] | SparseBasis | None]
 
 
 class FeatureKernel(Protocol):
@@ -58,7 +77,8 @@ def fitted_rows(kernel: Any, target: Column, objects: Sequence[Any], values: NDA
 
 
 def _solver(kernel: Any, *parts: Any) -> Callable[[float], Solution]:
-    return solver(*parts, by_squares=getattr(kernel, "by_squares", False))
+    by_squares = getattr(kernel, "by_squares", False) and isinstance(parts[1], np.ndarray)
+    return solver(*parts, by_squares=by_squares)
 
 
 def compressed(kernel: Any, features: Features, *, is_exact: bool = False) -> Rows:
@@ -68,19 +88,24 @@ def compressed(kernel: Any, features: Features, *, is_exact: bool = False) -> Ro
         Rows ``(N, R)``, and the basis ``(R, F)`` of their coordinates: other features times its
         transpose are their rows, and coefficients of rows times the basis are those of features.
         Explicit features that are sparse, or no more than N, are the rows, without a basis, and so
-        is the Gram matrix for an exact process, whose landmarks are all objects.
+        is the Gram matrix for an exact process, whose landmarks are all objects. Of at most
+        ``most_rows`` objects of a kernel that has this attribute, sparse ones are made rows, too.
     """
     if hasattr(kernel, "whitening"):
         if is_exact and kernel.width == len(features):
             return features, None
         whitening = kernel.whitening()
         return features @ whitening, whitening.T
-    if not isinstance(features, np.ndarray) or features.shape[1] <= len(features):
+    count, width = features.shape
+    is_sparse = not isinstance(features, np.ndarray)
+    if width <= count or (is_sparse and count > getattr(kernel, "most_rows", 0)):
         return features, None
-    values, vectors = np.linalg.eigh(features @ features.T)
+    gram: Any = features @ features.T
+    values, vectors = np.linalg.eigh(gram.toarray() if is_sparse else gram)
     is_kept = values > values[-1] * 1e-12  # the others are rounding errors
     lengths = np.sqrt(values[is_kept])
-    return vectors[:, is_kept] * lengths, (vectors[:, is_kept] / lengths).T @ features
+    rows, combinations = vectors[:, is_kept] * lengths, (vectors[:, is_kept] / lengths).T
+    return rows, SparseBasis(combinations, features) if is_sparse else combinations @ features
 
 
 @dataclass(frozen=True)
@@ -163,7 +188,9 @@ class KernelMachine:
             return cls.process(kernel, target, rows, values, weights)[0]
         features, basis = rows
         coefficients, intercepts = _solver(kernel, target, features, values, weights)(penalty)
-        if basis is not None:
+        if isinstance(basis, SparseBasis):
+            coefficients = basis.of_features(coefficients)
+        elif basis is not None:
             coefficients = coefficients @ basis
         return cls(kernel, coefficients, intercepts, penalty)
 
@@ -572,7 +599,10 @@ def _held_out(
     """Return the trial with validation objects."""
     features, basis = rows
     tested: Any = kernel.transform(objects)
-    tested = tested if basis is None else tested @ basis.T
+    if isinstance(basis, SparseBasis):
+        tested = basis.coordinates(tested)
+    elif basis is not None:
+        tested = tested @ basis.T
     return _Trial(_solver(kernel, target, features, values, weights), tested, slice(None))
 
 

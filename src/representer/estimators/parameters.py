@@ -293,15 +293,45 @@ class TextParameters(TargetParameters):
 
 # Parameters of `SequenceClassifier` and `SequenceRegressor`. Free of torch, see `parameters`.
 
+OF_LETTERS = {
+    "alphabet": ("auto", "dna", "rna", "protein", "any"),
+    "base": ("one-hot", "mismatch", "blosum62", "pam250"),
+    "strands": ("auto", "one", "both"),
+    "pooling": ("sum", "max"),
+}
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SequenceParameters(TargetParameters):
-    """Parameters of a kernel of sequences and of its network."""
+    """Parameters of the kernel of letters or tokens, and of the network of sequences."""
 
     valid_fraction: float | None = option(
         None, "fraction of the training data used for validation (default: 0.1; of few data more)"
     )
-    kernel: Any = option(None, "kernel of sequences (default: n-grams with gaps of up to 3 tokens)")
+    alphabet: str = option(
+        "auto", "letters: nucleotides or amino acids in either case with their ambiguous codes, or "
+        "any tokens (default: by the training sequences)", choices=OF_LETTERS["alphabet"],
+    )  # fmt: skip
+    orders: Sequence[int] = option(
+        (), "letters of the k-mers of the kernel (default: 6 of nucleotides, 3 of amino acids, "
+        "1,2,3 of others)", metavar="LIST",
+    )  # fmt: skip
+    span: int = option(12, "places over which the letters of a k-mer may spread")
+    num_patterns: int = option(30, "patterns of gaps of each order, drawn from all")
+    base: str = option(
+        "one-hot", "similarity of two letters: equal ones alone, or also others by a constant or a "
+        "matrix of amino acids, made positive semidefinite", choices=OF_LETTERS["base"],
+    )  # fmt: skip
+    strands: str = option(
+        "auto", "strands of DNA and RNA whose k-mers count (default: by left-out errors)",
+        choices=OF_LETTERS["strands"],
+    )  # fmt: skip
+    pooling: str = option(
+        "sum", "count k-mers, or take the maximum over positions", choices=OF_LETTERS["pooling"]
+    )
+    position: float | None = option(
+        None, "letters by which equal k-mers may be apart (default: any number)", metavar="X"
+    )
     hidden_size: int = option(64, "references of the network")
     lr: float = option(1e-2, "learning rate of Adam")
     average_weights: bool = option(True, "keep the average of the weights of the last steps")
@@ -309,7 +339,21 @@ class SequenceParameters(TargetParameters):
     def check(self) -> None:
         """Check every value, see `TrainingParameters.check`."""
         super().check()
-        require_integers(self, 1, "hidden_size")
+        require_integers(self, 1, "hidden_size", "span", "num_patterns")
+        are_orders = all(type(order) is int and order >= 1 for order in self.orders)
+        require(self, "orders", are_orders, "positive integers")
+        is_width = self.position is None or 0 < self.position < math.inf
+        require(self, "position", is_width, "a positive number of letters, or None")
+        require_choices(self, **OF_LETTERS)
+        is_exclusive = self.base == "one-hot" or (self.pooling == "sum" and not self.position)
+        require(self, "base", is_exclusive, "one-hot with pooling max or a position")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SequenceKernelParameters(SequenceParameters):
+    """Parameters of `SequenceClassifier` and `SequenceRegressor`; only Python has the kernel."""
+
+    kernel: Any = option(None, "kernel of sequences of vectors, in place of the default halves")
 
 
 # Parameters of `SeriesClassifier` and `SeriesRegressor`. Free of torch, see `parameters`.

@@ -1,4 +1,4 @@
-"""Estimators of sequences: a kernel that the user composes, and its network."""
+"""Estimators of sequences: k-mers with gaps, or a kernel that the user composes; its network."""
 
 from __future__ import annotations
 
@@ -13,18 +13,28 @@ from torch import Tensor
 
 from representer.data.copies import digest_of
 from representer.errors import DataError
-from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Places
+from representer.estimators.explanation import (
+    KERNEL,
+    NETWORK,
+    Contribution,
+    Explanation,
+    Places,
+)
 from representer.estimators.fitting import shuffled
 from representer.estimators.kernel_halves import KernelHalves
-from representer.estimators.parameters import SequenceParameters
+from representer.estimators.parameters import SequenceKernelParameters
+from representer.estimators.pool import Explained
 from representer.estimators.supervised import Classifier, Regressor
-from representer.kernels import StringKernel
+from representer.kernels import KmerKernel, StringKernel
 from representer.kernels.kernel import Kernel
+from representer.kernels.kmer_kernel import Letters
 from representer.models.kernel_model import KernelModel, KernelModelConfig
 from representer.storage.files import from_values
 from representer.storage.run import RunFiles, RunFolder
 
 ORDERS, DECAY = (1, 2, 3), 0.5  # of the default kernel
+OF_ALPHABETS = {"dna": (6,), "rna": (6,), "protein": (3,)}  # orders of k-mers
+SHOWN = 1000  # letters of an explained sequence in a report
 
 Vectors = NDArray[np.float64]
 
@@ -39,16 +49,25 @@ def default_kernel() -> Kernel:
 
 @dataclass(frozen=True)
 class SequenceInputs:
-    """Sequences as vectors: tokens one-hot, vectors as they are.
+    """Sequences as vectors: tokens one-hot or by their similarity, vectors as they are.
 
     Args:
-        alphabet: The tokens of the training sequences; empty for vectors. All others share a
-            column.
+        alphabet: The tokens of the training sequences, or the letters of a biological alphabet;
+            empty for vectors. All other tokens share a column.
         width: Features of a token.
+        name: ``"dna"``, ``"rna"``, ``"protein"`` or ``"any"``.
+        base: Kernel of two letters, see `KmerKernel`.
     """
 
     alphabet: tuple[Any, ...]
     width: int
+    name: str = "any"
+    base: str = "one-hot"
+
+    @property
+    def letters(self) -> Letters:
+        """The letters as the kernel of k-mers takes them."""
+        return Letters(self.name, self.alphabet)
 
     def encode(self, X: Sequence[Any]) -> list[Vectors]:
         """Return the vectors of each sequence ``(T, d)``.
@@ -56,6 +75,11 @@ class SequenceInputs:
         Raises:
             DataError: A sequence has another number of features; the message names its row.
         """
+        if (self.name, self.base) != ("any", "one-hot") and not any(
+            isinstance(one, np.ndarray) for one in X
+        ):
+            vectors = self.letters.vectors(self.base)
+            return [vectors[codes] for codes in self.letters.encode(X)]
         return [self._encode(one, row) for row, one in enumerate(X)]
 
     def _encode(self, one: Any, row: int) -> Vectors:
@@ -91,10 +115,11 @@ class SequenceInputs:
         return shuffled(encoded, batch_size, seed)
 
 
-class SequenceHalves(SequenceParameters, KernelHalves):
+class SequenceHalves(SequenceKernelParameters, KernelHalves):
     """Both halves of a kernel of sequences, see `SequenceClassifier`."""
 
     noun: ClassVar[str] = "sequence"
+    _task: ClassVar[str] = "sequence"
     compares: ClassVar[tuple[str, ...]] = ("sequences",)
     is_kernel_unsupervised: ClassVar[bool] = True
     inputs_: SequenceInputs
@@ -102,6 +127,40 @@ class SequenceHalves(SequenceParameters, KernelHalves):
     def expression(self) -> Kernel:
         """Return the kernel of both halves."""
         return default_kernel() if self.kernel is None else self.kernel
+
+    @property
+    def has_kmers(self) -> bool:
+        """True if the kernel half counts k-mers: there are tokens, and no kernel of the user's."""
+        return self.kernel is None and bool(self.inputs_.alphabet)
+
+    def _new_kernel(self) -> Any:
+        if not self.has_kmers:
+            return super()._new_kernel()
+        orders = self.orders or OF_ALPHABETS.get(self.inputs_.name, ORDERS)
+        return KmerKernel(
+            tuple(orders), self.span, self.num_patterns, self.inputs_.name, self.base,
+            self.strands, self.pooling, self.position,
+        )  # fmt: skip
+
+    def kernel_objects(self, objects: Any) -> Any:
+        """Return objects as the kernel takes them: tokens, or vectors."""
+        return objects if self.has_kmers else super().kernel_objects(objects)
+
+    def explain_kernel(self, one: Any, output: int) -> Explained:
+        """Return an output of the kernel machine, its constant part and its contributions."""
+        machine = self.machine_
+        if machine is None or not self.has_kmers:
+            return super().explain_kernel(one, output)
+        coefficients, constant = machine.centered(output)
+        found = machine.kernel.occurrences(one, coefficients)
+        parts = [Contribution(own.name, own.where, KERNEL, own.value) for own in found]
+        return machine.centered_score([one], output), constant, parts
+
+    def explanation_details(self, one: Any, explanation: Explanation) -> dict[str, Any]:
+        """Return the letters and what marks them, for a report; none of vectors and long ones."""
+        if isinstance(one, np.ndarray) or not 0 < len(one) <= SHOWN:
+            return {}
+        return explanation.marks([str(token) for token in one])
 
     def width(self, inputs: SequenceInputs) -> int:
         """Return the number of features of a token."""
@@ -134,11 +193,13 @@ class SequenceHalves(SequenceParameters, KernelHalves):
         vectors = next((one for one in objects if isinstance(one, np.ndarray)), None)
         if vectors is not None:
             return SequenceInputs((), vectors.shape[1])
-        tokens = {token for one in objects for token in one}
-        if not tokens:
+        if not any(map(len, objects)):
             raise DataError("X has empty sequences only", fix="Pass sequences with tokens.")
-        alphabet = tuple(sorted(tokens, key=lambda token: (type(token).__name__, token)))
-        return SequenceInputs(alphabet, len(alphabet) + 1)
+        name, tokens = Letters.learn(self.alphabet, objects)
+        if name == "any" and self.base == "one-hot":
+            return SequenceInputs(tokens, len(tokens) + 1)
+        width = Letters(name, tokens).vectors(self.base).shape[1]
+        return SequenceInputs(tokens, width, name, self.base)
 
     @staticmethod
     def _make(config: KernelModelConfig) -> KernelModel:
@@ -197,24 +258,35 @@ def _read(one: Any, row: int) -> Any:
 
 
 class SequenceClassifier(SequenceHalves, Classifier):
-    """A classifier of sequences by a kernel that the user writes, and by its network.
+    """A classifier of DNA, RNA, proteins, lists of events, or sequences of vectors.
 
-    X is a sequence of strings or lists of tokens, which are compared as one-hot vectors, or of
-    arrays ``(T, d)``. The kernel half predicts with the kernel itself and training objects, the
-    network half with `kernel.network` and learned references; both are functions of the same
-    space, and `explain` divides both into the parts of a sum and the tokens in the same way.
+    X is a sequence of strings or lists of tokens, or of arrays ``(T, d)``. By default, the kernel
+    half of letters and tokens is ridge regression of the classes on k-mers with gaps, see
+    `KmerKernel`, and the network half compares n-grams with learned references. `explain` returns
+    the contribution of each k-mer, with the positions of its letters in ``where``.
+
+    With a `kernel`, the kernel half predicts with the kernel itself and training objects, whose
+    tokens are one-hot vectors, and the network half with `kernel.network` and learned references;
+    both are functions of the same space, and `explain` divides both into the parts of a sum and the
+    tokens in the same way.
 
     Examples:
         >>> from representer.estimators import SequenceClassifier
-        >>> from representer.kernels import StringKernel
+        >>> from representer.kernels import KmerKernel, StringKernel
         >>> X, y = ["abab", "abba", "aabb", "cdcd", "cddc", "ccdd"] * 5, [0, 0, 0, 1, 1, 1] * 5
         >>> kernel = StringKernel(1) + 0.5 * StringKernel(2, decay=0.8)
         >>> model = SequenceClassifier(kernel=kernel, epochs=1, random_state=0, verbose=0).fit(X, y)
         >>> model.predict(["abab"]).shape
         (1,)
 
+        >>> reads = ["ACGTTGCANN", "ttgacgtaac", "ACGGGTCCAA", "GGTACCTTGA"] * 5
+        >>> model = SequenceClassifier(answer="kernel", random_state=0, verbose=0)
+        >>> model.fit(reads, ["bound", "bound", "free", "free"] * 5).predict(reads[:1]).tolist()
+        ['bound']
+
     References:
-        Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017.
+        Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017. Ghandi
+        et al., Enhanced Regulatory Sequence Prediction Using Gapped k-mer Features, 2014.
     """
 
 

@@ -10,6 +10,7 @@ from representer.kernels.cross_spectral_kernel import CrossSpectralKernel
 from representer.kernels.gaussian_process import GaussianProcessKernel
 from representer.kernels.gram import GramTransformer, Nystroem, gram
 from representer.kernels.kernel import Kernel
+from representer.kernels.kmer_kernel import KmerKernel
 from representer.kernels.learned_kernel import LearnedKernel, LearnedUnit
 from representer.kernels.point_kernels import (
     Gaussian,
@@ -46,6 +47,7 @@ __all__ = [
     "GramTransformer",
     "InversePolynomial",
     "Kernel",
+    "KmerKernel",
     "LearnedKernel",
     "LearnedUnit",
     "Linear",

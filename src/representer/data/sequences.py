@@ -1,0 +1,284 @@
+"""Reading of labeled sequences: FASTA, FASTQ, GenBank, and tables with a row for each or event."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from representer.data.series import IDS
+from representer.data.tables import Grid, read_grid
+from representer.data.tables.columns import (
+    LABEL_NAMES,
+    by_name,
+    data_columns,
+    name_of,
+    number_of,
+    plain,
+    requested,
+    resolve,
+    text_of,
+)
+from representer.data.tables.files import format_of, listing, physical_lines
+from representer.errors import DataError
+
+_NAMES = {
+    "sequence", "sequences", "seq", "dna", "rna", "protein", "peptide", "events", "tokens", "event",
+    "token",
+}  # fmt: skip
+_ORDER = re.compile(r"(time(stamp)?s?|t|step|order|position|rank|date(time)?)(_.*)?")
+_SEPARATORS = re.compile(r"[\s,;]+")
+_PAIR = re.compile(r"""[/\[]?(\w+)=("[^"]*"|[^\s\]]+)\]?""")  # key=value of a header
+_NOT_LETTERS = re.compile(r"[\d\s]+")  # positions and blanks between the letters of a sequence
+
+Tokens = str | list[Any]
+
+
+@dataclass(frozen=True)
+class SequenceFile:
+    """Sequences as they were read.
+
+    Attributes:
+        source: Path of the file.
+        sequences: Strings of letters, or lists of tokens.
+        labels: The label of each as text, None if it has none.
+        lines: The line on which each starts, or its row.
+        names: The name of each sequence, if it has one.
+        table: The rows of a table with a row for each sequence.
+        column: Its column of the sequences.
+        label_column: Its column of the labels.
+        notes: Remarks for the user.
+    """
+
+    source: Path
+    sequences: Sequence[Tokens]
+    labels: Sequence[str | None]
+    lines: Sequence[int]
+    names: Sequence[str] = ()
+    table: Grid | None = None
+    column: str | None = None
+    label_column: str | None = None
+    notes: Sequence[str] = ()
+
+
+class _Record(NamedTuple):
+    header: str
+    letters: str
+    line: int
+
+
+def read_sequence_file(
+    path: str | Path,
+    *,
+    label: str | None = None,
+    sequence: str | None = None,
+    id: str | None = None,
+    order: str | None = None,
+    require_labels: bool = True,
+) -> SequenceFile:
+    """Read sequences with their labels.
+
+    Args:
+        path: A FASTA, FASTQ or GenBank file, or a table. In the header of a record, the label is
+            ``label=x`` (or ``class=x``; in GenBank files, a qualifier ``/label="x"``), or else its
+            second and last word, or what follows its last ``|``. A table has a row for each
+            sequence, whose cell is a string of letters, or tokens separated by blanks, commas or
+            semicolons, or a list in JSON; or a row for each token, with a column that says to
+            which sequence it belongs.
+        label: Column of the labels, or the key in headers; by default one with a common name.
+        sequence: Column of the sequences, or of the tokens.
+        id: Column with the name of the sequence, where there is a row for each token; by default
+            one with a common name whose names repeat.
+        order: Column by which the tokens of a sequence are sorted; by default one of times, or
+            that of the rows.
+        require_labels: Raise an error for a sequence without a label.
+
+    Raises:
+        DataError: The file cannot be used; the message names the file and the line.
+    """
+    path = Path(path)
+    read = _FORMATS.get(format_of(path) or "")
+    if read is not None:
+        for name, value in (("sequence", sequence), ("id", id), ("order", order)):
+            if value is not None:
+                problem = f"--{name} {value} names a column of a table; this is no table"
+                raise DataError(problem, file=path, fix=f"Leave out --{name}.")
+        records = [*read(path)]
+        labels = [_label_of(own.header, label) for own in records]
+        if not all(labels):  # the words of headers are no labels unless all have them
+            labels = [_label_of(own.header, label, is_keyed=True) for own in records]
+        found = SequenceFile(
+            path, [own.letters for own in records], labels, [own.line for own in records],
+            [own.header.split()[0].split("|")[0] if own.header.split() else "" for own in records],
+        )  # fmt: skip
+    else:
+        wanted = [name for one in (label, sequence, id, order) for name in requested(one)]
+        grid = read_grid(path, wanted)
+        if not grid.header and {*map(plain, map(text_of, grid.rows[0]))} & (LABEL_NAMES | _NAMES):
+            grid = read_grid(path, wanted, header=True)
+        found = _of_table(path, grid, label, sequence, id, order)
+    if not found.sequences:
+        raise DataError("holds no sequence", file=path)
+    missing = [row for row, one in enumerate(found.labels) if not one]
+    if require_labels and missing:
+        is_any = len(missing) < len(found.labels)
+        problem = "the sequence has no label" if is_any else "the sequences have no labels"
+        fix = "Name their column, or the key in headers, with --label, or add them."
+        raise DataError(problem, file=path, line=found.lines[missing[0]], fix=fix)
+    return found
+
+
+def _label_of(header: str, key: str | None, *, is_keyed: bool = False) -> str | None:
+    """Return the label in the header of a record."""
+    keys = {key.lower()} if key else LABEL_NAMES
+    for name, value in _PAIR.findall(header):
+        if name.lower() in keys:
+            return name_of(value.strip('"')) or None
+    if key or is_keyed:
+        return None
+    words = header.split()
+    if len(words) == 2:
+        return name_of(words[1])
+    name, mark, last = header.rpartition("|")
+    return name_of(last) or None if mark and len(words) == 1 else None
+
+
+def _read_fasta(path: Path) -> Iterator[_Record]:
+    header, start, parts = None, 0, list[str]()
+    for number, line in enumerate(physical_lines(path), 1):
+        text = line.strip()
+        if text.startswith(">"):
+            if header is not None:
+                yield _Record(header, "".join(parts), start)
+            header, start, parts = text[1:].strip(), number, []
+        elif text and not text.startswith(";"):
+            if header is None:
+                fix = "A record of FASTA starts with a line such as >name label=x."
+                raise DataError("a line before the first > is no header", file=path, line=number,
+                                fix=fix)  # fmt: skip
+            parts.append(_NOT_LETTERS.sub("", text))
+    if header is not None:
+        yield _Record(header, "".join(parts), start)
+
+
+def _read_fastq(path: Path) -> Iterator[_Record]:
+    """Read records of a header, letters on one or more lines, a plus and as many qualities."""
+    lines = enumerate(physical_lines(path), 1)
+    for number, line in lines:
+        if not (text := line.strip()):
+            continue
+        if not text.startswith("@"):
+            fix = "A record of FASTQ is a line @name, its letters, a line + and its qualities."
+            raise DataError("expected a line that starts with @", file=path, line=number, fix=fix)
+        parts, rest = list[str](), 0
+        for _, more in lines:
+            if more.startswith("+"):
+                break
+            parts.append(more.strip())
+        letters = "".join(parts)
+        while rest < len(letters):
+            if (following := next(lines, None)) is None:
+                problem = f"the record ends after {rest} of {len(letters)} qualities"
+                raise DataError(problem, file=path, line=number)
+            rest += len(following[1].strip("\r\n"))
+        yield _Record(text[1:], letters, number)
+
+
+def _read_genbank(path: Path) -> Iterator[_Record]:
+    """Read the letters below ORIGIN of each record; its qualifiers are read as its header."""
+    header, start, parts, is_origin = list[str](), 0, list[str](), False
+    for number, line in enumerate(physical_lines(path), 1):
+        text = line.strip()
+        if text.startswith("LOCUS"):
+            header, start, parts, is_origin = text.split()[1:2], number, [], False
+        elif text == "//":
+            yield _Record(" ".join(header), "".join(parts), start)
+            is_origin = False
+        elif text.startswith("ORIGIN"):
+            is_origin = True
+        elif is_origin:
+            parts.append(_NOT_LETTERS.sub("", text))
+        elif _PAIR.match(text):
+            header.append(text)
+
+
+_FORMATS = {"fasta": _read_fasta, "fastq": _read_fastq, "genbank": _read_genbank}
+
+
+def _of_table(
+    path: Path, grid: Grid, label: str | None, sequence: str | None, ids: str | None,
+    order: str | None,
+) -> SequenceFile:  # fmt: skip
+    columns, source = data_columns(grid), str(path)
+
+    def role(option: str | None, argument: str, names: set[str]) -> int | None:
+        if option is not None:
+            return resolve(grid, option, argument, source)[0]
+        found = by_name(grid, columns, names, argument) if grid.header else []
+        return found[0] if found else None
+
+    labels, of_id = role(label, "label", LABEL_NAMES), role(ids, "id", IDS)
+    names = [] if of_id is None else [name_of(row[of_id]) for row in grid.rows]
+    cells = role(sequence, "sequence", _NAMES)
+    if cells is None:
+        free = [at for at in columns if at not in (labels, of_id)]
+        if len(free) != 1:
+            problem = f"cannot tell which column holds the sequences: {listing(grid.columns)}"
+            raise DataError(problem, file=path, fix="Name it with --sequence COLUMN.")
+        (cells,) = free
+    label_column = None if labels is None else grid.columns[labels]
+    of_rows = [None if labels is None else name_of(row[labels]) or None for row in grid.rows]
+    if of_id is None or (ids is None and len(set(names)) == len(names)):
+        found = [_tokens(row[cells]) for row in grid.rows]
+        is_event = any(isinstance(one, list) and len(one) > 1 for one in found)
+        found = [[one] if is_event and one and isinstance(one, str) else one for one in found]
+        return SequenceFile(
+            path, found, of_rows, grid.lines, names, grid, grid.columns[cells], label_column,
+            grid.notes,
+        )  # fmt: skip
+    rows: dict[str, list[int]] = {}
+    for k, name in enumerate(names):
+        if not name:
+            problem, column = "the cell is empty; expected the sequence", grid.columns[of_id]
+            raise DataError(problem, file=path, line=grid.lines[k], column=column)
+        rows.setdefault(name, []).append(k)
+    by = role(order, "order", set())
+    if by is None:
+        free = [at for at in columns if at not in (labels, of_id, cells)]
+        by = next((at for at in free if _ORDER.fullmatch(plain(grid.columns[at]))), None)
+    sequences, found_labels = list[Tokens](), list[str | None]()
+    for name, own in rows.items():
+        if len(known := {of_rows[k] for k in own}) > 1:
+            problem = (
+                f"the sequence {name!r:.60} has several labels: {listing(sorted(map(str, known)))}"
+            )
+            line = grid.lines[own[0]]
+            raise DataError(problem, file=path, line=line, fix="Give each sequence one label.")
+        found_labels += known
+        if by is not None:
+            own.sort(key=lambda k: _moment(grid.rows[k][by]))
+        sequences.append([name_of(grid.rows[k][cells]) for k in own])
+    lines = [grid.lines[own[0]] for own in rows.values()]
+    table = Grid([grid.columns[of_id]], [[name] for name in rows], lines, [], True, False, [])
+    return SequenceFile(
+        path, sequences, found_labels, lines, [*rows], table, grid.columns[cells], label_column,
+        grid.notes,
+    )  # fmt: skip
+
+
+def _tokens(cell: Any) -> Tokens:
+    """Return a cell as a string of letters, or the tokens in it as a list."""
+    if isinstance(cell, list):
+        return [one if isinstance(one, int) else text_of(one) for one in cell]
+    text = text_of(cell).strip()
+    parts = [one for one in _SEPARATORS.split(text) if one]
+    return text if len(parts) <= 1 else parts
+
+
+def _moment(cell: Any) -> tuple[float, str]:
+    number = number_of(cell)
+    return (np.inf if number is None else number, text_of(cell))

@@ -1,0 +1,545 @@
+"""The kernel of k-mers with gaps, by explicit features: letters at the places of fixed patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from itertools import product
+from math import comb, prod
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from representer.checks import check_integer
+from representer.errors import ArgumentError, DataError
+from representer.kernels.alphabets import ALPHABETS, codes_of, detected, letter_vectors
+from representer.kernels.kernel import Kernel, Objects
+
+POOLINGS = ("sum", "max")
+STRANDS = ("one", "both")
+UNKNOWN = -1  # the code of a token that training has not seen
+_MOST_OPTIONS = 256  # k-mers that the ambiguous letters of one stand for
+_MOST_CODES = 2**62
+_MOST_DENSE = 2**14  # k-mers of a pattern, where letters are similar
+_MOST_VALUES = 2**27  # k-mers of all sequences; of more, fewer patterns are read
+_CHOSEN_ON = 1000  # sequences on which strands are compared
+_RIDGE = tuple(2.0**k for k in range(-7, 7))
+_WITH_STRANDS = ("dna", "rna")  # in which codes k and 3 - k are complements
+
+
+class Letters(NamedTuple):
+    """What sequences consist of.
+
+    Attributes:
+        alphabet: ``"dna"``, ``"rna"``, ``"protein"`` or ``"any"``.
+        tokens: Its letters, or all tokens of the training sequences.
+    """
+
+    alphabet: str
+    tokens: tuple[Any, ...]
+
+    @classmethod
+    def learn(cls, alphabet: str, sequences: Sequence[Any]) -> Letters:
+        """Return the letters of an alphabet; ``"auto"`` detects it."""
+        name = detected(sequences) if alphabet == "auto" else alphabet
+        if name in ALPHABETS:
+            return cls(name, tuple(ALPHABETS[name]))
+        tokens = {token for one in sequences for token in one}
+        return cls(name, tuple(sorted(tokens, key=lambda token: (type(token).__name__, token))))
+
+    def options(self) -> list[tuple[int, ...]]:
+        """Return the letters that each code stands for: first of each letter, then of the others.
+
+        The last code is that of a gap or of an unknown token, which stands for none.
+        """
+        plain: list[tuple[int, ...]] = [(k,) for k in range(len(self.tokens))]
+        if self.alphabet not in ALPHABETS:
+            return [*plain, ()]
+        ambiguous = {some for some in codes_of(self.alphabet).values() if len(some) > 1}
+        return [*plain, *sorted(ambiguous), ()]
+
+    def complements(self) -> NDArray[np.int64]:
+        """Return the code of the complement of each code of DNA or RNA."""
+        options = self.options()
+        return np.array([options.index(tuple(sorted(3 - k for k in some))) for some in options])
+
+    def encode(self, X: Sequence[Any]) -> list[NDArray[np.int64]]:
+        """Return the code of each token of each sequence ``(T_i,)``, see `options`.
+
+        Raises:
+            DataError: A letter is none of the alphabet; the message names its row and position.
+        """
+        options = self.options()
+        if self.alphabet not in ALPHABETS:
+            place = {token: k for k, token in enumerate(self.tokens)}
+            last = len(options) - 1
+            return [np.array([place.get(token, last) for token in one], np.int64) for one in X]
+        place = {some: k for k, some in enumerate(options)}
+        table = np.full(128, UNKNOWN)
+        for letter, some in codes_of(self.alphabet).items():
+            table[[ord(letter), ord(letter.lower())]] = place[some]
+        found = []
+        for row, one in enumerate(X):
+            text = one if isinstance(one, str) else "".join(map(str, one))
+            raw = np.frombuffer(text.encode("ascii", "replace"), np.uint8)
+            codes = table[np.minimum(raw, 127)]
+            if len(at := np.flatnonzero(codes == UNKNOWN)) or len(raw) != len(one):
+                where = int(at[0]) if len(at) else 0
+                letter, name = text[where], self.alphabet
+                problem = f"X[{row}] has {letter!r} at position {where}, which is no letter of {name}"
+                fix = "Correct it, or pass alphabet='any', for which any token is a letter."
+                raise DataError(problem, fix=fix)
+            found.append(codes)
+        return found
+
+    def vectors(self, base: str) -> NDArray[np.float64]:
+        """Return the vector of each code ``(codes, d)``: the mean of those it stands for."""
+        own = letter_vectors(base, self.alphabet, len(self.tokens))
+        zeros = np.zeros(own.shape[1])
+        return np.array([own[list(some)].mean(0) if some else zeros for some in self.options()])
+
+
+class Pattern(NamedTuple):
+    """Places of the letters of a k-mer, the first of which is 0."""
+
+    places: tuple[int, ...]
+
+    @property
+    def span(self) -> int:
+        """Places from the first to the last letter."""
+        return self.places[-1] + 1
+
+    def named(self, letters: Sequence[Any]) -> str:
+        """Return letters with a dash for each gap, or words with blanks between them."""
+        row = ["-"] * self.span
+        for place, letter in zip(self.places, letters, strict=True):
+            row[place] = str(letter)
+        return ("" if all(len(one) == 1 for one in row) else " ").join(row)
+
+
+class Occurrence(NamedTuple):
+    """A k-mer of a sequence, and its contribution to a linear function of the features.
+
+    Attributes:
+        name: Its letters.
+        where: Their positions.
+        value: The contribution.
+    """
+
+    name: str
+    where: tuple[int, ...]
+    value: float
+
+
+class KmerKernel(Kernel):
+    r"""Compares sequences by the k-mers that both contain, letters apart from each other included.
+
+    .. math::
+        k(x, y) = \frac{1}{|O|} \sum_{n \in O} \frac{\langle \phi_n(x), \phi_n(y) \rangle}
+            {\|\phi_n(x)\|\, \|\phi_n(y)\|}, \qquad
+        \langle \phi_n(x), \phi_n(y) \rangle =
+            \sum_{p} \sum_{i,j} \kappa(i, j) \prod_{l=1}^{n} B(x_{i+p_l}, y_{j+p_l})
+
+    O are the orders. A pattern p has n places, of which the first is 0 and the last at most `span`
+    - 1; patterns with all numbers of gaps are drawn from those that there are. B is the kernel of
+    two letters; an ambiguous letter is the mean of those it stands for, and a k-mer that stands for
+    more than 256 counts nothing. κ is 1, or one of the offset: with `position` w, the inner product
+    of the weights of i and j between the knots 0, w, 2w, ... of linear interpolation.
+
+    The features of a sequence take time proportional to its length. A linear function of them is a
+    sum over the k-mers of the sequence, see `occurrences`.
+
+    Args:
+        orders: Numbers of letters of a k-mer.
+        span: Maximum number of places of a k-mer; equal to the order, there are no gaps.
+        num_patterns: Maximum number of patterns of each order.
+        alphabet: ``"dna"``, ``"rna"``, ``"protein"``, ``"any"`` or ``"auto"``.
+        base: B: ``"one-hot"``; ``"mismatch"`` (1 for equal letters, 0.3 for others); or
+            ``"blosum62"`` and ``"pam250"`` of amino acids, of which it is the nearest positive
+            semidefinite matrix.
+        strands: ``"one"``, or ``"both"``: the k-mers of the reverse complement are counted, too; or
+            ``"auto"``, which takes those with the smaller error of ridge regression on training
+            sequences left out one by one.
+        pooling: ``"sum"`` counts a k-mer as often as it occurs; ``"max"`` takes the maximum over
+            its positions, which is 1 for any number of occurrences.
+        position: w in letters; None, if positions are irrelevant.
+
+    Shape:
+        - X, Y: sequences of strings or lists of tokens
+        - returns ``(N, M)``
+
+    References:
+        Ghandi et al., Enhanced Regulatory Sequence Prediction Using Gapped k-mer Features, PLoS
+        Computational Biology 2014. Leslie et al., The Spectrum Kernel, PSB 2002. Chen, Jacob and
+        Mairal, Recurrent Kernel Networks, NeurIPS 2019 (maxima). Meinicke et al., Oligo kernels for
+        datamining on biological sequences, BMC Bioinformatics 2004 (positions).
+    """
+
+    by_squares: ClassVar[bool] = True  # classes are separated by ridge regression
+    most_rows: ClassVar[int] = 4000  # sequences up to which a Gram matrix replaces the features
+
+    def __init__(
+        self,
+        orders: Sequence[int] = (6,),
+        span: int = 12,
+        num_patterns: int = 30,
+        alphabet: str = "auto",
+        base: str = "one-hot",
+        strands: str = "one",
+        pooling: str = "sum",
+        position: float | None = None,
+    ) -> None:
+        self.orders = orders
+        self.span = span
+        self.num_patterns = num_patterns
+        self.alphabet = alphabet
+        self.base = base
+        self.strands = strands
+        self.pooling = pooling
+        self.position = position
+        self._check()
+
+    @property
+    def objects(self) -> Objects:
+        """Return the kind of objects that the kernel compares."""
+        return "sequences"
+
+    def no_network(self) -> str:
+        """Return why the kernel is not differentiable in a reference."""
+        return "Its features count k-mers, so that they have no derivatives in a sequence."
+
+    def __call__(self, X: Any, Y: Any = None) -> NDArray[np.float64]:
+        """Return the Gram matrix of X with Y, or of X with itself."""
+        every = [*X] if Y is None else [*X, *Y]
+        features = self.fit_transform(every)
+        left, right = features[: len(X)], features if Y is None else features[len(X) :]
+        gram = left @ right.T
+        return np.asarray(gram.toarray() if sparse.issparse(gram) else gram)
+
+    def diag(self, X: Any) -> NDArray[np.float64]:
+        """Return k(x, x) of each sequence: 1, or less if it has no k-mer of an order."""
+        features = self.fit_transform(X)
+        return (
+            np.asarray(features.multiply(features).sum(1)).ravel()
+            if sparse.issparse(features)
+            else (features**2).sum(1)
+        )
+
+    def fit(self, X: Sequence[Any], targets: NDArray[np.float64] | None = None) -> Self:
+        """Find the letters, the strands and the k-mers of sequences, see `fit_transform`."""
+        self.fit_transform(X, targets)
+        return self
+
+    def fit_transform(self, X: Sequence[Any], targets: NDArray[np.float64] | None = None) -> Any:
+        """Find the letters, the strands and the k-mers of sequences, and return their features.
+
+        Args:
+            X: The sequences.
+            targets: Indicators of classes, or numbers ``(N, C)``, by which strands are chosen.
+        """
+        self._check()
+        self.letters_ = Letters.learn(self.alphabet, X)
+        has_strands = self.letters_.alphabet in _WITH_STRANDS
+        if self.strands == "both" and not has_strands:
+            expected = f"one for the alphabet {self.letters_.alphabet}, which has no complement"
+            raise ArgumentError("strands", self.strands, expected)
+        self.patterns_, self.strands_ = self._drawn(X), self.strands
+        if self.strands == "auto":
+            self.strands_ = self._chosen(X, targets) if has_strands else "one"
+        blocks, codes, start = list[Any](), list[NDArray[np.int64]](), 0
+        for k in range(len(self.patterns_)):
+            found = [*self._windows(X, k)]
+            if self.base == "one-hot":
+                codes.append(np.unique(np.concatenate([own.codes for own in found])))
+                start += len(codes[-1])
+            blocks.append(self._block(len(X), k, found, codes[-1] if codes else None))
+        self.codes_ = np.concatenate(codes) if codes else np.zeros(0, np.int64)
+        self.ends_ = np.cumsum([block.shape[1] for block in blocks])
+        return self._joined(blocks)
+
+    def transform(self, X: Sequence[Any]) -> Any:
+        """Return the features ``(N, F)``, sparse with the base ``"one-hot"``."""
+        check_is_fitted(self)
+        return self._joined(self._blocks(X))
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return int(self.ends_[-1])
+
+    def occurrences(self, x: Any, coefficients: NDArray[np.float64]) -> list[Occurrence]:
+        """Return the contribution of each k-mer of a sequence to a linear function of its features.
+
+        Args:
+            x: The sequence.
+            coefficients: Of the features ``(F,)``.
+        """
+        check_is_fitted(self)
+        scales, found = self._scales(self._blocks([x]))[:, 0], list[Occurrence]()
+        size = len(self.letters_.tokens)
+        for k, pattern in enumerate(self.patterns_):
+            windows = [*self._windows([x], k)]
+            codes = np.concatenate([own.codes for own in windows])
+            weights = np.concatenate([own.weights for own in windows])
+            starts = np.concatenate([own.starts for own in windows])
+            strands = np.repeat(np.arange(len(windows)), [len(own.codes) for own in windows])
+            if self.pooling == "max":
+                weights = _maxima(codes, weights)
+            values = weights * self._of_codes(k, codes, coefficients) * scales[k]
+            for code, start, strand, value in zip(
+                (codes % size ** len(pattern.places)).tolist(), starts.tolist(), strands.tolist(),
+                values.tolist(), strict=True,
+            ):  # fmt: skip
+                letters = [self.letters_.tokens[digit] for digit in _digits(code, size, pattern)]
+                name = pattern.named(letters)
+                where = tuple(start + place for place in pattern.places)
+                if strand:
+                    where = tuple(len(x) - 1 - place for place in reversed(where))
+                    name += ", other strand"
+                found.append(Occurrence(name, where, value))
+        return found
+
+    def fitted(self) -> tuple[dict[str, list[str]], dict[str, NDArray[Any]]]:
+        """Return what `fit` found as plain values and arrays, for `restore`."""
+        tokens = [f"{'i' if isinstance(one, int) else 's'}{one}" for one in self.letters_.tokens]
+        patterns = [" ".join(map(str, pattern.places)) for pattern in self.patterns_]
+        named = {"tokens": tokens, "patterns": patterns}
+        arrays = {"codes": self.codes_, "ends": self.ends_}
+        return named | {"chosen": [self.letters_.alphabet, self.strands_]}, arrays
+
+    def restore(
+        self, tokens: Mapping[str, Sequence[str]], arrays: Mapping[str, NDArray[Any]]
+    ) -> Self:
+        """Set what `fit` finds.
+
+        Raises:
+            ValueError: The values do not fit together.
+            KeyError: One is missing.
+        """
+        alphabet, self.strands_ = tokens["chosen"]
+        names = tuple(int(one[1:]) if one[:1] == "i" else one[1:] for one in tokens["tokens"])
+        self.letters_ = Letters(alphabet, names)
+        self.patterns_ = [Pattern(tuple(map(int, own.split()))) for own in tokens["patterns"]]
+        self.codes_ = arrays["codes"]
+        self.ends_ = arrays["ends"]
+        is_fine = self.ends_.shape == (len(self.patterns_),) and self.strands_ in STRANDS
+        is_fine = is_fine and (np.diff(self.ends_, prepend=0) >= 0).all()
+        is_fine = is_fine and alphabet in (*ALPHABETS, "any")
+        if not is_fine or not self.patterns_ or len(self.codes_) not in (0, self.width):
+            raise ValueError("the k-mers are damaged")
+        return self
+
+    def _check(self) -> None:
+        if not isinstance(self.orders, (list, tuple)) or not self.orders:
+            raise ArgumentError("orders", self.orders, "a list of positive integers")
+        for k, order in enumerate(self.orders):
+            check_integer(f"orders[{k}]", order)
+        check_integer("span", self.span)
+        check_integer("num_patterns", self.num_patterns)
+        choices = {
+            "alphabet": ("auto", *ALPHABETS, "any"), "strands": ("auto", *STRANDS),
+            "pooling": POOLINGS, "base": ("one-hot", "mismatch", "blosum62", "pam250"),
+        }  # fmt: skip
+        for name, allowed in choices.items():
+            if (value := getattr(self, name)) not in allowed:
+                raise ArgumentError(name, value, f"one of {', '.join(allowed)}")
+        if self.position is not None and not self.position > 0:
+            raise ArgumentError("position", self.position, "a positive number of letters, or None")
+        if self.base != "one-hot" and (self.position is not None or self.pooling == "max"):
+            hint = "A maximum, or a kernel of positions, counts equal letters."
+            raise ArgumentError(
+                "base", self.base, "one-hot with pooling='max' or position", hint=hint
+            )
+
+    def _drawn(self, X: Sequence[Any]) -> list[Pattern]:
+        """Return patterns of each order, drawn from all that there are; the first has no gap."""
+        size = max(2, len(self.letters_.tokens))
+        read = 2 * max(1, sum(map(len, X)) * len(self.orders))
+        found = list[Pattern]()
+        for order in self.orders:
+            largest = _MOST_CODES if self.base == "one-hot" else _MOST_DENSE
+            if size**order > largest:
+                problem = f"numbers up to {int(np.log(largest) / np.log(size))} for {size} letters"
+                raise ArgumentError("orders", self.orders, problem)
+            rest, rng = max(self.span, order) - 1, np.random.default_rng(0)
+            count = min(self.num_patterns, max(1, _MOST_VALUES // read), comb(rest, order - 1))
+            chosen = {tuple(range(order)): None}
+            while len(chosen) < count:
+                places = 1 + rng.choice(rest, order - 1, replace=False)
+                chosen[0, *sorted(places.tolist())] = None
+            found += map(Pattern, chosen)
+        return found
+
+    def _chosen(self, X: Sequence[Any], targets: NDArray[np.float64] | None) -> str:
+        """Return the strands with which ridge regression has the smaller left-out error."""
+        if targets is None:
+            return "one"
+        rows = np.random.default_rng(0).permutation(len(X))[:_CHOSEN_ON]
+        some, truth, errors = [X[row] for row in rows], targets[rows] - targets[rows].mean(0), {}
+        for strands in STRANDS:
+            again = type(self)(**{**self.get_params(deep=False), "strands": strands})
+            features = again.set_params(alphabet=self.letters_.alphabet).fit_transform(some)
+            gram = features @ features.T
+            values, vectors = np.linalg.eigh(gram.toarray() if sparse.issparse(gram) else gram)
+            projected = vectors.T @ truth
+            for ridge in _RIDGE:
+                kept = np.maximum(values, 0) / (np.maximum(values, 0) + ridge)
+                fit = vectors @ (kept[:, None] * projected)
+                leverages = vectors**2 @ kept + 1 / len(rows)
+                left = (truth - fit) / np.maximum(1 - leverages, 1e-9)[:, None]
+                errors[strands, ridge] = float((left**2).mean())
+        return min(errors, key=lambda key: errors[key])[0]
+
+    def _windows(self, X: Sequence[Any], k: int) -> Iterator[_Windows]:
+        """Yield the k-mers of a pattern, those of each strand."""
+        pattern, size = self.patterns_[k], len(self.letters_.tokens)
+        forward = self.letters_.encode(X)
+        strands = [forward]
+        if self.strands_ == "both":
+            complements = self.letters_.complements()
+            strands.append([complements[own][::-1] for own in forward])
+        lengths = np.array([len(own) for own in forward], np.int64)
+        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        owners = np.repeat(np.arange(len(X), dtype=np.int32), lengths)
+        first = np.flatnonzero(within + pattern.span <= np.repeat(lengths, lengths))
+        options = self.letters_.options()
+        for own in strands:
+            flat = np.concatenate(own)
+            codes, is_plain = np.zeros(len(first), np.int64), np.ones(len(first), bool)
+            for place in pattern.places:
+                letters = flat[first + place]
+                is_plain &= letters < size
+                codes = codes * size + letters
+            weights = np.ones(len(first))
+            chosen = np.flatnonzero(is_plain)
+            extra = [
+                (row, code, 1 / total)
+                for row in np.flatnonzero(~is_plain).tolist()
+                for some in [[options[flat[first[row] + place]] for place in pattern.places]]
+                for total in [prod(map(len, some))]
+                if 0 < total <= _MOST_OPTIONS
+                for code in [reduce(lambda a, b: a * size + b, own) for own in product(*some)]
+            ]
+            if extra:
+                rows, others, shares = (np.array(column) for column in zip(*extra, strict=True))
+                chosen = np.concatenate([chosen, rows])
+                codes = np.concatenate([codes[is_plain], others])
+                weights = np.concatenate([weights[is_plain], shares])
+            else:
+                codes, weights = codes[chosen], weights[chosen]
+            starts = within[first][chosen]
+            found = _Windows(owners[first][chosen], starts, codes, weights)
+            yield found if self.position is None else self._placed(found, pattern)
+
+    def _placed(self, found: _Windows, pattern: Pattern) -> _Windows:
+        """Return k-mers with the knots beside them as parts of their codes."""
+        assert self.position is not None
+        knots, shares = np.divmod(found.starts / self.position, 1.0)
+        step = len(self.letters_.tokens) ** len(pattern.places)
+        return _Windows(
+            np.tile(found.rows, 2), np.tile(found.starts, 2),
+            np.concatenate([found.codes + (knots.astype(np.int64) + k) * step for k in (0, 1)]),
+            np.concatenate([found.weights * (1 - shares), found.weights * shares]),
+        )  # fmt: skip
+
+    def _blocks(self, X: Sequence[Any]) -> list[Any]:
+        starts = [0, *self.ends_[:-1].tolist()]
+        return [
+            self._block(
+                len(X),
+                k,
+                [*self._windows(X, k)],
+                self.codes_[start:end] if len(self.codes_) else None,
+            )
+            for k, (start, end) in enumerate(zip(starts, self.ends_.tolist(), strict=True))
+        ]
+
+    def _block(self, count: int, k: int, windows: list[_Windows], codes: Any) -> Any:
+        """Return the features of a pattern before they are scaled ``(N, F_k)``."""
+        rows, found, weights = (
+            np.concatenate([getattr(own, name) for own in windows])
+            for name in ("rows", "codes", "weights")
+        )
+        if codes is not None:
+            columns = np.minimum(np.searchsorted(codes, found), max(0, len(codes) - 1))
+            is_kept = codes[columns] == found if len(codes) else np.zeros(len(found), bool)
+            rows, columns, weights = rows[is_kept], columns[is_kept], weights[is_kept]
+            if self.pooling == "max":
+                weights = _maxima(rows * np.int64(len(codes) + 1) + columns, weights)
+            return sparse.csr_array((weights, (rows, columns)), shape=(count, len(codes)))
+        size, order = len(self.letters_.tokens), len(self.patterns_[k].places)
+        vectors = self._vectors()
+        counts = sparse.csr_array((weights, (rows, found)), shape=(count, size**order))
+        parts = []
+        for start in range(0, count, 500):
+            part = counts[start : start + 500].toarray().reshape(-1, *(size,) * order)
+            for _ in range(order):  # each contraction moves its axis to the end
+                part = np.tensordot(part, vectors, (1, 0))
+            parts.append(part.reshape(len(part), -1))
+        return np.concatenate(parts)
+
+    def _vectors(self) -> NDArray[np.float64]:
+        return letter_vectors(self.base, self.letters_.alphabet, len(self.letters_.tokens))
+
+    def _scales(self, blocks: Sequence[Any]) -> NDArray[np.float64]:
+        """Return the factor of each sequence in each block ``(K, N)``, one for each order."""
+        squares = np.array([np.asarray((block * block).sum(1), np.float64) for block in blocks])
+        orders = np.array([len(pattern.places) for pattern in self.patterns_])
+        norms = np.array([squares[orders == order].sum(0) for order in orders])
+        scales = np.where(norms > 0, norms, 1.0) ** -0.5
+        return np.where(norms > 0, scales, 0.0) / len(np.unique(orders)) ** 0.5
+
+    def _joined(self, blocks: Sequence[Any]) -> Any:
+        scales = self._scales(blocks)
+        if self.base != "one-hot":
+            return np.concatenate(
+                [own * s[:, None] for own, s in zip(blocks, scales, strict=True)], 1
+            )
+        for block, own in zip(blocks, scales, strict=True):
+            block.data *= np.repeat(own, np.diff(block.indptr))
+        return sparse.hstack(blocks, format="csr")
+
+    def _of_codes(
+        self, k: int, codes: NDArray[np.int64], coefficients: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return the coefficients of k-mers of a pattern; those not in training have 0."""
+        own = coefficients[self.ends_[k - 1] if k else 0 : self.ends_[k]]
+        if self.base != "one-hot":
+            vectors, order = self._vectors(), len(self.patterns_[k].places)
+            table = own.reshape((vectors.shape[1],) * order)
+            for _ in range(order):
+                table = np.tensordot(table, vectors, (0, 1))
+            return table.ravel()[codes]
+        known = self.codes_[self.ends_[k - 1] if k else 0 : self.ends_[k]]
+        columns = np.minimum(np.searchsorted(known, codes), max(0, len(known) - 1))
+        return np.where(known[columns] == codes, own[columns], 0.0) if len(known) else codes * 0.0
+
+
+class _Windows(NamedTuple):
+    """The k-mers of a pattern: their sequences, first positions, codes and weights."""
+
+    rows: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    weights: NDArray[np.floating[Any]]
+
+
+def _maxima(keys: NDArray[np.int64], weights: NDArray[Any]) -> NDArray[Any]:
+    """Return weights whose sum over equal keys is their maximum, in equal parts of the largest."""
+    _, groups = np.unique(keys, return_inverse=True)
+    largest = np.zeros(groups.max(initial=-1) + 1)
+    np.maximum.at(largest, groups, weights)
+    is_largest = weights >= largest[groups]
+    counts = np.bincount(groups, is_largest, len(largest))
+    return np.where(is_largest, weights / np.maximum(counts, 1)[groups], 0.0)
+
+
+def _digits(code: int, size: int, pattern: Pattern) -> list[int]:
+    digits = []
+    for _ in pattern.places:
+        code, digit = divmod(code, size)
+        digits.append(digit)
+    return digits[::-1]
