@@ -43,6 +43,11 @@ SERIES = [
     "--batch-size", "16", "--lr", "0.01", "--threads", "1", "--test-fraction", "0.2",
     "--valid-fraction", "0.2",
 ]  # fmt: skip
+SEQUENCE = [
+    "--hidden-size", "4", "--answer", "both", "--orders", "3", "--span", "4", "--epochs", "3",
+    "--batch-size", "16", "--lr", "0.01", "--threads", "1", "--test-fraction", "0.2",
+    "--valid-fraction", "0.2",
+]  # fmt: skip
 LANGUAGE = [
     "--hidden-size", "12", "--epochs", "4", "--batch-size", "4", "--unroll", "8", "--threads", "1",
     "--lr", "0.02", "--input-dropout", "0", "--output-dropout", "0",
@@ -261,6 +266,21 @@ def series_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = ["fit", "series", str(folder / "series.csv"), "--out", str(folder / "run"), *SERIES]
     with undrawn():
         assert entry_point(words) == 0
+    return folder / "run"
+
+
+@pytest.fixture(scope="session")
+def sequence_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of DNA of 10 to 15 bases, of which every other sequence has a motif."""
+    folder, rng = tmp_path_factory.mktemp("sequence"), random.Random(0)
+    with (folder / "dna.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["sequence", "label"])
+        for row in range(60):
+            letters = "".join(rng.choices("ACGT", k=rng.randint(6, 11)))
+            writer.writerow([letters + ("GATT" if row % 2 else "CCCC"), "no" if row % 2 else "yes"])
+    words = ["fit", "sequence", str(folder / "dna.csv"), "--out", str(folder / "run"), *SEQUENCE]
+    assert entry_point(words) == 0
     return folder / "run"
 
 

@@ -15,6 +15,7 @@ from cli.conftest import (
     GRAPH,
     LANGUAGE,
     MOLECULE,
+    SEQUENCE,
     SERIES,
     SIGNAL,
     TINY,
@@ -40,6 +41,7 @@ TASKS = {  # the shared run, its data, its options, further files of the run
     "graph": ("graph_run", "classes.jsonl", GRAPH, {"pool.json", "kernel.json"}),
     "signal": ("signal_run", "drawn.npz", SIGNAL, {"folds"}),
     "series": ("series_run", "series.csv", SERIES, {"kernel.json", "pool.json"}),
+    "sequence": ("sequence_run", "dna.csv", SEQUENCE, {"kernel.json", "pool.json"}),
     "language": ("language_run", "count.txt", LANGUAGE, {"vocabulary.json", "metrics.csv"}),
 }  # fmt: skip
 
@@ -128,7 +130,7 @@ def test_the_splits_name_every_object_once(fitted):
         parts = [splits[name] for name in ("train", "valid", "test")]
         listed = [v for part in parts for v in part.values() if isinstance(v, list)]
         numbers = [number for rows in listed for number in rows]
-        first = 1 if fitted.task in ("graph", "series") else 2  # a line below a header
+        first = 1 if fitted.task in ("graph", "series", "sequence") else 2  # a line below a header
         assert sorted(numbers) == [*range(first, first + 60)]
 
 

@@ -194,3 +194,118 @@ def test_the_features_of_the_kernel_half_are_nystroems():
     rows = [next(i for i, x in enumerate(X) if torch.equal(x, z)) for z in own]
     exact = K[:, rows] @ np.linalg.pinv(K[np.ix_(rows, rows)]) @ K[rows]
     np.testing.assert_allclose(phi @ phi.T, exact, atol=1e-6)
+
+
+# K-mers of letters and tokens, without a kernel of the user's.
+
+QUIET: dict[str, Any] = {"answer": "kernel", "random_state": 0, "verbose": 0, "n_jobs": 1}
+
+
+def dna(count: int, seed: int = 0) -> tuple[list[str], list[str]]:
+    """Return random DNA, half of it with a motif, some letters of it in lower case or unknown."""
+    rng, found, labels = np.random.default_rng(seed), [], []
+    for row in range(count):
+        one = rng.choice([*"ACGT"], size=int(rng.integers(20, 40)))
+        if row % 2:
+            start = int(rng.integers(0, len(one) - 7))
+            one[start : start + 7] = [*"TGACTCA"]
+        one[int(rng.integers(len(one)))] = "N" if row % 5 == 0 else "a"
+        found.append("".join(one))
+        labels.append("bound" if row % 2 else "free")
+    return found, labels
+
+
+@pytest.fixture(scope="module")
+def of_dna() -> SequenceClassifier:
+    return SequenceClassifier(**QUIET).fit(*dna(120))
+
+
+def test_kmers_of_dna_are_learned(of_dna):
+    X, y = dna(60, seed=1)
+    assert of_dna.inputs_.name == "dna"
+    assert of_dna.kernel_.orders == (6,)
+    assert of_dna.score(X, y) > 0.85
+    lower = [one.lower().replace("t", "u") for one in X]
+    np.testing.assert_array_equal(of_dna.predict_proba(lower), of_dna.predict_proba(X))
+
+
+def test_contributions_of_kmers_sum_to_the_score_and_stand_at_the_motif(of_dna):
+    X, y = dna(100, seed=2)
+    for one, label, own in zip(X, y, of_dna.explain(X), strict=True):
+        total = own.baseline + sum(part.contribution for part in own.contributions)
+        assert own.score == pytest.approx(total, abs=1e-9)
+        if label == own.prediction == "bound" and "TGACTCA" in one:
+            by_place = own.by_place(len(one))
+            start = one.index("TGACTCA")
+            assert sum(by_place[start : start + 7]) > 0.5 * (own.score - own.baseline)
+    details = of_dna.explanation_details(X[0], of_dna.explain(X[:1])[0])
+    assert "".join(details["words"]) == X[0]
+
+
+def test_an_estimator_of_kmers_is_saved(of_dna, tmp_path):
+    X, _ = dna(10, seed=3)
+    of_dna.save(tmp_path / "run")
+    again = SequenceClassifier.load(tmp_path / "run")
+    np.testing.assert_array_equal(again.predict_proba(X), of_dna.predict_proba(X))
+
+
+def test_proteins_are_compared_by_a_matrix_in_both_halves(tmp_path):
+    rng = np.random.default_rng(0)
+    X = ["".join(rng.choice([*"ARNDCQEGHILKMFPSTWYVX"], 15)) for _ in range(40)]
+    X = [one + ("WFY" if row % 2 else "DEN") for row, one in enumerate(X)]
+    options = {"base": "blosum62", "span": 3, "hidden_size": 4, "epochs": 2, "answer": "both"}
+    model = SequenceClassifier(**QUIET | options).fit(X, ["a", "b"] * 20)
+    assert model.inputs_.name == "protein"
+    alike, other = model.part("kernel").predict_proba(["AAAAFYW", "AAAAEDD"])[:, 1]
+    assert alike > other  # of WFY; no k-mer is equal
+    for one in model.explain(X[:3]):
+        total = one.baseline + sum(part.contribution for part in one.contributions)
+        assert total == pytest.approx(one.score, abs=1e-6)
+    model.save(tmp_path / "run")
+    again = SequenceClassifier.load(tmp_path / "run")
+    np.testing.assert_allclose(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_events_are_regressed_with_weights():
+    rng = np.random.default_rng(0)
+    X = [
+        rng.choice(["home", "cart", "buy"], size=int(rng.integers(2, 9))).tolist()
+        for _ in range(60)
+    ]
+    y = np.array([one.count("buy") / len(one) for one in X])
+    model = SequenceRegressor(**QUIET).fit(X, y, sample_weight=np.ones(60))
+    assert model.score(X, y) > 0.9
+    (one,) = model.explain([["home", "else", "buy"]])
+    assert sum(part.contribution for part in one.contributions) + one.baseline == pytest.approx(
+        model.predict([["home", "else", "buy"]])[0]
+    )
+
+
+def test_copies_and_groups_are_cross_validated_together():
+    X, y = dna(40)
+    groups = np.arange(40) // 2 % 5
+    model = SequenceClassifier(**QUIET, num_patterns=2).fit([*X, *X], [*y, *y])
+    assert model.score(X, y) > 0.8
+    assert SequenceClassifier(**QUIET, num_patterns=2).fit(X, y, groups=groups).score(X, y) > 0.8
+
+
+def test_grid_search_over_the_parameters_of_kmers():
+    X, y = dna(40)
+    model = SequenceClassifier(**QUIET, num_patterns=2)
+    search = GridSearchCV(model, {"span": [6, 8], "strands": ["one", "both"]}, cv=2).fit(X, y)
+    assert search.best_params_["span"] in (6, 8)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"base": "blosum62", "position": 2.0}, "base"), ({"orders": (0,)}, "orders"),
+     ({"alphabet": "greek"}, "alphabet"), ({"position": 0}, "position")],
+)  # fmt: skip
+def test_a_wrong_parameter_of_kmers_is_named(options, message):
+    with pytest.raises(ArgumentError, match=message):
+        SequenceClassifier(**options).fit(*dna(10))
+
+
+def test_a_letter_that_is_none_is_named(of_dna):
+    with pytest.raises(DataError, match=r"X\[1\] has 'E' at position 2, which is no letter of dna"):
+        of_dna.predict(["ACGT", "ACE"])

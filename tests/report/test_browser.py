@@ -25,6 +25,7 @@ TASKS = {
     "molecule": [*SMALL, "--members", "2"],
     "graph": SMALL,
     "series": [*SMALL, "--answer", "both"],
+    "sequence": [*SMALL, "--answer", "both"],
     "signal": [*SMALL, "--folds", "2", "--jobs", "1"],
     "language": ["--epochs", "1", "--hidden-size", "16"],
 }

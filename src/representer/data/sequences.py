@@ -111,10 +111,10 @@ def read_sequence_file(
         labels = [_label_of(own.header, label) for own in records]
         if not all(labels):  # the words of headers are no labels unless all have them
             labels = [_label_of(own.header, label, is_keyed=True) for own in records]
-        found = SequenceFile(
-            path, [own.letters for own in records], labels, [own.line for own in records],
-            [own.header.split()[0].split("|")[0] if own.header.split() else "" for own in records],
-        )  # fmt: skip
+        names = [re.split(r"[\s|]", own.header)[0] for own in records]
+        lines, letters = [own.line for own in records], [own.letters for own in records]
+        table = Grid(["name"], [[name] for name in names], lines, [], True, False, [])
+        found = SequenceFile(path, letters, labels, lines, names, table)
     else:
         wanted = [name for one in (label, sequence, id, order) for name in requested(one)]
         grid = read_grid(path, wanted)

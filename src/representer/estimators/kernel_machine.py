@@ -13,14 +13,20 @@ from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
-from representer.estimators.linear_models import Features, Solution, as_columns, scores_of, solver
+from representer.estimators.linear_models import (
+    Features,
+    Solution,
+    as_columns,
+    left_out_solver,
+    scores_of,
+    solver,
+)
 from representer.estimators.pool import Moments
 from representer.estimators.targets import Classes, Column, Numbers
 from representer.storage.run import RunFiles, RunFolder
 
 JITTER = 1e-12
 DESCRIPTION, ARRAYS = "kernel.json", "kernel.safetensors"
-
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,8 @@ def compressed(kernel: Any, features: Features, *, is_exact: bool = False) -> Ro
             return features, None
         whitening = kernel.whitening()
         return features @ whitening, whitening.T
-    count, width = features.shape
+    shape: Any = features.shape
+    count, width = shape
     is_sparse = not isinstance(features, np.ndarray)
     if width <= count or (is_sparse and count > getattr(kernel, "most_rows", 0)):
         return features, None
@@ -186,8 +193,13 @@ class KernelMachine:
         """Return the machine of the objects that a kernel was fitted to, see `fit`."""
         if is_process(kernel, target):
             return cls.process(kernel, target, rows, values, weights)[0]
-        features, basis = rows
-        coefficients, intercepts = _solver(kernel, target, features, values, weights)(penalty)
+        solution = _solver(kernel, target, rows[0], values, weights)(penalty)
+        return cls.solved(kernel, rows, solution, penalty)
+
+    @classmethod
+    def solved(cls, kernel: Any, rows: Rows, solution: Solution, penalty: float) -> Self:
+        """Return the machine with the coefficients of rows, and intercepts."""
+        (_, basis), (coefficients, intercepts) = rows, solution
         if isinstance(basis, SparseBasis):
             coefficients = basis.of_features(coefficients)
         elif basis is not None:
@@ -212,6 +224,7 @@ class KernelMachine:
             Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, (5.12).
         """
         features, basis = rows
+        assert not isinstance(basis, SparseBasis)  # its kernels have other features
         y, noise = as_columns(target, values), kernel.noise_
         precisions = np.ones(len(y)) if weights is None else np.maximum(weights[:, 0], JITTER)
         count = len(y)
@@ -375,6 +388,7 @@ def read_machines(
 # The choice of a kernel and of its machine's penalty, on objects held out from the machine.
 
 CANDIDATES = (1.0, 3.0, 10.0, 30.0, 100.0)  # of C, the inverse of the L2 penalty
+LEFT_OUT_CANDIDATES = tuple(4.0**k for k in range(-4, 6))
 ENOUGH = 200  # validation objects that tell the candidates apart; with fewer, folds do
 _FOLDS = 5
 
@@ -449,6 +463,11 @@ def fit_machine(
     held_out = len(valid[1])
     if is_process(kernels[0], target):
         return _fit_process(kernels[0], target, objects, values, count, groups, weights)
+    if getattr(kernels[0], "leaves_one_out", False) and groups is None:
+        kernel = kernels[0]
+        rows = fitted_rows(kernel, target, objects, values)
+        if isinstance(rows[0], np.ndarray):
+            return _fit_left_out(kernel, target, rows, values, count, weights)
     splits: list[Split] = []
     if held_out < ENOUGH or (groups is not None and not is_supervised):
         splits = splits_of(target, train[1], groups, digests)
@@ -471,6 +490,23 @@ def fit_machine(
     penalty = chosen.penalty
     del chosen, kernel  # and the features of the training objects
     return KernelMachine.fit(again, target, objects, values, penalty, weights), moments
+
+
+def _fit_left_out(
+    kernel: Any, target: Column, rows: Rows, values: NDArray[Any], count: int,
+    weights: NDArray[np.float64] | None,
+) -> tuple[KernelMachine, Moments]:  # fmt: skip
+    """Return a ridge regression whose C has the smallest loss of scores left out, and these."""
+    solve = left_out_solver(target, rows[0], values, weights)
+
+    def loss(penalty: float) -> float:
+        return target.metrics(solve(penalty)[1], values, weights)["valid_loss"]
+
+    penalty = min(LEFT_OUT_CANDIDATES, key=loss)
+    solution, scores = solve(penalty)
+    machine = KernelMachine.solved(kernel, rows, solution, penalty)
+    held_out = scores[count:] if count < len(values) else scores
+    return machine, (held_out, np.zeros_like(held_out))
 
 
 def _fit_process(

@@ -226,8 +226,11 @@ def solver(
     by least squares.
     """
     if isinstance(target, Classes):
+        if by_squares:
+            of_squares = left_out_solver(target, np.asarray(features), values, weights)
+            return lambda penalty: of_squares(penalty)[0]
         seen, labels = np.unique(values, return_inverse=True)
-        fit = (_squares if by_squares else _softmax)(features, labels, len(seen), weights)
+        fit = _softmax(features, labels, len(seen), weights)
         return lambda penalty: _one_per_class(target.width, seen, *fit(penalty))
     if isinstance(target, LabelSets):
         return _one_by_one(features, values, weights)
@@ -292,37 +295,73 @@ def _softmax(
     return lambda penalty: model.fit(penalty / 2 if count == 2 else penalty)
 
 
-def _squares(
-    features: Any, labels: NDArray[np.int64], count: int, weights: NDArray[np.float64] | None
-) -> Callable[[float], Solution]:
-    """Return the function from C to ridge regression of 1 and -1 for each class, as logits.
+LeftOut = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 
-    The factor that makes scores logits has the smallest loss of the scores that each object has
-    without itself, which are exact; smoothed labels keep it finite if all of these are right.
+
+def ridge_path(
+    features: NDArray[np.float64],
+    targets: NDArray[np.float64],
+    weights: NDArray[np.float64] | None = None,
+) -> Callable[[float], LeftOut]:
+    """Return the function from C to coefficients ``(K, F)``, intercepts, and left-out scores.
+
+    The scores ``(N, K)`` are those that each object has by the regression without it, which are
+    exact.
     """
-    weights = np.ones((len(labels), 1)) if weights is None else weights
-    roots, targets = np.sqrt(weights), 2 * np.eye(count)[labels] - 1
+    weights = np.ones((len(targets), 1)) if weights is None else weights
+    roots = np.sqrt(weights)
     mean, base = (np.average(own, axis=0, weights=weights[:, 0]) for own in (features, targets))
     x = (features - mean) * roots
     values, vectors = np.linalg.eigh(x.T @ x)
-    rows, truth = x @ vectors, torch.from_numpy(labels)
-    projected, smoothing = rows.T @ (roots * (targets - base)), count / (len(labels) + count)
+    rows = x @ vectors
+    projected, squares = rows.T @ (roots * (targets - base)), rows**2
 
-    def fit(penalty: float) -> Solution:
+    def fit(penalty: float) -> LeftOut:
         shrunk = np.maximum(values, 0)[:, None] + 1 / (2 * penalty)
         coefficients = vectors @ (projected / shrunk)
         intercepts = base - mean @ coefficients
-        leverages = weights / weights.sum() + rows**2 @ (1 / shrunk)
+        leverages = weights / weights.sum() + squares @ (1 / shrunk)
         residuals = targets - features @ coefficients - intercepts
-        without = torch.from_numpy(targets - residuals / np.maximum(1 - leverages, 1e-9))
+        without = targets - residuals / np.maximum(1 - leverages, 1e-9)
+        return coefficients.T, intercepts, without
+
+    return fit
+
+
+def left_out_solver(
+    target: Column,
+    features: NDArray[np.float64],
+    values: NDArray[Any],
+    weights: NDArray[np.float64] | None = None,
+) -> Callable[[float], tuple[Solution, NDArray[np.float64]]]:
+    """Return the function from C to a ridge regression and left-out scores, see `ridge_path`.
+
+    The scores of classes, of which the targets are 1 and -1, are logits: their factor has the
+    smallest loss of the left-out scores; smoothed labels keep it finite if all of these are right.
+    """
+    if not isinstance(target, Classes):
+        path = ridge_path(features, as_columns(target, values), weights)
+        return lambda penalty: ((own := path(penalty))[:2], own[2])
+    seen, labels = np.unique(values, return_inverse=True)
+    path = ridge_path(features, 2 * np.eye(len(seen))[labels] - 1, weights)
+    truth, smoothing = torch.from_numpy(labels), len(seen) / (len(labels) + len(seen))
+    of_rows = np.ones(len(labels)) if weights is None else weights[:, 0]
+
+    def fit(penalty: float) -> tuple[Solution, NDArray[np.float64]]:
+        coefficients, intercepts, without = path(penalty)
+        left_out = torch.from_numpy(without)
 
         def loss(scale: float) -> float:
-            scores = scale * without
-            losses = cross_entropy(scores, truth, reduction="none", label_smoothing=smoothing)
-            return float(losses.numpy() @ weights[:, 0])
+            losses = cross_entropy(
+                scale * left_out, truth, reduction="none", label_smoothing=smoothing
+            )
+            return float(losses.numpy() @ of_rows)
 
         scale = min(LOGITS, key=loss)
-        return scale * coefficients.T, scale * intercepts
+        scores = np.full((len(labels), target.width), scale * without.min() - UNSEEN)
+        scores[:, seen] = scale * without
+        solution = scale * coefficients, scale * intercepts
+        return _one_per_class(target.width, seen, *solution), scores
 
     return fit
 

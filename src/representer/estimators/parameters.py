@@ -317,10 +317,10 @@ class SequenceParameters(TargetParameters):
         "1,2,3 of others)", metavar="LIST",
     )  # fmt: skip
     span: int = option(12, "places over which the letters of a k-mer may spread")
-    num_patterns: int = option(30, "patterns of gaps of each order, drawn from all")
+    num_patterns: int = option(12, "patterns of gaps of each order, drawn from all")
     base: str = option(
-        "one-hot", "similarity of two letters: equal ones alone, or also others by a constant or a "
-        "matrix of amino acids, made positive semidefinite", choices=OF_LETTERS["base"],
+        "one-hot", "similarity of two letters: equal ones alone, or also others by a constant or "
+        "the odds of substitutions of amino acids", choices=OF_LETTERS["base"],
     )  # fmt: skip
     strands: str = option(
         "auto", "strands of DNA and RNA whose k-mers count (default: by left-out errors)",

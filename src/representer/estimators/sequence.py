@@ -133,6 +133,11 @@ class SequenceHalves(SequenceKernelParameters, KernelHalves):
         """True if the kernel half counts k-mers: there are tokens, and no kernel of the user's."""
         return self.kernel is None and bool(self.inputs_.alphabet)
 
+    @property
+    def leaves_one_out(self) -> bool:
+        """True of k-mers: each sequence is predicted by a ridge regression without it."""
+        return self.has_kmers
+
     def _new_kernel(self) -> Any:
         if not self.has_kmers:
             return super()._new_kernel()

@@ -48,6 +48,7 @@ _BLOSUM62 = """
 -2 -2 -2 -3 -2 -1 -2 -3 2 -1 -1 -2 -1 3 -3 -2 -2 2 7
  0 -3 -3 -3 -1 -2 -2 -3 -3 3 1 -2 1 -1 -2 -2 0 -3 -1 4
 """
+_UNITS = {"blosum62": 2, "pam250": 10 / np.log2(10)}  # scores of a factor of 2 in the odds
 _PAM250 = """
  2
 -2 6
@@ -107,7 +108,7 @@ def codes_of(alphabet: str) -> Mapping[str, tuple[int, ...]]:
     """
     letters = ALPHABETS[alphabet]
     ambiguous = _AMINO_ACIDS if alphabet == "protein" else _NUCLEOTIDES
-    found = {letter: (k,) for k, letter in enumerate(letters)}
+    found: dict[str, tuple[int, ...]] = {letter: (k,) for k, letter in enumerate(letters)}
     for letter, options in ambiguous.items():
         if alphabet == "rna":
             options = options.replace("T", "U")
@@ -119,10 +120,11 @@ def codes_of(alphabet: str) -> Mapping[str, tuple[int, ...]]:
 
 @cache
 def similarities(base: str, alphabet: str, size: int) -> NDArray[np.float64]:
-    """Return the kernel of two letters ``(size, size)``, of mean 1 on its diagonal.
+    """Return the kernel of two letters ``(size, size)``, with the diagonal 1.
 
-    Scores of substitution have negative eigenvalues: that of BLOSUM62 and of PAM250 is replaced by
-    the nearest positive semidefinite matrix, in which these are 0.
+    Those of BLOSUM62 and PAM250 are the odds of a substitution, of which the published scores are
+    logarithms, divided by the square roots of their diagonal. The scores themselves have negative
+    eigenvalues; the odds have none, so that they are a kernel as they are.
 
     Raises:
         ArgumentError: The base is one of amino acids, and the letters are others.
@@ -136,10 +138,9 @@ def similarities(base: str, alphabet: str, size: int) -> NDArray[np.float64]:
     if alphabet != "protein":
         hint = "Pass alphabet='protein' if the sequences are proteins."
         raise ArgumentError("base", base, f"one-hot or mismatch for {alphabet}", hint=hint)
-    matrix = substitution_scores(base)
-    values, vectors = np.linalg.eigh(matrix)
-    nearest = (vectors * np.maximum(values, 0)) @ vectors.T
-    return nearest / np.diag(nearest).mean()
+    odds = 2 ** (substitution_scores(base) / _UNITS[base])
+    lengths = np.sqrt(np.diag(odds))
+    return odds / np.outer(lengths, lengths)
 
 
 def substitution_scores(name: str) -> NDArray[np.float64]:

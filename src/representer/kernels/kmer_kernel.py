@@ -25,7 +25,7 @@ _MOST_OPTIONS = 256  # k-mers that the ambiguous letters of one stand for
 _MOST_CODES = 2**62
 _MOST_DENSE = 2**14  # k-mers of a pattern, where letters are similar
 _MOST_VALUES = 2**27  # k-mers of all sequences; of more, fewer patterns are read
-_CHOSEN_ON = 1000  # sequences on which strands are compared
+_CHOSEN_ON, _CHOSEN_BY = 1000, 6  # sequences on which strands are compared, and patterns
 _RIDGE = tuple(2.0**k for k in range(-7, 7))
 _WITH_STRANDS = ("dna", "rna")  # in which codes k and 3 - k are complements
 
@@ -89,7 +89,9 @@ class Letters(NamedTuple):
             if len(at := np.flatnonzero(codes == UNKNOWN)) or len(raw) != len(one):
                 where = int(at[0]) if len(at) else 0
                 letter, name = text[where], self.alphabet
-                problem = f"X[{row}] has {letter!r} at position {where}, which is no letter of {name}"
+                problem = (
+                    f"X[{row}] has {letter!r} at position {where}, which is no letter of {name}"
+                )
                 fix = "Correct it, or pass alphabet='any', for which any token is a letter."
                 raise DataError(problem, fix=fix)
             found.append(codes)
@@ -120,7 +122,7 @@ class Pattern(NamedTuple):
         return ("" if all(len(one) == 1 for one in row) else " ").join(row)
 
 
-class Occurrence(NamedTuple):
+class Kmer(NamedTuple):
     """A k-mer of a sequence, and its contribution to a linear function of the features.
 
     Attributes:
@@ -158,8 +160,7 @@ class KmerKernel(Kernel):
         num_patterns: Maximum number of patterns of each order.
         alphabet: ``"dna"``, ``"rna"``, ``"protein"``, ``"any"`` or ``"auto"``.
         base: B: ``"one-hot"``; ``"mismatch"`` (1 for equal letters, 0.3 for others); or
-            ``"blosum62"`` and ``"pam250"`` of amino acids, of which it is the nearest positive
-            semidefinite matrix.
+            ``"blosum62"`` and ``"pam250"``, the odds of substitutions of amino acids.
         strands: ``"one"``, or ``"both"``: the k-mers of the reverse complement are counted, too; or
             ``"auto"``, which takes those with the smaller error of ridge regression on training
             sequences left out one by one.
@@ -179,13 +180,14 @@ class KmerKernel(Kernel):
     """
 
     by_squares: ClassVar[bool] = True  # classes are separated by ridge regression
+    leaves_one_out: ClassVar[bool] = True  # which chooses its penalty by left-out scores
     most_rows: ClassVar[int] = 4000  # sequences up to which a Gram matrix replaces the features
 
     def __init__(
         self,
         orders: Sequence[int] = (6,),
         span: int = 12,
-        num_patterns: int = 30,
+        num_patterns: int = 12,
         alphabet: str = "auto",
         base: str = "one-hot",
         strands: str = "one",
@@ -249,12 +251,11 @@ class KmerKernel(Kernel):
         self.patterns_, self.strands_ = self._drawn(X), self.strands
         if self.strands == "auto":
             self.strands_ = self._chosen(X, targets) if has_strands else "one"
-        blocks, codes, start = list[Any](), list[NDArray[np.int64]](), 0
+        blocks, codes, read = list[Any](), list[NDArray[np.int64]](), self._read(X)
         for k in range(len(self.patterns_)):
-            found = [*self._windows(X, k)]
+            found = [*self._windows(read, k)]
             if self.base == "one-hot":
                 codes.append(np.unique(np.concatenate([own.codes for own in found])))
-                start += len(codes[-1])
             blocks.append(self._block(len(X), k, found, codes[-1] if codes else None))
         self.codes_ = np.concatenate(codes) if codes else np.zeros(0, np.int64)
         self.ends_ = np.cumsum([block.shape[1] for block in blocks])
@@ -270,7 +271,7 @@ class KmerKernel(Kernel):
         """Number of features."""
         return int(self.ends_[-1])
 
-    def occurrences(self, x: Any, coefficients: NDArray[np.float64]) -> list[Occurrence]:
+    def occurrences(self, x: Any, coefficients: NDArray[np.float64]) -> list[Kmer]:
         """Return the contribution of each k-mer of a sequence to a linear function of its features.
 
         Args:
@@ -278,10 +279,10 @@ class KmerKernel(Kernel):
             coefficients: Of the features ``(F,)``.
         """
         check_is_fitted(self)
-        scales, found = self._scales(self._blocks([x]))[:, 0], list[Occurrence]()
-        size = len(self.letters_.tokens)
+        scales, found = self._scales(self._blocks([x]))[:, 0], list[Kmer]()
+        size, read = len(self.letters_.tokens), self._read([x])
         for k, pattern in enumerate(self.patterns_):
-            windows = [*self._windows([x], k)]
+            windows = [*self._windows(read, k)]
             codes = np.concatenate([own.codes for own in windows])
             weights = np.concatenate([own.weights for own in windows])
             starts = np.concatenate([own.starts for own in windows])
@@ -299,7 +300,7 @@ class KmerKernel(Kernel):
                 if strand:
                     where = tuple(len(x) - 1 - place for place in reversed(where))
                     name += ", other strand"
-                found.append(Occurrence(name, where, value))
+                found.append(Kmer(name, where, value))
         return found
 
     def fitted(self) -> tuple[dict[str, list[str]], dict[str, NDArray[Any]]]:
@@ -380,8 +381,11 @@ class KmerKernel(Kernel):
         rows = np.random.default_rng(0).permutation(len(X))[:_CHOSEN_ON]
         some, truth, errors = [X[row] for row in rows], targets[rows] - targets[rows].mean(0), {}
         for strands in STRANDS:
-            again = type(self)(**{**self.get_params(deep=False), "strands": strands})
-            features = again.set_params(alphabet=self.letters_.alphabet).fit_transform(some)
+            again = type(self)(**self.get_params(deep=False)).set_params(
+                strands=strands, alphabet=self.letters_.alphabet,
+                num_patterns=min(self.num_patterns, _CHOSEN_BY),
+            )  # fmt: skip
+            features = again.fit_transform(some)
             gram = features @ features.T
             values, vectors = np.linalg.eigh(gram.toarray() if sparse.issparse(gram) else gram)
             projected = vectors.T @ truth
@@ -393,21 +397,26 @@ class KmerKernel(Kernel):
                 errors[strands, ridge] = float((left**2).mean())
         return min(errors, key=lambda key: errors[key])[0]
 
-    def _windows(self, X: Sequence[Any], k: int) -> Iterator[_Windows]:
-        """Yield the k-mers of a pattern, those of each strand."""
-        pattern, size = self.patterns_[k], len(self.letters_.tokens)
-        forward = self.letters_.encode(X)
-        strands = [forward]
+    def _read(self, X: Sequence[Any]) -> _Read:
+        """Return the codes of all sequences, one after another."""
+        strands = [self.letters_.encode(X)]
         if self.strands_ == "both":
             complements = self.letters_.complements()
-            strands.append([complements[own][::-1] for own in forward])
-        lengths = np.array([len(own) for own in forward], np.int64)
-        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+            strands.append([complements[own][::-1] for own in strands[0]])
+        lengths = np.array([len(own) for own in strands[0]], np.int64)
+        ends = np.cumsum(lengths)
+        positions = np.arange(lengths.sum()) - np.repeat(ends - lengths, lengths)
         owners = np.repeat(np.arange(len(X), dtype=np.int32), lengths)
-        first = np.flatnonzero(within + pattern.span <= np.repeat(lengths, lengths))
+        rest = np.repeat(lengths, lengths) - positions
+        flat = [np.concatenate(own) if own else np.zeros(0, np.int64) for own in strands]
+        return _Read(flat, owners, positions, rest)
+
+    def _windows(self, read: _Read, k: int) -> Iterator[_Windows]:
+        """Yield the k-mers of a pattern, those of each strand."""
+        pattern, size = self.patterns_[k], len(self.letters_.tokens)
+        first = np.flatnonzero(read.rest >= pattern.span)
         options = self.letters_.options()
-        for own in strands:
-            flat = np.concatenate(own)
+        for flat in read.strands:
             codes, is_plain = np.zeros(len(first), np.int64), np.ones(len(first), bool)
             for place in pattern.places:
                 letters = flat[first + place]
@@ -430,8 +439,8 @@ class KmerKernel(Kernel):
                 weights = np.concatenate([weights[is_plain], shares])
             else:
                 codes, weights = codes[chosen], weights[chosen]
-            starts = within[first][chosen]
-            found = _Windows(owners[first][chosen], starts, codes, weights)
+            at = first[chosen]
+            found = _Windows(read.owners[at], read.positions[at], codes, weights)
             yield found if self.position is None else self._placed(found, pattern)
 
     def _placed(self, found: _Windows, pattern: Pattern) -> _Windows:
@@ -446,15 +455,14 @@ class KmerKernel(Kernel):
         )  # fmt: skip
 
     def _blocks(self, X: Sequence[Any]) -> list[Any]:
-        starts = [0, *self.ends_[:-1].tolist()]
+        """Return the features of each pattern before they are scaled."""
+        read, starts = self._read(X), [0, *self.ends_[:-1].tolist()]
+        codes = [
+            self.codes_[start:end] if self.base == "one-hot" else None
+            for start, end in zip(starts, self.ends_.tolist(), strict=True)
+        ]
         return [
-            self._block(
-                len(X),
-                k,
-                [*self._windows(X, k)],
-                self.codes_[start:end] if len(self.codes_) else None,
-            )
-            for k, (start, end) in enumerate(zip(starts, self.ends_.tolist(), strict=True))
+            self._block(len(X), k, [*self._windows(read, k)], own) for k, own in enumerate(codes)
         ]
 
     def _block(self, count: int, k: int, windows: list[_Windows], codes: Any) -> Any:
@@ -469,7 +477,8 @@ class KmerKernel(Kernel):
             rows, columns, weights = rows[is_kept], columns[is_kept], weights[is_kept]
             if self.pooling == "max":
                 weights = _maxima(rows * np.int64(len(codes) + 1) + columns, weights)
-            return sparse.csr_array((weights, (rows, columns)), shape=(count, len(codes)))
+            places = rows.astype(np.int32), columns.astype(np.int32)  # which other packages require
+            return sparse.csr_array((weights, places), shape=(count, len(codes)))
         size, order = len(self.letters_.tokens), len(self.patterns_[k].places)
         vectors = self._vectors()
         counts = sparse.csr_array((weights, (rows, found)), shape=(count, size**order))
@@ -515,7 +524,19 @@ class KmerKernel(Kernel):
             return table.ravel()[codes]
         known = self.codes_[self.ends_[k - 1] if k else 0 : self.ends_[k]]
         columns = np.minimum(np.searchsorted(known, codes), max(0, len(known) - 1))
-        return np.where(known[columns] == codes, own[columns], 0.0) if len(known) else codes * 0.0
+        is_known = known[columns] == codes if len(known) else np.zeros(len(codes), bool)
+        values = np.zeros(len(codes))
+        values[is_known] = own[columns[is_known]]
+        return values
+
+
+class _Read(NamedTuple):
+    """The codes of sequences, one after another, on each strand; whose they are, and where."""
+
+    strands: list[NDArray[np.int64]]
+    owners: NDArray[np.int32]
+    positions: NDArray[np.int64]
+    rest: NDArray[np.int64]  # letters from here to the end
 
 
 class _Windows(NamedTuple):
@@ -524,7 +545,7 @@ class _Windows(NamedTuple):
     rows: NDArray[np.int32]
     starts: NDArray[np.int64]
     codes: NDArray[np.int64]
-    weights: NDArray[np.floating[Any]]
+    weights: NDArray[np.float64]
 
 
 def _maxima(keys: NDArray[np.int64], weights: NDArray[Any]) -> NDArray[Any]:

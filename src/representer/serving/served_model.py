@@ -23,6 +23,7 @@ from representer.estimators.language import LanguageModel
 from representer.estimators.language_training import LAST
 from representer.estimators.parameters import AUTO
 from representer.estimators.results import classes_of, explanations_of, predictions_of
+from representer.estimators.sequence import read_sequences
 from representer.estimators.series import read_series
 from representer.estimators.signal import SignalClassifier, SignalInputs, check_windows
 from representer.models.signal_classifier import SignalStream
@@ -40,8 +41,9 @@ class ServedModel:
 
     Texts, SMILES and the beginnings of texts are strings; a window of a signal is an array of
     channels, each an array of samples; a series is an array of numbers, null where one is missing,
-    or of such arrays; a graph is an object as in JSON Lines files. Where signals were standardized
-    by subject in training, the windows of a request are those of one subject.
+    or of such arrays; a sequence is a string of letters or an array of tokens; a graph is an object
+    as in JSON Lines files. Where signals were standardized by subject in training, the windows of a
+    request are those of one subject.
 
     Args:
         run: The run folder.
@@ -78,11 +80,11 @@ class ServedModel:
             DataError: One of them is of another kind, or larger than the limits; the message names
                 its row.
         """
-        if self.task == "series":
-            series = read_series(inputs)
-            for row, one in enumerate(series):
+        if self.task in ("series", "sequence"):
+            objects = (read_series if self.task == "series" else read_sequences)(inputs)
+            for row, one in enumerate(objects):
                 self.check_size(f"inputs[{row}]", one)
-            return series
+            return objects
         if self.task != "signal":
             return [self._read(one, row) for row, one in enumerate(inputs)]
         windows = check_windows(inputs, 1)
@@ -175,10 +177,11 @@ class ServedModel:
         """Return the sizes of an object by what the limits count."""
         if isinstance(one, PlainGraph):
             return {"nodes": one.count, "edges": one.edge_index.shape[1] // 2}
-        if not isinstance(one, str):
+        if not isinstance(one, (str, tuple)):
             return {"samples": int(np.size(one))}
-        atoms = {"atoms": len(_ATOM.findall(one))} if self.task == "molecule" else {}
-        return {"characters": len(one)} | atoms
+        if self.task != "molecule" or not isinstance(one, str):
+            return {"characters": len(one)}
+        return {"characters": len(one), "atoms": len(_ATOM.findall(one))}
 
     def _read(self, one: Any, row: int) -> Any:
         if self.task == "graph":

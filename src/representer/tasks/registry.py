@@ -8,11 +8,12 @@ from representer.tasks.graph_options import GRAPH
 from representer.tasks.language_options import LANGUAGE
 from representer.tasks.molecule_options import MOLECULE
 from representer.tasks.options import Task
+from representer.tasks.sequence_options import SEQUENCE
 from representer.tasks.series_options import SERIES
 from representer.tasks.signal_options import SIGNAL
 from representer.tasks.text_options import TEXT
 
-_OWN = (TEXT, LANGUAGE, MOLECULE, GRAPH, SIGNAL, SERIES)
+_OWN = (TEXT, LANGUAGE, MOLECULE, GRAPH, SIGNAL, SERIES, SEQUENCE)
 TASKS: dict[str, Task] = {task.name: task for task in (*_OWN, *installed("tasks").values())}
 
 

@@ -380,6 +380,9 @@ FORMATS = {
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "workbook"),
     **dict.fromkeys((".sdf", ".sd", ".mol"), "sdf"), **dict.fromkeys((".smi", ".smiles"), "smiles"),
     ".npz": "npz", ".mat": "mat", ".ts": "ts",
+    **dict.fromkeys((".fasta", ".fa", ".fna", ".ffn", ".faa", ".frn"), "fasta"),
+    **dict.fromkeys((".fastq", ".fq"), "fastq"),
+    **dict.fromkeys((".gb", ".gbk", ".genbank"), "genbank"),
     **dict.fromkeys((".fif", ".edf", ".bdf", ".vhdr", ".set"), "mne"),
     # any text, whose content tells what it is; the suffix may name a part of the data
     **dict.fromkeys(("", ".txt", ".text", ".tab", ".dat", ".data", ".tokens", ".raw"), "lines"),
@@ -389,6 +392,7 @@ TABLES = [suffix for suffix, fmt in FORMATS.items()
           if fmt in ("csv", "tsv", "jsonl", "parquet", "workbook")]  # fmt: skip
 TASKS = {
     "ts": "series",
+    **dict.fromkeys(("fasta", "fastq", "genbank"), "sequence"),
     "npz": "signal",
     "mat": "signal",
     "mne": "signal",

@@ -1,0 +1,103 @@
+"""Classification and regression of sequences: reader, demo, facts and baselines."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.linear_model import RidgeCV
+from sklearn.svm import LinearSVC
+
+from representer.data.sequences import read_sequence_file
+from representer.estimators import SequenceClassifier, SequenceRegressor
+from representer.estimators.sequence import read_sequences
+from representer.kernels import KmerKernel
+from representer.tasks.flow import EstimatorTask
+from representer.tasks.objects import Data, Objects
+from representer.tasks.results import Baseline, Facts, constant_prediction
+from representer.tasks.sequence_options import SEQUENCE, SequenceReading
+
+MOTIF = "TGACTCA"
+_PENALTIES = np.logspace(-3, 3, 7)
+
+
+def reads(count: int = 160) -> Objects:
+    """Return random DNA of 40 to 60 bases, half of it with a motif."""
+    rng, letters, found, labels = np.random.default_rng(0), [*"ACGT"], [], []
+    for row in range(count):
+        one = rng.choice(letters, size=int(rng.integers(40, 61)))
+        if row % 2:
+            start = int(rng.integers(0, len(one) - len(MOTIF)))
+            one[start : start + len(MOTIF)] = [*MOTIF]
+        found.append("".join(one))
+        labels.append("bound" if row % 2 else "free")
+    source = f"{count} sequences of DNA, half of them with {MOTIF}"
+    return Objects(source, source, read_sequences(found), labels, range(1, count + 1))
+
+
+class SequenceTask(EstimatorTask):
+    """The task ``sequence``."""
+
+    declared, noun, nouns = SEQUENCE, "sequence", "sequences"
+    classifier, regressor = SequenceClassifier, SequenceRegressor
+    remembered: ClassVar = {one.name: "" for one in fields(SequenceReading)}
+    demo_folder = "sequence-demo"
+
+    def demo(self) -> Objects:
+        """Return DNA, half of it with a motif."""
+        return reads()
+
+    def read(
+        self, path: str | Path, *, is_regression: bool, require_labels: bool, **options: Any
+    ) -> Objects:
+        """Read sequences as the estimators take them; see `read_sequence_file`."""
+        found = read_sequence_file(path, require_labels=require_labels, **options)
+        return Objects(
+            source=str(path),
+            labels_file=str(path),
+            objects=read_sequences(found.sequences),
+            labels=found.labels,
+            lines=found.lines,
+            files=(Path(path),),
+            notes=found.notes,
+            column=found.column,
+            label_column=found.label_column,
+            table=found.table,
+            names=found.names,
+        )
+
+    def describe(self, config: Any, data: Data) -> Facts:
+        """Return lengths and letters of the training sequences, for the report."""
+        own = data.parts["train"].objects
+        lengths, tokens = [len(one) for one in own], {token for one in own for token in one}
+        return Facts({
+            "length": f"{min(lengths)} to {max(lengths)}, median {int(np.median(lengths))}",
+            "different tokens": f"{len(tokens):,}",
+        })  # fmt: skip
+
+    def baselines(self, config: Any, data: Data) -> list[Baseline]:
+        """Train the baselines on the training sequences, and predict the test sequences."""
+        train, valid, test = (data.parts[name].objects for name in ("train", "valid", "test"))
+        values = np.concatenate([data.values[name] for name in ("train", "valid")])
+        constant = constant_prediction(values, len(test), is_regression=data.is_regression)
+        if values.ndim > 1:
+            return []
+        found, known = [], [*train, *valid]
+        for order in (3, 6) if config.baselines == "all" else (3,):
+            started = time.perf_counter()
+            kernel = KmerKernel((order,), order, 1, config.alphabet)
+            features = kernel.fit_transform(known)
+            model: Any = RidgeCV(_PENALTIES) if data.is_regression else LinearSVC(random_state=0)
+            model.fit(features.toarray() if data.is_regression else features, values)
+            tested = kernel.transform(test)
+            predicted = model.predict(tested.toarray() if data.is_regression else tested)
+            name = f"{'ridge' if data.is_regression else 'SVM'} on {order}-mers"
+            about = f"Linear model on the counts of {order} successive letters or tokens."
+            found.append(Baseline(name, about, predicted, time.perf_counter() - started))
+        return [*found, constant]
+
+
+FLOW = SequenceTask()
