@@ -62,6 +62,9 @@ def signals(**options: Any) -> Any:
     return model.fit(WINDOWS, labels(WINDOWS), groups=np.arange(40) // 10)
 
 
+DNA = [one.translate(str.maketrans("abcd", "acgt")) + "TTGACT" for one in STRINGS]
+
+
 CASES: dict[str, tuple[Callable[[], Any], Any]] = {
     "texts, kernel": (lambda: TextClassifier(**KERNEL_ONLY).fit(TEXTS, labels(TEXTS)), TEXTS),
     "numbers of texts": (lambda: TextRegressor(**KERNEL_ONLY).fit(TEXTS, numbers(TEXTS)), TEXTS),
@@ -73,6 +76,18 @@ CASES: dict[str, tuple[Callable[[], Any], Any]] = {
     "sequences, kernel": (
         lambda: SequenceClassifier(**KERNEL_ONLY).fit(STRINGS, labels(STRINGS)),
         [*STRINGS, "", "a", "xyz"],
+    ),
+    "k-mers of DNA": (
+        lambda: SequenceClassifier(strands="both", span=8, **KERNEL_ONLY).fit(
+            DNA, labels(DNA)
+        ),
+        [*DNA, "NNacg-gRtta", "", "A"],
+    ),
+    "k-mers of DNA by position": (
+        lambda: SequenceRegressor(
+            orders=(2, 3), span=4, pooling="max", position=3.0, **KERNEL_ONLY
+        ).fit(DNA, numbers(DNA)),
+        [*DNA, "NNacg-gRtta", "A"],
     ),
     "molecules, kernel": (
         lambda: MoleculeRegressor(**KERNEL_ONLY).fit(SMILES, numbers(SMILES)), SMILES,

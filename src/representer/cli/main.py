@@ -50,7 +50,7 @@ USUAL = {"nproc": 1, "nnodes": 1, "rdzv_endpoint": None, "max_restarts": 0}  # o
 START = """\
 representer trains a model on your data, tests it beside baselines, and explains its predictions.
 
-  representer fit reviews.csv              train: texts, molecules, graphs, signals, series
+  representer fit reviews.csv              train: texts, molecules, graphs, series, DNA
   representer demo                         try it without data, in the browser
   representer compare reviews.csv          kernel, network, both, and baselines
   representer explain RUN --input "..."    which words, atoms or steps a prediction comes from

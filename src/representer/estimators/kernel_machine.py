@@ -463,7 +463,8 @@ def fit_machine(
     held_out = len(valid[1])
     if is_process(kernels[0], target):
         return _fit_process(kernels[0], target, objects, values, count, groups, weights)
-    if getattr(kernels[0], "leaves_one_out", False) and groups is None:
+    is_column = isinstance(target, Classes | Numbers)
+    if getattr(kernels[0], "leaves_one_out", False) and groups is None and is_column:
         kernel = kernels[0]
         rows = fitted_rows(kernel, target, objects, values)
         if isinstance(rows[0], np.ndarray):

@@ -25,9 +25,11 @@ from representer.estimators.signal import ROUNDS
 from representer.estimators.targets import Numbers, columns_of
 from representer.estimators.text import TextNetwork
 from representer.kernels import StringKernel
+from representer.kernels.alphabets import ALPHABETS, codes_of
 from representer.kernels.composition import Cosine, Power, Product, Scaled, Sum
 from representer.kernels.convolution_kernel import ConvolutionKernel
 from representer.kernels.cross_spectral_kernel import CrossSpectralKernel
+from representer.kernels.kmer_kernel import KmerKernel
 from representer.kernels.plain import to_plain
 from representer.kernels.subtree_kernel import SubtreeKernel
 from representer.kernels.text_kernel import NgramKernel, TextKernel
@@ -147,6 +149,8 @@ def _kernel(kernel: Any) -> tuple[dict[str, Any], Arrays] | None:
         return own | {"colors": [*tokens.values()]}, arrays
     if isinstance(kernel, CrossSpectralKernel):
         return tokens | {"shrinkage": kernel.shrinkage}, arrays
+    if isinstance(kernel, KmerKernel) and kernel.base == "one-hot":
+        return tokens | {"pooling": kernel.pooling, "position": kernel.position}, arrays
     return (tokens, arrays) if isinstance(kernel, ConvolutionKernel) else None
 
 
@@ -182,8 +186,13 @@ def _signal(estimator: Any) -> Described:
 
 def _sequence(estimator: Any) -> Described:
     inputs, network, arrays = estimator.inputs_, estimator.network_, Arrays()
-    values = {"alphabet": inputs.alphabet, "width": inputs.width}
+    values = {"alphabet": inputs.alphabet, "width": inputs.width, "codes": {}}
     values |= {"expression": to_plain(estimator.expression())}
+    if inputs.name in ALPHABETS:
+        codes = codes_of(inputs.name)
+        values["codes"] = {c: some for own, some in codes.items() for c in (own, own.lower())}
+    if inputs.alphabet and (inputs.name, inputs.base) != ("any", "one-hot"):
+        values["vectors"] = inputs.letters.vectors(inputs.base)[: len(inputs.alphabet)].tolist()
     if network is not None:
         weight, bias = network.coefficients()
         references = torch.stack([own.detach() for own in network.network.reference_objects()])

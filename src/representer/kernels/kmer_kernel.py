@@ -21,7 +21,7 @@ from representer.kernels.kernel import Kernel, Objects
 POOLINGS = ("sum", "max")
 STRANDS = ("one", "both")
 UNKNOWN = -1  # the code of a token that training has not seen
-_MOST_OPTIONS = 256  # k-mers that the ambiguous letters of one stand for
+MOST_OPTIONS = 256  # k-mers that the ambiguous letters of one stand for
 _MOST_CODES = 2**62
 _MOST_DENSE = 2**14  # k-mers of a pattern, where letters are similar
 _MOST_VALUES = 2**27  # k-mers of all sequences; of more, fewer patterns are read
@@ -429,7 +429,7 @@ class KmerKernel(Kernel):
                 for row in np.flatnonzero(~is_plain).tolist()
                 for some in [[options[flat[first[row] + place]] for place in pattern.places]]
                 for total in [prod(map(len, some))]
-                if 0 < total <= _MOST_OPTIONS
+                if 0 < total <= MOST_OPTIONS
                 for code in [reduce(lambda a, b: a * size + b, own) for own in product(*some)]
             ]
             if extra:

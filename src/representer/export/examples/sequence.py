@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
+from functools import reduce
+from itertools import product
 
 import numpy as np
 
@@ -18,16 +21,69 @@ from representer.export.examples.program import (
     run,
     values_of,
 )
+from representer.kernels.kmer_kernel import MOST_OPTIONS
 
-PLACES = {token: k for k, token in enumerate(SETUP["alphabet"])}
+PLACES = SETUP["codes"] or {token: [k] for k, token in enumerate(SETUP["alphabet"])}
+LETTERS = np.array(SETUP.get("vectors") or np.eye(SETUP["width"]))
+
+
+def options_of(sequence):
+    """Return the letters that each token stands for; none for an unknown one."""
+    if not SETUP["codes"]:
+        return [PLACES.get(token, []) for token in sequence]
+    if unknown := [token for token in sequence if token not in PLACES]:
+        raise ValueError(f"{unknown[0]!r} is no letter of the training sequences")
+    return [PLACES[token] for token in sequence]
 
 
 def vectors(sequence):
     """Return the vectors of a string, of a list of tokens, or of an array (T, d)."""
     if not PLACES:
         return np.asarray(sequence, dtype=float).reshape(-1, SETUP["width"])
-    codes = [PLACES.get(token, len(PLACES)) for token in sequence]
-    return np.eye(SETUP["width"])[codes].reshape(len(codes), SETUP["width"])
+    none = np.zeros(SETUP["width"]) if "vectors" in SETUP else LETTERS[-1]
+    rows = [LETTERS[some].mean(0) if some else none for some in options_of(sequence)]
+    return np.array(rows).reshape(len(rows), SETUP["width"])
+
+
+def kmers(kernel, places, sequence):
+    """Yield the code and the weight of each k-mer of a pattern, on each strand."""
+    strands, size, width = [options_of(sequence)], len(SETUP["alphabet"]), kernel["position"]
+    if kernel["chosen"][1] == "both":
+        strands.append([[3 - k for k in some] for some in reversed(strands[0])])
+    for own in strands:
+        for start in range(len(own) - places[-1]):
+            some = [own[start + place] for place in places]
+            total = math.prod(map(len, some))
+            for letters in product(*some) if 0 < total <= MOST_OPTIONS else ():
+                code = reduce(lambda a, b: a * size + b, letters)
+                if width is None:
+                    yield code, 1 / total
+                    continue
+                knot, share = divmod(start / width, 1.0)
+                step = size ** len(places)
+                yield code + int(knot) * step, (1 - share) / total
+                yield code + (int(knot) + 1) * step, share / total
+
+
+def of_kmers(k, sequence):
+    """Return the features of a sequence, each order of norm 1."""
+    kernel, arrays = SETUP["kernels"][k], arrays_of(k)
+    features, patterns = np.zeros(len(arrays["codes"])), []
+    starts = [0, *arrays["ends"][:-1]]
+    for text, start, end in zip(kernel["patterns"], starts, arrays["ends"], strict=True):
+        places = [int(place) for place in text.split()]
+        column = {code: start + j for j, code in enumerate(arrays["codes"][start:end].tolist())}
+        for code, weight in kmers(kernel, places, sequence):
+            if code in column and kernel["pooling"] == "max":
+                features[column[code]] = max(features[column[code]], weight)
+            elif code in column:
+                features[column[code]] += weight
+        patterns += [len(places)] * (end - start)
+    orders = np.array(patterns)
+    for order in {len(text.split()) for text in kernel["patterns"]}:
+        norm = np.linalg.norm(features[orders == order])
+        features[orders == order] /= norm or 1.0
+    return features / len({len(text.split()) for text in kernel["patterns"]}) ** 0.5
 
 
 def values(kernel, x, others):
@@ -72,6 +128,7 @@ def decays(steps, lam):
 def of_network(sequences):
     """Return the network's scores: kernel values with its references."""
     own = {name: ARRAYS[f"network/{name}"] for name in ("references", "weight", "bias")}
+    sequences = [vectors(one) for one in sequences]
     table = np.array([values(SETUP["expression"], x, own["references"]) for x in sequences])
     return by_target(table @ own["weight"].T + own["bias"])
 
@@ -79,6 +136,9 @@ def of_network(sequences):
 def of_kernel(k, sequences):
     """Return the kernel machine's scores: kernel values with the landmarks."""
     own = arrays_of(k)
+    if "codes" in own:
+        return machine(k, np.array([of_kmers(k, one) for one in sequences]))
+    sequences = [vectors(one) for one in sequences]
     others = np.split(own["tokens"], np.cumsum(own["lengths"])[:-1])
     table = np.array([values(SETUP["expression"], x, others) for x in sequences])
     return machine(k, table @ own["whitening"])
@@ -86,7 +146,7 @@ def of_kernel(k, sequences):
 
 def predicted(sequences):
     """Return the predictions of each target."""
-    return predictions([vectors(one) for one in sequences], of_network, of_kernel)
+    return predictions(sequences, of_network, of_kernel)
 
 
 def predict(sequences):
