@@ -235,7 +235,7 @@ def test_contributions_of_kmers_sum_to_the_score_and_stand_at_the_motif(of_dna):
         total = own.baseline + sum(part.contribution for part in own.contributions)
         assert own.score == pytest.approx(total, abs=1e-9)
         if label == own.prediction == "bound" and "TGACTCA" in one:
-            by_place = own.by_place(len(one))
+            by_place = own.values_by_place()
             start = one.index("TGACTCA")
             assert sum(by_place[start : start + 7]) > 0.5 * (own.score - own.baseline)
     details = of_dna.explanation_details(X[0], of_dna.explain(X[:1])[0])
