@@ -188,7 +188,7 @@ def fit_targets(
             of_valid = len(set(groups["valid"][places])) if "valid" in groups else None
             is_few = isinstance(column, targets.Classes) and len(values) < estimator.few
             is_few = is_few and kernel is not None and beside is not None
-            fit_pool = Pool.cautious if is_few else partial(Pool.fit, groups=of_valid)
+            fit_pool: Any = Pool.cautious if is_few else partial(Pool.fit, groups=of_valid)
             pool = fit_pool(weighed, *scores, values)
         else:
             pool = Pool.unvalidated(weighed, *scores, values)

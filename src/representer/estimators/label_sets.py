@@ -43,14 +43,10 @@ class LabelSets:
             DataError: A row is no list of labels and no row of 0 and 1, or there is only one label.
         """
         is_table = _is_table(y)
-        if is_table:
-            labels: Iterable[Any] = range(np.asarray(y).shape[1])
-        else:
-            distinct = {label for row, labels in enumerate(y) for label in _labels(labels, row)}
-            try:
-                labels = sorted(distinct)
-            except TypeError:  # labels of several types
-                labels = sorted(distinct, key=lambda label: (type(label).__name__, str(label)))
+        distinct: Iterable[Any] = range(np.asarray(y).shape[1]) if is_table else {
+            label for row, labels in enumerate(y) for label in _labels(labels, row)
+        }  # fmt: skip
+        labels = sorted(distinct, key=lambda label: (type(label).__name__, label))
         target = cls(tuple(labels), is_table)
         if target.width < 2:
             problem = f"y has {target.width} labels; multilabel=True needs at least two"
@@ -95,19 +91,13 @@ class LabelSets:
         return result
 
     def _indicators(self, y: Any) -> NDArray[np.float64]:
-        try:
-            table = np.asarray(y, dtype=np.float64)
-        except (TypeError, ValueError):
-            table = np.zeros(())
+        table, fix = np.asarray(y), "Pass indicators, or a list of labels for each object."
         if table.ndim != 2 or table.shape[1] != self.width:
-            fix = "Pass indicators of 0 and 1, or a list of labels for each object."
-            raise DataError(f"y has shape {np.shape(y)}; expected (N, {self.width})", fix=fix)
-        wrong = np.argwhere((table != 0) & (table != 1))
-        if len(wrong):
-            row, column = wrong[0]
-            problem = f"y[{row}, {column}] is {table[row, column]:g}; expected 0 or 1"
-            raise DataError(problem, fix="Pass indicators, or a list of labels for each object.")
-        return table
+            raise DataError(f"y has shape {table.shape}; expected (N, {self.width})", fix=fix)
+        for row, column in np.argwhere((table != 0) & (table != 1))[:1]:
+            problem = f"y[{row}, {column}] is {table[row, column]}; expected 0 or 1"
+            raise DataError(problem, fix=fix)
+        return table.astype(np.float64)
 
     def loss(self, outputs: Tensor, values: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return the binary cross-entropy, summed over labels and members, weighted ``(N, 1)``."""
@@ -168,33 +158,23 @@ def f1_scores(truth: NDArray[Any], predicted: NDArray[Any]) -> dict[str, float]:
 
 
 def _threshold(chances: NDArray[np.float64], truth: NDArray[np.float64]) -> float:
-    """Return the middle between two chances with the largest F1, near 0.5 where this is equal."""
-    order = np.argsort(-chances, kind="stable")
-    descending = chances[order]
-    hits = np.cumsum(truth[order])
-    counts = np.arange(1, len(chances) + 1)
-    is_end = np.append(descending[1:] < descending[:-1], True)
-    middles = (descending + np.append(descending[1:], 0.0)) / 2
-    candidates = np.append(middles[is_end], 0.5)
-    right, chosen = np.append(hits[is_end], 0.0), np.append(counts[is_end], 0)
-    at_half = chances > 0.5
-    right[-1], chosen[-1] = truth[at_half].sum(), at_half.sum()
-    misses = chosen + truth.sum() - 2 * right  # wrong ones of both kinds
-    scores = 2 * right / np.maximum(2 * right + misses + PRIOR * (candidates != 0.5), 1e-9)
-    best = np.flatnonzero(scores >= scores.max() - 1e-12)
-    return float(candidates[best[np.abs(candidates[best] - 0.5).argmin()]])
+    """Return the threshold with the largest F1, near 0.5 where this is equal."""
+    candidates = np.unique([*np.quantile(chances, np.linspace(0, 1, 401)), 0.5])
+    are_there, is_true = chances > candidates[:, None], truth > 0
+    right, wrong = (are_there & is_true).sum(1), (are_there != is_true).sum(1)
+    scores = 2 * right / np.maximum(2 * right + wrong + PRIOR * (candidates != 0.5), 1)
+    best = candidates[scores == scores.max()]
+    return float(best[np.abs(best - 0.5).argmin()])
 
 
 def _is_table(y: Any) -> bool:
     """Return True for indicators: an array or table of two axes, or rows of 0 and 1 alone."""
     if len(getattr(y, "shape", ())) == 2:
         return True
-    rows = [row for row in y if isinstance(row, (*_SETS, np.ndarray))] if len(y) else []
-    if len(rows) != len(y) or any(isinstance(row, set | frozenset) for row in rows):
+    if not len(y) or not all(isinstance(row, list | tuple | np.ndarray) for row in y):
         return False
-    is_even = len({len(row) for row in rows}) == 1 and len(rows[0]) > 1
-    return is_even and all(isinstance(v, int | float | np.number) and v in (0, 1)
-                           for row in rows for v in row)  # fmt: skip
+    is_even = len({len(row) for row in y}) == 1 and len(y[0]) > 1
+    return is_even and all(type(v) is not str and v in (0, 1) for row in y for v in row)
 
 
 def _labels(labels: Any, row: int) -> Sequence[Any]:

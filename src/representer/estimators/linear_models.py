@@ -253,8 +253,7 @@ def _one_by_one(
     features: Features, values: NDArray[np.float64], weights: NDArray[np.float64] | None
 ) -> Callable[[float], Solution]:
     """Return the function from C to a logistic regression of each of several labels."""
-    columns = values.astype(np.int64).T
-    fits = [_label(features, column, weights) for column in columns]
+    fits = [_label(features, column, weights) for column in values.astype(np.int64).T]
 
     def fit(penalty: float) -> Solution:
         solved = [one(penalty) for one in fits]

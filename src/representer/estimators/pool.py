@@ -111,13 +111,8 @@ class Pool:
         """Return the weights on few objects, with a prior of the kernel machine alone.
 
         The machine is fitted again to the validation objects, too, which are then a large part of
-        all; the network is not. So the weights that are best here give the network too much.
-
-        Args:
-            target: What is predicted.
-            kernel: Scores of the kernel machine ``(N, W)``.
-            network: Scores of the network ``(N, W)``.
-            values: Encoded targets.
+        all; the network is not. So the weights that are best here give the network too much. The
+        arguments are those of `fit`.
         """
         parts, count = np.stack([kernel, network]), len(values)
         alone = np.array([_weight_alone(target, own, values, count) for own in parts])

@@ -17,14 +17,13 @@ from representer.checks import check_integer, check_integers, is_integer
 from representer.errors import ArgumentError
 from representer.kernels.kernel import Kernel, value_of
 from representer.kernels.sequences import read_texts, token_lists
-from representer.kernels.vector_features import VectorFeatures, VectorShare
+from representer.kernels.vector_features import Shares, VectorFeatures
 
 # A kernel of sequences of tokens through its explicit sparse features: counts of n-grams.
 
 BITS = 62  # of a code; an n-gram of n tokens is a number of n digits, so that no two collide
 COUNTED = "It counts tokens, which are not differentiable in a reference; embed them first."
 Coded = tuple[NDArray[np.int64], NDArray[np.int32]]
-Shares = tuple[float, list[VectorShare]]
 
 
 class Occurrence(NamedTuple):
@@ -521,12 +520,7 @@ class TextKernel(Kernel):
         )
 
     def vector_shares(self, text: str, coefficients: NDArray[np.float64]) -> Shares:
-        """Return the constant and the parts of words in a score, see `VectorFeatures.shares`.
-
-        Args:
-            text: A text.
-            coefficients: Of all features ``(F,)``.
-        """
+        """Return the parts in a score with these coefficients, see `VectorFeatures.shares`."""
         if self.vectors_ is None:
             return 0.0, []
         return self.vectors_.shares(self.split(text), coefficients[self._counted :])

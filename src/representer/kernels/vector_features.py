@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,18 +17,7 @@ NODES = 24  # of the quadrature, whose error is then below that of float32
 PREFIX = "vectors."
 
 Floats = NDArray[np.float64]
-
-
-class VectorShare(NamedTuple):
-    """The part of a score that some words of a text have by their vectors.
-
-    Attributes:
-        where: Positions of the words.
-        value: The part.
-    """
-
-    where: tuple[int, ...]
-    value: float
+Shares = tuple[float, list[tuple[tuple[int, ...], float]]]  # a constant; parts by positions
 
 
 class VectorFeatures(BaseEstimator):
@@ -81,7 +70,7 @@ class VectorFeatures(BaseEstimator):
         z = (np.reshape(pooled, (len(pooled), -1)) - self.shift_) / self.scale_
         return self._features(z, [self._pairs(v) for v in of_texts])
 
-    def shares(self, words: Sequence[str], coefficients: Floats) -> tuple[float, list[VectorShare]]:
+    def shares(self, words: Sequence[str], coefficients: Floats) -> Shares:
         """Return the score of a text without vectors, and what the vectors of its words add to it.
 
         The Gaussian part is the integral of the gradient from this text, whose pooled vectors are
@@ -109,14 +98,16 @@ class VectorFeatures(BaseEstimator):
         added = v @ means / len(v)
         first = v.argmax(0)
         np.add.at(added, first, maxima * v[first, np.arange(len(first))])
-        shares = [VectorShare((t,), float(a)) for t, a in zip(places, added, strict=True)]
+        shares: list[tuple[tuple[int, ...], float]] = [
+            ((t,), float(a)) for t, a in zip(places, added, strict=True)
+        ]
         axes, length = self._projected(v), float(np.linalg.norm(self._pair_sums(v)))
         if length:
             weighted = axes @ coefficients[width:].reshape(self.axes_.shape[1], -1) / length
             for gap in range(1, min(REACH, len(v) - 1) + 1):
                 products = DECAY ** (gap - 1) * (weighted[:-gap] * axes[gap:]).sum(1)
                 for i, value in enumerate(products.tolist()):
-                    shares.append(VectorShare((places[i], places[i + gap]), value))
+                    shares.append(((places[i], places[i + gap]), value))
         return baseline, shares
 
     def fitted(self) -> tuple[list[str], dict[str, NDArray[Any]]]:

@@ -93,10 +93,8 @@ class WordVectors:
 
     def halved(self) -> WordVectors | None:
         """Return the vectors in half precision, in which a run keeps them; None without any."""
-        with np.errstate(over="ignore"):
-            half = self.matrix.astype(np.float16)
-        is_finite = bool(np.isfinite(half).all())
-        return WordVectors(self.words, half if is_finite else self.matrix) if self.words else None
+        half = np.clip(self.matrix, -_LARGEST_HALF, _LARGEST_HALF).astype(np.float16)
+        return WordVectors(self.words, half) if self.words else None
 
     @cached_property
     def _rows(self) -> dict[str, int]:
@@ -151,9 +149,8 @@ class WordVectors:
             covered.add(word)
             by_case += self.words[row] != word
         guessed = self.from_subwords([vocabulary.words[number] for number in others])
-        for number, row in zip(others, guessed, strict=True):
-            if row.any():
-                matrix[number] = torch.from_numpy(row)
+        for k in np.flatnonzero(guessed.any(axis=1)):
+            matrix[others[k]] = torch.from_numpy(guessed[k])
         return matrix, Coverage(len(covered), len(vocabulary) - 2, by_case, frozenset(covered))
 
     def from_subwords(self, words: Sequence[str]) -> NDArray[np.float32]:
@@ -173,12 +170,8 @@ class WordVectors:
         from sklearn.feature_extraction.text import CountVectorizer  # a second, for unknown words
 
         counter = CountVectorizer(analyzer="char_wb", ngram_range=(3, 5), binary=True)
-        try:
-            wanted: Any = counter.fit_transform(words)
-            wanted = wanted.astype(np.float32)
-        except ValueError:  # no word has an n-gram
-            return result
-        listed = counter.transform(self.words).astype(np.float32)
+        counter.fit([*words, "aaa"])  # which has an n-gram, if no word has one
+        wanted, listed = (counter.transform(x).astype(np.float32) for x in (words, self.words))
         center = self.matrix.mean(0)
         counts = np.maximum(np.asarray(listed.sum(0)).ravel(), 1.0)
         ngrams = (listed.T @ (self.matrix - center)) / counts[:, None] ** 1.5
@@ -200,7 +193,7 @@ def spellings(word: str) -> Iterator[str]:
 
 # Reading of word vectors: text, ``.npz``, a model2vec folder, or a package that ships vectors.
 
-_LARGEST = float(np.finfo(np.float32).max)
+_LARGEST, _LARGEST_HALF = (float(np.finfo(kind).max) for kind in (np.float32, np.float16))
 MODEL2VEC = "tokenizer.json", "model.safetensors"
 FREQUENT = 50_000  # words at the beginning of a file, where files have the most frequent ones
 
@@ -260,10 +253,7 @@ def _package(
     name: str, files: Sequence[Path], wanted: set[str] | None, frequent: int
 ) -> WordVectors:
     """Read the vectors that an installed package ships."""
-    by_suffix = {
-        suffix: [f for f in files if f.suffix == suffix] for suffix in (".npy", ".parquet")
-    }
-    matrices, lists = by_suffix.values()
+    matrices, lists = ([f for f in files if f.suffix == end] for end in (".npy", ".parquet"))
     if len(matrices) == len(lists) == 1:
         words = [str(row[0]) for row in read_grid(lists[0], []).rows]
         try:
@@ -292,14 +282,10 @@ def _model2vec(folder: Path) -> tuple[list[str], np.ndarray]:
 
     fix = "Save the model again with save_pretrained."
     try:
-        model = json.loads(described.read_text("utf-8"))["model"]
-        listed = model["vocab"]
-        pairs = (
-            listed.items()
-            if isinstance(listed, dict)
-            else ((t, k) for k, (t, _) in enumerate(listed))
-        )
-        numbers = {str(token): int(number) for token, number in pairs}
+        listed = json.loads(described.read_text("utf-8"))["model"]["vocab"]
+        if isinstance(listed, list):  # with their scores
+            listed = {token: number for number, (token, _) in enumerate(listed)}
+        numbers = {str(token): int(number) for token, number in listed.items()}
     except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
         raise DataError(f"has no vocabulary: {reason(error)}", file=described, fix=fix) from None
     try:
