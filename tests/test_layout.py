@@ -271,6 +271,40 @@ def test_a_public_class_stands_once():
     assert [name for name, count in classes.items() if count > 1] == []
 
 
+# Names that say nothing of what they name, of local variables.
+
+VAGUE = {"at", "found", "given", "kind", "known", "one", "own", "part", "place"}
+NAMED = {  # packages whose local variables have other names, but for the GPU kernels
+    "data", "duality.py", "errors.py", "explain", "functional", "jobs.py", "kernel_network",
+    "kernels", "machine.py", "models", "nn", "ops", "storage", "training",
+}  # fmt: skip
+
+
+def vague_names(tree: ast.AST) -> Iterator[str]:
+    """Yield each assignment to a vague name; fields of a class are public."""
+    fields = {
+        id(line.target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for line in node.body
+        if isinstance(line, ast.AnnAssign)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in VAGUE:
+            yield from [f"line {node.lineno}: {node.id}"] if id(node) not in fields else []
+
+
+def test_a_local_variable_says_what_it_holds():
+    package = SRC / "representer"
+    modules = [
+        m for m in MODULES if package in m.parents and m.relative_to(package).parts[0] in NAMED
+    ]
+    modules = [m for m in modules if "tl." not in m.read_text(encoding="utf-8")]  # of Triton
+    names = {name_of(module): list(vague_names(parsed(module))) for module in modules}
+    assert {name: places for name, places in names.items() if places} == {}
+    assert list(vague_names(ast.parse("own = 1"))) == ["line 1: own"]
+
+
 # The graph of imports: no circles, and no small module that one other alone uses.
 
 BOTH_WAYS = {  # `kernel.network` and `layer.kernel`

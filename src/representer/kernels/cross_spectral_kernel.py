@@ -228,8 +228,8 @@ def class_balanced(scores: NDArray[np.float64], subjects: NDArray[Any]) -> NDArr
     chances /= chances.sum(axis=1, keepdims=True)
     weights = np.empty(len(chances))
     for subject in np.unique(subjects):
-        own = chances[rows := subjects == subject]
-        weights[rows] = (own / np.maximum(own.mean(axis=0), LEAST_SHARE)).sum(axis=1)
+        rates = chances[rows := subjects == subject]
+        weights[rows] = (rates / np.maximum(rates.mean(axis=0), LEAST_SHARE)).sum(axis=1)
     return weights
 
 

@@ -492,8 +492,8 @@ class SubtreeKernel(Kernel):
         self, graph: Graph, block: int, depth: int, *, is_learning: bool = False
     ) -> Iterator[NDArray[np.int64]]:
         """Yield the colors of the nodes at every level of the view that begins at a block."""
-        known = self.colors_[block : block + depth + 1]
-        return relabeled(graph, known, has_edges=self.edges, is_learning=is_learning)
+        tables = self.colors_[block : block + depth + 1]
+        return relabeled(graph, tables, has_edges=self.edges, is_learning=is_learning)
 
     def _check(self) -> None:
         check_integers("depths", self.depths, 0)
@@ -519,22 +519,22 @@ def relabeled(
     keys = [repr(label) for label in graph.nodes]
     sources, targets = graph.edge_index.tolist()
     kinds = [repr(label) for label in graph.edges] if has_edges and graph.edges else None
-    for known in colors:
+    for table in colors:
         if is_learning:
             for key in keys:
-                known.setdefault(key, len(known))
-        own = [known.get(key, UNKNOWN) for key in keys]
-        yield np.array(own, np.int64)
+                table.setdefault(key, len(table))
+        ids = [table.get(key, UNKNOWN) for key in keys]
+        yield np.array(ids, np.int64)
         neighbors: list[list[str]] = [[] for _ in keys]
         for edge, (source, target) in enumerate(zip(sources, targets, strict=True)):
-            kind = f":{kinds[edge]}" if kinds else ""
-            neighbors[target].append(f"{own[source]}{kind}")
+            bond = f":{kinds[edge]}" if kinds else ""
+            neighbors[target].append(f"{ids[source]}{bond}")
         # the number of an unknown color stands for many, so what contains it is unknown, too
         keys = [
             ""
             if color == UNKNOWN or any(n.startswith("-1") for n in around)
             else _short(f"{color}|{','.join(sorted(around))}")
-            for color, around in zip(own, neighbors, strict=True)
+            for color, around in zip(ids, neighbors, strict=True)
         ]
 
 

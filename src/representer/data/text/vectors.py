@@ -103,8 +103,8 @@ class WordVectors:
     def rows(self, words: Sequence[str]) -> NDArray[np.int64]:
         """Return the row of each word, or of another form of it ``(N,)``; -1 without a vector."""
         rows = self._rows
-        found = (next((rows[f] for f in spellings(w) if f in rows), -1) for w in words)
-        return np.fromiter(found, np.int64, len(words))
+        numbers = (next((rows[f] for f in spellings(w) if f in rows), -1) for w in words)
+        return np.fromiter(numbers, np.int64, len(words))
 
     @property
     def dimensions(self) -> int:
@@ -293,7 +293,7 @@ def _model2vec(folder: Path) -> tuple[list[str], np.ndarray]:
     except Exception as error:  # safetensors raises its own type
         problem = f"cannot be read as safetensors: {reason(error)}"
         raise DataError(problem, file=weights, fix=fix) from None
-    matrices = [own for name, own in tensors.items() if own.ndim == 2 and name != "mapping"]
+    matrices = [x for name, x in tensors.items() if x.ndim == 2 and name != "mapping"]
     if len(matrices) != 1:
         problem = f"holds {', '.join(tensors) or 'nothing'} instead of embeddings"
         raise DataError(problem, file=weights, fix=fix)
