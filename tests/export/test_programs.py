@@ -13,7 +13,7 @@ import torch
 from torch import nn as torch_nn
 
 from representer import nn
-from representer.errors import KindError, MissingExtraError, StorageError
+from representer.errors import ArgumentError, KindError, MissingExtraError, StorageError
 from representer.export import ExportError, programs, to_onnx, to_torch
 from representer.export.programs import TOLERANCE, interface, onnx_run
 from representer.kernels import (
@@ -228,6 +228,96 @@ class Tagger(torch_nn.Module):
 def test_a_model_of_a_user_is_refused_with_what_writes_it(model: torch_nn.Module, tmp_path: Path):
     with pytest.raises(KindError, match=r"torch\.onnx\.export\(model, inputs, path, dynamo=True\)"):
         to_torch(model.eval(), tmp_path / "model.pt2")
+
+
+def streamed(run: Callable[..., Any], x: torch.Tensor, state: list[Any], cuts: list[int]) -> Any:
+    """Return the outputs of the parts of a sequence, and the last state."""
+    outputs = []
+    for part in torch.tensor_split(x, cuts):
+        output, *state = run(part, *state)
+        outputs.append(np.asarray(output))
+    return [np.concatenate(outputs), *map(np.asarray, state)]
+
+
+def test_a_layer_with_its_state_reads_a_sequence_in_parts():
+    layer = nn.RKMCIFG(INPUT, HIDDEN, 2, filter_length=3, dilation=2).double().eval()
+    described = interface(layer, state=True)
+    assert [*described.inputs] == ["input", "h", "c", "window0", "window1"]
+    assert described.outputs == ("output", "new_h", "new_c", "new_window0", "new_window1")
+    x, *drawn = described.example({"time": 12, "batch": 3})
+    state = [torch.zeros_like(part) for part in drawn]
+    whole = described(x, *state)
+    for found, wanted in zip(streamed(described, x, state, [1, 2, 7]), whole, strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("model", [nn.RKMLSTM(2, 3, bidirectional=True), nn.KernelActivation(3)])
+def test_a_state_of_a_model_that_reads_no_parts_is_refused(model: torch_nn.Module):
+    with pytest.raises(ArgumentError, match="state is True; expected False but for a recurrent"):
+        interface(model.eval(), state=True)
+
+
+STREAMING = [
+    name for name, build in LAYERS.items() if getattr(build(), "bidirectional", True) is False
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STREAMING)
+def test_parts_of_a_sequence_in_any_split_equal_the_whole_in_onnx(name: str, tmp_path: Path):
+    layer = LAYERS[name]().eval()
+    to_onnx(layer, tmp_path / "layer.onnx", state=True)
+    run, described = onnx_run(tmp_path / "layer.onnx"), interface(layer, state=True)
+    x, *drawn = described.example({"time": 12, "batch": 3})
+    if layer.batch_first:
+        x = x.transpose(0, 1)
+    state = [torch.zeros_like(part) for part in drawn]
+    turned = (lambda a, *b: run(a.transpose(0, 1), *b)) if layer.batch_first else run
+    axis = 1 if layer.batch_first else 0
+    whole = run(x.transpose(0, 1) if layer.batch_first else x, *state)
+    for cuts in ([1, 2, 7], [6], [*range(1, 12)]):
+        steps = [cut * layer.stride for cut in cuts]
+        output, *last = streamed(
+            lambda part, *s: (lambda o, *r: [np.moveaxis(o, axis, 0), *r])(*turned(part, *s)),
+            x, [part.numpy() for part in state], steps,
+        )  # fmt: skip
+        np.testing.assert_allclose(np.moveaxis(output, 0, axis), whole[0], atol=TOLERANCE)
+        for found, wanted in zip(last, whole[1:], strict=True):
+            np.testing.assert_allclose(found, wanted, atol=TOLERANCE)
+
+
+class OfGraphs(torch_nn.Module):
+    """A model with a graph layer inside, which counts the graphs itself."""
+
+    def __init__(self, layer: torch_nn.Module):
+        super().__init__()
+        self.layer, self.head = layer, torch_nn.Linear(4, 2)
+
+    def forward(self, x, edge_index, batch):
+        return self.head(self.layer(x, edge_index, None, batch))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("build", [nn.RandomWalkKernelNN, nn.WLKernelNN])
+def test_torch_writes_a_model_of_a_user_with_a_graph_layer(build: Any, tmp_path: Path):
+    def graphs(count: int, nodes: int) -> tuple[torch.Tensor, ...]:
+        first = nodes * torch.arange(count).repeat_interleave(2 * nodes)
+        ends = torch.randint(nodes, (2, len(first))) + first
+        return torch.randn(count * nodes, 3), ends, torch.arange(count).repeat_interleave(nodes)
+
+    model, path, dynamic = (
+        OfGraphs(build(3, 4)).eval(),
+        tmp_path / "m.onnx",
+        torch.export.Dim.DYNAMIC,
+    )
+    with torch.no_grad():
+        torch.onnx.export(
+            model, graphs(3, 5), str(path), dynamo=True, verbose=False,
+            dynamic_shapes=({0: dynamic}, {1: dynamic}, {0: dynamic}),
+        )  # fmt: skip
+        for inputs in (graphs(1, 4), graphs(6, 3)):
+            (found,) = onnx_run(path)(*inputs)
+            np.testing.assert_allclose(found, model(*inputs), atol=TOLERANCE)
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from torch._dynamo.exc import UserError
 from torch.export import Dim, ExportedProgram
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
-from representer.errors import KindError, MissingExtraError, RepresenterError
+from representer.errors import ArgumentError, KindError, MissingExtraError, RepresenterError
 from representer.models import (
     GraphEnsemble,
     GraphRegressionNetwork,
@@ -82,10 +82,15 @@ class Interface:
             return self.module(*inputs)
 
 
-def interface(model: nn.Module) -> Interface:
+def interface(model: nn.Module, *, state: bool = False) -> Interface:
     """Return how a model of this library is exported.
 
+    Args:
+        model: The model.
+        state: Take the state before the input, and return the one after it.
+
     Raises:
+        ArgumentError: `state` is requested of a model that reads no parts of a sequence.
         KindError: It is of a kind that cannot be exported, or in training mode.
     """
     for kind, describe in _kinds(model).items():
@@ -96,7 +101,12 @@ def interface(model: nn.Module) -> Interface:
             for part in model.modules():
                 if isinstance(part, nn.RNNBase | GINE):
                     raise KindError("model", f"one with the baseline {type(part).__name__}", _KNOWN)
-            return describe(model)
+            if not state or isinstance(model, LanguageNetwork):
+                return describe(model)
+            if isinstance(model, SequenceLayer) and not model.bidirectional:
+                return _streaming(model)
+            expected = "False but for a recurrent layer of one direction, or a language network"
+            raise ArgumentError("state", state, expected)
     hint = (
         "In torch.no_grad(), torch.onnx.export(model, inputs, path, dynamo=True) writes any other."
     )
@@ -134,6 +144,35 @@ def _layer(model: Any) -> Interface:
         draw,
         model.stride,
     )
+
+
+def _streaming(model: Any) -> Interface:
+    """Return how a layer reads a part of a sequence: its state is an input and an output."""
+    described = _layer(model)
+    first = described.inputs["input"]
+
+    def start(batch: int, time: int = 1, generator: torch.Generator | None = None) -> Any:
+        sizes = {"time": time * model.stride, "batch": batch}
+        shape = [sizes.get(str(axis), axis) for axis in first]
+        dtype = next(model.parameters()).dtype
+        with torch.no_grad():
+            return model(torch.randn(shape, generator=generator, dtype=dtype))[1]  # type: ignore[arg-type]
+
+    two, spec = tree_flatten(start(2))
+    axes = {
+        name: tuple(a if a == b else "batch" for a, b in zip(x.shape, y.shape, strict=True))
+        for name, x, y in zip(described.outputs[1:], two, tree_leaves(start(3)), strict=True)
+    }
+
+    def draw(sizes: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:
+        x, _ = described.draw(sizes, generator)
+        return x, *tree_leaves(start(sizes["batch"], 7, generator))
+
+    def read(layer: Any, x: Tensor, *state: Tensor) -> Any:
+        return layer(x, tree_unflatten(list(state), spec))
+
+    outputs = ("output", *(f"new_{name}" for name in axes))
+    return Interface(_Flat(model, read), {"input": first, **axes}, outputs, draw, model.stride)
 
 
 def _activation(model: Any) -> Interface:
@@ -336,7 +375,9 @@ class ExportError(RepresenterError, RuntimeError):
     """An exported model does not compute what the original does."""
 
 
-def to_torch(model: nn.Module, path: str | Path, *, tolerance: float = TOLERANCE) -> list[Parity]:
+def to_torch(
+    model: nn.Module, path: str | Path, *, state: bool = False, tolerance: float = TOLERANCE
+) -> list[Parity]:
     """Write a model as a program of ``torch.export``, and return its parity.
 
     ``torch.export.load(path).module()`` runs it; importing `representer` gives it the operators.
@@ -344,18 +385,23 @@ def to_torch(model: nn.Module, path: str | Path, *, tolerance: float = TOLERANCE
     Args:
         model: A layer or a network of this library, in evaluation mode.
         path: The file, ``.pt2``.
+        state: Take the state of a recurrent layer before the input, and return the one after it:
+            parts of a sequence, in any split, give the outputs of the whole.
         tolerance: The largest difference that is no error, see `Parity`.
 
     Raises:
         KindError: The model is of a kind that cannot be exported.
+        ArgumentError: `state` is requested of another model than a recurrent layer.
         ExportError: The program does not compute what the model does.
     """
-    described, content = interface(model), io.BytesIO()
+    described, content = interface(model, state=state), io.BytesIO()
     torch.export.save(exported(described), content)  # its writer of files aborts on a full disk
     return _written(described, torch_run, content.getvalue(), path, tolerance)
 
 
-def to_onnx(model: nn.Module, path: str | Path, *, tolerance: float = TOLERANCE) -> list[Parity]:
+def to_onnx(
+    model: nn.Module, path: str | Path, *, state: bool = False, tolerance: float = TOLERANCE
+) -> list[Parity]:
     """Write a model as ONNX with dynamic batch and time, and return its parity.
 
     Each direction of each layer is one Scan node.
@@ -363,15 +409,18 @@ def to_onnx(model: nn.Module, path: str | Path, *, tolerance: float = TOLERANCE)
     Args:
         model: A layer or a network of this library, in evaluation mode.
         path: The file, ``.onnx``.
+        state: Take the state of a recurrent layer before the input, and return the one after it:
+            parts of a sequence, in any split, give the outputs of the whole.
         tolerance: The largest difference that is no error, see `Parity`.
 
     Raises:
         KindError: The model is of a kind that cannot be exported.
         MissingExtraError: ONNX or its runtime are not installed.
+        ArgumentError: `state` is requested of another model than a recurrent layer.
         ExportError: The file does not compute what the model does.
     """
     require_onnx()
-    described = interface(model)
+    described = interface(model, state=state)
     with torch.no_grad(), _quiet():
         scans = {
             getattr(torch.ops.representer, name).default: of_onnx(o) for name, o in OPS.items()

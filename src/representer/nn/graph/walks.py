@@ -191,7 +191,10 @@ def sum_of_graphs(states: Tensor, batch: Tensor | None, batch_size: int | None) 
     if batch.shape != states.shape[:1]:
         raise ShapeError("batch", batch.shape, f"({len(states)},), the graph of each node")
     if batch_size is None:
-        batch_size = int(batch.max()) + 1 if batch.numel() else 0
+        counted: Any = batch.max().item() + 1 if batch.numel() else 0  # int() fixes it in exports
+        if torch.compiler.is_exporting():
+            torch._check(counted >= 1)
+        batch_size = counted
     zeros = torch.zeros_like(states[:1].sum(0, keepdim=True))  # a row even without nodes
     try:
         return add_rows(zeros.expand(batch_size, -1), batch, states)
