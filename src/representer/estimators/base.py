@@ -7,7 +7,7 @@ import functools
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
@@ -304,6 +304,25 @@ def _suggesting(method: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def _parameters_of(cls: Any) -> str:
+    """Return the sections on parameters and attributes that `help` shows of an estimator."""
+    lines = [
+        f"{one.name}: {one.metadata.get('help', '')} (default: {one.default!r})"
+        for one in fields(cls)
+    ]
+    fitted = [
+        "classes_: The labels, in the order of `predict_proba` (classifiers).",
+        "kernel_: The exact kernel, an object of ``representer.kernels``.",
+        'network_: The trained network, a torch module; None with ``answer="kernel"``.',
+        "share_: The weight of each part in the scores.",
+        "history_: The metrics of each evaluation of the training.",
+    ]
+    sections = (("Parameters:", lines), ("Attributes, once fitted:", fitted))
+    return "\n\n".join(
+        "\n".join([f"    {title}", *(f"        {line}" for line in own)]) for title, own in sections
+    )
+
+
 def _draw(estimator: Estimator, one: Any, explanation: Explanation) -> str:
     return picture_of(estimator.explanation_details(one, explanation))
 
@@ -331,7 +350,9 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
     history_: Any
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Let each public method suggest a name for an unknown keyword argument."""
+        """Let each public method suggest a name for an unknown argument; document parameters."""
+        if cls.__doc__ and not cls.__name__.startswith("_"):
+            cls.__doc__ = f"{cls.__doc__.rstrip()}\n\n{_parameters_of(cls)}"
         for name, method in [*vars(cls).items()]:
             if inspect.isfunction(method) and not name.startswith("_"):
                 setattr(cls, name, _suggesting(method))

@@ -62,3 +62,5 @@ __all__ = [
     "wavelet_cards",
     "wavelet_frequencies",
 ]
+
+__dir__ = __all__.copy  # what tab completion shows

@@ -22,3 +22,6 @@ def __getattr__(name: str) -> Any:
     if name in _OF_RUNS:
         return getattr(importlib.import_module("representer.export.runs"), name)
     raise AttributeError(f"module 'representer.export' has no attribute {name!r}")
+
+
+__dir__ = __all__.copy  # what tab completion shows

@@ -95,3 +95,5 @@ __all__ = [
     "wavelet_filters_definition",
     "wavelet_times",
 ]
+
+__dir__ = __all__.copy  # what tab completion shows

@@ -73,6 +73,8 @@ __all__ = [
     "two_sample_test",
 ]
 
+__dir__ = __all__.copy  # what tab completion shows
+
 
 def __getattr__(name: str) -> Any:
     if name == "KERNELS":  # on first access, since the packages of other kernels import this one

@@ -51,6 +51,8 @@ __all__ = [
     "to_dict",
 ]
 
+__dir__ = __all__.copy  # what tab completion shows
+
 _FORMER = {  # names of networks before estimators had the same
     "GraphRegressor": GraphRegressionNetwork,
     "LanguageModel": LanguageNetwork,

@@ -99,6 +99,8 @@ __all__ = [
 if importlib.util.find_spec("torch_geometric") is None:  # a star import accesses all names
     __all__ = [n for n in __all__ if n not in _GRAPH]  # pyright: ignore[reportUnsupportedDunderAll]
 
+__dir__ = __all__.copy  # what tab completion shows
+
 
 def __getattr__(name: str) -> Any:
     if name == "TABLE1":  # on first access, since the packages of other cells import this one

@@ -59,3 +59,5 @@ __all__ = [
     "walk_aggregate",
     "walk_rounds",
 ]
+
+__dir__ = __all__.copy  # what tab completion shows

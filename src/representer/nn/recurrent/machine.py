@@ -477,6 +477,11 @@ class RecurrentKernelMachine(HasKernel["Kernel"], SequenceLayer):
     _watch, core_steps = warn_of_divergence, machine_core_steps
 
     @shows(CellOptions)
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)  # for `help`: all arguments and shapes
+        sections = (RecurrentKernelMachine.__doc__ or "").partition("    Args:\n")[2]
+        cls.__doc__ = f"{cls.__doc__}\n    Args of every such layer:\n{sections}"
+
     def __init__(
         self,
         input_size: int,
