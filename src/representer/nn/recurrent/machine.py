@@ -476,12 +476,12 @@ class RecurrentKernelMachine(HasKernel["Kernel"], SequenceLayer):
     unit_norm: bool = True
     _watch, core_steps = warn_of_divergence, machine_core_steps
 
-    @shows(CellOptions)
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)  # for `help`: all arguments and shapes
         sections = (RecurrentKernelMachine.__doc__ or "").partition("    Args:\n")[2]
         cls.__doc__ = f"{cls.__doc__}\n    Args of every such layer:\n{sections}"
 
+    @shows(CellOptions)
     def __init__(
         self,
         input_size: int,
