@@ -35,6 +35,7 @@ VALUES = {"empty": "", "other letters": "λ", "a text": LONG, "a list": "[1, 2]"
 FREE = ("--out", "--record", "--output", "--prompt", "--input", "-o", "-n", "-p")  # any text may do
 UNUSED = ("--label", "--target", "--labels", "--cutoffs", "--data")  # not by every file or model
 UNCHECKED = ("--help", "--print_config", "--config", "-h")
+RUNS = {"generate": "language", "suggest": "molecule"}  # of commands that do not read every run
 SHORT = {
     "--epochs": "1", "--hidden-size": "4", "--threads": "1", "--target": "length", "--jobs": "1",
     "--baselines": "none", "--splits": "2", "--budget": "0.01",
@@ -50,10 +51,10 @@ def setup() -> None:
         return
     torch.set_num_threads(1)
     _PLACE.append(temporary_folder())
-    for task, run, data in make_runs(_PLACE[0] / "runs", ("text", "language")):
+    for task, run, data in make_runs(_PLACE[0] / "runs", ("text", "language", "molecule")):
         _DATA.setdefault(f"run {task}", str(run))
         _DATA[task] = str(data)
-    for task in ("molecule", "graph", "signal"):
+    for task in ("graph", "signal", "series"):
         _DATA[task] = str(write_data(_PLACE[0], task))
 
 
@@ -125,7 +126,7 @@ def _line(name: str, words: Sequence[str]) -> list[str]:
     if not name or not words:
         return [*name.split(), *words]
     data = _DATA[task or "text"]
-    run = _DATA["run language" if command == "generate" else "run text"]
+    run = _DATA[f"run {RUNS.get(command, 'text')}"]
     given = {"data": data, "first": data, "second": data, "run": run, "name": "kbrn-xor"}
     is_argument = words[0].startswith("<")
     if is_argument:

@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from faults.forked import forked
 from representer.cli.main import entry_point
 from representer.data.molecules import assembled_molecules
@@ -36,6 +38,10 @@ def write_data(folder: Path, task: str) -> Path:
     if task == "signal":
         write_npz(folder / "signals.npz", synthetic_recordings(subjects=3, windows=4))
         return folder / "signals.npz"
+    if task == "series":
+        rng = np.random.default_rng(0)
+        np.savez(folder / "series.npz", X=rng.normal(size=(40, 2, 30)), y=np.arange(40) % 2)
+        return folder / "series.npz"
     if task == "molecule":
         smiles = assembled_molecules(30).smiles
         name, lines = "molecules.csv", ["smiles,length", *(f"{s},{len(s)}" for s in smiles)]

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from rdkit import Chem
 
 from representer.errors import DataError
 from representer.estimators import (
@@ -55,6 +56,8 @@ def test_several_columns_and_other_values_are_errors():
     for value, fix in ((None, "Leave it out"), (float("nan"), "Leave it out"), (b"C", "Decode it")):
         with pytest.raises(DataError, match=rf"X\[1\] is {value!r} of type .* a SMILES. {fix}"):
             strings_of(["C", value], "SMILES", "a SMILES")
+    with pytest.raises(DataError, match=r"of type Mol; expected a SMILES. Pass its SMILES"):
+        strings_of([Chem.MolFromSmiles("C")], "SMILES", "a SMILES")
     with pytest.raises(DataError, match="X is one string; expected a sequence of texts"):
         strings_of("a", "texts", "a string")
 

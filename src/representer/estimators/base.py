@@ -298,8 +298,16 @@ def _labels(target: Target) -> list[Any]:
 def _suggesting(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def run(self: Any, *values: Any, **options: Any) -> Any:
-        require_arguments(f"{type(self).__name__}.{method.__name__}", method, options)
-        return method(self, *values, **options)
+        name = f"{type(self).__name__}.{method.__name__}"
+        require_arguments(name, method, options)
+        try:
+            return method(self, *values, **options)
+        except TypeError:
+            try:
+                inspect.signature(method).bind(self, *values, **options)
+            except TypeError as error:  # Python names the class that defines the method
+                raise TypeError(f"{name}() {error}") from None
+            raise
 
     return run
 

@@ -387,7 +387,8 @@ def _window(one: Any, row: int) -> NDArray[Any]:
         raise DataError(f"X[{row}] has channels of unequal lengths") from None
     if array.ndim != 2 or not len(array) or array.dtype.kind not in "fiu":
         problem = f"X[{row}] is {array.dtype} of shape {array.shape}; expected numbers (C, T)"
-        raise DataError(problem, fix="Pass an array (N, C, T); one window is X[None].")
+        fix = "Pass an array (N, C, T); one window is X[None], windows of one channel X[:, None]."
+        raise DataError(problem, fix=fix)
     return array
 
 

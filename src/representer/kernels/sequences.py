@@ -240,6 +240,8 @@ def string_fix(value: Any) -> str:
         return "Leave it out."
     if isinstance(value, (bytes, bytearray)):
         return "Decode it, with .decode()."
+    if hasattr(value, "GetAtoms"):  # a molecule of RDKit
+        return "Pass its SMILES, rdkit.Chem.MolToSmiles(molecule)."
     return "Pass one column." if isinstance(value, np.ndarray) else ""
 
 
