@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import resource
@@ -72,10 +73,11 @@ def test_a_warning_is_one_line_without_its_place_in_the_code(words, is_short, mo
         return 0
 
     monkeypatch.setattr(main, "_run", warned)
-    before = warnings.formatwarning
+    before, thresholds = warnings.formatwarning, gc.get_threshold()
     assert main.entry_point(["predict", *words]) == 0
     assert (texts == ["warning: a label is new\n"]) == is_short
     assert warnings.formatwarning is before
+    assert gc.get_threshold() == thresholds
 
 
 def test_no_command_prints_a_start(run):

@@ -15,10 +15,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from representer import estimators
-from representer.data.text import cooccurrence_vectors
+from representer.data.text import cooccurrence_vectors, tokenize
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import TextClassifier, TextRegressor
 from representer.estimators.fitting import divide, validation_fraction
+from representer.estimators.text import Tokenizer
 
 
 @pytest.fixture
@@ -310,3 +311,13 @@ def test_dilation_reaches_the_layer_and_is_refused_where_there_are_no_filters():
         TextClassifier(cell="string-kernel", **sizes, dilation=2).fit(texts, labels)
     with pytest.raises(ArgumentError, match="combine is 'divide'"):
         TextClassifier(cell="string-kernel", **sizes, combine="divide").fit(texts, labels)
+
+
+@pytest.mark.parametrize("scheme", ["words", "blanks", "leam"])
+def test_numbered_words_are_those_of_each_text(scheme):
+    texts = ["Don't  stop-now.", "", "a library\u2003e.g., a\u0301 stop", " ", "now 3.5 3.5"]
+    words, ids, lengths = Tokenizer(scheme).numbered(iter(texts))
+    ends = np.cumsum(lengths)
+    found = [[words[i] for i in ids[a:b]] for a, b in zip(ends - lengths, ends, strict=True)]
+    assert found == [tokenize(text, scheme) for text in texts]
+    assert len({*words}) == len(words)

@@ -283,3 +283,23 @@ def test_many_classes_have_fewer_n_grams(monkeypatch):
     monkeypatch.setattr("representer.kernels.text_kernel.MAX_COEFFICIENTS", every.shape[1])
     fewer = TextKernel().fit_transform(texts, np.eye(4)[np.arange(16) % 4])
     assert 0 < fewer.shape[1] <= every.shape[1] // 4
+
+
+WORDY = ["ab a ab", "", "b", "ab  ba aab", "a", "ba ab ba", "\u00e9 \U0001f600 ab"] * 2
+
+
+def test_characters_of_a_text_are_counted_word_by_word_as_in_the_text_as_a_whole():
+    kernel = TextKernel(min_count=0, min_characters=0).fit(WORDY)
+    _, characters = kernel.views_
+    whole = NgramKernel(kernel.characters, damped=True, boundary=" ").restore(
+        characters.tokens_, characters.codes_, characters.weights_
+    )
+    joined = [f" {' '.join(text.split())} " if text.strip() else "" for text in WORDY]
+    expected = whole.transform(joined).toarray()
+    norms = np.linalg.norm(expected, axis=1, keepdims=True)
+    expected /= np.where(norms > 0, norms, 1) * 2**0.5
+    assert (expected != 0).any(1).sum() == 12
+    width = expected.shape[1]
+    np.testing.assert_allclose(kernel.transform(WORDY).toarray()[:, -width:], expected, atol=1e-12)
+    again = TextKernel(min_count=0, min_characters=0).fit_transform(WORDY)
+    np.testing.assert_allclose(again.toarray()[:, -width:], expected, atol=1e-12)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from representer.data.text import (
     read_vectors,
     stored_documents,
     tokenize,
+    tokenize_pieces,
 )
 from representer.errors import DataError, KindError
 from representer.estimators.explanation import (
@@ -51,6 +51,7 @@ from representer.estimators.pool import Explained
 from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
 from representer.estimators.targets import centered, columns_of, strings_of
 from representer.explain import StackReadout, reference_card, stack_readout
+from representer.kernels.numbered import Numbered
 from representer.kernels.text_kernel import WORDS, TextKernel
 from representer.models import (
     SequenceClassifierConfig,
@@ -286,7 +287,36 @@ def _half_life(estimator: TextNetwork, readout: StackReadout, unit: int, x: Tens
     return card.half_life if card.half_life != float("inf") else None
 
 
+@dataclass(frozen=True)
+class Tokenizer:
+    """A function from a text to its words, or from many texts to their numbers.
+
+    Args:
+        scheme: Of `tokenize`.
+    """
+
+    scheme: Any
+
+    def __call__(self, text: str) -> list[str]:
+        """Return the words of a text."""
+        return tokenize(text, self.scheme)
+
+    def numbered(self, texts: Iterable[str]) -> Numbered:
+        """Return the words of texts; what stands between spaces is read once."""
+        if self.scheme != "words":
+            return Numbered.of(map(self, texts))
+        pieces, ids, lengths = Numbered.of(text.split() for text in texts)
+        words, of_piece, counts = Numbered.of(tokenize_pieces(pieces))
+        repeated = counts[ids]
+        ends = np.append(0, np.cumsum(repeated))
+        first = (np.cumsum(counts) - counts)[ids] - ends[:-1]
+        every = of_piece[np.repeat(first, repeated) + np.arange(ends[-1])]
+        borders = ends[np.append(0, np.cumsum(lengths))]
+        return Numbered(words, every, np.diff(borders))
+
+
 VOCABULARY = "vocabulary.json"
+START = 80  # characters whose words tell of most texts that some are known
 _LACKING = {  # options that are on by default, and the cells without them
     "layer_norm": ("string-kernel", "torch-lstm"),
 }
@@ -318,7 +348,8 @@ class TextInputs:
         """Return the numbers of the words of each text."""
         if X is self.texts and self.documents is not None:
             return self.documents
-        return [self.vocabulary.encode(self.words(text)) for text in X]
+        words = Tokenizer(self.tokenizer).numbered(X)
+        return [ids[: self.max_length] for ids in words.lists(self.vocabulary.encode(words.tokens))]
 
     def collate(self, encoded: Sequence[list[int]], multiple: int = 1) -> tuple[Any, ...]:
         """Return padded numbers ``(B, T)`` and lengths ``(B,)``."""
@@ -360,9 +391,10 @@ class TextNetwork(TextParameters, SupervisedEstimator):
         return strings_of(X, "texts", "a string")
 
     def _has_content(self, one: str) -> bool:
-        words = self.inputs_.words(one)
-        if any(word in self.inputs_.vocabulary for word in words):
-            return True
+        start, vocabulary = one[:START].rpartition(" ")[0], self.inputs_.vocabulary
+        for text in (start, one):
+            if any(word in vocabulary for word in self.inputs_.words(text)):
+                return True
         if any(target.pool.network for target in self.targets_):
             return False
         return any(target.machine.kernel.knows(one) for target in self.targets_ if target.machine)
@@ -468,9 +500,8 @@ class TextNetwork(TextParameters, SupervisedEstimator):
         return read_vectors(self.vectors, inputs.vocabulary, frequent=FREQUENT)
 
     def _new_kernel(self) -> TextKernel:
-        scheme: Any = self.tokenizer
         nothing = WordVectors((), np.zeros((0, 1), np.float32))  # what a run has takes its place
-        return TextKernel(partial(tokenize, scheme=scheme), vectors=nothing)
+        return TextKernel(Tokenizer(self.tokenizer), vectors=nothing)
 
     def kernel_candidates(self, objects: Any) -> Sequence[TextKernel]:
         """Return the kernel with the vectors of words, if there are some."""

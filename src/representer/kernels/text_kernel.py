@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from itertools import chain, combinations, repeat
+from itertools import combinations, repeat
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -16,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from representer.checks import check_integer, check_integers, is_integer
 from representer.errors import ArgumentError
 from representer.kernels.kernel import Kernel, value_of
+from representer.kernels.numbered import SPACE, CodeIndex, Numbered
 from representer.kernels.sequences import read_texts, token_lists
 from representer.kernels.vector_features import Shares, VectorFeatures
 
@@ -23,7 +23,6 @@ from representer.kernels.vector_features import Shares, VectorFeatures
 
 BITS = 62  # of a code; an n-gram of n tokens is a number of n digits, so that no two collide
 COUNTED = "It counts tokens, which are not differentiable in a reference; embed them first."
-Coded = tuple[NDArray[np.int64], NDArray[np.int32]]
 
 
 class Occurrence(NamedTuple):
@@ -123,21 +122,41 @@ class NgramKernel(Kernel):
             most: Largest number of n-grams, so that the rarest are left out; None for no limit.
         """
         self._check()
-        sequences = token_lists(X)
-        counts = Counter(chain.from_iterable(sequences))
+        return self.fit_numbered(Numbered.of(token_lists(X)), min_count, most)
+
+    def fit_numbered(
+        self,
+        numbered: Numbered,
+        min_count: int = 1,
+        most: int | None = None,
+        sums: sparse.csr_array | None = None,
+    ) -> sparse.csr_array:
+        """Number the n-grams of sequences whose tokens are numbered; see `fit_transform`.
+
+        Args:
+            numbered: The sequences ``(N,)``.
+            min_count: N-grams in fewer sequences, or sums, are left out.
+            most: As of `fit_transform`.
+            sums: How often each sequence stands in a sum ``(M, N)``: rows of the features are sums
+                of sequences, before they are damped. None for the sequences themselves.
+        """
+        often = None if sums is None else np.repeat(_column_sums(sums), numbered.lengths)
+        counts = np.bincount(numbered.ids, often, len(numbered.tokens))
         largest = 2 ** (BITS // max(self.orders)) - 1
         if len(counts) > largest:
             text = f"{len(counts) - largest:,} of {len(counts):,} tokens, the rarest, are left out"
             why = f"with n-grams of {max(self.orders)} tokens, {largest:,} can be numbered"
-            warnings.warn(f"{text}: {why}", stacklevel=2)
-        self.tokens_ = tuple(token for token, _ in counts.most_common(largest))
+            warnings.warn(f"{text}: {why}", stacklevel=3)
+        ordered = np.argsort(-counts, kind="stable")[:largest].tolist()
+        self.tokens_ = tuple(numbered.tokens[number] for number in ordered)
         self._numbers = {token: number for number, token in enumerate(self.tokens_)}
-        ids, rows = self._ids(sequences)
+        ids, rows = self._ids(numbered)
         kept, parts, frequencies = [], [], []
         for order in self.orders:
             codes, row_of, values = self._coded(ids, rows, order)
             new, columns = np.unique(codes, return_inverse=True)
-            block = _matrix(values, row_of, columns, (len(sequences), len(new)))
+            block = _matrix(values, row_of, columns, (len(numbered.lengths), len(new)))
+            block = block if sums is None else _sorted(sums @ block)
             frequency = np.bincount(block.indices, minlength=len(new))
             is_frequent = frequency >= min_count
             kept.append(new[is_frequent])
@@ -146,8 +165,7 @@ class NgramKernel(Kernel):
         least = _least_count(np.concatenate(frequencies), min_count, most)
         for k, frequency in enumerate(frequencies if least > min_count else ()):
             kept[k], parts[k] = kept[k][frequency >= least], _chosen(parts[k], frequency >= least)
-        self.codes_ = tuple(kept)
-        self.weights_ = np.ones(sum(map(len, kept)))
+        self._set(kept, np.ones(sum(map(len, kept))))
         return self._weighted(parts)
 
     def restore(
@@ -167,30 +185,40 @@ class NgramKernel(Kernel):
                 raise ValueError("the codes of the n-grams are not sorted or out of their range")
         if weights.shape != (sum(map(len, codes)),) or not (weights >= 0).all():
             raise ValueError("the weights do not fit the n-grams")
-        self.tokens_, self.codes_, self.weights_ = tuple(tokens), tuple(codes), weights
+        self.tokens_ = tuple(tokens)
         self._numbers = {token: number for number, token in enumerate(self.tokens_)}
+        self._set(codes, weights)
         return self
 
     def transform(self, X: Iterable[Any]) -> sparse.csr_array:
         """Return the weighted features ``(N, F)``; n-grams that `fit` did not number are 0."""
-        sequences = token_lists(X)
-        ids, rows = self._ids(sequences)
-        parts = []
-        for order, terms in zip(self.orders, self.codes_, strict=True):
+        return self.transform_numbered(Numbered.of(token_lists(X)))
+
+    def transform_numbered(
+        self, numbered: Numbered, sums: sparse.csr_array | None = None
+    ) -> sparse.csr_array:
+        """Return the weighted features of sequences, or of sums of them; see `fit_numbered`."""
+        ids, rows = self._ids(numbered)
+        parts, start = [], 0
+        for order, terms, index in zip(self.orders, self.codes_, self._indices, strict=True):
             codes, row_of, values = self._coded(ids, rows, order)
-            columns, is_known = _positions(codes, terms)
-            entries = values[is_known], row_of[is_known], columns[is_known]
-            parts.append(_matrix(*entries, (len(sequences), len(terms))))
-        return self._weighted(parts)
+            columns = index.positions(codes)
+            is_known = columns >= 0
+            parts.append((values[is_known], row_of[is_known], columns[is_known] + start))
+            start += len(terms)
+        values, row_of, columns = map(np.concatenate, zip(*parts, strict=True))
+        features = _matrix(values, row_of, columns, (len(numbered.lengths), start))
+        return self._weighted([features if sums is None else sums @ features])
 
     def occurrences(self, x: Any) -> Iterator[Occurrence]:
         """Yield the n-grams of a sequence that `fit` has numbered."""
-        ids, rows = self._ids(token_lists([x]))
+        ids, rows = self._ids(Numbered.of(token_lists([x])))
         start = 0
-        for order, ngrams in zip(self.orders, self.codes_, strict=True):
+        for order, ngrams, index in zip(self.orders, self.codes_, self._indices, strict=True):
             for offsets in self._offsets(order, len(ids)):
                 codes, _, starts = self._at(ids, rows, offsets)
-                columns, is_known = _positions(codes, ngrams)
+                columns = index.positions(codes)
+                is_known = columns >= 0
                 weight = self._weight(offsets)
                 for column, first in zip(columns[is_known], starts[is_known], strict=True):
                     where = tuple(int(first) + offset for offset in offsets)
@@ -200,20 +228,24 @@ class NgramKernel(Kernel):
     def _fitted(self, x: list[Any]) -> NgramKernel:
         return self if hasattr(self, "weights_") else NgramKernel(**self.get_params(False)).fit(x)
 
+    def _set(self, codes: Sequence[NDArray[np.int64]], weights: NDArray[np.float64]) -> None:
+        self.codes_, self.weights_ = tuple(codes), weights
+        self._indices = [CodeIndex(ngrams) for ngrams in codes]
+
     def _weighted(self, parts: list[sparse.csr_array]) -> sparse.csr_array:
         """Return the features of all orders, from counts of n-grams of each."""
-        features = sparse.csr_array(sparse.hstack(parts, format="csr"))
+        features = _beside(parts)
         if self.damped:
             features.data = np.log1p(features.data)
         features.data *= self.weights_[features.indices]
         return features
 
-    def _ids(self, sequences: list[Any]) -> Coded:
+    def _ids(self, numbered: Numbered) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Return the number of every token, -1 if unknown, and its sequence."""
-        lengths = np.array([len(ids) for ids in sequences], np.int64)
-        rows = np.repeat(np.arange(len(sequences), dtype=np.int32), lengths)
-        numbers = map(self._numbers.get, chain.from_iterable(sequences), repeat(-1))
-        return np.fromiter(numbers, np.int64, len(rows)), rows
+        numbers = map(self._numbers.get, numbered.tokens, repeat(-1))
+        of_tokens = np.fromiter(numbers, np.int64, len(numbered.tokens))
+        rows = np.repeat(np.arange(len(numbered.lengths), dtype=np.int32), numbered.lengths)
+        return of_tokens[numbered.ids], rows
 
     def _coded(
         self, ids: NDArray[np.int64], rows: NDArray[np.int32], order: int
@@ -303,14 +335,20 @@ def _chosen(matrix: sparse.csr_array, is_chosen: NDArray[np.bool_]) -> sparse.cs
     return sparse.csr_array(entries, shape=(len(ends) - 1, int(is_chosen.sum())))
 
 
-def _positions(
-    codes: NDArray[np.int64], ngrams: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the position of each code among the known ones, and whether it is there."""
-    if not len(ngrams):
-        return np.zeros(len(codes), np.int64), np.zeros(len(codes), bool)
-    columns = np.minimum(np.searchsorted(ngrams, codes), len(ngrams) - 1)
-    return columns, ngrams[columns] == codes
+def _beside(parts: list[Any]) -> sparse.csr_array:
+    """Return the columns of all parts."""
+    return parts[0] if len(parts) == 1 else sparse.csr_array(sparse.hstack(parts, format="csr"))
+
+
+def _sorted(matrix: sparse.csr_array) -> sparse.csr_array:
+    """Return a matrix with its columns in order, in place."""
+    matrix.sort_indices()
+    return matrix
+
+
+def _column_sums(matrix: sparse.csr_array) -> NDArray[Any]:
+    shape: Any = matrix.shape
+    return np.bincount(matrix.indices, matrix.data, shape[1])
 
 
 # Weights of sparse features, by how rare they are and how unevenly spread over classes.
@@ -352,13 +390,16 @@ def class_ratio(features: sparse.csr_array, classes: NDArray[np.float64]) -> NDA
 
 def unit_rows(features: sparse.csr_array) -> sparse.csr_array:
     """Return features with rows of length 1, in place; rows of zeros stay."""
-    norms = np.sqrt(np.asarray(features.power(2).sum(axis=1)).ravel())
-    features.data /= np.repeat(np.where(norms > 0, norms, 1.0), np.diff(features.indptr))
+    lengths = np.diff(features.indptr)
+    is_filled = lengths > 0
+    starts = features.indptr[:-1][is_filled]
+    if len(starts):
+        norms = np.sqrt(np.add.reduceat(features.data**2, starts))
+        features.data /= np.repeat(np.where(norms > 0, norms, 1.0), lengths[is_filled])
     return features
 
 
-SPACE = " "
-SLICE = 1 << 18  # characters whose features are computed together
+SLICE = 1 << 20  # characters whose features are computed together
 WORDS, CHARACTERS = VIEWS = ("words", "characters")
 VECTORS = "vectors"
 MAX_COEFFICIENTS = 1 << 25  # n-grams times classes: 256 MiB
@@ -391,7 +432,8 @@ class TextKernel(Kernel):
     `VectorFeatures` are added to this mean.
 
     Args:
-        split: From a text to its words.
+        split: From a text to its words. If it has a method ``numbered``, from texts to `Numbered`,
+            many texts are read by that.
         orders: Lengths of the n-grams of words.
         characters: Lengths of the n-grams of characters.
         min_count: N-grams of words in fewer texts are left out.
@@ -457,8 +499,8 @@ class TextKernel(Kernel):
         read, most = self._read(X), None
         if targets is not None:
             most = MAX_COEFFICIENTS // (len(self.views_) * targets.shape[1])
-        for sequences, kernel, count in zip(read, self.views_, least, strict=True):
-            features = kernel.fit_transform(sequences, count, most)
+        for (numbered, *sums), kernel, count in zip(read, self.views_, least, strict=True):
+            features = kernel.fit_numbered(numbered, count, most, *sums)
             kernel.weights_ = inverse_document_frequency(features)
             if targets is not None and targets.shape[1] > 1:
                 squares = class_ratio(features, targets) ** 2
@@ -468,7 +510,7 @@ class TextKernel(Kernel):
             features.data *= kernel.weights_[features.indices]
             parts.append(features)
         self.vectors_ = None if self.vectors is None else VectorFeatures(self.vectors)
-        return _joined(parts, self.vectors_ and self.vectors_.fit_transform(read[0]))
+        return _joined(parts, self.vectors_ and self.vectors_.fit_transform(read[0][0].lists()))
 
     def fitted(self) -> tuple[dict[str, list[str]], dict[str, NDArray[Any]]]:
         """Return what `fit` found as plain values and arrays, for `restore`."""
@@ -527,11 +569,13 @@ class TextKernel(Kernel):
 
     def transform(self, X: Iterable[str]) -> sparse.csr_array:
         """Return the features ``(N, F)``, whose inner products are the kernel."""
-        return sparse.csr_array(sparse.vstack([*map(self._features, _slices(X))], format="csr"))
+        parts = [*map(self._features, _slices(X))]
+        return parts[0] if len(parts) == 1 else sparse.csr_array(sparse.vstack(parts, format="csr"))
 
     def occurrences(self, text: str) -> tuple[str, list[TextFeature]]:
         """Return the text of joined words, and each n-gram's part of the features."""
-        (words,), (joined,) = self._read([text])
+        words = self.split(text)
+        joined = f"{SPACE}{SPACE.join(words)}{SPACE}"
         values = self._features([text])
         shown = dict(zip(values.indices.tolist(), values.data.tolist(), strict=True))
         result, start = [], 0
@@ -548,8 +592,9 @@ class TextKernel(Kernel):
 
     def _features(self, X: Iterable[str]) -> sparse.csr_array:
         read = self._read(X)
-        parts = [kernel.transform(x) for kernel, x in zip(self.views_, read, strict=True)]
-        return _joined(parts, self.vectors_ and self.vectors_.transform(read[0]))
+        views = zip(self.views_, read, strict=True)
+        parts = [kernel.transform_numbered(*numbered) for kernel, numbered in views]
+        return _joined(parts, self.vectors_ and self.vectors_.transform(read[0][0].lists()))
 
     def _new_views(self) -> list[NgramKernel]:
         return [
@@ -557,10 +602,19 @@ class TextKernel(Kernel):
             NgramKernel(self.characters, damped=True, boundary=SPACE),
         ]
 
-    def _read(self, X: Iterable[str]) -> tuple[list[list[str]], list[str]]:
-        """Return the words of each text, and its joined words with spaces around them."""
-        words = [self.split(text) for text in read_texts(X)]
-        return words, [f"{SPACE}{SPACE.join(text)}{SPACE}" for text in words]
+    def _read(self, X: Iterable[str]) -> list[tuple[Any, ...]]:
+        """Return what each view counts: words of texts, and characters of words, of texts.
+
+        No n-gram of characters reaches beyond its word and the spaces around it, so that those of a
+        text are the sum of those of its words.
+        """
+        texts, split = read_texts(X), self.split
+        many: Callable[[Iterable[str]], Numbered] | None = getattr(split, "numbered", None)
+        words = many(texts) if many else Numbered.of(map(split, texts))
+        ends = np.concatenate([[0], np.cumsum(words.lengths)]).astype(np.int32)
+        counted = np.ones(len(words.ids)), words.ids.astype(np.int32), ends
+        sums = sparse.csr_array(counted, shape=(len(ends) - 1, len(words.tokens)))
+        return [(words,), (Numbered.of_characters(words.tokens), sums)]
 
 
 def _slices(X: Iterable[str]) -> Iterator[list[str]]:
@@ -582,6 +636,6 @@ def _joined(
 
     Those of vectors, if there are any, stand beside them.
     """
-    joined = sparse.hstack([unit_rows(x) for x in parts], format="csr")
-    joined = sparse.csr_array(joined) * len(parts) ** -0.5
-    return joined if beside is None else sparse.csr_array(sparse.hstack([joined, beside], "csr"))
+    joined = _beside([unit_rows(x) for x in parts])
+    joined.data *= len(parts) ** -0.5
+    return joined if beside is None else _beside([joined, beside])

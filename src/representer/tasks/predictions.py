@@ -8,13 +8,14 @@ import json
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from representer.data.tables import MISSING, LeftOut
-from representer.data.tables.files import COMPRESSIONS, guard_formula, uncompressed
+from representer.data.tables.files import COMPRESSIONS, GUARDED, guard_formula, uncompressed
 from representer.data.tables.reading import kind_of, table_files
 from representer.errors import ArgumentError, DataError, StorageError, printable, say
 from representer.jobs import completed
@@ -81,19 +82,21 @@ def added_columns(
             if own.half_widths is not None:
                 added += [f"low{end}", f"high{end}"]
                 numbers += [own.values - own.half_widths, own.values + own.half_widths]
-            parts.append([[f"{number:.9g}" for number in row] for row in np.stack(numbers, 1)])
+            rows = np.stack(numbers, 1).tolist()
+            parts.append([[f"{number:.9g}" for number in row] for row in rows])
             continue
         added += [f"prediction{end}", *(f"probability{end}_{name}" for name in classes[k])]
         rows = [
-            [classes[k][int(c)], *(f"{p:.6f}" for p in chances)]
-            for c, chances in zip(own.values, own.probabilities, strict=True)
+            [classes[k][int(c)], *[f"{p:.6f}" for p in chances]]
+            for c, chances in zip(own.values.tolist(), own.probabilities.tolist(), strict=True)
         ]
         if own.sets is not None:
             added.append(f"prediction_set{end}")
             for row, inside in zip(rows, own.sets, strict=True):
                 row.append(json.dumps([classes[k][c] for c in np.flatnonzero(inside).tolist()]))
         parts.append(rows)
-    joined = ([cell for part in row for cell in part] for row in zip(*parts, strict=True))
+    joined = ([*chain.from_iterable(row)] for row in zip(*parts, strict=True))
+    joined = parts[0] if len(parts) == 1 else joined
     return added, dict(zip(objects.lines, joined, strict=True))
 
 
@@ -123,7 +126,10 @@ def as_csv(rows: Iterable[Sequence[object]]) -> str:
     lines = _Lines()
     end = "\r\n"  # a cell with either of its characters is quoted
     writer = csv.writer(lines, lineterminator=end)
-    writer.writerows([guard_formula(str(cell)) for cell in row] for row in rows)
+    writer.writerows(
+        [cell if cell[:1] not in GUARDED else guard_formula(cell) for cell in map(str, row)]
+        for row in rows
+    )
     return "".join(f"{line.removesuffix(end)}\n" for line in lines)
 
 

@@ -13,7 +13,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from representer.data.text import Vocabulary, WordVectors, tokenize
+from representer.data.text import Vocabulary, WordVectors, tokenize, tokenize_pieces
+from representer.data.text.words import WORDS
 from representer.errors import ArgumentError, DataError, ShapeError
 
 
@@ -256,3 +257,18 @@ def test_a_matrix_of_another_length_is_rejected():
 def test_an_invalid_scale_is_rejected(scale):
     with pytest.raises(ArgumentError, match="scale"):
         VECTORS.align(vocabulary("a"), generator(), scale=scale)
+
+
+ODD = st.text("aZs'’n t.,-_0\u0301\u00c9\u03a3\u0e01\u3042\u2003\x1c\n!") | st.text()
+
+
+@given(ODD)
+def test_pieces_between_spaces_have_the_tokens_of_the_text(text):
+    pieces = text.split()
+    assert [word for own in tokenize_pieces(pieces) for word in own] == tokenize(text)
+    assert [*tokenize_pieces(pieces)] == [tokenize(piece) for piece in pieces]
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_ascii_has_the_tokens_of_the_pattern_of_all_languages(text):
+    assert tokenize(text) == WORDS.findall(text.lower())

@@ -351,6 +351,7 @@ def _undecodable(path: Path, codec: str) -> DataError:
 
 # Protection against formula injection in CSV files.
 
+GUARDED = "=+-@\t\r'"  # one of them begins what `guard_formula` changes
 # Signs alone, such as the label "--", are not formulas.
 _FORMULA = re.compile(r"'*[=+\-@\t\r].*\w", re.DOTALL)
 

@@ -17,7 +17,7 @@ from representer.data.text.vectors import (
     cooccurrence_vectors,
     read_vectors,
 )
-from representer.data.text.words import Vocabulary, tokenize
+from representer.data.text.words import Vocabulary, tokenize, tokenize_pieces
 
 __all__ = [
     "FREQUENT",
@@ -40,5 +40,6 @@ __all__ = [
     "stored_documents",
     "stored_texts",
     "tokenize",
+    "tokenize_pieces",
     "truncation",
 ]

@@ -6,7 +6,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -53,13 +53,22 @@ def tokenize(text: str, scheme: Scheme = "words") -> list[str]:
         ['a', 'liary', ',', '0', '.', '0', 'dollars', '!']
     """
     if scheme == "words":
-        composed = unicodedata.normalize("NFC", _stream_safe(text.replace("\u2019", "'")))
-        return WORDS.findall(composed.lower())
+        return _found(_lowered(text))
     if scheme == "blanks":
         return text.split()
     if scheme == "leam":
         return _leam(text)
     raise ArgumentError("scheme", scheme, f"one of {', '.join(get_args(Scheme))}")
+
+
+def tokenize_pieces(pieces: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the tokens of the scheme ``words`` of each of many pieces of text without spaces."""
+    lowered = _lowered("\n".join(pieces)).split("\n") if pieces else []
+    return ([one] if one.isascii() and one.isalpha() else _found(one) for one in lowered)
+
+
+def _lowered(text: str) -> str:
+    return unicodedata.normalize("NFC", _stream_safe(text.replace("\u2019", "'"))).lower()
 
 
 def _marks(last: int) -> str:
@@ -101,20 +110,32 @@ _UNSPACED = (  # scripts without spaces between words
 _MARKS = rf"{_marks(0xFFFF)}\u200c\u200d"  # with the joiners of Persian and Hindi
 _LETTER = rf"(?:[^\W\d_{_UNSPACED}]|[{_MARKS}])"
 _CLITIC = r"(?:s|re|ve|ll|d|m)\b"
-# possessive (++, *+), so that a word of millions of letters takes no memory for backtracking
-WORDS = re.compile(
-    rf"""
-    (?:(?!n't\b){_LETTER})++(?=n't\b)                       # do|n't
-    | n't\b
-    | '{_CLITIC}
-    | \d+(?:[.,]\d+)*+                                     # 3.14 and 1,000
-    | [{_UNSPACED}][{_MARKS}]*
-    | {_LETTER}(?:{_LETTER}|\d)*+(?:'(?!{_CLITIC}){_LETTER}++)*+  # b2b and o'clock
-    | \.{{2,}} | -{{2,}}
-    | \S
-    """,
-    re.VERBOSE,
-)
+
+
+def _words(letter: str, unspaced: str) -> re.Pattern[str]:
+    """Return the pattern of a token, from those of a letter and of a character that is a token."""
+    # possessive (++, *+), so that a word of millions of letters takes no memory for backtracking
+    return re.compile(
+        rf"""
+        (?:(?!n't\b){letter})++(?=n't\b)                        # do|n't
+        | n't\b
+        | '{_CLITIC}
+        | \d+(?:[.,]\d+)*+                                     # 3.14 and 1,000
+        {unspaced}
+        | {letter}(?:{letter}|\d)*+(?:'(?!{_CLITIC}){letter}++)*+  # b2b and o'clock
+        | \.{{2,}} | -{{2,}}
+        | \S
+        """,
+        re.VERBOSE,
+    )
+
+
+WORDS = _words(_LETTER, f"| [{_UNSPACED}][{_MARKS}]*")
+_ASCII_WORDS = _words("[a-zA-Z]", "")  # the same of ASCII, and three times as fast
+
+
+def _found(lowered: str) -> list[str]:
+    return (_ASCII_WORDS if lowered.isascii() else WORDS).findall(lowered)
 
 
 def _leam(text: str) -> list[str]:
