@@ -58,6 +58,10 @@ $(TRITON): Makefile | $(READY)
 
 triton: $(TRITON)
 
+# the version of torch 2.11, for the tests that compile kernels with it, too
+triton-%:
+	@$(PIP) --no-deps --upgrade --target .venv/triton-$* triton==$*
+
 demo: $(INSTALLED)
 	$(BIN)/representer demo
 

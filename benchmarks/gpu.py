@@ -23,6 +23,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # the samples
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 import torch
@@ -41,7 +42,7 @@ PARTS = 8  # of the samples of an op, each checked by one process
 REPEATS = {"cuda": 15, "cpu": 3}  # rounds of each candidate
 CALLS = 3  # in a round, with one synchronization
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}  # of the largest entry
-COMMAND = "python benchmarks/gpu.py --budget 540 --out gpu-results"
+COMMAND = "python benchmarks/gpu.py --budget 230 --rounds 7 --out gpu-results"
 ABOUT = f"""\
 # GPU: goals, predictions and figures
 
@@ -77,7 +78,8 @@ largest difference from the definition in float64, as a share of the largest ent
 class Run:
     """A measurement: its device, its deadline as ``time.monotonic`` counts, and its rows so far."""
 
-    def __init__(self, device: str, deadline: float, out: Path) -> None:
+    def __init__(self, device: str, deadline: float, out: Path, only: Sequence[str] = ()) -> None:
+        self.only = only  # sections, by default all
         self.device, self.deadline, self.out = device, deadline, out
         self.rows: list[dict[str, Any]] = []
 
@@ -205,7 +207,7 @@ def correctness(run: Run, end: float, every: int) -> bool:
     else:
         processes = max(1, len(os.sched_getaffinity(0)) - 2)
         with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-            for name, makes in sections(is_tiny=False).items():
+            for name, makes in chosen_sections(run, is_tiny=False).items():
                 for number in range(len(makes)):  # a failure shows when the case is timed
                     pool.submit(compile_case, name, number, end)
             jobs = [(case, pool.submit(check, *case, run.device, slice(k, None, PARTS), end))
@@ -289,10 +291,16 @@ def measure(run: Run, is_tiny: bool, even_if_wrong: bool = False) -> bool:
     now = time.monotonic()
     is_right = correctness(run, now + CHECKS * (run.deadline - now), every=40 if is_tiny else 1)
     if is_right or even_if_wrong:
-        for section, makes in sections(is_tiny).items():
+        for section, makes in chosen_sections(run, is_tiny).items():
             for make in makes:
                 attempt(run, section, make)
     return is_right
+
+
+def chosen_sections(run: Run, is_tiny: bool) -> dict[str, Any]:
+    """Return the sections that are timed."""
+    found = sections(is_tiny)
+    return {name: found[name] for name in run.only or found}
 
 
 def attempt(run: Run, section: str, make: Callable[[str], Case]) -> None:
@@ -357,7 +365,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--page", type=Path, help="write the page of --rows here, and end")
     parser.add_argument("--rows", type=Path, help="gpu.jsonl of an earlier measurement")
     parser.add_argument("--note", default="", help="about the measurement, for the page")
+    parser.add_argument("--only", nargs="*", default=[], help="sections that are timed")
+    parser.add_argument("--rounds", type=int, help="of each candidate on a GPU, 15 by default")
     chosen = parser.parse_args(arguments)
+    REPEATS["cuda"] = chosen.rounds or REPEATS["cuda"]
     if chosen.page is not None:
         lines = chosen.rows.read_text("utf-8").splitlines() if chosen.rows else []
         chosen.page.write_text(page([json.loads(line) for line in lines], chosen.note), "utf-8")
@@ -368,7 +379,7 @@ def main(arguments: list[str]) -> int:
         parser.error("no CUDA device; --smoke runs tiny sizes on the CPU")
     chosen.out.mkdir(parents=True, exist_ok=True)
     device = "cpu" if chosen.smoke else "cuda"
-    run = Run(device, time.monotonic() + chosen.budget, chosen.out)
+    run = Run(device, time.monotonic() + chosen.budget, chosen.out, chosen.only)
     is_right = measure(run, chosen.smoke, chosen.even_if_wrong)
     (chosen.out / "gpu.md").write_text(page(run.rows), encoding="utf-8")
     print(page(run.rows), end="")

@@ -17,7 +17,7 @@ from ops.samples import Sample
 from ops.samples.rkm_scan import CELLS, tensors
 from representer.estimators.language_training import CarriedState, detached, example_state
 from representer.models import LanguageModelConfig, LanguageNetwork
-from representer.nn import RKMLSTM, KernelActivation, StringKernelRNN
+from representer.nn import RKMCIFG, RKMLSTM, KernelActivation, StringKernelRNN
 from representer.ops import OPS, gated_scan, use_backend
 from representer.training.config import Loss
 from representer.training.cuda_graphs import WARM_UP, CapturedLosses
@@ -97,6 +97,59 @@ def recurrent(size: tuple[int, int, int, int], dtype: str, device: str) -> Case:
     layers = {name: layer.to(device, DTYPES[dtype]) for name, layer in layers.items()}
     x = torch.randn(T, B, features, device=device, dtype=DTYPES[dtype])
     return passes(size, dtype, {**layers, STEPWISE: stepwise(ours)}, x)
+
+
+def default(what: str, size: tuple[int, int, int, int], device: str) -> Case:
+    """Return a layer as users call it in float32, beside cuDNN with products in TF32 and without.
+
+    By default cuDNN computes recurrences in TF32; so do ours if matrix products may, and compiled
+    ones run from a CUDA graph.
+    """
+    T, B, features, d = size
+    is_both = "both directions" in what
+    makes: dict[str, Callable[[], nn.Module]] = {
+        "RKMLSTM": lambda: RKMLSTM(features, d, bidirectional=is_both),
+        "RKMCIFG": lambda: RKMCIFG(features, d, layer_norm=True),
+        "StringKernelRNN": lambda: StringKernelRNN(features, d),
+    }
+    ours = makes[what.partition(",")[0]]().to(device)
+    lstm = nn.LSTM(features, d, bidirectional=is_both).to(device)
+    x = torch.randn(T, B, features, device=device)
+    lengths = torch.randint(1, T + 1, (B,), device=device) if "lengths" in what else None
+
+    def call(x: Tensor) -> Any:
+        return ours(x) if lengths is None else ours(x, lengths=lengths)
+
+    def in_ieee(x: Tensor) -> Any:
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            return lstm(x)
+
+    def in_tf32(x: Tensor) -> Any:
+        before = torch.backends.cuda.matmul.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32 = True
+        try:
+            return call(x)
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = before
+
+    layers: dict[str, Any] = {"nn.LSTM": lstm, "nn.LSTM, IEEE": function_of(lstm, in_ieee),
+                              what: function_of(ours, call)}  # fmt: skip
+    layers[f"{what}, TF32"] = function_of(ours, in_tf32)
+    if device == "cuda":
+        compiled = torch.compile(ours, mode="reduce-overhead")
+        layers[f"{what}, compiled"] = function_of(ours, lambda x: compiled(x))
+    if "autocast" in what:
+        layers = {name: function_of(lstm if "nn." in name else ours, _in_autocast(run, device))
+                  for name, run in layers.items()}  # fmt: skip
+    return passes(size, "bfloat16" if "autocast" in what else "float32", layers, x)
+
+
+def _in_autocast(run: Callable[[Tensor], Any], device: str) -> Callable[[Tensor], Any]:
+    def call(x: Tensor) -> Any:
+        with torch.autocast(device, torch.bfloat16):
+            return run(x)
+
+    return call
 
 
 def scan(size: tuple[int, int, int], device: str) -> Case:
@@ -227,10 +280,25 @@ def _training_step(size: tuple[int, int, int], device: str, *, is_captured: bool
     return step
 
 
+DEFAULTS = {  # what users call, and the sizes of their batches
+    "RKMLSTM": (1000, 64, 10, 100),
+    "StringKernelRNN": (35, 20, 407, 407),
+    "RKMLSTM, 650 units": (128, 16, 650, 650),
+    "RKMCIFG, layer norm": (400, 32, 128, 128),
+    "StringKernelRNN, 100 units": (200, 64, 30, 100),
+    "RKMLSTM, 300 units": (200, 64, 30, 300),
+    "RKMLSTM, autocast": (128, 64, 650, 650),
+    "RKMLSTM, both directions": (200, 64, 30, 100),
+    "RKMLSTM, lengths": (200, 64, 30, 128),
+    "StringKernelRNN, 200 units": (35, 20, 200, 200),
+}
+
+
 def sections(is_tiny: bool) -> dict[str, list[Make]]:
     """Return the cases by section, the most important ones of each first, the longest last."""
     if is_tiny:
         return {
+            "defaults": [partial(default, what, (3, 2, 4, 4)) for what in DEFAULTS],
             "training steps": [partial(training_steps, (3, 2, 4))],
             "scans": [partial(scan, (3, 2, 4))],
             "activations": [partial(activation, (8, 4, 3))],
@@ -248,11 +316,12 @@ def sections(is_tiny: bool) -> dict[str, list[Make]]:
         partial(recurrent, (1024, 128, 1150, 1150), "bfloat16"),
     ]
     return {
+        "defaults": [partial(default, what, size) for what, size in DEFAULTS.items()],
+        "graphs": [partial(graph, (256,))],
         "training steps": [partial(training_steps, (35, 20, 200))],
         "scans": [partial(scan, size) for size in ((1024, 16, 128), (1024, 16, 1024))],
         "activations": [partial(activation, size) for size in many],
         "learned recurrent": [partial(learned_recurrent, (50, 500))],
-        "graphs": [partial(graph, (256,))],
         "recurrent": layers,
     }
 
@@ -346,6 +415,8 @@ _STRING = "String-kernel layer, gate on x, over `nn.LSTM`, bfloat16"
 _RKM = "RKM-LSTM over `nn.LSTM`, bfloat16, 300 to 1,150 units, up to 32 sequences"
 _MANY = "4.2 million activations with 100 centers over the direct sum"
 _GRAPH = "WL network over GINEConv, 256 molecules"
+_default = partial(Goal, section="defaults", ours="RKMLSTM", baseline="nn.LSTM", clock="graph")
+_FLOAT32 = "RKM-LSTM in float32 over `nn.LSTM` in TF32"
 GOALS: list[Goal] = [
     _string(f"{_STRING}: 128 steps or more, up to 42,000 states", least=10, good=30,
             predicted="10 to 80", takes=_is_long),
@@ -380,4 +451,15 @@ GOALS: list[Goal] = [
     _graph(_GRAPH, baseline="GINEConv", least=3, good=6, predicted="1 to 2"),
     _graph(f"{_GRAPH}, compiled", baseline="GINEConv, compiled", least=1.3, good=2.5,
            predicted="0.5 to 1"),
+    _default(f"{_FLOAT32}, 1,000 × 64 × 10 × 100", mode=FORWARD, least=2, good=3,
+             predicted="2.5 to 3.3"),
+    _default("The same", mode=TRAINING, least=1.5, good=2.4, predicted="2.0 to 2.4"),
+    _default(f"{_FLOAT32}, 128 × 16 × 650 × 650", ours="RKMLSTM, 650 units", mode=FORWARD, least=2,
+             good=4, predicted="2.2 to 3.8"),
+    _default("RKM-CIFG with layer norm over `nn.LSTM`, 400 × 32 × 128 × 128",
+             ours="RKMCIFG, layer norm", mode=FORWARD, least=1, good=2, predicted="2 to 3"),
+    _default("String-kernel layer as by default over `nn.LSTM`, 35 × 20 × 407 × 407",
+             ours="StringKernelRNN", mode=TRAINING, least=1, good=3, predicted="1.5 to 4"),
+    _default("RKM-LSTM under autocast over `nn.LSTM`, 128 × 64 × 650 × 650",
+             ours="RKMLSTM, autocast", mode=FORWARD, least=1, good=2, predicted="1 to 1.5"),
 ]  # fmt: skip

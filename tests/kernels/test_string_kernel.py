@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import string_kernel_definition
-from representer.kernels import Linear, StringKernel
+from representer.kernels import DeepStringKernel, Linear, RecurrentKernel, StringKernel, sequences
 
 claim = settings(deadline=None, max_examples=8)
 VARIANTS = list(product(["multiply", "add"], [False, True, "exact"], [True, False]))
@@ -274,3 +274,22 @@ def test_counts_of_distinct_n_grams_are_exact():
     x = [list(range(40))]
     value = StringKernel(20, 1, base="delta", binary=True)(x)[0, 0]
     assert value == math.comb(40, 20)
+
+
+@pytest.mark.parametrize("pairs", [1, 40])
+def test_sequences_are_padded_once_on_cuda(pairs: int, monkeypatch: pytest.MonkeyPatch):
+    items = [torch.randn(n, 3, dtype=torch.float64) for n in (4, 7, 1, 5)]
+    kernels_ = (
+        StringKernel(2, 0.5, combine="add"), DeepStringKernel((2, 2), 0.5),
+        RecurrentKernel("linear"),
+    )  # fmt: skip
+    calls = (items, None), (items, items[1:3])
+    expected = [kernel(X, Y) for kernel in kernels_ for X, Y in calls]
+    padded, pad = [], sequences._padded
+    monkeypatch.setattr(sequences, "_is_on_cuda", lambda item: True)
+    monkeypatch.setattr(sequences, "BLOCK_ON_CUDA", pairs)  # one other sequence at a time, or all
+    monkeypatch.setattr(sequences, "_padded", lambda items: padded.append(items) or pad(items))
+    found = [kernel(X, Y) for kernel in kernels_ for X, Y in calls]
+    for ours, exact in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, exact, rtol=1e-12, atol=1e-12)
+    assert len(padded) <= len(found)

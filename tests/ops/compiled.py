@@ -44,8 +44,8 @@ DEVICES = {
 }  # fmt: skip
 architecture = 90
 CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
-# bytes; loads of one bfloat16 at a time; products on tensor cores of a group of warps
-USED = ("registers", "stack", "shared", "narrow loads", "products")
+# bytes; loads of one bfloat16 at a time; products on tensor cores of a group of warps; barriers
+USED = ("registers", "stack", "shared", "narrow loads", "products", "barriers")
 SIZES = (32, 2, 640)  # time, batch, units
 
 
@@ -172,7 +172,8 @@ def usage(kernel: Any) -> dict[str, int]:
     loads = re.findall(r"\bLDG[.\w]*", code.stdout)
     narrow = sum(bool({"U16", "S16", "U8", "S8"} & {*load.split(".")}) for load in loads)
     products = code.stdout.count("HGMMA")
-    numbers = *map(int, found.groups()), kernel.metadata.shared, narrow, products
+    barriers = code.stdout.count("BAR.SYNC")
+    numbers = *map(int, found.groups()), kernel.metadata.shared, narrow, products, barriers
     return dict(zip(USED, numbers, strict=True))
 
 

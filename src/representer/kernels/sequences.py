@@ -307,11 +307,33 @@ def _is_hashable(token: Any) -> bool:
 BASES = ("linear", "delta")
 COMBINE = ("multiply", "add")
 BLOCK = 2**20  # similarities per block
+BLOCK_ON_CUDA = 2**27  # where few large launches are fastest
+MOST_PADDED = 2**28  # numbers of all sequences padded at once on CUDA
 NOT_SMOOTH = (
     'base="delta" compares {} for equality, which is not differentiable in a reference; embed them '
     'first, and use base="linear" or a kernel of vectors.'
 )
 STRINGS = 'Strings and tokens are compared with base="delta".'
+
+
+def _padded(items: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Return sequences padded with zeros ``(B, T, …)``, and their lengths."""
+    lengths = torch.tensor([len(item) for item in items], device=items[0].device)
+    return torch.nn.utils.rnn.pad_sequence(list(items), batch_first=True), lengths
+
+
+def _padded_once(items: Sequence[Tensor]) -> tuple[Tensor, Tensor] | None:
+    """Return all sequences padded for the blocks of every row on CUDA, unless they are too large.
+
+    There, to pad is a launch for each sequence, and lengths are copied from the host.
+    """
+    longest = max(items, key=len)
+    is_small = len(items) * longest.numel() <= MOST_PADDED
+    return _padded(items) if _is_on_cuda(longest) and is_small else None
+
+
+def _is_on_cuda(item: Tensor) -> bool:
+    return item.is_cuda
 
 
 class SequenceKernel(Kernel):
@@ -369,11 +391,14 @@ class SequenceKernel(Kernel):
         return x, x if Y is None else read_tokens(Y, vocabulary, "Y", x)
 
     def _gram(self, x: Sequences, y: Sequences) -> Tensor:
-        prepared = [(item, self._prepare(item)) for item in x.items]
+        prepared, batch = [(item, self._prepare(item)) for item in x.items], _padded_once(y.items)
         if y is not x:
             others = [(item, self._prepare(item)) for item in y.items]
-            return torch.stack([self._row(*pair, others) for pair in prepared])
-        rows = [self._row(*pair, prepared[i:]) for i, pair in enumerate(prepared)]
+            return torch.stack([self._row(*pair, others, batch) for pair in prepared])
+        rows = [
+            self._row(*pair, prepared[i:], batch and (batch[0][i:], batch[1][i:]))
+            for i, pair in enumerate(prepared)
+        ]
         upper = torch.stack([F.pad(row, (len(rows) - len(row), 0)) for row in rows])
         return upper + upper.triu(1).mT
 
@@ -381,15 +406,20 @@ class SequenceKernel(Kernel):
         pairs = [(item, self._prepare(item)) for item in x.items]
         return torch.cat([self._row(*pair, [pair]) for pair in pairs])
 
-    def _row(self, item: Tensor, state: Any, others: list[tuple[Tensor, Any]]) -> Tensor:
-        """Return the kernel of one sequence with each of the others."""
+    def _row(
+        self,
+        item: Tensor,
+        state: Any,
+        others: list[tuple[Tensor, Any]],
+        batch: tuple[Tensor, Tensor] | None = None,
+    ) -> Tensor:
+        """Return the kernel of one sequence with each of the others; ``batch`` has them padded."""
         largest = max(1, len(item)) * max(1, max(len(other) for other, _ in others))
-        step = max(1, BLOCK // largest)
+        step = max(1, (BLOCK if batch is None else BLOCK_ON_CUDA) // largest)
         parts = []
         for i in range(0, len(others), step):
             block, prepared = zip(*others[i : i + step], strict=True)
-            padded = torch.nn.utils.rnn.pad_sequence(list(block), batch_first=True)
-            lengths = torch.tensor([len(other) for other in block], device=item.device)
+            padded, lengths = _padded(block) if batch is None else (x[i : i + step] for x in batch)
             parts.append(self._pairs(item, state, padded, lengths, list(prepared)))
         return torch.cat(parts)
 

@@ -1,0 +1,192 @@
+"""Count the kernels that a call of a layer launches on a GPU, without one.
+
+``python benchmarks/gpu_launches.py`` prints a table; it needs Triton, which ``make triton``
+installs in ``.venv/triton``. ``--before DIR`` counts those of the package in another source folder,
+too, such as that of ``git archive COMMIT src | tar x -C DIR``; ``--page PAGE`` replaces the table
+on a page.
+
+Launches of Triton are counted and not run. Other kernels are operations of torch that neither
+return a view nor memory that is not written, on tensors of the CPU, which takes as many.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+STEPS, BATCH = 50, 4
+BEGIN, END = "<!-- launches -->\n", "<!-- end of launches -->\n"
+VIEWS = {
+    "_reshape_alias", "_unsafe_view", "alias", "as_strided", "detach", "empty", "empty_like",
+    "empty_strided", "expand", "new_empty", "permute", "select", "slice", "split",
+    "split_with_sizes", "squeeze", "t", "transpose", "unbind", "unfold", "unsqueeze", "view",
+}  # fmt: skip
+ABOUT = """\
+## Launches
+
+What one call of a layer launches, counted without a device: kernels of Triton + other kernels, such
+as products in cuBLAS, copies and sums. Sequences have 50 steps. *Before* is commit 05202d5a,
+whose `src` is in the folder `before`:
+
+```sh
+PYTHONPATH=.venv/triton python benchmarks/gpu_launches.py --before before/src \\
+  --page docs/results/gpu.md
+```
+"""
+
+
+def layers(has_16_bits_in_autocast: bool) -> dict[str, tuple[Any, Callable[[], tuple[Any, ...]]]]:
+    """Return the layers by what they are, each with what makes its input."""
+    import torch
+
+    from representer import nn
+
+    def sequences(features: int, batch: int = BATCH) -> Callable[[], tuple[Any, ...]]:
+        return lambda: (torch.randn(STEPS, batch, features),)
+
+    def halves(features: int, batch: int = BATCH) -> Callable[[], tuple[Any, ...]]:
+        return lambda: (torch.randn(STEPS, batch, features).bfloat16(),)
+
+    def graphs() -> tuple[Any, ...]:
+        edges = torch.randint(0, 60, (2, 130))
+        return torch.randn(60, 9), edges, torch.randn(130, 6), torch.arange(60) // 20, 3
+
+    narrow = has_16_bits_in_autocast
+    autocast = nn.RKMLSTM(20, 650).bfloat16() if narrow else nn.RKMLSTM(20, 650)
+    return {
+        "RKM-LSTM, 64 units, float32": (nn.RKMLSTM(20, 64), sequences(20)),
+        "RKM-LSTM, 100 units, float32": (nn.RKMLSTM(10, 100), sequences(10)),
+        "RKM-CIFG, 128 units, layer norm, float32": (
+            nn.RKMCIFG(20, 128, layer_norm=True), sequences(20),
+        ),
+        "RKM-LSTM, 300 units, float32": (nn.RKMLSTM(20, 300), sequences(20)),
+        "RKM-LSTM, 650 units, float32": (nn.RKMLSTM(20, 650), sequences(20)),
+        "RKM-LSTM, 650 units, 16 bits": (nn.RKMLSTM(20, 650).bfloat16(), halves(20)),
+        "RKM-LSTM, 650 units, 16 bits, 128 sequences": (
+            nn.RKMLSTM(20, 650).bfloat16(), halves(20, 128),
+        ),
+        "RKM-LSTM, 650 units, autocast": (autocast, halves(20) if narrow else sequences(20)),
+        "RKM-LSTM, 300 units, layer norm, 16 bits": (
+            nn.RKMLSTM(20, 300, layer_norm=True).bfloat16(), halves(20),
+        ),
+        "RKM-LSTM, 100 units, both directions": (
+            nn.RKMLSTM(10, 100, bidirectional=True), sequences(10),
+        ),
+        "RKM-LSTM, 100 units, zoneout": (nn.RKMLSTM(10, 100, zoneout=0.1), sequences(10)),
+        'String kernel, decay="input", 650 units': (
+            nn.StringKernelRNN(20, 650, decay="input"), sequences(20),
+        ),
+        "String kernel, default decay, 100 units": (nn.StringKernelRNN(20, 100), sequences(20)),
+        "String kernel, default decay, 407 units": (nn.StringKernelRNN(20, 407), sequences(20)),
+        "WL kernel network, 4 rounds, a new batch": (
+            nn.WLKernelNN(9, 64, depth=4, edge_dim=6), graphs,
+        ),
+        "Deep graph kernel network, 2 layers, a new batch": (
+            nn.DeepGraphKernelNN(9, 64, num_layers=2, edge_dim=6), graphs,
+        ),
+    }  # fmt: skip
+
+
+def counts() -> dict[str, list[list[int]]]:
+    """Return by layer the launches of Triton and of other kernels, forward and backward."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+    from triton.runtime.jit import JITFunction
+
+    from representer.ops import OPS, use_backend
+    from representer.ops.torch_operator import Operators
+
+    launched = [0, 0]
+
+    class Kernels(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None):
+            name = func.name().partition("::")[2].partition(".")[0]
+            launched[1] += func.namespace != "representer" and name not in VIEWS
+            return func(*args, **(kwargs or {}))
+
+    def launcher(kernel: Any, grid: Any) -> Callable[..., None]:
+        def launch(*arguments: Any, **options: Any) -> None:
+            launched[0] += 1
+            with _disable_current_modes():  # numbers, where a kernel would have written some
+                for x in arguments:
+                    if isinstance(x, torch.Tensor) and x.is_floating_point():
+                        x.data.zero_()
+
+        return launch
+
+    def counted(run: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            with Kernels():  # an operator turns the mode around it off
+                return run(*arguments)
+
+        return call
+
+    JITFunction.__getitem__ = launcher  # type: ignore[method-assign]
+    for op in OPS.values():
+        if old := op.backends.get("triton"):
+            run = {"forward": counted(old.forward), "backward": counted(old.backward)}
+            op.backends["triton"] = replace(old, devices=(), missing="", **run)
+    found = {}
+    for name, (layer, make) in layers(hasattr(Operators, "in_autocast")).items():
+        arguments, ways = make(), []
+        with use_backend("triton"), Kernels():
+            for is_backward in (False, True):
+                if not is_backward:
+                    launched[:] = 0, 0
+                    result = layer(*arguments)
+                else:
+                    output = result if isinstance(result, torch.Tensor) else result[0]
+                    launched[:] = 0, 0
+                    output.backward(torch.ones_like(output))
+                ways.append([*launched])
+        found[name] = ways
+    return found
+
+
+def page_table(before: dict[str, Any] | None, now: dict[str, Any]) -> str:
+    """Return the table of both."""
+    heads = ["layer", "forward", "backward"]
+    if before is not None:
+        heads = ["layer", "forward before", "forward", "backward before", "backward"]
+    lines = [heads, ["---", *["---:"] * (len(heads) - 1)]]
+    for name, ways in now.items():
+        old = [[]] * 2 if before is None else [[x] for x in before[name]]
+        cells = [" + ".join(map(str, x)) for one, new in zip(old, ways, strict=True)
+                 for x in (*one, new)]  # fmt: skip
+        lines.append([name, *cells])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--before", type=Path, help="source folder of an earlier version")
+    parser.add_argument("--page", type=Path, help="page whose table is replaced")
+    parser.add_argument("--json", type=Path, help="print the counts of this source folder, and end")
+    chosen = parser.parse_args(arguments)
+    if chosen.json:  # rather than an editable installation
+        sys.meta_path[:] = [x for x in sys.meta_path if "editable" not in f"{x!r}{type(x)}".lower()]
+        sys.path.insert(0, str(chosen.json))
+        print(json.dumps(counts()))
+        return
+    tables = []
+    for folder in filter(None, (chosen.before, ROOT / "src")):
+        command = [sys.executable, __file__, "--json", str(folder.resolve())]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        tables.append(json.loads(done.stdout.splitlines()[-1]))
+    text = page_table(tables[0] if chosen.before else None, tables[-1])
+    if chosen.page:
+        before, _, rest = chosen.page.read_text("utf-8").partition(BEGIN)
+        after = rest.partition(END)[2]
+        chosen.page.write_text(f"{before}{BEGIN}{ABOUT}\n{text}{END}{after}", "utf-8")
+    print(text, end="")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
