@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from dataclasses import fields
 
 import pytest
@@ -22,7 +23,9 @@ def test_help_of_an_estimator_has_its_parameters_and_attributes(name):
 
 @pytest.mark.parametrize("name", ["RKMLSTM", "RKMCIFG", "LinearKernelRNN", "NgramLSTM", "CNN"])
 def test_help_of_a_layer_has_its_arguments_and_shapes(name):
-    text = getattr(nn, name).__doc__
+    layer = getattr(nn, name)
+    assert "filter_length" in inspect.signature(layer).parameters
+    text = layer.__doc__
     for part in ("input_size: I,", "filter_length: n,", "weight_ih_l0: Filters", "Shape:"):
         assert text.count(part) == 1
 

@@ -68,7 +68,7 @@ def shown_entry(entry: Mapping[str, Any], *, is_drawn: bool = True) -> dict[str,
         "against": [line for line in lines if line["contribution"] < 0],
         "columns": entry["parts"] if any(one["kernel"] and one["network"] for one in lines) else [],
         "decimals": decimals_of(numbers),
-        "row_decimals": decimals_of(row["contribution"] for row in rows[:-2]),
+        "row_decimals": 1 + decimals_of(row["contribution"] for row in rows[:-2]),
         "rows": rows if entry.get("by_place") else [],
         "elsewhere": {
             "count": max(0, len(entry.get("by_place", ())) - entry.get("listed", 0)),
