@@ -1,7 +1,14 @@
-"""Tutorials before measurements."""
-def on_page_markdown(markdown, page, **_):
-    src = page.file.src_uri
-    if src.startswith(("results/", "project/")) or src in ("log.md", "options.md"):
+"""The search shows tutorials and how-to pages before pages of figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> None:
+    """Set the weight of a page in the search."""
+    source = page.file.src_uri
+    if source.startswith(("results/", "project/")) or source in ("log.md", "options.md"):
         page.meta.setdefault("search", {})["boost"] = 0.1
-    elif src.startswith(("tutorials/", "howto/")):
+    elif source.startswith(("tutorials/", "howto/")):
         page.meta.setdefault("search", {})["boost"] = 3
