@@ -308,6 +308,9 @@ class SequenceParameters(TargetParameters):
     valid_fraction: float | None = option(
         None, "fraction of the training data used for validation (default: 0.1; of few data more)"
     )
+    answer: str = option(
+        "kernel", "predict with the exact kernel, the network, or both", choices=ANSWERS
+    )
     alphabet: str = option(
         "auto", "letters: nucleotides or amino acids in either case with their ambiguous codes, or "
         "any tokens (default: by the training sequences)", choices=OF_LETTERS["alphabet"],
@@ -353,6 +356,7 @@ class SequenceParameters(TargetParameters):
 class SequenceKernelParameters(SequenceParameters):
     """Parameters of `SequenceClassifier` and `SequenceRegressor`; only Python has the kernel."""
 
+    answer: str = option("both", "as of the command line", choices=ANSWERS)
     kernel: Any = option(None, "kernel of sequences of vectors, in place of the default halves")
 
 

@@ -47,7 +47,7 @@ SequenceConfig: type[Any] = config_of(
     "SequenceConfig", __name__, SequenceReading, SequenceOptions, SequenceParameters
 )
 DEMO: dict[str, Any] = {
-    "answer": "kernel", "span": 8, "num_patterns": 6, "test_fraction": 0.3, "threads": 1,
+    "span": 8, "num_patterns": 6, "test_fraction": 0.3, "threads": 1,
 }  # fmt: skip
 
 
