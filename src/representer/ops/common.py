@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch._C._functorch import is_functorch_wrapped_tensor  # pyright: ignore
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from representer.errors import ArgumentError, BackendError, KindError, ShapeError
 
@@ -201,6 +202,42 @@ def check_no_forward_mode(name: str) -> None:
         )
 
 
+class Remembered:
+    """What was computed from tensors, for as long as they live and are not changed."""
+
+    def __init__(self) -> None:
+        self._found: Any = WeakTensorKeyDictionary()
+
+    def get(self, tensor: Tensor, key: Any, compute: Callable[[], Any]) -> Any:
+        """Return what was computed from a tensor for a key, by now or before.
+
+        A CUDA graph computes it at every replay, whose tensors have other values.
+        """
+        if tensor.is_inference() or is_captured(tensor):  # which has no version
+            return compute()
+        version, found = self._found.get(tensor, (None, {}))
+        if version != tensor._version:
+            found = {}
+            self._found[tensor] = tensor._version, found
+        if key not in found:
+            found[key] = compute()
+        return found[key]
+
+
+_on_host = Remembered()
+
+
+def on_host(lengths: Tensor, values: Tensor | None = None) -> Tensor:
+    """Return integers on the CPU; those of another device are read once, or are the ``values``."""
+    if _is_on_cpu(lengths):
+        return lengths
+    return _on_host.get(lengths, "", lambda: lengths.cpu() if values is None else values)
+
+
+def _is_on_cpu(tensor: Tensor) -> bool:
+    return tensor.device.type == "cpu"
+
+
 def check_length_range(lengths: Tensor, time: int) -> int:
     """Check that every length is within the padded sequence, and return the smallest.
 
@@ -213,7 +250,7 @@ def check_length_range(lengths: Tensor, time: int) -> int:
         assert_in_graph(((lengths >= 0) & (lengths <= time)).all(), f"lengths are not 0 to {time}")
         return 0
     shortest = time
-    for i, length in enumerate(lengths.tolist()):
+    for i, length in enumerate(on_host(lengths).tolist()):
         if not 0 <= length <= time:
             raise ArgumentError(f"lengths[{i}]", length, f"0 to {time}, the number of steps")
         shortest = min(shortest, length)

@@ -130,7 +130,7 @@ def test_the_state_of_a_packed_batch_continues_each_sequence_from_its_true_end(n
 
 def test_unpacking_and_packing_restores_the_batch():
     packed = pack_sequence(sequences_of(build("LSTM")), enforce_sorted=False)
-    again = pack_like(*unpack(packed), packed)
+    again = pack_like(unpack(packed)[0], 1, packed)
     assert torch.equal(again.data, packed.data)
     assert torch.equal(again.batch_sizes, packed.batch_sizes)
 

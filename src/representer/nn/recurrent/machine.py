@@ -169,7 +169,7 @@ class CellDirection(NamedTuple):
         """
         extended = extend(x, window, lengths, reverse)
         new_window = last_inputs(extended, self.bank.reach, lengths, reverse)
-        if lengths is not None:
+        if lengths is not None and self.bank.stride > 1:
             lengths = lengths // self.bank.stride
         if self.bank.is_plain:  # the op computes the products
             z, input_weight = self.bank.windows(extended, reverse=reverse), self._plain_weight()

@@ -43,7 +43,13 @@ from representer.nn.recurrent.core_calls import CoreSteps, core_call
 from representer.nn.recurrent.initial import Initialization
 from representer.nn.recurrent.states import StateLayout
 from representer.nn.recurrent.stream import Stream, check_has_steps
-from representer.ops.common import can_be_read, check_length_range, dtypes_meet, wrong_device
+from representer.ops.common import (
+    can_be_read,
+    check_length_range,
+    dtypes_meet,
+    on_host,
+    wrong_device,
+)
 
 # Input checks and packing of sequence layers.
 
@@ -125,7 +131,10 @@ def unpack(packed: PackedSequence, lengths: object = None) -> tuple[Tensor, Tens
     if lengths is not None:
         raise ArgumentError("lengths", lengths, "None: a packed batch has its own lengths")
     x, sizes = pad_packed_sequence(packed)
-    return x, sizes.to(x.device)
+    lengths = sizes.to(x.device)
+    if not torch.compiler.is_compiling():
+        on_host(lengths, sizes)  # which nobody has to read from a device
+    return x, lengths
 
 
 def zero_padding(x: Tensor, lengths: Tensor) -> Tensor:
@@ -134,12 +143,12 @@ def zero_padding(x: Tensor, lengths: Tensor) -> Tensor:
     return torch.where(is_real[:, :, None], x, 0.0)
 
 
-def pack_like(output: Tensor, lengths: Tensor, packed: PackedSequence) -> PackedSequence:
-    """Pack ``(T, B, H)`` in the order of another packed batch with the same lengths."""
+def pack_like(output: Tensor, stride: int, packed: PackedSequence) -> PackedSequence:
+    """Pack ``(T, B, H)`` in the order of another packed batch with stride times the lengths."""
     if packed.sorted_indices is not None:
         output = output.index_select(1, packed.sorted_indices)
-        lengths = lengths.index_select(0, packed.sorted_indices)
-    data, batch_sizes, _, _ = pack_padded_sequence(output, lengths.cpu())
+    ends = (packed.batch_sizes[:, None] > torch.arange(output.shape[1])).sum(0)  # on the CPU
+    data, batch_sizes, _, _ = pack_padded_sequence(output, ends // stride)
     return PackedSequence(data, batch_sizes, packed.sorted_indices, packed.unsorted_indices)
 
 
@@ -356,7 +365,7 @@ class SequenceLayer(SuggestsArguments, nn.Module):
             self._watch(x, new_state)
         if isinstance(input, PackedSequence):
             assert lengths is not None
-            return pack_like(output, lengths // self.stride, input), new_state
+            return pack_like(output, self.stride, input), new_state
         if not is_batched:
             return output[:, 0], new_state
         return output.transpose(0, 1) if self.batch_first else output, new_state
@@ -520,7 +529,8 @@ class SequenceLayer(SuggestsArguments, nn.Module):
                 new_fields.append(after)
                 new_windows.append(window)
             x = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1)
-            lengths = lengths // self.stride if lengths is not None and not layer else lengths
+            if lengths is not None and not layer and self.stride > 1:
+                lengths = lengths // self.stride
         return x, new_fields, new_windows
 
     def _step_shape(self) -> str:

@@ -21,7 +21,7 @@ from representer.errors import ArgumentError
 from representer.functional import nonlinearity
 from representer.functional.nonlinearities import NONLINEARITIES
 from representer.functional.walks import walk_aggregate
-from representer.ops.common import add_rows, assert_in_graph, is_captured
+from representer.ops.common import Remembered, add_rows, assert_in_graph, is_captured
 from representer.ops.table import Operand
 
 EDGES = Operand(
@@ -75,6 +75,9 @@ def sizes(p: Operands) -> dict[str, int]:
     return {}
 
 
+_range = Remembered()
+
+
 def check_ends(edge_index: Tensor, nodes: int, name: str = "edge_index") -> None:
     """Check that the ends of every edge are nodes; in a CUDA graph, on the device.
 
@@ -83,11 +86,17 @@ def check_ends(edge_index: Tensor, nodes: int, name: str = "edge_index") -> None
     """
     if not edge_index.numel():
         return
-    lowest, highest = edge_index.aminmax()
     if is_captured(edge_index):
+        lowest, highest = edge_index.aminmax()
         assert_in_graph((lowest >= 0) & (highest < nodes), f"{name} is not 0 to {nodes - 1}")
         return
-    if int(lowest) >= 0 and int(highest) < nodes:
+
+    def read() -> list[int]:
+        return torch.stack(edge_index.aminmax()).tolist()
+
+    # memory of the CPU may be changed through another view of it, such as an array of NumPy
+    lowest, highest = _range.get(edge_index, "", read) if edge_index.is_cuda else read()
+    if lowest >= 0 and highest < nodes:
         return
     outside = ((edge_index < 0) | (edge_index >= nodes)).nonzero()
     end, edge = outside[0].tolist()

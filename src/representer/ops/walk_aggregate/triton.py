@@ -15,9 +15,8 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.utils.weak import WeakTensorKeyDictionary
 
-from representer.ops.common import is_captured
+from representer.ops.common import Remembered
 from representer.ops.steps import accumulator, slope, value
 from representer.ops.walk_aggregate.reference import Operands, Results
 
@@ -186,20 +185,12 @@ def _backward(
             tl.store(d_edge_gate + to, by_gate, mask=is_entry)
 
 
-_sorted: Any = WeakTensorKeyDictionary()  # by edge_index: its version, and edges by end and nodes
+_sorted = Remembered()  # edges, by end and number of nodes
 
 
 def edges_of_nodes(edge_index: Tensor, end: int, nodes: int) -> Edges:
     """Return the edges in the order of one end; sorted once for a tensor that does not change."""
-    if is_captured(edge_index) or edge_index.is_inference():  # a replay has others, no version
-        return _sort(edge_index, end, nodes)
-    version, found = _sorted.get(edge_index, (None, {}))
-    if version != edge_index._version:
-        found = {}
-        _sorted[edge_index] = edge_index._version, found
-    if (end, nodes) not in found:
-        found[end, nodes] = _sort(edge_index, end, nodes)
-    return found[end, nodes]
+    return _sorted.get(edge_index, (end, nodes), lambda: _sort(edge_index, end, nodes))
 
 
 def _sort(edge_index: Tensor, end: int, nodes: int) -> Edges:
