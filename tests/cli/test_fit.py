@@ -210,7 +210,9 @@ def test_explanations_sum_to_their_scores_and_are_in_the_terminal_and_the_report
     out = fitted.copy(tmp_path)
     assert run("explain", out, fitted.data, "--limit", "2").code == 0
     assert not (out / "explanations.json").exists()
-    outcome = run("explain", out, fitted.data, "--limit", "2", "--top", "3", "--report")
+    outcome = run(
+        "explain", out, fitted.data, "--limit", "2", "--top", "3", "--report", "--by", "feature"
+    )
     assert outcome.code == 0, outcome.err
     entries = json.loads((out / "explanations.json").read_text())
     page = (out / "report.html").read_text(encoding="utf-8")

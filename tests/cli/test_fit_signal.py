@@ -92,7 +92,8 @@ def test_kernel_and_network_predict_together_and_their_shares_are_reported(joint
 def test_bands_and_channels_are_explained_by_name(joint, run, signal_file, recordings, tmp_path):
     out = tmp_path / "run"
     shutil.copytree(joint, out)
-    outcome = run("explain", out, signal_file, "--limit", "3", "--top", "4", "--report")
+    words = ["--limit", "3", "--top", "4", "--report", "--by", "feature"]
+    outcome = run("explain", out, signal_file, *words)
     assert outcome.code == 0, outcome.err
     for entry in json.loads((out / "explanations.json").read_text()):
         parts = [part["contribution"] for part in entry["contributions"]]

@@ -12,6 +12,7 @@ from representer.estimators.joint_target import JointTarget
 from representer.estimators.kernel_machine import KernelMachine, compressed
 from representer.estimators.pool import Pool
 from representer.estimators.supervised import SupervisedEstimator
+from representer.estimators.targets import Numbers
 from representer.kernels.two_sample import TwoSample, permutation_test
 
 EXPLAINED = 200  # objects of each set at most; more change the largest differences little
@@ -77,6 +78,7 @@ def compare_sets(
     direction = np.asarray(rows[count:].mean(0) - rows[:count].mean(0))[None]
     coefficients = direction if basis is None else direction @ basis
     machine = KernelMachine(kernel, coefficients, np.zeros(1), penalty=1.0)
+    estimator.target_ = Numbers((0.0,), (1.0,))  # one output, the direction
     estimator.targets_ = (JointTarget(Pool(1.0, 0.0, 1.0, 0.0, 0.0), machine),)
     return Drift(test, _differences(estimator, objects, count))
 

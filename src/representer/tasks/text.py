@@ -300,6 +300,7 @@ class TextTask(EstimatorTask):
             return f"No explanation: {error}"
         total = sum(one["contribution"] for one in entry["by_place"]) + entry["constant"]
         explained = use.as_text(entry, styled=False).splitlines()[1:]
+        decimals = len(explained[-1].split()[1].partition(".")[2])  # of the score
         return "\n".join(
             [
                 "\nThe first test line with two swapped tokens:\n",
@@ -307,7 +308,7 @@ class TextTask(EstimatorTask):
                 f"The prediction is {entry['prediction']}, by these words and their exact "
                 "contributions:\n",
                 *explained,
-                f"\nThe contributions and the constant sum to {total:+.6f}.\n",
+                f"\nThe contributions and the constant sum to {total:+.{decimals}f}.\n",
             ]
         )
 
