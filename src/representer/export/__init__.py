@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from representer.export.c_code import CFile, to_c
 from representer.export.int8 import to_int8
 from representer.export.programs import ExportError, Parity, to_onnx, to_torch
 
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
 
 _OF_RUNS = ("ExportedFile", "ExportedRun", "export_run", "scores")  # they need the extra "train"
 __all__ = [
-    "ExportError", "ExportedFile", "ExportedRun", "Parity", "export_run", "scores",
-    "to_int8", "to_onnx", "to_torch",
+    "CFile", "ExportError", "ExportedFile", "ExportedRun", "Parity", "export_run", "scores",
+    "to_c", "to_int8", "to_onnx", "to_torch",
 ]  # fmt: skip
 
 

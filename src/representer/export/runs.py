@@ -18,9 +18,10 @@ from torch import Tensor, nn
 from representer.errors import ArgumentError, KindError
 from representer.estimators import base
 from representer.estimators.base import Estimator
-from representer.estimators.explanation import NETWORK
+from representer.estimators.explanation import KERNEL, NETWORK
 from representer.export import programs
 from representer.export.bundle import bundled
+from representer.export.c_code import CFile, to_c
 from representer.export.content import content_of
 from representer.export.int8 import to_int8
 from representer.export.programs import Interface, interface
@@ -29,7 +30,7 @@ from representer.storage import atomic
 from representer.storage.run import make_folder
 
 PROGRAMS = "representer.export.examples"
-KINDS = ("onnx", "torch")
+KINDS = ("onnx", "torch", "c")
 STEPS, REPEATS = 40, 30
 
 
@@ -57,12 +58,14 @@ class ExportedRun(NamedTuple):
         files: The network in torch, and as it was exported.
         others: Names of the files beside it: preprocessing, and a program that predicts.
         left_out: What of the run's predictions is not exported, or "".
+        c: The network as C, if it is written so.
     """
 
     folder: Path
     files: tuple[ExportedFile, ...]
     others: tuple[str, ...]
     left_out: str
+    c: CFile | None = None
 
 
 def export_run(
@@ -76,8 +79,8 @@ def export_run(
     Args:
         run: The run folder, or a fitted estimator.
         folder: The folder to write, which is made if it is missing.
-        to: ``"onnx"`` or ``"torch"``.
-        int8: Write ONNX with weights of 8 bits too.
+        to: ``"onnx"``, ``"torch"`` or, for the network of texts alone, ``"c"``.
+        int8: Write ONNX with weights of 8 bits too, or C with them.
 
     Raises:
         ArgumentError: `to` is unknown, or weights of 8 bits are requested of a torch program.
@@ -89,7 +92,7 @@ def export_run(
     """
     if to not in KINDS:
         raise ArgumentError("to", to, " or ".join(map(repr, KINDS)))
-    if int8 and to != "onnx":
+    if int8 and to == "torch":
         raise ArgumentError("int8", int8, "False for torch", hint="Export to ONNX.")
     estimator: Any = run if isinstance(run, Estimator) else base.load(run)
     network = estimator.network_
@@ -99,6 +102,8 @@ def export_run(
     task, values, arrays, left_out = content_of(estimator)
     if not isinstance(run, Estimator) and base.is_standardized_by_subject(run):
         values["standardize"] = "subject"
+    if to == "c":
+        return _written_c(estimator, Path(folder), values, int8)
     is_program = network is None or isinstance(network, KernelModel)  # evaluated by predict.py
     described = (
         None if is_program and to == "onnx" else interface(estimator.on_cpu().network_.eval())
@@ -122,6 +127,19 @@ def export_run(
         others.append("predict.py")
         atomic.write_text(folder / others[-1], bundled(f"{PROGRAMS}.{task}"))
     return ExportedRun(folder, tuple(files), tuple(others), missing)
+
+
+def _written_c(estimator: Any, folder: Path, values: dict[str, Any], int8: bool) -> ExportedRun:
+    """Write the network of texts as C, with its vocabulary and classes as JSON."""
+    make_folder(folder)
+    written = to_c(estimator.on_cpu().network_.eval(), folder / "model.c", int8=int8)
+    part = estimator.parts_.get(KERNEL)
+    share = part.share if part else 0.0
+    missing = f"the kernel machine (its share of the predictions is {share:.0%})" if share else ""
+    kept = {k: own for k, own in values.items() if k != "kernels"} | {"left_out": missing}
+    text = json.dumps(kept, ensure_ascii=False, indent=1)
+    atomic.write_text(folder / "preprocessing.json", text + "\n")
+    return ExportedRun(folder, (), ("model.c", "model.h", "preprocessing.json"), missing, written)
 
 
 def _written_networks(

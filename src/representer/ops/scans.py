@@ -38,6 +38,20 @@ def _defined(op: Op) -> Callable[..., Any]:
     return decomposed
 
 
+def of_step(op: Op) -> Callable[..., Any]:
+    """Return an operator's definition, without a scan: for a sequence of one step."""
+
+    def decomposed(*arguments: Any) -> Any:
+        assert op.table is not None
+        found = op.definition(**_named(op, arguments))
+        results = list(found) if isinstance(found, tuple) else [found]
+        results += [results[0].new_empty(0)] * (len(op.table.returned) - len(results))
+        # the operator does not take results that share memory
+        return tuple(x.clone() for x in results) if len(results) > 1 else results[0]
+
+    return decomposed
+
+
 def _recurrence(op: Op) -> Callable[..., tuple[Tensor, ...]]:
     """Return a recurrence as a scan, a function of the operator's arguments."""
     assert op.table is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack, cast
 
 import torch
 import torch.nn.functional as F
@@ -194,7 +194,7 @@ def sum_of_graphs(states: Tensor, batch: Tensor | None, batch_size: int | None) 
         counted: Any = batch.max().item() + 1 if batch.numel() else 0  # int() fixes it in exports
         if torch.compiler.is_exporting():
             torch._check(counted >= 1)
-        batch_size = counted
+        batch_size = cast("int", counted)
     zeros = torch.zeros_like(states[:1].sum(0, keepdim=True))  # a row even without nodes
     try:
         return add_rows(zeros.expand(batch_size, -1), batch, states)
