@@ -316,7 +316,7 @@ class SequenceParameters(TargetParameters):
         "any tokens (default: by the training sequences)", choices=OF_LETTERS["alphabet"],
     )  # fmt: skip
     orders: Sequence[int] = option(
-        (), "letters of the k-mers of the kernel (default: 6 of nucleotides, 3 of amino acids, "
+        (), "letters of the k-mers of the kernel (default: 6 of nucleotides, "
         "1,2,3 of others)", metavar="LIST",
     )  # fmt: skip
     span: int = option(12, "places over which the letters of a k-mer may spread")

@@ -33,7 +33,7 @@ from representer.storage.files import from_values
 from representer.storage.run import RunFiles, RunFolder
 
 ORDERS, DECAY = (1, 2, 3), 0.5  # of the default kernel
-OF_ALPHABETS = {"dna": (6,), "rna": (6,), "protein": (3,)}  # orders of k-mers
+OF_ALPHABETS = {"dna": (6,), "rna": (6,)}  # orders of k-mers; of others those above
 SHOWN = 1000  # letters of an explained sequence in a report
 
 Vectors = NDArray[np.float64]
