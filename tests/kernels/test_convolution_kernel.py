@@ -108,3 +108,12 @@ def test_wrong_series_and_parameters_are_refused(fitted):
         ConvolutionKernel(0)
     with pytest.raises(ArgumentError, match="views"):
         ConvolutionKernel(views=("mean",))
+
+
+def test_a_kernel_that_is_fitted_again_draws_its_thresholds_anew():
+    rng = np.random.default_rng(3)
+    first, second = (scale * rng.normal(size=(12, 1, 30)) for scale in (1, 50))
+    again = ConvolutionKernel(500).fit(first).fit(second)
+    np.testing.assert_array_equal(
+        again.transform(second), ConvolutionKernel(500).fit(second).transform(second)
+    )
