@@ -215,13 +215,13 @@ class Remembered:
         """
         if tensor.is_inference() or is_captured(tensor):  # which has no version
             return compute()
-        version, found = self._found.get(tensor, (None, {}))
+        version, results = self._found.get(tensor, (None, {}))
         if version != tensor._version:
-            found = {}
-            self._found[tensor] = tensor._version, found
-        if key not in found:
-            found[key] = compute()
-        return found[key]
+            results = {}
+            self._found[tensor] = tensor._version, results
+        if key not in results:
+            results[key] = compute()
+        return results[key]
 
 
 _on_host = Remembered()
