@@ -204,3 +204,9 @@ def test_a_kernel_machine_that_is_left_out_is_named_and_the_network_predicts(
     share = exported.estimator.parts_["kernel"].share
     assert found.left_out == (f"the kernel machine (its share of the predictions is {share:.0%})",)
     assert (found.values["targets"][0]["kernel"], found.arrays) == (0.0, {})
+
+
+def test_a_kernel_that_programs_lack_is_refused_if_it_predicts_alone():
+    model = SequenceClassifier(base="mismatch", orders=(2,), **KERNEL_ONLY).fit(DNA, labels(DNA))
+    with pytest.raises(KindError, match="one that programs compute"):
+        content_of(model)

@@ -99,6 +99,10 @@ def content_of(estimator: Any) -> Content:
     kernels, arrays, missing, answer = [], Arrays(), list[str](), estimator.answer
     joint = estimator.targets_
     if any(one.pool.kernel and _kernel(one.machine.kernel) is None for one in joint):
+        if network is None:
+            own = next(one.machine.kernel for one in joint if one.pool.kernel)
+            hint = "`representer serve` predicts with it."
+            raise KindError("the kernel", repr(own), "one that programs compute", hint=hint)
         share = estimator.parts_[KERNEL].share
         missing.append(f"the kernel machine (its share of the predictions is {share:.0%})")
         joint, answer = tuple(one.part(NETWORK) for one in joint), NETWORK
