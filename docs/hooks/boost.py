@@ -10,5 +10,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> None:
     source = page.file.src_uri
     if source.startswith(("results/", "project/")) or source in ("log.md", "options.md"):
         page.meta.setdefault("search", {})["boost"] = 0.1
-    elif source.startswith(("tutorials/", "howto/")):
+    elif source.startswith("reference/") or source == "tutorials/index.md":
+        page.meta.setdefault("search", {})["boost"] = 0.5
+    elif source.startswith(("tutorials/", "howto/")) or source == "when.md":
         page.meta.setdefault("search", {})["boost"] = 3
