@@ -125,7 +125,7 @@ def _line(name: str, words: Sequence[str]) -> list[str]:
     command, _, task = name.partition(" ")
     if not name or not words:
         return [*name.split(), *words]
-    data = _DATA[task or "text"]
+    data = _DATA.get(task or "text", _DATA["text"])  # a new task: any table
     run = _DATA[f"run {RUNS.get(command, 'text')}"]
     given = {"data": data, "first": data, "second": data, "run": run, "name": "kbrn-xor"}
     is_argument = words[0].startswith("<")
@@ -145,6 +145,8 @@ def _names(name: str, words: Sequence[str]) -> list[str]:
     if word.startswith("<"):
         value = words[1]
     found = [word[:20], *((printable(value.strip()[:20]), repr(value[:20])[1:-1]) if value else ())]
+    if not name:  # the last word is the wrong one
+        found.append(f" {words[-1][:20]!r}")
     if name:
         for action in build(name, load(name))._actions:
             if action.dest == word.strip("<>") or word in action.option_strings:

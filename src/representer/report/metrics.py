@@ -22,7 +22,7 @@ LISTED = 12  # confusions
 BINS = 15  # of the expected calibration error, as in the literature
 DRAWS = 2000  # of test sets; the quantile is then known to a few hundredths of itself
 Z95 = 1.959963984540054  # the normal distribution's 97.5 % point
-ALIKE = 4  # groups that are taken to have rows all alike, as few may not show it, measured
+ALIKE = 2  # groups that are taken to have rows all alike, as few may not show it, measured
 FEWEST = 6  # objects with which an exact paired test can reject at 5 %: 2 / 2**6 is 0.03
 
 
