@@ -43,8 +43,8 @@ def of_step(op: Op) -> Callable[..., Any]:
 
     def decomposed(*arguments: Any) -> Any:
         assert op.table is not None
-        found = op.definition(**_named(op, arguments))
-        results = list(found) if isinstance(found, tuple) else [found]
+        values = op.definition(**_named(op, arguments))
+        results = list(values) if isinstance(values, tuple) else [values]
         results += [results[0].new_empty(0)] * (len(op.table.returned) - len(results))
         # the operator does not take results that share memory
         return tuple(x.clone() for x in results) if len(results) > 1 else results[0]
