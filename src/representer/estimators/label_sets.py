@@ -84,9 +84,9 @@ class LabelSets:
         for row, labels in enumerate(y):
             for label in _labels(labels, row):
                 if label not in self._numbers:
-                    known = ", ".join(map(repr, self.labels[:6]))
+                    listed = ", ".join(map(repr, self.labels[:6]))
                     more = ", ..." if self.width > 6 else ""
-                    raise DataError(f"y[{row}] has {label!r}; the labels are {known}{more}")
+                    raise DataError(f"y[{row}] has {label!r}; the labels are {listed}{more}")
                 result[row, self._numbers[label]] = 1.0
         return result
 

@@ -193,7 +193,7 @@ def spellings(word: str) -> Iterator[str]:
 
 # Reading of word vectors: text, ``.npz``, a model2vec folder, or a package that ships vectors.
 
-_LARGEST, _LARGEST_HALF = (float(np.finfo(kind).max) for kind in (np.float32, np.float16))
+_LARGEST, _LARGEST_HALF = (float(np.finfo(dtype).max) for dtype in (np.float32, np.float16))
 MODEL2VEC = "tokenizer.json", "model.safetensors"
 FREQUENT = 50_000  # words at the beginning of a file, where files have the most frequent ones
 
