@@ -1,4 +1,4 @@
-"""What `help` and tab completion show."""
+"""`help` and tab completion show what there is to use."""
 
 from __future__ import annotations
 

@@ -84,12 +84,19 @@ def test_strings_and_graphs_are_suggested_by_their_kernels():
     import networkx as nx
 
     from representer.estimators import GraphRegressor, SequenceRegressor
+    from representer.kernels import StringKernel
 
     how = {"answer": "kernel", "random_state": 0, "verbose": 0}
     words = ["ab" * n + "c" * (n % 3) for n in range(1, 16)]
-    strings = SequenceRegressor(**how).fit(words, [float(len(word)) for word in words])
+    compared = StringKernel(2, decay=0.5).cosine()
+    strings = SequenceRegressor(**how, kernel=compared).fit(
+        words, [float(len(word)) for word in words]
+    )
     assert strings.suggest(["ab", "ab" * 14], 1).tolist() == [1]
     paths = [nx.path_graph(n) for n in range(2, 16)]
     graphs = GraphRegressor(**how).fit(paths, [float(len(one)) for one in paths])
     pool = [nx.path_graph(3), nx.path_graph(15)]
     assert graphs.suggest(pool, 1, maximize=False, best=10.0).tolist() == [0]
+    counted = SequenceRegressor(**how).fit(words, [float(len(word)) for word in words])
+    with pytest.raises(ArgumentError, match="Strings have one with kernel="):
+        counted.suggest(["ab"], 1)

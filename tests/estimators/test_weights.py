@@ -107,7 +107,7 @@ def test_wrong_weights_of_classes_are_named():
 
 def test_the_stack_weighs_its_losses(monkeypatch):
     seen = []
-    for name in ("fit", "unvalidated"):
+    for name in ("fit", "cautious", "unvalidated"):
         real = getattr(Pool, name)
         spy = lambda target, *a, real=real: (seen.append(target), real(target, *a))[1]  # noqa: E731
         monkeypatch.setattr(Pool, name, spy)

@@ -47,7 +47,14 @@ TASKS = ["text", "graph", "molecule", "signal", "series", "sequence", "language"
 def write_program(exported: Exported, task: str, folder: Path) -> None:
     """Write the program of a task beside a setup with the keys that it reads at the beginning."""
     setup = json.loads((exported.run.folder / "preprocessing.json").read_text(encoding="utf-8"))
-    more = {"alphabet": [], "level": "word", "kernel": {"weight": 0}, "model": None}
+    more = {
+        "alphabet": [],
+        "codes": {},
+        "width": 1,
+        "level": "word",
+        "kernel": {"weight": 0},
+        "model": None,
+    }
     (folder / "preprocessing.json").write_text(json.dumps(setup | more), encoding="utf-8")
     (folder / "predict.py").write_text(bundled(f"{PROGRAMS}.{task}"), encoding="utf-8")
 

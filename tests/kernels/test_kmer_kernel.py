@@ -149,7 +149,7 @@ def test_wrong_arguments_are_refused(options, message):
         KmerKernel(**options)
 
 
-def test_what_does_not_fit_the_sequences_is_refused():
+def test_arguments_that_do_not_fit_the_sequences_are_refused():
     with pytest.raises(ArgumentError, match="no complement"):
         KmerKernel(strands="both", alphabet="protein").fit(["MKV"])
     with pytest.raises(ArgumentError, match="up to 3 for 20 letters"):

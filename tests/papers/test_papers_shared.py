@@ -25,13 +25,14 @@ def test_stored_baselines_have_their_predictions_and_sizes(data, tmp_path):
     )  # fmt: skip
     prepared, path = FLOW.prepare(config), tmp_path / "baselines.json"
     write_baselines(path, prepared)
-    tfidf, majority = read_baselines(path)
+    tfidf, svm, majority = read_baselines(path)
+    assert "linear SVM" in svm.name
     # every text has a word that determines its class
     assert tfidf.predictions.tolist() == prepared.values["test"].tolist()
     assert len(set(majority.predictions.tolist())) == 1
     written = json.loads(path.read_text())
     assert written["sizes"] == {"train": 24, "valid": 6, "test": 10}
-    assert written["baselines"][1]["accuracy"] == pytest.approx(0.5)
+    assert written["baselines"][2]["accuracy"] == pytest.approx(0.5)
 
 
 # Batches of a graph store equal those of PyG.

@@ -75,7 +75,10 @@ def test_a_run_of_the_table_can_be_evaluated_and_explained(table, tmp_path, caps
     folder = tmp_path / "out/fine/gated-tiny.3d-seed0"
     (tmp_path / "new.csv").write_text("text,label\n-lrb- a fine FILM,3\n", encoding="utf-8")
     capsys.readouterr()
-    assert entry_point(["explain", str(folder), str(tmp_path / "new.csv"), "--top", "2"]) == 0
+    assert (
+        entry_point(["explain", str(folder), str(tmp_path / "new.csv"), "--top", "2", "--inside"])
+        == 0
+    )
     shown = capsys.readouterr().out
     assert "-lrb-" in shown  # cut at blanks alone, as the treebank
     assert "FILM" in shown

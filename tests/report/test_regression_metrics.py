@@ -79,7 +79,7 @@ def test_rare_large_errors_are_told_from_others_as_rarely_as_the_interval_says(c
     assert left_out <= 0.06 * 800
 
 
-def test_errors_that_are_clearly_larger_are_told():
+def test_errors_that_are_clearly_larger_are_found_to_be():
     rng = np.random.default_rng(0)
     differences = [
         rmse_difference(np.zeros(100), errors, 1.6 * errors + 0.3 * rng.standard_normal(100))

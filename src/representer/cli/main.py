@@ -107,8 +107,8 @@ def entry_point(argv: Sequence[str] | None = None) -> int:
     gc.set_threshold(*COLLECTED)
     if not is_debug:  # without the place in the code and the line that stands there
         warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
+    token = QUIET.set(is_quiet)
     try:
-        token = QUIET.set(is_quiet)
         return guarded(lambda: _run([w for w in words if w not in flags]), is_debug=is_debug)
     finally:
         QUIET.reset(token)

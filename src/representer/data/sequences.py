@@ -108,28 +108,28 @@ def read_sequence_file(
                 problem = f"--{name} {value} names a column of a table; this is no table"
                 raise DataError(problem, file=path, fix=f"Leave out --{name}.")
         records = [*read(path)]
-        labels = [_label_of(own.header, label) for own in records]
+        labels = [_label_of(entry.header, label) for entry in records]
         if not all(labels):  # the words of headers are no labels unless all have them
-            labels = [_label_of(own.header, label, is_keyed=True) for own in records]
-        names = [re.split(r"[\s|]", own.header)[0] for own in records]
-        lines, letters = [own.line for own in records], [own.letters for own in records]
+            labels = [_label_of(entry.header, label, is_keyed=True) for entry in records]
+        names = [re.split(r"[\s|]", entry.header)[0] for entry in records]
+        lines, letters = [entry.line for entry in records], [entry.letters for entry in records]
         table = Grid(["name"], [[name] for name in names], lines, [], True, False, [])
-        found = SequenceFile(path, letters, labels, lines, names, table)
+        result = SequenceFile(path, letters, labels, lines, names, table)
     else:
-        wanted = [name for one in (label, sequence, id, order) for name in requested(one)]
+        wanted = [name for item in (label, sequence, id, order) for name in requested(item)]
         grid = read_grid(path, wanted)
         if not grid.header and {*map(plain, map(text_of, grid.rows[0]))} & (LABEL_NAMES | _NAMES):
             grid = read_grid(path, wanted, header=True)
-        found = _of_table(path, grid, label, sequence, id, order)
-    if not found.sequences:
+        result = _of_table(path, grid, label, sequence, id, order)
+    if not result.sequences:
         raise DataError("holds no sequence", file=path)
-    missing = [row for row, one in enumerate(found.labels) if not one]
+    missing = [row for row, item in enumerate(result.labels) if not item]
     if require_labels and missing:
-        is_any = len(missing) < len(found.labels)
+        is_any = len(missing) < len(result.labels)
         problem = "the sequence has no label" if is_any else "the sequences have no labels"
         fix = "Name their column, or the key in headers, with --label, or add them."
-        raise DataError(problem, file=path, line=found.lines[missing[0]], fix=fix)
-    return found
+        raise DataError(problem, file=path, line=result.lines[missing[0]], fix=fix)
+    return result
 
 
 def _label_of(header: str, key: str | None, *, is_keyed: bool = False) -> str | None:
@@ -218,14 +218,14 @@ def _of_table(
     def role(option: str | None, argument: str, names: set[str]) -> int | None:
         if option is not None:
             return resolve(grid, option, argument, source)[0]
-        found = by_name(grid, columns, names, argument) if grid.header else []
-        return found[0] if found else None
+        result = by_name(grid, columns, names, argument) if grid.header else []
+        return result[0] if result else None
 
     labels, of_id = role(label, "label", LABEL_NAMES), role(ids, "id", IDS)
     names = [] if of_id is None else [name_of(row[of_id]) for row in grid.rows]
     cells = role(sequence, "sequence", _NAMES)
     if cells is None:
-        free = [at for at in columns if at not in (labels, of_id)]
+        free = [index for index in columns if index not in (labels, of_id)]
         if len(free) != 1:
             problem = f"cannot tell which column holds the sequences: {listing(grid.columns)}"
             raise DataError(problem, file=path, fix="Name it with --sequence COLUMN.")
@@ -233,11 +233,13 @@ def _of_table(
     label_column = None if labels is None else grid.columns[labels]
     of_rows = [None if labels is None else name_of(row[labels]) or None for row in grid.rows]
     if of_id is None or (ids is None and len(set(names)) == len(names)):
-        found = [_tokens(row[cells]) for row in grid.rows]
-        is_event = any(isinstance(one, list) and len(one) > 1 for one in found)
-        found = [[one] if is_event and one and isinstance(one, str) else one for one in found]
+        result = [_tokens(row[cells]) for row in grid.rows]
+        is_event = any(isinstance(item, list) and len(item) > 1 for item in result)
+        result = [
+            [item] if is_event and item and isinstance(item, str) else item for item in result
+        ]
         return SequenceFile(
-            path, found, of_rows, grid.lines, names, grid, grid.columns[cells], label_column,
+            path, result, of_rows, grid.lines, names, grid, grid.columns[cells], label_column,
             grid.notes,
         )  # fmt: skip
     rows: dict[str, list[int]] = {}
@@ -248,21 +250,20 @@ def _of_table(
         rows.setdefault(name, []).append(k)
     by = role(order, "order", set())
     if by is None:
-        free = [at for at in columns if at not in (labels, of_id, cells)]
-        by = next((at for at in free if _ORDER.fullmatch(plain(grid.columns[at]))), None)
+        free = [index for index in columns if index not in (labels, of_id, cells)]
+        by = next((index for index in free if _ORDER.fullmatch(plain(grid.columns[index]))), None)
     sequences, found_labels = list[Tokens](), list[str | None]()
-    for name, own in rows.items():
-        if len(known := {of_rows[k] for k in own}) > 1:
-            problem = (
-                f"the sequence {name!r:.60} has several labels: {listing(sorted(map(str, known)))}"
-            )
-            line = grid.lines[own[0]]
+    for name, entry in rows.items():
+        if len(labels_of_id := {of_rows[k] for k in entry}) > 1:
+            several = listing(sorted(map(str, labels_of_id)))
+            problem = f"the sequence {name!r:.60} has several labels: {several}"
+            line = grid.lines[entry[0]]
             raise DataError(problem, file=path, line=line, fix="Give each sequence one label.")
-        found_labels += known
+        found_labels += labels_of_id
         if by is not None:
-            own.sort(key=lambda k: _moment(grid.rows[k][by]))
-        sequences.append([name_of(grid.rows[k][cells]) for k in own])
-    lines = [grid.lines[own[0]] for own in rows.values()]
+            entry.sort(key=lambda k: _moment(grid.rows[k][by]))
+        sequences.append([name_of(grid.rows[k][cells]) for k in entry])
+    lines = [grid.lines[entry[0]] for entry in rows.values()]
     table = Grid([grid.columns[of_id]], [[name] for name in rows], lines, [], True, False, [])
     return SequenceFile(
         path, sequences, found_labels, lines, [*rows], table, grid.columns[cells], label_column,
@@ -273,9 +274,9 @@ def _of_table(
 def _tokens(cell: Any) -> Tokens:
     """Return a cell as a string of letters, or the tokens in it as a list."""
     if isinstance(cell, list):
-        return [one if isinstance(one, int) else text_of(one) for one in cell]
+        return [item if isinstance(item, int) else text_of(item) for item in cell]
     text = text_of(cell).strip()
-    parts = [one for one in _SEPARATORS.split(text) if one]
+    parts = [item for item in _SEPARATORS.split(text) if item]
     return text if len(parts) <= 1 else parts
 
 

@@ -187,9 +187,10 @@ def fit_targets(
         if is_held_out:
             of_valid = len(set(groups["valid"][places])) if "valid" in groups else None
             is_few = isinstance(column, targets.Classes) and len(values) < estimator.few
-            is_few = is_few and kernel is not None and beside is not None
-            fit_pool: Any = Pool.cautious if is_few else partial(Pool.fit, groups=of_valid)
-            pool = fit_pool(weighed, *scores, values)
+            if is_few and scores[0] is not None and scores[1] is not None:
+                pool = Pool.cautious(weighed, scores[0], scores[1], values)
+            else:
+                pool = Pool.fit(weighed, *scores, values, of_valid)
         else:
             pool = Pool.unvalidated(weighed, *scores, values)
         found.append(JointTarget.of(column, pool, machine, (kernel, beside), values))

@@ -652,6 +652,7 @@ class SignalClassifier(SignalParameters, Classifier):
 
     def places_of(self, one: Windows, contributions: Sequence[Contribution]) -> Places:
         """Return the channels, which the kernel reads, and the times, which the network reads."""
+        names: dict[tuple[int, ...], str]
         names = {(channel,): self.inputs_.named((channel,)) for channel in range(len(one))}
         if not any(part.part == KERNEL for part in contributions):
             names = {}

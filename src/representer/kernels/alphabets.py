@@ -80,8 +80,8 @@ def detected(sequences: Sequence[Any]) -> str:
     15 occur. Other codes of the alphabet may occur, nothing else.
     """
     counts: dict[Any, int] = {}
-    for one in sequences:
-        for token in one:
+    for sequence in sequences:
+        for token in sequence:
             counts[token] = counts.get(token, 0) + 1
     if not counts or not all(isinstance(token, str) and len(token) == 1 for token in counts):
         return "any"
@@ -108,14 +108,14 @@ def codes_of(alphabet: str) -> Mapping[str, tuple[int, ...]]:
     """
     letters = ALPHABETS[alphabet]
     ambiguous = _AMINO_ACIDS if alphabet == "protein" else _NUCLEOTIDES
-    found: dict[str, tuple[int, ...]] = {letter: (k,) for k, letter in enumerate(letters)}
+    places_of: dict[str, tuple[int, ...]] = {letter: (k,) for k, letter in enumerate(letters)}
     for letter, options in ambiguous.items():
         if alphabet == "rna":
             options = options.replace("T", "U")
-        found.setdefault(letter, tuple(map(letters.index, options)))
+        places_of.setdefault(letter, tuple(map(letters.index, options)))
     if alphabet != "protein":
-        found |= {"T": (3,), "U": (3,)}
-    return MappingProxyType(found | dict.fromkeys("-.*", ()))
+        places_of |= {"T": (3,), "U": (3,)}
+    return MappingProxyType(places_of | dict.fromkeys("-.*", ()))
 
 
 @cache

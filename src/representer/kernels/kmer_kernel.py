@@ -31,7 +31,7 @@ _WITH_STRANDS = ("dna", "rna")  # in which codes k and 3 - k are complements
 
 
 class Letters(NamedTuple):
-    """What sequences consist of.
+    """The letters or tokens that sequences consist of.
 
     Attributes:
         alphabet: ``"dna"``, ``"rna"``, ``"protein"`` or ``"any"``.
@@ -47,7 +47,7 @@ class Letters(NamedTuple):
         name = detected(sequences) if alphabet == "auto" else alphabet
         if name in ALPHABETS:
             return cls(name, tuple(ALPHABETS[name]))
-        tokens = {token for one in sequences for token in one}
+        tokens = {token for item in sequences for token in item}
         return cls(name, tuple(sorted(tokens, key=lambda token: (type(token).__name__, token))))
 
     def options(self) -> list[tuple[int, ...]]:
@@ -74,34 +74,34 @@ class Letters(NamedTuple):
         """
         options = self.options()
         if self.alphabet not in ALPHABETS:
-            place = {token: k for k, token in enumerate(self.tokens)}
+            offset = {token: k for k, token in enumerate(self.tokens)}
             last = len(options) - 1
-            return [np.array([place.get(token, last) for token in one], np.int64) for one in X]
-        place = {some: k for k, some in enumerate(options)}
+            return [np.array([offset.get(token, last) for token in item], np.int64) for item in X]
+        offset = {some: k for k, some in enumerate(options)}
         table = np.full(128, UNKNOWN)
         for letter, some in codes_of(self.alphabet).items():
-            table[[ord(letter), ord(letter.lower())]] = place[some]
-        found = []
-        for row, one in enumerate(X):
-            text = one if isinstance(one, str) else "".join(map(str, one))
+            table[[ord(letter), ord(letter.lower())]] = offset[some]
+        listed = []
+        for row, item in enumerate(X):
+            text = item if isinstance(item, str) else "".join(map(str, item))
             raw = np.frombuffer(text.encode("ascii", "replace"), np.uint8)
             codes = table[np.minimum(raw, 127)]
-            if len(at := np.flatnonzero(codes == UNKNOWN)) or len(raw) != len(one):
-                where = int(at[0]) if len(at) else 0
+            if len(rows_at := np.flatnonzero(codes == UNKNOWN)) or len(raw) != len(item):
+                where = int(rows_at[0]) if len(rows_at) else 0
                 letter, name = text[where], self.alphabet
                 problem = (
                     f"X[{row}] has {letter!r} at position {where}, which is no letter of {name}"
                 )
                 fix = "Correct it, or pass alphabet='any', for which any token is a letter."
                 raise DataError(problem, fix=fix)
-            found.append(codes)
-        return found
+            listed.append(codes)
+        return listed
 
     def vectors(self, base: str) -> NDArray[np.float64]:
         """Return the vector of each code ``(codes, d)``: the mean of those it stands for."""
-        own = letter_vectors(base, self.alphabet, len(self.tokens))
-        zeros = np.zeros(own.shape[1])
-        return np.array([own[list(some)].mean(0) if some else zeros for some in self.options()])
+        entry = letter_vectors(base, self.alphabet, len(self.tokens))
+        zeros = np.zeros(entry.shape[1])
+        return np.array([entry[list(some)].mean(0) if some else zeros for some in self.options()])
 
 
 class Pattern(NamedTuple):
@@ -117,9 +117,9 @@ class Pattern(NamedTuple):
     def named(self, letters: Sequence[Any]) -> str:
         """Return letters with a dash for each gap, or words with blanks between them."""
         row = ["-"] * self.span
-        for place, letter in zip(self.places, letters, strict=True):
-            row[place] = str(letter)
-        return ("" if all(len(one) == 1 for one in row) else " ").join(row)
+        for offset, letter in zip(self.places, letters, strict=True):
+            row[offset] = str(letter)
+        return ("" if all(len(item) == 1 for item in row) else " ").join(row)
 
 
 class Kmer(NamedTuple):
@@ -253,10 +253,10 @@ class KmerKernel(Kernel):
             self.strands_ = self._chosen(X, targets) if has_strands else "one"
         blocks, codes, read = list[Any](), list[NDArray[np.int64]](), self._read(X)
         for k in range(len(self.patterns_)):
-            found = [*self._windows(read, k)]
+            listed = [*self._windows(read, k)]
             if self.base == "one-hot":
-                codes.append(np.unique(np.concatenate([own.codes for own in found])))
-            blocks.append(self._block(len(X), k, found, codes[-1] if codes else None))
+                codes.append(np.unique(np.concatenate([entry.codes for entry in listed])))
+            blocks.append(self._block(len(X), k, listed, codes[-1] if codes else None))
         self.codes_ = np.concatenate(codes) if codes else np.zeros(0, np.int64)
         self.ends_ = np.cumsum([block.shape[1] for block in blocks])
         return self._joined(blocks)
@@ -279,14 +279,14 @@ class KmerKernel(Kernel):
             coefficients: Of the features ``(F,)``.
         """
         check_is_fitted(self)
-        scales, found = self._scales(self._blocks([x]))[:, 0], list[Kmer]()
+        scales, listed = self._scales(self._blocks([x]))[:, 0], list[Kmer]()
         size, read = len(self.letters_.tokens), self._read([x])
         for k, pattern in enumerate(self.patterns_):
             windows = [*self._windows(read, k)]
-            codes = np.concatenate([own.codes for own in windows])
-            weights = np.concatenate([own.weights for own in windows])
-            starts = np.concatenate([own.starts for own in windows])
-            strands = np.repeat(np.arange(len(windows)), [len(own.codes) for own in windows])
+            codes = np.concatenate([entry.codes for entry in windows])
+            weights = np.concatenate([entry.weights for entry in windows])
+            starts = np.concatenate([entry.starts for entry in windows])
+            strands = np.repeat(np.arange(len(windows)), [len(entry.codes) for entry in windows])
             if self.pooling == "max":
                 weights = _maxima(codes, weights)
             values = weights * self._of_codes(k, codes, coefficients) * scales[k]
@@ -296,16 +296,16 @@ class KmerKernel(Kernel):
             ):  # fmt: skip
                 letters = [self.letters_.tokens[digit] for digit in _digits(code, size, pattern)]
                 name = pattern.named(letters)
-                where = tuple(start + place for place in pattern.places)
+                where = tuple(start + offset for offset in pattern.places)
                 if strand:
-                    where = tuple(len(x) - 1 - place for place in reversed(where))
+                    where = tuple(len(x) - 1 - offset for offset in reversed(where))
                     name += ", other strand"
-                found.append(Kmer(name, where, value))
-        return found
+                listed.append(Kmer(name, where, value))
+        return listed
 
     def fitted(self) -> tuple[dict[str, list[str]], dict[str, NDArray[Any]]]:
         """Return what `fit` found as plain values and arrays, for `restore`."""
-        tokens = [f"{'i' if isinstance(one, int) else 's'}{one}" for one in self.letters_.tokens]
+        tokens = [f"{'i' if isinstance(item, int) else 's'}{item}" for item in self.letters_.tokens]
         patterns = [" ".join(map(str, pattern.places)) for pattern in self.patterns_]
         named = {"tokens": tokens, "patterns": patterns}
         arrays = {"codes": self.codes_, "ends": self.ends_}
@@ -321,9 +321,9 @@ class KmerKernel(Kernel):
             KeyError: One is missing.
         """
         alphabet, self.strands_ = tokens["chosen"]
-        names = tuple(int(one[1:]) if one[:1] == "i" else one[1:] for one in tokens["tokens"])
+        names = tuple(int(item[1:]) if item[:1] == "i" else item[1:] for item in tokens["tokens"])
         self.letters_ = Letters(alphabet, names)
-        self.patterns_ = [Pattern(tuple(map(int, own.split()))) for own in tokens["patterns"]]
+        self.patterns_ = [Pattern(tuple(map(int, entry.split()))) for entry in tokens["patterns"]]
         self.codes_ = arrays["codes"]
         self.ends_ = arrays["ends"]
         is_fine = self.ends_.shape == (len(self.patterns_),) and self.strands_ in STRANDS
@@ -359,7 +359,7 @@ class KmerKernel(Kernel):
         """Return patterns of each order, drawn from all that there are; the first has no gap."""
         size = max(2, len(self.letters_.tokens))
         read = 2 * max(1, sum(map(len, X)) * len(self.orders))
-        found = list[Pattern]()
+        listed = list[Pattern]()
         for order in self.orders:
             largest = _MOST_CODES if self.base == "one-hot" else _MOST_DENSE
             if size**order > largest:
@@ -371,8 +371,8 @@ class KmerKernel(Kernel):
             while len(chosen) < count:
                 places = 1 + rng.choice(rest, order - 1, replace=False)
                 chosen[0, *sorted(places.tolist())] = None
-            found += map(Pattern, chosen)
-        return found
+            listed += map(Pattern, chosen)
+        return listed
 
     def _chosen(self, X: Sequence[Any], targets: NDArray[np.float64] | None) -> str:
         """Return the strands with which ridge regression has the smaller left-out error."""
@@ -402,13 +402,13 @@ class KmerKernel(Kernel):
         strands = [self.letters_.encode(X)]
         if self.strands_ == "both":
             complements = self.letters_.complements()
-            strands.append([complements[own][::-1] for own in strands[0]])
-        lengths = np.array([len(own) for own in strands[0]], np.int64)
+            strands.append([complements[entry][::-1] for entry in strands[0]])
+        lengths = np.array([len(entry) for entry in strands[0]], np.int64)
         ends = np.cumsum(lengths)
         positions = np.arange(lengths.sum()) - np.repeat(ends - lengths, lengths)
         owners = np.repeat(np.arange(len(X), dtype=np.int32), lengths)
         rest = np.repeat(lengths, lengths) - positions
-        flat = [np.concatenate(own) if own else np.zeros(0, np.int64) for own in strands]
+        flat = [np.concatenate(entry) if entry else np.zeros(0, np.int64) for entry in strands]
         return _Read(flat, owners, positions, rest)
 
     def _windows(self, read: _Read, k: int) -> Iterator[_Windows]:
@@ -418,8 +418,8 @@ class KmerKernel(Kernel):
         options = self.letters_.options()
         for flat in read.strands:
             codes, is_plain = np.zeros(len(first), np.int64), np.ones(len(first), bool)
-            for place in pattern.places:
-                letters = flat[first + place]
+            for offset in pattern.places:
+                letters = flat[first + offset]
                 is_plain &= letters < size
                 codes = codes * size + letters
             weights = np.ones(len(first))
@@ -427,10 +427,10 @@ class KmerKernel(Kernel):
             extra = [
                 (row, code, 1 / total)
                 for row in np.flatnonzero(~is_plain).tolist()
-                for some in [[options[flat[first[row] + place]] for place in pattern.places]]
+                for some in [[options[flat[first[row] + offset]] for offset in pattern.places]]
                 for total in [prod(map(len, some))]
                 if 0 < total <= MOST_OPTIONS
-                for code in [reduce(lambda a, b: a * size + b, own) for own in product(*some)]
+                for code in [reduce(lambda a, b: a * size + b, entry) for entry in product(*some)]
             ]
             if extra:
                 rows, others, shares = (np.array(column) for column in zip(*extra, strict=True))
@@ -439,19 +439,19 @@ class KmerKernel(Kernel):
                 weights = np.concatenate([weights[is_plain], shares])
             else:
                 codes, weights = codes[chosen], weights[chosen]
-            at = first[chosen]
-            found = _Windows(read.owners[at], read.positions[at], codes, weights)
-            yield found if self.position is None else self._placed(found, pattern)
+            rows_at = first[chosen]
+            listed = _Windows(read.owners[rows_at], read.positions[rows_at], codes, weights)
+            yield listed if self.position is None else self._placed(listed, pattern)
 
-    def _placed(self, found: _Windows, pattern: Pattern) -> _Windows:
+    def _placed(self, listed: _Windows, pattern: Pattern) -> _Windows:
         """Return k-mers with the knots beside them as parts of their codes."""
         assert self.position is not None
-        knots, shares = np.divmod(found.starts / self.position, 1.0)
+        knots, shares = np.divmod(listed.starts / self.position, 1.0)
         step = len(self.letters_.tokens) ** len(pattern.places)
         return _Windows(
-            np.tile(found.rows, 2), np.tile(found.starts, 2),
-            np.concatenate([found.codes + (knots.astype(np.int64) + k) * step for k in (0, 1)]),
-            np.concatenate([found.weights * (1 - shares), found.weights * shares]),
+            np.tile(listed.rows, 2), np.tile(listed.starts, 2),
+            np.concatenate([listed.codes + (knots.astype(np.int64) + k) * step for k in (0, 1)]),
+            np.concatenate([listed.weights * (1 - shares), listed.weights * shares]),
         )  # fmt: skip
 
     def _blocks(self, X: Sequence[Any]) -> list[Any]:
@@ -462,18 +462,19 @@ class KmerKernel(Kernel):
             for start, end in zip(starts, self.ends_.tolist(), strict=True)
         ]
         return [
-            self._block(len(X), k, [*self._windows(read, k)], own) for k, own in enumerate(codes)
+            self._block(len(X), k, [*self._windows(read, k)], entry)
+            for k, entry in enumerate(codes)
         ]
 
     def _block(self, count: int, k: int, windows: list[_Windows], codes: Any) -> Any:
         """Return the features of a pattern before they are scaled ``(N, F_k)``."""
-        rows, found, weights = (
-            np.concatenate([getattr(own, name) for own in windows])
+        rows, listed, weights = (
+            np.concatenate([getattr(entry, name) for entry in windows])
             for name in ("rows", "codes", "weights")
         )
         if codes is not None:
-            columns = np.minimum(np.searchsorted(codes, found), max(0, len(codes) - 1))
-            is_kept = codes[columns] == found if len(codes) else np.zeros(len(found), bool)
+            columns = np.minimum(np.searchsorted(codes, listed), max(0, len(codes) - 1))
+            is_kept = codes[columns] == listed if len(codes) else np.zeros(len(listed), bool)
             rows, columns, weights = rows[is_kept], columns[is_kept], weights[is_kept]
             if self.pooling == "max":
                 weights = _maxima(rows * np.int64(len(codes) + 1) + columns, weights)
@@ -481,13 +482,13 @@ class KmerKernel(Kernel):
             return sparse.csr_array((weights, places), shape=(count, len(codes)))
         size, order = len(self.letters_.tokens), len(self.patterns_[k].places)
         vectors = self._vectors()
-        counts = sparse.csr_array((weights, (rows, found)), shape=(count, size**order))
+        counts = sparse.csr_array((weights, (rows, listed)), shape=(count, size**order))
         parts = []
         for start in range(0, count, 500):
-            part = counts[start : start + 500].toarray().reshape(-1, *(size,) * order)
+            moments = counts[start : start + 500].toarray().reshape(-1, *(size,) * order)
             for _ in range(order):  # each contraction moves its axis to the end
-                part = np.tensordot(part, vectors, (1, 0))
-            parts.append(part.reshape(len(part), -1))
+                moments = np.tensordot(moments, vectors, (1, 0))
+            parts.append(moments.reshape(len(moments), -1))
         return np.concatenate(parts)
 
     def _vectors(self) -> NDArray[np.float64]:
@@ -505,28 +506,28 @@ class KmerKernel(Kernel):
         scales = self._scales(blocks)
         if self.base != "one-hot":
             return np.concatenate(
-                [own * s[:, None] for own, s in zip(blocks, scales, strict=True)], 1
+                [entry * s[:, None] for entry, s in zip(blocks, scales, strict=True)], 1
             )
-        for block, own in zip(blocks, scales, strict=True):
-            block.data *= np.repeat(own, np.diff(block.indptr))
+        for block, entry in zip(blocks, scales, strict=True):
+            block.data *= np.repeat(entry, np.diff(block.indptr))
         return sparse.hstack(blocks, format="csr")
 
     def _of_codes(
         self, k: int, codes: NDArray[np.int64], coefficients: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return the coefficients of k-mers of a pattern; those not in training have 0."""
-        own = coefficients[self.ends_[k - 1] if k else 0 : self.ends_[k]]
+        entry = coefficients[self.ends_[k - 1] if k else 0 : self.ends_[k]]
         if self.base != "one-hot":
             vectors, order = self._vectors(), len(self.patterns_[k].places)
-            table = own.reshape((vectors.shape[1],) * order)
+            table = entry.reshape((vectors.shape[1],) * order)
             for _ in range(order):
                 table = np.tensordot(table, vectors, (0, 1))
             return table.ravel()[codes]
-        known = self.codes_[self.ends_[k - 1] if k else 0 : self.ends_[k]]
-        columns = np.minimum(np.searchsorted(known, codes), max(0, len(known) - 1))
-        is_known = known[columns] == codes if len(known) else np.zeros(len(codes), bool)
+        stored = self.codes_[self.ends_[k - 1] if k else 0 : self.ends_[k]]
+        columns = np.minimum(np.searchsorted(stored, codes), max(0, len(stored) - 1))
+        is_known = stored[columns] == codes if len(stored) else np.zeros(len(codes), bool)
         values = np.zeros(len(codes))
-        values[is_known] = own[columns[is_known]]
+        values[is_known] = entry[columns[is_known]]
         return values
 
 

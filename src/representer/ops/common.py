@@ -203,7 +203,7 @@ def check_no_forward_mode(name: str) -> None:
 
 
 class Remembered:
-    """What was computed from tensors, for as long as they live and are not changed."""
+    """Results computed from tensors, kept for as long as they live and are not changed."""
 
     def __init__(self) -> None:
         self._found: Any = WeakTensorKeyDictionary()

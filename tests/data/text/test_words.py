@@ -218,7 +218,8 @@ def test_a_word_uses_its_vector_or_that_of_another_case():
     torch.testing.assert_close(matrix[2:7], torch.from_numpy(expected), rtol=0, atol=0)
     assert (coverage.found, coverage.total, coverage.by_case) == (5, 6, 3)
     assert str(coverage) == (
-        "5 of 6 words (83.3%) have a vector, 3 of them in another case; the others are random"
+        "5 of 6 words (83.3%) have a vector, 3 of them in another case; "
+        "the others start from their characters"
     )
 
 

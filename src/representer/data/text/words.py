@@ -64,7 +64,7 @@ def tokenize(text: str, scheme: Scheme = "words") -> list[str]:
 def tokenize_pieces(pieces: Sequence[str]) -> Iterator[list[str]]:
     """Yield the tokens of the scheme ``words`` of each of many pieces of text without spaces."""
     lowered = _lowered("\n".join(pieces)).split("\n") if pieces else []
-    return ([one] if one.isascii() and one.isalpha() else _found(one) for one in lowered)
+    return ([token] if token.isascii() and token.isalpha() else _found(token) for token in lowered)
 
 
 def _lowered(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What stands for torch and classes that need it in a program without this library."""
+"""Replacements of torch and of classes that need it in a program without this library."""
 
 from __future__ import annotations
 
