@@ -183,10 +183,10 @@ FACTS = """\
 - **On a GPU, string kernels are fast; RKM cells in float32 were not when they were timed**, with
   two kernels a step where there is [one for all steps](results/gpu.md#launches) by now. On an H200
   a training step of `StringKernelRNN(decay="input")` from a CUDA graph is 5.6 to 15 times as fast
-  as that of cuDNN's LSTM, and 2.2 to 2.9 times launched from Python. In 16 bits `RKMLSTM` is about twice as fast at 650
-  units, and takes 1.4 times as long at 512, where cuDNN keeps the weights on the chip; in float32
-  and launched from Python it takes 2.6 to 19 times as long, and a WL network 1.7 times as long as
-  GINE ([figures](results/gpu.md)).
+  as that of cuDNN's LSTM, and 2.2 to 2.9 times launched from Python. In 16 bits `RKMLSTM` is about
+  twice as fast at 650 units, and takes 1.4 times as long at 512, where cuDNN keeps the weights on
+  the chip; in float32 and launched from Python it took 2.6 to 19 times as long, and a WL network
+  1.7 times as long as GINE ([figures](results/gpu.md)).
 - **Do not use a cell with feedback for long sequences on parallel hardware.** It is sequential in
   time; take `GatedCNN`, `CNN`, `StringKernelRNN` or a transformer.
 - **The kernel of a layer with gates is one that it has learned**, `layer.kernel`: it changes with
