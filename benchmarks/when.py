@@ -192,8 +192,8 @@ FACTS = """\
 - **The kernel of a layer with gates is one that it has learned**, `layer.kernel`: it changes with
   every training step. No kernel of the input and a reference exists there; a layer norm or tanh on
   the candidate leaves none at all, and `layer.kernel` says so.
-- **Windows**: the layers work, the command line does not, since it syncs folders as POSIX does. It
-  has been run on Linux only."""
+- **Windows**: the commands need nothing that Windows lacks, by a test, but have not been run there.
+  Everything was run on Linux."""
 
 
 def single() -> list[list[str]]:

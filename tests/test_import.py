@@ -162,3 +162,34 @@ def test_a_fitted_model_is_loaded_without_the_compiler_of_torch(tmp_path):
         "print(*model.predict(['a good film']), {'sympy', 'torch._dynamo'} & {*sys.modules})"
     )
     assert said.split()[1:] == ["set()"]
+
+
+LIKE_WINDOWS = """
+import os, signal, sys, types
+import filelock._unix as native  # in place of that of Windows
+native.os = types.ModuleType("os")
+native.os.__dict__.update(vars(os))
+sys.modules["resource"] = None
+for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "pread", "pwrite", "geteuid", "getuid",
+             "fork", "fchmod", "sched_getaffinity", "statvfs", "killpg", "mkfifo", "sysconf"):
+    delattr(os, name)
+for name in ("SIGHUP", "SIGQUIT", "SIGALRM", "SIGPIPE"):
+    delattr(signal, name)
+from representer.cli.main import entry_point
+words = ["--answer", "kernel", "--baselines", "none", "--out", "run"]
+raise SystemExit(entry_point(["fit", "text", "t.csv", *words]) or entry_point(
+    ["predict", "run", "t.csv", "-o", "predicted.csv"]))
+"""
+
+
+def test_commands_need_nothing_that_windows_lacks(tmp_path):
+    """Only names are missing here, not their effects: it has not been run on Windows."""
+    rows = [f"a {'good' if k % 3 else 'bad'} film {k},{'+' if k % 3 else '-'}" for k in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", LIKE_WINDOWS], cwd=tmp_path, capture_output=True, text=True,
+        timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    predicted = (tmp_path / "predicted.csv").read_text(encoding="utf-8").splitlines()
+    assert len(predicted) == 41

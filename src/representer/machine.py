@@ -18,8 +18,22 @@ if TYPE_CHECKING:
     import torch
     from threadpoolctl import ThreadpoolController
 
+# Flags of `os.open`; Windows has no pipes to wait for, and no links without a special right.
+NO_FOLLOW, NON_BLOCK, CLOSED_ON_EXEC = (
+    getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC")
+)
+BINARY = getattr(os, "O_BINARY", 0)  # of Windows, which else changes the ends of lines
+
 EXPECTED = "auto, cpu, cuda, cuda:N or mps"
 _NAME = re.compile(r"auto|cpu|mps|cuda(:[0-9]{1,3})?", re.ASCII)
+
+
+def read_at(descriptor: int, size: int, start: int) -> bytes:
+    """Return bytes of an open file from a position on, which Windows has to move to."""
+    if hasattr(os, "pread"):
+        return os.pread(descriptor, size, start)
+    os.lseek(descriptor, start, os.SEEK_SET)
+    return os.read(descriptor, size)
 
 
 def is_device_name(name: object) -> bool:

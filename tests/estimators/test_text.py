@@ -321,3 +321,8 @@ def test_numbered_words_are_those_of_each_text(scheme):
     found = [[words[i] for i in ids[a:b]] for a, b in zip(ends - lengths, ends, strict=True)]
     assert found == [tokenize(text, scheme) for text in texts]
     assert len({*words}) == len(words)
+
+
+def test_an_unknown_cell_is_refused_though_the_kernel_alone_predicts():
+    with pytest.raises(ArgumentError, match="cell is 'lsmt'; expected one of lstm, rkm-lstm"):
+        TextClassifier(answer="kernel", cell="lsmt").fit(TEXTS, LABELS)

@@ -7,7 +7,6 @@ last sequence is, however the process ends.
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from tempfile import TemporaryFile
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from representer.data.text.words import Vocabulary
+from representer.machine import read_at
 
 Entry = TypeVar("Entry")
 SAMPLE = 20_000  # entries that are read where all of them would not fit into memory
@@ -73,7 +73,7 @@ class Stored(Sequence[Entry]):
         if isinstance(index, slice):
             return self.take(np.arange(len(self))[index])
         start, size = self._starts[index], self._ends[index] - self._starts[index]
-        data = os.pread(self._file.file.fileno(), int(size), int(start))
+        data = read_at(self._file.file.fileno(), int(size), int(start))
         if len(data) != size:
             raise OSError(f"a temporary file has {len(data)} of {size} bytes of an entry")
         return self._decode(data)

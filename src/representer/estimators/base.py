@@ -48,6 +48,7 @@ from representer.kernels.kernel import Kernel
 from representer.kernels.plain import from_plain, to_plain
 from representer.machine import require_device
 from representer.models import to_dict
+from representer.models.cells import CELLS, SIGNAL_CELLS, resolve_cell
 from representer.report.page import Results, picture_of, render
 from representer.storage import atomic
 from representer.storage.files import from_values, parse_json, read_bytes
@@ -580,6 +581,9 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
             if isinstance(value, np.generic):
                 setattr(self, name, value.item())
         self.check()
+        cell = getattr(self, "cell", None)  # which a kernel machine alone would never build
+        if cell is not None:
+            resolve_cell(cell, SIGNAL_CELLS if self._task == "signal" else CELLS)
 
     def save_fitted(self, run: RunFolder) -> None:
         """Write what is fitted besides the network."""

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from representer.errors import MissingExtraError, RunFolderError, StorageError
+from representer.machine import BINARY, CLOSED_ON_EXEC, NO_FOLLOW, NON_BLOCK, read_at
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -133,7 +134,7 @@ def append(path: str | Path, data: bytes) -> None:
         StorageError: The system refuses to write, or the path is a symbolic link.
     """
     try:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | CLOSED_ON_EXEC | NO_FOLLOW | BINARY
         with open(os.open(path, flags, 0o666), "ab", buffering=0) as file:  # noqa: PTH123
             size = os.fstat(file.fileno()).st_size
             try:
@@ -203,7 +204,9 @@ def remove_leftovers(folder: str | Path, report: Callable[[str], None]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename in the folder durable against power loss."""
+    """Make a rename in the folder durable against power loss, where folders can be opened."""
+    if os.name == "nt":
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -251,7 +254,8 @@ def lock(folder: Path) -> BaseFileLock:
         if not _is_own(descriptor):
             raise _not_ours(folder)
         os.truncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
 
     holder = ""
     try:
@@ -280,7 +284,7 @@ def lock(folder: Path) -> BaseFileLock:
 def is_own_lock(path: Path) -> bool:
     """Return True if a path is a lock file of this library."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | NO_FOLLOW | NON_BLOCK | CLOSED_ON_EXEC)
     except OSError:
         return False
     try:
@@ -297,7 +301,7 @@ def reason_of(error: Exception) -> str:
 def _is_own(descriptor: int) -> bool:
     status = os.fstat(descriptor)
     is_plain = stat.S_ISREG(status.st_mode) and status.st_nlink <= 1 and status.st_size <= 21
-    return is_plain and _CONTENT.fullmatch(os.pread(descriptor, 32, 0)) is not None
+    return is_plain and _CONTENT.fullmatch(read_at(descriptor, 32, 0)) is not None
 
 
 def _not_ours(folder: Path) -> RunFolderError:

@@ -33,6 +33,7 @@ from typing import (
 
 from representer.checks import LARGEST_INTEGER, LIMITS
 from representer.errors import DataError, RepresenterError
+from representer.machine import BINARY, CLOSED_ON_EXEC, NO_FOLLOW, NON_BLOCK
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -59,8 +60,8 @@ def opened(path: str | Path, most: int, *, follow_links: bool = False) -> Iterat
         OSError: The file is missing, cannot be read, is not a regular file, or is too large.
             ``strerror`` states the problem.
     """
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe must not block
-    flags |= 0 if follow_links else os.O_NOFOLLOW
+    flags = os.O_RDONLY | NON_BLOCK | CLOSED_ON_EXEC | BINARY  # a pipe must not block
+    flags |= 0 if follow_links else NO_FOLLOW
     try:
         descriptor = os.open(path, flags)
     except OSError as error:
@@ -103,8 +104,13 @@ def read_exactly(descriptor: int, size: int, path: str | Path) -> bytes:
     return b"".join(chunks)
 
 
+ASSUMED_MEMORY = 4 * 2**30  # where the system does not tell, as on Windows
+
+
 def physical_memory() -> int:
     """Return the memory of this machine in bytes, an upper bound for readable files."""
+    if not hasattr(os, "sysconf"):
+        return ASSUMED_MEMORY
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import math
-import resource
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -376,6 +375,10 @@ def peak_memory() -> int:
     if torch.cuda.is_initialized():
         devices = range(torch.cuda.device_count())
         return sum(map(torch.cuda.max_memory_allocated, devices)) // 2**20
+    try:
+        import resource
+    except ImportError:  # Windows does not tell
+        return 0
     unit = 1 if sys.platform == "darwin" else 1024  # bytes
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit // 2**20
 

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_NAMES = "SIGINT", "SIGTERM", "SIGHUP"  # Windows lacks the last
+SIGNALS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))
 _PATIENCE = 3.0  # seconds until a process that does not handle a signal is ended
 
 
@@ -35,7 +36,8 @@ def stopping() -> Iterator[None]:
     the process prints the message and ends without handling it, which no file minds: a file is
     complete or not there.
     """
-    if threading.current_thread() is not threading.main_thread():
+    # Windows wakes sockets alone, and a process has one signal, that of the keyboard
+    if threading.current_thread() is not threading.main_thread() or os.name == "nt":
         yield
         return
     handled: set[int] = set()
