@@ -38,9 +38,9 @@ score is the logit of the predicted class, minus the mean of all logits.
 
 - **Exact** are the contributions of `explain`, those of an n-gram divided equally among its words.
 - **LIME** is ridge regression of the score on {masks} random deletions of words, weighted by an
-  exponential kernel of their cosine distance with width 0.25, as in the package lime.
+  exponential kernel of their cosine distance with width 0.25: the method, not the package.
 - **SHAP** is the mean effect of adding a word, over {permutations} orders, half of them random and
-  the others these backwards, as in the permutation explainer of the package shap.
+  the others these backwards: the method of permutations, not the package.
 - **Integrated gradients** go from word vectors of zeros to those of the text in {steps} steps.
   Counts of n-grams have no gradient, so that they exist for the network alone.
 

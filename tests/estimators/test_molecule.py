@@ -123,9 +123,19 @@ def test_a_process_alone_is_calibrated_on_every_row_left_out_once():
     assert model.examples_["valid"] > 0
 
 
+def test_copies_do_not_make_the_process_be_fitted_again(monkeypatch):
+    counted, process = [], KernelMachine.process
+    spy = lambda *parts: (counted.append(1), process(*parts))[1]  # noqa: E731
+    monkeypatch.setattr(KernelMachine, "process", spy)
+    copied = [*MOLECULES, *MOLECULES[:3]]
+    numbers = np.random.default_rng(0).normal(size=len(copied))
+    MoleculeRegressor(**SMALL, answer="kernel").fit(copied, numbers)
+    assert len(counted) == 1
+
+
 @pytest.mark.parametrize("most", [1000, 12])
 @pytest.mark.parametrize("is_weighted", [False, True])
-def test_leaving_out_a_row_is_fitting_without_it(most, is_weighted):
+def test_leaving_out_a_row_and_its_copies_is_fitting_without_them(most, is_weighted):
     rng = np.random.default_rng(0)
     numbers = NUMBERS + rng.normal(size=len(NUMBERS))
     weights = rng.uniform(0.5, 2, size=(len(numbers), 1)) if is_weighted else None
@@ -133,13 +143,16 @@ def test_leaving_out_a_row_is_fitting_without_it(most, is_weighted):
     kernel = SubtreeKernel((2, 2), labeled_graphs, most=most)
     rows = fitted_rows(kernel, target, MOLECULES, numbers[:, None])
     noise, spread = kernel.noise_, target.encode(numbers).var() / target.scales[0] ** 2
-    _, (scores, variances) = KernelMachine.process(kernel, target, rows, numbers[:, None], weights)
+    digests = np.arange(len(numbers))
+    digests[[3, 7]] = 99  # copies, as if
+    parts = target, rows, numbers[:, None], weights, digests
+    _, (scores, variances) = KernelMachine.process(kernel, *parts)
     features, basis = rows
     gram = features if basis is None else features @ features.T
     y, w = (numbers - target.means[0]) / target.scales[0], np.ones(len(numbers))
     w = w if weights is None else weights[:, 0]
     for i in (0, 7):
-        own = np.arange(len(y)) != i
+        own = digests != digests[i]
         inverse = np.linalg.inv(gram[np.ix_(own, own)] + np.diag(noise / w[own]))
         mean = inverse.sum(1) @ y[own] / inverse.sum()
         expected = mean + gram[i, own] @ inverse @ (y[own] - mean)

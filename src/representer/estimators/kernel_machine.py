@@ -71,6 +71,12 @@ class FeatureKernel(Protocol):
         ...
 
 
+def repeated_rows(digests: Any) -> list[NDArray[np.intp]]:
+    """Return the rows of each digest that several have."""
+    _, numbers, counts = np.unique(digests, return_inverse=True, return_counts=True)
+    return [np.flatnonzero(numbers == number) for number in np.flatnonzero(counts > 1)]
+
+
 def is_process(kernel: Any, target: Column) -> bool:
     """Return True if a machine on the kernel is a Gaussian process."""
     return hasattr(kernel, "whitening") and isinstance(target, Numbers)
@@ -214,11 +220,13 @@ class KernelMachine:
         rows: Rows,
         values: NDArray[Any],
         weights: NDArray[np.float64] | None = None,
+        digests: Any = (),
     ) -> tuple[Self, Moments]:
         """Return a Gaussian process, and moments of each object by the process without it.
 
         Both are exact: generalized least squares for the mean of all, and the inverse of the
-        covariance for what leaving out a row changes.
+        covariance for what leaving out a row changes. Rows of equal digests, if there are any, are
+        copies, which are left out together.
 
         References:
             Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, (5.12).
@@ -227,7 +235,7 @@ class KernelMachine:
         assert not isinstance(basis, SparseBasis)  # its kernels have other features
         y, noise = as_columns(target, values), kernel.noise_
         precisions = np.ones(len(y)) if weights is None else np.maximum(weights[:, 0], JITTER)
-        count = len(y)
+        count, scaled, near = len(y), features, features
         if basis is None:  # the features are the Gram matrix
             covariance = features + np.diag(noise / precisions)
             inverse = cho_solve(cho_factor(covariance, overwrite_a=True), np.eye(count))
@@ -244,22 +252,30 @@ class KernelMachine:
         intercept = solved.sum(0) / of_rows.sum()
         residuals = solved - of_rows[:, None] * intercept
         exact = diagonal - of_rows**2 / of_rows.sum()
-        if basis is None:
-            coefficients = residuals.T
-        else:
-            coefficients = (features.T @ residuals).T @ basis
-            reduced = basis.T @ reduced @ basis
+        coefficients = residuals.T if basis is None else (features.T @ residuals).T @ basis
         spread = float(y.var())
         ceiling = spread * float(kernel.weights_.sum() + noise)
+        left = np.maximum(exact, JITTER)[:, None]
+        errors, variances = residuals / left, spread / left
+        for copies in repeated_rows(digests):
+            if basis is None:
+                block = reduced[np.ix_(copies, copies)]
+            else:
+                block = np.diag(precisions[copies]) - scaled[copies] @ near[:, copies]
+                block = block / noise
+            block = block - np.outer(of_rows[copies], of_rows[copies]) / of_rows.sum()
+            apart = np.linalg.inv(block)
+            errors[copies] = apart @ residuals[copies]
+            variances[copies] = spread * np.diag(apart)[:, None]
+        if basis is not None:
+            reduced = basis.T @ reduced @ basis
         machine = cls(
             kernel, coefficients, intercept, 1 / (2 * noise), 0.0, ceiling,
             (spread * reduced).astype(np.float32),
         )  # fmt: skip
-        left = np.maximum(exact, JITTER)[:, None]
-        variances = spread / left
         if basis is not None:  # what the landmarks do not span
             variances += spread * (kernel.weights_.sum() - (features**2).sum(1, keepdims=True))
-        return machine, (y - residuals / left, variances)
+        return machine, (y - errors, variances)
 
     def scores(self, objects: Sequence[Any]) -> NDArray[np.float64]:
         """Return the score of each class, or standardized number, before the link ``(N, W)``."""
@@ -462,7 +478,8 @@ def fit_machine(
     of_train = None if weights is None else weights[:count]
     held_out = len(valid[1])
     if is_process(kernels[0], target):
-        return _fit_process(kernels[0], target, objects, values, count, groups, weights)
+        parts = objects, values, count, groups, weights, digests
+        return _fit_process(kernels[0], target, *parts)
     is_column = isinstance(target, Classes | Numbers)
     if getattr(kernels[0], "leaves_one_out", False) and groups is None and is_column:
         kernel = kernels[0]
@@ -518,16 +535,21 @@ def _fit_process(
     count: int,
     groups: NDArray[Any] | None,
     weights: NDArray[np.float64] | None,
+    digests: Any = (),
 ) -> tuple[KernelMachine, Moments]:
     """Return a Gaussian process and moments, see `fit_machine`; it has nothing to choose.
 
-    The moments are of the process without the object itself or, with groups, without its group.
+    The moments are of the process without the object itself and its copies or, with groups, by one
+    that is fitted again without its group.
     """
     total = len(values)
     rows = fitted_rows(kernel, target, objects, values)
-    machine, moments = KernelMachine.process(kernel, target, rows, values, weights)
+    are_copies = count == total and groups is not None and np.array_equal(groups, digests)
+    machine, moments = KernelMachine.process(
+        kernel, target, rows, values, weights, digests if are_copies else ()
+    )
     splits: list[Split] = []
-    if groups is not None:
+    if groups is not None and not are_copies:
         of_valid = np.arange(count), np.arange(count, total)
         splits = [of_valid] if count < total else splits_of(target, values, groups)
     for some, tested in splits:
