@@ -276,7 +276,8 @@ def main() -> None:
     lines = curves_table(found, [titles[path] for path in paths[-3:]])
     lines += searches_table(found, [titles[path] for path in paths[:6]])
     about = ABOUT.format(start=START, batch=BATCH)
-    write_page(arguments.out, "Few molecules", about, before, *lines, command=COMMAND)
+    options = f" --seeds {arguments.seeds} --draws {arguments.draws}"
+    write_page(arguments.out, "Few molecules", about, before, *lines, command=COMMAND + options)
 
 
 if __name__ == "__main__":
