@@ -20,7 +20,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 
 from machine import load
-from report import table, write_page
+from report import growth_table, table, write_page
 from representer.data.sequences import read_sequence_file
 from representer.estimators import SequenceClassifier
 from representer.kernels import KmerKernel
@@ -124,10 +124,8 @@ def growth(large: int) -> str:
     ):
         sizes = [n if what.startswith("seq") else t for n, t in cases]
         seconds = [seconds_of(*case) for case in cases]
-        slope = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
-        shown = ", ".join(f"{s:.1f}" for s in seconds)
-        rows.append([what, ", ".join(f"{size:,}" for size in sizes), shown, f"{slope:.2f}"])
-    return table(["number of", "sizes", "CPU seconds", "exponent"], rows, left=3)
+        rows.append((what, sizes, seconds))
+    return growth_table(rows)
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from machine import load
-from report import table, write_page
+from report import growth_table, table, write_page
 from representer.data.series import read_series_file
 from representer.estimators import SeriesClassifier
 from representer.tasks import series as task
@@ -125,10 +125,8 @@ def growth() -> str:
                 model.fit(X, y)
             seconds.append(time.process_time() - started)
             print(what, size, seconds[-1], flush=True)
-        slope = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
-        shown = ", ".join(f"{s:.1f}" for s in seconds)
-        rows.append([what, ", ".join(f"{size:,}" for size in sizes), shown, f"{slope:.2f}"])
-    return table(["number of", "sizes", "CPU seconds", "exponent"], rows, left=3)
+        rows.append((what, sizes, seconds))
+    return growth_table(rows)
 
 
 def main() -> None:

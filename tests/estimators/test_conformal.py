@@ -376,6 +376,16 @@ def test_cross_conformal_sets_contain_each_class_at_least_as_often_as_they_say(t
     assert loaded.predict_set(X[90:99]) == model.predict_set(X[90:99])
 
 
+def test_several_targets_are_cross_calibrated_each_by_itself():
+    X, labels, values = made(0, 60)
+    table = np.stack([labels, np.where(values > 0, "x", "y")], axis=1).astype(object)
+    model = TextClassifier(**KERNEL, conformal=0.8, calibration="cross").fit(X, table)
+    assert model.conformal_.counts == (60, 60)
+    assert all(q < 1 for q in model.conformal_.quantiles)
+    numbers = TextRegressor(**KERNEL, conformal=0.8, calibration="cross")
+    assert numbers.fit(X, np.stack([values, -values], 1)).conformal_.counts == (60, 60)
+
+
 def test_a_class_of_one_row_is_outside_the_sets_of_the_model_without_it():
     X, labels, _ = made(0, 40)
     labels = labels.astype(object)

@@ -279,6 +279,19 @@ def _rank(level: float, count: int, noun: str = "rows") -> int:
     return rank
 
 
+def require_strata(estimator: SupervisedEstimator, groups: NDArray[Any] | None) -> None:
+    """Require classes or groups if each is to have a quantile.
+
+    Raises:
+        ArgumentError: `conformal_by` is ``"class"`` of numbers, or ``"group"`` without groups.
+    """
+    by = estimator.conformal_by
+    if by == "class" and isinstance(estimator.target_, Numbers):
+        raise ArgumentError("conformal_by", by, "'group' or None for numbers")
+    if by == "group" and groups is None:
+        raise ArgumentError("conformal_by", by, "groups= to be passed to fit")
+
+
 def calibrated(
     estimator: SupervisedEstimator,
     scores: Sequence[NDArray[np.float64]],
@@ -298,13 +311,10 @@ def calibrated(
         DataError: There are too few rows for the level.
     """
     assert estimator.conformal is not None
+    require_strata(estimator, groups)
     by, names = estimator.conformal_by, []
     for k, column in enumerate(columns_of(estimator.target_)):
         rows, truth = known_values(estimator.target_, values, k)
-        if by == "class" and isinstance(column, Numbers):
-            raise ArgumentError("conformal_by", by, "'group' or None for numbers")
-        if by == "group" and groups is None:
-            raise ArgumentError("conformal_by", by, "groups= to be passed to fit")
         if by == "class" and isinstance(column, Classes):
             names.append(np.array([str(column.names[number]) for number in truth]))
         elif groups is not None:
@@ -332,6 +342,7 @@ def cross_scores(
         ArgumentError: The estimator starts from one that may have seen the rows.
         DataError: There are too few rows.
     """
+    require_strata(estimator, groups)
     if estimator.warm_start:
         expected = "'split' with warm_start, whose model may have seen the rows"
         raise ArgumentError("calibration", "cross", expected)
@@ -349,7 +360,8 @@ def cross_scores(
     for rows, held_out in splits:
         fold: Any = cast("Any", clone(estimator)).set_params(conformal=None)
         fold.fit(
-            [objects[row] for row in rows], [y[row] for row in rows],
+            [objects[row] for row in rows],
+            y[rows] if isinstance(y, np.ndarray) else [y[row] for row in rows],
             groups=None if groups is None else groups[rows],
             sample_weight=None if weights is None else weights[rows],
         )  # fmt: skip

@@ -121,10 +121,8 @@ class LabelSets:
         """Return ``valid_loss``, as `loss`, and ``valid_accuracy`` of all single labels."""
         chances = np.clip(self.probabilities(outputs), 1e-12, 1 - 1e-12)
         losses = -np.log(np.where(values > 0, chances, 1 - chances)).sum(1)
-        rows = None if weights is None or not weights.any() else weights[:, 0]
         right = ((chances > 0.5) == (values > 0)).mean(1)
-        loss, accuracy = (float(np.average(each, weights=rows)) for each in (losses, right))
-        return {"valid_loss": loss, "valid_accuracy": accuracy}
+        return {"valid_loss": mean_of(losses, weights), "valid_accuracy": mean_of(right, weights)}
 
     def thresholds(
         self, outputs: NDArray[np.float64], values: NDArray[np.float64]
@@ -146,6 +144,13 @@ class LabelSets:
         for row, each in enumerate(are_there):
             result[row] = tuple(self.labels[number] for number in np.flatnonzero(each))
         return result
+
+
+def mean_of(values: Any, weights: NDArray[np.float64] | None) -> float:
+    """Return the mean of values ``(N,)`` with weights ``(N, 1)``; without weight, the plain one."""
+    if weights is None or not weights.any():
+        return float(np.mean(values))
+    return float(np.average(values, weights=weights[:, 0]))
 
 
 def f1_scores(truth: NDArray[Any], predicted: NDArray[Any]) -> dict[str, float]:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from representer.data.tables.labels import alike
 from representer.errors import ArgumentError, DataError
-from representer.estimators.label_sets import LabelSets
+from representer.estimators.label_sets import LabelSets, mean_of
 from representer.kernels.sequences import string_fix
 
 # Class labels as targets, of one column or several; see `targets`.
@@ -251,13 +251,6 @@ def _classes(labels: dict[int, Any], column: str = "", where: str = "") -> Class
         return Classes(tuple(sorted(rows)))
     except TypeError:  # labels of several types
         return Classes(tuple(sorted(rows, key=lambda label: (type(label).__name__, str(label)))))
-
-
-def mean_of(values: Any, weights: NDArray[np.float64] | None) -> float:
-    """Return the mean of values ``(N,)`` with weights ``(N, 1)``; without weight, the plain one."""
-    if weights is None or not weights.any():
-        return float(np.mean(values))
-    return float(np.average(values, weights=weights[:, 0]))
 
 
 def is_table(y: Any) -> bool:

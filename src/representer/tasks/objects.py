@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +77,13 @@ class Objects:
     names: Sequence[str] = ()
     digests: Any = ()
     groups: Sequence[str] = ()
+
+    @classmethod
+    def of_file(cls, path: str | Path, objects: Sequence[Any], file: Any, **others: Any) -> Self:
+        """Return objects with the labels, lines, names, notes and table of a file as read."""
+        names = "labels", "lines", "names", "notes", "table", "label_column"
+        found = {name: getattr(file, name) for name in names}
+        return cls(str(path), str(path), objects, files=(Path(path),), **found, **others)
 
     def __post_init__(self) -> None:
         if not len(self.rows):

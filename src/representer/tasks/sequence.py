@@ -55,19 +55,8 @@ class SequenceTask(EstimatorTask):
     ) -> Objects:
         """Read sequences as the estimators take them; see `read_sequence_file`."""
         found = read_sequence_file(path, require_labels=require_labels, **options)
-        return Objects(
-            source=str(path),
-            labels_file=str(path),
-            objects=read_sequences(found.sequences),
-            labels=found.labels,
-            lines=found.lines,
-            files=(Path(path),),
-            notes=found.notes,
-            column=found.column,
-            label_column=found.label_column,
-            table=found.table,
-            names=found.names,
-        )
+        objects = read_sequences(found.sequences)
+        return Objects.of_file(path, objects, found, column=found.column)
 
     def describe(self, config: Any, data: Data) -> Facts:
         """Return lengths and letters of the training sequences, for the report."""

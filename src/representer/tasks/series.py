@@ -121,19 +121,8 @@ class SeriesTask(EstimatorTask):
     ) -> Objects:
         """Read series as the estimators take them; see `read_series_file`."""
         found = read_series_file(path, require_labels=require_labels, **options)
-        return Objects(
-            source=str(path),
-            labels_file=str(path),
-            objects=read_series(found.series),
-            labels=found.labels,
-            lines=found.lines,
-            files=(Path(path),),
-            notes=found.notes,
-            label_column=found.label_column,
-            table=found.table,
-            has_lines=Path(path).suffix != ".npz",
-            names=found.names,
-        )
+        has_lines = Path(path).suffix != ".npz"
+        return Objects.of_file(path, read_series(found.series), found, has_lines=has_lines)
 
     def describe(self, config: Any, data: Data) -> Facts:
         """Return channels, lengths and gaps of the training series, for the report."""
