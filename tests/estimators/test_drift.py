@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from tests.estimators.test_signal import RATE, windows
 
-from representer.estimators import MoleculeRegressor, SignalClassifier, TextClassifier, drift
-from representer.estimators.drift import compare_sets
+from representer.estimators import MoleculeRegressor, SignalClassifier, TextClassifier
+from representer.tasks import drift
+from representer.tasks.drift import compare_sets
 
 WORDS = ["red", "blue", "green", "cat", "dog", "runs", "sits"]
 RNG = np.random.default_rng(0)

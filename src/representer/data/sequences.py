@@ -40,29 +40,17 @@ Tokens = str | list[Any]
 
 @dataclass(frozen=True)
 class SequenceFile:
-    """Sequences as they were read.
+    """Sequences as they were read."""
 
-    Attributes:
-        source: Path of the file.
-        sequences: Strings of letters, or lists of tokens.
-        labels: The label of each as text, None if it has none.
-        lines: The line on which each starts, or its row.
-        names: The name of each sequence, if it has one.
-        table: The rows of a table with a row for each sequence.
-        column: Its column of the sequences.
-        label_column: Its column of the labels.
-        notes: Remarks for the user.
-    """
-
-    source: Path
-    sequences: Sequence[Tokens]
-    labels: Sequence[str | None]
-    lines: Sequence[int]
-    names: Sequence[str] = ()
-    table: Grid | None = None
-    column: str | None = None
-    label_column: str | None = None
-    notes: Sequence[str] = ()
+    source: Path  # path of the file
+    sequences: Sequence[Tokens]  # strings of letters, or lists of tokens
+    labels: Sequence[str | None]  # the label of each as text, None if it has none
+    lines: Sequence[int]  # the line on which each starts, or its row
+    names: Sequence[str] = ()  # the name of each sequence, if it has one
+    table: Grid | None = None  # the rows of a table with a row for each sequence
+    column: str | None = None  # its column of the sequences
+    label_column: str | None = None  # its column of the labels
+    notes: Sequence[str] = ()  # remarks for the user
 
 
 class _Record(NamedTuple):

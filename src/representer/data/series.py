@@ -40,29 +40,17 @@ Series = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class SeriesFile:
-    """Series as they were read.
+    """Series as they were read."""
 
-    Attributes:
-        source: Path of the file.
-        series: Arrays ``(C, T_i)``, NaN where a value is missing.
-        labels: The label of each as text, None if it has none.
-        lines: The line on which each starts, or its row.
-        channels: Names of the channels, if the file has them.
-        names: The name of each series, if it has one.
-        table: The rows of a table with a row for each series.
-        label_column: Its column of the labels.
-        notes: Remarks for the user.
-    """
-
-    source: Path
-    series: Sequence[Series]
-    labels: Sequence[str | None]
-    lines: Sequence[int]
-    channels: Sequence[str] = ()
-    names: Sequence[str] = ()
-    table: Grid | None = None
-    label_column: str | None = None
-    notes: Sequence[str] = ()
+    source: Path  # path of the file
+    series: Sequence[Series]  # arrays ``(C, T_i)``, NaN where a value is missing
+    labels: Sequence[str | None]  # the label of each as text, None if it has none
+    lines: Sequence[int]  # the line on which each starts, or its row
+    channels: Sequence[str] = ()  # names of the channels, if the file has them
+    names: Sequence[str] = ()  # the name of each series, if it has one
+    table: Grid | None = None  # the rows of a table with a row for each series
+    label_column: str | None = None  # its column of the labels
+    notes: Sequence[str] = ()  # remarks for the user
 
 
 def read_series_file(

@@ -73,30 +73,18 @@ _MOST = 2**26  # bytes of a model.json
 
 @dataclass(frozen=True)
 class Saved:
-    """model.json: everything but weights and large inputs.
+    """model.json: everything but weights and large inputs."""
 
-    Attributes:
-        format: The version of this layout.
-        version: The version of the library that wrote it.
-        estimator: Name of the class.
-        parameters: Parameters of the constructor that differ from their defaults.
-        target: Fields of the target; empty for an estimator without targets.
-        inputs: How objects become batches.
-        network: Configuration of the network.
-        examples: Number of training and validation examples.
-        task: Its task on the command line.
-        reading: How the command line read the training data.
-    """
-
-    format: str
-    version: str
-    estimator: str
-    parameters: dict[str, Any]
-    target: dict[str, Any]
-    inputs: dict[str, Any]
-    network: dict[str, Any]
-    examples: dict[str, int]
-    task: str = ""
+    format: str  # the version of this layout
+    version: str  # the version of the library that wrote it
+    estimator: str  # name of the class
+    parameters: dict[str, Any]  # parameters of the constructor that differ from their defaults
+    target: dict[str, Any]  # fields of the target; empty for an estimator without targets
+    inputs: dict[str, Any]  # how objects become batches
+    network: dict[str, Any]  # configuration of the network
+    examples: dict[str, int]  # number of training and validation examples
+    task: str = ""  # its task on the command line
+    # how the command line read the training data
     reading: dict[str, Any] = field(default_factory=dict)
 
 

@@ -30,15 +30,10 @@ class Example(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A fitted part of an estimator.
+    """A fitted part of an estimator."""
 
-    Attributes:
-        share: Its part of the spread of the scores, between 0 and 1; 0 if it was dropped.
-        seconds: Time of fitting; None where it was not measured, as after `load`.
-    """
-
-    share: float
-    seconds: float | None
+    share: float  # its part of the spread of the scores, between 0 and 1; 0 if it was dropped
+    seconds: float | None  # time of fitting; None where it was not measured, as after `load`
 
 
 class Contribution(NamedTuple):
@@ -59,19 +54,12 @@ class Contribution(NamedTuple):
 
 
 class Line(NamedTuple):
-    """Contributions that are summed: those of a word or an atom, or of an n-gram or a walk.
+    """Contributions that are summed: those of a word or an atom, or of an n-gram or a walk."""
 
-    Attributes:
-        what: Its name.
-        places: The positions of each place.
-        kernel: The contribution of the kernel.
-        network: The contribution of the network.
-    """
-
-    what: str
-    places: tuple[Where, ...]
-    kernel: float
-    network: float
+    what: str  # its name
+    places: tuple[Where, ...]  # the positions of each place
+    kernel: float  # the contribution of the kernel
+    network: float  # the contribution of the network
 
     @property
     def contribution(self) -> float:
@@ -95,21 +83,16 @@ class Line(NamedTuple):
 
 
 class Places(NamedTuple):
-    """The words, atoms, nodes or steps that an object consists of, with their names.
+    """The words, atoms, nodes or steps that an object consists of, with their names."""
 
-    Attributes:
-        names: The name of each place, by its positions, in reading order.
-        whole: Name of the place of contributions of the whole object.
-        nouns: One place, and one of the features that contributions are of: "word", "n-gram".
-        whole_parts: Parts of which a contribution at every place is one of the whole object.
-        positions: From ``where`` and ``part`` of a contribution to the positions of its places,
-            which have equal parts of it.
-    """
-
-    names: Mapping[Where, str]
-    whole: str = "elsewhere"
+    names: Mapping[Where, str]  # the name of each place, by its positions, in reading order
+    whole: str = "elsewhere"  # name of the place of contributions of the whole object
+    # one place, and one of the features that contributions are of: "word", "n-gram"
     nouns: tuple[str, str] = ("place", "feature")
+    # parts of which a contribution at every place is one of the whole object
     whole_parts: tuple[str, ...] = ()
+    # from ``where`` and ``part`` of a contribution to the positions of its places, which have
+    # equal parts of it
     positions: Callable[[Where, str], Iterable[Where]] = lambda where, part: [(t,) for t in where]
 
     @classmethod

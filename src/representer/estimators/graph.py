@@ -54,17 +54,11 @@ from representer.storage.run import RunFiles, RunFolder
 
 
 class WalkSum(NamedTuple):
-    """A score, and the contributions that sum to it.
+    """A score, and the contributions that sum to it."""
 
-    Attributes:
-        score: From a forward pass of the network, not from the contributions.
-        constant: Contribution of the biases.
-        walks: Contributions of the walks, the largest in size first.
-    """
-
-    score: float
-    constant: float
-    walks: list[WalkContribution]
+    score: float  # from a forward pass of the network, not from the contributions
+    constant: float  # contribution of the biases
+    walks: list[WalkContribution]  # contributions of the walks, the largest in size first
 
 
 @torch.no_grad()

@@ -28,21 +28,14 @@ Values = Labels | NDArray[np.float64] | None  # labels, numbers (N, d), or nothi
 
 @dataclass(frozen=True, eq=False)
 class PlainGraph:
-    """A graph without the conventions of a library.
+    """A graph without the conventions of a library."""
 
-    Attributes:
-        row: Its row in X, for messages.
-        count: Number of nodes.
-        edge_index: Source and target of each edge ``(2, E)``; undirected edges in both directions.
-        nodes: Labels or features of the nodes.
-        edges: Labels or features of the edges.
-    """
-
-    row: int
-    count: int
+    row: int  # its row in X, for messages
+    count: int  # number of nodes
+    # source and target of each edge ``(2, E)``; undirected edges in both directions
     edge_index: NDArray[np.int64]
-    nodes: Values
-    edges: Values
+    nodes: Values  # labels or features of the nodes
+    edges: Values  # labels or features of the edges
 
 
 def read_graphs(X: Any, *, trees: bool = False) -> list[PlainGraph]:

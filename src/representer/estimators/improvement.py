@@ -16,19 +16,12 @@ MOST = 4000  # objects whose joint distribution is found; of more, those that im
 
 
 class Suggestion(NamedTuple):
-    """An object to measure.
+    """An object to measure."""
 
-    Attributes:
-        position: In the pool.
-        mean: Its prediction.
-        std: The standard deviation of its true value, without noise.
-        improvement: Its expected improvement, given the suggestions before it, over its cost.
-    """
-
-    position: int
-    mean: float
-    std: float
-    improvement: float
+    position: int  # in the pool
+    mean: float  # its prediction
+    std: float  # the standard deviation of its true value, without noise
+    improvement: float  # its expected improvement, given the suggestions before it, over its cost
 
 
 def expected_improvement(

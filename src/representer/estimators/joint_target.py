@@ -19,19 +19,13 @@ from representer.storage.run import RunFiles, RunFolder
 
 @dataclass(frozen=True)
 class JointTarget:
-    """The parts that predict one target.
+    """The parts that predict one target."""
 
-    Attributes:
-        pool: The weights of both parts.
-        machine: The kernel machine, such as a `KernelMachine`; None if there is none.
-        calibrations: Calibrations of the deviations of numbers: of both parts and of each alone.
-        thresholds: Of the probabilities of several labels an object.
-    """
-
-    pool: Pool
-    machine: Any = None
+    pool: Pool  # the weights of both parts
+    machine: Any = None  # the kernel machine, such as a `KernelMachine`; None if there is none
+    # calibrations of the deviations of numbers: of both parts and of each alone
     calibrations: Mapping[str, Calibration] = field(default_factory=dict)
-    thresholds: tuple[float, ...] = ()
+    thresholds: tuple[float, ...] = ()  # of the probabilities of several labels an object
 
     @classmethod
     def of(

@@ -150,24 +150,15 @@ class KernelMachine:
     with :math:`k_x` the features, B the whitening, Z the training objects' coordinates,
     :math:`\sigma^2` the noise and s the standard deviation of the targets. If every training object
     is a landmark, :math:`P = s^2 (K + \sigma^2 I)^{-1}`.
-
-    Attributes:
-        kernel: The fitted kernel.
-        coefficients: ``(W, F)``, one row per class or number.
-        intercepts: ``(W,)``.
-        penalty: C, the inverse of the L2 penalty.
-        seconds: Time of fitting.
-        ceiling: c; 0 if the machine is no Gaussian process.
-        precision: P ``(F, F)``.
     """
 
-    kernel: Any
-    coefficients: NDArray[np.float64]
-    intercepts: NDArray[np.float64]
-    penalty: float
-    seconds: float = 0.0
-    ceiling: float = 0.0
-    precision: NDArray[np.float32] | None = None
+    kernel: Any  # the fitted kernel
+    coefficients: NDArray[np.float64]  # ``(W, F)``, one row per class or number
+    intercepts: NDArray[np.float64]  # ``(W,)``
+    penalty: float  # C, the inverse of the L2 penalty
+    seconds: float = 0.0  # time of fitting
+    ceiling: float = 0.0  # c; 0 if the machine is no Gaussian process
+    precision: NDArray[np.float32] | None = None  # p ``(F, F)``
 
     @classmethod
     def fit(
@@ -413,20 +404,12 @@ Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 class Selected(NamedTuple):
-    """The kernel and the C with the smallest loss.
+    """The kernel and the C with the smallest loss."""
 
-    Attributes:
-        kernel: Fitted to the training objects.
-        rows: Of these objects, see `fitted_rows`.
-        penalty: C.
-        scores: Of the objects on which the loss was found ``(N, W)``.
-        loss: The loss.
-    """
-
-    kernel: FeatureKernel
-    rows: Rows
-    penalty: float
-    scores: NDArray[np.float64]
+    kernel: FeatureKernel  # fitted to the training objects
+    rows: Rows  # of these objects, see `fitted_rows`
+    penalty: float  # C
+    scores: NDArray[np.float64]  # of the objects on which the loss was found ``(N, W)``
     loss: float
 
 

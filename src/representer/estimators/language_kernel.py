@@ -47,15 +47,10 @@ class _Saved:
 
 
 class KernelState(NamedTuple):
-    """The part of a text that the next tokens depend on.
+    """The part of a text that the next tokens depend on."""
 
-    Attributes:
-        last: Its last tokens, as many as the longest n-gram has.
-        recent: The frequencies of recent tokens ``(V,)``.
-    """
-
-    last: Numbers
-    recent: Floats
+    last: Numbers  # its last tokens, as many as the longest n-gram has
+    recent: Floats  # the frequencies of recent tokens ``(V,)``
 
 
 @dataclass
@@ -64,18 +59,12 @@ class LanguageKernel:
 
     .. math::
         p(w) = (1 - \mu\, m)\, p_{\text{Kneser-Ney}}(w) + \mu\, s(w), \qquad m = \sum_v s(v)
-
-    Attributes:
-        kernel: The counts of n-grams.
-        recent: s, the recent tokens.
-        cache: μ, the weight of the cache; 0 if it adds nothing.
-        seconds: Time of fitting.
     """
 
-    kernel: KneserNey
-    recent: RecentTokens
-    cache: float
-    seconds: float = 0.0
+    kernel: KneserNey  # the counts of n-grams
+    recent: RecentTokens  # s, the recent tokens
+    cache: float  # μ, the weight of the cache; 0 if it adds nothing
+    seconds: float = 0.0  # time of fitting
 
     @classmethod
     def select(cls, level: Level, size: int, train: Numbers, valid: Numbers) -> Self:

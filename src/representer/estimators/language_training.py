@@ -210,14 +210,10 @@ class Predictor(Protocol):
 
 @dataclass(frozen=True)
 class NetworkPredictor:
-    """A network, in evaluation mode.
-
-    Attributes:
-        network: The network.
-        read_part: What calls it for several tokens; the network itself by default.
-    """
+    """A network, in evaluation mode."""
 
     network: LanguageNetwork
+    # what calls it for several tokens; the network itself by default
     read_part: Callable[..., Any] | None = None
 
     @torch.no_grad()
@@ -235,17 +231,11 @@ class NetworkPredictor:
 
 @dataclass(frozen=True)
 class JointPredictor:
-    """The log-linear pool of a kernel and a network, normalized over the vocabulary.
+    """The log-linear pool of a kernel and a network, normalized over the vocabulary."""
 
-    Attributes:
-        kernel: May be None if its weight is 0.
-        network: May be None if its weight is 0.
-        pool: The weights.
-    """
-
-    kernel: Predictor | None
-    network: Predictor | None
-    pool: Pool
+    kernel: Predictor | None  # may be None if its weight is 0
+    network: Predictor | None  # may be None if its weight is 0
+    pool: Pool  # the weights
 
     def read(self, tokens: Tensor, state: Any = None, rows: slice = ALL) -> tuple[Tensor, Any]:
         """Return log p of every token after each token of a text, see `Predictor`."""

@@ -31,17 +31,11 @@ Gradient = tuple[Tensor, Tensor]  # of coefficients (F, K) and intercepts (K,)
 
 
 class Weights(NamedTuple):
-    """A point or a direction, with the scores that it gives.
+    """A point or a direction, with the scores that it gives."""
 
-    Attributes:
-        coefficients: ``(F, K)``.
-        intercepts: ``(K,)``.
-        scores: Of the examples ``(N, K)``.
-    """
-
-    coefficients: Tensor
-    intercepts: Tensor
-    scores: Tensor
+    coefficients: Tensor  # ``(F, K)``
+    intercepts: Tensor  # ``(K,)``
+    scores: Tensor  # of the examples ``(N, K)``
 
     def plus(self, other: Weights, scale: float) -> Weights:
         """Return the sum with a multiple of other weights."""

@@ -17,15 +17,11 @@ Layer = StringKernelRNN | RecurrentKernelMachine
 
 
 class NgramContributions(NamedTuple):
-    """The contributions that, with the constant, sum to what is read of the layers.
+    """The contributions that, with the constant, sum to what is read of the layers."""
 
-    Attributes:
-        ngrams: Positions of the words of each n-gram, and its contribution, in reading order.
-        constant: The part that no word contributes.
-    """
-
+    # positions of the words of each n-gram, and its contribution, in reading order
     ngrams: list[tuple[tuple[int, ...], float]]
-    constant: float
+    constant: float  # the part that no word contributes
 
 
 def ngram_contributions(

@@ -78,37 +78,24 @@ TextModel = SequenceNetwork | StackedClassifier
 
 
 class Evidence(NamedTuple):
-    """A prediction, and its score as a weighted sum of the outputs of the cell.
+    """A prediction, and its score as a weighted sum of the outputs of the cell."""
 
-    Attributes:
-        label: The explained class; 0 with one output.
-        probability: Probability of this class.
-        weights: Weight of the output of every step, for each layer that is read ``(T, D·H)``.
-        constant: Contribution of the biases.
-    """
-
-    label: int
-    probability: float
+    label: int  # the explained class; 0 with one output
+    probability: float  # probability of this class
+    # weight of the output of every step, for each layer that is read ``(T, D·H)``
     weights: list[Tensor]
-    constant: float
+    constant: float  # contribution of the biases
 
 
 class NgramSum(NamedTuple):
-    """The score of a document, and the contributions that sum to it.
+    """The score of a document, and the contributions that sum to it."""
 
-    Attributes:
-        label: The explained class.
-        probability: Of this class.
-        ngrams: Positions of the words of each n-gram, and its contribution, in reading order.
-        constant: Contribution of the biases.
-        score: The score, from a forward pass of the network in float64.
-    """
-
-    label: int
-    probability: float
+    label: int  # the explained class
+    probability: float  # of this class
+    # positions of the words of each n-gram, and its contribution, in reading order
     ngrams: list[tuple[tuple[int, ...], float]]
-    constant: float
-    score: float
+    constant: float  # contribution of the biases
+    score: float  # the score, from a forward pass of the network in float64
 
 
 def ngram_sum(

@@ -27,16 +27,11 @@ from representer.kernels.walk_kernels import RandomWalkKernel
 
 
 class Section(NamedTuple):
-    """The contributions of one part of a kernel.
+    """The contributions of one part of a kernel."""
 
-    Attributes:
-        name: The part, as an expression.
-        value: Its sum over the references.
-        by_token: The contribution of each token or node ``(T,)``; None if only the sum is defined.
-    """
-
-    name: str
-    value: float
+    name: str  # the part, as an expression
+    value: float  # its sum over the references
+    # the contribution of each token or node ``(T,)``; None if only the sum is defined
     by_token: Tensor | None
 
 

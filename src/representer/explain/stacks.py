@@ -235,19 +235,12 @@ _EXPECTED = (
 
 
 class _Call(NamedTuple):
-    """A call of a recurrent layer for one sequence.
-
-    Attributes:
-        layer: The layer.
-        input: Its input, with its history.
-        output: Its output, cut from its history.
-        length: Number of steps that are no padding.
-    """
+    """A call of a recurrent layer for one sequence."""
 
     layer: Layer
-    input: Tensor
-    output: Tensor
-    length: int
+    input: Tensor  # its input, with its history
+    output: Tensor  # its output, cut from its history
+    length: int  # number of steps that are no padding
 
 
 class _Sum(NamedTuple):

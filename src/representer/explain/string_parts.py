@@ -43,19 +43,12 @@ from representer.ops import gated_scan
 
 @dataclass(frozen=True)
 class ChainSums:
-    """The four parts of a read-out at every step, as defined in the module docstring.
+    """The four parts of a read-out at every step, as defined in the module docstring."""
 
-    Attributes:
-        fixed: ``(T, H)``.
-        kept: ``(T, H)``.
-        linked: ``(T, H)``.
-        slots: ``(T, J, H)``.
-    """
-
-    fixed: Tensor
-    kept: Tensor
-    linked: Tensor
-    slots: Tensor
+    fixed: Tensor  # ``(T, H)``
+    kept: Tensor  # ``(T, H)``
+    linked: Tensor  # ``(T, H)``
+    slots: Tensor  # ``(T, J, H)``
 
     def total(self, products: Tensor, decay: Tensor, weight: Tensor) -> Tensor:
         """Return y ``(T, H)`` with the products, decay and weight of step t replaced in row t."""
@@ -153,19 +146,12 @@ def _run(added: Tensor, kept: Tensor, reverse: bool = False) -> Tensor:
 
 @dataclass(frozen=True)
 class StringParts:
-    """The products and decays of every step.
-
-    Attributes:
-        chain: The chain.
-        products: p_j[t] ``(T, n, H)``.
-        decay: lam_t ``(T, H)``.
-        highway: The highway's gate ``(T, H)``, or None.
-    """
+    """The products and decays of every step."""
 
     chain: StringChain
-    products: Tensor
-    decay: Tensor
-    highway: Tensor | None = None
+    products: Tensor  # p_j[t] ``(T, n, H)``
+    decay: Tensor  # lam_t ``(T, H)``
+    highway: Tensor | None = None  # the highway's gate ``(T, H)``, or None
 
     @property
     def weight(self) -> Tensor:

@@ -62,19 +62,12 @@ def word_rules(scheme: str) -> dict[str, Any]:
 
 
 class Content(NamedTuple):
-    """The parts of a run that predict, for a program without this library.
+    """The parts of a run that predict, for a program without this library."""
 
-    Attributes:
-        task: The name of the program.
-        values: What preprocessing.json says.
-        arrays: The tables of the kernel machines.
-        left_out: The parts that the program lacks.
-    """
-
-    task: str
-    values: dict[str, Any]
-    arrays: Arrays
-    left_out: tuple[str, ...]
+    task: str  # the name of the program
+    values: dict[str, Any]  # what preprocessing.json says
+    arrays: Arrays  # the tables of the kernel machines
+    left_out: tuple[str, ...]  # the parts that the program lacks
 
 
 def content_of(estimator: Any) -> Content:

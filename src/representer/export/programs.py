@@ -49,23 +49,15 @@ _KNOWN = (
 
 @dataclass(frozen=True)
 class Interface:
-    """A model for inference, as a function of tensors.
+    """A model for inference, as a function of tensors."""
 
-    Attributes:
-        module: It takes the inputs in order, and returns the outputs in a flat tuple.
-        inputs: The axes of each input.
-        outputs: Names of the outputs.
-        draw: From the sizes of named axes and a generator to inputs.
-        step: The time must be a multiple of it.
-        time: The only time, or None if it may differ.
-    """
-
-    module: nn.Module
-    inputs: dict[str, Axes]
-    outputs: tuple[str, ...]
+    module: nn.Module  # it takes the inputs in order, and returns the outputs in a flat tuple
+    inputs: dict[str, Axes]  # the axes of each input
+    outputs: tuple[str, ...]  # names of the outputs
+    # from the sizes of named axes and a generator to inputs
     draw: Callable[[Sizes, torch.Generator], tuple[Tensor, ...]]
-    step: int = 1
-    time: int | None = None
+    step: int = 1  # the time must be a multiple of it
+    time: int | None = None  # the only time, or None if it may differ
 
     def steps(self, sizes: Sizes) -> int:
         """Return the time of an example: that of ``sizes`` times `step`, if it may differ."""

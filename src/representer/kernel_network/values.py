@@ -49,15 +49,10 @@ from representer.ops.common import evaluating
 
 
 class KernelPart(NamedTuple):
-    """A kernel in a composition, and how the network computes it.
-
-    Attributes:
-        kernel: The kernel.
-        fused: Whether it is computed by a recurrence, or exactly, for all pairs.
-    """
+    """A kernel in a composition, and how the network computes it."""
 
     kernel: Kernel
-    fused: bool
+    fused: bool  # whether it is computed by a recurrence, or exactly, for all pairs
 
 
 def is_fused(kernel: Kernel, is_path: bool = True) -> bool:

@@ -32,21 +32,13 @@ _MOST_VALUES = 2**25  # of features in memory; beyond, there are fewer features
 
 
 class Bank(NamedTuple):
-    """Filters of one dilation.
+    """Filters of one dilation."""
 
-    Attributes:
-        source: ``"values"``, or ``"differences"`` of successive values.
-        dilation: Steps between two taps.
-        filters: The filter of each row, see `TRIPLES` ``(R,)``.
-        channels: The channel that it reads ``(R,)``.
-        thresholds: ``(R, J)``.
-    """
-
-    source: str
-    dilation: int
-    filters: NDArray[np.int64]
-    channels: NDArray[np.int64]
-    thresholds: NDArray[np.float32]
+    source: str  # ``"values"``, or ``"differences"`` of successive values
+    dilation: int  # steps between two taps
+    filters: NDArray[np.int64]  # the filter of each row, see `TRIPLES` ``(R,)``
+    channels: NDArray[np.int64]  # the channel that it reads ``(R,)``
+    thresholds: NDArray[np.float32]  # ``(R, J)``
 
     def name(self, row: int) -> str:
         """Return the signs of the taps of a row and the steps between them, in words."""
@@ -60,15 +52,10 @@ class Bank(NamedTuple):
 
 @dataclass(frozen=True)
 class Responses:
-    """The features of series before they are standardized, and the filters that measured them.
+    """The features of series before they are standardized, and the filters that measured them."""
 
-    Attributes:
-        banks: The filters.
-        views: The features of each view ``(N, F)``.
-    """
-
-    banks: Sequence[Bank]
-    views: Mapping[str, NDArray[np.float64]]
+    banks: Sequence[Bank]  # the filters
+    views: Mapping[str, NDArray[np.float64]]  # the features of each view ``(N, F)``
 
     def __len__(self) -> int:
         return len(next(iter(self.views.values())))

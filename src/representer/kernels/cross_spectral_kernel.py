@@ -29,36 +29,24 @@ Moments = tuple[float, Mapping[str, tuple[NDArray[np.float64], NDArray[np.float6
 
 
 class SpectralFeature(NamedTuple):
-    """The origin of a feature.
+    """The origin of a feature."""
 
-    Attributes:
-        band: Its lowest and highest frequency in Hz.
-        channels: One channel for its log power, two for their coupling.
-        part: ``"power"``, ``"in phase"`` or ``"quarter cycle apart"``, the imaginary part.
-        view: ``"power"``, or ``"matrix"`` for an entry of the logarithm of the matrix.
-    """
-
-    band: tuple[float, float]
-    channels: tuple[int, ...]
-    part: str
-    view: str
+    band: tuple[float, float]  # its lowest and highest frequency in Hz
+    channels: tuple[int, ...]  # one channel for its log power, two for their coupling
+    part: str  # ``"power"``, ``"in phase"`` or ``"quarter cycle apart"``, the imaginary part
+    view: str  # ``"power"``, or ``"matrix"`` for an entry of the logarithm of the matrix
 
 
 @dataclass(frozen=True)
 class Spectra:
-    """The features of windows before they are standardized.
+    """The features of windows before they are standardized."""
 
-    Attributes:
-        shape: Channels and samples of a window.
-        views: The features of each view ``(N, F)``.
-        subjects: The subject of each window ``(N,)``, by whose moments it is standardized; None
-            for the moments of the windows that the kernel was fitted to.
-        moments: Of each subject, see `moments_of`.
-    """
-
-    shape: tuple[int, int]
-    views: Mapping[str, NDArray[np.float32]]
+    shape: tuple[int, int]  # channels and samples of a window
+    views: Mapping[str, NDArray[np.float32]]  # the features of each view ``(N, F)``
+    # the subject of each window ``(N,)``, by whose moments it is standardized; None for the
+    # moments of the windows that the kernel was fitted to
     subjects: NDArray[Any] | None = None
+    # of each subject, see `moments_of`
     moments: Mapping[str, Moments] = field(default_factory=dict)
 
     def __len__(self) -> int:

@@ -31,15 +31,10 @@ _WITH_STRANDS = ("dna", "rna")  # in which codes k and 3 - k are complements
 
 
 class Letters(NamedTuple):
-    """The letters or tokens that sequences consist of.
+    """The letters or tokens that sequences consist of."""
 
-    Attributes:
-        alphabet: ``"dna"``, ``"rna"``, ``"protein"`` or ``"any"``.
-        tokens: Its letters, or all tokens of the training sequences.
-    """
-
-    alphabet: str
-    tokens: tuple[Any, ...]
+    alphabet: str  # ``"dna"``, ``"rna"``, ``"protein"`` or ``"any"``
+    tokens: tuple[Any, ...]  # its letters, or all tokens of the training sequences
 
     @classmethod
     def learn(cls, alphabet: str, sequences: Sequence[Any]) -> Letters:
@@ -123,17 +118,11 @@ class Pattern(NamedTuple):
 
 
 class Kmer(NamedTuple):
-    """A k-mer of a sequence, and its contribution to a linear function of the features.
+    """A k-mer of a sequence, and its contribution to a linear function of the features."""
 
-    Attributes:
-        name: Its letters.
-        where: Their positions.
-        value: The contribution.
-    """
-
-    name: str
-    where: tuple[int, ...]
-    value: float
+    name: str  # its letters
+    where: tuple[int, ...]  # their positions
+    value: float  # the contribution
 
 
 class KmerKernel(Kernel):

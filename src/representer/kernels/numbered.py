@@ -15,17 +15,11 @@ SPACE = " "
 
 
 class Numbered(NamedTuple):
-    """Sequences of tokens as numbers.
+    """Sequences of tokens as numbers."""
 
-    Attributes:
-        tokens: The distinct tokens, in the order in which they first occur.
-        ids: The number of each token of all sequences ``(T,)``.
-        lengths: Of the sequences ``(N,)``.
-    """
-
-    tokens: list[Any]
-    ids: NDArray[np.int64]
-    lengths: NDArray[np.int64]
+    tokens: list[Any]  # the distinct tokens, in the order in which they first occur
+    ids: NDArray[np.int64]  # the number of each token of all sequences ``(T,)``
+    lengths: NDArray[np.int64]  # of the sequences ``(N,)``
 
     @classmethod
     def of(cls, sequences: Iterable[Sequence[Hashable]]) -> Self:

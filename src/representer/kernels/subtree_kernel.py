@@ -139,15 +139,10 @@ MEANS = "average of all numbers"
 
 @dataclass(frozen=True)
 class Read:
-    """Counts and numbers of some objects, which the kernel compares.
+    """Counts and numbers of some objects, which the kernel compares."""
 
-    Attributes:
-        counts: Of the colors of each level of each view.
-        numbers: Of the whole objects, encoded ``(N, D)``.
-    """
-
-    counts: list[ColorCounts]
-    numbers: NDArray[np.float64]
+    counts: list[ColorCounts]  # of the colors of each level of each view
+    numbers: NDArray[np.float64]  # of the whole objects, encoded ``(N, D)``
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -161,17 +156,11 @@ Pattern = tuple[str, tuple[int, ...]]
 
 
 class Subtree(NamedTuple):
-    """The part of a linear function of a graph's features that one color makes up.
+    """The part of a linear function of a graph's features that one color makes up."""
 
-    Attributes:
-        what: The subtree, such as ``C(C,O)``: a node and its neighbors, level by level.
-        where: The nodes of this color.
-        value: The part.
-    """
-
-    what: str
-    where: tuple[int, ...]
-    value: float
+    what: str  # the subtree, such as ``C(C,O)``: a node and its neighbors, level by level
+    where: tuple[int, ...]  # the nodes of this color
+    value: float  # the part
 
 
 def as_one_view(one: Any) -> tuple[Graph, ...]:

@@ -26,17 +26,11 @@ COUNTED = "It counts tokens, which are not differentiable in a reference; embed 
 
 
 class Occurrence(NamedTuple):
-    """One n-gram of a sequence.
+    """One n-gram of a sequence."""
 
-    Attributes:
-        column: Its feature.
-        where: Positions of its tokens.
-        weight: λ to the power of its gaps.
-    """
-
-    column: int
-    where: tuple[int, ...]
-    weight: float
+    column: int  # its feature
+    where: tuple[int, ...]  # positions of its tokens
+    weight: float  # λ to the power of its gaps
 
 
 class NgramKernel(Kernel):
@@ -407,19 +401,13 @@ EVEN = 0.5  # of the mean square of the weights by classes, added to each of the
 
 
 class TextFeature(NamedTuple):
-    """The part of a text's features that one n-gram makes up.
+    """The part of a text's features that one n-gram makes up."""
 
-    Attributes:
-        column: Its feature.
-        view: ``"words"``, ``"characters"`` or ``"vectors"``.
-        where: Positions of the words, or of the characters in the text of joined words.
-        value: Its part of the feature's value.
-    """
-
-    column: int
-    view: str
+    column: int  # its feature
+    view: str  # ``"words"``, ``"characters"`` or ``"vectors"``
+    # positions of the words, or of the characters in the text of joined words
     where: tuple[int, ...]
-    value: float
+    value: float  # its part of the feature's value
 
 
 class TextKernel(Kernel):

@@ -19,18 +19,14 @@ _TYPES = (np.int64, np.int32, np.int32)
 
 
 class NgramTable(NamedTuple):
-    """The n-grams of one order, sorted by context and then by last token.
+    """The n-grams of one order, sorted by context and then by last token."""
 
-    Attributes:
-        starts: First n-gram of each context, and the number of n-grams ``(C + 1,)``. A context is
-            an n-gram of the order below, and has the number of its position there.
-        tokens: The last token of each n-gram ``(F,)``.
-        counts: Occurrences, or below the highest order the number of distinct tokens that precede
-            the n-gram ``(F,)``.
-    """
-
+    # First n-gram of each context, and the number of n-grams ``(C + 1,)``. A context is an n-gram
+    # of the order below, and has the number of its position there.
     starts: NDArray[np.int64]
-    tokens: NDArray[np.int32]
+    tokens: NDArray[np.int32]  # the last token of each n-gram ``(F,)``
+    # occurrences, or below the highest order the number of distinct tokens that precede the
+    # n-gram ``(F,)``
     counts: NDArray[np.int32]
 
 

@@ -17,19 +17,12 @@ _RATIO = BETAS[0] / BETAS[1] ** 0.5  # of the moves of two successive missed ste
 
 
 class RowMoments(NamedTuple):
-    """A weight and what Adam keeps of it.
+    """A weight and what Adam keeps of it."""
 
-    Attributes:
-        weight: ``(V, E)``.
-        first: Mean of the gradients.
-        second: Mean of their squares.
-        last: The last step of each row, -1 for none ``(V,)``, int64.
-    """
-
-    weight: Tensor
-    first: Tensor
-    second: Tensor
-    last: Tensor
+    weight: Tensor  # ``(V, E)``
+    first: Tensor  # mean of the gradients
+    second: Tensor  # mean of their squares
+    last: Tensor  # the last step of each row, -1 for none ``(V,)``, int64
 
 
 def step_numbers(step: int, rate: float) -> tuple[float, float]:

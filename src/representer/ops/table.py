@@ -41,30 +41,26 @@ EMPTY: tuple[Axes, ...] = ((0,),)
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor that an operator takes or returns.
+    """A tensor that an operator takes or returns."""
 
-    Attributes:
-        axes: Its axes, such as ``"time batch units"``: a name stands for one size wherever it
-            occurs in a call, a number for itself, and ``|`` separates alternatives with different
-            numbers of axes. The axis ``batch`` is the one that ``torch.vmap`` extends.
-        instead: Other axes, and whether a call has them, given its operands.
-        needed: Given the operands, whether a call must have this one (True), must not (False), or
-            may (None, as if left out). For a result: whether it is computed; if not, it is empty.
-        differentiable: Whether it has a gradient.
-        saved: Whether the gradient operator reads it, or a function of the operands for that.
-        restored: Returns the value of an operand that is not saved, given the others and the saved
-            results by name; second derivatives need it.
-        on_request: Whether its gradient costs extra and is computed only if it is needed.
-        check: Checks the values of a tensor of integers, given its name and the sizes.
-    """
-
+    # Its axes, such as ``"time batch units"``: a name stands for one size wherever it occurs in a
+    # call, a number for itself, and ``|`` separates alternatives with different numbers of axes.
+    # The axis ``batch`` is the one that ``torch.vmap`` extends.
     axes: str
+    # other axes, and whether a call has them, given its operands
     instead: tuple[str, Callable[[Any], bool]] | None = None
+    # Given the operands, whether a call must have this one (True), must not (False), or may
+    # (None, as if left out). For a result: whether it is computed; if not, it is empty.
     needed: Callable[[Any], bool | None] | None = None
-    differentiable: bool = True
+    differentiable: bool = True  # whether it has a gradient
+    # whether the gradient operator reads it, or a function of the operands for that
     saved: Callable[[Any], bool] | bool = True
+    # returns the value of an operand that is not saved, given the others and the saved results by
+    # name; second derivatives need it
     restored: Callable[[Any, Mapping[str, Tensor]], Tensor] | None = None
+    # whether its gradient costs extra and is computed only if it is needed
     on_request: bool = False
+    # checks the values of a tensor of integers, given its name and the sizes
     check: Callable[[Tensor, str, Sizes], Any] | None = None
 
 

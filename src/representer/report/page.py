@@ -167,17 +167,11 @@ MISTAKES, EXCERPT, POINTS = 12, 320, 800
 
 
 class Column(NamedTuple):
-    """One target of some objects.
+    """One target of some objects."""
 
-    Attributes:
-        name: Its name; empty if it has none.
-        truth: Numbers of classes, or numbers ``(N,)``; NaN where unknown.
-        classes: Names of the classes; none for numbers.
-    """
-
-    name: str
-    truth: NDArray[Any]
-    classes: Sequence[str]
+    name: str  # its name; empty if it has none
+    truth: NDArray[Any]  # numbers of classes, or numbers ``(N,)``; NaN where unknown
+    classes: Sequence[str]  # names of the classes; none for numbers
 
     def known(self) -> NDArray[np.intp]:
         """Return the positions with a true value."""
@@ -191,24 +185,17 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predictions for some objects.
+    """Predictions for some objects."""
 
-    Attributes:
-        values: Numbers of classes, or numbers ``(N,)``.
-        probabilities: Of each class ``(N, C)``; None for numbers.
-        deviations: Standard deviations ``(N,)``; None for classes.
-        chances: Probability of the predicted class alone ``(N,)``, where there are too many classes
-            to keep those of all.
-        sets: Whether each class is in the prediction set ``(N, C)``; None without conformal
-            prediction.
-        half_widths: Half of the width of each interval ``(N,)``; None likewise.
-    """
-
-    values: NDArray[Any]
-    probabilities: NDArray[np.float64] | None = None
-    deviations: NDArray[np.float64] | None = None
+    values: NDArray[Any]  # numbers of classes, or numbers ``(N,)``
+    probabilities: NDArray[np.float64] | None = None  # of each class ``(N, C)``; None for numbers
+    deviations: NDArray[np.float64] | None = None  # standard deviations ``(N,)``; None for classes
+    # probability of the predicted class alone ``(N,)``, where there are too many classes to keep
+    # those of all
     chances: NDArray[np.float64] | None = None
+    # whether each class is in the prediction set ``(N, C)``; None without conformal prediction
     sets: NDArray[np.bool_] | None = None
+    # half of the width of each interval ``(N,)``; None likewise
     half_widths: NDArray[np.float64] | None = None
 
     @classmethod

@@ -20,21 +20,13 @@ from representer.report.metrics import (
 
 
 class Card(NamedTuple):
-    """A figure with its meaning.
+    """A figure with its meaning."""
 
-    Attributes:
-        label: The question that it answers.
-        figure: The figure.
-        text: What it is, with its interval.
-        shares: Names and sizes of the parts of a bar.
-        tone: ``"good"``, ``"bad"`` or nothing.
-    """
-
-    label: str
+    label: str  # the question that it answers
     figure: str
-    text: str
-    shares: tuple[tuple[str, float], ...] = ()
-    tone: str = ""
+    text: str  # what it is, with its interval
+    shares: tuple[tuple[str, float], ...] = ()  # names and sizes of the parts of a bar
+    tone: str = ""  # ``"good"``, ``"bad"`` or nothing
 
 
 # Comparison of a model with the best baseline, and shares of its parts, in one sentence each.
@@ -45,19 +37,12 @@ AHEAD, LEVEL, BEHIND, TOO_FEW = "ahead of", "level with", "behind", "too few to 
 
 
 class Measure(NamedTuple):
-    """The kind of a difference, and its format.
+    """The kind of a difference, and its format."""
 
-    Attributes:
-        form: Format of a difference, with its unit.
-        number: Format of a bound of its interval.
-        factor: Of the numbers that are shown.
-        is_error: True if smaller is better.
-    """
-
-    form: str
-    number: str = "{:+.3g}"
-    factor: float = 1.0
-    is_error: bool = True
+    form: str  # format of a difference, with its unit
+    number: str = "{:+.3g}"  # format of a bound of its interval
+    factor: float = 1.0  # of the numbers that are shown
+    is_error: bool = True  # True if smaller is better
 
 
 ACCURACY = Measure("{:+.1f} points", "{:+.1f}", 100.0, is_error=False)

@@ -50,27 +50,18 @@ MODEL_UNIT, BASELINES = "model", "baselines"
 
 @dataclass(frozen=True)
 class Result:
-    """A model on the test part of one split.
+    """A model on the test part of one split."""
 
-    Attributes:
-        name: Name of the model or the baseline.
-        losses: Of each test example ``(N,)``: 1 for a wrong class, the squared error of a number,
-            or the negative log-likelihood of a token.
-        seconds: Time of training.
-        train: Number of examples for training and validation.
-        is_baseline: True for a baseline.
-        test: Number of test examples; that of the losses if left out.
-        auc: Area under the ROC curve, for two classes.
-        groups: The group of each test example, if those of a group may be alike.
-    """
-
-    name: str
+    name: str  # name of the model or the baseline
+    # of each test example ``(N,)``: 1 for a wrong class, the squared error of a number, or the
+    # negative log-likelihood of a token
     losses: Sequence[float]
-    seconds: float
-    train: int
-    is_baseline: bool = False
-    test: int | None = None
-    auc: float | None = None
+    seconds: float  # time of training
+    train: int  # number of examples for training and validation
+    is_baseline: bool = False  # True for a baseline
+    test: int | None = None  # number of test examples; that of the losses if left out
+    auc: float | None = None  # area under the ROC curve, for two classes
+    # the group of each test example, if those of a group may be alike
     groups: Sequence[str] | None = None
 
 
@@ -248,25 +239,15 @@ def _entry(line: dict[str, Any]) -> tuple[Unit, list[Result]]:
 
 @dataclass(frozen=True)
 class Metric:
-    """A function of the mean loss.
+    """A function of the mean loss."""
 
-    Attributes:
-        name: For tables.
-        unit: Of a score, with a space before it.
-        digits: After the decimal point.
-        score: From the mean loss.
-        slope: Its derivative.
-        range: The smallest and the largest possible score.
-        is_loss: True if smaller is better.
-    """
-
-    name: str
-    unit: str
-    digits: int
-    score: Callable[[float], float]
-    slope: Callable[[float], float]
-    range: tuple[float, float]
-    is_loss: bool = True
+    name: str  # for tables
+    unit: str  # of a score, with a space before it
+    digits: int  # after the decimal point
+    score: Callable[[float], float]  # from the mean loss
+    slope: Callable[[float], float]  # its derivative
+    range: tuple[float, float]  # the smallest and the largest possible score
+    is_loss: bool = True  # True if smaller is better
 
 
 METRICS = {
@@ -410,42 +391,25 @@ CHEAPER = 0.5  # fraction of the seconds from which a row is worth naming as che
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """A row of the table.
+    """A row of the table."""
 
-    Attributes:
-        name: Name of the model or the baseline.
-        score: Mean over the splits.
-        difference: To the best baseline; None for it, or if no baseline has finished.
-        seconds: Median time of training.
-        splits: Number of splits.
-        is_baseline: True for a baseline.
-        auc: Mean area under the ROC curve; None without two classes.
-    """
-
-    name: str
-    score: Interval
-    difference: Interval | None
-    seconds: float
-    splits: int
-    is_baseline: bool
-    auc: float | None = None
+    name: str  # name of the model or the baseline
+    score: Interval  # mean over the splits
+    difference: Interval | None  # to the best baseline; None for it, or if no baseline has finished
+    seconds: float  # median time of training
+    splits: int  # number of splits
+    is_baseline: bool  # True for a baseline
+    auc: float | None = None  # mean area under the ROC curve; None without two classes
 
 
 @dataclass(frozen=True)
 class ComparisonTable:
-    """The rows of a comparison, the best ones first.
-
-    Attributes:
-        metric: The metric.
-        rows: The rows.
-        results: The results that they summarize.
-        has_fixed_test: As of the comparison.
-    """
+    """The rows of a comparison, the best ones first."""
 
     metric: Metric
     rows: Sequence[ComparisonRow]
-    results: Rows
-    has_fixed_test: bool
+    results: Rows  # the results that they summarize
+    has_fixed_test: bool  # as of the comparison
 
     @classmethod
     def of(cls, comparison: Comparison, results: Rows) -> ComparisonTable:

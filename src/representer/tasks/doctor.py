@@ -26,17 +26,11 @@ TOLERANCE = 1e-10  # float64; layer and recurrence add in different orders
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check.
+    """The result of one check."""
 
-    Attributes:
-        status: ``"note"`` marks something optional that is missing.
-        what: Name of the checked part.
-        detail: The result, with the fix where one is needed.
-    """
-
-    status: Literal["ok", "note", "fail"]
-    what: str
-    detail: str
+    status: Literal["ok", "note", "fail"]  # ``"note"`` marks something optional that is missing
+    what: str  # name of the checked part
+    detail: str  # the result, with the fix where one is needed
 
 
 def examine() -> list[Finding]:

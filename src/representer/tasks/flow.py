@@ -36,6 +36,7 @@ from representer.report.page import Predictions, areas_under_curves, dependent, 
 from representer.report.summary import parts_sentence
 from representer.storage.run import RunFiles, RunFolder, UnsavedRun, refuse_links
 from representer.tasks.comparison import BASELINES, MODEL_UNIT, Comparison, Result, parts_of
+from representer.tasks.drift import drift
 from representer.tasks.objects import (
     Data,
     Fold,
@@ -72,7 +73,7 @@ from representer.tasks.results import (
     tested,
     verdicts,
 )
-from representer.tasks.use import EstimatorUse, drift
+from representer.tasks.use import EstimatorUse
 from representer.tasks.worklist import WorkList
 from representer.training.config import EXECUTION, TrainerConfig, plain, require_same
 
@@ -543,7 +544,7 @@ class EstimatorTask(EstimatorUse):
         self, first: str, second: str, options: Any, grouping: Any = None, *, permutations: int,
         limit: int, seed: int,
     ) -> dict[str, Any]:  # fmt: skip
-        """Compare the objects of two files; see `estimator_drift.drift`."""
+        """Compare the objects of two files; see `tasks.drift`."""
         chosen = {"permutations": permutations, "limit": limit, "seed": seed}
         return drift(self, self.compared_by, first, second, options, grouping, **chosen)
 

@@ -62,15 +62,10 @@ from representer.tasks.use import count_trained_on
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageData(Data):
-    """The data of a run, whose parts are the tokens ``(N,)`` of some lines.
+    """The data of a run, whose parts are the tokens ``(N,)`` of some lines."""
 
-    Attributes:
-        source: Path or description of the text.
-        trained: Digests of the lines of the training and the validation part.
-    """
-
-    source: str
-    trained: NDArray[np.int64]
+    source: str  # path or description of the text
+    trained: NDArray[np.int64]  # digests of the lines of the training and the validation part
 
     def labeled(self, part: str) -> Any:
         """Return the tokens of a part; each is predicted from those before it."""

@@ -398,37 +398,25 @@ Split = Callable[[Objects, Sequence[float]], Sequence[Sequence[int]]]
 
 @dataclass(frozen=True)
 class Data:
-    """The data of a run.
+    """The data of a run."""
 
-    Attributes:
-        target: The classes, or the standardized numbers.
-        parts: Training, validation and test objects, by name.
-        values: Their encoded labels: numbers of classes, or numbers, ``(N,)`` or ``(N, K)``.
-        sources: Each file or folder that was read, with its role.
-        inputs: How objects become batches, learned from the training objects.
-        encoded: The objects of each part as the network's inputs.
-        facts: On the objects, for the report.
-        resources: Parameters of the estimator that were read from files.
-        groups: Of the test objects, by which coverage is told and which intervals count.
-        fold: That of this training; None if objects are split, not groups of them.
-        folds: Those of the run, or that of this training.
-        groups_of: The group of each object of a part, if there are groups.
-        seed: Of weights and order; None for that of the options.
-    """
-
-    target: Target
-    parts: dict[str, Objects]
+    target: Target  # the classes, or the standardized numbers
+    parts: dict[str, Objects]  # training, validation and test objects, by name
+    # their encoded labels: numbers of classes, or numbers, ``(N,)`` or ``(N, K)``
     values: dict[str, NDArray[Any]]
-    sources: list[tuple[str, Objects]]
-    inputs: Any = None
+    sources: list[tuple[str, Objects]]  # each file or folder that was read, with its role
+    inputs: Any = None  # how objects become batches, learned from the training objects
+    # the objects of each part as the network's inputs
     encoded: dict[str, Sequence[Any]] = field(default_factory=dict)
-    facts: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)  # on the objects, for the report
+    # parameters of the estimator that were read from files
     resources: dict[str, Any] = field(default_factory=dict)
-    groups: Any = None
-    fold: Fold | None = None
-    folds: Sequence[Fold] = ()
+    groups: Any = None  # of the test objects, by which coverage is told and which intervals count
+    fold: Fold | None = None  # that of this training; None if objects are split, not groups of them
+    folds: Sequence[Fold] = ()  # those of the run, or that of this training
+    # the group of each object of a part, if there are groups
     groups_of: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    seed: int | None = None
+    seed: int | None = None  # of weights and order; None for that of the options
 
     @property
     def is_regression(self) -> bool:

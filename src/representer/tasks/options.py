@@ -263,21 +263,13 @@ def command_of(task: str, config: DataclassInstance, usual: Mapping[str, Any]) -
 
 @dataclass(frozen=True)
 class Package:
-    """An optional dependency.
+    """An optional dependency."""
 
-    Attributes:
-        name: As installed.
-        module: As imported.
-        extra: The extra that installs it.
-        megabytes: Approximate installed size, including its dependencies.
-        purpose: What does not work without it.
-    """
-
-    name: str
-    module: str
-    extra: str
-    megabytes: int
-    purpose: str
+    name: str  # as installed
+    module: str  # as imported
+    extra: str  # the extra that installs it
+    megabytes: int  # approximate installed size, including its dependencies
+    purpose: str  # what does not work without it
 
 
 PACKAGES = (

@@ -13,56 +13,32 @@ from representer.installed import installed
 
 @dataclass(frozen=True)
 class Reported:
-    """A figure that a paper printed.
+    """A figure that a paper printed."""
 
-    Attributes:
-        value: As printed.
-        unit: What it is, for example ``"% accuracy"``.
-        source: Where, for example ``"L19 Table 2"``.
-    """
-
-    value: float
-    unit: str
-    source: str
+    value: float  # as printed
+    unit: str  # what it is, for example ``"% accuracy"``
+    source: str  # where, for example ``"L19 Table 2"``
 
 
 @dataclass(frozen=True)
 class Request:
-    """Options of a recipe; empty choices select everything that the recipe has.
+    """Options of a recipe; empty choices select everything that the recipe has."""
 
-    Attributes:
-        data: Folder with the data sets.
-        out: Folder for the runs and the table.
-        budget: Fraction of the paper's training steps, in (0, 1].
-        seeds: Random seeds, one run for each.
-        smoke: Make a tiny run that checks the setup.
-        datasets: Names of data sets.
-        cells: Names of cells.
-        filter_lengths: Lengths of the n-gram filters.
-        lengths: Lengths of the sequences.
-        preset: Settings, ``"paper"`` or ``"authors_code"``.
-        vectors: File of pretrained word vectors.
-        threads: CPU threads; 0 selects the default of torch.
-        table_only: Run nothing; write the table of the finished runs.
-        record: Folder for the results as JSON lines; None for ``out``.
-        command: The command line, printed below the table.
-    """
-
-    data: Path
-    out: Path
-    budget: float = 1.0
-    seeds: tuple[int, ...] = (0,)
-    smoke: bool = False
-    datasets: tuple[str, ...] = ()
-    cells: tuple[str, ...] = ()
-    filter_lengths: tuple[int, ...] = ()
-    lengths: tuple[int, ...] = ()
-    preset: str = "paper"
-    vectors: str | None = None
-    threads: int = 0
-    table_only: bool = False
-    record: Path | None = None
-    command: str = ""
+    data: Path  # folder with the data sets
+    out: Path  # folder for the runs and the table
+    budget: float = 1.0  # fraction of the paper's training steps, in (0, 1]
+    seeds: tuple[int, ...] = (0,)  # random seeds, one run for each
+    smoke: bool = False  # make a tiny run that checks the setup
+    datasets: tuple[str, ...] = ()  # names of data sets
+    cells: tuple[str, ...] = ()  # names of cells
+    filter_lengths: tuple[int, ...] = ()  # lengths of the n-gram filters
+    lengths: tuple[int, ...] = ()  # lengths of the sequences
+    preset: str = "paper"  # settings, ``"paper"`` or ``"authors_code"``
+    vectors: str | None = None  # file of pretrained word vectors
+    threads: int = 0  # CPU threads; 0 selects the default of torch
+    table_only: bool = False  # run nothing; write the table of the finished runs
+    record: Path | None = None  # folder for the results as JSON lines; None for ``out``
+    command: str = ""  # the command line, printed below the table
 
     def __post_init__(self) -> None:
         if not 0 < self.budget <= 1:
@@ -73,32 +49,21 @@ class Request:
 
 @dataclass(frozen=True)
 class Recipe:
-    """One table of a paper.
+    """One table of a paper."""
 
-    Attributes:
-        name: Name for ``representer reproduce``.
-        title: Short description.
-        source: Paper and table.
-        reproduce: Runs what is missing, and returns the path of the table.
-        cells: Rows that a request may name; none if ``--cells`` has no meaning.
-        datasets: Data sets that a request may name.
-        presets: Settings that the recipe has.
-        options: Those of ``filter_lengths``, ``lengths`` and ``vectors`` that it uses.
-        seeds: Seeds of a request that names none.
-        reported: The paper's figures by (row, column) of that table.
-        differences: How a preset differs from what the paper prints, one line each.
-    """
-
-    name: str
-    title: str
-    source: str
-    reproduce: Callable[[Request], Path]
-    cells: Sequence[str] = ()
-    datasets: Sequence[str] = ()
-    presets: Sequence[str] = ("paper",)
+    name: str  # name for ``representer reproduce``
+    title: str  # short description
+    source: str  # paper and table
+    reproduce: Callable[[Request], Path]  # runs what is missing, and returns the path of the table
+    cells: Sequence[str] = ()  # rows that a request may name; none if ``--cells`` has no meaning
+    datasets: Sequence[str] = ()  # data sets that a request may name
+    presets: Sequence[str] = ("paper",)  # settings that the recipe has
+    # those of ``filter_lengths``, ``lengths`` and ``vectors`` that it uses
     options: Sequence[str] = ()
-    seeds: tuple[int, ...] = (0,)
+    seeds: tuple[int, ...] = (0,)  # seeds of a request that names none
+    # the paper's figures by (row, column) of that table
     reported: Mapping[tuple[str, str], Reported] = field(default_factory=dict)
+    # how a preset differs from what the paper prints, one line each
     differences: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def differences_of(self, request: Request) -> list[str]:

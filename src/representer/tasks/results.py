@@ -43,20 +43,14 @@ FEWEST_TERMS, MAX_COEFFICIENTS = 1_000, 1 << 25  # terms times classes: 256 MiB
 
 @dataclass(frozen=True)
 class Baseline:
-    """Predictions of a baseline.
+    """Predictions of a baseline."""
 
-    Attributes:
-        name: Short name for tables.
-        description: What it does, in one sentence.
-        predictions: Classes or numbers of the test objects ``(N,)``, of several targets ``(N, K)``.
-        seconds: Time of training and prediction.
-        probabilities: Of the classes of each target ``(N, C)``, if the baseline has them.
-    """
-
-    name: str
-    description: str
+    name: str  # short name for tables
+    description: str  # what it does, in one sentence
+    # classes or numbers of the test objects ``(N,)``, of several targets ``(N, K)``
     predictions: NDArray[Any]
-    seconds: float
+    seconds: float  # time of training and prediction
+    # of the classes of each target ``(N, C)``, if the baseline has them
     probabilities: Sequence[NDArray[np.float64]] = ()
 
 
@@ -161,54 +155,35 @@ def _words_and_pairs(tokens: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts on the objects, for the report.
+    """Facts on the objects, for the report."""
 
-    Attributes:
-        values: By what they are.
-        notes: Those that stderr shows before training.
-    """
-
-    values: dict[str, str]
-    notes: Sequence[str] = ()
+    values: dict[str, str]  # by what they are
+    notes: Sequence[str] = ()  # those that stderr shows before training
 
 
 @dataclass(frozen=True)
 class Model:
-    """Description of a network, for the report.
+    """Description of a network, for the report."""
 
-    Attributes:
-        name: Its name in tables.
-        values: Its equations and sizes, by what they are.
-        parts: Names of its submodules, where they differ.
-        facts: On the objects, known with the network.
-        notes: What stderr shows before training.
-    """
-
-    name: str
+    name: str  # its name in tables
+    # its equations and sizes, by what they are
     values: Mapping[str, str] = field(default_factory=dict)
+    # names of its submodules, where they differ
     parts: Mapping[str, str] = field(default_factory=dict)
-    facts: Mapping[str, str] = field(default_factory=dict)
-    notes: Sequence[str] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)  # on the objects, known with the network
+    notes: Sequence[str] = ()  # what stderr shows before training
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A trained model as the results show it.
+    """A trained model as the results show it."""
 
-    Attributes:
-        name: Name of the model.
-        predictions: For the test objects, of each target.
-        training: Result of the network's training; None without a network.
-        steps_per_epoch: Batches of the training objects.
-        parameters: Number of parameters by part, and of ``"all"``.
-        parts: Kernel and network, see `Estimator.parts_`.
-    """
-
-    name: str
-    predictions: Sequence[Predictions]
-    training: TrainingResult | None
-    steps_per_epoch: int
-    parameters: dict[str, int]
+    name: str  # name of the model
+    predictions: Sequence[Predictions]  # for the test objects, of each target
+    training: TrainingResult | None  # result of the network's training; None without a network
+    steps_per_epoch: int  # batches of the training objects
+    parameters: dict[str, int]  # number of parameters by part, and of ``"all"``
+    # kernel and network, see `Estimator.parts_`
     parts: Mapping[str, Part] = field(default_factory=dict)
 
     @property

@@ -18,7 +18,6 @@ from representer.data.copies import MOST, SPLITS, TRAINED
 from representer.data.tables import left_out
 from representer.errors import ArgumentError, DataError, say
 from representer.estimators import base
-from representer.estimators.drift import compare_sets
 from representer.estimators.improvement import suggestions
 from representer.estimators.parameters import AUTO
 from representer.estimators.results import (
@@ -27,7 +26,7 @@ from representer.estimators.results import (
     predictions_of,
     result_columns,
 )
-from representer.estimators.supervised import NOT_FINITE, SupervisedEstimator
+from representer.estimators.supervised import NOT_FINITE
 from representer.estimators.targets import Numbers, columns_of
 from representer.report import write_report
 from representer.report.page import EXPLAINED, Predictions, figures_by_target
@@ -440,75 +439,3 @@ def count_trained_on(run: str | Path, data: Any, digests: NDArray[np.int64], nou
         say(f"{data}: {shown} of {len(digests)} {noun}s are those that the model was trained on; "
             "only others measure generalization")  # fmt: skip
     return count
-
-
-# ``representer drift``: whether two files hold objects from one distribution, and what differs.
-
-SHOWN = 10
-GROUPS = 4  # in each file; the exchanges of fewer have no p-value below 0.05
-
-
-def drift(
-    use: EstimatorUse,
-    new: Callable[..., SupervisedEstimator],
-    first: str | Path,
-    second: str | Path,
-    options: Any,
-    grouping: Any = None,
-    *,
-    permutations: int,
-    limit: int,
-    seed: int,
-) -> dict[str, Any]:
-    """Compare the objects of two files, and return the result for the terminal.
-
-    Args:
-        use: Reads the files.
-        new: From the objects of both files to an estimator with their kernel.
-        first: The earlier file.
-        second: The later file.
-        options: Those of reading; labels are not needed.
-        grouping: Names the column of groups, if there are any.
-        permutations: Number of random exchanges.
-        limit: Largest number of objects of a file; a random part of more is compared.
-        seed: Of the exchanges, and of that part.
-
-    Raises:
-        DataError: Objects cannot be used.
-        ArgumentError: There are too few.
-    """
-    reading: dict[str, Any] = asdict(options) | {"is_regression": False, "require_labels": False}
-    named = {"groups": grouping.groups} if grouping and grouping.groups else {}
-    sets = [use.read(path, **reading, **named) for path in (first, second)]
-    sets = [one.in_groups() for one in sets] if named else sets
-    estimator = new(*sets)
-    for k, objects in enumerate(sets):
-        found = objects.usable(lambda one: use.reason(estimator, None, one), use.noun, use.remedy)
-        for line in filter(None, (*found.notes, left_out(found.dropped))):
-            say(f"{found.source}: {line}")
-        if len(found) > limit:
-            say(f"{found.source}: {limit:,} of {len(found):,} {use.noun}s are compared")
-            rows = np.random.default_rng([seed, k]).choice(len(found), limit, replace=False)
-            found = found.subset(sorted(rows.tolist()))
-        sets[k] = found
-    groups = [(k, str(group)) for k, one in enumerate(sets) for group in use.groups(one)]
-    counts = [len({group for group in groups if group[0] == k}) for k in range(2)]
-    if groups and min(counts) < GROUPS:
-        say(f"the files have {counts[0]} and {counts[1]} {use.group}s. With fewer than {GROUPS} in "
-            f"each, single {use.noun}s are exchanged, as if those of a {use.group} did not "
-            f"resemble each other: p is too small")  # fmt: skip
-        groups = []
-    test, differences = compare_sets(
-        estimator, sets[0].objects, sets[1].objects, permutations=permutations, seed=seed,
-        groups=[f"{k} {group}" for k, group in groups] or None,
-    )  # fmt: skip
-    witness = test.witness[len(sets[0]) :]
-    unlike = [sets[1].numbers[i] for i in np.argsort(-witness)[:SHOWN].tolist()]
-    return {
-        "p_value": test.p_value,
-        "mmd": test.statistic,
-        "permutations": permutations,
-        "counts": [len(one) for one in sets],
-        "differences": [one._asdict() for one in differences[:SHOWN]],
-        f"{sets[1].place}s_least_like_the_first_file": unlike,
-    }

@@ -128,16 +128,11 @@ class TrainerConfig:
 
 
 class Loss(NamedTuple):
-    """The loss of a batch.
+    """The loss of a batch."""
 
-    Attributes:
-        objective: The quantity to minimize, a mean over the examples.
-        examples: Number of examples.
-        shown: The mean to log if it differs from the objective, for example without penalties.
-    """
-
-    objective: Tensor
-    examples: int
+    objective: Tensor  # the quantity to minimize, a mean over the examples
+    examples: int  # number of examples
+    # the mean to log if it differs from the objective, for example without penalties
     shown: Tensor | None = None
 
 
@@ -412,33 +407,20 @@ _COUNTERS = ("step", "epoch", "batch", "evaluated_at", "loss_sum", "loss_count",
 
 @dataclass
 class TrainingState:
-    """The part of a run that is neither model nor optimizer.
+    """The part of a run that is neither model nor optimizer."""
 
-    Attributes:
-        step: Completed optimization steps, which is the position in the data order.
-        epoch: Completed epochs.
-        batch: Completed batches of the current epoch.
-        evaluated_at: Step of the last evaluation.
-        loss_sum: Training loss since the last evaluation, summed over examples.
-        loss_count: Number of examples in ``loss_sum``.
-        seconds: Training time, without interruptions.
-        is_stopped: A callback ended training.
-        log: The metrics.
-        best_weights: Weights of the best evaluation, on the CPU; None before the first evaluation.
-        best_row: Metrics of the best evaluation.
-    """
-
-    step: int = 0
-    epoch: int = 0
-    batch: int = 0
-    evaluated_at: int = 0
-    loss_sum: float = 0.0
-    loss_count: int = 0
-    seconds: float = 0.0
-    is_stopped: bool = False
-    log: MetricsLog = field(default_factory=MetricsLog)
+    step: int = 0  # completed optimization steps, which is the position in the data order
+    epoch: int = 0  # completed epochs
+    batch: int = 0  # completed batches of the current epoch
+    evaluated_at: int = 0  # step of the last evaluation
+    loss_sum: float = 0.0  # training loss since the last evaluation, summed over examples
+    loss_count: int = 0  # number of examples in ``loss_sum``
+    seconds: float = 0.0  # training time, without interruptions
+    is_stopped: bool = False  # a callback ended training
+    log: MetricsLog = field(default_factory=MetricsLog)  # the metrics
+    # weights of the best evaluation, on the CPU; None before the first evaluation
     best_weights: dict[str, Tensor] | None = None
-    best_row: Row | None = None
+    best_row: Row | None = None  # metrics of the best evaluation
 
     @property
     def position(self) -> tuple[int, ...]:

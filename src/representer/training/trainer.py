@@ -206,16 +206,11 @@ def _short(value: Any) -> str:
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """Outcome of a step.
+    """Outcome of a step."""
 
-    Attributes:
-        loss_sum: Loss summed over the examples.
-        count: Number of examples.
-        fault: A clause that states what is not finite, in which case nothing is updated.
-    """
-
-    loss_sum: float
-    count: int
+    loss_sum: float  # loss summed over the examples
+    count: int  # number of examples
+    # a clause that states what is not finite, in which case nothing is updated
     fault: str | None = None
 
 

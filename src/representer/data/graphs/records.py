@@ -380,19 +380,13 @@ def _kind(values: Values) -> str:
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """The cells of a table whose columns are roles, such as the node, or features.
+    """The cells of a table whose columns are roles, such as the node, or features."""
 
-    Attributes:
-        path: The file.
-        grid: Its cells.
-        places: The column of each role.
-        features: Which are used: ``"labels"``, ``"attributes"``, or labels if there are some, as
-            ``"auto"``; an empty text for none.
-    """
-
-    path: Path
-    grid: Grid
-    places: Mapping[str, int]
+    path: Path  # the file
+    grid: Grid  # its cells
+    places: Mapping[str, int]  # the column of each role
+    # which are used: ``"labels"``, ``"attributes"``, or labels if there are some, as ``"auto"``;
+    # an empty text for none
     features: str = ""
 
     def cells(self, role: str) -> list[str]:

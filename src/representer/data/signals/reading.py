@@ -37,19 +37,12 @@ _UNITS = {"s": 1.0, "ms": 1e-3}
 
 @dataclass(frozen=True)
 class SampleTable:
-    """The samples of one recording.
+    """The samples of one recording."""
 
-    Attributes:
-        path: The file.
-        signals: ``(C, T)``, float32.
-        channels: Names of the channels.
-        times: ``(T,)``, in the unit of the file, NaN where a cell is no number; empty if there are
-            none.
-    """
-
-    path: Path
-    signals: np.ndarray
-    channels: list[str]
+    path: Path  # the file
+    signals: np.ndarray  # ``(C, T)``, float32
+    channels: list[str]  # names of the channels
+    # ``(T,)``, in the unit of the file, NaN where a cell is no number; empty if there are none
     times: np.ndarray
 
     @classmethod

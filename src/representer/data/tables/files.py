@@ -27,15 +27,10 @@ ROW = 100  # characters that take as much memory as a row without its content
 
 
 class BlockSize(NamedTuple):
-    """Number of characters that end a block; a row counts 100 more than its cells have.
+    """Number of characters that end a block; a row counts 100 more than its cells have."""
 
-    Attributes:
-        head: Of the first block, from which properties such as the header are detected.
-        rest: Of each other block.
-    """
-
-    head: int = 1 << 20
-    rest: int = 1 << 20
+    head: int = 1 << 20  # of the first block, from which properties such as the header are detected
+    rest: int = 1 << 20  # of each other block
 
 
 SMALL = BlockSize()

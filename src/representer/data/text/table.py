@@ -147,23 +147,14 @@ def _nothing_usable(dropped: LeftOut, source: str, column: str) -> DataError:
 
 @dataclass(frozen=True)
 class Selection:
-    """The columns of the text and the label, selected from the first rows of a table.
+    """The columns of the text and the label, selected from the first rows of a table."""
 
-    Attributes:
-        columns: All columns.
-        texts: Positions of the columns of the text.
-        label: Position of the column of the label; None without one.
-        notes: One sentence for the user about each inferred property.
-        require_label: Rows without a label are dropped.
-        groups: The columns of what rows belong to; None for none.
-    """
-
-    columns: list[str]
-    texts: list[int]
-    label: int | None
-    notes: list[str]
-    require_label: bool
-    groups: str | None = None
+    columns: list[str]  # all columns
+    texts: list[int]  # positions of the columns of the text
+    label: int | None  # position of the column of the label; None without one
+    notes: list[str]  # one sentence for the user about each inferred property
+    require_label: bool  # rows without a label are dropped
+    groups: str | None = None  # the columns of what rows belong to; None for none
 
     @classmethod
     def of(

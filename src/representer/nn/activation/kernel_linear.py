@@ -563,21 +563,13 @@ class KernelLinear(SuggestsArguments, nn.Module):
 
 
 class Formula(NamedTuple):
-    """A formula a h(p x + q) + d for the function of one edge.
+    """A formula a h(p x + q) + d for the function of one edge."""
 
-    Attributes:
-        input: i.
-        output: j.
-        text: The formula, with x for the input.
-        error: The largest error over the limits.
-        relative: The error, divided by half of the function's range.
-    """
-
-    input: int
-    output: int
-    text: str
-    error: float
-    relative: float
+    input: int  # i
+    output: int  # j
+    text: str  # the formula, with x for the input
+    error: float  # the largest error over the limits
+    relative: float  # the error, divided by half of the function's range
 
 
 SHAPES: dict[str, Callable[[Tensor], Tensor]] = {

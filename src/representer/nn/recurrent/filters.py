@@ -205,19 +205,12 @@ LOWEST_DECAY = 1e-4  # initially; below it, the gradient of the softplus vanishe
 
 
 class Wavelets(NamedTuple):
-    """The wavelets of a gate.
+    """The wavelets of a gate."""
 
-    Attributes:
-        amplitude: α ``(H, I)``.
-        frequency: ω ``(H,)`` in rad/s, or in radians per sample without a sampling rate.
-        phase: φ ``(H, I)`` in radians.
-        decay: β ``(H,)`` in 1/s², or per squared sample without a sampling rate; non-negative.
-    """
-
-    amplitude: Tensor
-    frequency: Tensor
-    phase: Tensor
-    decay: Tensor
+    amplitude: Tensor  # α ``(H, I)``
+    frequency: Tensor  # ω ``(H,)`` in rad/s, or in radians per sample without a sampling rate
+    phase: Tensor  # φ ``(H, I)`` in radians
+    decay: Tensor  # β ``(H,)`` in 1/s², or per squared sample without a sampling rate; non-negative
 
 
 class WaveletFilters(nn.Module):

@@ -24,15 +24,10 @@ POINTS = 21  # of the quadrature
 
 
 class Moments(NamedTuple):
-    """Moments of a gate g over random inputs, one entry per unit.
+    """Moments of a gate g over random inputs, one entry per unit."""
 
-    Attributes:
-        square: E[g²].
-        complement: E[(1 − g)²].
-    """
-
-    square: Tensor
-    complement: Tensor
+    square: Tensor  # E[g²]
+    complement: Tensor  # E[(1 − g)²]
 
     @property
     def mean(self) -> Tensor:
@@ -110,21 +105,13 @@ TINY = 1e-6  # stands for a gate of 0
 
 
 class CellWeights(NamedTuple):
-    """The weights of one direction.
+    """The weights of one direction."""
 
-    Attributes:
-        filters: Those of the units of each filter length ``(G·H', n·I)``.
-        recurrent: ``(R·H, H)``, or None.
-        bias: ``(b·H,)``, or None.
-        static: σ_i² and σ_f², if the gates are static.
-        forget_bias: Constant added to the bias of the forget gate.
-    """
-
-    filters: Sequence[Tensor]
-    recurrent: Tensor | None
-    bias: Tensor | None
-    static: tuple[float, float]
-    forget_bias: float
+    filters: Sequence[Tensor]  # those of the units of each filter length ``(G·H', n·I)``
+    recurrent: Tensor | None  # ``(R·H, H)``, or None
+    bias: Tensor | None  # ``(b·H,)``, or None
+    static: tuple[float, float]  # σ_i² and σ_f², if the gates are static
+    forget_bias: float  # constant added to the bias of the forget gate
 
 
 def has_unit_start(cell: Cell) -> bool:
@@ -215,21 +202,13 @@ AVERAGED = 0.5  # the longest decay for which an average has unit variance in th
 
 
 class StringWeights(NamedTuple):
-    """The weights of one direction.
+    """The weights of one direction."""
 
-    Attributes:
-        input: References and gates ``(P, H, I)``.
-        recurrent: The decay gate's matrix on h ``(H, H)``, or None.
-        bias: Biases of the gates ``(G·H,)``, or None.
-        logit: σ^{−1} of a learned decay ``(H,)``, or None.
-        decay: A constant decay; anything if it is learned or a gate.
-    """
-
-    input: Tensor
-    recurrent: Tensor | None
-    bias: Tensor | None
-    logit: Tensor | None
-    decay: float | str
+    input: Tensor  # references and gates ``(P, H, I)``
+    recurrent: Tensor | None  # the decay gate's matrix on h ``(H, H)``, or None
+    bias: Tensor | None  # biases of the gates ``(G·H,)``, or None
+    logit: Tensor | None  # σ^{−1} of a learned decay ``(H,)``, or None
+    decay: float | str  # a constant decay; anything if it is learned or a gate
 
 
 @torch.no_grad()

@@ -173,22 +173,15 @@ class KBRNState(NamedTuple):
 
 @dataclass(frozen=True)
 class StateLayout:
-    """The shape of a layer's state.
+    """The shape of a layer's state."""
 
-    Attributes:
-        type: The NamedTuple of the state.
-        inner: For each field except ``window``, the axes between ``L·D`` and the batch; None for
-            one integer per sequence.
-        hidden_size: H.
-        reaches: Length of each direction's window; there are L·D directions.
-        features: I of each direction's layer.
-    """
-
-    type: type[Any]
+    type: type[Any]  # the NamedTuple of the state
+    # for each field except ``window``, the axes between ``L·D`` and the batch; None for one
+    # integer per sequence
     inner: Mapping[str, tuple[int, ...] | None]
-    hidden_size: int
-    reaches: tuple[int, ...]
-    features: tuple[int, ...]
+    hidden_size: int  # H
+    reaches: tuple[int, ...]  # length of each direction's window; there are L·D directions
+    features: tuple[int, ...]  # i of each direction's layer
 
     def read(
         self, state: Any, batch: int, like: Tensor, is_batched: bool

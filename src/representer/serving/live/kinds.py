@@ -26,27 +26,17 @@ Json = dict[str, Any]
 
 
 class Change(NamedTuple):
-    """An object with one of its places changed.
+    """An object with one of its places changed."""
 
-    Attributes:
-        name: What stands at the place now.
-        input: The changed object, as it is typed.
-    """
-
-    name: str
-    input: str
+    name: str  # what stands at the place now
+    input: str  # the changed object, as it is typed
 
 
 class Sums(NamedTuple):
-    """The contributions at one place.
+    """The contributions at one place."""
 
-    Attributes:
-        raises: The sum of the positive ones.
-        lowers: The sum of the negative ones.
-    """
-
-    raises: float
-    lowers: float
+    raises: float  # the sum of the positive ones
+    lowers: float  # the sum of the negative ones
 
 
 def by_place(explanation: Explanation, count: int) -> list[Sums]:
@@ -69,16 +59,12 @@ class Kind:
 
     Args:
         model: The model.
-
-    Attributes:
-        prompt: Label of the field in which an object is typed; empty if objects are only chosen.
-        place: What an object is made of: "word".
-        sample: An object to begin with if there are no examples.
     """
 
+    # label of the field in which an object is typed; empty if objects are only chosen
     prompt: str = ""
-    place: str = ""
-    sample: str = ""
+    place: str = ""  # what an object is made of: "word"
+    sample: str = ""  # an object to begin with if there are no examples
     meaning: str = (
         "The score of a class is its logit minus the mean of all logits. The constant and the "
         "contributions sum to it."

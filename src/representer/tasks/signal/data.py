@@ -159,17 +159,12 @@ _READING = (*_OF_ARRAYS, *_OF_EVENTS)
 
 @dataclass(frozen=True)
 class Windows(Objects):
-    """Windows of recordings, numbered from 0.
+    """Windows of recordings, numbered from 0."""
 
-    Attributes:
-        recordings: All of them.
-        content: Digest of the recordings before they were standardized; empty if they are not.
-        about: Facts on them for details.json.
-    """
-
-    recordings: Any = None
+    recordings: Any = None  # all of them
+    # digest of the recordings before they were standardized; empty if they are not
     content: str = ""
-    about: dict[str, Any] = field(default_factory=dict)
+    about: dict[str, Any] = field(default_factory=dict)  # facts on them for details.json
 
     @property
     def digest(self) -> str:
@@ -204,22 +199,15 @@ def windows_to_fit(
 class SignalForm:
     """The form of the recordings of a model, as a run saves it; Python saves none of it.
 
-    Attributes:
-        channels: Names, in order; none for any.
-        samples: Samples of a window; 0 for any.
-        is_standardized_by_subject: Whether windows are standardized by subject.
-        subjects: Subjects used for training or early stopping.
-        is_whole: Whether a table gave one label to each recording, whatever its events.
-
     Raises:
         ArgumentError: A channel occurs twice, or a number is negative.
     """
 
-    channels: tuple[str, ...] = ()
-    samples: int = 0
-    is_standardized_by_subject: bool = False
-    subjects: tuple[str, ...] = ()
-    is_whole: bool = False
+    channels: tuple[str, ...] = ()  # names, in order; none for any
+    samples: int = 0  # samples of a window; 0 for any
+    is_standardized_by_subject: bool = False  # whether windows are standardized by subject
+    subjects: tuple[str, ...] = ()  # subjects used for training or early stopping
+    is_whole: bool = False  # whether a table gave one label to each recording, whatever its events
 
     def __post_init__(self) -> None:
         if len(set(self.channels)) < len(self.channels):
