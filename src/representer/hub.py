@@ -57,7 +57,7 @@ def save_pretrained(run: str | Path | Estimator, folder: str | Path, *, name: st
         described = base.read_description(files)
         metrics, details = (files.json(f) if files.has(f) else None for f in (METRICS, DETAILS))
         card = files.parsed(METRICS, lambda: model_card(name, asdict(described), metrics, details))
-        base.save(base.load(run), folder, reading=described.reading)
+        base.save(base.load(run), folder)
         if metrics is not None:
             with RunFolder(folder, resume=True) as shared:
                 shared.write_json(METRICS, metrics)

@@ -99,6 +99,15 @@ def test_a_run_holds_everything_that_was_promised(fitted):
     assert metrics_of(fitted.run)["verdict"]
 
 
+def test_a_run_that_python_loads_and_saves_again_predicts_the_same(run, fitted, tmp_path):
+    """Of signals, so are the subjects by which windows are standardized."""
+    estimators.load(fitted.run).save(tmp_path / "again")
+    folders = (fitted.run, tmp_path / "again")
+    first, second = (run("predict", folder, fitted.data, "-o", "-") for folder in folders)
+    assert (first.code, second.code) == (0, 0)
+    assert first.out == second.out
+
+
 @of_few_tasks
 def test_the_report_is_a_valid_page_that_report_writes_again(run, fitted, tmp_path):
     before = (fitted.run / "report.html").read_text(encoding="utf-8")

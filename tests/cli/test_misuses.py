@@ -39,6 +39,8 @@ MISUSES = [  # the command, and what the line says
     # cells
     ("fit text {table} --out {new} --cell rkmcifg", "--cell is 'rkmcifg'"),
     ("fit text {table} --out {new} --cell rkmcifg", "Did you mean 'rkm-cifg'?"),
+    *((f"fit {task} {{table}} --out {{new}} --answer kernel --cell lsmt",
+       "--cell is 'lsmt'; expected one of") for task in ("text", "series", "signal", "language")),
     ("fit text {table} --out {new} --cell torch-lstm --layer-norm true",
      "--layer-norm is True; expected False"),
     ("fit text {table} --out {new} --decay 0.7", "The cell 'rkm-cifg' has no such option"),

@@ -14,11 +14,19 @@ from representer.report.metrics import (
     calibration,
     calibration_error_by_chance,
     classification_metrics,
+    effective_count,
     paired_difference,
     perplexity_difference,
     wilson_interval,
 )
 from representer.storage.atomic import as_json
+
+
+def test_the_effective_number_of_groups_of_unequal_sizes_is_smaller_for_their_variance():
+    groups = np.repeat(np.arange(24), [3, 10] * 12)
+    assert effective_count(groups) == pytest.approx(156**2 / (12 * 109))
+    assert effective_count(groups, 2) == pytest.approx(1308**2 / (12 * 10_081))
+    assert effective_count(np.repeat(np.arange(8), 5), 2) == pytest.approx(8)
 
 
 def test_the_wilson_interval_is_the_textbook_one():

@@ -91,7 +91,13 @@ class Saved:
 def save(
     estimator: Estimator, folder: str | Path, *, reading: dict[str, Any] | None = None
 ) -> None:
-    """Write a fitted estimator, and how its data was read; see `Estimator.save`."""
+    """Write a fitted estimator, and how its data was read; see `Estimator.save`.
+
+    Args:
+        estimator: The fitted estimator.
+        folder: The new folder.
+        reading: How the command line read the data; by default, as the run says that was loaded.
+    """
     with RunFolder(folder, has_resume=False) as run:
         describe(run, estimator, estimator.network_, reading)
         run.write_text(METRICS_JSONL, as_jsonl(estimator.history_))
@@ -117,7 +123,8 @@ def describe(
     saved = Saved(
         FORMAT, __version__, type(estimator).__name__, chosen, _target_values(estimator),
         estimator._save_inputs(run), {} if network is None else to_dict(network.config),
-        estimator.examples_, estimator._task, reading or {},
+        estimator.examples_, estimator._task,
+        estimator.reading_ if reading is None else reading,
     )  # fmt: skip
     run.write_json(MODEL, asdict(saved))
 
@@ -148,7 +155,7 @@ def load(folder: str | Path, kind: type[Kind] | None = None, *, device: str = "c
         estimator.target_ = files.parsed(MODEL, lambda: read_target(saved.target))
         estimator.n_features_in_ = 1
     estimator.inputs_ = files.parsed(MODEL, lambda: estimator._load_inputs(files, saved.inputs))
-    estimator.examples_ = saved.examples
+    estimator.examples_, estimator.reading_ = saved.examples, saved.reading
     network: nn.Module | None = None
     if estimator.has_network:
         config = files.parsed(MODEL, lambda: estimator._read_config(saved.network))
@@ -203,11 +210,6 @@ def read_description(files: RunFiles) -> Saved:
     """
     require_this_version(files.json(MODEL), files.folder)
     return files.read(MODEL, Saved)
-
-
-def is_standardized_by_subject(folder: str | Path) -> bool:
-    """Return True if ``fit signal`` standardized the windows before the estimator took them."""
-    return read_description(RunFiles(folder)).reading.get("is_standardized_by_subject") is True
 
 
 def require_this_version(described: Any, folder: str | Path) -> None:
@@ -331,6 +333,7 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
         network_: The trained network; None with ``answer="kernel"``.
         targets_: Kernel machine, weights of both parts and calibration of each target.
         examples_: Number of training and validation examples, or tokens.
+        reading_: How the command line read the training data; empty after `fit` in Python.
     """
 
     _task: ClassVar[str] = ""  # on the command line
@@ -344,6 +347,7 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
     network_: Any
     targets_: tuple[JointTarget, ...] = (NETWORK_ALONE,)
     examples_: dict[str, int]
+    reading_: dict[str, Any]
     history_: Any
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -569,6 +573,10 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
             if isinstance(value, np.generic):
                 setattr(self, name, value.item())
         self.check()
+
+    def check(self) -> None:
+        """Check every value, see `TrainingParameters.check`."""
+        super().check()
         cell = getattr(self, "cell", None)  # which a kernel machine alone would never build
         if cell is not None:
             resolve_cell(cell, SIGNAL_CELLS if self._task == "signal" else CELLS)

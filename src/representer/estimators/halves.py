@@ -117,15 +117,16 @@ def train(
     reading: dict[str, Any] | None = None,
 ) -> TrainingResult | None:
     """Train a network and keep its best weights; a new run gets its description first."""
+    estimator.reading_ = reading or {}
     if network is None:
         estimator.network_, estimator.history_ = None, []
         if run.is_saved:
-            base.describe(run, estimator, None, reading)
+            base.describe(run, estimator, None)
             run.write_text(METRICS_JSONL, as_jsonl([]))
         return None
     task, config, optimizer = estimator.training_plan(examples[0], examples[1], network, seed)
     if run.is_saved and not checkpoint.steps(run.checkpoints):
-        base.describe(run, estimator, network, reading)
+        base.describe(run, estimator, network)
     with limited(estimator.n_jobs), generators.preserved():
         trainer = Trainer(
             network, task, config, run, optimizer=optimizer, settings=settings(config),

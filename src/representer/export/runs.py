@@ -100,7 +100,7 @@ def export_run(
         hint = "Train with --answer network or both."
         raise KindError("the run", "one without a network", "one with a network", hint=hint)
     task, values, arrays, left_out = content_of(estimator)
-    if not isinstance(run, Estimator) and base.is_standardized_by_subject(run):
+    if estimator.reading_.get("is_standardized_by_subject") is True:
         values["standardize"] = "subject"
     if to == "c":
         return _written_c(estimator, Path(folder), values, int8)

@@ -26,9 +26,13 @@ ALIKE = 2  # groups that are taken to have rows all alike, as few may not show i
 FEWEST = 6  # objects with which an exact paired test can reject at 5 %: 2 / 2**6 is 0.03
 
 
-def effective_count(groups: NDArray[Any]) -> float:
-    """Return Kish's effective size of objects in groups ``(N,)`` of equal ones, as copies are."""
-    sizes = np.unique(groups, return_counts=True)[1]
+def effective_count(groups: NDArray[Any], power: int = 1) -> float:
+    """Return Kish's effective size of objects in groups ``(N,)`` of equal ones, as copies are.
+
+    With a `power` of 2, it is that for the variance over groups, Satterthwaite's: a sum of squares,
+    which vary with the fourth power of the sizes.
+    """
+    sizes = np.unique(groups, return_counts=True)[1].astype(np.float64) ** power
     return float(sizes.sum() ** 2 / (sizes @ sizes))
 
 
@@ -56,8 +60,8 @@ def accuracy_interval(
 
     It is Wilson's interval. The rows of a group may be right or wrong together, so that the number
     is that of independent objects whose accuracy would vary as much as this one does over groups
-    and `ALIKE` more, and the quantile is that of Student's t. If all are right, or all wrong,
-    groups count.
+    and `ALIKE` more, and the quantile is that of Student's t with Satterthwaite's degrees of
+    freedom. If all are right, or all wrong, groups count.
 
     Args:
         right: Whether each prediction is right ``(N,)``.
@@ -71,7 +75,7 @@ def accuracy_interval(
     accuracy, z = float(right.mean()), Z95
     if groups is not None:
         codes, count = np.unique(groups, return_inverse=True)[1], effective_count(groups)
-        z = t_quantile(count)
+        z = t_quantile(effective_count(groups, 2))
         half = mean_over_lines(right.astype(float), codes)[2] - accuracy
         share = (half / z) ** 2 / (accuracy * (1 - accuracy)) if half and count > 1 else 1 / count
         seen = float(codes.max() + 1)
@@ -177,7 +181,7 @@ def mean_over_lines(
     sizes = np.bincount(units)
     rests = (np.bincount(units, weights=losses - mean) / np.maximum(1, n - sizes))[sizes > 0]
     spread = math.sqrt(float(rests @ rests) * (1 - 1 / len(rests)))
-    half = t_quantile(effective_count(units)) * spread
+    half = t_quantile(effective_count(units, 2)) * spread
     return mean, mean - half, mean + half
 
 

@@ -58,8 +58,9 @@ class ServedModel:
         self.estimator: Any = base.load(run, device=device)
         description = base.read_description(RunFiles(run))
         self.task, self.version = description.task, description.version
-        self._is_by_subject = base.is_standardized_by_subject(run)
-        target = description.reading.get("target")
+        reading = self.estimator.reading_
+        self._is_by_subject = reading.get("is_standardized_by_subject") is True
+        target = reading.get("target")
         self.targets = tuple(target.split(",")) if isinstance(target, str) and target else ()
 
     def __reduce__(self) -> tuple[Any, ...]:

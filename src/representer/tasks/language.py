@@ -43,7 +43,6 @@ from representer.estimators.language_report import (
 from representer.estimators.language_training import figures
 from representer.estimators.parameters import AUTO
 from representer.kernels.token_counts import KneserNey
-from representer.models.cells import resolve_cell
 from representer.report.metrics import perplexity_difference
 from representer.report.page import Predictions
 from representer.report.summary import PERPLEXITY, parts_sentence, standing
@@ -390,11 +389,6 @@ class LanguageComparison(EstimatorComparison):
     Raises:
         ArgumentError: An option is invalid.
     """
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for options in self.variants.values():
-            resolve_cell(replace(self.config, **options).cell)
 
     @property
     def title(self) -> str:

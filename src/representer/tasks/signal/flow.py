@@ -427,6 +427,7 @@ class SignalTask(EstimatorTask):
 
     def sources(self, config: Any) -> dict[str, Objects]:
         """Read the recordings of a run."""
+        self._estimator(self.classifier, config, standardize="none").check()  # cell, rate and rest
         return {"all": prepare(config)}
 
     def prepare(self, config: Any) -> Data:
