@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ops.samples import Sample
 from ops.trials import arguments, few_samples, gradients, make, several
 from representer import nn
-from representer.errors import ArgumentError, BackendError
+from representer.errors import ArgumentError, BackendError, KindError, ShapeError
 from representer.ops import OPS, Op, core, use_backend
 
 from .cases import EVERY_OP, RecordedCalls, call, every, size
@@ -65,6 +66,48 @@ def test_wrong_operands_raise_the_same_error_on_every_backend(count: int):
     last = done.stdout.splitlines()[-1:]
     assert done.returncode == 0, f"{last}\n{done.stderr[:4000]}"
     assert len(done.stdout.splitlines()) > 1000 * count
+
+
+@EVERY_OP
+def test_the_error_for_a_wrong_operand_names_it_and_what_was_expected(op: Op):
+    """Every tensor in another dtype, on another device, and with each axis longer by one."""
+    assert op.table is not None
+    for sample in few_samples(op):
+        tensors = sample.make(torch.float32)
+
+        def message(error: type[Exception], name: str, wrong: Tensor) -> str:
+            given = arguments(op, sample, {**tensors, name: wrong})  # noqa: B023
+            with pytest.raises(error) as caught:
+                op.function(**given)
+            return str(caught.value)
+
+        p = op.table.operands(*map(arguments(op, sample, tensors).get, op.table.operands._fields))
+        shapes = {row.name: row.axes_in(p) for row in op.table.rows if row.name in tensors}
+        axes = {n: next(a for a in s if len(a) == tensors[n].dim()) for n, s in shapes.items()}
+        met = Counter(axis for each in axes.values() for axis in each)
+        for place, (name, x) in enumerate(tensors.items()):
+            wrong, expected = (x.double(), "torch.float32") if place else (x.long(), "a floating")
+            if not x.is_floating_point():
+                wrong, expected = x.double(), "torch.int64" if x.dim() > 1 else "integers"
+            assert f"{name} is {wrong.dtype}; expected {expected}" in message(
+                KindError, name, wrong
+            )
+            if place:
+                assert f"{name} is on meta; expected cpu" in message(KindError, name, x.to("meta"))
+            for axis, label in enumerate(axes[name]):
+                if (met[label] > 1 or isinstance(label, int)) and x.shape[axis]:
+                    longer = torch.cat((x, x.narrow(axis, 0, 1)), axis)
+                    assert " has shape " in message(ShapeError, name, longer), (name, axis)
+
+
+@EVERY_OP
+def test_it_runs_on_meta_tensors(op: Op):
+    sample = few_samples(op)[0]
+    tensors = make(sample, torch.float32)
+    results = several(op.function(**arguments(op, sample, tensors)))
+    away = {name: x.detach().to("meta") for name, x in tensors.items()}
+    found = several(op.function(**arguments(op, sample, away)))
+    assert [(x.shape, x.device.type) for x in found] == [(x.shape, "meta") for x in results]
 
 
 def test_operands_of_public_functions_are_checked_once(monkeypatch):

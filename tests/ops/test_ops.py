@@ -265,6 +265,11 @@ def test_the_gradient_of_a_single_argument_matches(op: Op, backend: str, sample:
 
 
 @EVERY_OP
-def test_samples_have_unique_names(op: Op):
+def test_samples_have_unique_names_and_the_same_numbers_each_time_and_in_every_precision(op: Op):
     names = [sample.name for sample in samples_of(op)]
     assert len(names) == len(set(names))
+    for sample in few_samples(op):
+        first, again, single = map(sample.make, (torch.float64, torch.float64, torch.float32))
+        for name, tensor in first.items():
+            assert torch.equal(tensor, again[name])
+            torch.testing.assert_close(tensor.to(single[name].dtype), single[name])

@@ -60,17 +60,6 @@ def test_decays_of_0_and_1_match_the_dynamic_program(lam, n):
     torch.testing.assert_close(string_gram(X, None, n, lam), exact(X, X, n, lam, True))
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_results_with_several_threads_match(threads):
-    X, before = draw(4, torch.float64, LENGTHS[:10]), torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        torch.testing.assert_close(string_gram(X, None, 3, 0.7), exact(X, X, 3, 0.7, True))
-        torch.testing.assert_close(string_gram(X[:1], X, 3, 0.7), exact(X[:1], X, 3, 0.7, True))
-    finally:
-        torch.set_num_threads(before)
-
-
 def test_single_and_empty_sequences_are_accepted():
     one = draw(2, torch.float64, (4,))
     torch.testing.assert_close(string_gram(one, None, 2, 0.5), exact(one, one, 2, 0.5, True))

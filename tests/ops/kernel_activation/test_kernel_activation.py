@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from looped import looped
 from representer import functional
-from representer.errors import ArgumentError, KindError, ShapeError
+from representer.errors import ArgumentError, ShapeError
 from representer.functional import GREENS
 from representer.ops import OPS, kernel_activation
 
@@ -106,15 +106,11 @@ def test_any_number_of_leading_axes_is_accepted(backend, shape):
     ("changes", "error", "message"),
     [
         ({"centers": torch.zeros(2, 0)}, ShapeError, r"expected \(2, centers\) with at least one"),
-        ({"centers": torch.zeros(3)}, ShapeError, r"centers has shape \(3,\)"),
         (
             {"input": torch.zeros(5, 3)},
             ShapeError,
             r"input has shape \(5, 3\); expected \(..., 2\)",
         ),
-        ({"coefficients": torch.zeros(2, 4)}, ShapeError, r"coefficients has shape \(2, 4\)"),
-        ({"coefficients": torch.zeros(2, 3).double()}, KindError, "coefficients is torch.float64"),
-        ({"input": torch.zeros(5, 2).long()}, KindError, "input is torch.int64"),
         ({"green": "spline"}, ArgumentError, "green is 'spline'"),
         ({"bandwidth": -1.0}, ArgumentError, "bandwidth is -1.0"),
     ],

@@ -13,7 +13,6 @@ from torch import Tensor
 from looped import looped
 from ops.cases import pairwise_chains
 from ops.samples.string_scan import CHAINS, tensors
-from ops.trials import threads
 from representer.functional import StringChain
 from representer.ops import OPS, core, string_scan
 
@@ -107,21 +106,6 @@ def test_a_chain_matches_the_definition_at_every_size_and_layout(name: str, opti
 def test_pairs_of_options_match_the_definition_on_every_instruction_set(chain: StringChain):
     for i, options in enumerate(OPTIONS):
         _check((chain, options, (5, 3), 17, i % 2 == 1), as_it_is)
-
-
-@pytest.mark.parametrize("name", ["second_gated", "second_seen", "fifth_exact"])
-@pytest.mark.parametrize("shape", [(9, 7, 70), (4, 1, 200)])
-def test_two_threads_give_the_same_bits(name: str, shape: tuple[int, int, int]):
-    found = []
-    for number in (1, 2):
-        with threads(number):
-            case = CHAINS[name], "input mask", shape[:2], shape[2], False
-            found.append(_evaluate(string_scan, case, torch.float32, as_it_is, backend="cpp"))
-    for key, tensor in found[0].items():
-        if key.startswith("result") or key == "gradient of c0":
-            assert torch.equal(tensor, found[1][key]), key
-        else:  # products of torch
-            torch.testing.assert_close(tensor, found[1][key])
 
 
 @pytest.mark.parametrize("name", core.USABLE)

@@ -7,7 +7,7 @@ from typing import get_args
 import torch
 
 from ops.cases import pairwise_chains
-from ops.samples.string_scan import CHAINS, samples, tensors
+from ops.samples.string_scan import CHAINS, samples
 from representer.functional import NONLINEARITIES
 from representer.functional.strings import Combine, Decay, Normalized, Readout
 
@@ -42,12 +42,3 @@ def test_pairwise_chains_cover_every_pair_of_values():
     for one, other in (("combine", "normalized"), ("readout", "decay"), ("decay", "highway")):
         pairs = {(getattr(c, one), getattr(c, other)) for c in chains}
         assert len(pairs) == len({a for a, _ in pairs}) * len({b for _, b in pairs})
-
-
-def test_samples_are_reproducible_and_equal_in_every_precision():
-    chain, options = CHAINS["third_given"], "input vector mask lengths"
-    first, again = (tensors(chain, (5, 3, 4), options, torch.float64) for _ in "ab")
-    single = tensors(chain, (5, 3, 4), options, torch.float32)
-    for name, tensor in first.items():
-        assert torch.equal(tensor, again[name])
-        torch.testing.assert_close(tensor.to(single[name].dtype), single[name])

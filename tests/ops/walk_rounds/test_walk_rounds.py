@@ -10,7 +10,7 @@ import torch
 from looped import looped
 from ops.samples.walk_rounds import SIZES, tensors
 from representer import functional
-from representer.errors import ArgumentError, KindError, ShapeError
+from representer.errors import ArgumentError, ShapeError
 from representer.ops import OPS, core, walk_rounds
 
 from ..cases import differentiable
@@ -143,20 +143,6 @@ def test_no_tensor_of_edges_by_units_is_kept(backend):
     assert max(kept) < 1000 * min(d, H)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 5])
-def test_two_runs_give_the_same_bits(threads):
-    given, before = tensors((7, 16, 6, 40, 70, 2), True, torch.float32), torch.get_num_threads()
-    given |= {"depth": 3}
-    expected = found(walk_rounds, given)
-    torch.set_num_threads(threads)
-    try:
-        ours, again = found(walk_rounds, given), found(walk_rounds, given)
-    finally:
-        torch.set_num_threads(before)
-    torch.testing.assert_close(ours, expected)
-    assert all(torch.equal(a, b) for a, b in zip(ours, again, strict=True))
-
-
 @pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 @pytest.mark.parametrize("isa", core.USABLE)
 @pytest.mark.parametrize("units", [1, 7, 16, 33, 70])
@@ -178,14 +164,8 @@ def test_the_error_for_an_edge_to_a_missing_node_names_it(backend):
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"labels": torch.zeros(5)}, ShapeError, r"labels has shape \(5,\)"),
-        ({"edge_index": torch.zeros(2, 9)}, KindError, "edge_index is torch.float32"),
-        ({"edge_attr": torch.zeros(8, 3, dtype=F64)}, ShapeError, r"edge_attr .*\(9, features\)"),
-        ({"edge_attr": torch.zeros(9, dtype=F64)}, ShapeError, r"edge_attr .*\(9, features\)"),
         ({"weight": torch.zeros(75, 4, dtype=F64)}, ShapeError, r"bias .*\(75,\)"),
         ({"bias": torch.zeros(75, dtype=F64)}, ShapeError, r"bias .*\(76,\)"),
-        ({"neighbors": torch.zeros(4, 3, dtype=F64)}, ShapeError, r"neighbors .*\(4, 4\)"),
-        ({"shift": torch.zeros(4, 3)}, KindError, "shift is torch.float32"),
         ({"factor": torch.zeros(17, 3, dtype=F64)}, ShapeError, r"factor .*\(steps, units, 3\)"),
         ({"edge_gate": None}, ShapeError, r"weight .*\(42, 4\)"),
         ({"depth": 0}, ArgumentError, "depth is 0"),
