@@ -25,16 +25,7 @@ _HEADERS = {
 def read_arrays(path: Path, names: Sequence[str]) -> tuple[dict[str, np.ndarray], list[str]]:
     """Read arrays of an ``.npz`` file after checking each declared size against the file.
 
-    Args:
-        path: The file.
-        names: The arrays to read.
-
-    Returns:
-        The requested arrays that are in the file, read-only, and the names of its other arrays.
-
-    Raises:
-        DataError: If the file is missing, damaged, not an ``.npz`` file, or one of the arrays holds
-            objects.
+    Those are read-only; the names of the other arrays in the file are returned, too.
     """
     with open_regular(path) as file:
         try:

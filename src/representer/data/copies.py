@@ -36,13 +36,8 @@ def digest_of_graph(count: int, edge_index: NDArray[np.int64], nodes: Any, edges
     """Return the digest of a graph, the same for each order of its nodes and edges.
 
     A node's color is refined by the colors of its incoming edges and their sources, as in the
-    Weisfeiler-Lehman test, so that graphs that no such kernel can tell apart are equal.
-
-    Args:
-        count: Number of nodes.
-        edge_index: Source and target of each edge ``(2, E)``.
-        nodes: A label or a row of numbers of each node, or None.
-        edges: The same of the edges.
+    Weisfeiler-Lehman test, so that graphs that no such kernel can tell apart are equal. Nodes and
+    edges have a label or a row of numbers each, or None.
     """
     source, target = edge_index
     colors, of_edges = _colors(nodes, count), _colors(edges, len(source))

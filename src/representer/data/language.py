@@ -60,13 +60,7 @@ def count_tokens(lines: Iterable[str], level: Level) -> Counter[str]:
 
 
 def encode_lines(lines: Iterable[str], vocabulary: LanguageVocabulary, level: Level) -> Tensor:
-    """Return the ids of all tokens ``(N,)``, int64, with an end-of-line token after each line.
-
-    Args:
-        lines: The lines of a text.
-        vocabulary: The vocabulary.
-        level: Words or characters.
-    """
+    """Return the ids of all tokens ``(N,)``, int64, with an end-of-line token after each line."""
     numbers = array("q")
     for line in lines:
         numbers.extend(vocabulary.encode(tokens_of_line(line, level)))

@@ -84,9 +84,6 @@ def read_sequence_file(
         order: Column by which the tokens of a sequence are sorted; by default one of times, or
             that of the rows.
         require_labels: Raise an error for a sequence without a label.
-
-    Raises:
-        DataError: The file cannot be used; the message names the file and the line.
     """
     path = Path(path)
     read = _FORMATS.get(format_of(path) or "")

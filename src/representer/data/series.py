@@ -75,9 +75,6 @@ def read_series_file(
         time: Column of the times, by which the steps of a series are sorted; by default that with
             a common name, where there is a row for each step.
         require_labels: Raise an error for a series without a label.
-
-    Raises:
-        DataError: The file cannot be used; the message names the file and the line.
     """
     path = Path(path)
     suffix = format_of(path)

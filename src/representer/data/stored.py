@@ -113,12 +113,7 @@ def sampled_rows(objects: Sequence[Any]) -> NDArray[np.int64] | None:
 
 
 def sampled(objects: Sequence[Any], *others: Any) -> Any:
-    """Return objects that fit into memory, and the entries of arrays beside them.
-
-    Args:
-        objects: In memory, or stored.
-        others: Arrays with an entry for each object.
-    """
+    """Return objects that fit into memory, and the entries of arrays beside them."""
     rows = sampled_rows(objects)
     if rows is not None:
         objects, others = [*take(objects, rows)], tuple(x[rows] for x in others)

@@ -443,8 +443,7 @@ def distinct_string_kernel(
 ) -> Tensor:
     """Compare a sequence of tokens ``(L,)`` with padded ones ``(B, L')`` of given lengths ``(B,)``.
 
-    Returns:
-        K ``(B,)`` in the dtype of the decay; counts are exact below 2^53 in float64.
+    They are in the dtype of the decay; counts are exact below 2^53 in float64.
     """
     (L,), (B, M) = x.shape, y.shape
     starts, steps = (torch.arange(size + 1, device=y.device) for size in (L, M))
@@ -490,16 +489,8 @@ def string_features(
 ) -> Tensor:
     """Return phi_n of one sequence.
 
-    Args:
-        x: Tokens ``(L, d)``.
-        order: n.
-        decay: lam ``()``.
-        trailing: Apply the decay of tokens after an n-gram.
-        discount: ``decay_matrix`` of a length of at least L, to share between sequences.
-        first: Features of the first slot to use; d' of them give a part of phi.
-
-    Returns:
-        ``(d' · d^(n-1),)``, the first slot's features outermost.
+    ``discount`` is the ``decay_matrix`` of a length of at least L, to share between sequences;
+    ``first`` are d' features of the first slot, outermost in the result ``(d' · d^(n-1),)``.
     """
     L, d = x.shape
     if order > L:
@@ -520,15 +511,8 @@ def slot_features(
 ) -> Tensor:
     """Return phi_n of one sequence for ``combine="add"``.
 
-    Args:
-        x: Tokens ``(L, d)``.
-        order: n.
-        decay: lam ``()``.
-        trailing: Apply the decay of tokens after an n-gram.
-        weights: ``slot_weights`` of a length of at least L, to share between sequences.
-
-    Returns:
-        ``(n·d,)``.
+    They are ``(n·d,)``; ``weights`` are the ``slot_weights`` of a length of at least L, to share
+    between sequences.
     """
     L = len(x)
     if L == 0:

@@ -76,9 +76,6 @@ def edges_of(adjacency: Any, nodes: int) -> Tensor:
         adjacency: ``(N, N)``, transposed as in PyG: an entry ``(v, u)`` for each edge u → v; a
             sparse tensor of torch, or a ``SparseTensor`` of torch_sparse. The values are not used.
         nodes: N.
-
-    Raises:
-        ShapeError: If it has another shape.
     """
     if not isinstance(adjacency, Tensor):
         adjacency = adjacency.to_torch_sparse_coo_tensor()

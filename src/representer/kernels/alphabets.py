@@ -125,9 +125,6 @@ def similarities(base: str, alphabet: str, size: int) -> NDArray[np.float64]:
     Those of BLOSUM62 and PAM250 are the odds of a substitution, of which the published scores are
     logarithms, divided by the square roots of their diagonal. The scores themselves have negative
     eigenvalues; the odds have none, so that they are a kernel as they are.
-
-    Raises:
-        ArgumentError: The base is one of amino acids, and the letters are others.
     """
     if base == "one-hot":
         return np.eye(size)

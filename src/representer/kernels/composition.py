@@ -418,12 +418,7 @@ Bounds = Mapping[str, tuple[float, float]]  # of each learned number, by the nam
 
 
 def check_bounds(kernel: Kernel, learn: Bounds) -> None:
-    """Check the names and the bounds of learned numbers.
-
-    Raises:
-        KindError: ``kernel`` is not a kernel, or a parameter is not a number.
-        ArgumentError: A name is unknown, or a value is not inside its bounds.
-    """
+    """Check the names and the bounds of learned numbers."""
     check_kernel(kernel)
     params = kernel.get_params()
     for name, (low, high) in learn.items():

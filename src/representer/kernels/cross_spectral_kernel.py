@@ -60,12 +60,7 @@ class Spectra:
     def moments_of(
         self, subjects: NDArray[Any], weights: NDArray[np.float64]
     ) -> dict[str, Moments]:
-        """Return the effective number of windows of each subject, and their mean and variance.
-
-        Args:
-            subjects: The subject of each window ``(N,)``.
-            weights: The weight of each window ``(N,)``.
-        """
+        """Return the effective number of windows of each subject, and their mean and variance."""
         moments: dict[str, Moments] = {}
         for subject in np.unique(subjects):
             rows = subjects == subject
@@ -84,10 +79,6 @@ def read_spectra(
     """Return the features of windows; the arguments are those of `CrossSpectralKernel`.
 
     Inner products of rows of ``"matrix"`` are those of Frobenius.
-
-    Raises:
-        ShapeError: X is not ``(N, C, T)``.
-        ArgumentError: The windows have no frequency in any band.
     """
     windows = np.asarray(X if isinstance(X, np.ndarray) else list(X))
     if windows.ndim != 3:
@@ -181,14 +172,8 @@ def recentered(
     """Return features, moved and scaled in place from each subject's moments to the common ones.
 
     The moments of a subject are shrunk towards the common ones, which those of few windows say
-    little about. Without subjects, the features stay.
-
-    Args:
-        features: Of the windows ``(N, F)``.
-        spectra: The windows, their subjects, and the moments of these.
-        views: The views that the features are of.
-        means: Common means ``(F,)``.
-        scales: Common deviations, times the square root of the number of features of all views.
+    little about. Without subjects, the features stay. ``scales`` are the common deviations, times
+    the square root of the number of features of all views.
     """
     if spectra.subjects is None:
         return features
@@ -208,9 +193,7 @@ def recentered(
 def class_balanced(scores: NDArray[np.float64], subjects: NDArray[Any]) -> NDArray[np.float64]:
     """Return weights of windows ``(N,)`` with which the classes of each subject weigh the same.
 
-    Args:
-        scores: Of the classes ``(N, C)``, which are unknown but for these.
-        subjects: The subject of each window ``(N,)``.
+    The ``scores`` ``(N, C)`` are all that is known of the classes.
     """
     chances = np.exp(scores - scores.max(axis=1, keepdims=True))
     chances /= chances.sum(axis=1, keepdims=True)

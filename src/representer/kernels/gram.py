@@ -118,11 +118,7 @@ def compute_blocks(
 ) -> Iterator[tuple[Place, np.ndarray]]:
     """Yield blocks of kernel values in the order in which they are finished, see `completed`.
 
-    Args:
-        kernel: The kernel.
-        places: A name for each block.
-        select: Returns the arguments of the kernel for a block.
-        n_jobs: Number of processes, as in joblib.
+    ``select`` returns the arguments of the kernel for a block, by its name in ``places``.
     """
     return completed(block_values, places, lambda name: (kernel, *select(name)), n_jobs, "blocks")
 
@@ -146,8 +142,7 @@ _HINT = "Choose another file, or delete this one and its journal."
 def locked(out: Path) -> Iterator[Path]:
     """Lock a matrix file for this call; report and wait for another call that holds the lock.
 
-    Returns:
-        The journal, which exists.
+    The journal, which is returned, exists.
 
     Raises:
         ArgumentError: If the file has no journal, or cannot be locked.
@@ -179,11 +174,7 @@ def locked(out: Path) -> Iterator[Path]:
 
 
 def checksums(journal: Path, out: Path, mark: str) -> dict[tuple[int, int], int]:
-    """Return the checksums of finished blocks by their corners; start an empty journal.
-
-    Raises:
-        ArgumentError: If the file contains another matrix, or has no journal.
-    """
+    """Return the checksums of finished blocks by their corners; start an empty journal."""
     lines = journal.read_bytes().split(b"\n")[:-1]
     if not lines and out.exists():
         raise _not_written_here(out)
@@ -364,11 +355,7 @@ def _objects(kernel: Kernel, X: Iterable[Any], name: str = "X") -> Any:
 
 
 def fingerprint(kernel: Kernel, *contents: Any) -> str:
-    """Return a digest of a kernel and its objects, and of the versions that compute the values.
-
-    Raises:
-        KindError: If something in them has no name or content that identifies it.
-    """
+    """Return a digest of a kernel and its objects, and of the versions that compute the values."""
     versions = [sys.version_info[:2], torch.__version__, np.__version__]
     try:
         return str(_Hasher("sha256").hash([kernel, contents, versions]))

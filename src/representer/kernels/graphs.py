@@ -263,14 +263,8 @@ def batches(
 ) -> tuple[Batch, Batch | None]:
     """Join the graphs of each side, with consistent integer labels.
 
-    Args:
-        X: Graphs.
-        Y: Graphs, or None for X itself.
-        delta: Treat features as labels.
-        edges: Compare edges, too.
-
-    Returns:
-        Both sides: both discrete, or neither.
+    Without Y, X is compared with itself; ``delta`` treats features as labels, and ``edges``
+    compares edges, too. Both sides are discrete, or neither.
 
     Raises:
         KindError: If labels and features, or devices are mixed, or compared edges have no features.

@@ -240,11 +240,7 @@ def is_fitted(kernel: Any) -> bool:
 
 
 def check_kernel(kernel: Any, name: str = "kernel") -> None:
-    """Check that an argument is a kernel.
-
-    Raises:
-        KindError: If it is not.
-    """
+    """Check that an argument is a kernel."""
     if not isinstance(kernel, Kernel):
         raise KindError(name, repr(kernel), "a kernel of representer.kernels")
 

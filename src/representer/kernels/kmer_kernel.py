@@ -62,11 +62,7 @@ class Letters(NamedTuple):
         return np.array([options.index(tuple(sorted(3 - k for k in some))) for some in options])
 
     def encode(self, X: Sequence[Any]) -> list[NDArray[np.int64]]:
-        """Return the code of each token of each sequence ``(T_i,)``, see `options`.
-
-        Raises:
-            DataError: A letter is none of the alphabet; the message names its row and position.
-        """
+        """Return the code of each token of each sequence ``(T_i,)``, see `options`."""
         options = self.options()
         if self.alphabet not in ALPHABETS:
             offset = {token: k for k, token in enumerate(self.tokens)}

@@ -61,12 +61,7 @@ class ColorCounts:
         return result
 
     def parts(self, other: ColorCounts, coefficients: NDArray[np.float64]) -> dict[int, float]:
-        """Return the part of each color of a single object in a weighted sum of common counts.
-
-        Args:
-            other: The objects that it shares colors with.
-            coefficients: The weight of each ``(M,)``.
-        """
+        """Return the part of each color of a single object in a weighted sum of common counts."""
         colors, counts = self.known.indices, self.known.data
         shared = other.known[:, colors].tocoo()
         rows, columns = shared.coords
@@ -89,11 +84,7 @@ class ColorCounts:
         sizes: NDArray[np.int64],
         width: int,
     ) -> Self:
-        """Return the counts that `arrays` described.
-
-        Raises:
-            ValueError: They do not fit together.
-        """
+        """Return the counts that `arrays` described."""
         is_sorted = len(ends) == len(sizes) + 1 and ends[0] == 0 and (np.diff(ends) >= 0).all()
         if not is_sorted or not len(colors) == len(counts) == ends[-1] or (counts < 1).any():
             raise ValueError("the counts of colors are damaged")
@@ -115,12 +106,8 @@ def denominator(
 ) -> NDArray[np.float64]:
     """Return what common colors are divided by, at least 1.
 
-    Args:
-        common: Common colors.
-        left: Sizes of the first objects, which broadcast with those of the second ones.
-        right: Sizes of the second objects.
-        kind: ``"min-max"``: all colors of both objects; ``"assignment"``: the geometric mean of
-            their sizes, since the common colors are those of the best assignment of nodes to nodes.
+    Of ``"min-max"`` these are all colors of both objects; of ``"assignment"``, the geometric mean
+    of their sizes, since the common colors are those of the best assignment of nodes to nodes.
     """
     every = left + right - common if kind == "min-max" else np.sqrt(left * right)
     return np.maximum(every, 1.0)
@@ -140,11 +127,8 @@ def _largest(counts: sparse.csr_array) -> NDArray[np.int64]:
 def _unary(counts: sparse.csr_array, most: NDArray[np.int64]) -> sparse.csr_array:
     """Return columns of zeros and ones, whose inner products are sums of minima.
 
-    The count c of a color becomes c ones in the first c of its columns.
-
-    Args:
-        counts: ``(N, F)``.
-        most: Columns of each color ``(F,)``; larger counts are cut.
+    The count c of a color becomes c ones in the first c of its columns. ``most`` are the columns of
+    each color ``(F,)``; larger counts are cut.
     """
     starts = np.cumsum(most) - most
     repeats = np.minimum(counts.data.astype(np.int64), most[counts.indices])
@@ -206,12 +190,8 @@ class NumberSpace:
         r"""Return a weighted sum f of kernel values at the means, and the part of each number.
 
         The parts are the integrals :math:`z_d \int_0^1 \partial_d f(t z)\, dt`, which sum to
-        :math:`f(z) - f(0)`.
-
-        Args:
-            z: The encoded numbers of an object ``(D,)``.
-            others: Those of the objects that it is compared with ``(M, D)``.
-            coefficients: The weight of each ``(M,)``.
+        :math:`f(z) - f(0)`. ``z`` are the encoded numbers of an object ``(D,)``, and ``others``
+        those that it is compared with ``(M, D)``.
 
         References:
             Sundararajan et al., Axiomatic Attribution for Deep Networks, ICML 2017.

@@ -14,11 +14,7 @@ KIND = "kernel class"  # the key of a kernel's name; no argument of a kernel has
 
 
 def to_plain(kernel: Kernel) -> dict[str, Any]:
-    """Return the class and the arguments of a kernel, and of the kernels in it.
-
-    Raises:
-        ArgumentError: An argument is no number, text or kernel, such as a module or a callable.
-    """
+    """Return the class and the arguments of a kernel, and of the kernels in it."""
     name = type(kernel).__name__
     if getattr(kernels, name, None) is not type(kernel):
         raise ArgumentError("kernel", name, "a kernel of representer.kernels, to be saved")
@@ -27,11 +23,7 @@ def to_plain(kernel: Kernel) -> dict[str, Any]:
 
 
 def from_plain(values: Any) -> Any:
-    """Return the kernel that `to_plain` described, or another value as it is.
-
-    Raises:
-        ValueError: The values are no kernel's.
-    """
+    """Return the kernel that `to_plain` described, or another value as it is."""
     if isinstance(values, list):
         return tuple(map(from_plain, values))
     if not isinstance(values, dict):

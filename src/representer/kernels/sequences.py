@@ -33,12 +33,9 @@ def read_sequences(
 ) -> Sequences:
     """Read a list of sequences, each a tensor, an array or nested lists ``(T_i, I)``.
 
-    Args:
-        X: The sequences; a tensor or array ``(N, T, I)`` is N of them, and ``[]`` none. One of
-            shape ``(0,)``, such as ``[]``, is an empty sequence.
-        name: Their name in messages.
-        like: The sequences that these will be compared with.
-        hint: The hint of the error for strings or tokens.
+    A tensor or array ``(N, T, I)`` is N of them, and ``[]`` none; one of shape ``(0,)`` is an empty
+    sequence. They will be compared with ``like``; ``hint`` is that of the error for strings or
+    tokens.
 
     Raises:
         ArgumentError: If a number is not finite.
@@ -151,11 +148,7 @@ def _check_like(item: Tensor, name: str, first: Tensor) -> None:
 
 
 def check_device(item: Tensor, name: str, other: Tensor, whose: str) -> None:
-    """Check that a tensor is on the device of another one.
-
-    Raises:
-        KindError: If it is not; the message has the name of the tensor and ``whose`` the other is.
-    """
+    """Check that a tensor is on the device of another one."""
     if item.device != other.device:
         hint = f"Use {name}.to({str(other.device)!r})."
         expected = f"on {other.device}, as {whose}"
@@ -186,14 +179,8 @@ def read_tokens(
 ) -> Sequences:
     """Read a list of strings (each character is a token), lists of tokens or arrays ``(T_i,)``.
 
-    Args:
-        X: The sequences.
-        vocabulary: The ids of previous tokens; new tokens are added.
-        name: Their name in messages.
-        like: The sequences that these will be compared with.
-
-    Returns:
-        Integers, on the device of the sequences if they are tensors.
+    ``vocabulary`` has the ids of previous tokens, and gets those of new ones. The integers are on
+    the device of the sequences if they are tensors.
 
     Raises:
         KindError: If one is not a string or list of tokens, or a token not a string or integer, or
@@ -221,11 +208,7 @@ def token_lists(X: Iterable[Any], name: str = "X") -> list[Sequence[Any]]:
 
 
 def read_texts(X: Iterable[Any], name: str = "X") -> Iterator[str]:
-    """Yield the texts of a list, one after the other, since they may be read from a file.
-
-    Raises:
-        KindError: If X is no list of strings.
-    """
+    """Yield the texts of a list, one after the other, since they may be read from a file."""
     require_several(X, "texts", name)
     for row, text in enumerate(X):
         if not isinstance(text, str):
@@ -249,9 +232,6 @@ def require_several(X: Any, what: str, name: str = "X") -> None:
     """Require a list of strings or the like; a single string would be read as its characters.
 
     A table would be read as the names of its columns.
-
-    Raises:
-        KindError: X is something else.
     """
     shape = getattr(X, "shape", None)
     is_table = len(shape or ()) == 2 and hasattr(X, "columns")

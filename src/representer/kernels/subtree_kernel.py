@@ -85,9 +85,7 @@ def block_weights(
 ) -> tuple[NDArray[np.float64], float]:
     """Return the weight of each kernel and the variance of the noise, for standardized targets.
 
-    Args:
-        blocks: Gram matrices of the kernels ``(N, N)``.
-        targets: Numbers ``(N, C)``, of which at least one column is not constant.
+    At least one column of the targets ``(N, C)`` is not constant.
     """
     spread = targets.std(0)
     y = ((targets - targets.mean(0)) / np.where(spread > 0, spread, 1.0))[:, spread > 0]
@@ -499,11 +497,7 @@ def relabeled(
 ) -> Iterator[NDArray[np.int64]]:
     """Yield the colors of the nodes at every level ``(N,)``, `UNKNOWN` if they are new.
 
-    Args:
-        graph: A graph with a label for each node, and perhaps for each edge.
-        colors: The number of each color, of every level.
-        has_edges: Relabel with the labels of the edges, too.
-        is_learning: Number new colors.
+    ``colors`` has the numbers of the colors of every level; ``is_learning`` numbers new ones.
     """
     keys = [repr(label) for label in graph.nodes]
     sources, targets = graph.edge_index.tolist()

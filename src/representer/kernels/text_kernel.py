@@ -359,12 +359,9 @@ def inverse_document_frequency(features: sparse.csr_array) -> NDArray[np.float64
 def class_ratio(features: sparse.csr_array, classes: NDArray[np.float64]) -> NDArray[np.float64]:
     r"""Return :math:`\max_c |\log (p_{gc} / q_{gc})|` of each column g ``(F,)``.
 
-    p and q are the shares of a column among the occurrences in class c and in all others, with
-    one occurrence added to each.
-
-    Args:
-        features: Features ``(N, F)``; only which are not 0 counts.
-        classes: Indicators of the class of each row ``(N, C)``.
+    p and q are the shares of a column among the occurrences in class c and in all others, with one
+    occurrence added to each. Of the features ``(N, F)``, only which are not 0 counts; the classes
+    ``(N, C)`` are indicators.
 
     References:
         Wang and Manning, Baselines and Bigrams, ACL 2012.

@@ -146,11 +146,7 @@ class TreeKernel(TreeKernelBase):
 
 
 def check_non_negative(name: str, value: Any) -> None:
-    """Check a number, or a tensor ``()``.
-
-    Raises:
-        ArgumentError: If it is negative or not finite.
-    """
+    """Check a number, or a tensor ``()``."""
     if not 0 <= value_of(value) < float("inf"):
         raise ArgumentError(name, value, "a non-negative number")
 

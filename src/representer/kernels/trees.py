@@ -58,10 +58,6 @@ def tree_of(tree: str | Sequence[Any], name: str = "tree") -> Graph:
     """Return a bracketed string or nested tuples as a graph with the label of each node.
 
     Nodes are in the order in which their labels appear, and edges in that of their children.
-
-    Raises:
-        ArgumentError: If brackets do not match, or a tuple is empty.
-        KindError: If a label cannot be hashed.
     """
     if isinstance(tree, str):
         tree = _nested(tree, name)

@@ -89,12 +89,8 @@ def permutation_test(
 ) -> TwoSample:
     """Test two sets by the Gram matrix of both; see `two_sample_test`.
 
-    Args:
-        gram: Of the objects of the first set, then of the second ``(N + M, N + M)``.
-        count: N.
-        permutations: Number of random exchanges.
-        groups: The group of each object ``(N + M,)``.
-        seed: Of the exchanges.
+    The matrix ``(N + M, N + M)`` is of the objects of the first set, ``count`` of them, then of the
+    second.
     """
     total = len(gram)
     if gram.shape != (total, total):

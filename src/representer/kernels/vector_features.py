@@ -76,10 +76,6 @@ class VectorFeatures(BaseEstimator):
         The Gaussian part is the integral of the gradient from this text, whose pooled vectors are
         zeros, along the line to the text; a maximum belongs to the first word that has it. The
         other part is a sum over pairs of words.
-
-        Args:
-            words: The words of the text.
-            coefficients: Of the features ``(F,)``.
         """
         v, places = self._looked_up(words)
         width = self.whitening_.shape[1]

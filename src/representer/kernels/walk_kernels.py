@@ -88,12 +88,8 @@ def in_blocks(
 ) -> Tensor:
     """Sum values of pairs of nodes over all pairs of graphs ``(G, G')``, block by block.
 
-    Args:
-        x: Graphs.
-        y: Graphs, or None for x itself.
-        prepare: Returns what is computed once for a part of the graphs.
-        pairs: Returns the values of all pairs of nodes of two parts, given that of both.
-        nodes: Nodes of a part; ``NODES`` by default.
+    ``prepare`` returns what is computed once for a part of the graphs, ``pairs`` the values of all
+    pairs of nodes of two parts, given that of both.
     """
     nodes = nodes or NODES
     rows = [(batch, prepare(batch)) for batch in x.parts(nodes)]
@@ -233,11 +229,7 @@ class GraphKernel(Kernel):
 
 
 def check_walks(decay: Any, combine: Any, base: Any, edges: Any) -> None:
-    """Check the arguments common to all walk kernels.
-
-    Raises:
-        ArgumentError: If one of them is invalid.
-    """
+    """Check the arguments common to all walk kernels."""
     if not 0 <= value_of(decay) < float("inf"):
         raise ArgumentError("decay", decay, "a non-negative number")
     if combine not in ("multiply", "add"):
@@ -251,13 +243,7 @@ def check_walks(decay: Any, combine: Any, base: Any, edges: Any) -> None:
 def activation_of(name: str, activation: PointKernel | str | None) -> Activate | None:
     """Return K_sigma as a function of K(v, v'), K(v, v) and K(v', v').
 
-    Args:
-        name: The name of the argument, for messages.
-        activation: A point kernel, or the name of a Mercer q of ``NONLINEARITIES``, for which
-            K_sigma is q(K).
-
-    Raises:
-        ArgumentError: If it is neither.
+    A name is that of a Mercer q of ``NONLINEARITIES``, for which K_sigma is q(K).
     """
     if activation is None:
         return None
@@ -392,13 +378,8 @@ _ENTRIES = 2**24  # of a dense block of counts on a device
 def walk_counts(batch: Batch, order: int) -> sparse.csr_array:
     """Count the label sequences of the walks of every graph.
 
-    Args:
-        batch: Graphs with labels. Graphs to be compared must be in one batch, since label sequences
-            are numbered by occurrence.
-        order: n, nodes of a walk.
-
-    Returns:
-        ``(G, number of different walks)``, float64.
+    They are ``(G, number of different walks)``, float64. Graphs to be compared must be in one
+    batch, since label sequences are numbered by occurrence.
     """
     labels = batch.nodes.cpu().numpy()
     nodes, codes = np.arange(len(labels)), _renumber(labels)
@@ -479,14 +460,8 @@ def _renumber(codes: np.ndarray) -> np.ndarray:
 def walk_features(x: Batch, order: int, combine: str) -> list[Tensor]:
     """Return the features of every graph, separately for each power of lam.
 
-    Args:
-        x: Graphs with features.
-        order: n.
-        combine: ``"multiply"`` or ``"add"``.
-
-    Returns:
-        Features ``(G, D)`` for the powers 0, 1, … n - 1 of lam; for ``"multiply"``, only the last
-        is not empty.
+    They are ``(G, D)`` for the powers 0, 1, … n - 1 of lam; for ``"multiply"``, only the last is
+    not empty.
     """
     f, ends = x.nodes, x.ends(order)
     blocks = [f]

@@ -42,10 +42,7 @@ from representer.kernels.walk_kernels import (
 def refined(labels: np.ndarray, edge_index: np.ndarray, edges: np.ndarray | None) -> np.ndarray:
     """Return the new labels.
 
-    Args:
-        labels: Non-negative labels of the nodes ``(N,)``.
-        edge_index: ``(2, E)``; a node's neighbors are the sources of its incoming edges.
-        edges: Labels of the edges ``(E,)``, or None to ignore them.
+    A node's neighbors are the sources of its incoming edges.
     """
     source, target = edge_index
     seen = labels[source]

@@ -88,11 +88,6 @@ def check_tokens(tokens: Tensor, lengths: Tensor) -> None:
     Args:
         tokens: Ids ``(B, T)``.
         lengths: Number of tokens of each row before the padding ``(B,)``.
-
-    Raises:
-        ShapeError: If a shape is wrong.
-        KindError: If a dtype is wrong.
-        ArgumentError: If a length is outside [0, T].
     """
     if tokens.dim() != 2 or not tokens.shape[1]:
         hint = "Pad the sequences of a batch to one length, at least 1."
@@ -118,9 +113,6 @@ def copy_vectors(embedding: nn.Embedding, vectors: Tensor, *, freeze: bool) -> N
         embedding: The embedding.
         vectors: One vector per token ``(V, E)``.
         freeze: Exclude them from training.
-
-    Raises:
-        ShapeError: If the shape is not that of the embedding.
     """
     weight = embedding.weight
     if vectors.shape != weight.shape:

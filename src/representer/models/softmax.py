@@ -124,12 +124,7 @@ class TiedSoftmax(nn.Module):
 
 
 def check_features(features: Tensor, weight: Tensor, targets: Tensor | None = None) -> None:
-    """Check features and targets against a weight matrix of words.
-
-    Raises:
-        ShapeError: If a shape is wrong.
-        KindError: If the targets are not int64.
-    """
+    """Check features and targets against a weight matrix of words."""
     size = weight.shape[1]
     if features.dim() < 1 or features.shape[-1] != size:
         raise ShapeError("features", tuple(features.shape), f"(…, {size})")

@@ -20,33 +20,21 @@ _Forward = TypeVar("_Forward", bound=Callable[..., Any])
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """Return an option that is True or False; 1 and 0 are taken, too, as torch does.
-
-    Raises:
-        ArgumentError: If it is something else, such as 2 or ``"False"``, which is true.
-    """
+    """Return an option that is True or False; 1 and 0 are taken, too, as torch does."""
     if not isinstance(value, (np.bool_, Integral)) or value not in (0, 1):
         raise ArgumentError(name, value, "True or False")
     return bool(value)
 
 
 def check_probability(name: str, value: float) -> float:
-    """Return a probability if it is valid.
-
-    Raises:
-        ArgumentError: If it is not a number in [0, 1].
-    """
+    """Return a probability if it is valid."""
     if not is_number(value) or not 0 <= value <= 1:
         raise ArgumentError(name, value, "a number from 0 to 1")
     return float(value)
 
 
 def check_dense(input: object, expected: str = "a tensor") -> None:
-    """Check that an input is a dense tensor.
-
-    Raises:
-        KindError: If it is none, or sparse or nested.
-    """
+    """Check that an input is a dense tensor."""
     if not isinstance(input, Tensor):
         raise KindError("input", type(input).__name__, expected)
     if input.is_nested:
@@ -57,11 +45,7 @@ def check_dense(input: object, expected: str = "a tensor") -> None:
 
 
 def leaf_of_fx(forward: _Forward) -> _Forward:
-    """Let ``torch.fx.symbolic_trace`` record a layer as one call, as it does with those of torch.
-
-    Raises:
-        KindError: If the layer itself is traced, instead of a model that contains it.
-    """
+    """Let ``torch.fx.symbolic_trace`` record a layer as one call, as it does with torch's."""
 
     @functools.wraps(forward)
     def run(self: Any, *arguments: Any, **options: Any) -> Any:
@@ -84,10 +68,8 @@ def leaf_of_fx(forward: _Forward) -> _Forward:
 def shown_arguments(layer: Any, *sizes: str, apart: dict[str, Any]) -> str:
     """Return the sizes of a layer and its arguments that differ from their defaults.
 
-    Args:
-        layer: The layer, whose attributes are its arguments.
-        sizes: Names of those that have no default.
-        apart: Values of arguments without an attribute, by name.
+    ``sizes`` names those that have no default; ``apart`` has values of arguments without an
+    attribute.
     """
     shown = [", ".join(str(getattr(layer, name)) for name in sizes)]
     for name, parameter in inspect.signature(type(layer).__init__).parameters.items():

@@ -26,12 +26,7 @@ class RowMoments(NamedTuple):
 
 
 def step_numbers(step: int, rate: float) -> tuple[float, float]:
-    r"""Return :math:`a_j` and :math:`b_j` of step j, see `adam_rows`.
-
-    Args:
-        step: j, from 1.
-        rate: γ, the learning rate.
-    """
+    r"""Return :math:`a_j` and :math:`b_j` of step j, see `adam_rows`."""
     b = (1 - BETAS[1] ** step) ** 0.5
     return rate * b / (1 - BETAS[0] ** step), b
 

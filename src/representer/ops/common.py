@@ -84,11 +84,7 @@ def over_steps(x: Tensor, lengths: Tensor | None) -> Tensor:
 
 
 def check_floating(name: str, tensor: Tensor) -> None:
-    """Check that a tensor has a real floating-point dtype.
-
-    Raises:
-        KindError: If it is not.
-    """
+    """Check that a tensor has a real floating-point dtype."""
     if not tensor.is_floating_point():
         raise KindError(name, str(tensor.dtype), "a floating-point dtype", hint="Use .float().")
 
@@ -112,10 +108,6 @@ def check_like(name: str, tensor: Tensor, like: Tensor, shape: tuple[int, ...]) 
     """Check the shape of a tensor, and that its dtype and device match another's.
 
     Under autocast dtypes may differ, since the ops convert all of them to float32.
-
-    Raises:
-        ShapeError: If the shape differs.
-        KindError: If dtype or device differ.
     """
     if tuple(tensor.shape) != shape:
         raise ShapeError(name, tensor.shape, str(shape))
@@ -189,11 +181,7 @@ def is_forward_mode() -> bool:
 
 
 def check_no_forward_mode(name: str) -> None:
-    """Check that an operator cannot silently drop tangents.
-
-    Raises:
-        BackendError: Inside a level of forward-mode AD.
-    """
+    """Check that an operator cannot silently drop tangents."""
     if is_forward_mode():
         function = name.removesuffix("_backward")
         raise BackendError(
@@ -242,9 +230,6 @@ def check_length_range(lengths: Tensor, time: int) -> int:
     """Check that every length is within the padded sequence, and return the smallest.
 
     In a CUDA graph lengths are checked on the device, and the smallest is returned as 0.
-
-    Raises:
-        ArgumentError: If a length is negative or larger than ``time``.
     """
     if is_captured(lengths):
         assert_in_graph(((lengths >= 0) & (lengths <= time)).all(), f"lengths are not 0 to {time}")

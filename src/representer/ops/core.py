@@ -82,11 +82,7 @@ LIBRARY, MISSING = _load()
 
 
 def _usable() -> list[str]:
-    """Return the usable instruction sets, or the one that the environment selects.
-
-    Raises:
-        BackendError: If this machine or build does not support the selected set.
-    """
+    """Return the usable instruction sets, or the one that the environment selects."""
     selected = os.environ.get(VARIABLE)
     if selected and selected not in INSTRUCTION_SETS:
         names = ", ".join(INSTRUCTION_SETS)
@@ -117,11 +113,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 @contextmanager
 def instruction_set(name: str) -> Iterator[None]:
-    """Make the core use one instruction set inside the block, for tests and benchmarks.
-
-    Raises:
-        BackendError: If this machine or build does not support it.
-    """
+    """Make the core use one instruction set inside the block, for tests and benchmarks."""
     if name not in USABLE:
         raise BackendError(f"the core cannot use {name!r} here; it can use {', '.join(USABLE)}.")
     before = _chosen[:]
@@ -133,11 +125,7 @@ def instruction_set(name: str) -> Iterator[None]:
 
 
 def function(operation: str, dtype: torch.dtype) -> Any:
-    """Return the entry point of an operation for a dtype and the current instruction set.
-
-    Raises:
-        BackendError: If the core does not support the dtype.
-    """
+    """Return the entry point of an operation for a dtype and the current instruction set."""
     if dtype not in _SUFFIX:
         raise BackendError(f"{operation}: the core takes float32 and float64, not {dtype}.")
     return getattr(LIBRARY, f"representer_{operation}_{_SUFFIX[dtype]}_{_chosen[0]}")
@@ -285,13 +273,8 @@ def padded(outputs: int) -> int:
 class PackedStep:
     """A step of a cell whose operands were checked.
 
-    The arguments of the core are made once; a call sets two pointers.
-
-    Args:
-        step: The ``Step`` of a cell.
-        operands: Its operands, which `fits` checked.
-        h: Last output ``(B, H)``, updated in place.
-        c: Last memory cells or states ``(B, …, H)``, updated in place.
+    The arguments of the core are made once; a call sets two pointers. `fits` has checked the
+    operands; h ``(B, H)`` and c ``(B, …, H)`` are updated in place.
     """
 
     def __init__(self, step: Any, operands: Any, h: Tensor, c: Tensor) -> None:

@@ -40,15 +40,9 @@ def chain_states(
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Return c_1 … c_n and, if wanted, the masses m_1 … m_n of every step, each ``(T, B, H)``.
 
-    Given the shorter states, those of one length are an elementwise recurrence, so n scans
-    compute all steps.
-
-    Args:
-        products: p_1 … p_n of every step ``(T, B, n, H)``.
-        decay: lam ``()``, ``(H,)`` or ``(T, B, H)``.
-        write: v, which broadcasts to ``(T, B, H)``.
-        combine: Operation that extends an n-gram.
-        with_mass: Also compute the masses.
+    Given the shorter states, those of one length are an elementwise recurrence, so n scans compute
+    all steps. The products are ``(T, B, n, H)``; lam is ``()``, ``(H,)`` or ``(T, B, H)``, to which
+    ``write`` broadcasts.
     """
     m = torch.ones_like(products[:, :, 0])
     c = m if combine == "multiply" else torch.zeros_like(m)

@@ -72,9 +72,8 @@ class HeldWalks(NamedTuple):
     def states(self, references: Tensor, edges: Tensor | None = None) -> Tensor:
         """Return the state of each graph and unit ``(G, H)``.
 
-        Args:
-            references: Nodes of the references ``(n, H, d)``.
-            edges: Their edges ``(n − 1, H, K)``, if the layer has edge features.
+        The nodes of the references are ``(n, H, d)``, their edges ``(n − 1, H, K)`` if the layer
+        has edge features.
         """
         products = torch.einsum("nd,jhd->njh", self.features, references)
         of_edges = None

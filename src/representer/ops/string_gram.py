@@ -27,12 +27,8 @@ def string_gram(
 ) -> Tensor:
     """Return K_n of every x with every y ``(N, M)``, or of every two x, before normalization.
 
-    Args:
-        x: N sequences of vectors ``(T_i, d)``, or of tokens as integers ``(T_i,)``, float64.
-        y: M sequences, or None for x itself, of which the upper triangle is computed.
-        order: n.
-        decay: lam.
-        trailing: Whether tokens behind an n-gram decay it.
+    The sequences are vectors ``(T_i, d)``, or tokens as integers ``(T_i,)``, float64; of x alone,
+    the upper triangle is computed. With ``trailing``, tokens behind an n-gram decay it.
     """
     columns = x if y is None else y
     # group sequences of similar length, to limit padding

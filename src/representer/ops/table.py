@@ -294,13 +294,8 @@ class OperandTable:
     ) -> tuple[Any, Any, Sizes]:
         """Check the operands of the gradient operator; see `check` for errors.
 
-        Args:
-            grad: Gradients of the results.
-            kept: Results that it reads.
-            p: Operands, those that it does not read with any values, or empty.
-
-        Returns:
-            The contiguous results and their gradients, None where there is none, and the sizes.
+        Operands that it does not read have any values, or are empty. Returned are the contiguous
+        results and their gradients, None where there is none, and the sizes.
         """
         if "keep" in self.options and not p.keep:
             raise ArgumentError("keep", p.keep, "true for the gradient")

@@ -40,14 +40,9 @@ def register(
     """Register the gradient of an operator with torch.
 
     Unlike that of ``torch.library.register_autograd``, it exists inside ``torch.func`` too.
-
-    Args:
-        library: The library of the operator.
-        operator: The operator.
-        save: ``(ctx, arguments, results)`` keeps tensors for the gradient, and returns further
-            outputs of the node in the graph, which the operator does not return.
-        gradient: ``(ctx, *grad)`` returns the gradients of the arguments, given those of the
-            results and of the further outputs.
+    ``save(ctx, arguments, results)`` keeps tensors for the gradient, and returns further outputs of
+    the node in the graph, which the operator does not return; ``gradient(ctx, *grad)`` takes the
+    gradients of both.
     """
     count = len(operator._schema.returns)
 

@@ -49,9 +49,6 @@ _visits: Counter[str] = Counter()
 def failpoint(name: str) -> None:
     """Fail here if the environment arms this failpoint.
 
-    Args:
-        name: Name of the failpoint, for example ``"ckpt.synced"``.
-
     Raises:
         OSError: For the actions ``enospc`` and ``eio``.
         RuntimeError: For the action ``raise``.
@@ -93,13 +90,7 @@ def write_bytes(path: str | Path, *chunks: bytes) -> None:
 def write_chunks(path: str | Path, chunks: Iterable[bytes]) -> None:
     """Write a file, or leave it as it was; every file that the library writes is written here.
 
-    Args:
-        path: The file, in an existing folder.
-        chunks: Its content, in consecutive pieces, which may be computed while it is written.
-
-    Raises:
-        StorageError: The system refuses to write, or the path is a symbolic link, which may lead
-            anywhere in a folder of someone else; an existing file is unchanged.
+    The pieces of the content may be computed while it is written.
     """
     path = Path(path)
     temporary = path.with_name(f".representer-{secrets.token_hex(8)}.tmp")
@@ -128,11 +119,7 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def append(path: str | Path, data: bytes) -> None:
-    """Append to a file, or leave it as it was unless the process is killed.
-
-    Raises:
-        StorageError: The system refuses to write, or the path is a symbolic link.
-    """
+    """Append to a file, or leave it as it was unless the process is killed."""
     try:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | CLOSED_ON_EXEC | NO_FOLLOW | BINARY
         with open(os.open(path, flags, 0o666), "ab", buffering=0) as file:  # noqa: PTH123
@@ -164,11 +151,8 @@ def write_tensors(
 ) -> None:
     """Write a safetensors file atomically, see `write_bytes`.
 
-    Args:
-        path: The file.
-        tensors: By name, on any device; tensors that share memory are written separately.
-        metadata: Short strings for the file's header. With more than one, equal content no longer
-            gives equal bytes, because safetensors writes them in no fixed order.
+    Tensors that share memory are written separately. With more than one entry of metadata, equal
+    content no longer gives equal bytes, because safetensors writes them in no fixed order.
     """
     write_bytes(path, as_safetensors(tensors, metadata))
 
@@ -189,10 +173,6 @@ def remove_leftovers(folder: str | Path, report: Callable[[str], None]) -> None:
     """Delete the temporary files that a killed process left in a folder.
 
     Only the holder of the folder's lock may call this.
-
-    Args:
-        folder: The folder, without its subfolders; it may be missing.
-        report: Receives a message for each file that cannot be deleted.
     """
     for leftover in sorted(Path(folder).glob(".representer-*.tmp")):
         if not _TEMPORARY.fullmatch(leftover.name):
@@ -240,10 +220,6 @@ def lock(folder: Path) -> BaseFileLock:
 
     The lock file is opened without following links, and changed only if it is empty or was written
     by this library.
-
-    Raises:
-        MissingExtraError: filelock is not installed.
-        RunFolderError: The folder is in use, cannot be created, or has a foreign ``.lock``.
     """
     try:
         from filelock import FileLock, Timeout

@@ -58,11 +58,7 @@ def forms_of(tensors: Mapping[str, Tensor]) -> dict[str, Form]:
 
 
 def require_same_forms(given: Forms, expected: Forms) -> None:
-    """Check that tensors match those of a model in name, shape and dtype.
-
-    Raises:
-        ValueError: They differ; the message names the first difference.
-    """
+    """Check that tensors match those of a model in name, shape and dtype."""
     for name in [*expected, *(name for name in given if name not in expected)]:
         if given.get(name) != expected.get(name):
             there, here = given.get(name, "missing"), expected.get(name, "missing")
@@ -78,12 +74,9 @@ def read_tensors(
 ) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Return the tensors of a file and the metadata of its header.
 
-    Args:
-        path: The file.
-        check: Is called with names, shapes and dtypes before memory is allocated; raises ValueError
-            to refuse them.
-        verify: Is called with the whole file before it is parsed; raises to refuse it.
-        is_nan_allowed: Accept NaN. Infinite numbers are refused always.
+    ``check`` is called with names, shapes and dtypes before memory is allocated, ``verify`` with
+    the whole file before it is parsed; they raise to refuse it. Infinite numbers are always
+    refused.
 
     Raises:
         OSError: The file cannot be read.
@@ -165,11 +158,7 @@ MAX_DEPTH = 100  # a limit of its own: the interpreter's recursion limit may hav
 def flatten(value: Any) -> tuple[Any, list[Tensor]]:
     """Take a nested value apart.
 
-    Args:
-        value: What to store.
-
-    Returns:
-        A value for ``json.dumps``, and the tensors it refers to.
+    Returned are a value for ``json.dumps``, and the tensors it refers to.
 
     Raises:
         KindError: Something in it is of a kind that cannot be stored; the message says where.
@@ -180,11 +169,6 @@ def flatten(value: Any) -> tuple[Any, list[Tensor]]:
 
 def unflatten(node: Any, tensors: Sequence[Tensor], depth: int = 0) -> Any:
     """Reconstruct the value of `flatten`.
-
-    Args:
-        node: The value from ``json.loads``.
-        tensors: The tensors.
-        depth: Levels above this node.
 
     Raises:
         CheckpointError: The value is not one that `flatten` makes.
@@ -258,11 +242,7 @@ _FORMAT_1 = b"\x89RPRCKP\n"  # how checkpoints of version 0.2 begin
 def encode(value: Any) -> list[bytes]:
     """Return the pieces of the file that holds a value.
 
-    Args:
-        value: Nested dicts, lists and tuples of tensors, numbers, texts, bools and None.
-
-    Raises:
-        KindError: Something in it is of another kind.
+    It is made of dicts, lists and tuples of tensors, numbers, texts, bools and None.
     """
     import safetensors.torch
 
@@ -280,15 +260,7 @@ def encode(value: Any) -> list[bytes]:
 
 
 def decode(data: bytes) -> Any:
-    """Return the value that a file holds.
-
-    Args:
-        data: The whole file.
-
-    Raises:
-        CheckpointVersionError: Another version of the library wrote it.
-        CheckpointError: It is damaged, or something else.
-    """
+    """Return the value that a file holds."""
     import safetensors
     import safetensors.torch
 
@@ -353,10 +325,6 @@ class Checkpoint:
 
 def save(path: str | Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint atomically.
-
-    Args:
-        path: The file, in an existing folder.
-        checkpoint: The checkpoint.
 
     Raises:
         KindError: A value of the state cannot be stored.
@@ -425,16 +393,8 @@ def save_step(
     """Write the checkpoint of a step, and then delete those that are no longer needed.
 
     Checkpoints of later steps are deleted, too: `latest` found them damaged, and the run continued
-    from an earlier one.
-
-    Args:
-        folder: The folder of the run's checkpoints.
-        checkpoint: The checkpoint.
-        report: Called with a message if a file cannot be deleted; training continues.
-        keep: Number of checkpoints to keep, including the new one.
-
-    Returns:
-        The path of the file.
+    from an earlier one. ``keep`` counts the new one. A file that cannot be deleted is reported;
+    training continues.
 
     Raises:
         StorageError: It cannot be written; all earlier checkpoints are kept.
@@ -455,12 +415,7 @@ def save_step(
 def latest(folder: str | Path, *, report: Callable[[str], None]) -> Checkpoint | None:
     """Read the newest valid checkpoint.
 
-    Args:
-        folder: The folder of the run's checkpoints; it may be missing.
-        report: Called with a message for each damaged checkpoint.
-
-    Returns:
-        The checkpoint, or None if the folder has none.
+    It is None if the folder has none.
 
     Raises:
         CheckpointVersionError: Another version of the library wrote the newest one; an earlier one

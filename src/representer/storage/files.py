@@ -50,15 +50,7 @@ _CHUNK = 2**20  # bytes whose depth is computed at once
 def opened(path: str | Path, most: int, *, follow_links: bool = False) -> Iterator[tuple[int, int]]:
     """Open a regular file for reading and yield its descriptor and its size.
 
-    Args:
-        path: The file.
-        most: The largest size in bytes.
-        follow_links: Accept a symbolic link as the last component, as for a path given by the
-            user.
-
-    Raises:
-        OSError: The file is missing, cannot be read, is not a regular file, or is too large.
-            ``strerror`` states the problem.
+    ``follow_links`` accepts a symbolic link as the last component, as for a path given by the user.
     """
     flags = os.O_RDONLY | NON_BLOCK | CLOSED_ON_EXEC | BINARY  # a pipe must not block
     flags |= 0 if follow_links else NO_FOLLOW
@@ -89,11 +81,7 @@ def read_bytes(path: str | Path, most: int, *, follow_links: bool = False) -> by
 
 
 def read_exactly(descriptor: int, size: int, path: str | Path) -> bytes:
-    """Return the next `size` bytes of a file.
-
-    Raises:
-        OSError: The file ends early, because another process truncated it.
-    """
+    """Return the next `size` bytes of a file."""
     chunks = []
     while size:
         chunk = os.read(descriptor, min(size, 2**30))
@@ -115,16 +103,7 @@ def physical_memory() -> int:
 
 
 def parse_json(data: bytes | str, *, max_depth: int = MAX_DEPTH, **hooks: Any) -> Any:
-    """Return the value of a JSON text.
-
-    Args:
-        data: The text, as bytes in UTF-8.
-        max_depth: The deepest nesting of arrays and objects.
-        hooks: Of ``json.loads``.
-
-    Raises:
-        ValueError: The text is not UTF-8, not JSON, nested too deeply, or holds NaN or an infinity.
-    """
+    """Return the value of a JSON text."""
     try:
         text = data if isinstance(data, str) else data.decode("utf-8")
     except UnicodeDecodeError:
@@ -137,11 +116,7 @@ def parse_json(data: bytes | str, *, max_depth: int = MAX_DEPTH, **hooks: Any) -
 
 
 def require_shallow(data: bytes | str, max_depth: int = MAX_DEPTH) -> None:
-    """Refuse a JSON text that is nested too deeply, in linear time and without parsing it.
-
-    Raises:
-        ValueError: It has more than `max_depth` levels.
-    """
+    """Refuse a JSON text that is nested too deeply, in linear time and without parsing it."""
     opening = ("[", "{") if isinstance(data, str) else (b"[", b"{")
     if sum(map(data.count, opening)) <= max_depth:  # type: ignore[arg-type]
         return
@@ -163,15 +138,7 @@ def require_shallow(data: bytes | str, max_depth: int = MAX_DEPTH) -> None:
 
 
 def parse_yaml(text: str, *, file: str | Path | None = None) -> tuple[Any, dict[str, str]]:
-    """Return the value of a YAML text, and the entries of its mapping as they are written.
-
-    Args:
-        text: The text.
-        file: The file, for messages.
-
-    Raises:
-        DataError: The text is too long, not YAML, nested too deeply, or repeats parts of itself.
-    """
+    """Return the value of a YAML text, and the entries of its mapping as they are written."""
     import yaml
 
     line = None
@@ -196,12 +163,7 @@ def parse_yaml(text: str, *, file: str | Path | None = None) -> tuple[Any, dict[
 
 
 def _require_plain_yaml(text: str) -> None:
-    """Refuse a YAML text that is too long or deep, or has an alias or a merge key.
-
-    Raises:
-        ValueError: It is one of these.
-        yaml.YAMLError: It is not YAML.
-    """
+    """Refuse a YAML text that is too long or deep, or has an alias or a merge key."""
     import yaml
 
     if len(text) > MAX_YAML:
@@ -235,13 +197,6 @@ def from_values(kind: type[Kind], values: Any) -> Kind:
     """Return an instance of a dataclass from values read from JSON.
 
     Integers must be within `limits.LIMITS`, so that a file cannot request absurd sizes.
-
-    Args:
-        kind: The dataclass, whose type hints are checked.
-        values: A JSON object; fields with a default may be missing.
-
-    Raises:
-        ValueError: A name is unknown or missing, or a value has the wrong type or is out of range.
     """
     if not isinstance(values, Mapping):
         raise ValueError(f"it holds {_shown(values)}; expected an object")

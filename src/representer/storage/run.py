@@ -347,11 +347,7 @@ class UnsavedRun(RunFolder):
 
 
 def make_folder(folder: Path, *, parents: bool = True) -> None:
-    """Make a folder if it is missing, with its parents unless `parents` is False.
-
-    Raises:
-        RunFolderError: It is a symbolic link or a file, or cannot be made.
-    """
+    """Make a folder if it is missing, with its parents unless `parents` is False."""
     refuse_links(folder)
     try:
         folder.mkdir(parents=parents, exist_ok=True)
@@ -361,11 +357,7 @@ def make_folder(folder: Path, *, parents: bool = True) -> None:
 
 
 def refuse_links(*folders: Path) -> None:
-    """Refuse folders that are links or files.
-
-    Raises:
-        RunFolderError: One is a symbolic link or not a folder.
-    """
+    """Refuse folders that are links or files."""
     for folder in folders:
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
             raise RunFolderError(
@@ -400,9 +392,6 @@ class RunFiles:
     Every file must be a regular file of bounded size and agree with ``manifest.json``. A run of an
     older version has no manifest: it is read with the other checks, after a notice on stderr.
 
-    Args:
-        folder: The run folder.
-
     Raises:
         DataError: The folder does not exist, or its manifest is damaged.
     """
@@ -423,11 +412,7 @@ class RunFiles:
         return (self.folder / name).exists()
 
     def bytes(self, name: str) -> bytes:
-        """Return the content of a file.
-
-        Raises:
-            DataError: It is missing, cannot be read, or differs from what the run wrote.
-        """
+        """Return the content of a file."""
 
         def read() -> bytes:
             data = read_bytes(self.folder / name, _MOST.get(name, _MOST_OTHERS))
@@ -482,12 +467,7 @@ class RunFiles:
     def tensors(
         self, name: str, check: Callable[[Forms], None], *, is_nan_allowed: bool = False
     ) -> tuple[dict[str, Tensor], dict[str, str]]:
-        """Return the tensors of a safetensors file and its metadata, see `read_tensors`.
-
-        Raises:
-            DataError: The file is missing.
-            CheckpointError: It is damaged or does not pass `check`.
-        """
+        """Return the tensors of a safetensors file and its metadata, see `read_tensors`."""
         path = self.folder / name
 
         def read() -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -507,10 +487,8 @@ class RunFiles:
     def load_model(self, build: Callable[[], Model], description: str = MODEL) -> Model:
         """Create a model with the weights of the run, in evaluation mode.
 
-        Args:
-            build: Makes the model. It is called on the meta device first: names, shapes and dtypes
-                are compared with the file before memory is allocated.
-            description: Name of the file that describes the model.
+        ``build`` is called on the meta device first: names, shapes and dtypes are compared with the
+        file before memory is allocated.
 
         Raises:
             DataError: There are no weights, or the description is of a model that cannot be built.
@@ -558,25 +536,13 @@ class RunFiles:
 
 
 def require_finite(run: str | Path, values: NDArray[Any] | Sequence[float] | float) -> None:
-    """Check that predictions are finite, which finite weights do not guarantee.
-
-    Raises:
-        CheckpointError: One is NaN or infinite.
-    """
+    """Check that predictions are finite, which finite weights do not guarantee."""
     if not np.isfinite(values).all():
         raise CheckpointError(f"{run}: the model's predictions are not finite. {_TRAIN_AGAIN}")
 
 
 def task_of(folder: str | Path, known: Collection[str] | None = None) -> str:
-    """Return the task of a run, for example ``"text"``.
-
-    Args:
-        folder: The run folder.
-        known: Names of tasks, if it must be one of them.
-
-    Raises:
-        DataError: The folder is not a run, or is a run of another task.
-    """
+    """Return the task of a run, for example ``"text"``."""
     described = RunFiles(folder).json(MODEL)
     task = described.get("task") if isinstance(described, dict) else None
     if not isinstance(task, str):

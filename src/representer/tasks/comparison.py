@@ -121,9 +121,7 @@ class Comparison(ABC):
     def run(self, split: int, unit: str) -> list[Result]:
         """Train and test some rows on one split.
 
-        Args:
-            split: Number of the split.
-            unit: `MODEL`, `BASELINES`, or the name of a variant.
+        ``unit`` is `MODEL`, `BASELINES`, or the name of a variant.
         """
 
     def units(self) -> list[Unit]:
@@ -139,9 +137,7 @@ class Comparison(ABC):
 def parts_of(estimator: Any, seconds: float) -> list[tuple[str, float, Any]]:
     """Return name, seconds and estimator of everything that predicts in a fitted estimator.
 
-    Args:
-        estimator: Fitted, with one part or two; the last entry is then ``"both"``.
-        seconds: Time of fitting all of it.
+    Of two parts, the last entry is ``"both"``; ``seconds`` are those of all of it.
     """
     parts = {name: part.seconds or 0.0 for name, part in estimator.parts_.items()}
     if len(parts) == 1:
@@ -338,11 +334,8 @@ def _interval(
 ) -> Interval:  # fmt: skip
     """Return the mean of some splits; NaN bounds if nothing tells how much they vary.
 
-    Args:
-        values: Of the splits ``(J,)``.
-        ratio: Number of test examples over that of training examples.
-        influences: Of the test examples of each split ``(N,)``; none if they are unknown.
-        has_fixed_test: The test examples are those of every split.
+    ``ratio`` is the number of test examples over that of training examples; ``influences`` are
+    those of the test examples of each split, none if they are unknown.
     """
     mean, count = float(values.mean()), len(values)
     if count < 2:

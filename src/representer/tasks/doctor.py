@@ -50,9 +50,8 @@ def examine() -> list[Finding]:
 def as_data(findings: list[Finding]) -> dict[str, Any]:
     """Return the findings as the object that ``--json`` prints.
 
-    Returns:
-        ``usable``, false if any check failed, and ``findings``, a list of objects with the fields
-        of :class:`Finding`, in the order of the table.
+    It has ``usable``, false if any check failed, and ``findings``, a list with the fields of
+    `Finding`, in the order of the table.
     """
     usable = all(finding.status != "fail" for finding in findings)
     return {"usable": usable, "findings": [asdict(finding) for finding in findings]}
@@ -177,11 +176,6 @@ def _pre_activations(layer: RecurrentKernelMachine, x: Tensor) -> Tensor:
 
 def cells_table(input_size: int, hidden_size: int, filter_length: int) -> str:
     """Return the table as text.
-
-    Args:
-        input_size: m, numbers per input.
-        hidden_size: d, units.
-        filter_length: n of the n-gram filters.
 
     Raises:
         ArgumentError: If a size is not a positive integer.

@@ -18,11 +18,8 @@ def as_text(
 ) -> str:
     """Return an explanation as lines.
 
-    Args:
-        entry: The explanation, as in explanations.json.
-        styled: True to color words and bars; otherwise words are marked by brackets.
-        by_feature: List n-grams, walks or bands instead of words, atoms, nodes or steps.
-        inside: List units or steps of the network, too.
+    Unless ``styled``, words are marked by brackets. ``by_feature`` lists n-grams, walks or bands
+    instead of words, atoms, nodes or steps, and ``inside`` units or steps of the network, too.
     """
     which = printable(entry.get("name") or str(entry["row"]))
     title = f"{entry['noun']} {which}: {printable(entry['prediction'])}"

@@ -60,11 +60,7 @@ def support_vectors(
 ) -> NDArray[np.float64]:
     """Return numbers, or chances of classes, by a support-vector machine whose C is chosen.
 
-    Args:
-        gram: Of training objects, then test objects ``(N + M, N + M)``.
-        values: Numbers or classes of the training objects ``(N,)``.
-        is_regression: They are numbers.
-        width: Number of classes.
+    The Gram matrix ``(N + M, N + M)`` is of the training objects, then of the test objects.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GridSearchCV, cross_val_predict

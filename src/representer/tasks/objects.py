@@ -199,12 +199,7 @@ class Objects:
 
 
 def with_notes(blocks: Iterable[Objects], words: str = "left out") -> Iterator[Objects]:
-    """Yield blocks; print their remarks, and the rows that were left out of each file, on stderr.
-
-    Args:
-        blocks: Consecutive blocks of one or more files.
-        words: What happened to the rows that were left out.
-    """
+    """Yield blocks; print their remarks and the rows left out of each file on stderr."""
     source, dropped = "", LeftOut()
 
     def say_left_out() -> None:
@@ -238,11 +233,7 @@ def strings_of(strings: Sequence[str], noun: str, reading: dict[str, Any]) -> Ob
 
 
 def find_classes(main: Objects) -> list[list[str]]:
-    """Return the names of the classes of each target, sorted.
-
-    Raises:
-        DataError: A target has only one.
-    """
+    """Return the names of the classes of each target, sorted."""
     found = []
     for column, labels in main.columns:
         known = [label for label in labels if label]
@@ -268,8 +259,7 @@ def find_classes(main: Objects) -> list[list[str]]:
 def encode_labels(source: Objects, classes: Sequence[Sequence[str]]) -> NDArray[Any]:
     """Return the number of each class, or without classes the numbers themselves.
 
-    Returns:
-        Values ``(N,)`` of one target, ``(N, K)`` of several, NaN where unknown.
+    They are ``(N,)`` of one target, ``(N, K)`` of several, NaN where unknown.
 
     Raises:
         DataError: A label is not one of the classes or not a finite number; with file and line.
@@ -323,11 +313,7 @@ def _bound(label: str, place: dict[str, Any]) -> DataError:
 def find_target(
     main: Objects, train: NDArray[Any], classes: Sequence[Sequence[str]]
 ) -> Classes | ClassTable | Numbers:
-    """Return what is predicted.
-
-    Raises:
-        DataError: A target has nothing to learn in the training part.
-    """
+    """Return what is predicted."""
     table = train.reshape(len(train), -1)
     for k, (column, _) in enumerate(main.columns):
         place: Any = {"file": main.labels_file, "column": column}
@@ -513,16 +499,9 @@ def divided(
 ) -> Data:
     """Split the parts without their own data from the main ones, and encode all labels.
 
-    Args:
-        sources: The main objects as ``"all"``, and those of ``"valid"`` and ``"test"``.
-        fractions: Of validation and test.
-        seed: Determines the split.
-        is_regression: True if labels are numbers.
-        split_by: From objects and the fractions of all parts to the positions in each part; by
-            default the split is random, and classes keep their proportions.
-
-    Raises:
-        DataError: A label cannot be used, or there are too few objects.
+    ``sources`` are the main objects as ``"all"``, and those of ``"valid"`` and ``"test"``. Without
+    ``split_by``, which returns the positions in each part, the split is random, and classes keep
+    their proportions.
     """
     main = sources["all"]
     classes = [] if is_regression else find_classes(main)
@@ -594,9 +573,6 @@ def random_division(
     """Return the positions of random parts, none of which shares a group or a copy with the first.
 
     See `random_parts`; with groups, objects that equal one of the first part are left out.
-
-    Raises:
-        DataError: There are too few objects or groups.
     """
     count, digests = len(objects), objects.digests
     if not len(objects.groups):

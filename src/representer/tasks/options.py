@@ -132,13 +132,8 @@ def config_of(
 ) -> type[Any]:
     """Return the dataclass with the options of ``fit``.
 
-    Args:
-        name: Its name.
-        module: The module that keeps it.
-        kinds: Dataclasses with the options of reading, of the task and of the estimator; of two
-            options of one name, the first counts, and all of them replace those of every task.
-        base: The options of every task.
-        without: Parameters that are no options, since they come from the data.
+    Of two options of one name in ``kinds``, the first counts, and all of them replace those of
+    every task, ``base``; ``without`` are parameters that come from the data.
     """
     own: dict[str, tuple[str, Any, Any]] = {}
     for kind in kinds:
@@ -185,11 +180,7 @@ def parameters_of(config: Any, estimator: type[Any]) -> dict[str, Any]:
 
 
 def refuse_parameters_of_others(config: Any, estimator: type[Any], other: type[Any]) -> None:
-    """Refuse an option that the estimator lacks, such as one of the regressor for a classifier.
-
-    Raises:
-        ArgumentError: It differs from its default.
-    """
+    """Refuse an option that the estimator lacks, such as one of the regressor for a classifier."""
     options = {option.name for option in fields(config)}
     options -= {parameter.name for parameter in fields(estimator)}
     for parameter in fields(other):
@@ -307,11 +298,7 @@ def package_version(name: str) -> str | None:
 
 
 def require(purpose: str, *names: str) -> None:
-    """Require packages before a long computation that needs them at its end.
-
-    Raises:
-        MissingExtraError: If one of them is missing.
-    """
+    """Require packages before a long computation that needs them at its end."""
     for package in PACKAGES:
         if package.name in names and not is_importable(package.module):
             raise MissingExtraError(purpose, package.name, package.extra)

@@ -30,12 +30,7 @@ from representer.tasks.worklist import WorkList, locked
 
 
 def check_output(output: Path, data: Path | None) -> None:
-    """Refuse an output that could not be written, before any work is done.
-
-    Raises:
-        DataError: If the output is a directory, its directory is missing, it is the input, or its
-            suffix is that of another format than CSV.
-    """
+    """Refuse an output that could not be written, before any work is done."""
     if output.is_dir():
         raise DataError("is a directory", file=output, fix="Give -o the name of a file.")
     if not output.parent.is_dir():
@@ -48,11 +43,7 @@ def check_output(output: Path, data: Path | None) -> None:
 
 
 def refuse_same_columns(added: Sequence[str], columns: Sequence[str], source: str) -> None:
-    """Refuse to add columns that the input already has.
-
-    Raises:
-        DataError: If the input has one of them.
-    """
+    """Refuse to add columns that the input already has."""
     for name in added:
         if name in columns:
             fix = "Rename it in the input."
@@ -136,12 +127,7 @@ def as_csv(rows: Iterable[Sequence[object]]) -> str:
 def write_table(output: str | Path | None, parts: Iterable[str]) -> None:
     """Write a file completely or not at all; None is stdout, which gets part by part.
 
-    Args:
-        output: The file.
-        parts: Its text, in consecutive parts, which may be computed while it is written.
-
-    Raises:
-        StorageError: If the file cannot be written.
+    Its parts may be computed while it is written.
     """
     if output is None:
         for text in parts:
@@ -168,15 +154,9 @@ def predicted_table(
 ) -> Iterator[str]:
     """Yield the text of a CSV file with the rows of the input, in order, and their predictions.
 
-    A row that cannot be used keeps its place without a prediction; stderr says which.
-
-    Args:
-        blocks: The objects, in consecutive blocks.
-        predict: From some objects to the predictions of each target.
-        reason: From an object to the reason against using it, empty if there is none.
-        classes: Names of the classes of each target; none for numbers.
-        noun: One object: "graph".
-        output: The file that is written, which must not be one of those that are read.
+    A row that cannot be used keeps its place without a prediction; stderr says which. ``reason`` is
+    that against using an object, empty if there is none; ``output`` must not be one of the files
+    that are read.
 
     Raises:
         DataError: The objects cannot be used.
@@ -240,15 +220,6 @@ def predict_parts(
     """Write the predictions of each file of a table into a folder, as ``NAME.csv``.
 
     Workers read and write the files themselves, so on several machines the folders are shared.
-
-    Args:
-        task: The task of the run.
-        run: The run folder.
-        data: A folder, a pattern or a file.
-        output: The folder of the outputs; it is made if it is missing.
-        options: Of ``predict``, see `Task`.
-        device: Device of the network.
-        n_jobs: Number of workers; None is all of a cluster.
 
     Raises:
         DataError: A file cannot be used, or the folder holds predictions of another model.

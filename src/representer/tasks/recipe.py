@@ -111,11 +111,7 @@ def imported(name: str) -> Callable[[Request], Path]:
 
 
 def installed_recipes() -> dict[str, Recipe]:
-    """Return the recipes of all installed packages, by name.
-
-    Raises:
-        MissingExtraError: If no installed package has recipes.
-    """
+    """Return the recipes of all installed packages, by name."""
     recipes: dict[str, Recipe] = {}
     for module in installed("recipes").values():
         recipes |= module.RECIPES

@@ -88,16 +88,10 @@ def tfidf(
     """Train a linear model on TF-IDF weights of words and pairs of words, maybe of characters, too.
 
     The baseline gets the same words as the network, so that any difference is due to the model.
-
-    Args:
-        train_tokens: Words of each training document.
-        train_values: Their classes, at least two different ones, or their numbers.
-        test_tokens: Words of each test document.
-        valid: Words and values of the validation documents, which then select C among a tenth of
-            the default, the default and ten times as much.
-        is_regression: True if values are numbers; ridge regression with penalty 1/C.
-        characters: Add n-grams of 2 to 5 characters inside words, and train a linear support
-            vector machine with C = 1; otherwise logistic regression with C = 10.
+    ``valid`` documents select C among a tenth of the default, the default and ten times as much.
+    With ``characters``, n-grams of 2 to 5 characters inside words are added, and a linear support
+    vector machine with C = 1 is trained, otherwise logistic regression with C = 10; of numbers,
+    ridge regression with penalty 1/C.
     """
     try:
         from sklearn.feature_extraction.text import TfidfVectorizer
@@ -411,9 +405,8 @@ def predictions_of_baseline(baseline: Baseline, columns: Sequence[Column]) -> li
 def verdicts(metrics: dict[str, Any], nouns: str) -> dict[str, Any]:
     """Return how the model compares with the best baseline, for metrics.json.
 
-    Returns:
-        ``standing`` of each target by its name, see `report.standing`, and all sentences as
-        ``verdict``; empty without baselines.
+    ``standing`` has those of each target by its name, see `report.standing`, and ``verdict`` all
+    sentences; both are left out without baselines.
     """
     measure = RMSE if metrics["kind"] == "regression" else ACCURACY
     found = {}
@@ -486,17 +479,9 @@ def explained_tests(
 ) -> dict[str, Any]:
     """Return explanations of test objects for details.json.
 
-    Args:
-        task: The task.
-        run: The folder of the model, for messages.
-        estimator: The model.
-        data: Its data.
-        predictions: Those of the test objects.
-        largest: The size up to which an object is explained.
-
-    Returns:
-        ``examples``, typical ones, and ``mistakes``, of which the first are explained; none are if
-        the predictions of the model have no contributions.
+    They are ``examples``, typical ones, and ``mistakes``, of which the first are explained; none
+    are if the predictions of the model have no contributions. ``largest`` is the size up to which
+    an object is explained.
     """
     test, column, own = data.parts["test"], data.columns("test")[0], predictions[0]
     sizes = [data.inputs.size(one) for one in data.encoded["test"]]
@@ -576,13 +561,7 @@ def of_path(use: EstimatorUse, run: str, data: str) -> Objects:
 
 
 def named_examples(objects: Objects, place: str, groups: Sequence[str] = ()) -> list[Example]:
-    """Return objects with their names; of each group as many as there is space for.
-
-    Args:
-        objects: All of them.
-        place: What their numbers count: "line".
-        groups: The group of each, if there are groups.
-    """
+    """Return objects with their names; of each group as many as there is space for."""
     rows: dict[str, list[int]] = {}
     for row, group in enumerate(groups or [""] * len(objects)):
         rows.setdefault(group, []).append(row)
@@ -608,10 +587,6 @@ def examples_of(run: str, data: str | None) -> list[Example]:
     """Return objects of the data of a run; of the training's data, those of the test part alone.
 
     Nothing leads from a run folder to another file: it may be somebody else's.
-
-    Args:
-        run: The run folder.
-        data: Their path; None for those of the demo if the run is one, and no objects otherwise.
 
     Raises:
         DataError: They cannot be used.

@@ -388,11 +388,7 @@ class EstimatorUse(ABC):
 
 
 def numbers_in(objects: Objects, column: str) -> NDArray[np.float64]:
-    """Return the numbers of a column of the table ``(N,)``.
-
-    Raises:
-        DataError: There is no such column, or a cell is no number.
-    """
+    """Return the numbers of a column of the table ``(N,)``."""
     if objects.table is None or column not in objects.table.columns:
         names = ", ".join(objects.table.columns) if objects.table else "none"
         problem = f"there is no column {column!r}; the columns are {names}"

@@ -93,11 +93,7 @@ class WorkList(Generic[Unit, Value]):
     ) -> Iterator[tuple[Unit, Value | TrainingError]]:
         """Run units, and keep and yield each value when it comes, or the error of its training.
 
-        Args:
-            function: Returns the value of a unit.
-            units: Those to run; the others are left alone.
-            arguments: From a unit to the arguments of `function`.
-            jobs: Number of processes; one is this process.
+        The value of a unit is that of ``function`` for its ``arguments``; one job is this process.
 
         Raises:
             Interrupted: A signal arrived, and every process has saved what it can.
@@ -121,11 +117,7 @@ class WorkList(Generic[Unit, Value]):
 def finished(
     path: Path, entry: Callable[[dict[str, Any]], tuple[Unit, Value]]
 ) -> dict[Unit, Value]:
-    """Return the values of a file of results by their units, without its damaged lines.
-
-    Raises:
-        DataError: The file cannot be read.
-    """
+    """Return the values of a file of results by their units, without its damaged lines."""
     try:
         lines = read_bytes(path, physical_memory()).split(b"\n")[:-1]
     except FileNotFoundError:
@@ -146,11 +138,8 @@ def finished(
 def locked(folder: Path, settings: str, what: str, option: str = "out") -> Iterator[None]:
     """Lock the folder of a work list, which has no other files than those of one.
 
-    Args:
-        folder: The folder.
-        settings: The name of the file that a folder with such work has.
-        what: The work, for the message: "a comparison".
-        option: The option that names the folder, for the message.
+    ``settings`` is the file that a folder with such work has; ``what`` and ``option`` name work and
+    folder in messages.
 
     Raises:
         ArgumentError: The folder has other files.
@@ -181,10 +170,6 @@ def outcomes(
     A signal, or the end of the iteration, reaches the worker processes, too; their trainings save
     their state, and what has ended by then is yielded before `Interrupted` is raised. Workers end
     with this process, so that no training holds a folder that a new call continues.
-
-    Raises:
-        Interrupted: A signal arrived.
-        TrainingError: A process was killed.
     """
     from joblib import Parallel, delayed
 

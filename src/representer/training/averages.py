@@ -51,9 +51,6 @@ class WeightAverage:
     The first weights are forgotten: the average is mostly over the last n / (η + 1) updates, in
     short and in long runs. One update takes place every ten steps.
 
-    Args:
-        parameters: The weights.
-
     References:
         Shamir and Zhang, Stochastic Gradient Descent for Non-smooth Optimization: Convergence
         Results and Optimal Averaging Schemes, ICML 2013, section 4.
@@ -221,13 +218,7 @@ class NonMonotonicASGD(torch.optim.Optimizer):
 
 
 class EvaluationWeights:
-    """Averages of the weights, and all steps of an optimizer that delays those of some rows.
-
-    Args:
-        model: The model that is trained.
-        optimizer: The optimizer; one that averages weights itself, or that delays steps.
-        config: Settings of the training loop.
-    """
+    """Averages of the weights, and all steps of an optimizer that delays those of some rows."""
 
     def __init__(
         self,

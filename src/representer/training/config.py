@@ -181,12 +181,7 @@ class TrainingTask:
 def best_index(values: Sequence[float | None], direction: Literal["max", "min"]) -> int | None:
     """Return the index of the best value, the first of equal ones.
 
-    Args:
-        values: The monitored metric, evaluation by evaluation; None where it was not a number.
-        direction: ``"max"`` if larger values are better.
-
-    Returns:
-        The index, or None if no value is a number.
+    A value is None where it was not a number; so is the index if none is.
     """
     sign = 1 if direction == "max" else -1
     numbers = [(sign * value, -i) for i, value in enumerate(values) if value is not None]
@@ -219,10 +214,7 @@ def is_above_older(
 ) -> bool:
     """Return True if the last evaluation is worse than the best of all but the most recent ones.
 
-    Args:
-        values: The monitored metric, evaluation by evaluation; None where it was not a number.
-        direction: ``"max"`` if larger values are better.
-        recent: The number of evaluations before the last to ignore; None: never True.
+    ``recent`` evaluations before the last are ignored; None: never True.
     """
     if recent is None:
         return False
@@ -252,11 +244,7 @@ _GROWS = "trainer.epochs"  # a longer run starts with the steps of a shorter one
 
 
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings after a JSON round trip: tuples become lists, keys become strings.
-
-    Raises:
-        KindError: A value cannot be represented in JSON.
-    """
+    """Return settings after a JSON round trip: tuples become lists, keys become strings."""
     try:
         return json.loads(json.dumps(dict(settings)))
     except (TypeError, ValueError) as error:
@@ -266,16 +254,7 @@ def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_same(before: Mapping[str, Any], now: Mapping[str, Any], run: object) -> None:
-    """Refuse to continue a run with different settings, except for more epochs.
-
-    Args:
-        before: Settings that the run was started with.
-        now: Current settings.
-        run: Name of the run, for the message.
-
-    Raises:
-        ArgumentError: The settings differ. The message lists each key with both values.
-    """
+    """Refuse to continue a run with different settings, except for more epochs."""
     old, new = _dotted(before), _dotted(now)
     changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     epochs = old.get(_GROWS, 0), new.get(_GROWS, 0)
@@ -464,11 +443,7 @@ def copy_weights(model: nn.Module) -> dict[str, Tensor]:
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Set a model's weights and buffers, refusing those of a different model.
-
-    Raises:
-        CheckpointError: A name, shape or dtype differs; torch alone would cast silently.
-    """
+    """Set a model's weights and buffers, refusing those of a different model."""
     ours = model.state_dict()
     for name in [*ours, *(name for name in weights if name not in ours)]:
         expected, got = _describe(ours.get(name)), _describe(weights.get(name))

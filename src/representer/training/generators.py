@@ -26,9 +26,7 @@ from representer import __version__
 def derive(seed: int, *names: str | int) -> int:
     """Return the seed of one use, independent of machine and version.
 
-    Args:
-        seed: Seed of the run.
-        names: Name of the use, for example ``"order", epoch``.
+    The names are those of the use, for example ``"order", epoch``.
     """
     text = repr((seed, *names)).encode("utf-8")
     return int.from_bytes(hashlib.sha256(text).digest()[:8], "little") >> 1
@@ -99,12 +97,7 @@ _VARIABLES = ("MKL_CBWR", "OMP_NUM_THREADS", "CUBLAS_WORKSPACE_CONFIG")
 
 
 def fingerprint(device: torch.device | str = "cpu", processes: int = 1) -> dict[str, str]:
-    """Describe the environment. Runs with equal descriptions are bit-identical.
-
-    Args:
-        device: The device of the model.
-        processes: The number of processes.
-    """
+    """Describe the environment. Runs with equal descriptions are bit-identical."""
     device = torch.device(device)
     is_cuda = device.type == "cuda"
     return {
@@ -146,9 +139,7 @@ def keep_freed_memory() -> bool:
     """Make this process reuse freed memory.
 
     Call it only in a process that does nothing but train: the setting holds until the process ends.
-
-    Returns:
-        True if the setting took effect, which requires Linux with glibc.
+    Returned is whether the setting took effect, which requires Linux with glibc.
     """
     return _set(_SIZES)
 
@@ -157,9 +148,6 @@ def return_freed_memory() -> bool:
     """Return freed memory to the system from now on, and what is free already.
 
     Where data leave little room, the largest memory counts, and not the time of a step.
-
-    Returns:
-        True as for `keep_freed_memory`.
     """
     if not _set((_USUAL,)):
         return False

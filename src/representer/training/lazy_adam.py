@@ -42,9 +42,8 @@ class LazyAdam(torch.optim.Adam):
     def lookups(self, embeddings: Sequence[nn.Embedding]) -> Iterator[None]:
         """Give embeddings sparse gradients, and the rows that they read their weights, in a block.
 
-        Args:
-            embeddings: Embeddings whose weights are read nowhere else. Those of groups with
-                options that need dense gradients are not changed.
+        They are read nowhere else; those of groups with options that need dense gradients are not
+        changed.
         """
         allowed = {
             p for group in self.param_groups if not _needs_all(group) for p in group["params"]
@@ -164,11 +163,7 @@ class _RowSteps:
     ) -> None:
         """Perform missed steps, and one more with a gradient.
 
-        Args:
-            moments: The weight and its two moments ``(V, E)``.
-            rows: Distinct rows ``(R,)``; all if left out.
-            gradient: Of these rows ``(R, E)``; all others miss this step. None for no step.
-            rate: Learning rate of this step.
+        Rows ``(R,)`` are distinct, all if left out; the others miss the step of the gradient.
         """
         rows = torch.arange(len(self._last), device=self._last.device) if rows is None else rows
         step = self._count

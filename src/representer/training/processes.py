@@ -24,10 +24,6 @@ def accelerator_for(config: TrainerConfig) -> Accelerator:
     Gradients of three processes or more are summed in an order that depends on how DDP packs them,
     which it changes after the first step, unless it looks for unused parameters. A training that
     was resumed would differ in the last bits.
-
-    Raises:
-        MissingExtraError: Accelerate is not installed.
-        ArgumentError: There is no such device, or this process already uses another precision.
     """
     try:
         from accelerate import Accelerator, DistributedDataParallelKwargs, PartialState
@@ -69,15 +65,7 @@ def report_device(device: torch.device, report: Callable[[str], object]) -> None
 
 
 def require_agreement(is_main: bool, *, is_writer: bool) -> None:
-    """Check that the main process, and only that one, writes the run folder.
-
-    Args:
-        is_main: This process is the main one for Accelerate.
-        is_writer: This process writes the run folder.
-
-    Raises:
-        TrainingError: The two differ.
-    """
+    """Check that the main process, and only that one, writes the run folder."""
     if is_main != is_writer:
         problem = (
             "writes the run folder, but is not"
@@ -117,9 +105,8 @@ def gathered(accelerator: Accelerator, value: Any) -> list[Any]:
 def share(accelerator: Accelerator, description: Sequence[Any]) -> tuple[Sequence[Any], bool]:
     """Return this process's part of a batch.
 
-    Returns:
-        The part, and True if it is a placeholder: with fewer examples than processes, the idle
-        processes use the first example with weight 0, because all must join the reduction.
+    With fewer examples than processes, the idle ones use the first example with weight 0, because
+    all must join the reduction; True says so.
     """
     if accelerator.num_processes == 1:
         return description, False

@@ -53,12 +53,7 @@ def put_back(
     averages: EvaluationWeights,
     carried: Carried | None,
 ) -> TrainingState:
-    """Restore model, optimizer and random states from a snapshot, and return the training state.
-
-    Raises:
-        CheckpointError: The snapshot is of another model, or the state carried between batches is
-            from a different number of processes.
-    """
+    """Restore model, optimizer and random states from a snapshot, and return the training state."""
     load_weights(model, snapshot["model"])
     optimizer.load_state_dict(snapshot["optimizer"])
     averages.load_state_dict(snapshot.get("averages"))
@@ -90,14 +85,7 @@ def write_weights(
 
 
 def read_weights(path: str | Path) -> tuple[dict[str, Tensor], Row | None]:
-    """Read weights and their metrics.
-
-    Args:
-        path: A file written by `write_weights`.
-
-    Raises:
-        CheckpointError: The file is missing, damaged, or not a file of weights.
-    """
+    """Read weights and their metrics."""
     try:
         tensors, metadata = read_tensors(path)
         return tensors, parse_json(metadata.get("metrics", "null").encode("utf-8"))

@@ -135,14 +135,7 @@ class Progress:
             self._has_terminal = is_shown and sys.stderr.isatty() and not QUIET.get()
 
     def start_epoch(self, epoch: int, epochs: int, done: int, total: int) -> None:
-        """Start the bar of an epoch.
-
-        Args:
-            epoch: Number of the epoch, starting at 1.
-            epochs: Number of epochs.
-            done: Completed steps of the epoch.
-            total: Steps of the epoch.
-        """
+        """Start the bar of an epoch."""
         self._close_bar()
         self._estimate(epoch, epochs, done)
         if self._has_terminal:
@@ -372,13 +365,9 @@ def set_learning_rate(
 ) -> None:
     """Set the learning rate of a batch.
 
-    It is computed from the initial rate, not from the previous one, so that resumed runs agree.
-
-    Args:
-        optimizer: The optimizer, whose groups keep the initial rate as ``initial_lr``.
-        config: Settings of the decay.
-        epoch: Completed epochs.
-        scale: Additional factor of this batch.
+    It is computed from the initial rate, not from the previous one, so that resumed runs agree. The
+    initial one is the ``initial_lr`` of each group; ``scale`` is an additional factor of this
+    batch.
     """
     decay = 1.0 if config.lr_decay is None else config.lr_decay
     factor = scale * decay ** max(0, epoch + 1 - config.lr_decay_from)

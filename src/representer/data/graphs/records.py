@@ -76,11 +76,7 @@ class InvalidGraphError(ValueError):
 
 
 def distinct(edges: Sequence[list[Any]]) -> list[list[Any]]:
-    """Return the edges ``[u, v]`` or ``[u, v, value]``, each pair of nodes once.
-
-    Raises:
-        InvalidGraphError: An edge is listed twice, with different values.
-    """
+    """Return the edges ``[u, v]`` or ``[u, v, value]``, each pair of nodes once."""
     kept: dict[tuple[Any, Any], list[Any]] = {}
     for row, edge in enumerate(edges):
         u, v, *value = edge

@@ -179,11 +179,7 @@ _PLACES = {
 
 
 def check_features(size: int) -> int:
-    """Return the length of a feature list if it exists.
-
-    Raises:
-        ArgumentError: If there is no list of this length.
-    """
+    """Return the length of a feature list if it exists."""
     if size not in _LISTS:
         raise ArgumentError("features", size, " or ".join(map(str, _LISTS)))
     return size

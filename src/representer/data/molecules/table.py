@@ -50,11 +50,6 @@ def is_smiles_name(name: str) -> bool:
 def smiles_column(grid: Grid, smiles: str | None, source: str) -> tuple[int, list[str]]:
     """Return the position of the molecules, with a note if their column is guessed.
 
-    Args:
-        grid: The cells.
-        smiles: The requested column, or None.
-        source: The file, for messages.
-
     Raises:
         ArgumentError: If several columns are requested.
         DataError: If there is no such column; the message lists the existing ones.
@@ -83,13 +78,7 @@ def guess_target(
     """Return the position of the values to learn, and a note that says so.
 
     That is the column with a common name, or else the only one that is neither an identifier nor
-    empty.
-
-    Args:
-        grid: The cells.
-        smiles: The position of the molecules.
-        source: The file, for messages.
-        apart: Positions of columns that are something else, such as groups.
+    empty. ``apart`` are the columns that are something else, such as groups.
 
     Raises:
         DataError: If no column or more than one is possible; the message lists the columns.
@@ -162,17 +151,8 @@ def read_molecule_grid(
 
     An SDF file has the columns ``smiles``, ``name``, if it gives names, and its properties; the
     SMILES of a structure that cannot be read is empty. A file of SMILES has ``smiles`` and
-    ``name``, what follows the first blank of a line.
-
-    Args:
-        path: The file; ``.sdf``, ``.sd``, ``.mol``, ``.smi`` and ``.smiles``, which may be
-            compressed, or a suffix of a table.
-        smiles: The requested column of the molecules, which only a table can have, or None.
-        target: That of the target, or None.
-        layout: As in :func:`read_grid`; of the formats of chemistry, only the encoding is used.
-
-    Returns:
-        The cells, and the column of the molecules; None if it is to be guessed.
+    ``name``, what follows the first blank of a line. Files may be compressed. The column is that of
+    the molecules, None if it is to be guessed; only a table can have requested ones.
 
     Raises:
         DataError: If the file cannot be used.

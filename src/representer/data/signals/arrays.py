@@ -49,15 +49,8 @@ class _Element(NamedTuple):
 def check_layout(file: IO[bytes], wanted: Collection[str] | None = None) -> list[str]:
     """Return the names of the variables of a MATLAB file.
 
-    Args:
-        file: The file.
-        wanted: The variables that will be read, whose sizes are checked, too; None for all, which
-            may be structures, too.
-
-    Raises:
-        ValueError: If a size is too large, or a wanted variable is not an array of numbers, text,
-            cells, or one of these.
-        NotImplementedError: If the file has version 7.3.
+    The sizes of those that will be read (``wanted``) are checked, too; if all are, they may be
+    structures.
     """
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if 0 in data[:4]:
@@ -232,15 +225,8 @@ def arrays_to_recordings(
 ) -> Recordings:
     """Create recordings from the arrays of a file.
 
-    Args:
-        arrays: Those of the keys, and optionally channels.
-        path: The file, for messages.
-        keys: Names of the arrays of windows, classes, subjects and of the sampling rate.
-        described: Returns all arrays of the file in words.
-        is_labeled: Require the classes.
-
-    Raises:
-        DataError: If an array is missing, or the arrays are inconsistent.
+    ``keys`` name the arrays of windows, classes, subjects and of the sampling rate; ``described``
+    returns all arrays of the file in words.
     """
     arrays = dict(arrays)
     for names in (SUBJECTS, RATES):

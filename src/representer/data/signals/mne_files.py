@@ -33,9 +33,6 @@ _MAX_PARTS = 100  # files into which one recording is split
 def check_fif(path: Path) -> None:
     """Check the tags of a FIF file, and of the files that continue it.
 
-    Args:
-        path: The file; ``.gz`` is decompressed.
-
     Raises:
         ValueError: If a tag declares more bytes than the file has, links backwards, or refers to a
             file that was read already.
@@ -142,15 +139,7 @@ def _require_channels(count: int) -> None:
 
 
 def require_plausible(samples: int, size: int) -> None:
-    """Check that the number of samples is plausible for the size of the file.
-
-    Args:
-        samples: The samples of all channels.
-        size: The size of the file in bytes.
-
-    Raises:
-        ValueError: If there are over ten million samples and more than a hundred per byte.
-    """
+    """Check that the number of samples is plausible for the size of the file."""
     if samples > 10_000_000 + 100 * size:
         raise ValueError(f"{samples:,} samples are declared in {size:,} bytes")
 

@@ -47,11 +47,7 @@ class SampleTable:
 
     @classmethod
     def read(cls, path: Path) -> SampleTable:
-        """Read a table; columns whose names begin with time or timestamp are no channels.
-
-        Raises:
-            DataError: If the file cannot be read, or a sample is not a finite number.
-        """
+        """Read a table; columns whose names begin with time or timestamp are no channels."""
         blocks, channels, names = [], list[int](), list[str]()
         for grid in read_blocks(path, []):
             columns = data_columns(grid)
@@ -78,12 +74,7 @@ class SampleTable:
 
         It is that of the median difference and of all differences near it, since times may be
         rounded. The unit is seconds or milliseconds, if one of them alone gives 1 to 20,000 Hz.
-
-        Args:
-            listing: The table to which ``fs`` can be added, for messages.
-
-        Raises:
-            DataError: If there are no times, or their unit is not clear.
+        ``fs`` can be added to ``listing``, which a message says.
         """
         steps = np.diff(self.times)
         step = float(np.median(steps)) if steps.size else math.nan
@@ -124,11 +115,7 @@ def read_listed(
 ) -> tuple[list[tuple[Path, Recordings]], tuple[str, ...]]:
     """Read the recordings that a table lists, see `read_recordings`.
 
-    Returns:
-        Each file with its windows, and notes for the user.
-
-    Raises:
-        DataError: If a table is invalid, or a sampling rate is not clear.
+    With the windows of each file come notes for the user.
     """
     grid = read_grid(path, [], header=True)
     optional = ("fs",) if is_labeled else ("fs", "label", "subject")

@@ -43,13 +43,7 @@ def number_of(cell: object) -> float | None:
 def require_filled(cells: int, content: int, path: Path) -> None:
     """Refuse a table that needs much more memory than its file, since most cells are empty.
 
-    Args:
-        cells: The number of cells.
-        content: The number of characters of the rows, as written.
-        path: The file.
-
-    Raises:
-        DataError: If there are over two million cells and more than one per character.
+    ``content`` is the number of characters of the rows, as written.
     """
     if cells > 2_000_000 + content:
         problem = f"has {cells:,} cells in {content:,} characters, so nearly all are empty"
@@ -184,12 +178,8 @@ def requested(option: str | None) -> list[str]:
 def resolve(grid: Grid, option: str, argument: str, source: str) -> list[int]:
     """Return the positions of the named columns.
 
-    Args:
-        grid: The rows.
-        option: One name, or several separated by commas. A name may be a position, starting at 1,
-            if the format has positions.
-        argument: The name of the option, for messages.
-        source: The file, for messages.
+    The option is one name, or several separated by commas; a name may be a position, starting at 1,
+    if the format has positions.
 
     Raises:
         DataError: If a column is missing; the message lists the existing ones.
@@ -205,15 +195,7 @@ def group_names(
 ) -> list[str]:
     """Return what the rows on some lines belong to: the cells of one or of several columns.
 
-    Args:
-        grid: The rows.
-        groups: The columns, as in `resolve`; None for none.
-        source: The file, for messages.
-        lines: Those of the rows.
-        taken: Positions of the columns of objects and labels.
-
-    Returns:
-        A name for each row, empty for an empty cell; none without columns.
+    The name is empty for an empty cell; ``taken`` are the columns of objects and labels.
 
     Raises:
         ArgumentError: If a column is that of the objects or of the labels.
@@ -299,12 +281,8 @@ def guess_text(grid: Grid, label: int | None, source: str) -> int:
 def guess_label(grid: Grid, texts: list[int], source: str, *, required: bool) -> int | None:
     """Return the label column: the one with a common name, or else the only one with few values.
 
-    Args:
-        grid: The rows.
-        texts: The columns of the text.
-        source: The file, for messages.
-        required: Require a label column. If False, only a common name is recognized, so that a
-            number or a date is not mistaken for a class.
+    If none is required, only a common name is recognized, so that a number or a date is not
+    mistaken for a class.
 
     Raises:
         DataError: If a required label is missing or ambiguous.
@@ -392,17 +370,9 @@ def find_roles(
 ) -> dict[str, int]:
     """Return the position of the column of each role.
 
-    A column has a role by its name; the roles without such a column have the first columns that
-    are left, in order.
-
-    Args:
-        grid: The cells.
-        roles: Names of the column of each role, see `plain`. The role itself is the first choice.
-        path: The file, for messages.
-        optional: Roles that need no column. They are found by name only.
-
-    Raises:
-        DataError: If several columns have a name of one role, or no column is left for one.
+    A column has a role by its name; the roles without such a column have the first columns that are
+    left, in order. The role itself is the first choice of its names, see `plain`; optional ones are
+    found by name only.
     """
     places: dict[str, int] = {}
     for role, names in roles.items():
@@ -440,17 +410,9 @@ def grids(
 ) -> Iterator[Grid]:
     """Yield the blocks of a table, whose first row may name the columns.
 
-    Args:
-        path: The file, for messages.
-        rows: The line of each row and its cells, all of equal width but for a title above the
-            header, or the reason for which it is dropped.
-        wanted: Names or positions of the columns that will be used; they help to detect a header.
-        header: True if the first row names the columns; None to decide from the first rows.
-        size: Limits of a block.
-        notes: What was found out about the file.
-
-    Raises:
-        DataError: If there are no rows below the header, or names that repeat.
+    ``rows`` has the line of each row and its cells, of equal width but for a title above the
+    header, or the reason for which it is dropped. ``wanted`` columns help to detect a header, if
+    ``header`` does not say whether there is one.
     """
     first: list[str] | None = None
     columns: list[str] = []
@@ -498,10 +460,6 @@ def rows_above(rows: list[list[str]], wanted: Iterable[str] = ()) -> int:
 
     The header is the first row with cells in most columns, if it has more names of columns than
     each row above it. If none has any, it is one that may be a header.
-
-    Args:
-        rows: The first rows; those of a title may be shorter.
-        wanted: Names of the columns that will be used.
     """
     width = max(len(row) for row in rows[: ABOVE + 1])
     filled = [sum(bool(cell.strip()) for cell in row) for row in rows[:ABOVE]]
@@ -539,9 +497,6 @@ def has_header(rows: list[list[str]]) -> bool | None:
     The first row is data if one of its cells recurs in its column like a class, is a number in a
     column of numbers, or is too long for a name. It is a header if it contains a common name, such
     as ``text`` or ``label``.
-
-    Args:
-        rows: The first rows of the file, of equal width.
     """
     first, rest = rows[0], rows[1 : SAMPLE + 1]
     if not rest:
@@ -567,11 +522,7 @@ def _is_one_of_few(cell: str, column: list[str]) -> bool:
 
 
 def _names(path: Path, first: list[str], line: int, wanted: list[str]) -> list[str]:
-    """Return the names of the columns; one without a name of its own is named by its number.
-
-    Raises:
-        DataError: Several columns have one name, and it is wanted, or may be.
-    """
+    """Return the names of the columns; one without a name of its own is named by its number."""
     names = [cell.strip() or str(number) for number, cell in enumerate(first, 1)]
     by_name = {name for name in wanted if not name.isdecimal()}
     for name, count in Counter(names).items():

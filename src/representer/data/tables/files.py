@@ -105,13 +105,8 @@ def physical_lines(
 ) -> Iterator[str]:
     r"""Yield the lines of a text file with their ends, which may be ``\n``, ``\r\n`` or ``\r``.
 
-    A UTF-8 byte order mark is removed.
-
-    Args:
-        path: The file; ``.gz``, ``.bz2`` and ``.xz`` are decompressed, to at most
-            ``MAX_EXPANSION`` times their size.
-        encoding: The name of its encoding.
-        longest: Maximum number of characters in a line; None is ``MAX_LINE``.
+    A UTF-8 byte order mark is removed. ``.gz``, ``.bz2`` and ``.xz`` are decompressed, to at most
+    ``MAX_EXPANSION`` times their size.
 
     Raises:
         ArgumentError: If Python has no such encoding.
@@ -149,11 +144,7 @@ def most_bytes(size: int) -> int:
 
 
 def beside(path: Path, name: str) -> Path:
-    """Return the file that a file names, which must be in the same folder, if it exists.
-
-    Raises:
-        DataError: If it is in another folder, also by a link, or not a regular file.
-    """
+    """Return the file that a file names, which must be in the same folder, if it exists."""
     other = path.parent / name
     if not other.resolve().is_relative_to(path.parent.resolve()):
         problem = f"it names the file {name!r:.200} in another folder"
@@ -179,11 +170,7 @@ def open_regular(path: Path) -> io.BufferedReader:
 
 
 def regular_file(path: Path) -> Path:
-    """Return the path if it is a regular file.
-
-    Raises:
-        DataError: If it is missing, a folder, not a regular file, or its name is not UTF-8.
-    """
+    """Return the path if it is a regular file."""
     with _refusals(path):
         try:
             str(path).encode()
@@ -251,13 +238,7 @@ def _open(path: Path) -> Iterator[io.BufferedReader]:
 
 
 class Limited(io.RawIOBase):
-    """A decompressed stream that raises an error after more than ``limit`` bytes.
-
-    Args:
-        stream: The stream.
-        limit: In bytes.
-        path: The file, for the message.
-    """
+    """A decompressed stream that raises an error after more than ``limit`` bytes."""
 
     def __init__(self, stream: IO[bytes] | gzip.GzipFile, limit: int, path: Path) -> None:
         self._stream, self._left, self._path = stream, limit, path

@@ -242,13 +242,8 @@ def read_lines(
 ) -> Iterator[Grid]:
     """Return the lines of a text in blocks, each without its end, in the first wanted column.
 
-    Args:
-        path: The file.
-        wanted: Names of the columns that will be used.
-        encoding: Name of the encoding.
-        size: Limits of a block.
-        is_labeled: Read lines of fastText, such as ``__label__good a fine film``, as the columns
-            ``label`` and ``text``; several labels are joined by ``|``.
+    Lines of fastText (``is_labeled``), such as ``__label__good a fine film``, are the columns
+    ``label`` and ``text``; several labels are joined by ``|``.
     """
     columns = ["label", "text"] if is_labeled else [*wanted[:1]] or ["text"]
 
@@ -276,9 +271,6 @@ def read_jsonl(path: Path, *, encoding: str = "utf-8", size: BlockSize = SMALL) 
 
     A document instead of lines is an array of objects, an object with one such array, or an object
     with an array for each column; its rows are numbered from 1.
-
-    Raises:
-        DataError: If a line is not a JSON object, or has duplicate keys.
     """
     columns: list[str] = []
 
@@ -371,12 +363,7 @@ _WIDEST = 1024  # bytes of a cell of fixed width, which is never shared
 
 
 def read_parquet(path: Path, *, size: BlockSize = SMALL) -> Iterator[Grid]:
-    """Yield the columns of plain values of a Parquet file in blocks, with row numbers as lines.
-
-    Raises:
-        MissingExtraError: If pyarrow is not installed.
-        DataError: If the file is missing, damaged, or has no such column.
-    """
+    """Yield the columns of plain values of a Parquet file in blocks, with row numbers as lines."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -524,15 +511,8 @@ def read_blocks(
 def table_files(path: str | PathLike[str]) -> list[Path]:
     """Return the files of a table: a file, the tables of a folder, or those that match a pattern.
 
-    Args:
-        path: A file, a folder, or a pattern such as ``"data/part-*.csv"``. Of a folder, all files
-            with the suffix of a table are taken, without those of its subfolders and hidden ones.
-
-    Returns:
-        The files, sorted by name.
-
-    Raises:
-        DataError: If there are none, or a folder has tables of several formats.
+    Of a folder, all files with the suffix of a table are taken, without those of its subfolders and
+    hidden ones; a pattern is such as ``"data/part-*.csv"``. Files are sorted by name.
     """
     path = Path(path)
     if path.is_dir():
@@ -557,11 +537,7 @@ def table_files(path: str | PathLike[str]) -> list[Path]:
 
 
 def named_table(folder: Path, name: str) -> Path | None:
-    """Return the table of a name in a folder, such as ``name.csv``; None if there is none.
-
-    Raises:
-        DataError: If there are several.
-    """
+    """Return the table of a name in a folder, such as ``name.csv``; None if there is none."""
     files = sorted(p for p in folder.glob(f"{name}.*") if kind_of(p) is not None)
     if len(files) > 1:
         listed = ", ".join(p.name for p in files)
@@ -575,11 +551,7 @@ def kind_of(path: Path) -> str | None:
 
 
 def table_format(path: Path, wanted: Sequence[str] = (), encoding: str = "utf-8") -> str:
-    """Return the format of a table by its suffix or, of a text, by its first lines.
-
-    Raises:
-        DataError: If it is none, or cannot be read.
-    """
+    """Return the format of a table by its suffix or, of a text, by its first lines."""
     fmt = format_of(path) if format_of(path) == "lines" else kind_of(path)
     if fmt in ("csv", "tsv", "lines"):
         shown = content_of(path, encoding, list(wanted))

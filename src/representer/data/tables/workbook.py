@@ -198,16 +198,6 @@ def read_workbook(
 
     All cells are texts as in a CSV file: 3 rather than 3.0, dates in ISO 8601, formulas as their
     values, and errors such as ``#N/A`` empty. The lines are the numbers of the rows.
-
-    Args:
-        path: The file.
-        wanted: Names or positions of the columns that will be used; they help to detect a header.
-        header: True if the first row names the columns; None to decide from the first rows.
-        size: Limits of a block.
-
-    Raises:
-        MissingExtraError: If python-calamine is not installed.
-        DataError: If the file is missing, damaged, protected by a password, or has no cells.
     """
     try:
         from python_calamine import CalamineError, CalamineWorkbook

@@ -64,10 +64,6 @@ def call_modules(module: nn.Module, names: Container[str]) -> list[str]:
     The module becomes one of a subclass, whose forward pass is the traced one. Nothing changes if
     it cannot be traced, or if a traced pass could differ from another one: if it has optional
     arguments, stores a value, makes a tensor, or overwrites one that it uses again.
-
-    Args:
-        module: The module, which is modified in place.
-        names: Names of the functions, without underscores.
     """
     if isinstance(done := getattr(module, "called_functions", None), tuple):
         return [*done]
@@ -90,11 +86,7 @@ def call_modules(module: nn.Module, names: Container[str]) -> list[str]:
 
 
 def _graphs(module: nn.Module) -> list[fx.Graph]:
-    """Return the traced passes in training and in evaluation.
-
-    Raises:
-        ArgumentError: If another pass could differ from them.
-    """
+    """Return the traced passes in training and in evaluation."""
     parameters = inspect.signature(type(module).forward).parameters.values()
     fixed = all(p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
     graphs = []
@@ -113,11 +105,7 @@ def _nodes(graph: fx.Graph, names: Container[str]) -> list[fx.Node]:
 
 
 def _functions(graph: fx.Graph, names: Container[str]) -> list[CalledFunction]:
-    """Return the functions of one tensor that a pass calls.
-
-    Raises:
-        ArgumentError: If one has another tensor as an argument, or overwrites one.
-    """
+    """Return the functions of one tensor that a pass calls."""
     result = []
     for node in _nodes(graph, names):
         options = dict(node.kwargs)

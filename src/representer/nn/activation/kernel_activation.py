@@ -48,11 +48,7 @@ FIT_POINTS = 401
 
 
 def checked_range(limits: tuple[float, float], init: Any) -> tuple[float, float]:
-    """Return the range of the centers, after a check of the initial function, too.
-
-    Raises:
-        ArgumentError: If the range is empty or infinite, or there is no such function.
-    """
+    """Return the range of the centers, after a check of the initial function, too."""
     low, high = limits
     if not -math.inf < low < high < math.inf:
         raise ArgumentError("limits", limits, "two finite numbers, the lower one first")
@@ -88,14 +84,8 @@ def fitted(
     r"""Fit coefficients, and slope and intercept of a line, to a function.
 
     They minimize :math:`\sum_j (f(a_j) - \sum_k \chi_k g(a_j - c_k) - \theta a_j - \nu)^2` over an
-    even grid of the range, with a small ridge penalty on the coefficients.
-
-    Returns:
-        Coefficients ``(F, K)`` and lines ``(F, 2)``, which are 0 without ``has_line``.
-
-    Raises:
-        ShapeError: If the function does not preserve the shape.
-        ArgumentError: If it returns values that are not finite.
+    even grid of the range, with a small ridge penalty on the coefficients. The coefficients are
+    ``(F, K)``, and the lines ``(F, 2)``, 0 without ``has_line``.
     """
     grid = torch.linspace(*limits, FIT_POINTS, dtype=torch.float64, device=centers.device)
     with torch.no_grad():
@@ -192,12 +182,7 @@ INK, STEEP = "#3b82c4", "#d9822b"
 
 
 def plotted(activation: KernelActivation, span: tuple[float, float], columns: int) -> Figure:
-    """Plot every function on a range; see ``KernelActivation.plot``.
-
-    Raises:
-        MissingExtraError: If matplotlib is not installed.
-        ArgumentError: If the range is empty, or columns is not positive.
-    """
+    """Plot every function on a range; see ``KernelActivation.plot``."""
     low, high = span
     if not low < high:
         raise ArgumentError("span", span, "two numbers, the lower one first")

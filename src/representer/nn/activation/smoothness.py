@@ -66,18 +66,8 @@ def expansion(
     The minimizer is :math:`f = \sum_\kappa \chi_\kappa g(\cdot - a_\kappa) + \theta a + \nu` with
     :math:`\chi_\kappa = w_\kappa (y_\kappa - f(a_\kappa)) / \gamma\mu`, the (3) and (4) of the
     paper, and :math:`T^T \chi = 0`, where T is 1 or (1, a), the functions with Pf = 0 (none for
-    ``"gaussian"``). Free ends: f continues as one of them beyond the data.
-
-    Args:
-        a: Inputs of each feature ``(F, N)``, in float64.
-        y: Targets ``(F, N)``.
-        weights: w ``(F, N)``, positive.
-        smoothness: μ.
-        green: g.
-        bandwidth: s of a Gaussian.
-
-    Returns:
-        χ ``(F, N)``, and θ and ν ``(F, 2)``.
+    ``"gaussian"``). Free ends: f continues as one of them beyond the data. χ is ``(F, N)`` as
+    inputs and targets, in float64, θ and ν ``(F, 2)``.
 
     Raises:
         ArgumentError: If the Green function is one without a known P.

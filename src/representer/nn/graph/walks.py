@@ -75,11 +75,7 @@ class Walks:
 
 
 def check_decay(decay: Any, names: tuple[str, ...] = ("learned", "gated")) -> Any:
-    """Return the decay if it is valid.
-
-    Raises:
-        ArgumentError: If it is neither a non-negative number nor one of the names.
-    """
+    """Return the decay if it is valid."""
     if is_number(decay) and 0 <= decay < float("inf"):
         return float(decay)
     if isinstance(decay, str) and decay in names:
@@ -90,11 +86,7 @@ def check_decay(decay: Any, names: tuple[str, ...] = ("learned", "gated")) -> An
 
 
 def checked_name(name: str, value: Any) -> str:
-    """Return the name of a nonlinearity; the identity for None.
-
-    Raises:
-        ArgumentError: If the name is unknown.
-    """
+    """Return the name of a nonlinearity; the identity for None."""
     if value is None:
         return "identity"
     if not isinstance(value, str):
@@ -135,11 +127,6 @@ def check_graph(
 
     ``edge_index`` may be a sparse adjacency, see ``functional.graph_walk.edges_of``, if the layer
     has no edge features.
-
-    Raises:
-        ShapeError: If a shape is wrong.
-        KindError: If an argument is not a tensor, its dtype or device differs from that of the
-            parameters, or edge features are missing.
     """
     if not isinstance(x, Tensor):
         raise KindError("x", type(x).__name__, f"a tensor (nodes, {channels})")
@@ -177,11 +164,6 @@ def sum_of_graphs(states: Tensor, batch: Tensor | None, batch_size: int | None) 
 
     Without ``batch_size``, it is computed from ``batch``, which breaks the graph of
     ``torch.compile``.
-
-    Raises:
-        KindError: If ``batch`` is no tensor of integers.
-        ShapeError: If it does not have one entry per node.
-        ArgumentError: If an entry is negative, or not below ``batch_size``.
     """
     if batch is None:
         return states.sum(0, keepdim=True)

@@ -221,11 +221,7 @@ Q = str | Callable[[Tensor], Tensor]
 
 
 class UnitFunctions(nn.Module):
-    """Elementwise functions of different units ``(…, H)``, L19 section 4.1.
-
-    Args:
-        q: The function of each unit, by name or as a callable.
-    """
+    """Elementwise functions of different units ``(…, H)``, L19 section 4.1."""
 
     def __init__(self, q: Sequence[Q]) -> None:
         super().__init__()
@@ -246,11 +242,7 @@ class UnitFunctions(nn.Module):
 
 
 def read_q(q: Any, hidden_size: int) -> Q:
-    """Return q of all units, given one, one of each unit, or a dict ``{q: units}``.
-
-    Raises:
-        ArgumentError: If one is no name or callable, or their number is not that of the units.
-    """
+    """Return q of all units, given one, one of each unit, or a dict ``{q: units}``."""
     names = f"a callable or one of {', '.join(NONLINEARITIES)}"
     several = q
     if isinstance(q, dict):
@@ -514,9 +506,7 @@ class SyncNet(nn.Module):
 def layer_of(name: str, cell: Cell | type[RecurrentKernelMachine]) -> type[RecurrentKernelMachine]:
     """Return the layer class of a cell, with the arguments of `RecurrentKernelMachine`.
 
-    Args:
-        name: Name of the cell; ``my-cell`` names the class ``MyCell``.
-        cell: The specification, or a layer class, which is returned as it is.
+    ``my-cell`` names the class ``MyCell``; a layer class is returned as it is.
     """
     if isinstance(cell, type):
         return cell

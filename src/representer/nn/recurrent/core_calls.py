@@ -31,9 +31,8 @@ SUPPORTED = (RecurrentState, StringState, StringMassState)  # states of layers w
 def core_call(layer: SequenceLayer, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
     """Run a layer with one direction over a sequence ``(T, B, I)``, or over a step ``(B, I)``.
 
-    Returns:
-        The output ``(T, B, H)`` or ``(B, H)`` and the new state, or None if the general path is
-        needed.
+    Returned are the output ``(T, B, H)`` or ``(B, H)`` and the new state, or None if the general
+    path is needed.
     """
     layout = layer.layout
     cls = layout.type

@@ -41,11 +41,7 @@ class FilterBank:
 
     @classmethod
     def read(cls, hidden_size: int, options: Any, *, distance: bool, unit_norm: bool) -> FilterBank:
-        """Check the filter options of a layer.
-
-        Raises:
-            ArgumentError: If an option has an invalid value.
-        """
+        """Check the filter options of a layer."""
         o, rate = options, options.sampling_rate
         if o.filters not in ("dense", "wavelet"):
             raise ArgumentError("filters", o.filters, "'dense' or 'wavelet'")
@@ -166,12 +162,7 @@ class FilterBank:
 
 
 def units_by_length(filter_length: int | dict[int, int], hidden_size: int) -> dict[int, int]:
-    """Convert ``filter_length`` to the number of units of each length, in the order of the units.
-
-    Raises:
-        ArgumentError: If a length is not a positive integer, or the units do not sum to
-            ``hidden_size``.
-    """
+    """Convert ``filter_length`` to the units of each length, in the order of the units."""
     lengths = filter_length if isinstance(filter_length, dict) else None
     if lengths is None and type(filter_length) is int:
         lengths = {filter_length: hidden_size}

@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 def held_cell(direction: CellDirection, x: Tensor, lengths: Tensor) -> HeldChain:
     """Return the gates of a cell and the features [X_t, h_{t−1}, 1] of its candidate.
 
-    Args:
-        direction: The weights of a forward direction in evaluation mode.
-        x: Padded sequences ``(T, B, I)``.
-        lengths: Their lengths ``(B,)``.
+    The direction is a forward one in evaluation mode, and the sequences are padded ``(T, B, I)``.
     """
     cell, bank = direction.cell, direction.bank
     batch, units = x.shape[1], sum(bank.lengths.values())

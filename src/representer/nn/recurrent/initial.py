@@ -36,11 +36,7 @@ class Moments(NamedTuple):
 
 
 def check_initialization(value: Any) -> Initialization:
-    """Return the name of an initialization if it is known.
-
-    Raises:
-        ArgumentError: If it is unknown.
-    """
+    """Return the name of an initialization if it is known."""
     if value not in get_args(Initialization):
         raise ArgumentError("initialization", value, "'unit' or 'paper'")
     return value
@@ -77,9 +73,7 @@ def gate_moments(bias: Tensor) -> Moments:
 def draw(weight: Tensor, deviation: Tensor | float) -> None:
     """Draw a weight from a uniform distribution of mean 0.
 
-    Args:
-        weight: ``(H, I)``.
-        deviation: Standard deviation, of all entries or of each row ``(H,)``.
+    The deviation is of all entries, or of each row ``(H,)``.
     """
     nn.init.uniform_(weight, -math.sqrt(3), math.sqrt(3))
     weight.mul_(deviation.to(weight)[:, None] if isinstance(deviation, Tensor) else deviation)
@@ -88,8 +82,7 @@ def draw(weight: Tensor, deviation: Tensor | float) -> None:
 def draw_gate(*weights: Tensor | None) -> None:
     """Draw the matrices of a gate, so that its pre-activation has `GATE_VARIANCE`.
 
-    Args:
-        weights: The gate's matrix on each input ``(H, …)``; None for an input that it lacks.
+    They are on each input ``(H, …)``, None for one that it lacks.
     """
     drawn = [weight for weight in weights if weight is not None]
     fan_in = sum(weight.shape[-1] for weight in drawn)
@@ -125,11 +118,6 @@ def draw_cell(cell: Cell, units: int, weights: CellWeights) -> None:
 
     Biases of forget gates are spread, see ``spread_logits``, and input gates start at 1 − f. With a
     static forget gate, a feedback of each unit to itself spreads the memories instead.
-
-    Args:
-        cell: The cell, see ``has_unit_start``.
-        units: H.
-        weights: They are modified.
     """
     recurrent = _by_gate(cell.recurrent_gates, weights.recurrent)
     logits = spread_logits(units)
@@ -175,16 +163,10 @@ def own_feedback(
 ) -> tuple[Tensor, Tensor]:
     """Return the feedback d of units to themselves for which their memories have all lengths.
 
-    A step multiplies c by σ_f² + σ_i² o_t d. It is λ with an open output gate and never above
-    1 if σ_f² is not, so that with this feedback alone the state is bounded whatever the gate does.
-
-    Args:
-        factor: λ ``(H,)``.
-        static: σ_i² > 0 and σ_f².
-        output: Moments of o_t.
-
-    Returns:
-        d, and the mean square of the factor of a step.
+    A step multiplies c by σ_f² + σ_i² o_t d. It is λ with an open output gate and never above 1 if
+    σ_f² is not, so that with this feedback alone the state is bounded whatever the gate does. λ is
+    ``(H,)``, ``static`` σ_i² > 0 and σ_f²; beside d, the mean square of the factor of a step is
+    returned.
     """
     i, f = static
     d = (factor - f) / i if i > TINY else torch.zeros_like(factor)
@@ -263,10 +245,6 @@ def token_deviations(chain: StringChain, moments: Moments) -> Tensor:
     An average (``normalized="exact"``) is largest at its first n-gram and shrinks with the number
     of n-grams, by thousands for long memories. Decays above `AVERAGED` are treated as this one: the
     deviation of a product is then 3^{n/2} at most, at the first n-gram.
-
-    Args:
-        chain: The cell.
-        moments: Those of the decay.
     """
     if chain.normalized == "exact":
         moments = Moments(

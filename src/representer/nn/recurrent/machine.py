@@ -93,9 +93,7 @@ def warn_of_divergence(layer: RecurrentKernelMachine, x: Tensor, state: Any, /) 
 def extend(x: Tensor, window: Tensor, lengths: Tensor | None, reverse: bool) -> Tensor:
     """Prepend the window ``(B, P, I)``, oldest first, to the sequence ``(T, B, I)``.
 
-    Returns:
-        ``(P + T, B, I)`` in temporal order; with ``reverse``, the window follows the true end of
-        each sequence, its oldest input last.
+    With ``reverse``, the window follows the true end of each sequence, its oldest input last.
     """
     if not window.shape[1]:
         return x

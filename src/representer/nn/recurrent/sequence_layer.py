@@ -59,12 +59,7 @@ def check_input(
 ) -> bool:
     """Check an input, and compare its dtype and device with ``like``, a parameter of the layer.
 
-    Returns:
-        True if the input is batched.
-
-    Raises:
-        KindError: If it is not a floating-point tensor of the layer's dtype and device.
-        ShapeError: If its shape is wrong.
+    Returned is whether it is batched.
     """
     check_dense(input, "a tensor or a PackedSequence")
     if not input.is_floating_point():
@@ -119,12 +114,7 @@ def check_lengths(x: Tensor, lengths: object, stride: int) -> None:
 
 
 def unpack(packed: PackedSequence, lengths: object = None) -> tuple[Tensor, Tensor]:
-    """Return the sequences padded with zeros ``(T, B, I)`` and their lengths ``(B,)``.
-
-    Raises:
-        ArgumentError: If other lengths are given.
-        ShapeError: If the sequences do not consist of feature vectors.
-    """
+    """Return the sequences padded with zeros ``(T, B, I)`` and their lengths ``(B,)``."""
     if packed.data.dim() != 2:
         hint = "Pack sequences of shape (time, features)."
         raise ShapeError("input.data", packed.data.shape, "(steps, features)", hint=hint)

@@ -56,10 +56,6 @@ def _reorder(state: _State, indices: Tensor) -> _State:
     Args:
         state: The state, with a batch.
         indices: Positions in the batch ``(B',)``; they may repeat.
-
-    Raises:
-        KindError: If they are not a tensor of integers.
-        ShapeError: If they have another shape, or the state is unbatched.
     """
     is_tensor = isinstance(indices, Tensor)
     if not is_tensor or indices.dtype not in (torch.int32, torch.int64):

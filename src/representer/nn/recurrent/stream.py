@@ -207,11 +207,7 @@ class Stream:
 
 
 def check_has_steps(layer: SequenceLayer, call: str) -> None:
-    """Check that a layer can run step by step.
-
-    Raises:
-        ArgumentError: If it is bidirectional, or has a stride.
-    """
+    """Check that a layer can run step by step."""
     if layer.bidirectional:
         hint = "Use forward() on whole sequences."
         raise ArgumentError("bidirectional", True, f"False for {call}", hint=hint)

@@ -147,11 +147,7 @@ SMALLEST = 1e-12  # weight of a readout, which is divided by
 
 
 def check_decay(decay: Any) -> DecayOption:
-    """Return the decay if it is valid.
-
-    Raises:
-        ArgumentError: If it is neither a number in [0, 1] nor a name.
-    """
+    """Return the decay if it is valid."""
     if is_number(decay) and 0 <= decay <= 1:
         return float(decay)
     if isinstance(decay, str) and decay in ("learned", "input", "state"):
@@ -176,11 +172,7 @@ def string_chain(
     activation: ActivationOption,
     highway: bool,
 ) -> StringChain:
-    """Return the chain of a layer from its options.
-
-    Raises:
-        ArgumentError: If one of them is invalid.
-    """
+    """Return the chain of a layer from its options."""
     highway = check_flag("highway", highway)
     _check_choice("combine", combine, get_args(Combine))
     _check_choice("normalized", normalized, (False, True, "exact"))

@@ -46,11 +46,7 @@ _BINOMIALS = ((1,), (1, 1), (1, 2, 1), (1, 3, 3, 1))
 
 
 def sizes(p: Any) -> dict[str, int]:
-    """Check the Green function, its bandwidth and epsilon.
-
-    Raises:
-        ArgumentError: If there is no such function, or a number is not positive.
-    """
+    """Check the Green function, its bandwidth and epsilon."""
     if p.green not in GREENS:
         raise ArgumentError("green", p.green, f"one of {', '.join(GREENS)}")
     for name, value in (("bandwidth", p.bandwidth), ("epsilon", getattr(p, "epsilon", 1.0))):

@@ -112,12 +112,7 @@ class Results(NamedTuple):
 
 
 def sizes(p: Operands) -> dict[str, int]:
-    """Check the options of a call, and return the sizes that they determine.
-
-    Raises:
-        ArgumentError: If the cell has a candidate whose slope does not follow from its value, or
-            there is no such ``keep``.
-    """
+    """Check the options of a call, and return the sizes that they determine."""
     if p.cell.candidate not in ("identity", "tanh"):
         hint = "functional.rkm_scan takes any, with autograd."
         raise ArgumentError("cell.candidate", p.cell.candidate, "'identity' or 'tanh'", hint=hint)

@@ -31,11 +31,7 @@ class Results(NamedTuple):
 
 
 def sizes(p: Operands) -> dict[str, int]:
-    """Check stride and dilation.
-
-    Raises:
-        ArgumentError: If one is below 1.
-    """
+    """Check stride and dilation."""
     for name, value in (("stride", p.stride), ("dilation", p.dilation)):
         if value < 1:
             raise ArgumentError(name, value, "at least 1")
@@ -43,11 +39,7 @@ def sizes(p: Operands) -> dict[str, int]:
 
 
 def check(p: Operands, sizes: dict[str, int]) -> None:
-    """Check that there is a step, and add the number of steps to the sizes.
-
-    Raises:
-        ShapeError: If there are too few samples for the filters.
-    """
+    """Check that there is a step, and add the number of steps to the sizes."""
     rest = sizes["samples"] - (sizes["slots"] - 1) * p.dilation - 1
     if rest < 0:
         wanted = f"(samples, batch, inputs) with more than {sizes['samples'] - rest - 1} samples"

@@ -116,12 +116,7 @@ def sizes(p: Operands) -> dict[str, int]:
 
 
 def check(p: Operands, sizes: dict[str, int]) -> None:
-    """Check the readout and the number of biases, and that the highway can carry the input.
-
-    Raises:
-        ArgumentError: If the readout has weights, which are no operand.
-        ShapeError: If biases or input do not fit the chain.
-    """
+    """Check the readout and the number of biases, and that the highway can carry the input."""
     if p.chain.readout == "weighted":
         hint = "Scale the references: c_j becomes its term of a plain sum."
         raise ArgumentError("readout", "weighted", "'last' or 'sum' for the operator", hint=hint)

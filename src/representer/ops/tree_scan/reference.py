@@ -69,11 +69,7 @@ def sizes(p: Operands) -> dict[str, int]:
 
 
 def check(p: Operands, sizes: dict[str, int]) -> None:
-    """Check the number of steps of a chain.
-
-    Raises:
-        ShapeError: If the order is 0, or there are not as many factors as steps.
-    """
+    """Check the number of steps of a chain."""
     n, H = sizes["order"], sizes["units"]
     if n < 1:
         raise ShapeError("products", p.products.shape, "(nodes, order, units) of order 1 or more")

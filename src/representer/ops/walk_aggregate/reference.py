@@ -63,11 +63,7 @@ class Results(NamedTuple):
 
 
 def sizes(p: Operands) -> dict[str, int]:
-    """Check tau, which acts on the sum of a node's value and a shift.
-
-    Raises:
-        ArgumentError: If there is no such function, or no shift for it.
-    """
+    """Check tau, which acts on the sum of a node's value and a shift."""
     nonlinearity(p.activation, "activation")
     if p.shift is None and p.activation != "identity":
         hint = "Apply it to nodes before."
@@ -79,11 +75,7 @@ _range = Remembered()
 
 
 def check_ends(edge_index: Tensor, nodes: int, name: str = "edge_index") -> None:
-    """Check that the ends of every edge are nodes; in a CUDA graph, on the device.
-
-    Raises:
-        ArgumentError: If one is not; the message names the edge.
-    """
+    """Check that the ends of every edge are nodes; in a CUDA graph, on the device."""
     if not edge_index.numel():
         return
     if is_captured(edge_index):

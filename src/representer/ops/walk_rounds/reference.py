@@ -66,11 +66,7 @@ class Results(NamedTuple):
 
 
 def sizes(p: Operands) -> dict[str, int]:
-    """Check the options of a call, and return the sizes that they determine.
-
-    Raises:
-        ArgumentError: If there is no such function, or no such round.
-    """
+    """Check the options of a call, and return the sizes that they determine."""
     nonlinearity(p.activation, "activation")
     if p.depth < 1:
         raise ArgumentError("depth", p.depth, "at least 1")
@@ -81,11 +77,7 @@ def sizes(p: Operands) -> dict[str, int]:
 
 
 def check(p: Operands, sizes: dict[str, int]) -> None:
-    """Check the number of rows of the weight, and add the size of a round's memory.
-
-    Raises:
-        ShapeError: If there are not as many as the parts of a round have.
-    """
+    """Check the number of rows of the weight, and add the size of a round's memory."""
     gates = 0 if p.edge_gate is None else 2
     rows = 2 * sizes["channels"] + (sizes["steps"] + 1 + gates) * sizes["units"]
     if sizes["rows"] != rows:

@@ -31,13 +31,7 @@ VIEWS = {"none": (), "simple": (POWER,), "all": (POWER, MATRIX)}  # by --baselin
 def spectral_baselines(
     recordings: Recordings, folds: Sequence[Fold], config: Any
 ) -> list[Baseline]:
-    """Train and test the baselines of a `SignalConfig`; see `spectral_baseline`.
-
-    Args:
-        recordings: As the estimators take them, standardized by subject if the run does that.
-        folds: Folds of the model.
-        config: The options.
-    """
+    """Train and test the baselines of a `SignalConfig`; see `spectral_baseline`."""
     kind = "none" if config.standardize == "subject" else config.standardize
     return [spectral_baseline(recordings, folds, kind, view) for view in VIEWS[config.baselines]]
 

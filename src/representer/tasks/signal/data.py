@@ -53,19 +53,9 @@ def folds_of(
 ) -> list[Fold]:
     """Return folds that leave each subject out once, alone or in a group.
 
-    Args:
-        recordings: The recordings.
-        valid_fraction: Fraction of the other subjects used for early stopping; at least one, and
-            one of each kind if subjects differ in their classes. 0: no early stopping.
-        seed: Random seed of the groups and of the subjects for early stopping.
-        count: Number of groups, from 2 to the number of subjects; 0 for one fold per subject.
-        tested: The test subjects of a single fold, instead of all folds.
-        file: File named in error messages.
-
-    Raises:
-        ArgumentError: If there are fewer subjects than groups.
-        DataError: If there are too few subjects, one is unknown, or the training part lacks a
-            class.
+    There are ``count`` groups, 2 or more; 0 is one fold per subject. ``tested`` are the subjects of
+    a single fold. Early stopping, unless ``valid_fraction`` is 0, has at least one of the others,
+    and one of each kind if subjects differ in their classes.
     """
     subjects = subjects_of(recordings)
     if tested:
@@ -104,13 +94,7 @@ def subjects_of(recordings: Recordings) -> list[str]:
 def accuracy_by_subject(
     recordings: Recordings, rows: np.ndarray, predicted: np.ndarray
 ) -> dict[str, float]:
-    """Return the accuracy on each subject, in the order of the recordings.
-
-    Args:
-        recordings: The recordings.
-        rows: Indices of the predicted windows.
-        predicted: Predicted class of each ``(rows,)``.
-    """
+    """Return the accuracy on each subject, in the order of the recordings."""
     right, subjects = predicted == recordings.labels[rows], recordings.subjects[rows]
     return {s: float(right[subjects == s].mean()) for s in subjects_of(recordings) if s in subjects}
 
@@ -217,11 +201,7 @@ class SignalForm:
 
 
 def refuse_unused(source: str, options: Any) -> None:
-    """Refuse options of reading that have no effect on a file.
-
-    Raises:
-        ArgumentError: One is given.
-    """
+    """Refuse options of reading that have no effect on a file."""
     has_arrays = format_of(Path(source)) in ("npz", "mat")
     has_events = not (has_arrays or is_listed(source))
     unused = {
@@ -234,15 +214,7 @@ def refuse_unused(source: str, options: Any) -> None:
 
 
 def prepare(config: Any) -> Windows:
-    """Read the recordings of a run.
-
-    Args:
-        config: A `SignalConfig`.
-
-    Raises:
-        ArgumentError: If no data are named.
-        DataError: If they cannot be used; the message names file and subject.
-    """
+    """Read the recordings of a run."""
     if not config.demo and config.data is None:
         hint = without_data("signal", config)
         raise ArgumentError("data", None, "a file of recordings", hint=hint)

@@ -93,16 +93,9 @@ def describe_filters(
 ) -> dict[str, Any]:
     """Return the description of the filters for details.json and the report.
 
-    Args:
-        recordings: Recordings as the estimators take them.
-        folds: Results of the folds.
-        trained: Their models.
-        final: The model of all subjects.
-
-    Returns:
-        ``cards`` of the strongest wavelets of the final model and ``recurring`` oscillations of the
-        models of the folds, both empty without wavelets; ``importance`` of bands and ``lags`` of
-        each class for the models of the folds, empty if windows are too short.
+    ``cards`` are the strongest wavelets of the final model, and ``recurring`` oscillations those of
+    the folds' models, both empty without wavelets; ``importance`` of bands and ``lags`` of each
+    class are those of the folds' models, empty if windows are too short.
     """
     described: dict[str, Any] = {"cards": [], "recurring": []}
     if final.filters == "wavelet":
@@ -299,9 +292,6 @@ class SignalComparison(EstimatorComparison):
     """Kernel, network, both, variants of the network and the baseline on folds of subjects.
 
     Split k is the k-th fold of ``fit signal --folds``.
-
-    Args:
-        groups: Number of groups of subjects.
 
     Raises:
         ArgumentError: There are fewer subjects than groups, or a variant has an invalid option.
