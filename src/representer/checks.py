@@ -134,11 +134,7 @@ class SuggestsArguments:
 
 
 def require_arguments(name: str, function: Callable[..., Any], options: Iterable[str]) -> None:
-    """Check the names of keyword arguments, and suggest one for an unknown name.
-
-    Raises:
-        TypeError: If one is unknown, as for any function.
-    """
+    """Check the names of keyword arguments, and suggest one for an unknown name."""
     taken = inspect.signature(function).parameters if options else {}
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in taken.values())
     for option in () if takes_any else options:
@@ -149,11 +145,7 @@ def require_arguments(name: str, function: Callable[..., Any], options: Iterable
 
 
 def check_integer(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
-    """Return an integer of Python or NumPy from `least` to `most`.
-
-    Raises:
-        ArgumentError: If it is something else.
-    """
+    """Return an integer of Python or NumPy from `least` to `most`."""
     if is_integer(value, least) and (most is None or value <= most):
         return int(value)
     expected = "a positive integer" if least == 1 else f"an integer of at least {least}"
@@ -163,11 +155,7 @@ def check_integer(name: str, value: Any, least: int = 1, most: int | None = None
 
 
 def check_integers(name: str, values: Any, least: int = 1, most: int | None = None) -> None:
-    """Check a sequence of one or more integers from `least` to `most`.
-
-    Raises:
-        ArgumentError: If it is something else, such as one number.
-    """
+    """Check a sequence of one or more integers from `least` to `most`."""
     is_several = isinstance(values, Sequence) or getattr(values, "ndim", 0) == 1
     are_integers = is_several and len(values) and all(is_integer(value, least) for value in values)
     if are_integers and (most is None or max(values) <= most):
@@ -178,11 +166,7 @@ def check_integers(name: str, values: Any, least: int = 1, most: int | None = No
 
 
 def require(parameters: Any, name: str, is_fine: bool, expected: str) -> None:
-    """Raise an error that states the value of a parameter and what was expected.
-
-    Raises:
-        ArgumentError: If not `is_fine`.
-    """
+    """Raise an error that states the value of a parameter and what was expected."""
     if not is_fine:
         raise ArgumentError(name, getattr(parameters, name), expected)
 

@@ -49,11 +49,7 @@ def network_of(
     fused: bool = True,
     **options: Any,
 ) -> nn.Module:
-    """Return the network of a kernel; see ``Kernel.network``.
-
-    Raises:
-        ArgumentError: If the kernel has no network, or an argument is invalid or contradicts it.
-    """
+    """Return the network of a kernel; see ``Kernel.network``."""
     if reason := kernel.no_network():
         raise ArgumentError("kernel", kernel, "one that is differentiable", hint=reason)
     if references not in ("shared", "own"):
@@ -150,9 +146,6 @@ def kernel_of(layer: nn.Module) -> Kernel:
     It is the exact kernel of the input and each of ``references()``, if the layer evaluates one;
     with gates, learned decays or sums of states, the :class:`LearnedKernel`; of several layers,
     the kernel of the last one, of what the layers below embed.
-
-    Raises:
-        NoKernelError: If there is none; the message states the reason.
     """
     kernel = _kernel_or_reason(layer)
     if isinstance(kernel, str):
@@ -322,12 +315,7 @@ def _levels(layer: WLKernelNN) -> Kernel:
 
 
 class NodeLabels(nn.Module):
-    """The labels that a network of walks gives to nodes, before one of its levels or layers.
-
-    Args:
-        network: The network.
-        level: The level or layer.
-    """
+    """The labels that a network of walks gives to nodes, before one of its levels or layers."""
 
     def __init__(self, network: WLKernelNN | DeepGraphKernelNN, level: int) -> None:
         super().__init__()

@@ -18,10 +18,8 @@ def announced(kind: str) -> list[EntryPoint]:
 def installed(kind: str) -> dict[str, Any]:
     """Return the objects of one kind that installed packages announce, by name.
 
-    An object that cannot be loaded is left out with a warning; ``representer doctor`` names it.
-
-    Args:
-        kind: One of `KINDS`.
+    An object that cannot be loaded is left out with a warning; ``representer doctor`` names it. The
+    kind is one of `KINDS`.
     """
     objects = {}
     for entry in announced(kind):

@@ -35,15 +35,10 @@ def completed(
     """Yield the results of jobs in the order in which they are finished.
 
     The backend is that of ``joblib.parallel_config``. Each job runs on one thread, so its bits do
-    not depend on the number of threads, processes and machines. The jobs that are missing after
-    the loss of a worker are given to new workers, so a job may run more than once.
-
-    Args:
-        function: The work of a job.
-        places: A name for each job.
-        select: Returns the arguments of `function` for a job.
-        n_jobs: Number of processes, as in joblib.
-        noun: What jobs are called where workers are started again.
+    not depend on the number of threads, processes and machines. The jobs that are missing after the
+    loss of a worker are given to new workers, so a job may run more than once. ``select`` returns
+    the arguments of the function for a place; ``noun`` is what jobs are called where workers are
+    started again.
 
     Raises:
         Exception: An error of `function`, or of the backend after `ATTEMPTS` attempts.
@@ -73,14 +68,9 @@ def completed(
 def workers(backend: Backend, n_jobs: int, address: str | None = None) -> Iterator[None]:
     """Let joblib use workers within a block.
 
-    Args:
-        backend: Processes of this machine, or a Dask or Ray cluster.
-        n_jobs: Number of workers that are started if there is no address.
-        address: Of a Dask scheduler, ``"HOST:8786"``, or of a Ray cluster, ``"auto"`` on one of its
-            machines.
-
-    Raises:
-        MissingExtraError: The package is not installed.
+    These are processes of this machine, or a Dask or Ray cluster. An address is that of a Dask
+    scheduler, ``"HOST:8786"``, or of a Ray cluster, ``"auto"`` on one of its machines; without one,
+    ``n_jobs`` workers are started.
     """
     if backend == "loky":
         with joblib.parallel_config("loky", n_jobs=n_jobs):

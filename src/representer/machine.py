@@ -44,12 +44,7 @@ def is_device_name(name: object) -> bool:
 def require_device(name: str, processes: int = 1) -> torch.device:
     """Return the device of a name; ``auto`` is a CUDA device if there is one, else the CPU.
 
-    Args:
-        name: The name.
-        processes: Number of training processes; each of several takes a CUDA device of its own.
-
-    Raises:
-        ArgumentError: It names no device of this machine, or one device for several processes.
+    Each of several training processes takes a CUDA device of its own.
     """
     import torch
 
@@ -122,8 +117,7 @@ def threads_for(entries: int) -> int | None:
 def limited(threads: int | None) -> Iterator[None]:
     """Compute on this many threads within a block: torch, the core, and BLAS of numpy and scipy.
 
-    Args:
-        threads: Their number; None leaves all as they are.
+    None leaves all as they are.
     """
     if threads is None:
         yield

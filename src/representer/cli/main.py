@@ -87,11 +87,7 @@ COLLECTED = 20_000, 20, 20
 def entry_point(argv: Sequence[str] | None = None) -> int:
     """Run one command line.
 
-    Args:
-        argv: The words after ``representer``; those of the process if left out.
-
-    Returns:
-        The exit code: 0, or that of the error.
+    Return the exit code: 0, or that of the error.
     """
     wait_asleep()
     words = list(sys.argv[1:] if argv is None else argv)
@@ -222,9 +218,6 @@ def with_task(command: str, words: Sequence[str]) -> list[str]:
 
     The task is the first word, that of ``--kind``, the only one that has all given options, or
     that of the data.
-
-    Raises:
-        UsageError: There is no task that has the options and the data.
     """
     if words[0] in TASKS:
         return list(words)
@@ -334,11 +327,7 @@ def is_restarted() -> bool:
 
 
 def launch(arguments: Any) -> None:
-    """Replace this process by torchrun if ``--launch`` is given; return in its processes.
-
-    Raises:
-        ArgumentError: The options do not fit together.
-    """
+    """Replace this process by torchrun if ``--launch`` is given; return in its processes."""
     if arguments["launch"] is None:
         for name, usual in USUAL.items():
             if arguments[name] != usual:

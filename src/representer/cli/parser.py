@@ -115,11 +115,7 @@ def build(name: str, command: Command) -> ArgumentParser:
 
 
 def parse(name: str, command: Command, words: Sequence[str]) -> Namespace | None:
-    """Parse the words after the command; return None if help was printed.
-
-    Raises:
-        UsageError: If an option is unknown, or a value is invalid.
-    """
+    """Parse the words after the command; return None if help was printed."""
     parser = build(name, command)
     if {"-h", "--help", "--help-all"} & set(words):
         print((parser.format_help() if "--help-all" in words else short_help(parser)).rstrip())
@@ -372,11 +368,7 @@ def add_device(parser: Any) -> None:
 
 
 def path_of(arguments: Any) -> str:
-    """Return the path of the data; of ``-``, a temporary file with what standard input holds.
-
-    Raises:
-        ArgumentError: If a format is given for another path.
-    """
+    """Return the path of the data; of ``-``, a temporary file with what standard input holds."""
     suffix = (arguments.format or "").lstrip(".")
     if arguments.data != "-":
         if suffix:
@@ -391,11 +383,7 @@ def path_of(arguments: Any) -> str:
 
 
 def data_of(task: Task, arguments: Any) -> str | list[str]:
-    """Return the path of the data, or the strings of ``--input``.
-
-    Raises:
-        ArgumentError: If there are neither or both, or the task does not take strings.
-    """
+    """Return the path of the data, or the strings of ``--input``."""
     if arguments.input is None:
         if arguments.data is None:
             hint = "For a single text: --input TEXT" if task.takes_strings else ""

@@ -198,12 +198,7 @@ def listen(
 ) -> None:
     """Answer until the process is stopped.
 
-    Args:
-        app: What answers.
-        limits: Its limits.
-        host: Address.
-        port: Port; 0 for any.
-        announced: From the address to what is printed when the port is open.
+    Port 0 is any; ``announced`` makes what is printed when the port is open from the address.
 
     Raises:
         ArgumentError: The port is not free, or out of range.
@@ -234,11 +229,7 @@ def listen(
 
 
 def _token(file: str | None) -> str | None:
-    """Return the token of a file or of the environment; None if there is none.
-
-    Raises:
-        ArgumentError: It cannot be read, or can be guessed.
-    """
+    """Return the token of a file or of the environment; None if there is none."""
     name, token = _TOKEN, os.environ.get(_TOKEN)
     if file is not None:
         try:

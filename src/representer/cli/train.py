@@ -146,10 +146,8 @@ class Compare:
     def fit_command(self, row: str, config: Any, given: Any) -> str:
         """Return the command that trains the model of a row.
 
-        Args:
-            row: ``kernel``, ``network``, ``both``, or ``network`` with the cell of a variant.
-            config: Options of the comparison.
-            given: The parsed options, of which the defaults are those of this command.
+        It is ``kernel``, ``network``, ``both``, or ``network`` with the cell of a variant;
+        ``given`` are the parsed options, of which the defaults are those of this command.
         """
         from representer.tasks.options import command_of
 

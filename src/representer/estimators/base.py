@@ -93,10 +93,8 @@ def save(
 ) -> None:
     """Write a fitted estimator, and how its data was read; see `Estimator.save`.
 
-    Args:
-        estimator: The fitted estimator.
-        folder: The new folder.
-        reading: How the command line read the data; by default, as the run says that was loaded.
+    ``reading`` says how the command line read the data; by default, as the run says that was
+    loaded.
     """
     with RunFolder(folder, has_resume=False) as run:
         describe(run, estimator, estimator.network_, reading)
@@ -213,11 +211,7 @@ def read_description(files: RunFiles) -> Saved:
 
 
 def require_this_version(described: Any, folder: str | Path) -> None:
-    """Refuse what another version of the library wrote as model.json.
-
-    Raises:
-        DataError: Another version wrote it.
-    """
+    """Refuse what another version of the library wrote as model.json."""
     if not isinstance(described, dict) or described.get("format") != FORMAT:
         written = described.get("version", "0.1.0") if isinstance(described, dict) else "0.1.0"
         problem = f"was written by version {written}; this is version {__version__}"
@@ -239,11 +233,7 @@ def refuse_other_versions(folder: Path) -> None:
 
 
 def _target_values(estimator: Estimator) -> dict[str, Any]:
-    """Return what is predicted as plain values; of a language model, its inputs say it.
-
-    Raises:
-        DataError: A class label is no text, number or truth value.
-    """
+    """Return what is predicted as plain values; of a language model, its inputs say it."""
     target: Target | None = vars(estimator).get("target_")
     if target is None:
         return {}
@@ -255,11 +245,7 @@ def _target_values(estimator: Estimator) -> dict[str, Any]:
 
 
 def read_target(values: dict[str, Any]) -> Target:
-    """Return the target that `_target_values` described.
-
-    Raises:
-        ValueError: It is damaged.
-    """
+    """Return the target that `_target_values` described."""
     keys = {"names": Classes, "labels": LabelSets, "columns": ClassTable}
     kind: Any = next((keys[key] for key in keys if key in values), Numbers)
     target = from_values(kind, values)

@@ -87,11 +87,8 @@ class Conformal:
     ) -> Self:
         """Return the quantiles of scores.
 
-        Args:
-            level: See above.
-            scores: Of the known rows of each target.
-            by: ``"class"``, ``"group"`` or None.
-            names: The class or the group of each of these rows.
+        ``scores`` are those of the known rows of each target, ``names`` the class or the group of
+        each of these rows.
 
         Raises:
             DataError: There are too few rows for the level.
@@ -117,10 +114,8 @@ class Conformal:
     ) -> list[NDArray[np.bool_]]:
         """Return the classes in the set of each row, from the probabilities of each target.
 
-        Args:
-            tables: Probabilities ``(N, C)`` of each target.
-            classes: Names of the classes of each target, which a quantile by class needs.
-            groups: The group of each row, which a quantile by group needs.
+        A quantile by class needs the names of the classes of each target, one by group the group of
+        each row.
         """
         if self.by == "class":
             # a class without a calibration row is in every set
@@ -139,11 +134,7 @@ class Conformal:
         return deviations * np.stack(self.of_rows(len(deviations), groups), axis=1)
 
     def of_rows(self, count: int, groups: NDArray[Any] | None) -> list[NDArray[np.float64]]:
-        """Return the quantile of each row ``(N,)``, of each target.
-
-        Raises:
-            DataError: The quantiles are those of groups, and a row has none of these groups.
-        """
+        """Return the quantile of each row ``(N,)``, of each target."""
         if self.by != "group":
             return [np.full(count, q) for q in self.quantiles]
         if groups is None:
@@ -184,9 +175,7 @@ def class_scores(
 ) -> list[NDArray[np.float64]]:
     """Return the scores of the known rows of each target.
 
-    Args:
-        tables: Probabilities of each target ``(N, C)``.
-        values: Numbers of the true classes ``(N,)`` or ``(N, K)``, NaN where unknown.
+    ``values`` are the numbers of the true classes ``(N,)`` or ``(N, K)``, NaN where unknown.
     """
     scores = []
     for own, truth in zip(tables, values.reshape(len(values), -1).T, strict=True):
@@ -217,9 +206,6 @@ def calibration_rows(
     The rows are drawn at random from all, so that no class is too rare for them. With groups, these
     are drawn, each of them gives one random row, which is exchangeable with a row of a new group,
     and its other rows are left out. Rows whose digest a row to train on has are not drawn.
-
-    Raises:
-        DataError: There are too few rows or groups for the level.
     """
     count, rng = len(values), np.random.default_rng(generators.derive(seed, "conformal"))
     own = np.arange(count)
@@ -280,11 +266,7 @@ def _rank(level: float, count: int, noun: str = "rows") -> int:
 
 
 def require_strata(estimator: SupervisedEstimator, groups: NDArray[Any] | None) -> None:
-    """Require classes or groups if each is to have a quantile.
-
-    Raises:
-        ArgumentError: `conformal_by` is ``"class"`` of numbers, or ``"group"`` without groups.
-    """
+    """Require classes or groups if each is to have a quantile."""
     by = estimator.conformal_by
     if by == "class" and isinstance(estimator.target_, Numbers):
         raise ArgumentError("conformal_by", by, "'group' or None for numbers")
@@ -300,11 +282,8 @@ def calibrated(
 ) -> Conformal:
     """Return the quantiles of calibration rows.
 
-    Args:
-        estimator: With its level, `conformal_by` and its target.
-        scores: Of the known rows of each target.
-        values: Encoded targets of the rows.
-        groups: Their groups, or None.
+    ``scores`` are those of the known rows of each target, ``values`` the encoded targets of the
+    rows.
 
     Raises:
         ArgumentError: `conformal_by` is ``"class"`` of numbers, or ``"group"`` without groups.
@@ -333,14 +312,8 @@ def cross_scores(
 ) -> tuple[list[NDArray[np.float64]], NDArray[Any], NDArray[Any] | None]:
     """Return the scores of all rows, each by an estimator that was fitted without its fold.
 
-    Copies, and rows of a group, are in the same fold.
-
-    Returns:
-        The scores of each target, and the encoded targets and the groups in the same order.
-
-    Raises:
-        ArgumentError: The estimator starts from one that may have seen the rows.
-        DataError: There are too few rows.
+    Copies, and rows of a group, are in the same fold. With the scores of each target come the
+    encoded targets and the groups in the same order.
     """
     require_strata(estimator, groups)
     if estimator.warm_start:

@@ -187,11 +187,7 @@ def seed_of(random_state: Any) -> int:
 
 
 def start_from(start: Any, network: nn.Module | None, run: str) -> None:
-    """Copy the weights of a fitted estimator, if there is one, to a new network, if there is one.
-
-    Raises:
-        ArgumentError: It has no network, or one of other sizes; the message names its run.
-    """
+    """Copy the weights of a fitted estimator to a new network, if there are both."""
     if start is None or network is None:
         return
     if start.network_ is None:
@@ -215,11 +211,8 @@ ENOUGH = 100  # examples held out, with which kernel and network can be weighed
 def validation_fraction(given: float | None, count: int, test: float = 0.0) -> float:
     """Return the fraction of some examples that is held out for validation.
 
-    Args:
-        given: By the user; None for a tenth, or as much more as gives 100 examples, up to 0.3.
-        count: Number of examples.
-        test: Fraction of them that is for tests; at most half of the others is held out unless
-            the user says so.
+    What the user has not given is a tenth, or as much more as gives 100 examples, up to 0.3, but at
+    most half of what the fraction of tests leaves.
     """
     if given is not None:
         return given
@@ -234,9 +227,6 @@ def random_parts(
 
     Classes keep their proportions. Rows with equal digests stay together, unless there are so few
     different ones that a part would be empty, with a notice.
-
-    Raises:
-        DataError: There are too few rows.
     """
     if len(np.unique(digests)) < len(digests):
         try:
@@ -262,9 +252,6 @@ def divide(
     Classes keep their proportions in both parts. With `groups`, whole groups are held out, so that
     no group, such as a subject or a document, is in both, and objects that equal one to train on
     are left out of the held out ones; without groups, equal objects stay together.
-
-    Raises:
-        DataError: There are too few rows or groups.
     """
     if groups is not None:
         train, valid = _by_groups(target, values, groups, fraction, seed)
@@ -326,15 +313,7 @@ def held_out_groups(
 
     Two groups are of one kind if they have the same classes. More than the fraction is held out
     where that alone has all classes. A group that alone has a class is held out only if there is no
-    other.
-
-    Args:
-        labels: The class of each row ``(N,)``.
-        groups: The group of each row ``(N,)``.
-        names: The groups to choose from, at least two.
-        fraction: Held out, at least one group.
-        seed: Determines the choice.
-        purpose: Other purposes have other choices.
+    other. At least one of two or more groups is held out; other purposes have other choices.
     """
     kinds = groups_by_classes(labels, groups, names, seed, purpose)
     count = max(1, round(fraction * len(names)))

@@ -65,14 +65,8 @@ class WalkSum(NamedTuple):
 def walk_sum(model: GraphEnsemble, graph: Any, width: int, output: int) -> WalkSum:
     """Return the mean score of the members for a graph, in float64, as a sum over its walks.
 
-    Args:
-        model: The ensemble.
-        graph: A graph with x, edge_index and edge_attr.
-        width: Number of classes of the first target; 1 for a number.
-        output: The class whose score is explained; 0 for a number.
-
-    Raises:
-        KindError: The network's outputs are not sums over walks.
+    ``width`` is the number of classes of the first target, 1 of a number; ``output`` the class
+    whose score is explained, 0 of a number.
     """
     if model.config.network == "gine":
         hint = "Its output is not a sum of contributions."
@@ -141,11 +135,7 @@ SHOWN = 5  # labels in a warning
 
 @dataclass(frozen=True)
 class EnsembleConfig(GraphRegressorConfig):
-    """The configuration of an ensemble of `GraphRegressionNetwork` networks.
-
-    Args:
-        members: Number of networks.
-    """
+    """The configuration of an ensemble of `GraphRegressionNetwork` networks."""
 
     members: int = 1
 

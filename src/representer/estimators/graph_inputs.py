@@ -41,16 +41,11 @@ class PlainGraph:
 def read_graphs(X: Any, *, trees: bool = False) -> list[PlainGraph]:
     """Read a sequence of PyG ``Data`` objects, networkx graphs, or dictionaries.
 
-    Args:
-        X: The graphs, or a dataset or ``Batch`` of PyG; those that were read before are returned
-            as they are. Dictionaries, or the rows of a table, have nested lists or arrays
-            ``edge_index``, ``num_nodes``, ``x`` or ``node_feat``, and ``edge_attr``, as graph
-            datasets of Hugging Face do.
-        trees: Read bracketed strings and nested tuples, too, as `kernels.TreeKernel` does, and
-            require that edges lead from child to parent.
-
-    Raises:
-        DataError: One cannot be used; the message names its row.
+    They may be a dataset or ``Batch`` of PyG; those that were read before are returned as they are.
+    Dictionaries, or the rows of a table, have nested lists or arrays ``edge_index``, ``num_nodes``,
+    ``x`` or ``node_feat``, and ``edge_attr``, as graph datasets of Hugging Face do. With ``trees``,
+    bracketed strings and nested tuples are read, too, as `kernels.TreeKernel` does, and edges lead
+    from child to parent.
     """
     X = X.to_data_list() if hasattr(X, "to_data_list") else X
     if _is_data(X) or _is_networkx(X) or (trees and isinstance(X, str)):
@@ -444,11 +439,7 @@ class GraphInputs(GraphBatches):
             _require_kind(graph.edges, expected, graph.row, "edge", usual)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values.
-
-        Raises:
-            DataError: JSON cannot hold a label.
-        """
+        """Return plain values."""
         for code in (self.nodes, self.edges):
             for label in code.labels if code else ():
                 if not isinstance(label, PLAIN):

@@ -59,21 +59,11 @@ def fit_parts(
 ) -> TrainingResult | None:
     """Train the network, if there is one, and fit kernel machines, weights and calibration.
 
-    Args:
-        estimator: With its inputs and its target.
-        run: The folder for checkpoints, metrics and what is fitted.
-        network: With its initial weights; None if a kernel machine alone predicts.
-        parts: Objects and encoded targets of ``"train"`` and ``"valid"``, and of
-            ``"calibration"`` with conformal prediction.
-        seed: Of the order of the examples and of dropout.
-        groups: The group of each object of a part, where there are groups.
-        sample_weights: The weight of each object of a part, where there are weights.
-        encoded: Objects of the parts as inputs of the network, if they are known already.
-        settings: What else determines a run that is resumed, from the trainer's configuration.
-        reading: How the command line read the training data.
-
-    Returns:
-        The result of the network's training.
+    ``parts`` has the objects and encoded targets of ``"train"`` and ``"valid"``, and of
+    ``"calibration"`` with conformal prediction; groups and weights are those of the objects of each
+    part, if there are any. Without a network, a kernel machine alone predicts. ``encoded`` are
+    objects as inputs of the network, if they are known already; ``settings`` determine a run that
+    is resumed, beside the trainer's configuration.
     """
     estimator.examples_ = {name: len(values) for name, (_, values) in parts.items()}
     estimator.conformal_ = None
@@ -201,11 +191,7 @@ def fit_targets(
 def attempted(
     answer: str, half: str, fit: Callable[[], tuple[Any, Moments]]
 ) -> tuple[Any, Moments | None]:
-    """Return what one half fits and its moments; None of a half that fails beside another one.
-
-    Raises:
-        TrainingError: It fails, and there is no other half.
-    """
+    """Return what one half fits and its moments; None of a half that fails beside another one."""
     try:
         machine, moments = fit()
         if (np.abs(moments[0]) < LARGEST).all() and (moments[1] < LARGEST**2).all():

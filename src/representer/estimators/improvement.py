@@ -49,17 +49,10 @@ def choose(
     """Return k objects, each with the largest expected improvement given those before it.
 
     A chosen object counts as measured, with its prediction as the result ("kriging believer"): the
-    means stay, and the covariance is that of the process with one more observation. What
-    resembles a chosen object thus improves little, so that the batch is diverse.
-
-    Args:
-        mean: Of the objects ``(N,)``.
-        covariance: Of their values without noise ``(N, N)``.
-        noise: Variance of the noise of a measurement.
-        best: The value to improve on.
-        costs: The cost of measuring each ``(N,)``.
-        is_allowed: Objects that may be chosen ``(N,)``.
-        k: Number of objects.
+    means stay, and the covariance is that of the process with one more observation. What resembles
+    a chosen object thus improves little, so that the batch is diverse. Of each object there are
+    mean ``(N,)`` and covariance ``(N, N)`` of its value without the noise of a measurement, its
+    cost, and whether it may be chosen.
 
     References:
         Ginsbourger et al., Kriging Is Well-Suited to Parallelize Optimization, 2010.

@@ -59,11 +59,7 @@ class JointTarget:
         return [answer for answer, is_there in known.items() if is_there]
 
     def part(self, answer: str) -> Self:
-        """Return one of the parts, or both.
-
-        Raises:
-            ArgumentError: There is no such part.
-        """
+        """Return one of the parts, or both."""
         if answer not in self.answers:
             raise ArgumentError("answer", answer, " or ".join(map(repr, self.answers)))
         alone = {KERNEL: self.pool.only_kernel, NETWORK: self.pool.only_network}

@@ -33,10 +33,6 @@ class KernelFeatures(BaseEstimator):
 
     :math:`K_{ZZ} = U \Lambda U^\top` is the Gram matrix of landmarks Z. They are the training
     objects, for which the inner products are exact, or `count` of them, drawn at random.
-
-    Args:
-        kernel: The kernel.
-        count: Maximum number of landmarks.
     """
 
     def __init__(self, kernel: Kernel, count: int = 1000) -> None:
@@ -81,11 +77,7 @@ class KernelFeatures(BaseEstimator):
         return {}, {"whitening": self.whitening_, **_packed(self.landmarks_)}
 
     def restore(self, tokens: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
-        """Set what was learned.
-
-        Raises:
-            ValueError: The arrays do not fit together.
-        """
+        """Set what was learned."""
         self.whitening_ = arrays["whitening"]
         self.landmarks_ = _unpacked(arrays)
         if len(self.landmarks_) != len(self.whitening_):

@@ -96,12 +96,11 @@ def _solver(kernel: Any, *parts: Any) -> Callable[[float], Solution]:
 def compressed(kernel: Any, features: Features, *, is_exact: bool = False) -> Rows:
     """Return rows whose inner products are a fitted kernel, from features ``(N, F)``.
 
-    Returns:
-        Rows ``(N, R)``, and the basis ``(R, F)`` of their coordinates: other features times its
-        transpose are their rows, and coefficients of rows times the basis are those of features.
-        Explicit features that are sparse, or no more than N, are the rows, without a basis, and so
-        is the Gram matrix for an exact process, whose landmarks are all objects. Of at most
-        ``most_rows`` objects of a kernel that has this attribute, sparse ones are made rows, too.
+    The rows are ``(N, R)``. Beside them comes the basis ``(R, F)`` of their coordinates: other
+    features times its transpose are their rows, and coefficients of rows times the basis are those
+    of features. Explicit features that are sparse, or no more than N, are the rows, without a
+    basis, and so is the Gram matrix for an exact process, whose landmarks are all objects. Of at
+    most ``most_rows`` objects of a kernel that has this attribute, sparse ones are made rows, too.
     """
     if hasattr(kernel, "whitening"):
         if is_exact and kernel.width == len(features):
@@ -439,23 +438,10 @@ def fit_machine(
     Kernel and C are those with the smallest loss on the validation objects. If these are few, which
     does not tell the candidates apart, or if there are groups, such as subjects, which differ too
     much, the loss is that of a cross-validation on the training objects. A Gaussian process chooses
-    nothing, and its moments of an object are those of the process without this object.
-
-    Args:
-        kernels: The candidates.
-        target: What is predicted.
-        objects: Training and validation objects, as the kernels take them.
-        values: Their encoded targets.
-        count: Number of training objects, which come first.
-        groups: The group of each training object, or None.
-        penalties: The candidates for C, in ascending order.
-        is_supervised: The kernels learn from targets.
-        weights: Of all objects ``(N, 1)``, or None.
-        digests: Numbers by which training objects are equal; none if all of them differ.
-
-    Returns:
-        The machine, and the moments of the validation objects or, without any, of the training
-        objects.
+    nothing, and its moments of an object are those of the process without this object. The
+    ``count`` training objects come first, then those of validation, which the moments are of, if
+    there are any. Digests are numbers by which training objects are equal, none if all of them
+    differ; ``is_supervised`` kernels learn from targets.
     """
     train, valid = (objects[:count], values[:count]), (objects[count:], values[count:])
     of_train = None if weights is None else weights[:count]
@@ -601,14 +587,9 @@ def splits_of(
 ) -> list[Split]:
     """Return the rows to fit to and to test on, in up to five parts.
 
-    Args:
-        target: The parts have the proportions of its classes, if it has classes.
-        values: Its encoded values.
-        groups: The group of each row; no group is on both sides. None for no groups.
-        digests: Numbers by which rows are equal; a row is not fitted to where a copy is tested.
-
-    Returns:
-        The parts; none if one of them would leave a single class to fit to.
+    Parts have the proportions of the classes; no group is on both sides, and no row is fitted to
+    where one of equal digest is tested. There are none if one of them would leave a single class to
+    fit to.
     """
     is_class = isinstance(target, Classes)
     labels = values if is_class else np.zeros(len(values), np.int64)

@@ -37,11 +37,7 @@ class LabelSets:
 
     @classmethod
     def find(cls, y: Any) -> LabelSets:
-        """Return the labels of lists of labels, or those of the columns of indicators ``(N, K)``.
-
-        Raises:
-            DataError: A row is no list of labels and no row of 0 and 1, or there is only one label.
-        """
+        """Return the labels of lists of labels, or of the columns of indicators ``(N, K)``."""
         is_table = _is_table(y)
         distinct: Iterable[Any] = range(np.asarray(y).shape[1]) if is_table else {
             label for row, labels in enumerate(y) for label in _labels(labels, row)
@@ -73,11 +69,7 @@ class LabelSets:
         return {label: number for number, label in enumerate(self.labels)}
 
     def encode(self, y: Any) -> NDArray[np.float64]:
-        """Return 1 for each label of an object and 0 for the others ``(N, K)``.
-
-        Raises:
-            DataError: A label is unknown, or an indicator is neither 0 nor 1.
-        """
+        """Return 1 for each label of an object and 0 for the others ``(N, K)``."""
         if self.is_table:
             return self._indicators(y)
         result = np.zeros((len(y), self.width))
@@ -129,9 +121,7 @@ class LabelSets:
     ) -> tuple[float, ...]:
         """Return the threshold of the probability of each label with the largest F1.
 
-        Args:
-            outputs: Scores of objects that trained nothing ``(N, K)``.
-            values: Their encoded labels.
+        ``outputs`` are scores of objects that trained nothing ``(N, K)``.
         """
         chances = self.probabilities(outputs)
         return tuple(map(_threshold, chances.T, values.T))

@@ -111,9 +111,6 @@ def explain_next(
     """Return the score of a next token, its constant part, and its contributions.
 
     The first of the tokens is the ``<eos>`` before the text.
-
-    Raises:
-        KindError: If the score is not a sum over the tokens.
     """
     if not isinstance(model.output, TiedSoftmax):
         hint = "The probability of a rare token is a product over clusters."

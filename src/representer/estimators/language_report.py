@@ -57,10 +57,7 @@ def figures_of(
 ) -> dict[str, dict[str, Any]]:
     """Return the metrics of a text ``(N,)``, and share, seconds and metrics of each half.
 
-    Args:
-        estimator: Fitted.
-        tokens: The text.
-        logs: Log-probabilities of its tokens, see `LanguageModel.log_likelihoods`.
+    ``logs`` are the log-probabilities of the tokens, see `LanguageModel.log_likelihoods`.
     """
     level, count = estimator.inputs_.level, len(logs)
     # The network's own mean is of float32, as in validation.
@@ -135,9 +132,8 @@ def surprisals(estimator: LanguageModel, text: Tensor) -> list[dict[str, Any]]:
 def surprise(estimator: LanguageModel, text: Tensor) -> dict[str, Any]:
     """Return whether a model is as surprised by the first tokens of a text as it expects to be.
 
-    Returns:
-        ``expected_bits``, the mean entropy of its predictions; ``surprise``, by how much the mean
-        surprisal exceeds it, in bits per token; and ``surprise_interval`` (95 %, over lines).
+    These are ``expected_bits``, the mean entropy of its predictions; ``surprise``, by how much the
+    mean surprisal exceeds it, in bits per token; and ``surprise_interval`` (95 %, over lines).
     """
     tokens, state, excess, entropies = text[: JUDGED + 1], None, [], []
     for start in range(0, len(tokens) - 1, AT_ONCE):

@@ -57,11 +57,7 @@ class LanguageInputs:
     def from_counts(
         cls, counts: Counter[str], level: Level, min_count: int, max_vocabulary: int
     ) -> LanguageInputs:
-        """Return the inputs for a training text with these tokens, see `count_tokens`.
-
-        Raises:
-            DataError: No token is frequent enough.
-        """
+        """Return the inputs for a training text with these tokens, see `count_tokens`."""
         vocabulary = LanguageVocabulary.from_counts(counts, min_count, max_vocabulary or None)
         if len(vocabulary) == len(vocabulary.MARKS):
             raise DataError(f"no token occurs {min_count} times", fix="Lower min_count.")
@@ -99,11 +95,7 @@ class LanguageInputs:
 
 
 def lines_of(text: Any, encoding: str) -> list[str]:
-    """Return the lines of a text.
-
-    Raises:
-        DataError: A line is no string, or the file cannot be used.
-    """
+    """Return the lines of a text."""
     if isinstance(text, Path):
         return list(text_lines(text, encoding))
     if isinstance(text, str):
@@ -197,13 +189,8 @@ class Predictor(Protocol):
     def read(self, tokens: Tensor, state: Any = None, rows: slice = ALL) -> tuple[Tensor, Any]:
         """Return log p of every token after each token of a text, and the state after the text.
 
-        Args:
-            tokens: ``(T,)``.
-            state: What an earlier call returned for the tokens before; None at the beginning.
-            rows: The tokens after which predictions are returned.
-
-        Returns:
-            log p ``(R, V)`` in float64 on the CPU, and the state.
+        The state is None at the beginning; ``rows`` are the tokens after which predictions ``(R,
+        V)`` are returned, in float64 on the CPU.
         """
         ...
 
@@ -280,14 +267,9 @@ def negative_log_likelihood(
 ) -> float:
     """Return the mean negative log-likelihood of a text in nats per token.
 
-    The state is carried through the whole text; its first token is given, not predicted.
-
-    Args:
-        model: In evaluation mode.
-        tokens: ``(N,)``.
-        rows: Parallel streams; with more than one, each starts from zeros and a few tokens are left
-            out.
-        check: Called after every segment.
+    The state is carried through the whole text; its first token is given, not predicted. The
+    streams (``rows``) are parallel; of several, each starts from zeros and a few tokens are left
+    out. ``check`` is called after every segment.
     """
     device = next(model.parameters()).device
     inputs, targets = fold(tokens, min(rows, len(tokens) - 1))
@@ -437,11 +419,7 @@ def available() -> int | None:
 
 
 def check_memory(parameters: LanguageParameters, vocabulary_size: int, free: int | None) -> None:
-    """Refuse a vocabulary whose embedding does not fit into memory in training.
-
-    Raises:
-        ArgumentError: If it needs more; the message states the size.
-    """
+    """Refuse a vocabulary whose embedding does not fit into memory in training."""
     size = parameters.embedding_size or parameters.hidden_size
     weights = vocabulary_size * (size + 1) * _BYTES * _COPIES[parameters.optimizer]
     logits = 512 * vocabulary_size * _BYTES * 2  # rows of the softmax at a time

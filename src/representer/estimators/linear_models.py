@@ -86,11 +86,7 @@ class SoftmaxRegression:
         self._tolerance = precision * float(self._slopes(residuals)[0].norm()) + least
 
     def fit(self, penalty: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return coefficients ``(K, F)`` and intercepts ``(K,)``.
-
-        Args:
-            penalty: C, the inverse of the L2 penalty.
-        """
+        """Return coefficients ``(K, F)`` and intercepts ``(K,)``."""
         with limited(self._threads):
             self._minimize(penalty)
         coefficients, intercepts, _ = self._weights

@@ -32,12 +32,8 @@ def ngram_contributions(
     The contributions are exact, given the values of the gates and of the divisors of layer norms.
     For one layer and one direction of a recurrent kernel machine, they are those of the windows of
     its filters; for string kernels, those of n-grams with gaps, unless there are too many; for any
-    other network, those of the single words.
-
-    Args:
-        layers: From the lowest.
-        x: Vectors of the words ``(T, I)``.
-        weights: Weight of the output of every step, for each layer ``(T, D·H)``.
+    other network, those of the single words. Layers are listed from the lowest, with the weight of
+    the output of every step for each of them ``(T, D·H)``.
     """
     readout = stack_readout(layers, x, weights)
     if (every := readout.every_ngram()) is not None:
@@ -54,11 +50,7 @@ def ngram_contributions(
 
 
 def require_layers(layers: Iterable[nn.Module], cell: str) -> list[Layer]:
-    """Return layers that have contributions.
-
-    Raises:
-        KindError: If contributions are not defined for one of them.
-    """
+    """Return layers that have contributions."""
     given = list(layers)
     known = [x for x in given if isinstance(x, StringKernelRNN | RecurrentKernelMachine)]
     if len(known) < len(given):

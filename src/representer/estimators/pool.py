@@ -66,14 +66,9 @@ class Pool:
         """Return the weights with the smallest loss on objects that neither part was trained on.
 
         This loss is never above that of the better part. A part that adds less than 2 % is dropped.
-
-        Args:
-            target: What is predicted.
-            kernel: Scores of the kernel machine ``(N, W)``; None if there is no machine.
-            network: Scores of the network ``(N, W)``; None if there is no network.
-            values: Encoded targets.
-            groups: Number of groups whose objects resemble each other, such as the windows of a
-                subject; the prior then counts groups, not objects.
+        Scores are ``(N, W)``, None of a part that is missing. ``groups`` is the number of those
+        whose objects resemble each other, such as the windows of a subject; the prior then counts
+        groups, not objects.
         """
         losses = [
             None if scores is None else target.metrics(scores, values)["valid_loss"]
@@ -137,14 +132,8 @@ class Pool:
         s has the spread of the kernel machine's scores at the temperature with the smallest loss.
         The network makes up half of it, or as much as half of its scores: one that was trained too
         briefly less, one with which the loss is above that of the machine none. How confident it is
-        on its training objects has no influence otherwise.
-
-        Args:
-            target: What is predicted.
-            kernel: Scores of the training objects ``(N, W)`` by machines that were not fitted to
-                them; None if there is no machine.
-            network: The network's scores of the training objects ``(N, W)``; None if there is none.
-            values: Encoded targets.
+        on its training objects has no influence otherwise. Scores are those of the training
+        objects, of a machine that was not fitted to them, and None of a part that is missing.
         """
         if kernel is None or network is None:
             return cls.fit(target, kernel, network, values)
@@ -233,11 +222,7 @@ class Pool:
         return self.scores(kernel[0], network[0]), variance
 
     def check(self) -> None:
-        """Check every value.
-
-        Raises:
-            ValueError: One is out of its range.
-        """
+        """Check every value."""
         losses = (self.loss, self.kernel_loss or 0.0, self.network_loss or 0.0)
         numbers = np.array([self.kernel, self.network, *losses])
         if not (np.isfinite(numbers) & (numbers >= 0)).all() or not 0 <= self.share <= 1:

@@ -52,10 +52,7 @@ def classes_of(target: Target) -> list[list[str]]:
 def result_columns(names: Sequence[str], values: NDArray[Any], target: Target) -> list[Column]:
     """Return each target.
 
-    Args:
-        names: Their names; none for a single target without a name.
-        values: Encoded labels ``(N,)`` or ``(N, K)``.
-        target: What is predicted.
+    A single target may have no name.
     """
     table = values.reshape(len(values), -1)
     classes = classes_of(target) or [[]] * table.shape[1]
@@ -286,11 +283,7 @@ def _names(estimator: SupervisedEstimator) -> list[str]:
 
 
 def _columns(estimator: SupervisedEstimator, objects: Sequence[Any], y: Any) -> list[Column]:
-    """Return the true values of each target.
-
-    Raises:
-        DataError: They do not fit the objects or the training, or none is known.
-    """
+    """Return the true values of each target."""
     y = as_sequence(y)
     require_same_length(objects, y)
     values = estimator.target_.encode(y)

@@ -218,11 +218,7 @@ class SequenceHalves(SequenceKernelParameters, KernelHalves):
 
 
 def read_sequences(X: Any) -> list[Any]:
-    """Return strings and lists of tokens as tuples, lists of vectors as arrays ``(T, d)``.
-
-    Raises:
-        DataError: A sequence is something else, or they differ in kind; the message names a row.
-    """
+    """Return strings and lists of tokens as tuples, lists of vectors as arrays ``(T, d)``."""
     if isinstance(X, (str, bytes, dict)) or not hasattr(X, "__len__"):
         fix = "Put a single sequence into a list."
         raise DataError(f"X is a {type(X).__name__}, not a list of sequences", fix=fix)

@@ -150,13 +150,9 @@ class SeriesInputs:
 def read_series(X: Any) -> list[Series]:
     """Return series as arrays ``(C, T_i)``, in which NaN is a missing value.
 
-    Args:
-        X: An array ``(N, T)`` or ``(N, C, T)``, or a sequence of arrays ``(T_i,)`` or
-            ``(C, T_i)``, or a data frame with a column for each step. Steps at the end whose values
-            are all missing are padding, and left out.
-
-    Raises:
-        DataError: A series cannot be used; the message names its row.
+    They are an array ``(N, T)`` or ``(N, C, T)``, a sequence of arrays ``(T_i,)`` or ``(C, T_i)``,
+    or a data frame with a column for each step. Steps at the end whose values are all missing are
+    padding, and left out.
     """
     if isinstance(X, (str, bytes, dict)) or not hasattr(X, "__len__"):
         fix = "Put a single series into a list."

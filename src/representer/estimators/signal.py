@@ -78,20 +78,9 @@ def filter_sum(model: SignalNetwork, signal: Tensor, label: int, width: int) -> 
     """Return the score of a class as a sum over filters and steps.
 
     The contributions are exact, given the values of the gates and of the divisors of layer norms.
-
-    Args:
-        model: The network, in evaluation mode.
-        signal: Standardized ``(C, T)``.
-        label: The number of the class.
-        width: Number of classes of the first target, which is explained.
-
-    Returns:
-        The score, from a forward pass of the network in float64; the contribution of the biases;
-        and that of each filter at each step and of each power, whose place is the first and the
-        last sample.
-
-    Raises:
-        KindError: If the output of the cell is not a sum over the steps.
+    The score is from a forward pass of the network in float64; beside it come the contribution of
+    the biases, and that of each filter at each step and of each power, whose place is the first and
+    the last sample. ``width`` is the number of classes of the first target, which is explained.
     """
     config, cell = model.config, model.cell
     if not isinstance(cell, RecurrentKernelMachine | SyncNet):
@@ -145,16 +134,9 @@ def details_of(
 ) -> dict[str, Any]:
     """Return what a picture shows of a window.
 
-    Args:
-        explanation: Its explanation.
-        window: As the estimator takes it ``(C, T)``.
-        channels: Their names; numbers if they have none.
-        sampling_rate: In Hz.
-
-    Returns:
-        ``moments``, the end in seconds and the contribution of each step of the network;
-        ``channels`` and ``by_channel``, what the kernel takes from each; ``traces``, up to `TRACES`
-        channels of `POINTS` samples, those with the largest contributions first; ``seconds``.
+    These are ``moments``, the end in seconds and the contribution of each step of the network;
+    ``channels`` and ``by_channel``, what the kernel takes from each; ``traces``, up to `TRACES`
+    channels of `POINTS` samples, those with the largest contributions first; ``seconds``.
     """
     count, length = window.shape
     moments: dict[int, float] = {}
@@ -189,23 +171,14 @@ def _names(cell: RecurrentKernelMachine | SyncNet, is_wavelet: bool) -> list[str
 
 @dataclass(frozen=True)
 class Montage:
-    """The channels and the sampling rate of windows that name them.
-
-    Args:
-        channels: Names of the channels; none of an array.
-        sampling_rate: In Hz; 0 of an array.
-    """
+    """The channels and the sampling rate of windows that name them."""
 
     channels: tuple[str, ...] = ()
     sampling_rate: float = 0.0
 
 
 def is_epochs(X: Any) -> bool:
-    """Return True for MNE's ``Epochs``.
-
-    Raises:
-        DataError: X is a continuous recording of MNE.
-    """
+    """Return True for MNE's ``Epochs``."""
     if not (hasattr(X, "get_data") and hasattr(X, "ch_names")):
         return False
     if not hasattr(X, "events"):
@@ -215,16 +188,7 @@ def is_epochs(X: Any) -> bool:
 
 
 def read_epochs(epochs: Any, sampling_rate: float | None) -> tuple[NDArray[Any], Montage]:
-    """Return the good data channels of training epochs ``(N, C, T)``, and which they are.
-
-    Args:
-        epochs: MNE's ``Epochs``.
-        sampling_rate: The parameter of the estimator.
-
-    Raises:
-        ArgumentError: The parameter differs from the rate of the epochs.
-        DataError: There is no good data channel.
-    """
+    """Return the good data channels of training epochs ``(N, C, T)``, and which they are."""
     rate = float(epochs.info["sfreq"])
     if sampling_rate is not None and sampling_rate != rate:
         hint = f"Leave it out, or use epochs.resample({sampling_rate:g})."
@@ -247,13 +211,7 @@ def known_channels(epochs: Any, known: Montage) -> NDArray[Any]:
 def rearranged(data: NDArray[Any], montage: Montage, known: Montage) -> NDArray[Any]:
     """Return the channels of the training data, in its order, of epochs ``(N, C, T)``.
 
-    Args:
-        data: Windows of good data channels ``(N, C, T)``.
-        montage: Their channels and sampling rate.
-        known: Those of the training; if it has no channels, all are returned.
-
-    Raises:
-        DataError: A channel is missing, or the sampling rate differs.
+    If the training has no channels, all are returned.
     """
     if montage.sampling_rate != known.sampling_rate:
         problem = f"X has {montage.sampling_rate:g} Hz; the model has {known.sampling_rate:g} Hz"
@@ -307,11 +265,7 @@ class SignalInputs:
         return cls(own, windows.shape[1], montage.channels, montage.sampling_rate)
 
     def encode(self, X: Any) -> list[Any]:
-        """Return each window standardized ``(C, T)``.
-
-        Raises:
-            DataError: The number of channels differs from that in training.
-        """
+        """Return each window standardized ``(C, T)``."""
         windows = np.asarray(X)
         if windows.shape[1] != self.num_channels:
             problem = f"X has {windows.shape[1]} channels; the model has {self.num_channels}"
@@ -342,12 +296,8 @@ def _recordings(windows: Windows) -> Recordings:
 def check_windows(X: Any, stride: int) -> Windows:
     """Return windows ``(N, C, T)`` in float32, after checking each.
 
-    Args:
-        X: An array ``(N, C, T)``, or a sequence of arrays ``(C, T)`` of one shape.
-        stride: The least number of samples.
-
-    Raises:
-        DataError: A window cannot be used; the message names its row.
+    They are an array, or a sequence of arrays ``(C, T)`` of one shape, with at least ``stride``
+    samples.
     """
     if isinstance(X, str) or not hasattr(X, "__len__"):
         raise DataError(f"X is a {type(X).__name__}; expected an array (N, C, T)")

@@ -310,13 +310,8 @@ _ROWS = "__iter__", "__getitem__", "__array__"  # a sequence has at least one
 def strings_of(X: Any, several: str, one: str) -> list[str]:
     """Return the strings of a list, an array, a column, or a table with a single column.
 
-    Args:
-        X: The strings; tables are those of pandas, polars, Arrow or ``datasets``.
-        several: What they are, for messages: "texts".
-        one: The same for one of them: "a string".
-
-    Raises:
-        DataError: X is a single string or has several columns, or an element is no string.
+    Tables are those of pandas, polars, Arrow or ``datasets``; ``several`` ("texts") and ``one`` ("a
+    string") are words for messages.
     """
     if isinstance(X, str):
         raise DataError(f"X is one string; expected a sequence of {several}", fix="Pass [X].")
@@ -329,11 +324,7 @@ def strings_of(X: Any, several: str, one: str) -> list[str]:
 
 
 def as_sequence(y: Any, name: str = "y") -> Any:
-    """Return targets, or a column, with a length and rows of plain values; tables as ``(N, K)``.
-
-    Raises:
-        DataError: It is a single value.
-    """
+    """Return targets, or a column, with a length and rows of plain values; tables as ``(N, K)``."""
     has_rows = any(hasattr(y, name) for name in _ROWS)
     if getattr(y, "shape", None) == () or not has_rows:
         kind = type(y).__name__
@@ -357,22 +348,14 @@ def as_sequence(y: Any, name: str = "y") -> Any:
 
 
 def pair_of(validation: Any) -> tuple[Any, Any]:
-    """Return objects and targets of validation data.
-
-    Raises:
-        DataError: It is something else than a pair.
-    """
+    """Return objects and targets of validation data."""
     if not isinstance(validation, (tuple, list)) or len(validation) != 2:
         raise DataError(f"validation is of type {type(validation).__name__}; expected (X, y)")
     return validation[0], validation[1]
 
 
 def column_of(X: Any) -> Any:
-    """Return the only column of a table or an array ``(N, 1)``, and anything else as it is.
-
-    Raises:
-        DataError: There are several columns.
-    """
+    """Return the only column of a table or an array ``(N, 1)``, and anything else as it is."""
     shape = getattr(X, "shape", ())
     if len(shape) != 2:
         return X
@@ -425,11 +408,7 @@ class Numbers:
 
     @classmethod
     def find(cls, y: Any) -> Numbers:
-        """Return the targets with the means and scales of known values ``(N,)`` or ``(N, K)``.
-
-        Raises:
-            DataError: A value is infinite, or a target has fewer than two different values.
-        """
+        """Return the targets with the means and scales of known values ``(N,)`` or ``(N, K)``."""
         values = _as_numbers(y)
         for k in range(values.shape[1]):
             known = values[~np.isnan(values[:, k]), k]
@@ -451,11 +430,7 @@ class Numbers:
         return self.scales[0], self.means[0]
 
     def encode(self, y: Any) -> NDArray[np.float64]:
-        """Return the numbers ``(N, K)`` in their unit.
-
-        Raises:
-            DataError: A value is no number or infinite, or the number of targets differs.
-        """
+        """Return the numbers ``(N, K)`` in their unit."""
         values = _as_numbers(y)
         if values.shape[1] != self.width:
             expected = "(N,)" if self.is_single else f"(N, {self.width})"
@@ -540,18 +515,8 @@ def example_weights(
 ) -> NDArray[np.float64] | None:
     """Return the weight of each value ``(N, K)``, with the mean 1 in each target.
 
-    Args:
-        target: What is predicted.
-        values: Its encoded values.
-        class_weight: ``"balanced"``, a weight for each class by its label, or None, as in
-            scikit-learn.
-        sample_weight: The weight of each row ``(N,)``, or None.
-
-    Returns:
-        The weights; None if all are equal because neither was given.
-
-    Raises:
-        ArgumentError: Numbers have no classes, or a class is unknown.
+    A class weight is ``"balanced"``, or one for each class by its label, as in scikit-learn. There
+    are none if all are equal because neither was given.
     """
     if class_weight is None and sample_weight is None:
         return None
@@ -633,11 +598,7 @@ def _is_number(value: Any) -> bool:
 
 
 def checked_weights(sample_weight: Any, objects: Any) -> NDArray[np.float64]:
-    """Return the weights of objects ``(N,)``.
-
-    Raises:
-        DataError: One is negative or no finite number, all are 0, or there are more or fewer.
-    """
+    """Return the weights of objects ``(N,)``."""
     given = as_sequence(column_of(sample_weight), "sample_weight")
     require_same_length(objects, given, "sample_weight")
     weights = _as_numbers(given)[:, 0]
@@ -649,10 +610,6 @@ def checked_weights(sample_weight: Any, objects: Any) -> NDArray[np.float64]:
 
 
 def require_same_length(X: Any, y: Any, name: str = "y") -> None:
-    """Require one target per object.
-
-    Raises:
-        DataError: If the lengths differ.
-    """
+    """Require one target per object."""
     if len(X) != len(y):
         raise DataError(f"X has {len(X)} rows and {name} has {len(y)}; they must be equal")

@@ -106,12 +106,10 @@ def ngram_sum(
 ) -> NgramSum:
     """Return the score of a document as a sum over its n-grams; see `ngram_contributions`.
 
-    Args:
-        model: The network.
-        ids: Numbers of the words; without any, the score is the constant.
-        output: The class whose score is explained; the predicted one if left out.
-        width: Number of outputs of the first target, which is explained; all if left out. A slice
-            has those that are meant, where one of several labels is explained.
+    ``output`` is the class whose score is explained, by default the predicted one; ``width`` the
+    number of outputs of the first target, which is explained, by default all. A slice has those
+    that are meant, where one of several labels is explained. Without words, the score is the
+    constant.
 
     Raises:
         KindError: If the output of the cell is not a sum over the words.
@@ -140,11 +138,7 @@ def ngram_sum(
 
 
 def layers_of(model: TextModel) -> list[Layer]:
-    """Return the recurrent layers of a text network.
-
-    Raises:
-        KindError: If contributions are not defined for one of them.
-    """
+    """Return the recurrent layers of a text network."""
     if isinstance(model, SequenceNetwork) and model.lookahead:
         hint = "Its gates depend on later words, too."
         raise KindError("filter_padding", model.config.filter_padding, "'causal'", hint=hint)
@@ -157,11 +151,7 @@ def evidence_of(
 ) -> Evidence:
     """Return the prediction for one document, and the weight of each output in its score.
 
-    Args:
-        model: The network.
-        ids: Numbers of the words ``(T,)``.
-        output: The class whose score is meant; the predicted one if left out.
-        width: As of `ngram_sum`.
+    ``output`` and ``width`` are those of `ngram_sum`.
     """
     length = torch.tensor([len(ids)])
     if isinstance(model, SequenceNetwork):
@@ -204,11 +194,6 @@ def details_of(estimator: TextNetwork, text: str, explanation: Explanation) -> d
     """Return the contribution of each word of a text, and units or steps of the network.
 
     The contribution of an n-gram is divided equally among its words.
-
-    Args:
-        estimator: The trained estimator.
-        text: A text of at least one word.
-        explanation: Its explanation; it has the number of lines and steps to list.
     """
     scheme: Any = estimator.inputs_.tokenizer
     top = explanation.listed

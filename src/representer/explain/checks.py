@@ -12,13 +12,7 @@ from representer.nn.recurrent.sequence_layer import SequenceLayer, check_input, 
 
 
 def check_sequence(layer: SequenceLayer, input: Any, *, is_stride_allowed: bool = False) -> Tensor:
-    """Return the input if it is one sequence for the layer.
-
-    Raises:
-        KindError: If it is not a tensor, or its dtype or device differs from the layer's.
-        ShapeError: If it is not one sequence, or its length is not a multiple of the stride.
-        ArgumentError: If a step is not finite, or the layer has a stride that is not allowed.
-    """
+    """Return the input if it is one sequence for the layer."""
     if layer.stride > 1 and not is_stride_allowed:
         raise ArgumentError("layer.stride", layer.stride, "1 for an explanation")
     if not isinstance(input, Tensor):
@@ -36,11 +30,7 @@ def check_sequence(layer: SequenceLayer, input: Any, *, is_stride_allowed: bool 
 
 
 def check_finite(name: str, rows: Tensor) -> Tensor:
-    """Return the rows if all their values are finite.
-
-    Raises:
-        ArgumentError: If a row holds NaN or infinity.
-    """
+    """Return the rows if all their values are finite."""
     is_invalid = ~torch.isfinite(rows).flatten(1).all(1)
     if is_invalid.any():
         first = int(is_invalid.nonzero()[0])
@@ -49,11 +39,7 @@ def check_finite(name: str, rows: Tensor) -> Tensor:
 
 
 def refuse_layer(layer: Any, reasons: dict[str, bool]) -> None:
-    """Raise the first reason that holds against a decomposition of the output of one layer.
-
-    Raises:
-        KindError: If one holds, or there are several layers or directions.
-    """
+    """Raise the first reason that holds against a decomposition of the output of one layer."""
     reasons |= {
         "It has several layers: use stack_readout.": layer.num_layers > 1,
         "It has two directions: use stack_readout.": layer.bidirectional,

@@ -53,14 +53,8 @@ def best_ngrams(
 ) -> list[NgramContribution]:
     """Return the k n-grams of largest absolute contribution, in descending order.
 
-    Args:
-        products: w_t p_j[t], ``T`` rows of ``n``.
-        decay: lam_t, non-negative.
-        tail: Weight of an n-gram that ends at t.
-        k: Maximum number of n-grams.
-
-    Among n-grams of equal absolute contribution, those that end later come first. Which of them
-    are kept is undefined if there are more than k.
+    Of ``T`` rows of ``n`` products w_t p_j[t], a decay lam_t, and the weight of an n-gram that ends
+    at t.
     """
     order = len(products[0]) if products else 0
     shorter: list[list[Partial]] = [[(1.0, ())], *([] for _ in range(order - 1))]  # orders 0..n-1
@@ -146,11 +140,7 @@ def best_layer_ngrams(parts: StringParts, read: Tensor, k: int) -> list[NgramCon
 
 
 def check_multiplicative(layer: StringKernelRNN) -> None:
-    """Check that a layer multiplies the tokens of an n-gram.
-
-    Raises:
-        KindError: If it adds them.
-    """
+    """Check that a layer multiplies the tokens of an n-gram."""
     if layer.chain.combine != "multiply":
         raise KindError(
             "layer",

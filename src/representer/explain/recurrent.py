@@ -54,13 +54,9 @@ def _held_steps(
     """Run the cell from a zero state with gates, divisors and slopes held constant.
 
     The state is a sum of B summands. The gates read the sum; all else is linear, so each summand
-    goes through it alone. Only a single summand can pass a layer norm or tanh.
-
-    Args:
-        layer: The layer.
-        x: The sequence ``(T, I)``.
-        candidates: The candidate of each step without feedback, in summands ``(B, H)``.
-        norm: Gain and bias of the layer norm, nothing without one.
+    goes through it alone. Only a single summand can pass a layer norm or tanh. ``candidates`` are
+    those of each step without feedback, in summands ``(B, H)``; ``norm`` is gain and bias of the
+    layer norm, nothing without one.
     """
     cell, (hold_c, hold_h) = layer.cell, layer.zoneout
     # Copies, for a layer made in inference mode: its tensors cannot be saved for the derivative.
@@ -113,13 +109,8 @@ def _gate_inputs(layer: RecurrentKernelMachine, x: Tensor) -> Tensor:
 def _check_decomposable(layer: Any, *, with_factors: bool = False) -> None:
     """Check that the output of a layer is a sum over the steps, given its gates.
 
-    Args:
-        layer: The object to check.
-        with_factors: Also treat the divisor of a layer norm and tanh(c)/c as constants, and allow
-            a constant part.
-
-    Raises:
-        KindError: If the output is not such a sum; the message states the reason.
+    ``with_factors`` treats the divisor of a layer norm and tanh(c)/c as constants, too, and allows
+    a constant part.
     """
     if not isinstance(layer, RecurrentKernelMachine):
         raise KindError("layer", type(layer).__name__, "a layer of the recurrent kernel machines")

@@ -40,14 +40,8 @@ def sections(
 ) -> list[Section]:
     """Return the contribution of each part of a kernel, and of each token, to a function.
 
-    Args:
-        kernel: The kernel of sequences of vectors, of graphs, or of trees.
-        x: The sequence ``(T, d)``, or PyG ``Data``.
-        references: The references, as the kernel takes them.
-        coefficients: Of the references ``(M,)``.
-
-    Returns:
-        The parts; their values sum to the function.
+    The function has the coefficients ``(M,)`` of the references, and is the sum of the values of
+    the parts.
     """
     if isinstance(kernel, Sum):
         first, second = kernel.k1, kernel.k2

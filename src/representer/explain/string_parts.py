@@ -61,11 +61,7 @@ def chain_states(
 ) -> tuple[Tensor, Tensor]:
     """Return c_1..c_n and the masses m_1..m_n of every prefix, each ``(T, n, H)``.
 
-    Args:
-        products: p_j[t] ``(T, n, H)``.
-        decay: lam_t ``(T, H)``.
-        weight: w_t ``(T, H)``.
-        combine: Operation that extends an n-gram by a token.
+    The products p_j[t] are ``(T, n, H)``, decay and weight ``(T, H)``.
     """
     ones = torch.ones_like(decay)
     shorter, lighter = ones if combine == "multiply" else 0 * ones, ones
@@ -83,12 +79,8 @@ def chain_sums(
 ) -> ChainSums:
     """Split a read-out of c_J into its parts at each step.
 
-    Args:
-        products: p_1..p_J of every step ``(T, J, H)``.
-        decay: lam_t ``(T, H)``.
-        weight: w_t ``(T, H)``.
-        read: r_t ``(T, H)``, the weight of c_J[t] in the read-out.
-        combine: Operation that extends an n-gram by a token.
+    The products p_1..p_J are ``(T, J, H)``, and ``read`` r_t ``(T, H)`` is the weight of c_J[t] in
+    the read-out.
     """
     states, masses = chain_states(products, decay, weight, combine)
     c, m = before(states), before(masses)
@@ -199,9 +191,7 @@ class StringParts:
 def string_parts(layer: StringKernelRNN, input: Tensor) -> StringParts:
     """Return the parts of a layer for a sequence, from a zero state, in evaluation mode.
 
-    Args:
-        layer: The layer; only its first layer and forward direction are used.
-        input: ``(T, I)``.
+    Only the first layer and its forward direction are used.
 
     Raises:
         KindError: If the layer is not a `StringKernelRNN`, or as in `check_sequence`.
@@ -232,11 +222,7 @@ def string_parts(layer: StringKernelRNN, input: Tensor) -> StringParts:
 
 
 def check_layer(layer: Any) -> None:
-    """Check that a layer is a `StringKernelRNN`.
-
-    Raises:
-        KindError: If it is not.
-    """
+    """Check that a layer is a `StringKernelRNN`."""
     if not isinstance(layer, StringKernelRNN):
         raise KindError("layer", type(layer).__name__, "a StringKernelRNN")
 

@@ -27,9 +27,6 @@ class WalkExplainer(ExplainerAlgorithm):
     ``edge_mask`` ``(E,)``, parallel edges included. So each mask sums to the output, except that
     walks of a single node have no edge.
 
-    Args:
-        weights: Weight of each unit ``(H,)`` in the explained number; by default their sum.
-
     Raises:
         KindError: The model is not a network whose output is a sum over walks.
     """

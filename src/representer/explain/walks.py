@@ -101,11 +101,7 @@ def _as_tree(net: Any) -> TreeKernelNN | None:
 
 
 def checked_chains(net: Network) -> list[WalkStates]:
-    """Return the chain of each level of a network, whose outputs must be sums over walks.
-
-    Raises:
-        KindError: If they are not, or the network is of an unsupported class.
-    """
+    """Return the chain of each level of a network, whose outputs must be sums over walks."""
     RandomWalkKernelNN, WLKernelNN, _ = _layers()
     if not isinstance(net, (RandomWalkKernelNN, WLKernelNN)):
         raise KindError("net", repr(net), "a RandomWalkKernelNN, WLKernelNN or TreeKernelNN")
@@ -135,12 +131,7 @@ def walk_factors(
 ) -> tuple[Tensor, Tensor]:
     """Return the factor of each node ``(n, N)`` and edge ``(n - 1, E)`` at each step of a walk.
 
-    Args:
-        walks: The chain.
-        x: Labels of the nodes.
-        edges: ``(2, E)``.
-        attributes: Edge features, or None.
-        unit: One unit, or a slice of units, which adds an axis before the last.
+    A slice of units adds an axis before the last.
     """
     nodes = walks.nodes[:, unit] @ x.T
     features = attributes if attributes is None or attributes.dim() == 2 else attributes[:, None]
@@ -263,12 +254,6 @@ def chain_terms(
     where the last product is over the edges to the nodes on the way to the root that the chain
     skips, :math:`a_j` is 1 unless the network compares positions, and a gate is treated as a
     constant: its value for this tree.
-
-    Args:
-        net: The network.
-        data: Trees with ``x`` and ``edge_index``.
-        units: The units.
-        k: Only the k largest terms of a single unit.
     """
     x, edges = data.x, data.edge_index
     lam = net.edge_decays(x, edges)[:, units]

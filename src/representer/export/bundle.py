@@ -17,9 +17,6 @@ def bundled(module: str) -> str:
     Classes, functions and constants are copied from where they stand, with what they use in turn;
     annotations are not evaluated, so that their names are left out. Names of `PLAIN` replace
     those of the library and of torch.
-
-    Args:
-        module: The name of the module, such as ``"representer.export.examples.text"``.
     """
     own = _Module(module)
     bundle = _Bundle(own)

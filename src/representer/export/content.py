@@ -71,11 +71,7 @@ class Content(NamedTuple):
 
 
 def content_of(estimator: Any) -> Content:
-    """Return all that an estimator predicts with, but for the network in ONNX.
-
-    Raises:
-        KindError: It is of a kind that cannot be exported.
-    """
+    """Return all that an estimator predicts with, but for the network in ONNX."""
     if isinstance(estimator, LanguageModel):
         return _language(estimator)
     found = [own for kind, own in _TASKS.items() if isinstance(estimator, kind)]

@@ -77,13 +77,7 @@ class Interface:
 def interface(model: nn.Module, *, state: bool = False) -> Interface:
     """Return how a model of this library is exported.
 
-    Args:
-        model: The model.
-        state: Take the state before the input, and return the one after it.
-
-    Raises:
-        ArgumentError: `state` is requested of a model that reads no parts of a sequence.
-        KindError: It is of a kind that cannot be exported, or in training mode.
+    With ``state``, it takes the state before the input, and returns the one after it.
     """
     for kind, describe in _kinds(model).items():
         # the forward of a user's subclass may take anything
@@ -477,9 +471,7 @@ def torch_run(program: str | Path | bytes) -> Run:
 def onnx_run(program: str | Path | bytes, threads: int = 0) -> Run:
     """Return an ONNX file as a function from tensors or arrays to arrays.
 
-    Args:
-        program: The file, or its content.
-        threads: Number of threads; 0 is all.
+    0 threads are all.
     """
     import onnxruntime
 
@@ -504,11 +496,7 @@ def parity(described: Interface, run: Run) -> list[Parity]:
 def checked(
     described: Interface, run: Run, path: str | Path, tolerance: float = TOLERANCE
 ) -> list[Parity]:
-    """Return the parity of an exported model.
-
-    Raises:
-        ExportError: A difference is above the tolerance.
-    """
+    """Return the parity of an exported model."""
     found = parity(described, run)
     for time, batch, difference in found:
         if not difference <= tolerance:  # NaN too
@@ -521,11 +509,7 @@ def checked(
 
 
 def require_onnx() -> None:
-    """Check that ONNX can be written and run.
-
-    Raises:
-        MissingExtraError: A package is missing.
-    """
+    """Check that ONNX can be written and run."""
     for name in ("onnx", "onnxscript", "onnxruntime"):
         if importlib.util.find_spec(name) is None:
             raise MissingExtraError("ONNX", name, "onnx")

@@ -78,14 +78,7 @@ def canvases(
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure with several pairs of axes, below each other on a phone; sizes in inches.
 
-    Args:
-        width: Of the figure.
-        height: Of one pair of axes.
-        count: Number of pairs.
-        is_stacked: Put them below each other on every screen.
-
-    Raises:
-        MissingExtraError: If matplotlib is not installed.
+    A figure is stacked on every screen if it ``is_stacked``.
     """
     try:
         from matplotlib import rc_context
@@ -170,9 +163,8 @@ def not_drawn(count: int, most: int, what: str) -> str:
 def glow(spots: Sequence[tuple[float, float, float]], reach: float) -> Markup:
     """Return a soft spot of color for each contribution, to draw below atoms or nodes.
 
-    Args:
-        spots: Horizontal and vertical place and contribution of each.
-        reach: Radius of a spot. The gradients that fill it are in the page.
+    A spot has its horizontal and vertical place and its contribution; the gradients that fill it
+    are in the page.
     """
     from markupsafe import Markup
 
@@ -234,12 +226,7 @@ def learning_curves(
 ) -> Drawing:
     """Plot loss and accuracy against the epoch.
 
-    Args:
-        width: Of the figure in inches.
-        losses: Curves by name, points ``(epoch, nats per object)``.
-        accuracies: Curves by name, points ``(epoch, fraction)``.
-        best_epoch: Epoch of the selected weights, marked by a line.
-        noun: One object: "document".
+    Points are ``(epoch, nats per object)`` and ``(epoch, fraction)``; a line marks the best epoch.
     """
     figure, (left, right) = canvases(width, 3.0, 2)
     colors = {"training": MODEL, "validation": VALID}
@@ -267,9 +254,7 @@ def learning_curves(
 def perplexity_curves(width: float, history: Sequence[Mapping[str, float]]) -> Drawing:
     """Plot training and validation perplexity against the epoch, on a log scale.
 
-    Args:
-        width: Of the figure in inches.
-        history: Rows of metrics.jsonl, with ``train_loss`` and ``valid_loss`` in nats per token.
+    Rows are those of metrics.jsonl, with ``train_loss`` and ``valid_loss`` in nats per token.
     """
     labels = {"train_loss": "training, with dropout", "valid_loss": "validation"}
     curves = {
@@ -299,12 +284,7 @@ def parity(width: float, points: Sequence[Sequence[float]], name: str) -> Drawin
 
 @both_widths
 def reliability(width: float, bins: Sequence[Mapping[str, float]]) -> Drawing:
-    """Plot the accuracy of each bin of confidences, with areas proportional to its predictions.
-
-    Args:
-        width: Of the figure in inches.
-        bins: ``confidence``, ``accuracy`` and ``count`` of each.
-    """
+    """Plot the accuracy of each bin of confidences, with areas proportional to its predictions."""
     figure, axes = canvas(min(width, SQUARE), min(width, SQUARE))
     axes.plot([0, 100], [0, 100], color=INK, linestyle=":", linewidth=1)
     confidence, accuracy = (
@@ -327,10 +307,8 @@ def loss_curves(
 ) -> Drawing:
     """Plot losses against the epoch, on a log scale.
 
-    Args:
-        width: Of the figure in inches.
-        losses: Curves by name, ``"training"`` first, points ``(epoch, loss)``.
-        unit: What the loss is, with its unit.
+    Curves have points ``(epoch, loss)``, ``"training"`` first; ``unit`` is what the loss is, with
+    its unit.
     """
     return _log_curves(width, losses, unit, "training data")
 
@@ -362,11 +340,7 @@ def subjects_drawing(
 ) -> Drawing:
     """Plot the accuracies of the model and of the baseline on each subject, as in L19 Fig. 4.
 
-    Args:
-        width: Of the figure in inches.
-        model: Accuracy by subject, as a fraction.
-        baseline: Accuracy of the baseline on the same subjects.
-        chance: Accuracy of always predicting the most common class, drawn as a line.
+    A line is the accuracy of always predicting the most common class.
     """
     figure, axes = canvas(width, 3.2)
     bar = 0.4 if baseline else 0.7

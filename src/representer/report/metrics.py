@@ -61,12 +61,8 @@ def accuracy_interval(
     It is Wilson's interval. The rows of a group may be right or wrong together, so that the number
     is that of independent objects whose accuracy would vary as much as this one does over groups
     and `ALIKE` more, and the quantile is that of Student's t with Satterthwaite's degrees of
-    freedom. If all are right, or all wrong, groups count.
-
-    Args:
-        right: Whether each prediction is right ``(N,)``.
-        independent: Number of different objects.
-        groups: The group of each ``(N,)``, if there are groups.
+    freedom. If all are right, or all wrong, groups count. ``independent`` is the number of
+    different objects.
 
     References:
         Korn and Graubard, Confidence intervals for proportions with small expected number of
@@ -95,10 +91,7 @@ def paired_difference(
 
     The documents of a group ``(N,)`` may be alike. With groups, the interval contains that of the
     mean over groups by Student's t, and 0 unless the signed-rank test over groups rejects, too, and
-    there are at least `FEWEST` of them.
-
-    Returns:
-        The difference of the accuracies, its lower and its upper bound.
+    there are at least `FEWEST` of them. Lower and upper bound come after the difference.
 
     References:
         Tango, Equivalence test and confidence interval for the difference in proportions for the
@@ -150,15 +143,9 @@ def perplexity_difference(
 
     Both predicted the same tokens. Those of one line may be alike, so that lines are the
     independent units, unless there is only one; the interval is that of the mean difference of
-    log-probabilities, and contains 0 for fewer than `FEWEST` units.
-
-    Args:
-        better: Log-probability of each token under the first ``(N,)``, in nats.
-        worse: Under the second.
-        lines: The line of each token.
-
-    Returns:
-        The difference of the perplexities, its lower and its upper bound.
+    log-probabilities, and contains 0 for fewer than `FEWEST` units. Tokens have their
+    log-probabilities in nats under both models, and their line; lower and upper bound come after
+    the difference.
     """
     mean, low, high = mean_over_lines(worse - better, lines)
     perplexity = math.exp(-float(worse.mean()))
@@ -197,14 +184,8 @@ def calibration(right: NDArray[np.bool_], confidences: NDArray[np.floating]) -> 
 
     Predictions are binned by their confidence in `BINS` bins of equal width. The error is the mean
     difference between accuracy and mean confidence of a bin, weighted by the predictions in it.
-
-    Args:
-        right: Whether each prediction is right ``(N,)``.
-        confidences: Probability of each predicted class ``(N,)``.
-
-    Returns:
-        ``error``, ``binning`` in words, and ``bins``: ``confidence``, ``accuracy`` and ``count`` of
-        each bin that has predictions.
+    ``error`` comes with ``binning`` in words and ``bins``: ``confidence``, ``accuracy`` and
+    ``count`` of each bin that has predictions.
 
     References:
         Guo, Pleiss, Sun and Weinberger, On Calibration of Modern Neural Networks, ICML 2017.
@@ -227,9 +208,6 @@ def calibration_error_by_chance(bins: Sequence[Mapping[str, Any]]) -> float:
     """Return the calibration error that exact probabilities exceed in one of twenty test sets.
 
     The classes of the predictions in each bin are drawn with the mean confidence of the bin.
-
-    Args:
-        bins: As of `calibration`.
     """
     counts, confidences = (
         np.array([row[name] for row in bins]) for name in ("count", "confidence")
@@ -245,19 +223,12 @@ def classification_metrics(
 ) -> dict[str, Any]:  # fmt: skip
     """Return the metrics of a classification, ready to be written as JSON.
 
-    Args:
-        truth: True classes ``(N,)``.
-        probabilities: ``(N, C)``, rows summing to one.
-        names: The C class names.
-        independent: How many independent objects there are, see `effective_count`; by default N.
-        groups: The group of each object ``(N,)``, if those of a group may be alike.
-
-    Returns:
-        ``count``, ``independent``, ``accuracy``, ``accuracy_interval`` (95 %, see above), ``loss``
-        (mean negative log probability of the true class, in nats), ``calibration`` (see above),
-        ``macro_f1`` (mean over the classes that are true or predicted somewhere, as in
-        scikit-learn), ``per_class`` (precision, recall, f1, support), ``confusions`` (the most
-        frequent) and, up to `LARGEST_MATRIX` classes, ``confusion`` (rows are true classes).
+    They are ``count``, ``independent`` (by default N, see `effective_count`), ``accuracy``,
+    ``accuracy_interval`` (95 %, see above), ``loss`` (mean negative log probability of the true
+    class, in nats), ``calibration`` (see above), ``macro_f1`` (mean over the classes that are true
+    or predicted somewhere, as in scikit-learn), ``per_class`` (precision, recall, f1, support),
+    ``confusions`` (the most frequent) and, up to `LARGEST_MATRIX` classes, ``confusion`` (rows are
+    true classes).
     """
     try:
         from sklearn.metrics import confusion_matrix, precision_recall_fscore_support

@@ -33,11 +33,7 @@ def model_card(
 ) -> str:
     """Return the README of a run, Markdown with metadata of the Hugging Face Hub.
 
-    Args:
-        name: Name of the folder or repository.
-        described: The content of model.json.
-        metrics: That of metrics.json; None for an estimator that was not tested.
-        details: That of details.json.
+    ``metrics`` are None for an estimator that was not tested.
     """
     metrics, details = metrics or {}, details or {}
     model = metrics.get("model") or described["estimator"]

@@ -49,14 +49,9 @@ def shown_entries(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def shown_entry(entry: Mapping[str, Any], *, is_drawn: bool = True) -> dict[str, Any]:
     """Return an entry with what the page shows of it.
 
-    Args:
-        entry: The entry.
-        is_drawn: False to say in place of the drawing that there is none.
-
-    Returns:
-        The entry with ``favor`` and ``against``, the lines of each sign; ``decimals`` of their
-        numbers; ``columns``, the parts if there are several; ``marks`` of a text, and ``picture``
-        of another object, drawn here and never read from a file.
+    These are ``favor`` and ``against``, the lines of each sign; ``decimals`` of their numbers;
+    ``columns``, the parts if there are several; ``marks`` of a text, and ``picture`` of another
+    object, drawn here (unless it says that there is none) and never read from a file.
     """
     is_graph = "smiles" in entry or "edges" in entry
     lines = [{**line, "atoms": is_graph and _atoms(line)} for line in entry["contributions"]]
@@ -86,10 +81,7 @@ def rows_of(entry: Mapping[str, Any], *, by_feature: bool = False) -> list[dict[
     """Return the rows of a table of an explanation, which sum to the last one, the score.
 
     Of places with one name, such as a word that occurs twice, each has its position, from 1.
-
-    Args:
-        entry: The explanation, as `Explanation.entry` returns it.
-        by_feature: List n-grams, walks or bands instead of words, atoms, nodes or steps.
+    ``by_feature`` lists n-grams, walks or bands instead of words, atoms, nodes or steps.
     """
     listed = entry.get("listed", 10)
     if by_feature or not entry.get("by_place"):
@@ -295,9 +287,8 @@ def areas_under_curves(
 ) -> dict[str, float | None]:
     """Return how well the second of two classes is ranked; None unless both are present.
 
-    Returns:
-        ``auc``, the area under the ROC curve, and ``average_precision``, that under the curve of
-        precision and recall, whose level by chance is the share of the second class.
+    ``auc`` is the area under the ROC curve, and ``average_precision`` that under the curve of
+    precision and recall, whose level by chance is the share of the second class.
     """
     if chances.shape[1] != 2 or len(set(truth.tolist())) < 2:
         return dict.fromkeys(RANKING)

@@ -42,10 +42,7 @@ _AGAINST = "#d65c46"
 def wavelet(width: float, card: Mapping[str, Any], channels: Sequence[str]) -> Drawing:
     """Plot a wavelet: the waveforms of its strongest channels below each other, and its spectrum.
 
-    Args:
-        width: Of the figure in inches.
-        card: An entry of ``signal_filters.describe_filters``.
-        channels: Names of the channels.
+    ``card`` is an entry of ``signal_filters.describe_filters``.
     """
     import numpy as np
 
@@ -94,10 +91,7 @@ def importance(width: float, bands: Mapping[str, Any]) -> Drawing:
 def phases(width: float, lags: Sequence[Mapping[str, Any]], channels: Sequence[str]) -> Drawing:
     """Plot the phase lag of each channel behind the first, for each class.
 
-    Args:
-        width: Of the figure in inches.
-        lags: ``class``, ``lags`` in degrees and ``weights`` of the channels, for each class.
-        channels: Their names.
+    Each class has ``lags`` in degrees and ``weights`` of the channels.
     """
     figure, axes = canvas(width, 0.8 + 0.24 * len(channels))
     rows = range(len(channels) - 1, -1, -1)
@@ -121,12 +115,7 @@ def _wrapped(degrees: Sequence[float]) -> list[float]:
 
 
 def window(entry: Mapping[str, Any]) -> Markup:
-    """Plot an explained window: its strongest channels, the evidence over time, and over the scalp.
-
-    Args:
-        entry: An explanation with ``traces``, ``moments``, ``by_channel``, ``channels`` and
-            ``seconds``.
-    """
+    """Plot an explained window: its strongest channels, and the evidence over time and scalp."""
     drawn = _window(entry) if entry["traces"] else Markup("")
     if any(entry["by_channel"]):
         drawn += scalp(entry["by_channel"], entry["channels"], "Evidence of the kernel by channel")
@@ -157,10 +146,8 @@ def _window(width: float, entry: Mapping[str, Any]) -> Drawing:
 def series(width: float, entry: Mapping[str, Any]) -> Drawing:
     """Plot an explained series, its steps colored by their contributions, and these below it.
 
-    Args:
-        width: Of the figure in inches.
-        entry: An explanation with ``series``, the values of some channels; ``shown``, the steps
-            that they are of; and ``by_step``, the contributions.
+    The entry has ``series``, the values of some channels; ``shown``, the steps that they are of;
+    and ``by_step``, the contributions.
     """
     from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgba
@@ -189,13 +176,7 @@ def series(width: float, entry: Mapping[str, Any]) -> Drawing:
 def scalp(values: Sequence[float], channels: Sequence[str], title: str) -> Markup:
     """Plot values of channels as a scalp map, for channel names of the 10-5 system.
 
-    Args:
-        values: One value per channel.
-        channels: Names of the channels, in any case.
-        title: Label for screen readers.
-
-    Returns:
-        SVG; empty if fewer than four channels are known, or mne is not installed.
+    It is empty if fewer than four channels are known, or mne is not installed.
     """
     import numpy as np
 
@@ -242,15 +223,7 @@ def draw_graph(
 ) -> Markup | str:
     """Draw a graph as SVG: blue nodes raise the score of the prediction, red nodes lower it.
 
-    Nodes are numbered as in the names of walks.
-
-    Args:
-        nodes: The label of each node; empty for none.
-        edges: Pairs of nodes, in any direction.
-        by_node: Contribution of each node.
-
-    Returns:
-        The drawing; of a large graph a sentence instead.
+    Nodes are numbered as in the names of walks. A large graph is a sentence instead.
     """
     from markupsafe import Markup
 
@@ -280,11 +253,8 @@ def positions(count: int, edges: Iterable[tuple[int, int]]) -> NDArray[np.float6
     """Return the places of the nodes of a graph in the unit square, ``(count, 2)``.
 
     Distances in the picture are made like those in the graph by stress majorization (Gansner, Koren
-    and North 2004), from classical scaling on.
-
-    Args:
-        count: Number of nodes, at most `MOST_NODES`, since the time grows with its cube.
-        edges: Pairs of nodes, in any direction.
+    and North 2004), from classical scaling on. There are at most `MOST_NODES` nodes, since the time
+    grows with the cube of their number.
     """
     import networkx as nx
 
@@ -332,17 +302,8 @@ def draw_shares(molecule: Mol, shares: Mapping[str, Any]) -> Markup | str:
     """Draw a molecule as SVG: blue atoms raise the prediction, red atoms lower it.
 
     The most saturated color is that of the largest contribution. Lines and letters have the text
-    color of the page, and atoms have the numbers that the names of walks have.
-
-    Args:
-        molecule: The molecule.
-        shares: ``atoms``, the contribution of each.
-
-    Returns:
-        The drawing; of a large molecule a sentence instead.
-
-    Raises:
-        ValueError: If they belong to another molecule.
+    color of the page, and atoms have the numbers that the names of walks have. A large molecule is
+    a sentence instead.
     """
     from markupsafe import Markup
     from rdkit.Chem.Draw import rdMolDraw2D

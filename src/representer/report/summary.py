@@ -58,20 +58,11 @@ def standing(
 
     The model is "ahead of" or "behind" it where the 95 % interval of the paired difference excludes
     0, and "level with" it otherwise. Fewer than `FEWEST` independent objects are "too few to tell".
-
-    Args:
-        model: Its name.
-        differences: By baseline, the model's result minus that of the baseline, and the lower and
-            the upper bound of the 95 % interval, all from pairs of results on the same data. Of
-            equally good baselines the last one counts, so the constant guess comes last.
-        measure: What the differences are of.
-        tested_on: The data, for the sentence: "760 test documents".
-        count: Number of independent test objects, or of groups of them.
-        unit: What they are if not objects, with a space before it.
-
-    Returns:
-        ``relation``, ``baseline``, ``difference`` and ``sentence``, as in metrics.json; nothing
-        without baselines.
+    ``differences`` has, by baseline, the model's result minus that of the baseline and the bounds
+    of its interval, all from pairs of results on the same data; of equally good baselines the last
+    one counts, so the constant guess comes last. ``count`` is the number of independent test
+    objects or, with a ``unit``, of groups of them. Returned are ``relation``, ``baseline``,
+    ``difference`` and ``sentence``, as in metrics.json; nothing without baselines.
     """
     if not differences:
         return {}
@@ -121,9 +112,7 @@ def chance_sentence(test: Mapping[str, Any]) -> str:
 def parts_sentence(parts: Mapping[str, Mapping[str, float | None]]) -> str:
     """Return a sentence on the shares and the times of the parts of a model, if it has several.
 
-    Args:
-        parts: ``share`` and ``seconds`` of each part by its name, as in metrics.json; a part with
-            the share 0 was dropped.
+    A part with the share 0 was dropped.
     """
     if len(parts) < 2:
         return ""

@@ -58,12 +58,7 @@ class RequestError(RepresenterError):
 
 
 class Answers:
-    """Answers jobs with a model.
-
-    Args:
-        model: The model, or a function that loads it.
-        limits: Of requests.
-    """
+    """Answers jobs with a model."""
 
     def __init__(self, model: ServedModel | Callable[[], ServedModel], limits: Limits) -> None:
         self.model: ServedModel = model() if callable(model) else model
@@ -130,12 +125,7 @@ class Answers:
 
 
 def parsed(kind: type[_Body], body: bytes) -> _Body:
-    """Return the body of a request.
-
-    Raises:
-        DataError: It is not JSON, or something else.
-        RequestError: It is nested too deeply, or has a number that is too long.
-    """
+    """Return the body of a request."""
     try:
         return kind.model_validate(json.loads(body))
     except ValidationError as error:

@@ -20,9 +20,6 @@ def limited_protocol(limits: Limits) -> type[asyncio.Protocol]:
     `uvicorn` limits the time between two requests alone: not that of a header, of a body, or of a
     client that does not read its answer. Where there are too many connections, the oldest one that
     waits for its client is closed.
-
-    Args:
-        limits: Of connections.
     """
     base: Any = AutoHTTPProtocol
     reading = min(limits.max_read_seconds, limits.max_seconds) + _ANSWERED

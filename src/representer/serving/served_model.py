@@ -274,13 +274,7 @@ class _Stream:
 
 
 class Streams:
-    """Streams by their random names.
-
-    Args:
-        limit: Open streams.
-        seconds: Time without a request after which a stream is closed.
-        clock: Time in seconds.
-    """
+    """Streams by their random names."""
 
     def __init__(
         self, limit: int, seconds: float, clock: Callable[[], float] = time.monotonic
@@ -294,11 +288,7 @@ class Streams:
         return len(self._open)
 
     def open(self, step: Step) -> str:
-        """Return the name of a new stream.
-
-        Raises:
-            BusyError: Too many streams are open.
-        """
+        """Return the name of a new stream."""
         if len(self) >= self._limit:
             raise BusyError(f"{self._limit} streams are open")
         name = secrets.token_urlsafe(16)
@@ -306,11 +296,7 @@ class Streams:
         return name
 
     def get(self, name: str) -> _Stream:
-        """Return a stream, which is used now.
-
-        Raises:
-            NoStreamError: There is none of this name.
-        """
+        """Return a stream, which is used now."""
         self._close_idle()
         if name not in self._open:
             raise NoStreamError(f"there is no open stream {name[:40]!r}")

@@ -40,12 +40,7 @@ class Sums(NamedTuple):
 
 
 def by_place(explanation: Explanation, count: int) -> list[Sums]:
-    """Return the contributions at each place, those of several places in equal parts.
-
-    Args:
-        explanation: The explanation.
-        count: Number of places, which ``where`` counts.
-    """
+    """Return the contributions at each place, those of several places in equal parts."""
     raises, lowers = [0.0] * count, [0.0] * count
     for one in explanation.contributions:
         for place in one.where:
@@ -55,11 +50,7 @@ def by_place(explanation: Explanation, count: int) -> list[Sums]:
 
 
 class Kind:
-    """One kind of objects; a subclass describes its places and draws it.
-
-    Args:
-        model: The model.
-    """
+    """One kind of objects; a subclass describes its places and draws it."""
 
     # label of the field in which an object is typed; empty if objects are only chosen
     prompt: str = ""

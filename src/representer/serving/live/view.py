@@ -206,12 +206,7 @@ class Place(Chosen):
 
 
 class LiveAnswers(Answers):
-    """Answers with the live view, too.
-
-    Args:
-        view: The view, or a function that loads it.
-        limits: Of requests.
-    """
+    """Answers with the live view, too."""
 
     def __init__(self, view: LiveView | Callable[[], LiveView], limits: Limits) -> None:
         self._view = view() if callable(view) else view
