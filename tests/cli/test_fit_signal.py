@@ -59,7 +59,8 @@ def test_subjects_are_counted_once_in_the_mean_and_beside_the_baseline(signal_ru
     assert metrics["mean"] == pytest.approx(np.mean(accuracies))
     assert metrics["deviation"] == pytest.approx(np.std(accuracies, ddof=1))
     assert metrics["test"]["count"] == 40
-    (baseline,) = metrics["baselines"]
+    baseline, chance = metrics["baselines"]
+    assert chance["name"] == "majority class"
     assert baseline["by_subject"].keys() == metrics["by_subject"].keys()
     counts = [baseline["difference"][name] for name in ("better", "worse", "equal")]
     assert sum(counts) == 4
@@ -83,6 +84,10 @@ def test_kernel_and_network_predict_together_and_their_shares_are_reported(joint
     assert model.answer == joint.name
     page = (joint / "report.html").read_text(encoding="utf-8")
     assert metrics["model"] in page
+    halves = [f"{name} alone" for name in names] if joint.name == "both" else []
+    assert [row["name"] for row in metrics["alone"]] == halves
+    assert all(f"{row['name']}</td>" in page for row in metrics["alone"])
+    assert all(row["by_subject"].keys() == metrics["by_subject"].keys() for row in metrics["alone"])
     assert ("Learning curves" in page) == (joint.name == "both")
     assert ("Frequency bands" in page) == (joint.name == "both")
     rows = rows_of(run("predict", joint, signal_file).out)
@@ -348,7 +353,8 @@ def test_an_uninterrupted_run_has_a_report_and_predictions(run, signal_file, tmp
     assert "trained on all subjects. It is not tested" in page
     baselines = json.loads((out / "metrics.json").read_text())["baselines"]
     names = ["log band power", "cross-spectral matrices"]
-    assert [one["name"] for one in baselines] == [f"{name} + logistic regression" for name in names]
+    shown = [*(f"{name} + logistic regression" for name in names), "majority class"]
+    assert [one["name"] for one in baselines] == shown
     page = html.unescape(page)
     assert all(f'<td title="{one["description"]}">{one["name"]}</td>' in page for one in baselines)
     assert run("predict", out, signal_file).code == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import json
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import yaml
 from safetensors.torch import load_file
 
 from cli.conftest import QUICK, TINY, write_table
+from representer import estimators
 from representer.data.text import code_lines
 from representer.tasks import text as text_flow
 
@@ -277,3 +279,22 @@ def test_texts_with_numbers_are_regressed_and_used_by_every_command(run, tmp_pat
 def test_the_requested_kind_is_used(run, table, tmp_path):
     words = ["fit", "text", table, "--out", tmp_path / "run", *TINY, "--kind", "regression"]
     assert "the label is 'sea'; expected a finite number" in run(*words).error
+
+
+def test_kernel_and_network_alone_are_rows_of_the_results(run, table, tmp_path):
+    out = tmp_path / "run"
+    outcome = run("fit", "text", table, "--out", out, *QUICK, "--answer", "both")
+    assert outcome.code == 0, outcome.err
+    metrics = json.loads((out / "metrics.json").read_text())
+    names = ["kernel alone", "network alone"]
+    assert [row["name"] for row in metrics["alone"]] == names
+    model = estimators.load(out)
+    rows = list(csv.DictReader(io.StringIO(table.read_text(encoding="utf-8"))))
+    tested = [
+        rows[line - 2] for line in json.loads((out / "splits.json").read_text())["test"]["lines"]
+    ]
+    texts, labels = ([one[column] for one in tested] for column in ("text", "label"))
+    for answer, row in zip(("kernel", "network"), metrics["alone"], strict=True):
+        assert row["accuracy"] == pytest.approx(model.part(answer).score(texts, labels))
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert all(name in text for name in names for text in (outcome.out, page))

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from representer.errors import markdown, one_line
-from representer.report.page import by_target
+from representer.report.page import BESIDE, by_target
 from representer.report.summary import parts_sentence
 
 _PIPELINES = {
@@ -88,7 +88,7 @@ def _scores(metrics: Mapping[str, Any]) -> Iterator[str]:
     yield "On test data that was not used for training; brackets hold 95 % intervals."
     for target, own in tested.items():
         rows = [{"name": own["model"], **own["test"]}]
-        rows += [{**row, **row.get("test", {})} for kind in ("comparisons", "baselines")
+        rows += [{**row, **row.get("test", {})} for kind in BESIDE
                  for row in own.get(kind, ())]  # fmt: skip
         yield "\n".join([f"**{markdown(target)}**\n"] * bool(target) + _table(rows))
     if folds := metrics.get("folds"):

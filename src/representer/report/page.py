@@ -406,6 +406,9 @@ def points(
     return result
 
 
+BESIDE = ("alone", "comparisons", "baselines")  # rows of metrics.json beside the model
+
+
 def by_target(metrics: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return metrics.json as those of runs with one target each, by the name of the target.
 
@@ -419,7 +422,7 @@ def by_target(metrics: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {
         name: metrics
         | {"test": figures}
-        | {kind: [_of(row, name) for row in metrics[kind]] for kind in ("comparisons", "baselines")}
+        | {kind: [_of(row, name) for row in metrics.get(kind, ())] for kind in BESIDE}
         for name, figures in metrics["test"].items()
     }
 
@@ -549,7 +552,7 @@ def _per_member(row: dict[str, Any], members: int) -> dict[str, Any]:
 
 
 def _of_target(run: Results, name: str, metrics: dict[str, Any]) -> dict[str, Any]:
-    test, baselines = metrics["test"], [*metrics["comparisons"], *metrics["baselines"]]
+    test, baselines = metrics["test"], [row for kind in BESIDE for row in metrics.get(kind, ())]
     points = run.details["points"].get(name)
     shown = {
         "name": name,

@@ -21,7 +21,7 @@ from representer.checks import is_missing
 from representer.data.tables.labels import alike
 from representer.errors import ArgumentError, DataError, TrainingError, say, show
 from representer.estimators import base
-from representer.estimators.explanation import BOTH, NETWORK, Example
+from representer.estimators.explanation import BOTH, KERNEL, NETWORK, Example
 from representer.estimators.fitting import batch_size_for, validation_fraction
 from representer.estimators.results import (
     environment_of,
@@ -440,6 +440,7 @@ class EstimatorTask(EstimatorUse):
         run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
         run.write_json("splits.json", data.splits())  # or other folds
         predictions = self.predicted(estimator, data) if is_tested else []
+        halves = (KERNEL, NETWORK) if predictions and len(estimator.parts_) > 1 else ()
         if estimator.machine_ is not None:
             described = {**model.values, "kernel": estimator.machine_.description}
             model = replace(model, values=described)
@@ -451,6 +452,7 @@ class EstimatorTask(EstimatorUse):
             steps_per_epoch=-(-count // batch_size_for(estimator, count)),
             parameters=parameter_counts(estimator, model.parts),
             parts=estimator.parts_,
+            alone={half: self.predicted(estimator.part(half), data) for half in halves},
         )
         return Trained(config, data, estimator, model, outcome)
 

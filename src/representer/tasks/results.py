@@ -17,6 +17,7 @@ from representer.errors import KindError, MissingExtraError, printable
 from representer.estimators.explanation import Example, Part
 from representer.estimators.results import EXPLAINED_ERRORS, model_name
 from representer.report.page import (
+    BESIDE,
     Column,
     Predictions,
     by_target,
@@ -179,6 +180,8 @@ class Outcome:
     parameters: dict[str, int]  # number of parameters by part, and of ``"all"``
     # kernel and network, see `Estimator.parts_`
     parts: Mapping[str, Part] = field(default_factory=dict)
+    # predictions of kernel and network, each by itself, where both predict
+    alone: Mapping[str, Sequence[Predictions]] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
@@ -202,6 +205,7 @@ class FoldResult:
         valid: Validation metrics of that epoch.
         stopped_by: Reason why the training ended.
         parts: Share and training time of kernel and network, as in metrics.json.
+        alone: Class probabilities of each of them by itself, where both predict.
     """
 
     fold: Fold
@@ -213,6 +217,7 @@ class FoldResult:
     valid: dict[str, float]
     stopped_by: str
     parts: dict[str, dict[str, Any]]
+    alone: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, trained: Trained) -> FoldResult:
@@ -226,6 +231,7 @@ class FoldResult:
         assert fold is not None
         assert predictions.probabilities is not None
         chances = predictions.probabilities.round(7)  # as they are stored
+        alone = {name: own[0].probabilities.round(7) for name, own in outcome.alone.items()}  # type: ignore[union-attr]
         best, epochs = (training and training.best) or {}, training.epoch if training else 0
         return cls(
             fold=fold,
@@ -237,6 +243,7 @@ class FoldResult:
             valid={k: v for k, v in best.items() if k.startswith("valid_")},
             stopped_by=training.reason if training else "",
             parts={name: dict(part._asdict()) for name, part in outcome.parts.items()},
+            alone=alone,
         )
 
     @property
@@ -253,7 +260,8 @@ class FoldResult:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serializable dict."""
         arrays = {"rows": self.rows.tolist(), "probabilities": self.probabilities.tolist()}
-        return asdict(self) | arrays
+        alone = {name: own.tolist() for name, own in self.alone.items()}
+        return asdict(self) | arrays | {"alone": alone}
 
     @classmethod
     def from_dict(cls, described: dict[str, Any]) -> FoldResult:
@@ -262,6 +270,7 @@ class FoldResult:
         values["fold"] = from_values(Fold, described["fold"])
         values["rows"] = np.asarray(described["rows"], dtype=np.int64)
         values["probabilities"] = np.asarray(described["probabilities"], dtype=np.float64)
+        values["alone"] = {name: np.asarray(own) for name, own in described["alone"].items()}
         return cls(**values)
 
 
@@ -297,8 +306,13 @@ class FoldResults:
             for name in self.folds[0].parts
         }
         predictions = [Predictions(self.probabilities.argmax(axis=1), self.probabilities)]
+        alone = {}
+        for half in self.folds[0].alone:
+            _, own = joined([(fold.rows, fold.alone[half]) for fold in self.folds])
+            alone[half] = [Predictions(own.argmax(axis=1), own)]
         name = model_name(parts, final.estimator.network_name)
-        outcome = replace(final.outcome, name=name, predictions=predictions, parts=parts)
+        changed = {"predictions": predictions, "parts": parts, "alone": alone}
+        outcome = replace(final.outcome, name=name, **changed)
         return replace(final, outcome=outcome, folds=self.folds)
 
     @property
@@ -337,6 +351,7 @@ def metrics_of(
     columns, predictions, training = data.columns("test"), outcome.predictions, outcome.training
     digests = data.digests("test")
     about = "Trained with the same settings."
+    half = "A part of the model by itself."
     return {
         "task": task,
         "kind": "regression" if data.is_regression else "classification",
@@ -347,6 +362,11 @@ def metrics_of(
         "seconds": outcome.seconds,
         "parts": {name: part._asdict() for name, part in outcome.parts.items()},
         "parameters": outcome.parameters,
+        "alone": [
+            {"name": f"{name} alone", "description": half, "seconds": outcome.parts[name].seconds}
+            | compared(columns, predictions, own, digests, data.groups)
+            for name, own in outcome.alone.items()
+        ],
         "comparisons": [
             {"name": one.name, "description": about, "seconds": one.seconds}
             | compared(columns, predictions, one.predictions, digests, data.groups)
@@ -437,8 +457,8 @@ def summary(metrics: dict[str, Any]) -> str:
 
 def _summary(metrics: dict[str, Any]) -> str:
     rows = [(metrics["model"], metrics["test"], metrics["seconds"])]
-    others = (*metrics["comparisons"], *metrics["baselines"])
-    rows += [(row["name"], row, row["seconds"]) for row in others]
+    others = [row for kind in BESIDE for row in metrics.get(kind, ())]
+    rows += [(row["name"], row, row["seconds"] or 0.0) for row in others]
     width = max(len(name) for name, _, _ in rows)
     if metrics["kind"] == "regression":
         lines = [f"{'':<{width}}        RMSE    95 % interval             MAE      R²  training"]

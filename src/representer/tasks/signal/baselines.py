@@ -1,9 +1,10 @@
-"""Baselines for signals: logistic regression on the spectra of the windows."""
+"""Baselines for signals: logistic regression on the spectra of the windows, and chance."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from representer.data.signals import Recordings, Standardization
 from representer.kernels.cross_spectral_kernel import MATRIX, POWER, CrossSpectralKernel
 from representer.tasks.objects import Fold
-from representer.tasks.results import Baseline, joined
+from representer.tasks.results import Baseline, joined, majority_class
 
 _COST = 0.1  # C with one feature per channel and band, about as many as windows of a subject
 _KINDS = {
@@ -33,7 +34,21 @@ def spectral_baselines(
 ) -> list[Baseline]:
     """Train and test the baselines of a `SignalConfig`; see `spectral_baseline`."""
     kind = "none" if config.standardize == "subject" else config.standardize
-    return [spectral_baseline(recordings, folds, kind, view) for view in VIEWS[config.baselines]]
+    found = [spectral_baseline(recordings, folds, kind, view) for view in VIEWS[config.baselines]]
+    return [*found, most_common(recordings, folds)] if found else []
+
+
+def most_common(recordings: Recordings, folds: Sequence[Fold]) -> Baseline:
+    """Predict the most frequent class of the training subjects of each fold."""
+    predicted, seconds = [], 0.0
+    for fold in folds:
+        parts = fold.parts(recordings.subjects)
+        train = recordings.labels[np.concatenate([parts["train"], parts["valid"]])]
+        own = majority_class(train.tolist(), len(parts["test"]))
+        predicted.append((parts["test"], np.eye(len(recordings.classes))[own.predictions]))
+        seconds += own.seconds
+    _, one_hot = joined(predicted)
+    return replace(own, predictions=one_hot.argmax(axis=1), seconds=seconds)
 
 
 def spectral_baseline(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -164,16 +164,21 @@ def metrics_of_folds(task: str, trained: Trained, baselines: Sequence[Baseline])
     """Return metrics.json: metrics over all folds and by subject, for model and baselines."""
     data, training = trained.data, trained.outcome.training
     (column,), recordings = data.columns("test"), recordings_of(data)
-    own, rows = by_subject(data, trained.outcome.predictions[0]), []
-    for one in baselines:
-        (predictions,) = predictions_of_baseline(one, [column])
+    own = by_subject(data, trained.outcome.predictions[0])
+    metrics = metrics_of(task, data, trained.outcome)
+
+    def row(about: Mapping[str, Any], predictions: Predictions) -> dict[str, Any]:
         figures = by_subject(data, predictions)
-        about = {"name": one.name, "description": one.description, "seconds": one.seconds}
         difference = paired_over_subjects(own["by_subject"], figures["by_subject"])
         test = {"test": figures_of(column, predictions, groups=data.groups)}
-        rows.append(about | test | figures | {"difference": difference})
-    metrics = metrics_of(task, data, trained.outcome) | {
+        names = ("name", "description", "seconds")
+        return {name: about[name] for name in names} | test | figures | {"difference": difference}
+
+    rows = [row(vars(one), *predictions_of_baseline(one, [column])) for one in baselines]
+    halves = zip(metrics["alone"], trained.outcome.alone.values(), strict=True)
+    metrics |= {
         **own,
+        "alone": [row(about, *half) for about, half in halves],
         "folds": [
             {
                 "name": one.fold.name,
@@ -197,7 +202,7 @@ def metrics_of_folds(task: str, trained: Trained, baselines: Sequence[Baseline])
 
 def summary(metrics: dict[str, Any]) -> str:
     """Return the closing table for the terminal."""
-    rows = [metrics | {"name": metrics["model"]}, *metrics["baselines"]]
+    rows = [metrics | {"name": metrics["model"]}, *metrics["alone"], *metrics["baselines"]]
     width = max(len(row["name"]) for row in rows)
     lines = [f"{'':<{width}}  subjects  accuracy (mean ± std)        all windows  training"]
     lines += [
