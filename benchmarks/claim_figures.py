@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t
 
+import result_pages
 from representer_papers.shared.runs import Line, read_lines
 
 Row = Mapping[str, str]
@@ -337,8 +338,11 @@ _STOPPED = re.compile(r"The command was stopped in its \w+ seed")
 
 def runs_of(folder: Path, names: Sequence[str]) -> list[list[str]]:
     """Return a row of `HEAD` for each page."""
-    texts = {name: (folder / f"{name}.md").read_text("utf-8") for name in names}
-    return [[f"[{name}]({name}.md)", *run_of(text)] for name, text in texts.items()]
+    texts = {name: result_pages.text_of(folder, name) for name in names}
+    return [
+        [f"[{name}]({result_pages.link_of(folder, name)})", *run_of(text)]
+        for name, text in texts.items()
+    ]
 
 
 def run_of(text: str) -> list[str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import result_pages
 from claim_figures import (
     HEAD,
     UNTESTED,
@@ -253,12 +254,12 @@ def judged(folder: Path) -> list[list[str]]:
     """Return a row for each claim."""
     rows, lines = [], Lines.of(folder / "runs")
     for claim in CLAIMS:
-        text = (folder / f"{claim.page}.md").read_text("utf-8")
+        text = result_pages.text_of(folder, claim.page)
         result = claim.find(text if claim.from_page else lines)  # pyright: ignore[reportArgumentType]
         is_finding = isinstance(result, Finding)
         cells = result.cells(claim.margin) if is_finding else result
         runs = runs_cells(result.lines if is_finding else (), runs_of(folder, claim.pages))
-        links = ", ".join(f"[{page}]({page}.md)" for page in claim.pages)
+        links = ", ".join(f"[{page}]({result_pages.link_of(folder, page)})" for page in claim.pages)
         rows.append([claim.text, claim.source, *cells, links, *runs, claim.what])
     return rows
 

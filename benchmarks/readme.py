@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 
+import result_pages
 from representer import kernels, nn
 from representer.explain import top_ngrams
 
@@ -30,7 +31,7 @@ CELLS = ("RKM-LSTM", "RKM-CIFG", "Linear Kernel w/ o_t")
 
 def speed_table() -> str:
     """Return nn.LSTM's time over each cell's, forward and backward, as a Markdown table."""
-    page = (RESULTS / "cpu.md").read_text(encoding="utf-8")
+    page = result_pages.text_of(RESULTS, "cpu")
     processor = _match(page, r"^\| processor \| (.*?), ", "processor")
     used = _match(page, r"^\| instruction sets.*used: (\w+)", "instruction set").upper()
     used = used.replace("AVX512", "AVX-512")

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 import machine
+import result_pages
 from goals import Goal, Measured, Results, earlier
 from representer import __version__
 from representer import machine as devices
@@ -44,11 +45,12 @@ def write_page(
 
 
 def publish(text: str, out: Path | None) -> None:
-    """Write a page to a file atomically, or print it if no file is given."""
+    """Write a page to a file atomically, or its section; print it if no file is given."""
     if out is None:
         print(text)
         return
     out.parent.mkdir(parents=True, exist_ok=True)
+    out, text = result_pages.placed(out, text)
     whole = out.with_name(f"{out.name}.new")
     whole.write_text(text, encoding="utf-8")
     whole.replace(out)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import result_pages
 from claim_figures import row_of, rows_of, welch
 from report import publish, table
 
@@ -53,9 +54,13 @@ class Comparison:
         return AHEAD if self.low > self.margin else BEHIND if self.high < -self.margin else LEVEL
 
 
+def _link(name: str) -> str:
+    return f"[{name}](results/{result_pages.link_of(RESULTS, name)})"
+
+
 def page_of(name: str) -> str:
     """Return the text of a page of results."""
-    return (RESULTS / f"{name}.md").read_text("utf-8")
+    return result_pages.text_of(RESULTS, name)
 
 
 def own_data() -> Iterator[Comparison]:
@@ -167,7 +172,7 @@ ABOUT = """\
 Measured wins and losses. *Ahead* and *behind* mean that the 95 % interval of the difference
 excludes 0 (of times, that the quartiles are more than a tenth away from 1); everything else is
 *level*. No option was set for a data set; the defaults were chosen on some of the same sets and
-problems, which favors them there ([log](log.md)). Rows from [drop-in](results/drop-in.md) compare
+problems, which favors them there ([log](log.md)). Rows from {drop_in} compare
 layers after few steps: how fast they learn, not what they reach. A command wrote the three tables
 from the [pages of results](results/index.md)."""
 FACTS = """\
@@ -209,7 +214,7 @@ def single() -> list[list[str]]:
             what = f"training step on signals, stride {row['stride']}: `NgramLSTM` with wavelets, "
             results.append([f"{what}`nn.LSTM` on windows; times as fast", row[column], "1",
                           "signals-speed"])  # fmt: skip
-    return [[*row[:-1], f"[{row[-1]}](results/{row[-1]}.md)"] for row in results]
+    return [[*row[:-1], _link(row[-1])] for row in results]
 
 
 def comparisons() -> list[Comparison]:
@@ -225,7 +230,7 @@ def rows(results: list[Comparison], verdict: str) -> list[list[str]]:
             groups[comparison.ours, comparison.other, comparison.page].append(comparison)
     return [
         [ours, other, "<br>".join(f"{each.data}: {each.figure}" for each in members),
-         f"[{page}](results/{page}.md)"]
+         _link(page)]
         for (ours, other, page), members in groups.items()
     ]  # fmt: skip
 
@@ -237,7 +242,11 @@ def text() -> str:
         verdict: sum(comparison.verdict == verdict for comparison in results) for verdict in HEADS
     }
     total = ", ".join(f"**{count} {verdict}**" for verdict, count in counts.items())
-    parts = [ABOUT, f"Of {len(results)} comparisons: {total}.", FACTS]
+    parts = [
+        ABOUT.format(drop_in=_link("drop-in")),
+        f"Of {len(results)} comparisons: {total}.",
+        FACTS,
+    ]
     for verdict, head in HEADS.items():
         columns = ["use" if verdict == AHEAD else "ours", "instead of", "measured", "page"]
         body = table(columns, rows(results, verdict)).replace("---:", "---")

@@ -234,15 +234,17 @@ def rows() -> list[list[str]]:
 
 
 def test_the_index_links_every_page():
-    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", INDEX.read_text("utf-8")))
+    linked = set(re.findall(r"\]\(([\w-]+\.md)", INDEX.read_text("utf-8")))
     assert linked == {page.name for page in PAGES}
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row[0][:60])
 def test_a_row_of_the_index_quotes_its_page(row: list[str]):
     _, figure, interval, link = row
-    (name,) = re.findall(r"\]\(([\w-]+\.md)\)", link)
+    ((name, section),) = re.findall(r"\]\(([\w-]+\.md)(?:#([\w-]+))?\)", link)
     page = (FOLDER / name).read_text("utf-8")
+    if section and f'<a id="{section}"></a>' in page:
+        page = page.partition(f'<a id="{section}"></a>')[2].partition("\n<a id=")[0]
     numbers = re.findall(r"\d[\d,]*\.\d+|\d{1,3},\d{3}", f"{figure} {interval}")
     missing = [number for number in numbers if not re.search(rf"(?<![\d.]){number}(?!\d)", page)]
     assert missing == []

@@ -52,8 +52,8 @@ def test_every_page_is_in_the_navigation_once(hook):
 
 def test_pages_of_results_are_grouped_as_their_index_does(hook):
     grouped = hook("results").grouped(DOCS / "results")
-    assert "results/cpu.md" in grouped["Speed"]
-    assert "results/claims.md" in grouped["Reproductions of the papers"]
+    assert "results/cpu-speed.md" in grouped["Speed"]
+    assert "results/papers.md" in grouped["Reproductions of the papers"]
 
 
 def test_every_page_has_a_next_step(hook):

@@ -1,6 +1,6 @@
 """The pages of all runs and of their curves, made from the lines of the runs alone.
 
-python tools/runs_page.py docs/results/runs docs/results
+python tools/runs_page.py docs/results/runs docs/results && python benchmarks/result_pages.py
 """
 
 from __future__ import annotations

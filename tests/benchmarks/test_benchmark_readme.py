@@ -25,7 +25,7 @@ def test_a_stale_figure_is_replaced(readme) -> None:
 
 
 def test_a_missing_figure_is_named(readme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (readme.RESULTS / "cpu.md").read_text(encoding="utf-8")
+    page = readme.result_pages.text_of(readme.RESULTS, "cpu")
     (tmp_path / "cpu.md").write_text(page.replace("| RKM-CIFG |", "| gone |"), encoding="utf-8")
     monkeypatch.setattr(readme, "RESULTS", tmp_path)
     with pytest.raises(SystemExit, match="has no RKM-CIFG; run `make bench`"):

@@ -119,8 +119,8 @@ def test_a_page_names_the_runs_behind_it(bench):
         run_of("# T")
 
 
-def test_every_page_behind_a_claim_has_its_hours_and_machine():
-    text = (Path(__file__).parents[2] / "docs/results/claims.md").read_text("utf-8")
+def test_every_page_behind_a_claim_has_its_hours_and_machine(bench):
+    text = bench("result_pages").text_of(Path(__file__).parents[2] / "docs/results", "claims")
     rows = re.findall(r"^\| \[(\S+)\]\(\S+\) \| `(.+?)` \| (.+?) \| (.+?) \|$", text, re.MULTILINE)
     assert len(rows) >= 15
     for name, command, hours, machine in rows:
@@ -149,7 +149,7 @@ def test_rounding_does_not_hide_which_side_of_zero_an_interval_is_on(figures):
 
 def test_the_page_is_what_the_command_writes(bench):
     claims = bench("claims")
-    page = (Path(claims.RESULTS) / "claims.md").read_text("utf-8")
+    page = bench("result_pages").text_of(claims.RESULTS, "claims")
     for row in claims.judged(claims.RESULTS):
         assert f"| {' | '.join(row)} |" in page
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,9 @@ from representer_papers.string_graph2017 import language as string_language
 from representer_papers.string_graph2017 import published as string_published
 from representer_papers.string_graph2017.sentiment import DATASETS as TREEBANK_SETS
 
-PAGES = Path(__file__).parents[2] / "docs" / "results"
+ROOT = Path(__file__).parents[2]
+PAGES = ROOT / "docs" / "results"
+text_of = runpy.run_path(str(ROOT / "benchmarks/result_pages.py"))["text_of"]
 COLUMNS = [f"{name} {n}-gram" for name in ("ag_news", "dbpedia", "yahoo", "yelp") for n in (1, 3)]
 
 
@@ -140,22 +143,22 @@ def test_the_settings_of_m18_match_the_paper():
 
 def cells_of(page: str, start: str) -> list[str]:
     """Return the cells of the first row of a page that starts so."""
-    lines = (PAGES / page).read_text("utf-8").splitlines()
+    lines = text_of(PAGES, page).splitlines()
     line = next(line for line in lines if line.startswith(f"| {start} |"))
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
 def test_the_results_pages_quote_the_printed_figures():
     for row, (_, _, one, three, *_) in printed.rows(printed.L19_TABLE_2).items():
-        assert cells_of("rkm-documents.md", row)[1::2] == [f"{one:.2f}", f"{three:.2f}"]
-        assert cells_of("rkm-documents-code.md", row)[1] == f"{three:.2f}"
+        assert cells_of("rkm-documents", row)[1::2] == [f"{one:.2f}", f"{three:.2f}"]
+        assert cells_of("rkm-documents-code", row)[1] == f"{three:.2f}"
     for row, (accuracy,) in printed.rows(printed.L19_TABLE_4).items():
         title = "CNN (SyncNet)" if row == "CNN" else row
-        assert cells_of("rkm-lfp.md", title)[1] == f"{accuracy:.2f}"
+        assert cells_of("rkm-lfp", title)[1] == f"{accuracy:.2f}"
     for name, network in string_published.MOLECULE_NETWORKS.items():
         if network.rmse is not None:
             (rmse,) = printed.rows(printed.L17_TABLE_3)[name]
-            assert cells_of("graph-molecules.md", network.title)[2] == f"{rmse:.4f}"
-    text = (PAGES / "language-5m.md").read_text("utf-8")
+            assert cells_of("graph-molecules", network.title)[2] == f"{rmse:.4f}"
+    text = text_of(PAGES, "language-5m")
     quoted = re.findall(r"\| L17 Table 1, .*, 5m \| – \| ([\d.]+) \|", text)
     assert quoted == ["73.6", "76.8", "84.3"]

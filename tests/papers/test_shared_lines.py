@@ -173,9 +173,10 @@ def test_the_pages_of_runs_agree_with_their_lines(tool: dict[str, Any]):
     texts = "".join(path.read_text("utf-8") for path in (results / "runs").iterdir())
     assert len(lines) > 300
     assert not any(folder in texts for folder in ("/home/", "/root/", "/tmp/", "/" + "work/"))
-    shown, made = ((results / "runs.md").read_text("utf-8"), tool["page_of"](lines.values(), ""))
+    text_of = runpy.run_path(str(ROOT / "benchmarks/result_pages.py"))["text_of"]
+    shown, made = text_of(results, "runs"), tool["page_of"](lines.values(), "")
     assert shown.splitlines()[3:] == made.splitlines()[3:]
-    curves = (results / "learning-curves.md").read_text("utf-8")
+    curves = text_of(results, "learning-curves")
     for name, panel in tool["curves_of"](lines.values()).items():
         section = curves.partition(f"\n## {name}: ")[2].partition("\n## ")[0]
         for row in panel["rows"]:

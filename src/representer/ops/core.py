@@ -36,7 +36,7 @@ _SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
 
 
 # forward and backward, reference against core: four layers at the four sizes of
-# benchmarks/cells.py, and KBRN as in docs/results/kbrn-speed.md
+# benchmarks/cells.py, and KBRN as in docs/results/cpu-speed.md
 _COST = "without it a training step takes 1.2 to 8 times as long, that of a KBRN 40 times"
 
 
