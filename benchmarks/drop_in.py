@@ -158,8 +158,8 @@ def chrono_lstm(features: int, units: int, *, batch_first: bool) -> nn.LSTM:
     lstm = nn.LSTM(features, units, batch_first=batch_first)
     with torch.no_grad():
         forget = torch.empty(units).uniform_(1, STEPS - 1).log()
-        lstm.bias_ih_l0[: 2 * units] = torch.cat((-forget, forget))
-        lstm.bias_hh_l0[: 2 * units] = 0
+        for name, start in (("bias_ih_l0", torch.cat((-forget, forget))), ("bias_hh_l0", 0.0)):
+            lstm.get_parameter(name)[: 2 * units] = start
     return lstm
 
 

@@ -1,4 +1,4 @@
-"""What a command writes stands as a page, or as the section of its name on another page."""
+"""Pages of results: a command writes its page, or the section of its name on another page."""
 
 from __future__ import annotations
 
