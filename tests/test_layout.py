@@ -272,6 +272,30 @@ def test_a_public_class_stands_once():
     assert [name for name, count in classes.items() if count > 1] == []
 
 
+def test_a_public_method_says_what_it_does_itself_or_by_what_it_overrides():
+    classes = {
+        node.name: node
+        for module in MODULES
+        for node in parsed(module).body
+        if isinstance(node, ast.ClassDef)
+    }
+
+    def is_described(owner: str, method: str) -> bool:
+        methods = [m for m in classes[owner].body if getattr(m, "name", "") == method]
+        bases = [dotted(getattr(base, "value", base)) for base in classes[owner].bases]
+        bases = [name for base in bases if (name := base.rpartition(".")[2]) in classes]
+        return any(map(ast.get_docstring, methods)) or any(is_described(b, method) for b in bases)
+
+    silent = [
+        f"{owner}.{method.name}"
+        for owner, node in classes.items()
+        for method in node.body
+        if isinstance(method, ast.FunctionDef) and not method.name.startswith("_")
+        if not owner.startswith("_") and not is_described(owner, method.name)
+    ]
+    assert silent == []
+
+
 # Names that say nothing of what they name, of local variables.
 
 VAGUE = {"at", "found", "given", "kind", "known", "one", "own", "part", "place"}
@@ -312,6 +336,7 @@ BOTH_WAYS = {  # `kernel.network` and `layer.kernel`
     "representer.duality", "representer.kernel_network", "representer.kernels", "representer.nn",
 }  # fmt: skip
 CONCEPTS_OF_THEIR_OWN = {  # small, with one importer, and no part of it
+    "representer.explain.sections",  # Euler's theorem, by which estimators of one kernel explain
     "representer.ops.string_gram",  # an operation on the core, for one kernel
     "representer.ops.separable_convolution.reference",  # as of every op
     "representer.nn.activation.smoothness",  # (2)-(5) of a paper, beside the activation of (7)

@@ -24,13 +24,25 @@ def to_markdown(docstring: str, package: str = "") -> str:
 
 
 class MarkdownDocstrings(griffe.Extension):
-    """Converts the docstring of every object that is read."""
+    """Converts the docstring of every object that is read; an overriding method inherits one."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Convert one docstring in place."""
         if obj.docstring is not None:
             package = "".join(f"{name}." for name in obj.path.split(".")[:2])
             obj.docstring.value = to_markdown(obj.docstring.value, package)
+
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        """Give each method without a docstring that of the one that it overrides."""
+        modules: list[griffe.Object] = [pkg]
+        for each in modules:
+            members = [member for member in each.members.values() if not member.is_alias]
+            modules += [m for m in members if m.is_module or m.is_class]  # type: ignore[misc]
+            if isinstance(each, griffe.Class):
+                for member in members:
+                    inherited = (base.members.get(member.name) for base in each.mro())
+                    docstrings = (m.docstring for m in inherited if m is not None and m.docstring)
+                    member.docstring = member.docstring or next(docstrings, None)
 
 
 def _block(found: re.Match[str]) -> str:

@@ -561,7 +561,6 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
         self.check()
 
     def check(self) -> None:
-        """Check every value, see `TrainingParameters.check`."""
         super().check()
         cell = getattr(self, "cell", None)  # which a kernel machine alone would never build
         if cell is not None:

@@ -169,7 +169,6 @@ class GraphEnsembleEstimator(GraphParameters, SupervisedEstimator):
     feature: ClassVar[str] = "walk or subtree"
 
     def places_of(self, one: Any, contributions: Sequence[Contribution]) -> Places:
-        """Return the nodes of a graph."""
         (one,) = self.checked_objects([one])
         nouns = self.place, self.feature
         whole = (KERNEL, NETWORK) if getattr(self, "kernel", None) else (KERNEL,)
@@ -177,7 +176,6 @@ class GraphEnsembleEstimator(GraphParameters, SupervisedEstimator):
 
     @property
     def leaves_one_out(self) -> bool:
-        """True if the kernel machine of numbers predicts each row by a machine without it."""
         is_process = isinstance(self._new_kernel(), SubtreeKernel)
         return is_process and all(isinstance(own, Numbers) for own in columns_of(self.target_))
 
@@ -203,7 +201,6 @@ class GraphEnsembleEstimator(GraphParameters, SupervisedEstimator):
         return result.score, result.constant, parts
 
     def explain_kernel(self, one: Any, output: int) -> Explained:
-        """Return an output of the kernel machine, its constant part and its contributions."""
         machine = self.machine_
         assert machine is not None
         coefficients, constant = machine.centered(output)
@@ -248,7 +245,6 @@ class GraphNetworkEstimator(GraphKernelParameters, KernelHalves, GraphEnsembleEs
         return read_graphs(X, trees=trees)
 
     def learn_inputs(self, objects: Sequence[PlainGraph], seed: int) -> GraphInputs:
-        """Return the inputs, learned from the training objects."""
         return GraphInputs.find(objects)
 
     def _configure(self, inputs: GraphInputs, width: int) -> Any:
@@ -267,16 +263,13 @@ class GraphNetworkEstimator(GraphKernelParameters, KernelHalves, GraphEnsembleEs
         return SubtreeKernel((LEVELS,), self.inputs_.labeled)
 
     def width(self, inputs: GraphInputs) -> int:
-        """Return the number of features of a node."""
         return inputs.nodes.width
 
     def exact(self, objects: Sequence[PlainGraph]) -> list[Any]:
-        """Return graphs as a kernel takes them, in float64."""
         return [graph.apply(lambda own: own.double() if own.is_floating_point() else own)
                 for graph in self.inputs_.encode(objects)]  # fmt: skip
 
     def names_of(self, one: PlainGraph) -> list[str]:
-        """Return the names of the nodes of an object, without their numbers."""
         return [*map(str, one.nodes)] if isinstance(one.nodes, tuple) else ["node"] * one.count
 
     def _warn(self, objects: Sequence[PlainGraph]) -> None:
@@ -292,7 +285,6 @@ class GraphNetworkEstimator(GraphKernelParameters, KernelHalves, GraphEnsembleEs
         return inputs.nodes.width, None if inputs.edges is None else inputs.edges.width
 
     def explanation_details(self, one: Any, explanation: Explanation) -> dict[str, Any]:
-        """Return what a picture shows: the graph, and the contribution of each node."""
         (graph,) = self.checked_objects([one])
         labels = graph.nodes if isinstance(graph.nodes, tuple) else [""] * graph.count
         return {
@@ -302,7 +294,6 @@ class GraphNetworkEstimator(GraphKernelParameters, KernelHalves, GraphEnsembleEs
         }
 
     def node_names(self, one: PlainGraph) -> list[str]:
-        """Return the names of the nodes of an object, for explanations."""
         return [f"{label} {v}" for v, label in enumerate(self.names_of(one))]
 
     def _save_inputs(self, run: RunFolder) -> dict[str, Any]:

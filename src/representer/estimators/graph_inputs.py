@@ -382,7 +382,6 @@ class GraphInputs(GraphBatches):
         )
 
     def collate(self, encoded: Sequence[Any], multiple: int = 1) -> Arguments:
-        """Return the arguments of the network; the columns of many labels exist in a batch only."""
         x, edge_index, edge_attr, of_graph, count = collate(encoded)
         return self.nodes.columns(x), edge_index, edge_attr, of_graph, count
 

@@ -166,7 +166,6 @@ class KernelHalves(SupervisedEstimator):
     # ---- what is here
 
     def check(self) -> None:
-        """Check every value, see `TrainingParameters.check`."""
         super().check()
         if self.kernel is None:
             return
@@ -182,7 +181,6 @@ class KernelHalves(SupervisedEstimator):
 
     @property
     def network_name(self) -> str:
-        """Name of the network in reports."""
         return "kernel network" if self.expression() is not None else super().network_name
 
     def _configure(self, inputs: Any, width: int) -> Any:
@@ -208,7 +206,6 @@ class KernelHalves(SupervisedEstimator):
         return super()._new_kernel() if kernel is None else KernelFeatures(kernel)
 
     def kernel_objects(self, objects: Any) -> Any:
-        """Return objects as the kernel takes them."""
         is_own = self.expression() is None
         return super().kernel_objects(objects) if is_own else self.exact(objects)
 
@@ -228,7 +225,6 @@ class KernelHalves(SupervisedEstimator):
         return score, float(constant), self._contributions(one, found, NETWORK)
 
     def explain_kernel(self, one: Any, output: int) -> Explained:
-        """Return an output of the kernel machine, its constant part and its contributions."""
         machine = self.machine_
         if machine is None or not isinstance(machine.kernel, KernelFeatures):
             return super().explain_kernel(one, output)

@@ -403,7 +403,6 @@ class LanguageModel(LanguageParameters, Estimator):
     def training_plan(
         self, train: Tensor, valid: Tensor, network: Any, seed: int
     ) -> tuple[TrainingTask, TrainerConfig, Optimizer | None]:
-        """Return the training task, the trainer's configuration, and the optimizer."""
         task = training_task(self, train, valid, network, seed)
         return task, trainer_config(self, len(train), seed), optimizer_for(self, network)
 
@@ -443,7 +442,6 @@ class LanguageModel(LanguageParameters, Estimator):
 
     @property
     def network_name(self) -> str:
-        """Name of the network in reports."""
         return self.cell
 
     def _require_sizes(self, config: LanguageModelConfig) -> None:
@@ -483,7 +481,6 @@ class LanguageModel(LanguageParameters, Estimator):
         return self.predictor_.read(torch.tensor(ids), rows=LAST)[0]
 
     def explanation_details(self, one: str, explanation: Explanation) -> dict[str, Any]:
-        """Return what a report shows of an explained object besides its contributions."""
         (ids,) = self._encoded([one])
         return explanation.marks([self.tokens_[number] for number in ids[1:]])
 

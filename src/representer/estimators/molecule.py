@@ -121,12 +121,10 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
 
     @property
     def network_name(self) -> str:
-        """Name of the network in reports."""
         name = NAMES[self.network]
         return f"{name}, mean of {self.members}" if self.members > 1 else name
 
     def explanation_details(self, one: str, explanation: Explanation) -> dict[str, Any]:
-        """Return what a picture shows: the molecule, and the contribution of each atom."""
         return {"smiles": one, "atoms": explanation.values_by_place()}
 
     def fit(
@@ -160,7 +158,6 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
     def training_plan(
         self, train: Examples, valid: Examples, network: nn.Module, seed: int
     ) -> tuple[TrainingTask, TrainerConfig, Optimizer | None]:
-        """Return the training task, the trainer's configuration, and the optimizer."""
         task, config, optimizer = super().training_plan(train, valid, network, seed)
         task = self._resampled(task, train, seed)
         if self.time_limit and self.verbose:
@@ -188,7 +185,6 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
         return molecules
 
     def learn_inputs(self, objects: Sequence[str], seed: int) -> MoleculeInputs:
-        """Return the inputs, learned from the training objects."""
         return MoleculeInputs(self.features)
 
     def _new_kernel(self) -> SubtreeKernel:
@@ -201,7 +197,6 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
         return len(ATOM_FEATURES[inputs.features]), len(BOND_FEATURES)
 
     def node_names(self, one: str) -> list[str]:
-        """Return the names of the nodes of an object, for explanations."""
         return [f"{atom.GetSymbol()}{atom.GetIdx()}" for atom in parse_smiles(one).GetAtoms()]
 
     def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
@@ -247,7 +242,6 @@ class MoleculeRegressor(MoleculeRegressorParameters, MoleculeNetwork, Regressor)
     """
 
     def find_target(self, y: Any) -> Numbers:
-        """Return what is predicted."""
         target = super().find_target(y)
         if self.balance and target.width > 1:
             raise ArgumentError("balance", self.balance, "0 where there are several targets")

@@ -147,7 +147,6 @@ class TargetParameters(TrainingParameters):
     )
 
     def check(self) -> None:
-        """Check every value, see `TrainingParameters.check`."""
         super().check()
         require_choices(self, answer=ANSWERS)
         is_level = self.conformal is None or 0 < self.conformal < 1
@@ -268,7 +267,6 @@ class TextParameters(TargetParameters):
     )
 
     def check(self) -> None:
-        """Check every value, see `TrainingParameters.check`."""
         super().check()
         if self.multilabel and self.conformal is not None:
             raise ArgumentError("conformal", self.conformal, "None with multilabel=True")
@@ -340,7 +338,6 @@ class SequenceParameters(TargetParameters):
     average_weights: bool = option(True, "keep the average of the weights of the last steps")
 
     def check(self) -> None:
-        """Check every value, see `TrainingParameters.check`."""
         super().check()
         require_integers(self, 1, "hidden_size", "span", "num_patterns")
         are_orders = all(type(order) is int and order >= 1 for order in self.orders)
@@ -392,7 +389,6 @@ class SeriesParameters(TargetParameters):
     clip_norm: float = option(1.0, "clip the norm of the gradient; 0: no clipping")
 
     def check(self) -> None:
-        """Check every value, see `TrainingParameters.check`."""
         super().check()
         require_integers(
             self, 1, "num_features", "filter_length", "dilation", "hidden_size", "num_layers"
@@ -436,7 +432,6 @@ class GraphParameters(TargetParameters):
     members: int = option(1, "number of ensemble members")
 
     def check(self) -> None:
-        """Check every value, see `TrainingParameters.check`."""
         super().check()
         require_integers(self, 1, "hidden_size", "depth", "order", "members")
         require(self, "members", self.members <= MAX_MEMBERS, f"at most {MAX_MEMBERS}")
@@ -485,7 +480,6 @@ class MoleculeParameters(GraphParameters):
     lr_decay_every: int = option(0, "molecules between two such changes; 0: an epoch")
 
     def check(self) -> None:
-        """Check every value, see `TrainingParameters.check`."""
         super().check()
         require(self, "features", self.features in FEATURES, "62 or 82")
         require_integers(self, 0, "lr_decay_every")
@@ -501,7 +495,6 @@ class MoleculeRegressorParameters(MoleculeParameters):
     )
 
     def check(self) -> None:
-        """Check every value, see `TrainingParameters.check`."""
         super().check()
         require_numbers(self, "balance")
 
@@ -563,7 +556,6 @@ class SignalParameters(TargetParameters):
     clip_norm: float = option(1.0, "clip the norm of the gradient; 0: no clipping")
 
     def check(self) -> None:
-        """Check every value, see `TrainingParameters.check`."""
         super().check()
         is_rate = self.sampling_rate is None or 0 < self.sampling_rate < math.inf
         require(self, "sampling_rate", is_rate, "a positive number of Hz")
@@ -656,7 +648,6 @@ class LanguageParameters(TrainingParameters):
     evaluation_rows: int = option(10, "parallel streams in validation; the test has one")
 
     def check(self) -> None:
-        """Check every value, see `TrainingParameters.check`."""
         super().check()
         require_integers(
             self, 1, "min_count", "order", "filter_length", "hidden_size", "num_layers", "unroll",

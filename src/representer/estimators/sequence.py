@@ -125,7 +125,6 @@ class SequenceHalves(SequenceKernelParameters, KernelHalves):
     inputs_: SequenceInputs
 
     def expression(self) -> Kernel:
-        """Return the kernel of both halves."""
         return default_kernel() if self.kernel is None else self.kernel
 
     @property
@@ -148,11 +147,9 @@ class SequenceHalves(SequenceKernelParameters, KernelHalves):
         )  # fmt: skip
 
     def kernel_objects(self, objects: Any) -> Any:
-        """Return objects as the kernel takes them: tokens, or vectors."""
         return objects if self.has_kmers else super().kernel_objects(objects)
 
     def explain_kernel(self, one: Any, output: int) -> Explained:
-        """Return an output of the kernel machine, its constant part and its contributions."""
         machine = self.machine_
         if machine is None or not self.has_kmers:
             return super().explain_kernel(one, output)
@@ -162,25 +159,20 @@ class SequenceHalves(SequenceKernelParameters, KernelHalves):
         return machine.centered_score([one], output), constant, parts
 
     def explanation_details(self, one: Any, explanation: Explanation) -> dict[str, Any]:
-        """Return the letters and what marks them, for a report; none of vectors and long ones."""
         if isinstance(one, np.ndarray) or not 0 < len(one) <= SHOWN:
             return {}
         return explanation.marks([str(token) for token in one])
 
     def width(self, inputs: SequenceInputs) -> int:
-        """Return the number of features of a token."""
         return inputs.width
 
     def exact(self, objects: Sequence[Any]) -> list[Tensor]:
-        """Return objects as the kernel takes them ``(T, d)``, in float64."""
         return [torch.from_numpy(one) for one in self.inputs_.encode(objects)]
 
     def names_of(self, one: Any) -> Sequence[str]:
-        """Return the names of the tokens of an object."""
         return [f"step {t}" for t in range(len(one))] if isinstance(one, np.ndarray) else one
 
     def places_of(self, one: Any, contributions: Sequence[Contribution]) -> Places:
-        """Return the tokens of a sequence, or its steps."""
         nouns = "step" if isinstance(one, np.ndarray) else "token", "feature"
         return Places.numbered(
             [*map(str, self.names_of(one))], "whole sequence", nouns, (KERNEL, NETWORK)
@@ -194,7 +186,6 @@ class SequenceHalves(SequenceKernelParameters, KernelHalves):
         return digest_of(one.tobytes() if isinstance(one, np.ndarray) else repr(one))
 
     def learn_inputs(self, objects: Sequence[Any], seed: int) -> SequenceInputs:
-        """Return the inputs, learned from the training objects."""
         vectors = next((one for one in objects if isinstance(one, np.ndarray)), None)
         if vectors is not None:
             return SequenceInputs((), vectors.shape[1])

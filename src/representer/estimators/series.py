@@ -206,7 +206,6 @@ class SeriesHalves(SeriesParameters, SupervisedEstimator):
         return not bool(np.isnan(one).all())
 
     def learn_inputs(self, objects: Sequence[Series], seed: int) -> SeriesInputs:
-        """Return the inputs, learned from the training objects."""
         return SeriesInputs.learn(self.standardize, objects)
 
     def _configure(self, inputs: SeriesInputs, width: int) -> SeriesNetworkConfig:
@@ -223,23 +222,19 @@ class SeriesHalves(SeriesParameters, SupervisedEstimator):
 
     @property
     def network_name(self) -> str:
-        """Name of the network in reports."""
         return self.cell
 
     def _new_kernel(self, candidate: int = -1) -> ConvolutionKernel:
         return ConvolutionKernel(self.num_features, self.candidates[candidate])
 
     def kernel_candidates(self, objects: Any) -> list[ConvolutionKernel]:
-        """Return the kernels to choose from for some objects."""
         return [self._new_kernel(k) for k in range(len(self.candidates))]
 
     def kernel_objects(self, objects: Any) -> Any:
-        """Return objects as the kernel takes them: while it is fitted, the features of all."""
         series = self.inputs_.encode(objects)
         return series if self.machines_ else self._new_kernel().read(series)
 
     def explain_kernel(self, one: Series, output: int) -> Explained:
-        """Return an output of the kernel machine, its constant part and its contributions."""
         machine = self.machine_
         assert machine is not None
         (x,) = series = self.inputs_.encode([one])
@@ -277,7 +272,6 @@ class SeriesHalves(SeriesParameters, SupervisedEstimator):
         return score, constant, parts
 
     def places_of(self, one: Series, contributions: Sequence[Contribution]) -> Places:
-        """Return the steps of a series."""
         names = {(step,): f"step {step}" for step in range(one.shape[1])}
         return Places(names, "whole series", ("step", "filter"), (), _steps)
 

@@ -461,7 +461,6 @@ class SignalClassifier(SignalParameters, Classifier):
         return windows
 
     def learn_inputs(self, objects: Sequence[Windows], seed: int) -> SignalInputs:
-        """Return the inputs, learned from the training objects."""
         self._window_length = np.asarray(objects).shape[2]
         return SignalInputs.learn(self.standardize, np.asarray(objects), self._montage)
 
@@ -478,7 +477,6 @@ class SignalClassifier(SignalParameters, Classifier):
 
     @property
     def network_name(self) -> str:
-        """Name of the network in reports."""
         return f"{self.cell} with {self.filters} filters"
 
     def _augmentation(self) -> Callable[[Tensor], tuple[Tensor]] | None:
@@ -488,13 +486,11 @@ class SignalClassifier(SignalParameters, Classifier):
         return CrossSpectralKernel(self.sampling_rate_, views=views)
 
     def kernel_candidates(self, objects: Spectra) -> list[CrossSpectralKernel]:
-        """Return the kernels to choose from for some objects."""
         known = tuple(objects.views)
         choices = [(view,) for view in known] + ([known] if len(known) > 1 else [])
         return [self._new_kernel(views) for views in choices]
 
     def kernel_objects(self, objects: Any) -> Spectra:
-        """Return objects as the kernel takes them."""
         windows = np.asarray(self.inputs_.encode(np.asarray(objects)))
         if self.machines_:
             known = {view for machine in self.machines_ for view in machine.kernel.views}
@@ -563,7 +559,6 @@ class SignalClassifier(SignalParameters, Classifier):
             return super().predict_proba(windows)
 
     def predict(self, X: Any, *, groups: Any = None) -> NDArray[Any]:
-        """Return the most probable class of each window; `groups` as in `predict_proba`."""
         with self._recentered(X, groups) as windows:
             return super().predict(windows)
 
@@ -573,12 +568,10 @@ class SignalClassifier(SignalParameters, Classifier):
             return super().score(windows, y, sample_weight)
 
     def explain(self, X: Any, k: int = 10, *, groups: Any = None) -> list[Explanation]:
-        """Return each prediction with its contributions; `groups` as in `predict_proba`."""
         with self._recentered(X, groups) as windows:
             return super().explain(windows, k)
 
     def explain_kernel(self, one: Windows, output: int) -> Explained:
-        """Return an output of the kernel machine, its constant part and its contributions."""
         machine = self.machine_
         assert machine is not None
         objects = self.kernel_objects(one[None])
@@ -601,7 +594,6 @@ class SignalClassifier(SignalParameters, Classifier):
         return filter_sum(self.network_, signal, output, width)
 
     def places_of(self, one: Windows, contributions: Sequence[Contribution]) -> Places:
-        """Return the channels, which the kernel reads, and the times, which the network reads."""
         names: dict[tuple[int, ...], str]
         names = {(channel,): self.inputs_.named((channel,)) for channel in range(len(one))}
         if not any(part.part == KERNEL for part in contributions):
@@ -613,7 +605,6 @@ class SignalClassifier(SignalParameters, Classifier):
         return Places(names, "whole window", nouns, (), _positions)
 
     def explanation_details(self, one: Windows, explanation: Explanation) -> dict[str, Any]:
-        """Return what a report shows of an explained object besides its contributions."""
         window, names = np.asarray(one), self.inputs_.names
         return details_of(explanation, window, names, self.sampling_rate_)
 

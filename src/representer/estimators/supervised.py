@@ -340,7 +340,6 @@ class SupervisedEstimator(Estimator):
         return rates[0] if len(rates) == 1 else rates
 
     def __sklearn_tags__(self) -> Tags:
-        """Return scikit-learn's tags: targets may have several columns."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
@@ -361,7 +360,6 @@ class SupervisedEstimator(Estimator):
     def training_plan(
         self, train: Examples, valid: Examples, network: nn.Module, seed: int
     ) -> tuple[TrainingTask, TrainerConfig, Optimizer | None]:
-        """Return the training task, the trainer's configuration, and the optimizer."""
         task = training_task(
             self, self.inputs_, self.target_, train, valid, seed, self._augmentation()
         )
@@ -405,7 +403,6 @@ class SupervisedEstimator(Estimator):
         return self.conformal_
 
     def save_fitted(self, run: RunFolder) -> None:
-        """Write what is fitted besides the network."""
         super().save_fitted(run)
         if self.conformal_ is not None:
             self.conformal_.write(run)
@@ -435,7 +432,6 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
     multilabel: bool = False
 
     def find_target(self, y: Any) -> Classes | ClassTable | LabelSets:
-        """Return what is predicted."""
         if self.multilabel:
             return LabelSets.find(y)
         return ClassTable.find(y) if is_table(y) else Classes.find(y)
@@ -499,7 +495,6 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
     def conformal_scores(
         self, objects: Sequence[Any], values: NDArray[Any], target: Any = None
     ) -> list[NDArray[np.float64]]:
-        """Return how badly the targets of some objects fit the predictions."""
         chances = self.predict_proba(objects)
         tables = [chances] if isinstance(self.target_, Classes) else chances
         if target is not None:  # whose classes may be more
@@ -580,7 +575,6 @@ class Regressor(RegressorMixin, SupervisedEstimator):
     target_: Numbers
 
     def find_target(self, y: Any) -> Numbers:
-        """Return what is predicted."""
         return Numbers.find(y)
 
     @overload
@@ -675,7 +669,6 @@ class Regressor(RegressorMixin, SupervisedEstimator):
     def conformal_scores(
         self, objects: Sequence[Any], values: NDArray[Any], target: Any = None
     ) -> list[NDArray[np.float64]]:
-        """Return how badly the targets of some objects fit the predictions."""
         tables = self.predict(objects, return_std=True)
         means, deviations = (own.reshape(values.shape) for own in tables)
         return number_scores(means, deviations, values)

@@ -372,7 +372,6 @@ class TextNetwork(TextParameters, SupervisedEstimator):
         return any(target.machine.kernel.knows(one) for target in self.targets_ if target.machine)
 
     def learn_inputs(self, objects: Sequence[str], seed: int) -> TextInputs:
-        """Return the inputs, learned from the training objects."""
         words = TextInputs(Vocabulary(Vocabulary.MARKS), self.tokenizer, self.max_length)
         if isinstance(objects, Stored):
             vocabulary, encoded = stored_documents(objects, words.words, self.min_count)
@@ -434,7 +433,6 @@ class TextNetwork(TextParameters, SupervisedEstimator):
 
     @property
     def network_name(self) -> str:
-        """Name of the network in reports."""
         return TITLES[self.cell]
 
     def _require_sizes(self, config: Any) -> None:
@@ -494,7 +492,6 @@ class TextNetwork(TextParameters, SupervisedEstimator):
         return result.score, result.constant, parts
 
     def explain_kernel(self, one: str, output: int) -> Explained:
-        """Return an output of the kernel machine, its constant part and its contributions."""
         machine = self.machine_
         assert machine is not None
         if isinstance(self.target_, LabelSets):
@@ -517,13 +514,11 @@ class TextNetwork(TextParameters, SupervisedEstimator):
         return score, constant + fixed, parts
 
     def places_of(self, one: str, contributions: Sequence[Contribution]) -> Places:
-        """Return the words of a text."""
         scheme: Any = self.inputs_.tokenizer
         words = tokenize(one, scheme)
         return Places.numbered(words, "whole text", ("word", "n-gram"))
 
     def explanation_details(self, one: str, explanation: Explanation) -> dict[str, Any]:
-        """Return what a report shows of an explained object besides its contributions."""
         return details_of(self, one, explanation)
 
     def _save_inputs(self, run: RunFolder) -> dict[str, Any]:

@@ -39,7 +39,6 @@ class Composition(Kernel):
 
     @property
     def objects(self) -> Objects:
-        """Return the kind of objects that the inner kernels compare."""
         return self.inner_kernels()[0].objects
 
     def fit(self, X: Iterable[Any]) -> Self:
@@ -55,7 +54,6 @@ class Composition(Kernel):
         return all(map(is_fitted, self.inner_kernels()))
 
     def inner_kernels(self) -> list[Kernel]:
-        """Return the kernels in this one that compare the same objects."""
         params: dict[str, Any] = self.get_params(deep=False)
         return [params[name] for name in ("k1", "k2", "kernel") if name in params]
 
@@ -79,13 +77,11 @@ class _Pair(Composition):
         self._check()
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
-        """Return the Gram matrix of X with Y, or of X with itself."""
         self._check_kinds()
         (X1, X2), (Y1, Y2) = _of_each(X), _of_each(Y)
         return self.of_pair(*_alike(self.k1(X1, Y1), self.k2(X2, Y2)))
 
     def diag(self, X: Iterable[Any]) -> Values:
-        """Return k(x, x) of each object."""
         self._check_kinds()
         X1, X2 = _of_each(X)
         return self.of_pair(*_alike(self.k1.diag(X1), self.k2.diag(X2)))
@@ -114,7 +110,6 @@ class Sum(_Pair):
     """
 
     def of_pair(self, first: Any, second: Any) -> Values:
-        """Return the sum."""
         return first + second
 
 
@@ -127,7 +122,6 @@ class Product(_Pair):
     """
 
     def of_pair(self, first: Any, second: Any) -> Values:
-        """Return the product."""
         return first * second
 
 
@@ -155,7 +149,6 @@ class Activated(Composition):
 
     @takes_rows
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
-        """Return the Gram matrix of X with Y, or of X with itself."""
         self._check_point_kernel()
         _check_objects(self.kernel, Y)
         X, Y = _reusable(X), _reusable(Y)
@@ -167,7 +160,6 @@ class Activated(Composition):
         return self._apply(*_alike(inner, xx[:, None], yy))
 
     def diag(self, X: Iterable[Any]) -> Values:
-        """Return k(x, x) of each object."""
         self._check_point_kernel()
         xx = self.kernel.diag(X)
         return self._apply(xx, xx, xx)
@@ -181,7 +173,6 @@ class Activated(Composition):
         self._check_point_kernel()
 
     def no_network(self) -> str:
-        """Return why the kernel is not differentiable in a reference, or "" if it is."""
         return super().no_network() or (REPEATED if self.kernel.repeats else "")
 
     def _check_point_kernel(self) -> None:
@@ -206,7 +197,6 @@ class Cosine(Composition):
 
     @takes_rows
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
-        """Return the Gram matrix of X with Y, or of X with itself."""
         _check_objects(self.kernel, Y)
         X, Y = _reusable(X), _reusable(Y)
         K = self.kernel(X, Y)
@@ -218,7 +208,6 @@ class Cosine(Composition):
         return scaled if isinstance(K, Tensor) else scaled.numpy()
 
     def no_network(self) -> str:
-        """Return why the kernel is not differentiable in a reference, or "" if it is."""
         return super().no_network() or (REPEATED if self.kernel.repeats else "")
 
     def diag(self, X: Iterable[Any]) -> Values:
@@ -234,11 +223,9 @@ class _OfOne(Composition):
     kernel: Kernel
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
-        """Return the Gram matrix of X with Y, or of X with itself."""
         return self.of_values(self.kernel(X, Y))
 
     def diag(self, X: Iterable[Any]) -> Values:
-        """Return k(x, x) of each object."""
         return self.of_values(self.kernel.diag(X))
 
     def _check(self) -> None:
@@ -272,7 +259,6 @@ class Scaled(_OfOne):
         self._check_number()
 
     def of_values(self, K: Any) -> Any:
-        """Return the values times the number."""
         self._check_number()
         if isinstance(self.scale, Tensor):
             is_learned = isinstance(K, Tensor) or self.scale.requires_grad
@@ -304,7 +290,6 @@ class Power(_OfOne):
         self._check_number()
 
     def of_values(self, K: Any) -> Any:
-        """Return the power of the values."""
         self._check_number()
         return K**self.degree
 
@@ -486,7 +471,6 @@ class Embedded(Composition):
         self._check_embedding()
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
-        """Return the Gram matrix of X with Y, or of X with itself."""
         self._check_embedding()
         x, is_tensor = self.embedded(X)
         y, is_behind = OwnReference.inner(Y)
@@ -496,7 +480,6 @@ class Embedded(Composition):
         return self._returned(self.kernel(x, y), is_tensor)
 
     def diag(self, X: Iterable[Any]) -> Values:
-        """Return k(x, x) of each object."""
         self._check_embedding()
         inner, is_behind = OwnReference.inner(X)
         x, is_tensor = (inner, True) if is_behind else self.embedded(X)

@@ -105,7 +105,6 @@ class ConvolutionKernel(StandardizedKernel):
         self._check()
 
     def no_network(self) -> str:
-        """Return why the kernel is not differentiable in a reference."""
         return "Its features count steps, so that they have no derivatives in a series."
 
     def read(self, X: Sequence[Any]) -> Responses:
@@ -120,7 +119,6 @@ class ConvolutionKernel(StandardizedKernel):
         return Responses(banks, _measured(series, banks, self.views))
 
     def fit(self, X: Any, targets: NDArray[np.float64] | None = None) -> Self:
-        """Draw the thresholds, and find mean and deviation of every feature; targets are unused."""
         responses = self._before_fit(X)
         features = np.concatenate([responses.views[view] for view in self.views], axis=1)
         deviations = features.std(axis=0)
@@ -129,7 +127,6 @@ class ConvolutionKernel(StandardizedKernel):
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Return the standardized features ``(N, F)``."""
         views = self._features(X).views
         features = np.concatenate([views[view] for view in self.views], axis=1)
         return self._standardized(features)

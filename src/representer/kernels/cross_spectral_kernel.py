@@ -250,7 +250,6 @@ class CrossSpectralKernel(StandardizedKernel):
         self._check()
 
     def no_network(self) -> str:
-        """Return why the kernel is not differentiable in a reference."""
         return "Its features of spectra are arrays, without derivatives in a window."
 
     def read(self, X: Iterable[Any]) -> Spectra:
@@ -264,7 +263,6 @@ class CrossSpectralKernel(StandardizedKernel):
         return read_spectra(windows, self.sampling_rate, bands, self.shrinkage, self.views)
 
     def fit(self, X: Any, targets: NDArray[np.float64] | None = None) -> Self:
-        """Find the mean and the deviation of every feature; targets have no influence."""
         spectra = self._features(X)
         self.shape_ = spectra.shape
         means, scales = [], []
@@ -278,7 +276,6 @@ class CrossSpectralKernel(StandardizedKernel):
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Return the standardized features ``(N, F)``; those of each view have the same weight."""
         spectra = self._features(X)
         if spectra.shape != self.shape_:
             got = (len(spectra), *spectra.shape)

@@ -278,13 +278,11 @@ class StandardizedKernel(Kernel):
         """Return the standardized features ``(N, F)``."""
 
     def __call__(self, X: Any, Y: Any = None) -> np.ndarray:
-        """Return the Gram matrix of X with Y, or of X with itself, of standardized features."""
         check_is_fitted(self)
         left = self.transform(X)
         return left @ (left if Y is None else self.transform(Y)).T
 
     def diag(self, X: Any) -> np.ndarray:
-        """Return k(x, x) of each object."""
         check_is_fitted(self)
         return (self.transform(X) ** 2).sum(axis=1)
 

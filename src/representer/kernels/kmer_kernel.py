@@ -191,15 +191,12 @@ class KmerKernel(Kernel):
 
     @property
     def objects(self) -> Objects:
-        """Return the kind of objects that the kernel compares."""
         return "sequences"
 
     def no_network(self) -> str:
-        """Return why the kernel is not differentiable in a reference."""
         return "Its features count k-mers, so that they have no derivatives in a sequence."
 
     def __call__(self, X: Any, Y: Any = None) -> NDArray[np.float64]:
-        """Return the Gram matrix of X with Y, or of X with itself."""
         every = [*X] if Y is None else [*X, *Y]
         features = self.fit_transform(every)
         left, right = features[: len(X)], features if Y is None else features[len(X) :]

@@ -72,7 +72,6 @@ class LearnedKernel(Kernel):
 
     @property
     def objects(self) -> Objects:
-        """Return the kind of objects that the layer reads."""
         if hasattr(self.layer, "held_chain"):
             return "sequences"
         return "trees" if hasattr(self.layer, "edge_decays") else "graphs"
@@ -92,14 +91,12 @@ class LearnedKernel(Kernel):
 
     @takes_rows
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
-        """Return the Gram matrix of X with Y, or of X with itself."""
         self._check()
         x, y = self._read(X, Y)
         has_values = bool(x.items and y.items)
         return self._values(x, lambda: self._gram(x, y) if has_values else empty_gram(x, y))
 
     def diag(self, X: Iterable[Any]) -> Values:
-        """Return k(x, x) of each object."""
         self._check()
         x, _ = self._read(X)
         return self._values(x, lambda: self._diag(x) if x.items else empty_gram(x))

@@ -30,12 +30,10 @@ class PointKernel(Kernel):
 
     @property
     def objects(self) -> Objects:
-        """Return the kind of objects that the kernel compares."""
         return "vectors"
 
     @takes_rows
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
-        """Return the Gram matrix of X with Y, or of X with itself."""
         self._check()
         x = read_vectors(X)
         y = x if Y is None else read_vectors(Y, "Y", like=x)
@@ -44,7 +42,6 @@ class PointKernel(Kernel):
         return self._values(x, lambda: self.of_products(a @ b.mT, *squares))
 
     def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
-        """Return k(x, x) of each vector."""
         self._check()
         x = read_vectors(X)
         squares = x.items[0].square().sum(-1)

@@ -99,7 +99,6 @@ class RecurrentKernel(Kernel):
 
     @takes_rows
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
-        """Return the Gram matrix of X with Y, or of X with itself."""
         self._check()
         Y, is_repeated = OwnReference.inner(Y)
         if is_repeated:
@@ -109,7 +108,6 @@ class RecurrentKernel(Kernel):
         return self._values(x, lambda: self._gram(x, y) if has_values else empty_gram(x, y))
 
     def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
-        """Return k(x, x) of each sequence."""
         self._check()
         x = read_sequences(X)
 

@@ -323,20 +323,17 @@ class SequenceKernel(Kernel):
 
     @takes_rows
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
-        """Return the Gram matrix of X with Y, or of X with itself."""
         self._check()
         x, y = self._read(X, Y)
         has_values = bool(x.items and y.items)
         return self._values(x, lambda: self._gram(x, y) if has_values else empty_gram(x, y))
 
     def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
-        """Return k(x, x) of each sequence."""
         self._check()
         x, _ = self._read(X)
         return self._values(x, lambda: self._diag(x) if x.items else empty_gram(x))
 
     def no_network(self) -> str:
-        """Return why the kernel is not differentiable in a reference, or "" if it is."""
         if isinstance(self.base, Kernel):
             return self.base.no_network()
         return NOT_SMOOTH.format("tokens") if self.base == "delta" else ""

@@ -240,15 +240,12 @@ class SubtreeKernel(Kernel):
 
     @property
     def objects(self) -> Objects:
-        """Return the kind of objects that the kernel compares, which `views` may read itself."""
         return "graphs" if self.views is as_one_view else "others"
 
     def no_network(self) -> str:
-        """Return why the kernel is not differentiable in a reference."""
         return "It counts colors, which are not differentiable in the features of a reference."
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> NDArray[np.float64]:
-        """Return the Gram matrix of X with Y, or of X with itself."""
         check_is_fitted(self)
         left = self._read(X)
         return self._gram(left, left if Y is None else self._read(Y))

@@ -82,11 +82,9 @@ class NgramKernel(Kernel):
         return True
 
     def no_network(self) -> str:
-        """Return why the kernel is not differentiable in a reference."""
         return COUNTED
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> NDArray[np.float64]:
-        """Return the Gram matrix of X with Y, or of X with itself."""
         x = token_lists(X)
         y = [] if Y is None else token_lists(Y, "Y")
         model = self._fitted([*x, *y])
@@ -95,7 +93,6 @@ class NgramKernel(Kernel):
         return dense(left @ right.T)
 
     def diag(self, X: Iterable[Any]) -> NDArray[np.float64]:
-        """Return k(x, x) of each sequence."""
         x = token_lists(X)
         model = self._fitted(x)
         return np.asarray(model.transform(x).power(2).sum(axis=1)).ravel()
@@ -446,11 +443,9 @@ class TextKernel(Kernel):
         self.vectors = vectors
 
     def no_network(self) -> str:
-        """Return why the kernel is not differentiable in a reference."""
         return COUNTED
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> NDArray[np.float64]:
-        """Return the Gram matrix of X with Y, or of X with itself."""
         check_is_fitted(self)
         left = self.transform(X)
         right = left if Y is None else self.transform(Y)

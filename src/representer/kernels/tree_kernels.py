@@ -26,7 +26,6 @@ class TreeKernelBase(GraphKernel):
 
     @property
     def objects(self) -> Objects:
-        """Return the kind of objects that the kernel compares."""
         return "trees"
 
     def _read(self, X: Iterable[Any], name: str = "X") -> Graphs:
@@ -115,7 +114,6 @@ class TreeKernel(TreeKernelBase):
             raise ArgumentError("ordered", self.ordered, "True or False")
 
     def shortest_reference(self) -> int:
-        """Return the nodes of the shortest path whose kernel is not identically 0, the order."""
         return self.order
 
     @property

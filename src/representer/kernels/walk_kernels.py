@@ -190,11 +190,9 @@ class GraphKernel(Kernel):
 
     @property
     def objects(self) -> Objects:
-        """Return the kind of objects that the kernel compares."""
         return "graphs"
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
-        """Return the Gram matrix of X with Y, or of X with itself."""
         self._check()
         x = self._read(X)
         y = None if Y is None else self._read(Y, "Y")
@@ -205,7 +203,6 @@ class GraphKernel(Kernel):
         return self._values(x, lambda: self._gram(x.items, None if y is None else y.items))
 
     def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
-        """Return k(x, x) of each graph."""
         self._check()
         x = self._read(X)
         none = torch.zeros(0, dtype=torch.float64)
@@ -333,7 +330,6 @@ class DeepGraphKernel(GraphKernel):
         self._check()
 
     def no_network(self) -> str:
-        """Return why the kernel is not differentiable in a reference, or "" if it is."""
         return NOT_SMOOTH.format("labels of nodes") if self.base == "delta" else ""
 
     def shortest_reference(self) -> int:
@@ -564,7 +560,6 @@ class RandomWalkKernel(GraphKernel):
         self._check()
 
     def no_network(self) -> str:
-        """Return why the kernel is not differentiable in a reference, or "" if it is."""
         return NOT_SMOOTH.format("labels of nodes") if self.base == "delta" else ""
 
     def shortest_reference(self) -> int:

@@ -117,18 +117,15 @@ class WeisfeilerLehmanKernel(GraphKernel):
         self._check()
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
-        """Return the Gram matrix of X with Y, or of X with itself."""
         Y, is_repeated = OwnReference.inner(Y)
         return self.repeating()(X, Y) if is_repeated else super().__call__(X, Y)
 
     def no_network(self) -> str:
-        """Return why the kernel is not differentiable in a reference, or "" if it is."""
         if self.relabel == "discrete":
             return "A discrete relabeling is not differentiable in the features; use a module."
         return self.base_kernel.no_network()
 
     def shortest_reference(self) -> int:
-        """Return the nodes of the shortest path whose kernel is not identically 0."""
         return self.base_kernel.shortest_reference()
 
     def counts(self, X: Iterable[Any]) -> sparse.csr_array:

@@ -599,7 +599,6 @@ class EstimatorComparison(Comparison):
 
     @property
     def title(self) -> str:
-        """The file, the number of splits, and what they have in common."""
         main = self.sources["all"]
         name = Path(main.source).name if main.files else main.source
         if self.has_fixed_test:
@@ -621,13 +620,11 @@ class EstimatorComparison(Comparison):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The options, the data, and the folds."""
         digests = {name: one.digest for name, one in self.sources.items()}
         folds = {"sha256": digests, "folds": list(self.folds)}
         return {"task": self.flow.name, **self.options(), **folds}
 
     def run(self, split: int, unit: str) -> list[Result]:
-        """Train and test some rows on one split, see `Comparison`."""
         config, data = self.divided(split)
         if unit == BASELINES:
             return self._baselines(config, data)

@@ -63,7 +63,6 @@ class GraphTask(EstimatorTask):
     remembered: ClassVar = {"features": ""}
 
     def demo(self) -> Objects:
-        """Return rings and chains."""
         return rings_and_chains()
 
     def read(self, path: str | Path, **how: Any) -> Objects:
@@ -86,7 +85,6 @@ class GraphTask(EstimatorTask):
         )
 
     def describe(self, config: Any, data: Data) -> Facts:
-        """Return the sizes of the training graphs and the types of their features."""
         graphs: Sequence[PlainGraph] = data.parts["train"].objects
         nodes = [graph.count for graph in graphs]
         edges = [graph.edge_index.shape[1] for graph in graphs]
@@ -100,7 +98,6 @@ class GraphTask(EstimatorTask):
         return Facts(values)
 
     def baselines(self, config: Any, data: Data) -> list[Baseline]:
-        """Train the baselines on the training graphs, and predict the test graphs."""
         train, test = data.parts["train"].objects, data.parts["test"].objects
         return graph_baselines(train, data.values["train"], test, is_regression=data.is_regression)
 

@@ -76,7 +76,6 @@ class LanguageData(Data):
         return {"sha256": digests, **self.described(), TRAINED: as_hex(self.trained)}
 
     def described(self, facts: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """Return counts of tokens, lines and unknown tokens for the report."""
         parts: dict[str, Any] = self.parts
         counts = {name: token_counts(self.inputs, tokens) for name, tokens in parts.items()}
         return {"source": self.source, "vocabulary": len(self.inputs.vocabulary), "parts": counts}
@@ -188,13 +187,11 @@ class LanguageTask(EstimatorTask):
         return {"encoding": estimator.encoding}
 
     def strings(self, strings: Sequence[str], reading: dict[str, Any]) -> Objects:
-        """Return beginnings of texts as objects."""
         return strings_of(strings, "beginning", reading)
 
     def demo(
         self,
     ) -> Objects:
-        """Return the help topics of Python."""
         lines, name = topics()
         return objects_of(name, lines)
 
@@ -226,7 +223,6 @@ class LanguageTask(EstimatorTask):
         self, config: Any, sources: dict[str, Objects], split_by: Split | None = None,
         *, is_silent: bool = False,
     ) -> LanguageData:  # fmt: skip
-        """Split and encode the text; nothing is written."""
         main, source = sources["all"], sources["all"].source
         if not config.demo:
             source = config.data
@@ -259,7 +255,6 @@ class LanguageTask(EstimatorTask):
         return data
 
     def new_estimator(self, run: RunFolder, config: Any, data: Data) -> LanguageModel:
-        """Return the estimator with the inputs of the data, to be trained."""
         has_weights = run.resume and checkpoint.steps(run.checkpoints)
         start = {"warm_start": None} if has_weights else {}
         estimator = self._estimator(self.classifier, config, **data.resources, **start)
@@ -267,14 +262,12 @@ class LanguageTask(EstimatorTask):
         return estimator
 
     def predicted(self, estimator: Any, data: Data) -> Sequence[Predictions]:
-        """Return nothing: the results take the probabilities of the test tokens alone."""
         return []
 
     def results(
         self, run: RunFolder, trained: Trained, others: Sequence[Trained],
         baselines: Sequence[Baseline],
     ) -> tuple[dict[str, Any], dict[str, Any], Sequence[str]]:  # fmt: skip
-        """Return metrics.json, details.json without what repeats the run, and the closing lines."""
         config, estimator = trained.config, trained.estimator
         data: Any = trained.data
         outcome, training = trained.outcome, trained.outcome.training
@@ -343,7 +336,6 @@ class LanguageTask(EstimatorTask):
         return [Predictions(numbers, chances=chances)]
 
     def describe(self, config: Any, data: Any) -> Facts:
-        """Return notes on the number of tokens, and on unknown words."""
         train, valid, test = (len(data.parts[part]) for part in PARTS)
         notes = [
             f"{data.source}: {train:,} tokens to train on, {valid:,} to validate, {test:,} to "
@@ -352,7 +344,6 @@ class LanguageTask(EstimatorTask):
         return Facts({}, [*notes, *filter(None, [unknown_note(data.inputs, data.parts["test"])])])
 
     def baselines(self, config: Any, data: Any) -> list[Baseline]:
-        """Return the log-probabilities of the test tokens in counts of n-grams."""
         train, test = (data.parts[part].numpy() for part in ("train", "test"))
         results = []
         for order in ORDERS[data.inputs.level]:
@@ -364,7 +355,6 @@ class LanguageTask(EstimatorTask):
         return results
 
     def examples(self, run: str, data: str | None) -> list[Example]:
-        """Return the lines of a text, or the beginnings of some lines of the demo's test part."""
         if data is not None:
             return named_examples(of_path(self, run, data), "line")
         lines, _ = topics()
@@ -372,7 +362,6 @@ class LanguageTask(EstimatorTask):
         return named_examples(strings_of(starts, "beginning", {}), "beginning")
 
     def comparison(self, config: Any, **options: Any) -> EstimatorComparison:
-        """Return the comparison on parts of a text."""
         return LanguageComparison.read(self, config, **options)
 
 
@@ -392,7 +381,6 @@ class LanguageComparison(EstimatorComparison):
 
     @property
     def title(self) -> str:
-        """The text and the kind of its parts."""
         name = "demo" if self.config.demo else Path(self.config.data).name
         if self.has_fixed_test:
             return f"{name}: {len(self.splits)} seeds, one test text (intervals over seeds only)"
@@ -405,21 +393,17 @@ class LanguageComparison(EstimatorComparison):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The options, the data, and the number of blocks."""
         return super().settings | ({} if self.has_fixed_test else {"blocks": len(self.splits)})
 
     def split_by(self, number: int) -> Split | None:
-        """Return how the lines of a split are divided; None if as in ``fit``."""
         if self.has_fixed_test:
             return None
         return partial(split, start=[*self.splits].index(number) / len(self.splits))
 
     def tested(self, data: Data, name: str, seconds: float, part: Any) -> Result:
-        """Return the loss of a part of a fitted model on the test tokens."""
         return self._of_loss(data, name, seconds, -part.log_likelihood(data.parts["test"]))
 
     def tested_baseline(self, data: Data, baseline: Baseline) -> Result:
-        """Return the loss of counts of n-grams on the test tokens."""
         row = self._of_loss(data, baseline.name, baseline.seconds, -baseline.predictions.mean())
         return replace(row, is_baseline=True)
 

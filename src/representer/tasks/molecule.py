@@ -224,15 +224,12 @@ class MoleculeTask(EstimatorTask):
         return replace(objects, table=grid, targets=_names(target))
 
     def strings(self, strings: Sequence[str], reading: dict[str, Any]) -> Objects:
-        """Return molecules of the command line; their targets are those of the run."""
         return replace(super().strings(strings, reading), targets=_names(reading["target"]))
 
     def demo(self) -> Objects:
-        """Return molecules assembled by RDKit."""
         return objects_of(assembled_molecules())
 
     def baselines(self, config: Any, data: Data) -> list[Baseline]:
-        """Train the baselines other than networks: a kernel, fingerprints, and a constant."""
         every = [subtree_ridge(data), fingerprint_forest(data), *fingerprint_vectors(data)]
         return [*every, no_structure(data)]
 
@@ -257,7 +254,6 @@ class MoleculeTask(EstimatorTask):
         return [scaffold(one) for one in objects.objects] if config.split == "scaffold" else None
 
     def describe(self, config: MoleculeConfig, data: Data) -> Facts:
-        """Return the sizes of the molecules, and what is unusual about some of them."""
         molecules = [smiles for part in data.parts.values() for smiles in part.objects]
         graphs = [graph for part in data.encoded.values() for graph in part]
         atoms = sorted(len(graph.x) for graph in graphs)
@@ -277,12 +273,10 @@ class MoleculeTask(EstimatorTask):
     def describe_model(
         self, config: MoleculeConfig, data: Data, estimator: Any, network: Any
     ) -> Model:
-        """Return the name of the network, with its members."""
         name = estimator.network_name
         return Model(name, {"network": name, "units": str(config.hidden_size)} if network else {})
 
     def networks(self, config: MoleculeConfig) -> dict[str, MoleculeConfig]:
-        """Return the configuration, and on request that of GINE of the same size beside it."""
         if config.baselines != "all" or config.network == GINE:
             return {"": config}
         out = str(Path(config.out or "") / GINE)
@@ -292,7 +286,6 @@ class MoleculeTask(EstimatorTask):
         }
 
     def title(self, config: MoleculeConfig, data: Data) -> str:
-        """Return the title of the report: the targets of the table."""
         source = data.sources[0][1].source
         name = source if config.demo else Path(source).name
         return f"{name}: {', '.join(data.targets)} from the molecule"

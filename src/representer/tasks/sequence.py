@@ -47,7 +47,6 @@ class SequenceTask(EstimatorTask):
     demo_folder = "sequence-demo"
 
     def demo(self) -> Objects:
-        """Return DNA, half of it with a motif."""
         return reads()
 
     def read(
@@ -59,7 +58,6 @@ class SequenceTask(EstimatorTask):
         return Objects.of_file(path, objects, found, column=found.column)
 
     def describe(self, config: Any, data: Data) -> Facts:
-        """Return lengths and letters of the training sequences, for the report."""
         own = data.parts["train"].objects
         lengths, tokens = [len(one) for one in own], {token for one in own for token in one}
         return Facts({
@@ -68,7 +66,6 @@ class SequenceTask(EstimatorTask):
         })  # fmt: skip
 
     def baselines(self, config: Any, data: Data) -> list[Baseline]:
-        """Train the baselines on the training sequences, and predict the test sequences."""
         train, valid, test = (data.parts[name].objects for name in ("train", "valid", "test"))
         values = np.concatenate([data.values[name] for name in ("train", "valid")])
         constant = constant_prediction(values, len(test), is_regression=data.is_regression)

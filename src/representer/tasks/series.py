@@ -113,7 +113,6 @@ class SeriesTask(EstimatorTask):
     demo_folder = "series-demo"
 
     def demo(self) -> Objects:
-        """Return waves, half of them with a bump."""
         return waves()
 
     def read(
@@ -125,7 +124,6 @@ class SeriesTask(EstimatorTask):
         return Objects.of_file(path, read_series(found.series), found, has_lines=has_lines)
 
     def describe(self, config: Any, data: Data) -> Facts:
-        """Return channels, lengths and gaps of the training series, for the report."""
         series = data.parts["train"].objects
         steps = [one.shape[1] for one in series]
         missing = float(np.mean([np.isnan(one).mean() for one in series]))
@@ -137,7 +135,6 @@ class SeriesTask(EstimatorTask):
         return Facts(values | gaps)
 
     def baselines(self, config: Any, data: Data) -> list[Baseline]:
-        """Train the baselines on the training series, and predict the test series."""
         parts = [data.parts[name].objects for name in ("train", "valid", "test")]
         values = np.concatenate([data.values[name] for name in ("train", "valid")])
         is_regression = data.is_regression

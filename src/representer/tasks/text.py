@@ -207,15 +207,12 @@ class TextTask(EstimatorTask):
         return "" if len(tokenize(value, scheme)) >= least else "too short"
 
     def demo(self) -> Objects:
-        """Return lines of code."""
         return objects_of(code_lines())
 
     def baselines(self, config: TextConfig, data: Data) -> list[Baseline]:
-        """Train the baselines; those of the demo are tuned."""
         return train_baselines(data, tuned=config.demo)
 
     def describe(self, config: TextConfig, data: Data) -> Facts:
-        """Return the columns, the vocabulary and the lengths of the texts."""
         reading, vocabulary = data.sources[0][1].reading, data.inputs.vocabulary
         texts = [text for part in data.parts.values() for text in sampled(part.objects)]
         lengths = sorted(len(tokenize(text, config.tokenizer)) for text in texts)
@@ -248,7 +245,6 @@ class TextTask(EstimatorTask):
         return {"vectors": read_vectors(config.vectors, inputs.vocabulary, frequent=FREQUENT)}
 
     def describe_model(self, config: TextConfig, data: Data, estimator: Any, network: Any) -> Model:
-        """Return the name and the equations of the cell, and the coverage of the word vectors."""
         name = estimator.network_name
         if network is None:
             return Model(name)
@@ -269,7 +265,6 @@ class TextTask(EstimatorTask):
         return Model(name, values, PARTS, {"word vectors": coverage}, notes)
 
     def title(self, config: TextConfig, data: Data) -> str:
-        """Return the title of the report: the columns of the table."""
         main = data.sources[0][1]
         text, label = str(main.reading["text"]), main.reading["label"]
         if config.demo:
@@ -281,7 +276,6 @@ class TextTask(EstimatorTask):
         return f"{Path(main.source).name}: {label} from {text}"
 
     def networks(self, config: TextConfig) -> dict[str, TextConfig]:
-        """Return the configuration, in the demo beside that of an LSTM of the same width."""
         if not config.demo or config.answer == KERNEL:
             return {"": config}
         out = str(Path(config.out or "") / BESIDE)

@@ -382,7 +382,6 @@ class KBRN(HasKernel["Kernel"], SequenceLayer):
         return torch.stack(parts).sum()
 
     def not_linear(self) -> str:
-        """Return why a unit is not linear in a reference."""
         return "Its learned activations are applied to the sum of input and state at every step."
 
     def _direction(self, k: int) -> KBRNDirection:

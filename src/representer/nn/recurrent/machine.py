@@ -600,7 +600,6 @@ class RecurrentKernelMachine(HasKernel["Kernel"], SequenceLayer):
             return (cell_references(self._direction(0)),)
 
     def not_linear(self) -> str:
-        """Return why a unit is not linear in its reference given its gates; "" if it is."""
         return super().not_linear() or not_linear(self)
 
     def full_bias(self, k: int) -> Tensor | None:

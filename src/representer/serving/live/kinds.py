@@ -113,11 +113,9 @@ class Texts(Kind):
 
     @property
     def has_changes(self) -> bool:
-        """True if other words can be tried."""
         return True
 
     def places(self, one: str) -> Sequence[str]:
-        """Return the words of a text."""
         return tokenize(one, self.model.estimator.inputs_.tokenizer)
 
     def notes(self, one: str) -> list[str]:
@@ -128,7 +126,6 @@ class Texts(Kind):
         return [f"Not in the training texts, or too rare: {shown}"] if words else []
 
     def changes(self, one: str, place: int) -> Iterable[Change]:
-        """Return texts with another word, or none, in a place; words are separated by blanks."""
         words, vocabulary = list(self.places(one)), self.model.estimator.inputs_.vocabulary
         first = len(vocabulary.MARKS)
         before, after = words[:place], words[place + 1 :]
@@ -152,7 +149,6 @@ class Beginnings(Kind):
     )
 
     def places(self, one: str) -> Sequence[str]:
-        """Return the tokens of a text; line ends are ``<eos>``."""
         inputs = self.model.estimator.inputs_
         return [inputs.vocabulary.words[k] for k in inputs.encode_prompt(one)[1:]]
 
@@ -205,12 +201,10 @@ class LiveGraphs(Kind):
 
     @property
     def has_changes(self) -> bool:
-        """True if the nodes have labels."""
         inputs = self.model.estimator.inputs_
         return bool(inputs.nodes.labels) and not inputs.has_degrees
 
     def places(self, one: PlainGraph) -> Sequence[str]:
-        """Return the labels of the nodes with their numbers."""
         return self.model.estimator.node_names(one)
 
     def picture(self, one: PlainGraph, explanation: Explanation) -> Json:
@@ -221,7 +215,6 @@ class LiveGraphs(Kind):
         return {"points": positions(one.count, edges).tolist(), "edges": [*map(list, edges)]}
 
     def changes(self, one: PlainGraph, place: int) -> Iterable[Change]:
-        """Return graphs with each other label of the training at a node."""
         if not isinstance(one.nodes, tuple):
             return
         graph = json.loads(self.typed(one))
@@ -250,11 +243,9 @@ class Molecules(Kind):
 
     @property
     def has_changes(self) -> bool:
-        """True if other atoms can be tried."""
         return True
 
     def places(self, one: str) -> Sequence[str]:
-        """Return the elements of the atoms with their numbers."""
         return self.model.estimator.node_names(one)
 
     def picture(self, one: str, explanation: Explanation) -> Json:
@@ -266,7 +257,6 @@ class Molecules(Kind):
         return {"drawing": _STYLE.sub(_as_attributes, drawn)}
 
     def changes(self, one: str, place: int) -> Iterable[Change]:
-        """Return molecules with another element, one more atom, or without the atom."""
         from rdkit import Chem, rdBase
 
         found: dict[str, str] = {}

@@ -214,7 +214,6 @@ class LiveAnswers(Answers):
         self.kinds |= {"live": self._live, "changes": self._changes}
 
     def describe(self) -> dict[str, Any]:
-        """Return the answers to requests that describe the model, by their path."""
         return super().describe() | {"live": self._view.describe()}
 
     def _live(self, job: Job) -> Reply:

@@ -337,7 +337,6 @@ class SignalComparison(EstimatorComparison):
 
     @property
     def title(self) -> str:
-        """The file and the folds."""
         source, recordings = self.sources["all"].source, self.recordings
         name = source if self.config.demo else Path(source).name
         windows = f"{len(recordings)} windows of {len(subjects_of(recordings))} subjects"
@@ -345,13 +344,11 @@ class SignalComparison(EstimatorComparison):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The options, the recordings and the number of folds."""
         settings = super().settings
         others = {name: value for name, value in settings.items() if name not in _SET_HERE}
         return others | {"groups": self.groups}
 
     def divided(self, number: int) -> tuple[Any, Data]:
-        """Return the options and the data of a split."""
         config = replace(self.config, resume=False)
         fold = plan(self.recordings, replace(config, folds=self.groups))[number]
         return config, self.flow.fold_data(config, self.sources, fold)
@@ -401,11 +398,9 @@ class SignalTask(EstimatorTask):
         return {"by_subject": by_subject, "mean_of_subjects": mean}
 
     def groups(self, objects: Windows) -> Sequence[str]:
-        """Return the subject of each window."""
         return [objects.recordings.subjects[row] for row in objects.rows]
 
     def demo(self) -> Windows:
-        """Return synthetic recordings."""
         return windows_of(synthetic(0), DEMO_SOURCE)
 
     def defaults(self, config: Any) -> dict[str, Any]:
@@ -413,11 +408,9 @@ class SignalTask(EstimatorTask):
         return defaults(SignalConfig, DEMO if config.demo else {})
 
     def baselines(self, config: Any, data: Data) -> list[Baseline]:
-        """Train the baselines on all folds."""
         return spectral_baselines(recordings_of(data), data.folds, config)
 
     def describe_model(self, config: Any, data: Data, estimator: Any, network: Any) -> Model:
-        """Return the name of the network, and on whom the final model is trained."""
         return Model(estimator.network_name, notes=[final_note(data)])
 
     def sources(self, config: Any) -> dict[str, Objects]:
@@ -426,7 +419,6 @@ class SignalTask(EstimatorTask):
         return {"all": prepare(config)}
 
     def prepare(self, config: Any) -> Data:
-        """Read, check and divide the recordings, without writing anything."""
         data = super().prepare(config)
         self.check_network(config, data)
         recordings = recordings_of(data)
@@ -449,7 +441,6 @@ class SignalTask(EstimatorTask):
         return self._data(config, sources["all"], final, plan(recordings, config), verbose=1)
 
     def fold_data(self, config: Any, sources: dict[str, Any], fold: Fold) -> Data:
-        """Return the data of a fold."""
         return self._data(config, sources["all"], fold, [fold], verbose=0)
 
     def _data(
@@ -490,7 +481,6 @@ class SignalTask(EstimatorTask):
         return replace(data, inputs=inputs, encoded=encoded)
 
     def new_estimator(self, run: RunFolder, config: Any, data: Data) -> SignalClassifier:
-        """Return an estimator that knows the length of a window."""
         if config.standardize == "subject":  # before the estimator takes them
             data = replace(data, resources=data.resources | {"standardize": "none"})
         estimator = super().new_estimator(run, config, data)
@@ -516,7 +506,6 @@ class SignalTask(EstimatorTask):
         self, run: RunFolder, trained: Trained, others: Sequence[Trained],
         baselines: Sequence[Baseline],
     ) -> tuple[dict[str, Any], dict[str, Any], Sequence[str]]:  # fmt: skip
-        """Return metrics.json over all folds and by subject, details.json, and closing lines."""
         metrics = metrics_of_folds(self.name, trained, baselines)
         lines = summary(metrics), parts_sentence(metrics["parts"]), metrics["verdict"]
         return metrics, self.details(run.path, trained), lines
@@ -611,7 +600,6 @@ class SignalTask(EstimatorTask):
         return None
 
     def comparison(self, config: Any, **options: Any) -> EstimatorComparison:
-        """Return the comparison on groups of subjects."""
         return SignalComparison.read(self, config, **options)
 
 
