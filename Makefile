@@ -91,7 +91,7 @@ $(BROWSER): pyproject.toml constraints.txt | $(READY)
 	@touch $(BROWSER)
 
 browser: $(BROWSER)
-	$(BIN)/python -m pytest -n 0 -m browser tests/report tests/serving/live
+	$(BIN)/python -m pytest -n 0 -m browser tests/report tests/serving/live tests/export
 
 peers: $(PEERS)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "peers or suite"

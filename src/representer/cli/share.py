@@ -38,19 +38,22 @@ def add_export_arguments(parser: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--to",
-        choices=("onnx", "torch", "c", "hub"),
+        choices=("onnx", "torch", "c", "html", "hub"),
         default="onnx",
-        help="format (default: onnx); c: the network of texts as one C file; hub: what predicts, "
-        "with a card for the Hugging Face Hub",
+        help="format (default: onnx); c: the network of texts as one C file; html: a page that "
+        "predicts and explains texts without a server; hub: what predicts, with a card for the "
+        "Hugging Face Hub",
     )
     parser.add_argument(
-        "--int8", action="store_true", help="write ONNX with weights of 8 bits too, or C with them"
+        "--int8",
+        action="store_true",
+        help="write ONNX with weights of 8 bits too, or C or the page with them",
     )
     parser.add_argument(
         "--out",
         type=str | None,
         metavar="DIR",
-        help="folder to write; default: RUN/onnx, RUN/torch, RUN/c, RUN/hub",
+        help="folder to write; default: RUN/onnx, RUN/torch, RUN/c, RUN/html, RUN/hub",
     )
 
 
@@ -88,6 +91,8 @@ def _lines(found: ExportedRun) -> list[str]:
     from representer.export.runs import STEPS
 
     names = ", ".join([file.name for file in found.files[1:]] + [*found.others])
+    if found.others[0].endswith(".html"):
+        names += f", {(found.folder / found.others[0]).stat().st_size:,} bytes"
     if found.c is not None:
         error = f"; the largest error of a weight is {found.c.error:.1e}" if found.c.error else ""
         sizes = f"{found.c.weights:,} bytes of weights, {found.c.work:,} of working memory{error}"

@@ -19,18 +19,21 @@ from representer.errors import ArgumentError, KindError
 from representer.estimators import base
 from representer.estimators.base import Estimator
 from representer.estimators.explanation import KERNEL, NETWORK
+from representer.estimators.text import TextNetwork
 from representer.export import programs
 from representer.export.bundle import bundled
 from representer.export.c_code import CFile, to_c
 from representer.export.content import content_of
 from representer.export.int8 import to_int8
+from representer.export.offline import to_html
 from representer.export.programs import Interface, interface
 from representer.models.kernel_model import KernelModel
 from representer.storage import atomic
 from representer.storage.run import make_folder
 
 PROGRAMS = "representer.export.examples"
-KINDS = ("onnx", "torch", "c")
+KINDS = ("onnx", "torch", "c", "html")
+PAGE = "index.html"
 STEPS, REPEATS = 40, 30
 
 
@@ -79,8 +82,9 @@ def export_run(
     Args:
         run: The run folder, or a fitted estimator.
         folder: The folder to write, which is made if it is missing.
-        to: ``"onnx"``, ``"torch"`` or, for the network of texts alone, ``"c"``.
-        int8: Write ONNX with weights of 8 bits too, or C with them.
+        to: ``"onnx"``, ``"torch"`` or, for texts alone, ``"c"`` (the network) or ``"html"`` (a page
+            that predicts and explains without a server; the network needs clang).
+        int8: Write ONNX with weights of 8 bits too, or C or the page with them.
 
     Raises:
         ArgumentError: `to` is unknown, or weights of 8 bits are requested of a torch program.
@@ -96,14 +100,20 @@ def export_run(
         raise ArgumentError("int8", int8, "False for torch", hint="Export to ONNX.")
     estimator: Any = run if isinstance(run, Estimator) else base.load(run)
     network = estimator.network_
-    if network is None and (to != "onnx" or int8):
+    if network is None and (to not in ("onnx", "html") or int8):
         hint = "Train with --answer network or both."
         raise KindError("the run", "one without a network", "one with a network", hint=hint)
     task, values, arrays, left_out = content_of(estimator)
     if estimator.reading_.get("is_standardized_by_subject") is True:
         values["standardize"] = "subject"
+    if to in ("c", "html") and not isinstance(estimator, TextNetwork):
+        raise KindError("the run", f"one of {task}", f"one of texts for {to}")
     if to == "c":
         return _written_c(estimator, Path(folder), values, int8)
+    if to == "html":
+        make_folder(Path(folder))
+        c, absent = to_html(estimator, Path(folder, PAGE), values, arrays, int8)
+        return ExportedRun(Path(folder), (), (PAGE,), " and ".join([*left_out, *absent]), c)
     is_program = network is None or isinstance(network, KernelModel)  # evaluated by predict.py
     described = (
         None if is_program and to == "onnx" else interface(estimator.on_cpu().network_.eval())

@@ -32,6 +32,7 @@ const color = (value, most) => `color-mix(in srgb, var(--${value > 0 ? "heat" : 
 const largest = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
 
 async function ask(path, body) {
+  if (typeof offline !== "undefined") return offline(path, body);
   const how = body && { method: "POST", headers: { "content-type": "application/json" },
     body: JSON.stringify(body) };
   const answer = await fetch(path, how);
@@ -326,8 +327,8 @@ function listExamples() {
 async function begin() {
   about = await ask("/live");
   const shares = Object.entries(about.shares).map(([name, share]) => `${name} ${(100 * share).toFixed(0)} %`);
-  at("about").textContent = `${about.estimator}, ${shares.join(", ")} of the scores. This page is ` +
-    "served by this machine, for this machine alone.";
+  at("about").textContent = `${about.estimator}, ${shares.join(", ")} of the scores. ` +
+    (about.served || "This page is served by this machine, for this machine alone.");
   at("hint").textContent = "Above: what raises the score, in blue. Below: what lowers it, in red." +
     (about.has_changes ? ` Choose ${/^[aeiou]/.test(about.place) ? "an" : "a"} ${about.place} to see what another one would change.` : "");
   at("meaning").textContent = about.meaning;
