@@ -24,8 +24,8 @@ TOOLS = "clang", "wasm-ld"
 _FUNCTIONS = "expf expm1f log1pf tanhf cosf sinf asinhf sqrtf fabsf"  # from JavaScript's Math
 MEANING = (
     "The score of a class is its logit minus the mean of all logits. The constant and the "
-    "contributions sum to it. That of a word to the network is how much the network's score changes "
-    "as the word is read."
+    "contributions sum to it. That of a word to the network is how much the network's score "
+    "changes as the word is read."
 )
 _HEADERS = {  # of the C library, which clang lacks for WebAssembly
     "math.h": "".join(f"float {name}(float);\n" for name in _FUNCTIONS.split())
