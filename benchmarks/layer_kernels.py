@@ -103,16 +103,13 @@ GRAPHS: list[Callable[[], Any]] = [
     lambda: layers.TreeKernelNN(3, 4, 2, "gated", ordered=True, **F64),
 ]
 WITHOUT: list[Callable[[], Any]] = [
-    lambda: layers.NgramLSTM(3, 4),
-    lambda: layers.KBRN(3, 4),
-    lambda: layers.RKMLSTM(3, 4, layer_norm=True),
-    lambda: layers.RKMLSTM(3, 4, zoneout=0.1),
-    lambda: layers.RKMLSTM(3, 4, bidirectional=True),
-    lambda: layers.RKM(3, 4, feedback=False),
+    lambda: layers.NgramLSTM(3, 4), lambda: layers.KBRN(3, 4),
+    lambda: layers.RKMLSTM(3, 4, layer_norm=True), lambda: layers.RKMLSTM(3, 4, zoneout=0.1),
+    lambda: layers.RKMLSTM(3, 4, bidirectional=True), lambda: layers.RKM(3, 4, feedback=False),
     lambda: layers.RKM(3, 4, q="exponential"),
     lambda: layers.RKM(3, 4, q={"linear": 2, "exponential": 2}, feedback=False),
     lambda: layers.DeepGraphKernelNN(3, 4),
-]
+]  # fmt: skip
 
 
 def shown(layer: Any) -> str:

@@ -218,12 +218,9 @@ def train(make: Make, seed: int, epochs: int) -> Run:
     """Train a model with one seed and split, and test it after the last epoch."""
     digits = load_digits()
     split = train_test_split(
-        torch.tensor(digits.data, dtype=torch.float32) / 8 - 1,
-        torch.tensor(digits.target),
-        test_size=0.25,
-        random_state=seed,
-        stratify=digits.target,
-    )
+        torch.tensor(digits.data, dtype=torch.float32) / 8 - 1, torch.tensor(digits.target),
+        test_size=0.25, random_state=seed, stratify=digits.target,
+    )  # fmt: skip
     x, x_test, y, y_test = split
     torch.manual_seed(seed)
     model = make()
@@ -251,13 +248,10 @@ def _table(runs: dict[str, list[Run]]) -> str:
         seconds = statistics.median(run.seconds for run in of)
         body.append(
             [
-                name,
-                f"{statistics.mean(accuracies):.2f} ± {spread:.2f}",
-                f"{of[0].parameters:,}",
-                f"{seconds:.3f}",
-                f"{seconds / first:.2f}",
+                name, f"{statistics.mean(accuracies):.2f} ± {spread:.2f}", f"{of[0].parameters:,}",
+                f"{seconds:.3f}", f"{seconds / first:.2f}",
             ]
-        )
+        )  # fmt: skip
     head = ["activation", "accuracy, %", "parameters", "s an epoch", "of the first row's"]
     return table(head, body)
 

@@ -22,13 +22,9 @@ class ProbeStruct(ctypes.Structure):
     """Twin of RepresenterProbe in csrc/core.hpp."""
 
     _fields_ = (
-        ("count", ctypes.c_int64),
-        ("threads", ctypes.c_int32),
-        ("a", ctypes.c_void_p),
-        ("b", ctypes.c_void_p),
-        ("c", ctypes.c_void_p),
-        ("done", ctypes.POINTER(ctypes.c_double)),
-    )
+        ("count", ctypes.c_int64), ("threads", ctypes.c_int32), ("a", ctypes.c_void_p),
+        ("b", ctypes.c_void_p), ("c", ctypes.c_void_p), ("done", ctypes.POINTER(ctypes.c_double)),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

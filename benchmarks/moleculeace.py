@@ -90,12 +90,9 @@ def by_forest(train: Sequence[str], values: NDArray[np.float64], test: Sequence[
 
 
 MODELS: dict[str, Callable[..., Fitted]] = {
-    "kernel": by_estimator("kernel"),
-    "min-max SVR": by_vectors(minmax_gram),
-    "ECFP SVR": by_vectors(tanimoto_gram),
-    "forest": by_forest,
-    "both": by_estimator("both"),
-}
+    "kernel": by_estimator("kernel"), "min-max SVR": by_vectors(minmax_gram),
+    "ECFP SVR": by_vectors(tanimoto_gram), "forest": by_forest, "both": by_estimator("both"),
+}  # fmt: skip
 
 
 def measure(path: Path, name: str) -> dict[str, float]:

@@ -110,17 +110,13 @@ def read(folder: Path, vectors: Path) -> tuple[dict[str, list[Tree]], Tensor]:
     encoded = {
         part: weighted(
             Tree(
-                torch.tensor([known.get(w, len(known)) if w else -1 for w in words]),
-                edges,
-                labels,
-                labels,
-                (),
-                (),
+                torch.tensor([known.get(w, len(known)) if w else -1 for w in words]), edges, labels,
+                labels, (), (),
             )
             for words, edges, labels in own
         )
         for part, own in parts.items()
-    }
+    }  # fmt: skip
     return encoded, weights
 
 
@@ -363,14 +359,9 @@ def train(name: str, seed: int, epochs: int, parts: Any, weights: Tensor) -> dic
         if scores["dev"] > best["dev"]:
             best = {**scores, "epoch": epoch}
         print(
-            name,
-            seed,
-            epoch,
-            f"{float(loss.detach()):.3f}",
-            scores,
-            f"{times[-1]:.1f} s",
+            name, seed, epoch, f"{float(loss.detach()):.3f}", scores, f"{times[-1]:.1f} s",
             flush=True,
-        )
+        )  # fmt: skip
     line = {"model": name, "seed": seed, "epochs": epochs, "epoch": best["epoch"]}
     line |= {"dev": round(best["dev"], 2), "test": round(best["test"], 2)}
     return line | {
@@ -447,14 +438,9 @@ def main() -> None:
             lines.append(line)
     if given.out:
         about = ABOUT.format(
-            units=UNITS,
-            trees=TREES,
-            dropout=DROPOUT,
-            lr=LR,
-            decay=DECAY,
-            epochs=given.epochs,
+            units=UNITS, trees=TREES, dropout=DROPOUT, lr=LR, decay=DECAY, epochs=given.epochs,
             base=TITLES[BASE],
-        )
+        )  # fmt: skip
         heads = ("model", *(f"seed {s}" for s in SEEDS), "mean ± deviation", "difference", "epoch")
         rows = table(heads, page(lines, given.epochs))
         names = "".join(f' "{name}"' for name in given.models)

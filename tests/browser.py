@@ -96,11 +96,8 @@ def look(page: Any) -> Look:
     page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
     found = page.evaluate("axe.run()")["violations"]
     return Look(
-        messages=page.messages,
-        width=page.evaluate("document.documentElement.scrollWidth"),
-        outside=page.evaluate(_OUTSIDE),
-        empty=page.evaluate(_EMPTY),
-        letters=page.evaluate(_LETTERS),
-        headings=page.evaluate(_HEADINGS),
+        messages=page.messages, width=page.evaluate("document.documentElement.scrollWidth"),
+        outside=page.evaluate(_OUTSIDE), empty=page.evaluate(_EMPTY),
+        letters=page.evaluate(_LETTERS), headings=page.evaluate(_HEADINGS),
         violations=[(one["id"], one["impact"], one["nodes"][0]["html"][:90]) for one in found],
-    )
+    )  # fmt: skip

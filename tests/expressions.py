@@ -66,13 +66,10 @@ def string(draw: Random) -> Kernel:
         activation = draw.choice([Gaussian(), Linear(), Polynomial(2, 0.5)])
         return DeepStringKernel(draw.choice([(2, 2), (1, 2), (2,)]), 0.5, activation)
     return StringKernel(
-        draw.choice([1, 2, 3]),
-        draw.choice([0.0, 0.3, 0.5, 0.9, 1.0]),
-        draw.choice(["multiply", "multiply", "add"]),
-        draw.choice([False, False, True, "exact"]),
-        draw.choice(["linear", "linear", point(draw)]),
-        draw.choice([True, True, False]),
-    )
+        draw.choice([1, 2, 3]), draw.choice([0.0, 0.3, 0.5, 0.9, 1.0]),
+        draw.choice(["multiply", "multiply", "add"]), draw.choice([False, False, True, "exact"]),
+        draw.choice(["linear", "linear", point(draw)]), draw.choice([True, True, False]),
+    )  # fmt: skip
 
 
 def walk(draw: Random, order: int) -> RandomWalkKernel:

@@ -80,14 +80,10 @@ def change(folder: Path, name: str, **changes: Any) -> None:
 def baseline(name: str, is_right: Any, model_is_right: Any, seconds: float) -> dict[str, Any]:
     accuracy = float(is_right.mean())
     return {
-        "name": name,
-        "description": f"what {name} does",
-        "accuracy": accuracy,
-        "accuracy_interval": [accuracy - 0.02, accuracy + 0.02],
-        "macro_f1": accuracy,
-        "seconds": seconds,
-        "difference": list(paired_difference(model_is_right, is_right)),
-    }
+        "name": name, "description": f"what {name} does", "accuracy": accuracy,
+        "accuracy_interval": [accuracy - 0.02, accuracy + 0.02], "macro_f1": accuracy,
+        "seconds": seconds, "difference": list(paired_difference(model_is_right, is_right)),
+    }  # fmt: skip
 
 
 def details(names: list[str]) -> dict[str, Any]:

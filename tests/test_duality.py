@@ -39,11 +39,8 @@ def test_the_last_output_of_a_unit_is_the_kernel_with_its_reference(q, T, n, dil
     x = 0.03 * torch.rand(T, 3, dtype=torch.float64)  # small enough for every q to stay bounded
     for i, reference in enumerate(network.references()):
         torch.testing.assert_close(
-            network(x)[0][-1, i],
-            network.kernel([x], [reference])[0, 0],
-            rtol=1e-10,
-            atol=1e-10,
-        )
+            network(x)[0][-1, i], network.kernel([x], [reference])[0, 0], rtol=1e-10, atol=1e-10,
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("q", [*MERCER, torch.sinh])

@@ -22,14 +22,11 @@ CHANGES = {
     "anomaly mode": "torch.autograd.set_detect_anomaly(True)",
     "float32 matmul precision": "torch.set_float32_matmul_precision('medium')",
     "denormal numbers": "assert torch.set_flush_denormal(True)",
-    "os.environ": "os.environ['LEFT_BEHIND'] = '1'",
-    "working directory": "os.chdir(os.sep)",
-    "umask": "os.umask(0o123)",
-    "sys.path": "sys.path.append('left behind')",
+    "os.environ": "os.environ['LEFT_BEHIND'] = '1'", "working directory": "os.chdir(os.sep)",
+    "umask": "os.umask(0o123)", "sys.path": "sys.path.append('left behind')",
     "signal handlers": "signal.signal(signal.SIGTERM, signal.SIG_IGN)",
-    "root logger": "logging.root.setLevel(1)",
-    "excepthook": "sys.excepthook = print",
-}
+    "root logger": "logging.root.setLevel(1)", "excepthook": "sys.excepthook = print",
+}  # fmt: skip
 
 
 class Unseen(Warning):
@@ -69,24 +66,12 @@ def test_the_fixture_fails_each_test_that_changes_state(tmp_path: Path) -> None:
     file = tmp_path / "test_changes.py"
     file.write_text("\n".join(lines), encoding="utf-8")
     command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-rE",
-        "-p",
-        "conftest",
-        "-p",
-        "no:cacheprovider",
-    ]
+        sys.executable, "-m", "pytest", "-q", "-rE", "-p", "conftest", "-p", "no:cacheprovider",
+    ]  # fmt: skip
     done = subprocess.run(
-        [*command, str(file)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
+        [*command, str(file)], capture_output=True, text=True, check=False, cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parent), "COLUMNS": "1000"},
-    )
+    )  # fmt: skip
     for place, name in enumerate(CHANGES):
         wanted = f"test_{place} - Failed: the test leaves process-wide state changed: {name}: was"
         assert wanted in done.stdout, done.stdout + done.stderr

@@ -62,14 +62,11 @@ YAML: Mapping[str, Text] = {
     **{f"{k:,} lists": partial(lambda n, k: "a: " + "[" * k + "]" * k, k=k) for k in LEVELS},
 }
 CELLS: Mapping[str, Text] = {
-    "nearly a number": lambda n: "9" * n + "x",
-    "digits and a point": lambda n: "9" * n + ".5e",
-    "blanks and a line end": lambda n: " " * n + "\n" + " " * n + "x",
-    "quotes": lambda n: "'" * n,
-    "a word": lambda n: "a" * n,
-    "marks": lambda n: "e" + "\u0301" * n,
+    "nearly a number": lambda n: "9" * n + "x", "digits and a point": lambda n: "9" * n + ".5e",
+    "blanks and a line end": lambda n: " " * n + "\n" + " " * n + "x", "quotes": lambda n: "'" * n,
+    "a word": lambda n: "a" * n, "marks": lambda n: "e" + "\u0301" * n,
     "contractions": lambda n: "n't" * (n // 3),
-}
+}  # fmt: skip
 SIZES = {"json": (40_000, 1_000_000), "yaml": (10_000, 65_000), "cell": (20_000, 130_000)}
 
 _folder = Path()

@@ -287,12 +287,9 @@ def survives_a_fork(op: Op, backend: str) -> None:
                 os._exit(0 if is_same else 3)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "the child differs or died"
         loader = DataLoader(
-            calls,
-            batch_size=None,
-            num_workers=2,
-            timeout=patience(DEADLINE),
+            calls, batch_size=None, num_workers=2, timeout=patience(DEADLINE),
             multiprocessing_context="fork",
-        )
+        )  # fmt: skip
         for found, wanted in zip(loader, expected, strict=True):
             for name, x in wanted.items():
                 assert_near(found[name], x.double(), 2e-5, name)

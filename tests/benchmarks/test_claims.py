@@ -65,11 +65,8 @@ def test_the_figures_of_a_claim_come_with_share_hours_machine_and_commit(figures
     unknown = dict.fromkeys(known) | {"paper": None}
     rough = "1.5, all runs of the page"
     assert figures.runs_cells([line("one", 0, 1.0, **unknown)], pages) == [
-        "–",
-        rough,
-        "B chip",
-        "–",
-    ]
+        "–", rough, "B chip", "–",
+    ]  # fmt: skip
     assert figures.runs_cells([], pages) == ["–", rough, "B chip", "–"]
 
 

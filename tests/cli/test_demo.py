@@ -20,17 +20,9 @@ from representer.tasks.results import examples_of
 
 Run = Any
 SIZES = [
-    "--hidden-size",
-    "2",
-    "--epochs",
-    "1",
-    "--max-steps",
-    "2",
-    "--threads",
-    "1",
-    "--answer",
+    "--hidden-size", "2", "--epochs", "1", "--max-steps", "2", "--threads", "1", "--answer",
     "kernel",
-]
+]  # fmt: skip
 
 
 def test_without_serve_it_trains_what_make_demo_always_did(

@@ -40,20 +40,6 @@ def test_a_regression_is_detected_and_predicted_with_deviations(run, graph_files
     assert evaluated["rmse"] == pytest.approx((sum(e * e for e in errors) / 60) ** 0.5, rel=1e-6)
 
 
-def test_explanations_of_numbers_sum_to_the_score_and_name_the_graphs(
-    run, graph_files, graph_regression
-):
-    data = graph_files / "numbers.jsonl"
-    outcome = run("explain", graph_regression, data, "--limit", "2", "--top", "3", "--report")
-    assert outcome.out.startswith("graph 1: ")
-    for entry in json.loads((graph_regression / "explanations.json").read_text()):
-        assert len(entry["contributions"]) == 3
-        total = entry["constant"] + entry["others"]["contribution"]
-        total += sum(part["contribution"] for part in entry["contributions"])
-        assert total == pytest.approx(entry["score"], abs=1e-5)
-    assert "<h3>Graph 2: " in (graph_regression / "report.html").read_text()
-
-
 def test_a_tu_folder_is_trained_on_and_evaluated(run, graph_files, tmp_path):
     out = tmp_path / "run"
     words = ["fit", "graph", graph_files / "tu", "--out", out, *GRAPH, "--baselines", "none"]

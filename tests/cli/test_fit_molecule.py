@@ -9,12 +9,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 
 import pytest
 from rdkit import Chem
 
-from cli.conftest import MOLECULE, fitted, last_json, metrics_of, rows_of
+from cli.conftest import MOLECULE, last_json, metrics_of, rows_of
 from representer import estimators
 from representer.data.molecules import scaffold
 from representer.estimators import MoleculeRegressor
@@ -169,15 +168,6 @@ def listed(run, out, path) -> list[str]:
     return [one["what"] for one in entry["contributions"]]
 
 
-def test_a_class_has_probabilities_that_sum_to_one(run, molecule_classes, molecules):
-    found = rows_of(run("predict", molecule_classes, molecules).out)
-    assert len(found) == 60
-    for row in found:
-        chances = [float(row[f"probability_{name}"]) for name in "01"]
-        assert sum(chances) == pytest.approx(1, abs=2e-6)
-        assert row["prediction"] == "01"[chances[1] > chances[0]]
-
-
 BAD = 'smiles,x\nCCO,"1,2"\nC(C,2\n,3\nO(C)(C)C,4\nC,5\n'
 
 
@@ -300,32 +290,6 @@ def test_skipped_rows_are_listed_in_the_run(run, molecules, tmp_path):
     (row,) = rows_of(out / "skipped.csv")
     assert row["line"] == "62"
     assert metrics_of(out)["baselines"] == []
-
-
-@pytest.mark.slow
-def test_a_run_that_was_stopped_reaches_the_same_weights(run, molecules, tmp_path, monkeypatch):
-    words = ["--target", "atoms", "--baselines", "none", "--network", "random-walk"]
-    whole = fitted(molecules, "whole", *words)
-    from representer.training.trainer import Progress
-
-    steps = []
-
-    def step(self, loss):
-        steps.append(loss)
-        if len(steps) == 7:
-            signal.raise_signal(signal.SIGTERM)
-
-    assert threading.current_thread() is threading.main_thread()
-    monkeypatch.setattr(Progress, "step", step)
-    out = tmp_path / "run"
-    stopped = run("fit", "molecule", molecules, "--out", out, *MOLECULE, *words)
-    assert stopped.code == 143
-    assert not (out / "metrics.json").exists()
-    assert run("fit", "molecule", molecules, "--out", out, *MOLECULE, *words).code == 2
-    assert run("fit", "molecule", molecules, "--out", out, *MOLECULE, *words, "--resume").code == 0
-    for name in ("model.safetensors", "final.safetensors"):
-        assert (out / name).read_bytes() == (whole / name).read_bytes()
-    assert (out / "metrics.jsonl").read_text() == (whole / "metrics.jsonl").read_text()
 
 
 @pytest.mark.slow  # two processes; test_kill shows it for the trainer

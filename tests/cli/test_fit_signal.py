@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cli.conftest import SIGNAL
-from representer import __version__, estimators
+from representer import estimators
 from representer.cli.main import entry_point
 from representer.data.signals import Standardization, resampled, synthetic_recordings, write_npz
 from representer.tasks.signal.data import prepare
@@ -125,22 +125,6 @@ def test_only_a_network_predicts_a_stream(joint, run, signal_file):
     ).signals  # fmt: skip
     streamed = probabilities(outcome.out)[5::6, 0]
     np.testing.assert_allclose(streamed, network.predict_proba(signals)[:, 0], atol=2e-6)
-
-
-@pytest.mark.slow
-def test_a_finished_run_of_kernel_and_network_continues_with_the_same_result(
-    joint, run, signal_file, tmp_path
-):
-    out = tmp_path / "again"
-    shutil.copytree(joint, out)
-    before = run("predict", joint, signal_file).out
-    words = ["--folds", "2", "--answer", joint.name, "--resume"]
-    assert run("fit", "signal", signal_file, "--out", out, *SIGNAL, *words).code == 0
-    assert run("predict", out, signal_file).out == before
-    other = "both" if joint.name == "kernel" else "kernel"
-    words[words.index(joint.name)] = other
-    refused = run("fit", "signal", signal_file, "--out", out, *SIGNAL, *words)
-    assert f"--answer is '{other}'; expected {joint.name!r}, with which the run in" in refused.error
 
 
 def test_the_report_has_bars_test_confusion_and_folds(signal_run):
@@ -262,18 +246,6 @@ def test_a_class_that_evaluate_does_not_find_keeps_the_numbers_of_the_others(
     assert ours["accuracy"] == pytest.approx(1 - turned["accuracy"])
     for subject, accuracy in ours["by_subject"].items():
         assert turned["by_subject"][subject] == pytest.approx(1 - accuracy)
-
-
-def test_a_finished_run_is_there_at_once_with_resume(run, signal_run, signal_file, tmp_path):
-    out = tmp_path / "again"
-    shutil.copytree(signal_run, out)
-    before = json.loads((out / "metrics.json").read_text())
-    outcome = run("fit", "signal", signal_file, "--out", out, *SIGNAL, "--resume")
-    assert outcome.code == 0
-    assert "4 of 4 folds are finished already" in outcome.err
-    after = json.loads((out / "metrics.json").read_text())
-    assert after["folds"] == before["folds"]
-    assert after["valid"] == before["valid"]
 
 
 @pytest.mark.slow
@@ -414,34 +386,6 @@ def test_an_estimator_saved_in_python_predicts_files(run, recordings, signal_fil
     assert [row["prediction"] for row in rows] == model.predict(recordings.signals).tolist()
 
 
-@pytest.mark.slow
-def test_explained_filters_sum_to_the_score_and_are_in_the_report(
-    run, signal_run, signal_file, tmp_path
-):
-    out = tmp_path / "run"
-    shutil.copytree(signal_run, out)
-    outcome = run("explain", out, signal_file, "--limit", "2", "--top", "3", "--report")
-    assert outcome.code == 0, outcome.err
-    entries = json.loads((out / "explanations.json").read_text())
-    rows = rows_of(run("predict", out, signal_file).out)
-    page = (out / "report.html").read_text()
-    assert [entry["row"] for entry in entries] == [0, 1]
-    for entry, row in zip(entries, rows, strict=False):
-        assert entry["prediction"].startswith(f"{row['prediction']} (")
-        assert entry["others"]["count"] == 4 * 6 + 4 - 3  # units at each step, and their power
-        parts = [part["contribution"] for part in entry["contributions"]]
-        total = entry["constant"] + sum(parts) + entry["others"]["contribution"]
-        assert total == pytest.approx(entry["score"], abs=1e-9)
-        odds = float(row["probability_apart"]), float(row["probability_in step"])
-        assert 2 * entry["score"] == pytest.approx(abs(np.log(odds[0] / odds[1])), abs=1e-5)
-        for part in entry["contributions"]:
-            ((first, last),) = part["places"]
-            assert part["what"].endswith(f"Hz), {first / 100:.3f} to {last / 100:.3f} s")
-            assert part["what"] in outcome.out
-            assert part["what"] in page
-    assert "window 0: " in outcome.out
-
-
 def test_a_cell_without_exact_contributions_is_not_explained(run, signal_file, tmp_path):
     words = ["--epochs", "1", "--test-subjects", "subject 0", "--baselines", "none"]
     words += ["--cell", "lstm"]
@@ -463,16 +407,8 @@ def test_arrays_of_other_names_are_read_as_in_training(run, tmp_path):
     assert "--signals NAME, --labels NAME" in error
     words = ["--signals", "eeg", "--labels", "state"]
     small = [
-        *SIGNAL,
-        "--epochs",
-        "1",
-        "--folds",
-        "2",
-        "--valid-fraction",
-        "0",
-        "--baselines",
-        "none",
-    ]
+        *SIGNAL, "--epochs", "1", "--folds", "2", "--valid-fraction", "0", "--baselines", "none",
+    ]  # fmt: skip
     assert run("fit", "signal", path, "--out", out, *small, *words).code == 0
     assert json.loads((out / "details.json").read_text())["data"]["classes"] == {"0": 6, "1": 6}
     found = run("predict", out, path)
@@ -558,18 +494,6 @@ def test_recordings_without_events_have_one_label_a_file(run, tmp_path):
     assert "For one label a file, list the files in recordings.csv" in refused
     data.write_text("file,label,subject,fs\nA-task_raw.fif,task,A,30\n")
     assert "fs is 30 Hz; the file has 50 Hz" in run("evaluate", out, data).error
-
-
-def test_a_run_of_another_version_is_refused(run, signal_run, signal_file, tmp_path):
-    out = tmp_path / "run"
-    shutil.copytree(signal_run, out)
-    for folder in (out, *(out / "folds").iterdir()):
-        (folder / "model.json").write_text('{"task": "signal", "classes": ["a", "b"]}')
-        (folder / "manifest.json").unlink()
-    expected = f"was written by version 0.1.0; this is version {__version__}"
-    outcome = run("fit", "signal", signal_file, "--out", out, *SIGNAL, "--resume")
-    assert outcome.code == 2
-    assert expected in outcome.error
 
 
 @pytest.mark.parametrize(

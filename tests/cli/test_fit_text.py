@@ -6,10 +6,6 @@ import csv
 import hashlib
 import io
 import json
-import signal
-import subprocess
-import sys
-import time
 from functools import partial
 from pathlib import Path
 
@@ -163,24 +159,6 @@ def test_a_finished_run_can_be_given_more_epochs_but_no_other_settings_and_data(
     assert f"{table}: is not the data with which the run in {out} was started" in outcome.error
 
 
-@pytest.mark.slow
-def test_an_interrupted_run_reaches_the_same_weights(table, trained, tmp_path):
-    """SIGTERM in the middle, then --resume: as if nothing had happened."""
-    out = tmp_path / "run"
-    command = [sys.executable, "-m", "representer", "fit", "text", str(table), "--out", str(out)]
-    first = subprocess.Popen([*command, *TINY], stderr=subprocess.PIPE, text=True)
-    while not (out / "metrics.jsonl").exists() and first.poll() is None:
-        time.sleep(0.005)
-    first.send_signal(signal.SIGTERM)
-    _, err = first.communicate()
-    assert first.returncode in (143, 0)  # 0 if it came too late to be heard
-    if first.returncode == 143:
-        assert "--resume" in err.splitlines()[-1]
-    again = subprocess.run([*command, *TINY, "--resume"], capture_output=True, check=False)
-    assert again.returncode == 0, again.stderr
-    assert digest(out / "model.safetensors") == digest(trained / "model.safetensors")
-
-
 def test_vectors_give_the_size_and_their_coverage_is_printed(run, table, tmp_path):
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("wave 1 0 0\nmoon 0 1 0\nunused 0 0 1\n")
@@ -192,14 +170,6 @@ def test_vectors_give_the_size_and_their_coverage_is_printed(run, table, tmp_pat
     known = json.loads((out / "vocabulary.json").read_text())["words"]
     weight = load_file(out / "model.safetensors")["embedding.weight"]
     assert weight[known.index("moon")].tolist() == [0, 1, 0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cell", ["lstm", "linear-kernel", "gated-cnn"])
-def test_other_cells_train_too(run, table, tmp_path, cell):
-    words = ["--cell", cell, "--filter-length", "3"]
-    outcome = run("fit", "text", table, "--out", tmp_path / "run", *QUICK, *words)
-    assert outcome.code == 0, outcome.err
 
 
 def test_the_demo_trains_two_cells_explains_a_line_and_can_be_repeated(run, tmp_path, monkeypatch):

@@ -10,25 +10,19 @@ from representer.cli.errors import UsageError
 from representer.cli.main import task_of_data, with_task
 
 FILES = {
-    "reviews.csv": ("text,label\n", "text"),
-    "solubility.csv": ("SMILES,logS\n", "molecule"),
-    "solubility.tsv": ("id\tsmiles\n", "molecule"),
-    "drugs.sdf": ("", "molecule"),
-    "eeg.vhdr": ("", "signal"),
-    "drugs.smi": ("C methane\n", "molecule"),
+    "reviews.csv": ("text,label\n", "text"), "solubility.csv": ("SMILES,logS\n", "molecule"),
+    "solubility.tsv": ("id\tsmiles\n", "molecule"), "drugs.sdf": ("", "molecule"),
+    "eeg.vhdr": ("", "signal"), "drugs.smi": ("C methane\n", "molecule"),
     "graphs.jsonl": ('{"nodes": [], "edges": []}\n', "graph"),
     "reviews.jsonl": ('{"text": "a", "label": 1}\n', "text"),
     "molecules.jsonl": ('{"smiles": "C", "y": 1}\n', "molecule"),
-    "story.txt": ("Once\n", "language"),
-    "eeg.npz": ("", "signal"),
-    "mutag/MUTAG_graph_indicator.txt": ("1\n", "graph"),
-    "recordings/a.edf": ("", "signal"),
+    "story.txt": ("Once\n", "language"), "eeg.npz": ("", "signal"),
+    "mutag/MUTAG_graph_indicator.txt": ("1\n", "graph"), "recordings/a.edf": ("", "signal"),
     "tables/nodes.csv": ("graph,node\n", "graph"),
     "recordings.csv": ("file,label,subject\n", "signal"),
     "headset/recordings.tsv": ("file\tlabel\tsubject\n", "signal"),
-    "mails.csv": ("file,subject,body\n", "text"),
-    "corpus/train.txt": ("a\n", "language"),
-}
+    "mails.csv": ("file,subject,body\n", "text"), "corpus/train.txt": ("a\n", "language"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -30,14 +30,11 @@ class Frame:
 
 
 CONTAINERS = {
-    "tuple": tuple(TEXTS),
-    "strings of NumPy": np.array(TEXTS),
-    "a column of an array": np.array(TEXTS, dtype=object)[:, None],
-    "Arrow array": pa.array(TEXTS),
+    "tuple": tuple(TEXTS), "strings of NumPy": np.array(TEXTS),
+    "a column of an array": np.array(TEXTS, dtype=object)[:, None], "Arrow array": pa.array(TEXTS),
     "Arrow chunks": pa.chunked_array([TEXTS[:5], TEXTS[5:]]),
-    "Arrow table": pa.table({"text": TEXTS}),
-    "data frame": Frame(text=TEXTS),
-}
+    "Arrow table": pa.table({"text": TEXTS}), "data frame": Frame(text=TEXTS),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CONTAINERS)

@@ -21,7 +21,6 @@ pytest.importorskip("networkx")
 import networkx as nx
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
-from representer import estimators
 from representer.errors import ArgumentError, DataError, KindError, TrainingError
 from representer.estimators import GraphClassifier, GraphRegressor
 from representer.estimators.fitting import outputs_of
@@ -35,18 +34,6 @@ from representer.estimators.graph_inputs import (
 from representer.nn import path_graph
 
 NETWORK = {**SMALL, "answer": "network"}
-
-
-@pytest.mark.slow
-def test_it_learns_what_can_be_learned():
-    classifier, regressor = fitted("GraphClassifier"), fitted("GraphRegressor")
-    assert classifier.score(GRAPHS, LABELS) == 1
-    assert classifier.classes_.tolist() == ["b", "c"]
-    np.testing.assert_allclose(classifier.predict_proba(GRAPHS[:5]).sum(1), 1)
-    assert regressor.score(GRAPHS, NUMBERS) > 0.9
-    mean, std = regressor.predict(GRAPHS[:3], return_std=True)
-    assert mean.shape == std.shape == (3,)
-    assert (std > 0).all()
 
 
 @pytest.mark.parametrize("network", ["wl", "random-walk"])
@@ -132,15 +119,6 @@ def test_sums_that_overflow_end_the_training_with_their_reason_and_leave_the_ker
     assert "lower order or depth" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("network", ["wl", "random-walk"])
-def test_contributions_sum_to_the_score_of_a_dense_graph(network):
-    graphs = DENSE["cliques"]
-    model = GraphRegressor(**NETWORK, network=network, epochs=1)
-    (one,) = model.fit(graphs, range(len(graphs))).explain(graphs[-1:])
-    total = one.baseline + sum(c.contribution for c in one.contributions)
-    assert total == pytest.approx(one.score, abs=1e-9)
-
-
 @pytest.mark.parametrize("decay", [0.5, 1.0])
 def test_units_of_a_trained_network_evaluate_the_kernel_of_a_dense_graph(decay):
     graphs = DENSE["cliques"]
@@ -151,18 +129,6 @@ def test_units_of_a_trained_network_evaluate_the_kernel_of_a_dense_graph(decay):
     graph.x = graph.x.double()
     values = layer.kernel([graph], [path_graph(walk) for walk in layer.references()])
     torch.testing.assert_close(layer(graph.x, graph.edge_index), values, rtol=1e-10, atol=0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("answer", ["kernel", "network", "both"])
-def test_every_answer_is_saved_explained_and_searched(answer, tmp_path):
-    model = GraphClassifier(**SMALL, epochs=2, answer=answer).fit(GRAPHS, LABELS)
-    assert (model.network_ is None) == (answer == "kernel")
-    assert (model.kernel_ is None) == (answer == "network")
-    model.save(tmp_path / "run")
-    loaded = estimators.load(tmp_path / "run")
-    assert np.array_equal(loaded.predict_proba(GRAPHS), model.predict_proba(GRAPHS))
-    assert loaded.explain(GRAPHS[:2]) == model.explain(GRAPHS[:2])
 
 
 def test_the_kernel_alone_learns_what_the_labels_tell():

@@ -48,27 +48,6 @@ def classifier() -> GraphClassifier:
     return GraphClassifier(kernel=KERNEL, **SMALL | {"epochs": 40, "lr": 0.03}).fit(GRAPHS, LABELS)
 
 
-@pytest.mark.parametrize("answer", ["kernel", "network", "both"])
-def test_both_halves_learn_and_are_explained_by_their_nodes(classifier, answer):
-    half = classifier.part(answer)
-    assert half.score(GRAPHS, LABELS) > 0.9
-    (one,) = half.explain(GRAPHS[1:2])
-    total = one.baseline + sum(part.contribution for part in one.contributions)
-    assert total == pytest.approx(one.score, abs=1e-9)
-    log = np.log(half.predict_proba(GRAPHS[1:2])[0])
-    assert one.score == pytest.approx(log.max() - log.mean(), abs=1e-4)
-    assert {part.where for part in one.contributions} == {(v,) for v in range(len(GRAPHS[1]))}
-    assert "N in RandomWalkKernel(decay=0.5)" in {part.what for part in one.contributions}
-
-
-def test_it_is_saved_with_its_kernel(classifier, tmp_path):
-    classifier.save(tmp_path / "run")
-    again = GraphClassifier.load(tmp_path / "run")
-    assert repr(again.kernel) == repr(KERNEL)
-    expected = classifier.predict_proba(GRAPHS)
-    np.testing.assert_allclose(again.predict_proba(GRAPHS), expected, rtol=1e-6)
-
-
 def test_a_damaged_landmark_is_refused(classifier, tmp_path):
     from representer.estimators.kernel_halves import KernelFeatures
 
@@ -156,25 +135,36 @@ def of_trees() -> GraphClassifier:
     return GraphClassifier(kernel=TREE_KERNEL, **options).fit(TREES, OF_TREES)
 
 
+@pytest.fixture(params=["graphs", "trees"])
+def halves(request: pytest.FixtureRequest) -> tuple[GraphClassifier, list[Any], list[str], str]:
+    """A classifier, its objects, their labels, and a contribution of the kernel."""
+    if request.param == "trees":
+        return request.getfixturevalue("of_trees"), TREES, OF_TREES, "not in TreeKernel()"
+    name = "N in RandomWalkKernel(decay=0.5)"
+    return request.getfixturevalue("classifier"), GRAPHS, LABELS, name
+
+
 @pytest.mark.parametrize("answer", ["kernel", "network", "both"])
-def test_both_halves_of_a_tree_kernel_learn_and_are_explained_by_their_nodes(of_trees, answer):
-    half = of_trees.part(answer)
-    assert half.score(TREES, OF_TREES) > 0.9
-    (one,) = half.explain(TREES[1:2])
+def test_both_halves_learn_and_are_explained_by_their_nodes(halves, answer):
+    model, X, y, named = halves
+    half = model.part(answer)
+    assert half.score(X, y) > 0.9
+    (one,) = half.explain(X[1:2])
     total = one.baseline + sum(part.contribution for part in one.contributions)
     assert total == pytest.approx(one.score, abs=1e-9)
-    log = np.log(half.predict_proba(TREES[1:2])[0])
+    log = np.log(half.predict_proba(X[1:2])[0])
     assert one.score == pytest.approx(log.max() - log.mean(), abs=1e-4)
-    assert {len(part.where) for part in one.contributions} == {1}
-    assert "not in TreeKernel()" in {part.what for part in one.contributions}
+    nodes = len(tree_of(X[1]).nodes) if isinstance(X[1], str) else len(X[1])
+    assert {part.where for part in one.contributions} == {(v,) for v in range(nodes)}
+    assert named in {part.what for part in one.contributions}
 
 
-def test_a_tree_classifier_is_saved_with_its_kernel(of_trees, tmp_path):
-    of_trees.save(tmp_path / "run")
+def test_it_is_saved_with_its_kernel(halves, tmp_path):
+    model, X, *_ = halves
+    model.save(tmp_path / "run")
     again = GraphClassifier.load(tmp_path / "run")
-    assert repr(again.kernel) == repr(TREE_KERNEL)
-    expected = of_trees.predict_proba(TREES)
-    np.testing.assert_allclose(again.predict_proba(TREES), expected, rtol=1e-6)
+    assert repr(again.kernel) == repr(model.kernel)
+    np.testing.assert_allclose(again.predict_proba(X), model.predict_proba(X), rtol=1e-6)
 
 
 def test_all_forms_of_a_tree_are_read_alike(of_trees):

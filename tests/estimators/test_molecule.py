@@ -14,7 +14,6 @@ from fitted_examples import MOLECULE as SMALL
 from fitted_examples import MOLECULES, SIZES, TABLE, fitted
 from sklearn.model_selection import cross_val_score
 
-from representer import estimators
 from representer.data.molecules import labeled_graphs
 from representer.errors import ArgumentError, DataError
 from representer.estimators import MoleculeClassifier, MoleculeRegressor, halves
@@ -24,7 +23,6 @@ from representer.estimators.targets import Classes, ClassTable, Numbers
 from representer.kernels import SubtreeKernel
 
 NETWORK = {**SMALL, "answer": "network"}
-ANSWERS = ("kernel", "network", "both")
 
 
 def test_it_learns_numbers_with_a_gaussian_process():
@@ -72,20 +70,6 @@ def test_an_atom_with_one_name_in_both_labelings_has_one_contribution():
     assert [c.where for c in one.contributions if c.what == "O"] == [(1,)]
     total = one.baseline + sum(c.contribution for c in one.contributions)
     assert total == pytest.approx(one.score, abs=1e-9)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("answer", ANSWERS)
-def test_every_answer_predicts_explains_and_is_saved(answer, tmp_path):
-    model = MoleculeRegressor(**SMALL, epochs=2, answer=answer).fit(MOLECULES, NUMBERS)
-    model.save(tmp_path / "run")
-    loaded = estimators.load(tmp_path / "run")
-    found = [one.predict(MOLECULES, return_std=True) for one in (model, loaded)]
-    assert np.array_equal(*found)
-    assert loaded.explain(["CCO"]) == model.explain(["CCO"])
-    parts = {c.part for c in model.explain(["CCO"])[0].contributions}
-    weights = {"kernel": model.pool_.kernel, "network": model.pool_.network}
-    assert parts == {part for part, weight in weights.items() if weight > 0}
 
 
 def test_the_gaussian_process_has_the_mean_and_variance_of_its_formula():

@@ -64,6 +64,19 @@ def test_a_saved_estimator_comes_back_and_another_starts_from_it(case, tmp_path)
         torch.testing.assert_close(a, b)
 
 
+def test_it_learns_what_can_be_learned(case):
+    model, objects = case.model, case.X[:3]
+    if model.targets_ and case.y is not None:  # a text has no labels
+        assert model.score(case.X, case.y) > 0.9
+    if not hasattr(model, "predict_proba"):
+        mean, std = model.predict(objects, return_std=True)
+        assert mean.shape == std.shape == (3,)
+        assert (std > 0).all()
+    elif case.y is not None and len(model.targets_) == 1:
+        assert model.classes_.tolist() == sorted({*case.y})
+        np.testing.assert_allclose(model.predict_proba(objects).sum(1), 1)
+
+
 def test_contributions_and_baseline_sum_to_the_score_of_the_prediction(case):
     predicted = outputs(case.model, case.objects)
     if len(case.model.targets_) > 1:

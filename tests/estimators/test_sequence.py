@@ -159,15 +159,12 @@ def test_a_wrong_parameter_is_named(options, problem, message):
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        ("abab", "not a list"),
-        (["ab", 3], r"X\[1\] is a int"),
-        (["ab", [1.5]], r"X\[1\] has a token"),
-        (["ab", [[1.0, 2.0]]], "mixes kinds"),
+        ("abab", "not a list"), (["ab", 3], r"X\[1\] is a int"),
+        (["ab", [1.5]], r"X\[1\] has a token"), (["ab", [[1.0, 2.0]]], "mixes kinds"),
         ([[[1.0]], [[1.0, 2.0]]], r"features"),
-        ([[[1.0], [np.nan]], [[1.0]]], r"X\[0\] is no array"),
-        ([""] * 20, "empty"),
+        ([[[1.0], [np.nan]], [[1.0]]], r"X\[0\] is no array"), ([""] * 20, "empty"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_object_is_named(X, message):
     with pytest.raises(DataError, match=message):
         SequenceClassifier(**SMALL).fit(X, ["a", "b"] * (len(X) // 2))
@@ -287,13 +284,6 @@ def test_copies_and_groups_are_cross_validated_together():
     model = SequenceClassifier(**QUIET, num_patterns=2).fit([*X, *X], [*y, *y])
     assert model.score(X, y) > 0.8
     assert SequenceClassifier(**QUIET, num_patterns=2).fit(X, y, groups=groups).score(X, y) > 0.8
-
-
-def test_grid_search_over_the_parameters_of_kmers():
-    X, y = dna(40)
-    model = SequenceClassifier(**QUIET, num_patterns=2)
-    search = GridSearchCV(model, {"span": [6, 8], "strands": ["one", "both"]}, cv=2).fit(X, y)
-    assert search.best_params_["span"] in (6, 8)
 
 
 @pytest.mark.parametrize(

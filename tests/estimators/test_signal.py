@@ -12,7 +12,6 @@ from fitted_examples import WAVES as Y
 from fitted_examples import WINDOWS as X
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, GroupKFold
 
 from representer.data.signals import Standardization, recordings
 from representer.errors import ArgumentError, DataError, KindError
@@ -87,17 +86,13 @@ def test_a_group_that_alone_has_a_class_is_not_held_out():
 @pytest.mark.parametrize(
     "options",
     [
-        {},
-        {"pooling": "last", "layer_norm": True, "cell": "rkm-lstm"},
-        {"pooling": "mean"},
-        {"pooling": "max", "cell": "syncnet"},
-        {"pooling": "flatten", "cell": "gated-cnn"},
-        {"pooling": "attention"},
-        {"pooling": "power", "num_layers": 2},
+        {}, {"pooling": "last", "layer_norm": True, "cell": "rkm-lstm"}, {"pooling": "mean"},
+        {"pooling": "max", "cell": "syncnet"}, {"pooling": "flatten", "cell": "gated-cnn"},
+        {"pooling": "attention"}, {"pooling": "power", "num_layers": 2},
         {"filters": "dense", "num_layers": 2, "cell": "rkm-cifg"},
         {"standardize": "window", "cell": "gated-cnn", "filter_length": 7},
     ],
-)
+)  # fmt: skip
 def test_contributions_of_filters_and_steps_sum_to_the_score(options):
     model = SignalClassifier(**SMALL | options, epochs=1).fit(X, Y)
     for explanation, chances in zip(model.explain(X[:2]), model.predict_proba(X[:2]), strict=True):
@@ -215,14 +210,6 @@ def test_augmentation_changes_training_alone():
     plain, changed = (SignalClassifier(**SMALL, epochs=1, augment=a).fit(X, Y) for a in (0, 1))
     assert plain.history_[0]["train_loss"] != changed.history_[0]["train_loss"]
     assert np.array_equal(changed.predict_proba(X), changed.predict_proba(X))
-
-
-def test_scikit_learn_searches_over_subjects():
-    groups = np.arange(40) % 5
-    search = GridSearchCV(
-        SignalClassifier(**SMALL, epochs=1), {"hidden_size": [2, 4]}, cv=GroupKFold(2)
-    )
-    assert search.fit(X, Y, groups=groups).best_params_["hidden_size"] in (2, 4)
 
 
 def test_more_channels_than_samples_are_noted_as_axes_that_may_be_swapped():

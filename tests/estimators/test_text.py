@@ -11,8 +11,6 @@ import pytest
 import torch
 from fitted_examples import LABELS, NUMBERS, TEXTS, fitted
 from fitted_examples import TEXT as SMALL
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 from representer import estimators
 from representer.data.text import cooccurrence_vectors, tokenize
@@ -32,17 +30,6 @@ def test_texts_of_unknown_words_only_get_a_note(classifier):
     nothing = r"4 of 6 texts have nothing .*: X\[1\], X\[3\], X\[4\], X\[5\]\."
     with pytest.warns(UserWarning, match=nothing):
         classifier.predict(texts)
-
-
-def test_it_learns_what_can_be_learned(classifier):
-    regressor = fitted("TextRegressor")
-    assert classifier.score(TEXTS, LABELS) == 1
-    assert classifier.classes_.tolist() == ["+", "-"]
-    np.testing.assert_allclose(classifier.predict_proba(TEXTS[:5]).sum(1), 1)
-    assert regressor.score(TEXTS, NUMBERS) > 0.9
-    mean, std = regressor.predict(TEXTS[:3], return_std=True)
-    assert mean.shape == std.shape == (3,)
-    assert (std > 0).all()
 
 
 @pytest.mark.filterwarnings("ignore:.* texts have nothing that training had")
@@ -141,12 +128,6 @@ def test_the_strongest_contributions_are_listed_and_the_others_summed(classifier
     (one,) = classifier.explain(TEXTS[:1], k=2)
     assert one.contributions[0].what in ("good", "good film", "film today")
     assert " other word" in str(one)
-
-
-def test_it_is_a_step_of_a_pipeline():
-    upper = FunctionTransformer(lambda texts: [text.upper() for text in texts])
-    pipeline = make_pipeline(upper, TextClassifier(**SMALL, epochs=1, answer="network"))
-    assert pipeline.fit(TEXTS, LABELS).predict(TEXTS[:2]).shape == (2,)
 
 
 def test_a_cell_without_contributions_says_so():

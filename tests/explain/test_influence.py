@@ -27,17 +27,14 @@ GATED = {
     "Gated CNN": GatedCNN,
     "Linear Kernel w/ o_t": partial(LinearKernelRNN, output_gate=True, static_gates=(0.7, 0.4)),
     "learned gates": partial(
-        LinearKernelRNN,
-        output_gate=False,
-        output_nonlinearity="identity",
-        static_gates=(0.7, 0.4),
+        LinearKernelRNN, output_gate=False, output_nonlinearity="identity", static_gates=(0.7, 0.4),
         learn_static_gates=True,
     ),
     "RKM-LSTM, linear output": partial(RKMLSTM, output_nonlinearity="linear"),
     "RKM-LSTM with zoneout": lambda *a, **k: RKMLSTM(*a, zoneout=(0.2, 0.3), **k).eval(),
     "linear RKM": partial(RKM, q="linear"),
     "identity RKM": partial(RKM, q="identity", feedback=False),
-}
+}  # fmt: skip
 
 
 def frozen_gradient_times_input(layer, x):

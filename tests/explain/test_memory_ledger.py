@@ -13,14 +13,11 @@ from representer.explain import MemoryLedger, influence, memory_ledger
 from representer.nn import CNN, RAN, RKM, RKMCIFG, RKMLSTM, GatedCNN, LinearKernelRNN, NgramLSTM
 
 CELLS = {
-    "RKM-LSTM": RKMLSTM,
-    "RKM-CIFG": RKMCIFG,
-    "RAN": RAN,
-    "Gated CNN": GatedCNN,
+    "RKM-LSTM": RKMLSTM, "RKM-CIFG": RKMCIFG, "RAN": RAN, "Gated CNN": GatedCNN,
     "Linear Kernel w/ o_t": partial(LinearKernelRNN, output_gate=True, static_gates=(0.7, 0.4)),
     "linear output": partial(RKMLSTM, output_nonlinearity="linear"),
     "linear RKM": partial(RKM, q="linear"),
-}
+}  # fmt: skip
 TANH = {  # on the output, whose slope at the present memory is held constant
     "Linear Kernel": partial(LinearKernelRNN, static_gates=(0.7, 0.4)),
     "CNN": CNN,

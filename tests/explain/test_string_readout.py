@@ -102,15 +102,12 @@ INVALID = {
     "sigmoid": (StringKernelRNN(3, 3, activation="sigmoid"), V, KindError, "is not 0 at 0"),
     "layers": (StringKernelRNN(3, 3, 2), V, KindError, "several layers: use stack_"),
     "directions": (
-        StringKernelRNN(3, 3, bidirectional=True),
-        V,
-        KindError,
-        "two directions: use stack_",
+        StringKernelRNN(3, 3, bidirectional=True), V, KindError, "two directions: use stack_",
     ),
     "kind": (StringKernelRNN(3, 3), [1.0], KindError, r"weights is list; expected a tensor \(5, 3"),
     "shape": (StringKernelRNN(3, 3), V[0], ShapeError, r"weights has shape \(3,\)"),
     "NaN": (StringKernelRNN(3, 3), V / 0, ArgumentError, r"weights\[0\] is"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("layer", "weights", "error", "message"), INVALID.values(), ids=INVALID)

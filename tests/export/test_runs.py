@@ -48,13 +48,9 @@ def write_program(exported: Exported, task: str, folder: Path) -> None:
     """Write the program of a task beside a setup with the keys that it reads at the beginning."""
     setup = json.loads((exported.run.folder / "preprocessing.json").read_text(encoding="utf-8"))
     more = {
-        "alphabet": [],
-        "codes": {},
-        "width": 1,
-        "level": "word",
-        "kernel": {"weight": 0},
+        "alphabet": [], "codes": {}, "width": 1, "level": "word", "kernel": {"weight": 0},
         "model": None,
-    }
+    }  # fmt: skip
     (folder / "preprocessing.json").write_text(json.dumps(setup | more), encoding="utf-8")
     (folder / "predict.py").write_text(bundled(f"{PROGRAMS}.{task}"), encoding="utf-8")
 

@@ -40,14 +40,11 @@ def test_the_activation_is_the_sum_over_the_centers():
 @pytest.mark.parametrize(
     ("green", "at", "value", "slope"),
     [
-        ("abs", -2.0, 2.0, -1.0),
-        ("abs", 0.0, 0.0, 0.0),
-        ("relu", -2.0, 0.0, 0.0),
-        ("relu", 3.0, 3.0, 1.0),
-        ("cubic", -2.0, 8.0, -12.0),
+        ("abs", -2.0, 2.0, -1.0), ("abs", 0.0, 0.0, 0.0), ("relu", -2.0, 0.0, 0.0),
+        ("relu", 3.0, 3.0, 1.0), ("cubic", -2.0, 8.0, -12.0),
         ("gaussian", 2.0, math.exp(-0.5), -0.5 * math.exp(-0.5)),
     ],
-)
+)  # fmt: skip
 def test_green_functions_and_their_derivatives(green, at, value, slope):
     u = torch.tensor(at, dtype=torch.float64, requires_grad=True)
     found = green_function(green, 2.0)(u)
@@ -157,15 +154,11 @@ def test_every_cached_property_is_computed_when_the_object_is_made(made):
 
 # the power series at 0 up to z^4, from the formulas
 SERIES = {
-    "identity": [0, 1, 0, 0, 0],
-    "linear": [0, 1 / 2, 0, 0, 0],
-    "polynomial": [1 / 4, 1 / 2, 1 / 4, 0, 0],
-    "exponential": [0, 1 / 2, 1 / 4, 1 / 12, 1 / 48],
-    "inverse": [0, 1 / 2, 1 / 4, 1 / 8, 1 / 16],
-    "gaussian": [1, 1, 1 / 2, 1 / 6, 1 / 24],
-    "tanh": [0, 1, 0, -1 / 3, 0],
-    "sigmoid": [1 / 2, 1 / 4, 0, -1 / 48, 0],
-}
+    "identity": [0, 1, 0, 0, 0], "linear": [0, 1 / 2, 0, 0, 0],
+    "polynomial": [1 / 4, 1 / 2, 1 / 4, 0, 0], "exponential": [0, 1 / 2, 1 / 4, 1 / 12, 1 / 48],
+    "inverse": [0, 1 / 2, 1 / 4, 1 / 8, 1 / 16], "gaussian": [1, 1, 1 / 2, 1 / 6, 1 / 24],
+    "tanh": [0, 1, 0, -1 / 3, 0], "sigmoid": [1 / 2, 1 / 4, 0, -1 / 48, 0],
+}  # fmt: skip
 
 KINKED = ["relu"]  # no power series at 0
 

@@ -16,12 +16,9 @@ def draw(T, B, H, decay="full", dtype=torch.float64):
 
 @settings(deadline=None, max_examples=20)
 @given(
-    T=st.integers(1, 9),
-    B=st.integers(0, 3),
-    H=st.integers(1, 3),
-    decay=st.sampled_from(["scalar", "vector", "full"]),
-    seed=st.integers(0, 2**16),
-)
+    T=st.integers(1, 9), B=st.integers(0, 3), H=st.integers(1, 3),
+    decay=st.sampled_from(["scalar", "vector", "full"]), seed=st.integers(0, 2**16),
+)  # fmt: skip
 def test_the_recurrence_matches_the_definition(T, B, H, decay, seed):
     torch.manual_seed(seed)
     u, f, c0 = draw(T, B, H, decay)

@@ -25,16 +25,11 @@ from representer.functional import (
 NAMED = {name: value for name, value in vars(rkm).items() if isinstance(value, Cell)}
 names = st.sampled_from(list(NONLINEARITIES))
 cells = st.builds(
-    Cell,
-    st.sampled_from(["dynamic", "coupled", "static"]),
-    st.sampled_from(["dynamic", "static", "none"]),
+    Cell, st.sampled_from(["dynamic", "coupled", "static"]),
+    st.sampled_from(["dynamic", "static", "none"]), st.booleans(), names, names,
+    st.sampled_from(["all", "gates", "none"]), st.sampled_from(["cell", "output", "expm1"]),
     st.booleans(),
-    names,
-    names,
-    st.sampled_from(["all", "gates", "none"]),
-    st.sampled_from(["cell", "output", "expm1"]),
-    st.booleans(),
-)
+)  # fmt: skip
 
 
 @given(cell=cells)
@@ -59,16 +54,10 @@ def test_recurrent_and_biased_gates_are_the_last_ones(cell):
 @pytest.mark.parametrize(
     ("name", "gates", "recurrent"),
     [
-        ("LSTM", 4, 4),
-        ("RKM_LSTM", 4, 4),
-        ("RKM_CIFG", 3, 3),
-        ("LINEAR_KERNEL_GATED", 2, 2),
-        ("LINEAR_KERNEL", 1, 1),
-        ("GATED_CNN", 2, 0),
-        ("CNN", 1, 0),
-        ("RAN", 3, 2),
+        ("LSTM", 4, 4), ("RKM_LSTM", 4, 4), ("RKM_CIFG", 3, 3), ("LINEAR_KERNEL_GATED", 2, 2),
+        ("LINEAR_KERNEL", 1, 1), ("GATED_CNN", 2, 0), ("CNN", 1, 0), ("RAN", 3, 2),
     ],
-)
+)  # fmt: skip
 def test_a_named_cell_has_the_matrices_of_its_table_row(name, gates, recurrent):
     cell = NAMED[name]
     assert (len(cell.gates), len(cell.recurrent_gates)) == (gates, recurrent)

@@ -38,15 +38,10 @@ from representer.functional.strings import (
 
 
 ANY_CHAIN = st.builds(
-    StringChain,
-    st.integers(1, 12),
-    st.sampled_from(get_args(Combine)),
-    st.sampled_from(get_args(Normalized)),
-    st.sampled_from(get_args(Readout)),
-    st.sampled_from(get_args(Decay)),
-    st.booleans(),
-    st.sampled_from(list(NONLINEARITIES)),
-)
+    StringChain, st.integers(1, 12), st.sampled_from(get_args(Combine)),
+    st.sampled_from(get_args(Normalized)), st.sampled_from(get_args(Readout)),
+    st.sampled_from(get_args(Decay)), st.booleans(), st.sampled_from(list(NONLINEARITIES)),
+)  # fmt: skip
 
 
 @given(ANY_CHAIN)

@@ -204,13 +204,9 @@ def test_only_point_kernels_are_accepted_as_activation():
 
 ROWS = np.random.default_rng(0).normal(size=(8, 4)) / 3
 KERNELS_OF_ROWS = [
-    Gaussian(),
-    Linear() + Polynomial(),
-    StringKernel(),
-    RecurrentKernel(),
-    StringKernel().cosine().activated(Gaussian()),
-    StringKernel() * RecurrentKernel(),
-]
+    Gaussian(), Linear() + Polynomial(), StringKernel(), RecurrentKernel(),
+    StringKernel().cosine().activated(Gaussian()), StringKernel() * RecurrentKernel(),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("kernel", KERNELS_OF_ROWS, ids=repr)

@@ -233,14 +233,11 @@ def test_lines_of_the_journal_after_a_damaged_one_are_ignored(tmp_path, counted,
 @pytest.mark.parametrize(
     ("other", "objects", "block"),
     [
-        (StringKernel(3), X, 5),
-        (StringKernel(base=Gaussian()), X, 5),
-        (RecurrentKernel(), X, 5),
-        (StringKernel(), [*X[:-1], X[-1] + 1e-9], 5),
-        (StringKernel(), X[::-1], 5),
+        (StringKernel(3), X, 5), (StringKernel(base=Gaussian()), X, 5), (RecurrentKernel(), X, 5),
+        (StringKernel(), [*X[:-1], X[-1] + 1e-9], 5), (StringKernel(), X[::-1], 5),
         (StringKernel(), X, 4),
     ],
-)
+)  # fmt: skip
 def test_the_file_of_another_kernel_or_other_objects_is_rejected(tmp_path, other, objects, block):
     gram(kernel, X, out=tmp_path / "k.npy", block=5)
     before = (tmp_path / "k.npy").read_bytes()

@@ -94,28 +94,17 @@ def test_a_gaussian_is_at_most_1_despite_rounding_errors():
 
 
 GOOD = {
-    "0": torch.zeros_like,
-    "3": lambda z: torch.full_like(z, 3),
-    "z^2": torch.square,
-    "(1 + z)^3": lambda z: (1 + z) ** 3,
-    "e^z": torch.exp,
-    "1e6 e^{3z}": lambda z: 1e6 * torch.exp(3 * z),
-    "sinh z": torch.sinh,
-    "asin z": torch.asin,
-    "1 / (1 - z)": lambda z: 1 / (1 - z),
-    "1 / (1 - 10 z)": lambda z: 1 / (1 - 10 * z),
-    "-log(1 - z)": lambda z: -torch.log1p(-z),
-    "1 - sqrt(1 - z)": lambda z: 1 - (1 - z).sqrt(),
-}
+    "0": torch.zeros_like, "3": lambda z: torch.full_like(z, 3), "z^2": torch.square,
+    "(1 + z)^3": lambda z: (1 + z) ** 3, "e^z": torch.exp,
+    "1e6 e^{3z}": lambda z: 1e6 * torch.exp(3 * z), "sinh z": torch.sinh, "asin z": torch.asin,
+    "1 / (1 - z)": lambda z: 1 / (1 - z), "1 / (1 - 10 z)": lambda z: 1 / (1 - 10 * z),
+    "-log(1 - z)": lambda z: -torch.log1p(-z), "1 - sqrt(1 - z)": lambda z: 1 - (1 - z).sqrt(),
+}  # fmt: skip
 NEGATIVE = {
-    0: lambda z: z - 1,
-    1: lambda z: torch.exp(z) - 1.001 * z,
-    2: lambda z: torch.sqrt(1 + z),
-    3: torch.tanh,
-    4: F.gelu,
-    5: lambda z: torch.exp(z) - z**5 / 100,
+    0: lambda z: z - 1, 1: lambda z: torch.exp(z) - 1.001 * z, 2: lambda z: torch.sqrt(1 + z),
+    3: torch.tanh, 4: F.gelu, 5: lambda z: torch.exp(z) - z**5 / 100,
     7: lambda z: torch.exp(z) - z**7 / 1000,
-}
+}  # fmt: skip
 NO_SERIES = {"relu": torch.relu, "abs": torch.abs, "elu": F.elu, "log": torch.log}
 
 

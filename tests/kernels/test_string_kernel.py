@@ -28,13 +28,9 @@ def draw(lengths, features=3):
 
 def literal(kernel, x, y, similarities):
     return string_kernel_definition(
-        similarities(x, y),
-        kernel.order,
-        kernel.decay,
-        combine=kernel.combine,
-        normalized=kernel.normalized,
-        trailing=kernel.trailing,
-    )
+        similarities(x, y), kernel.order, kernel.decay, combine=kernel.combine,
+        normalized=kernel.normalized, trailing=kernel.trailing,
+    )  # fmt: skip
 
 
 def delta(x, y):
@@ -84,12 +80,9 @@ BY_HAND = {  # lambda = 1/2; product, sum, product / masses, sum / masses, gaps 
 }
 VECTORS = {"V1": [(1, 2), (0, 1), (-1, 1)], "V2": [(2, 0), (1, 1)]}
 COLUMNS = (
-    {},
-    {"combine": "add"},
-    {"normalized": "exact"},
-    {"combine": "add", "normalized": "exact"},
+    {}, {"combine": "add"}, {"normalized": "exact"}, {"combine": "add", "normalized": "exact"},
     {"trailing": False},
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("pair", BY_HAND)

@@ -121,17 +121,10 @@ def test_a_fitted_kernel_is_restored_and_damaged_parts_are_refused():
 @pytest.mark.parametrize(
     "options",
     [
-        {"orders": ()},
-        {"orders": (0,)},
-        {"orders": (1, 9)},
-        {"orders": "ab"},
-        {"orders": None},
-        {"decay": 2.0},
-        {"decay": "0.5"},
-        {"decay": None},
-        {"max_gap": -1},
+        {"orders": ()}, {"orders": (0,)}, {"orders": (1, 9)}, {"orders": "ab"}, {"orders": None},
+        {"decay": 2.0}, {"decay": "0.5"}, {"decay": None}, {"max_gap": -1},
     ],
-)
+)  # fmt: skip
 def test_options_out_of_their_range_are_refused(options):
     with pytest.raises(ArgumentError, match=f"{next(iter(options))} is"):
         NgramKernel(**options)

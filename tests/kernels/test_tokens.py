@@ -13,16 +13,13 @@ k = StringKernel(order=2, base="delta")
 @pytest.mark.parametrize(
     "X",
     [
-        ["abc", "xbc"],
-        [["a", "bc", "d"], ["q", "bc", "d"]],
-        [[("a", 1), ("b", 2), 3], ["x", ("b", 2), 3]],
-        [np.array([5, 6, 7]), np.array([4, 6, 7])],
-        np.array([[5, 6, 7], [4, 6, 7]]),
-        [np.array(["u", "v", "w"]), ["x", "v", "w"]],
+        ["abc", "xbc"], [["a", "bc", "d"], ["q", "bc", "d"]],
+        [[("a", 1), ("b", 2), 3], ["x", ("b", 2), 3]], [np.array([5, 6, 7]), np.array([4, 6, 7])],
+        np.array([[5, 6, 7], [4, 6, 7]]), [np.array(["u", "v", "w"]), ["x", "v", "w"]],
         [torch.tensor([5, 6, 7]), torch.tensor([4, 6, 7])],
         [np.array([*"abc"], dtype=object), np.array([*"xbc"], dtype=object)],
     ],
-)
+)  # fmt: skip
 def test_strings_token_lists_and_integers_are_sequences_of_tokens(X):
     np.testing.assert_allclose(k(iter(X)), [[1.5, 1.0], [1.0, 1.5]])
     gram = NgramKernel((2,))(iter(X))

@@ -50,21 +50,12 @@ def test_the_error_for_a_missing_key_names_it() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("vocabulary_size", 0),
-        ("num_classes", 0),
-        ("hidden_size", 2.5),
-        ("num_layers", True),
-        ("dropout", 1.0),
-        ("cell_dropout", -0.1),
-        ("dropout", float("nan")),
-        ("pooling", "median"),
-        ("max_length", 5),
-        ("filter_padding", "valid"),
-        ("padding_index", 9),
-        ("padding_index", -1),
+        ("vocabulary_size", 0), ("num_classes", 0), ("hidden_size", 2.5), ("num_layers", True),
+        ("dropout", 1.0), ("cell_dropout", -0.1), ("dropout", float("nan")), ("pooling", "median"),
+        ("max_length", 5), ("filter_padding", "valid"), ("padding_index", 9), ("padding_index", -1),
         ("cell", "gru"),
     ],
-)
+)  # fmt: skip
 def test_the_error_for_a_value_out_of_range_names_it(name: str, value: object) -> None:
     values = {"vocabulary_size": 9, "num_classes": 2, name: value}
     with pytest.raises(ArgumentError, match=f"^{name} is {value!r}; expected "):

@@ -98,14 +98,9 @@ def test_padding_gets_no_gradient(pooling: str) -> None:
 
 def test_options_are_passed_to_the_cell_and_the_head() -> None:
     config = replace(
-        SMALL,
-        num_layers=2,
-        cell_dropout=0.3,
-        forget_bias=1.5,
-        dilation=2,
-        filter_length=3,
+        SMALL, num_layers=2, cell_dropout=0.3, forget_bias=1.5, dilation=2, filter_length=3,
         dropout=0.4,
-    )
+    )  # fmt: skip
     torch.manual_seed(0)
     model = SequenceNetwork(replace(config, cell="lstm"))
     assert isinstance(model.cell, NgramLSTM)

@@ -91,11 +91,8 @@ def test_one_feature_vector_has_a_loss() -> None:
 def test_the_embedding_is_stored_once(tmp_path: Path) -> None:
     model, other = Model(), Model()
     assert list(model.state_dict()) == [
-        "embedding.weight",
-        "output.group_weight",
-        "output.bias",
-        "output.group_bias",
-    ]
+        "embedding.weight", "output.group_weight", "output.bias", "output.group_bias",
+    ]  # fmt: skip
     nn.init.normal_(model.embedding.weight)
     safetensors.torch.save_model(model, str(tmp_path / "model.safetensors"))
     safetensors.torch.load_model(other, str(tmp_path / "model.safetensors"))

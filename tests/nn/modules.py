@@ -67,15 +67,9 @@ if importlib.util.find_spec("torch_geometric") is not None:
     }
 MODULES = {**SEQUENCES, **ACTIVATIONS, **GRAPHS}
 FAST = {
-    "two layers",
-    "given gates",
-    "RKM gaussian",
-    "wavelets",
-    "strings",
-    "KBRN",
-    "activation",
+    "two layers", "given gates", "RKM gaussian", "wavelets", "strings", "KBRN", "activation",
     *GRAPHS,
-}
+}  # fmt: skip
 
 
 def inputs(name: str) -> tuple[Tensor, ...]:

@@ -18,17 +18,13 @@ from representer.errors import KindError, ShapeError
 from representer.ops import core
 
 LAYERS: dict[str, Callable[..., Any]] = {
-    "RKM-LSTM": partial(nn.RKMLSTM, filter_length={2: 1, 1: 3}),
-    "RKM-CIFG": nn.RKMCIFG,
+    "RKM-LSTM": partial(nn.RKMLSTM, filter_length={2: 1, 1: 3}), "RKM-CIFG": nn.RKMCIFG,
     "wavelets": partial(nn.RKMLSTM, filters="wavelet", filter_length=4),
-    "callable output": partial(nn.RKMLSTM, output_nonlinearity=torch.sin),
-    "CNN": nn.CNN,
-    "long CNN": partial(nn.CNN, filter_length=3, bidirectional=True),
-    "Gated CNN": nn.GatedCNN,
-    "KBRN": nn.KBRN,
-    "string": nn.StringKernelRNN,
+    "callable output": partial(nn.RKMLSTM, output_nonlinearity=torch.sin), "CNN": nn.CNN,
+    "long CNN": partial(nn.CNN, filter_length=3, bidirectional=True), "Gated CNN": nn.GatedCNN,
+    "KBRN": nn.KBRN, "string": nn.StringKernelRNN,
     "string with masses": partial(nn.StringKernelRNN, normalized="exact", decay=0.5),
-}
+}  # fmt: skip
 EVERY_LAYER = pytest.mark.parametrize("name", LAYERS)
 
 

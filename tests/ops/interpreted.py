@@ -61,12 +61,12 @@ def takes(op: Op, sample: Sample) -> bool:
 
 
 def few(op: Op) -> list[Sample]:
-    """Return samples with the most operands, options and fields of options, large ones first."""
+    """Return samples with the most operands, options and fields of options, small ones first."""
     samples = [sample for sample in samples_of(op) if takes(op, sample)]
     chosen: list[Sample] = []
     met: set[Any] = set()
     while len(chosen) < FEW.get(op.name, 1):
-        best = max(samples, key=lambda sample: (len(features(sample) - met), size(sample)))
+        best = max(samples, key=lambda sample: (len(features(sample) - met), -size(sample)))
         chosen.append(best)
         met |= features(best)
     return chosen

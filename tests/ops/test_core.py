@@ -55,13 +55,9 @@ def run_child(code: str, **environment: str) -> str:
     """Run a Python process that knows ``PASSES`` and return what it prints."""
     code = textwrap.dedent(PASSES) + textwrap.dedent(code)
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-        check=False,
-    )
+        [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True,
+        text=True, timeout=DEADLINE, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
 

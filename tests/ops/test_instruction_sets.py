@@ -28,16 +28,9 @@ pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 UNITS = (1, 3, 17, 129)
 SIZES = ((1, 1), (6, 1), (1, 3), (5, 9), (3, 26))  # T, B: one step, one sequence, tiles of rows
 OPTIONS = (
-    "",
-    "input",
-    "input lengths",
-    "norm",
-    "hold",
-    "lengths",
-    "norm lengths",
-    "norm hold lengths",
+    "", "input", "input lengths", "norm", "hold", "lengths", "norm lengths", "norm hold lengths",
     "input norm hold lengths",
-)
+)  # fmt: skip
 SMALL = 0.1  # sums of many terms that happen to cancel are compared with this
 ROUNDING = 10  # allowed where the equations themselves lose more than usual in float32
 DRAWS = 4  # of inputs moved by an ulp: what this changes is allowed too

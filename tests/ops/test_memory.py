@@ -105,13 +105,9 @@ def test_every_failed_allocation_raises_and_leaves_the_core_usable(tmp_path: Pat
     subprocess.run(build, check=True)
     done = subprocess.run(
         [sys.executable, "-c", FAIL_EVERY_ALLOCATION, str(library)],
-        env={**os.environ, "LD_PRELOAD": str(library), "PYTHONPATH": str(ROOT / "tests")},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-        check=False,
-    )
+        env={**os.environ, "LD_PRELOAD": str(library), "PYTHONPATH": str(ROOT / "tests")}, cwd=ROOT,
+        capture_output=True, text=True, timeout=DEADLINE, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.strip() == str(sorted(ALLOCATING))
 

@@ -56,13 +56,9 @@ def test_no_operand_outlives_its_call():
 @pytest.mark.parametrize("count", [1, pytest.param(6, marks=pytest.mark.slow)])
 def test_wrong_operands_raise_the_same_error_on_every_backend(count: int):
     done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-m", "ops.mutations", str(count)],
-        cwd=TESTS,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-        check=False,
-    )
+        [sys.executable, "-X", "faulthandler", "-m", "ops.mutations", str(count)], cwd=TESTS,
+        capture_output=True, text=True, timeout=DEADLINE, check=False,
+    )  # fmt: skip
     last = done.stdout.splitlines()[-1:]
     assert done.returncode == 0, f"{last}\n{done.stderr[:4000]}"
     assert len(done.stdout.splitlines()) > 1000 * count

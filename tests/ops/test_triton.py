@@ -45,14 +45,10 @@ def run(
     """Run a module with Triton in its path."""
     path = os.pathsep.join(filter(None, (str(folder), "tests", os.environ.get("PYTHONPATH"))))
     return subprocess.run(
-        [sys.executable, "-m", module, *arguments],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": path} | environment,
-        capture_output=True,
-        text=True,
-        timeout=1800,
-        check=False,
-    )
+        [sys.executable, "-m", module, *arguments], cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": path} | environment, capture_output=True, text=True,
+        timeout=1800, check=False,
+    )  # fmt: skip
 
 
 @NEEDS_TRITON

@@ -75,11 +75,8 @@ def test_each_text_has_the_settings_of_the_official_code():
         assert (config.unroll, config.variable_unroll, config.locked) == (70, True, True)
         assert (config.optimizer, config.patience, config.initial) == ("nt-asgd", 0, "uniform")
     assert (ptb.batch_size, ptb.input_dropout, ptb.layer_dropout, ptb.epochs) == (
-        20,
-        0.4,
-        0.25,
-        500,
-    )
+        20, 0.4, 0.25, 500,
+    )  # fmt: skip
     assert (wikitext.batch_size, wikitext.input_dropout) == (80, 0.65)
     assert (wikitext.layer_dropout, wikitext.epochs) == (0.2, 750)
 

@@ -35,26 +35,20 @@ def root(tmp_path):
     (tmp_path / "eeg_mental_arithmetic").mkdir()
     np.savez(
         tmp_path / "eeg_mental_arithmetic" / "eegmat_250hz.npz",
-        X=rng.integers(-100, 100, (6, 2, 1100)).astype(np.int16),
-        uv_per_count=np.float32(0.1),
-        fs=np.int32(250),
-        channels=np.asarray(["Fp1", "Fp2"]),
-        subject=np.asarray([0, 0, 1, 1, 2, 2]),
-        state=np.asarray([0, 1] * 3),
-    )
+        X=rng.integers(-100, 100, (6, 2, 1100)).astype(np.int16), uv_per_count=np.float32(0.1),
+        fs=np.int32(250), channels=np.asarray(["Fp1", "Fp2"]),
+        subject=np.asarray([0, 0, 1, 1, 2, 2]), state=np.asarray([0, 1] * 3),
+    )  # fmt: skip
     (tmp_path / "eeg_uci_alcoholism").mkdir()
     np.savez(
         tmp_path / "eeg_uci_alcoholism" / "smni_cmi.npz",
         counts=rng.integers(-100, 100, (16, 2, 256)).astype(np.int16),
-        offset_uv=np.ones((16, 2), dtype=np.float32),
-        uv_per_count=np.float32(0.5),
-        fs=np.int32(256),
-        channels=np.asarray(["FP1", "FP2"]),
-        subject=np.asarray([f"co{k % 8}" for k in range(16)]),
-        alcoholic=np.asarray([0, 1] * 8),
+        offset_uv=np.ones((16, 2), dtype=np.float32), uv_per_count=np.float32(0.5),
+        fs=np.int32(256), channels=np.asarray(["FP1", "FP2"]),
+        subject=np.asarray([f"co{k % 8}" for k in range(16)]), alcoholic=np.asarray([0, 1] * 8),
         condition=np.asarray([0, 1, 2, 0, 1, 2, 0, 1] * 2),
         duplicate=np.asarray([False] * 15 + [True]),
-    )
+    )  # fmt: skip
     return tmp_path
 
 
@@ -70,11 +64,8 @@ def test_long_recordings_are_cut_to_two_seconds_of_microvolts(root):
     assert recordings.signals.shape == (12, 2, 500)
     np.testing.assert_allclose(recordings.signals[3], x[1, :, 500:1000] * 0.1, rtol=1e-5)  # float32
     assert [recordings.classes[k] for k in recordings.labels[:4]] == [
-        "rest",
-        "rest",
-        "arithmetic",
-        "arithmetic",
-    ]
+        "rest", "rest", "arithmetic", "arithmetic",
+    ]  # fmt: skip
     assert recordings.subjects.tolist()[::4] == ["subject 00", "subject 01", "subject 02"]
 
 

@@ -28,12 +28,8 @@ from representer_papers.shared.runs import (
 
 TEST = {"accuracy": 0.75, "accuracy_interval": [0.65, 0.85]}
 MEASURE = Measure(
-    "a-recipe",
-    "test accuracy",
-    accuracy,
-    "epochs",
-    200,
-)
+    "a-recipe", "test accuracy", accuracy, "epochs", 200,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,11 @@ pytestmark = [
 
 SMALL = ["--epochs", "1", "--hidden-size", "8"]
 TASKS = {
-    "text": [*SMALL, "--embedding-size", "8"],
-    "molecule": [*SMALL, "--members", "2"],
-    "graph": SMALL,
-    "series": [*SMALL, "--answer", "both"],
-    "sequence": [*SMALL, "--answer", "both"],
-    "signal": [*SMALL, "--folds", "2", "--jobs", "1"],
+    "text": [*SMALL, "--embedding-size", "8"], "molecule": [*SMALL, "--members", "2"],
+    "graph": SMALL, "series": [*SMALL, "--answer", "both"],
+    "sequence": [*SMALL, "--answer", "both"], "signal": [*SMALL, "--folds", "2", "--jobs", "1"],
     "language": ["--epochs", "1", "--hidden-size", "16"],
-}
+}  # fmt: skip
 IMPACTS = ("critical", "serious", "moderate", "minor")
 MOST_BYTES = 2_000_000
 LEAST_LETTERS = 10.0  # pixels; the text of the page has 16

@@ -71,12 +71,8 @@ def test_an_explained_file_is_named(tmp_path):
 
 def test_the_worst_errors_are_explained(tmp_path):
     mistake = {
-        "number": 4,
-        "truth": "a",
-        "predicted": "b (99 %)",
-        "text": "x",
-        "explained": entry(),
-    }
+        "number": 4, "truth": "a", "predicted": "b (99 %)", "text": "x", "explained": entry(),
+    }  # fmt: skip
     page = page_of(tmp_path, "mistakes", [mistake, {**mistake, "explained": None}])
     errors = page[page.index('<ol class="errors">') :]
     assert errors.count("<article") == 1

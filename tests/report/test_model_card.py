@@ -11,12 +11,9 @@ from made_up_run import write_made_up_run
 from representer.report.model_card import model_card
 
 DESCRIBED = {
-    "estimator": "TextClassifier",
-    "task": "text",
-    "version": "0.2.0",
-    "examples": {"train": 14000, "valid": 2000},
-    "target": {"names": ["World", "Sp|orts<b>"]},
-}
+    "estimator": "TextClassifier", "task": "text", "version": "0.2.0",
+    "examples": {"train": 14000, "valid": 2000}, "target": {"names": ["World", "Sp|orts<b>"]},
+}  # fmt: skip
 
 
 @pytest.fixture

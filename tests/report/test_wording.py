@@ -10,13 +10,10 @@ from representer.report.metrics import decimals_of, headings, points, rounded, s
 @pytest.mark.parametrize(
     ("number", "digits", "text"),
     [
-        (0.58649, 3, "0.586"),
-        (1234.5, 3, "1234"),
-        (0.0, 3, "0"),
-        (0.91, 2, "0.91"),
+        (0.58649, 3, "0.586"), (1234.5, 3, "1234"), (0.0, 3, "0"), (0.91, 2, "0.91"),
         (9.9, 2, "9.9"),
     ],
-)
+)  # fmt: skip
 def test_a_number_has_so_many_significant_digits(number, digits, text):
     assert rounded(number, digits) == text
 

@@ -65,12 +65,9 @@ def test_streams_are_opened_read_and_closed() -> None:
 @pytest.mark.parametrize(
     ("error", "status"),
     [
-        (SlowError("slow"), 504),
-        (EndedError("ended"), 503),
-        (BusyError("busy"), 503),
-        (NoStreamError("none"), 404),
-        (DataError("bad"), 422),
+        (SlowError("slow"), 504), (EndedError("ended"), 503), (BusyError("busy"), 503),
+        (NoStreamError("none"), 404), (DataError("bad"), 422),
     ],
-)
+)  # fmt: skip
 def test_errors_have_a_status(error: RepresenterError, status: int) -> None:
     assert refusal(error).status == status

@@ -216,32 +216,18 @@ def forged(header: bytes, body: dict[str, torch.Tensor] | None = None, version: 
 @pytest.mark.parametrize(
     "header",
     [
-        b"",
-        b"[1]",
-        b"5",
-        b"null",
-        b"{}",
-        b'{"value": {}}',
-        b'{"value": {"a": 1, "b": 2}}',
-        b'{"value": {"tensor": 0}}',
-        b'{"value": {"tensor": -1}}',
-        b'{"value": {"tensor": true}}',
-        b'{"value": {"tensor": "0"}}',
-        b'{"value": {"float": "1"}}',
-        b'{"value": {"float": ["inf"]}}',
-        b'{"value": {"tuple": 5}}',
-        b'{"value": {"dict": {"a": 1}}}',
-        b'{"value": {"dict": [["a", 1], ["a", 2]]}}',
-        b'{"value": {"dict": [[[1], 2]]}}',
-        b'{"value": {"dict": [[true, 2]]}}',
-        b'{"value": {"dict": [["a"]]}}',
-        b'{"value": {"os.system": "true"}}',
+        b"", b"[1]", b"5", b"null", b"{}", b'{"value": {}}', b'{"value": {"a": 1, "b": 2}}',
+        b'{"value": {"tensor": 0}}', b'{"value": {"tensor": -1}}', b'{"value": {"tensor": true}}',
+        b'{"value": {"tensor": "0"}}', b'{"value": {"float": "1"}}',
+        b'{"value": {"float": ["inf"]}}', b'{"value": {"tuple": 5}}',
+        b'{"value": {"dict": {"a": 1}}}', b'{"value": {"dict": [["a", 1], ["a", 2]]}}',
+        b'{"value": {"dict": [[[1], 2]]}}', b'{"value": {"dict": [[true, 2]]}}',
+        b'{"value": {"dict": [["a"]]}}', b'{"value": {"os.system": "true"}}',
         b'{"value": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
         b'{"value": ' + b'{"tuple": [' * 700 + b"]}" * 700 + b"}",
-        b'{"value": ' + b"9" * 10_000 + b"}",
-        b"\xff\xfe",
+        b'{"value": ' + b"9" * 10_000 + b"}", b"\xff\xfe",
     ],
-)
+)  # fmt: skip
 def test_a_forged_header_is_refused(header: bytes) -> None:
     with pytest.raises(CheckpointError):
         decode(forged(header))

@@ -83,13 +83,10 @@ def test_what_is_not_json_is_refused(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("text", "depth"),
     [
-        ('[["[[[", "\\\\"], "]]]"]', 2),
-        ('["\\"[[[", [1]]', 2),
-        ('["a\\\\\\"[[[\\\\", [[1]]]', 3),
-        ('{"[": {"{": ["}"]}}', 3),
-        ('["never closed [[[[', 1),
+        ('[["[[[", "\\\\"], "]]]"]', 2), ('["\\"[[[", [1]]', 2), ('["a\\\\\\"[[[\\\\", [[1]]]', 3),
+        ('{"[": {"{": ["}"]}}', 3), ('["never closed [[[[', 1),
     ],
-)
+)  # fmt: skip
 def test_brackets_in_strings_do_not_count_as_nesting(text: str, depth: int) -> None:
     text += " " + "[]" * 64  # of few brackets the depth is not computed
     for data in (text, text.encode()):
@@ -134,23 +131,20 @@ def test_yaml_is_parsed_with_the_texts_of_its_values() -> None:
     [
         ("[" * 100_000, "nested more than 64 levels"),
         ("a: " + "[" * 3000 + "]" * 3000, "nested more than 64 levels"),
-        ("a: &a [1]\nb: [*a, *a]\n", "it has an alias"),
-        ("a: {<<: {b: 1}}", "it has a merge key"),
+        ("a: &a [1]\nb: [*a, *a]\n", "it has an alias"), ("a: {<<: {b: 1}}", "it has a merge key"),
         ("a: {!!merge b: {c: 1}}", "it has a merge key"),
         ("a: [", "line 1: expected the node content"),
         ("a: 1\nb: @", "line 2: found character '@'"),
         ("a: 1\n---\nb: 2", "line 2: but found another document"),
         ("a: !!python/object/apply:os.system ['true']", "could not determine a constructor"),
-        ("a: \x80", "not YAML"),
-        ("a: !!float 1" + ":30" * 400, "a value is not of its type"),
+        ("a: \x80", "not YAML"), ("a: !!float 1" + ":30" * 400, "a value is not of its type"),
         ("a: !!bool maybe", "a value is not of its type"),
-        ("a: !!timestamp now", "a value is not of its type"),
-        ("a: 2001-13-45", "month"),
+        ("a: !!timestamp now", "a value is not of its type"), ("a: 2001-13-45", "month"),
         ("a: 0" + "7" * 9000, "integer"),
         ("a: " + "b" * MAX_YAML, "131,075 characters; at most 131,072 are read"),
     ],
     ids=lambda value: value[:20],
-)
+)  # fmt: skip
 def test_yaml_that_exhausts_or_confuses_its_parser_is_refused(text: str, problem: str) -> None:
     with pytest.raises(DataError, match=problem):
         parse_yaml(text)

@@ -36,15 +36,11 @@ def test_a_manifest_is_read_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"format": "another"},
-        {"format": 1},
-        {"files": []},
-        {"files": {"a": {"size": 1}}},
+        {"format": "another"}, {"format": 1}, {"files": []}, {"files": {"a": {"size": 1}}},
         {"files": {"a": {"size": 1, "sha256": "x" * 64}}},
-        {"files": {"a": {"size": "1", "sha256": "0" * 64}}},
-        {"written_by": None},
+        {"files": {"a": {"size": "1", "sha256": "0" * 64}}}, {"written_by": None},
     ],
-)
+)  # fmt: skip
 def test_another_or_a_damaged_manifest_is_refused(
     tmp_path: Path, changes: dict[str, object]
 ) -> None:

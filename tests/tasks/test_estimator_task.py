@@ -273,12 +273,9 @@ def test_the_most_confident_errors_come_first_and_correct_objects_are_left_out()
     data = Data(Classes(("a", "b")), {"test": part}, {"test": values}, [("all", part)])
     found = np.array([[0.99, 0.01], [0.4, 0.6], [0.7, 0.3], [0.9, 0.1]])
     shown = mistakes(
-        data.columns("test")[0],
-        Predictions(found.argmax(1), found),
-        texts,
-        part.labels,
+        data.columns("test")[0], Predictions(found.argmax(1), found), texts, part.labels,
         part.numbers,
-    )
+    )  # fmt: skip
     assert [m["number"] for m in shown] == [9, 4, 3]
     assert shown[0] == {"number": 9, "truth": "b", "predicted": "a (90 %)", "text": "sure"}
     assert shown[1]["text"].endswith(" …")

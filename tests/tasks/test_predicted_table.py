@@ -43,14 +43,8 @@ def test_rows_without_a_prediction_keep_their_place_and_are_reported_by_file(cap
     header, *rows = csv.reader("".join(table_of(iter(parts))).splitlines())
     assert header == ["text", "prediction", "probability_even", "probability_odd"]
     shown = [
-        ("", ""),
-        ("b", ""),
-        ("abc", "odd"),
-        ("", ""),
-        ("ab", "even"),
-        ("abcd", "even"),
-        ("", ""),
-    ]
+        ("", ""), ("b", ""), ("abc", "odd"), ("", ""), ("ab", "even"), ("abcd", "even"), ("", ""),
+    ]  # fmt: skip
     assert [tuple(row[:2]) for row in rows] == shown
     a, b = capsys.readouterr().err.splitlines()
     assert (

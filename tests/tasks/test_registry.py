@@ -90,14 +90,11 @@ def evaluate_toy(run: str, data: str, options: ToyOptions, *, device: str) -> di
 
 
 TOY = Task(
-    name="toy",
-    summary="Take the mean of powers.",
-    noun="numbers",
-    config=ToyConfig,
+    name="toy", summary="Take the mean of powers.", noun="numbers", config=ToyConfig,
     defaults=lambda given: {"power": 3} if given.data == "cubes" else {},
     options={"evaluate": (ToyOptions,)},
     functions={"fit": f"{__name__}:fit_toy", "evaluate": f"{__name__}:evaluate_toy"},
-)
+)  # fmt: skip
 
 
 def test_a_task_declared_once_is_in_fit_evaluate_and_their_help(monkeypatch, tmp_path, capsys):

@@ -97,14 +97,10 @@ def cnn(w: Weights, x: Tensor, t: int, h: Tensor, c: Tensor) -> tuple[Tensor, Te
 
 
 TABLE1_STEPS: dict[str, Step] = {
-    "LSTM": lstm,
-    "RKM-LSTM": rkm_lstm,
-    "RKM-CIFG": rkm_cifg,
-    "Linear Kernel w/ o_t": linear_kernel_gated,
-    "Linear Kernel": linear_kernel,
-    "Gated CNN": gated_cnn,
-    "CNN": cnn,
-}
+    "LSTM": lstm, "RKM-LSTM": rkm_lstm, "RKM-CIFG": rkm_cifg,
+    "Linear Kernel w/ o_t": linear_kernel_gated, "Linear Kernel": linear_kernel,
+    "Gated CNN": gated_cnn, "CNN": cnn,
+}  # fmt: skip
 
 
 def run(step: Step, layer, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:

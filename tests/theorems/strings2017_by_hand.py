@@ -21,13 +21,10 @@ Weight = Callable[[tuple[int, ...], int], float]
 decays = st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0.01, 0.99))
 sizes = st.fixed_dictionaries(
     {
-        "T": st.integers(1, 7),
-        "d": st.integers(1, 3),
-        "n": st.integers(1, 4),
-        "H": st.integers(1, 3),
-        "seed": st.integers(0, 2**16),
+        "T": st.integers(1, 7), "d": st.integers(1, 3), "n": st.integers(1, 4),
+        "H": st.integers(1, 3), "seed": st.integers(0, 2**16),
     }
-)
+)  # fmt: skip
 theorem = settings(deadline=None, max_examples=10)
 
 

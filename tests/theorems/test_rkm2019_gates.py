@@ -27,14 +27,9 @@ theorem = settings(deadline=None, max_examples=13)
 def linear(size, gates, feedback):
     torch.manual_seed(size["seed"])
     return LinearKernelRNN(
-        size["m"],
-        size["d"],
-        output_gate=False,
-        static_gates=gates,
-        feedback=feedback,
-        output_nonlinearity="identity",
-        dtype=torch.float64,
-    )
+        size["m"], size["d"], output_gate=False, static_gates=gates, feedback=feedback,
+        output_nonlinearity="identity", dtype=torch.float64,
+    )  # fmt: skip
 
 
 @theorem

@@ -14,14 +14,11 @@ from representer.explain import influence
 from representer.nn import RAN, RKM, RKMCIFG, RKMLSTM, TABLE1, GatedCNN, LinearKernelRNN
 
 LINEAR_GIVEN_GATES = {
-    "RKM-LSTM": RKMLSTM,
-    "RKM-CIFG": RKMCIFG,
-    "RAN": RAN,
-    "Gated CNN": GatedCNN,
+    "RKM-LSTM": RKMLSTM, "RKM-CIFG": RKMCIFG, "RAN": RAN, "Gated CNN": GatedCNN,
     "Linear Kernel w/ o_t": partial(LinearKernelRNN, output_gate=True),
     "Linear Kernel": partial(LinearKernelRNN, output_gate=False, output_nonlinearity="identity"),
     "linear RKM": partial(RKM, q="linear"),
-}
+}  # fmt: skip
 WITH_MEMORY = [row for row in TABLE1 if "CNN" not in row]
 
 

@@ -16,27 +16,19 @@ from representer.nn import CNN, RKM, RKMLSTM, TABLE1, GatedCNN, LinearKernelRNN
 MERCER = [name for name, q in NONLINEARITIES.items() if q.mercer]
 sizes = st.fixed_dictionaries(
     {
-        "T": st.integers(1, 9),
-        "m": st.integers(1, 4),
-        "j": st.integers(1, 4),
-        "n": st.integers(1, 3),
-        "dilation": st.integers(1, 3),
-        "seed": st.integers(0, 2**16),
+        "T": st.integers(1, 9), "m": st.integers(1, 4), "j": st.integers(1, 4),
+        "n": st.integers(1, 3), "dilation": st.integers(1, 3), "seed": st.integers(0, 2**16),
     }
-)
+)  # fmt: skip
 theorem = settings(deadline=None, max_examples=13)
 
 
 def build(layer_class, size, **options):
     torch.manual_seed(size["seed"])
     return layer_class(
-        size["m"],
-        size["j"],
-        filter_length=size["n"],
-        dilation=size["dilation"],
-        dtype=torch.float64,
-        **options,
-    )
+        size["m"], size["j"], filter_length=size["n"], dilation=size["dilation"],
+        dtype=torch.float64, **options,
+    )  # fmt: skip
 
 
 def convolution(x, filters, dilation):

@@ -87,14 +87,9 @@ def test_table_1_gives_the_number_of_parameters(row, m, d, n):
 @pytest.mark.parametrize("row", TABLE1_STEPS)
 @settings(deadline=None, max_examples=10)
 @given(
-    T=st.integers(1, 8),
-    m=st.integers(1, 4),
-    d=st.integers(1, 4),
-    n=st.integers(1, 3),
-    dilation=st.integers(1, 2),
-    forget_bias=st.sampled_from([0.0, 1.0]),
-    seed=st.integers(0, 2**16),
-)
+    T=st.integers(1, 8), m=st.integers(1, 4), d=st.integers(1, 4), n=st.integers(1, 3),
+    dilation=st.integers(1, 2), forget_bias=st.sampled_from([0.0, 1.0]), seed=st.integers(0, 2**16),
+)  # fmt: skip
 def test_table_1_is_what_the_layers_compute(row, T, m, d, n, dilation, forget_bias, seed):
     """Cell and output of every row, written out by hand."""
     torch.manual_seed(seed)

@@ -143,14 +143,10 @@ class ListTask(EstimatorTask):
             if not isinstance(values, list) or not values or not all(map(is_number, values)):
                 raise DataError("values is no list of numbers", file=path, line=line)
         return Objects(
-            source=str(path),
-            labels_file=str(path),
-            objects=[tuple(row["values"]) for row in rows],
-            labels=[row.get("label") for row in rows],
-            lines=grid.lines,
-            files=(Path(path),),
+            source=str(path), labels_file=str(path), objects=[tuple(row["values"]) for row in rows],
+            labels=[row.get("label") for row in rows], lines=grid.lines, files=(Path(path),),
             label_column="label",
-        )
+        )  # fmt: skip
 
     def demo(self) -> Objects:
         """Return random lists; the label says whether the sum of squares is large."""

@@ -276,12 +276,9 @@ def test_the_default_optimizer_is_adam_with_the_configured_rate_and_weight_decay
         adam = torch.optim.Adam(network.parameters(), 0.05, weight_decay=0.5, fused=True)
         with RunFolder(tmp_path / name) as run:
             Trainer(
-                network,
-                task(),
-                config(epochs=1, weight_decay=0.5 if name == "default" else 0.0),
-                run,
-                optimizer=None if name == "default" else adam,
-            ).fit()
+                network, task(), config(epochs=1, weight_decay=0.5 if name == "default" else 0.0),
+                run, optimizer=None if name == "default" else adam,
+            ).fit()  # fmt: skip
         weights[name] = network[0].weight
     torch.testing.assert_close(weights["default"], weights["explicit"], rtol=0, atol=0)
 

@@ -39,13 +39,8 @@ def train(job: dict[str, Any]) -> None:
     """Train, or go on with training, in the folder ``job["out"]``."""
     torch.set_num_threads(1)
     settings = SequenceClassifierConfig(
-        WORDS,
-        3,
-        embedding_size=12,
-        hidden_size=12,
-        head_size=8,
-        dropout=job.get("dropout", 0.5),
-    )
+        WORDS, 3, embedding_size=12, hidden_size=12, head_size=8, dropout=job.get("dropout", 0.5),
+    )  # fmt: skip
     with generators.initializing(5):
         model = SequenceNetwork(settings)
     model.to(torch.float64 if job.get("double") else torch.float32)

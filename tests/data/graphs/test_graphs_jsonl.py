@@ -69,13 +69,10 @@ def test_labels_are_optional_if_not_required(tmp_path: Path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"nodes": []}, "has no nodes"),
-        ({"nodes": "ab"}, "'nodes' is not an array"),
-        ({"edges": {}}, "'edges' is not an array"),
-        ({"edges": [[0]]}, "an edge is not"),
+        ({"nodes": []}, "has no nodes"), ({"nodes": "ab"}, "'nodes' is not an array"),
+        ({"edges": {}}, "'edges' is not an array"), ({"edges": [[0]]}, "an edge is not"),
         ({"edges": [[0, 3, "s"]]}, "ends at 3; expected a node from 0 to 2"),
-        ({"edges": [[0, -1, "s"]]}, "ends at -1"),
-        ({"edges": [[0, True, "s"]]}, "ends at true"),
+        ({"edges": [[0, -1, "s"]]}, "ends at -1"), ({"edges": [[0, True, "s"]]}, "ends at true"),
         ({"edges": [[0, 1.0, "s"]]}, r"ends at 1\.0"),
         ({"edges": [[0, 1, "s"], [1, 0, "d"]]}, 'edge 1–0 occurs twice, with "s" and "d"'),
         ({"edges": [[0, 1, "s"], [1, 2]]}, "others do not"),
@@ -88,11 +85,10 @@ def test_labels_are_optional_if_not_required(tmp_path: Path):
         ({"nodes": [[1], ["x"], [4]]}, 'the feature "x"'),
         ({"nodes": [[1], [10**400], [4]]}, "the feature 1000"),
         ({"nodes": [1, 2**60, 3]}, "the label 1152921504606846976"),
-        ({"label": ["x"]}, "neither a text nor a number"),
-        ({"label": " "}, "the label is empty"),
+        ({"label": ["x"]}, "neither a text nor a number"), ({"label": " "}, "the label is empty"),
         ({"label": None}, "has no label"),
     ],
-)
+)  # fmt: skip
 def test_errors_for_invalid_graphs_name_the_line(tmp_path: Path, changes, message: str):
     with pytest.raises(DataError, match=rf"graphs\.jsonl, line 2.*{message}"):
         read_jsonl_graphs(write(tmp_path, FIRST, FIRST | changes))

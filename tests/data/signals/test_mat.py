@@ -20,13 +20,10 @@ def written(path, **changed):
 def test_arrays_are_read(tmp_path):
     drawn = synthetic_recordings(subjects=2, windows=4)
     path = written(
-        tmp_path / "a.mat",
-        X=drawn.signals,
-        y=np.asarray(drawn.classes, dtype=object)[drawn.labels],
-        subject=drawn.subjects,
-        fs=drawn.sampling_rate,
-        channels=np.asarray(drawn.channels, dtype=object),
-    )
+        tmp_path / "a.mat", X=drawn.signals,
+        y=np.asarray(drawn.classes, dtype=object)[drawn.labels], subject=drawn.subjects,
+        fs=drawn.sampling_rate, channels=np.asarray(drawn.channels, dtype=object),
+    )  # fmt: skip
     read = read_mat(path)
     assert np.array_equal(read.signals, drawn.signals)
     assert np.array_equal(read.labels, drawn.labels)

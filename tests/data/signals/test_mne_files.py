@@ -124,17 +124,12 @@ def test_a_damaged_file_is_rejected(tmp_path, name):
 @pytest.mark.parametrize(
     ("name", "known", "subject"),
     [
-        ("S001R04.edf", None, "S001"),
-        ("S001R08.edf", "X", "S001"),
-        ("A01T.fif", "0", "A01"),
-        ("SC4001E0-PSG.edf", "", "SC400"),
-        ("SC4002E0-PSG.edf", "anonymous", "SC400"),
-        ("sub-01_task-rest_raw.fif", "00", "sub-01"),
-        ("chb01_03.edf", None, "chb01"),
-        ("anna.edf", None, "anna"),
-        ("S001R04.edf", "P7", "P7"),
+        ("S001R04.edf", None, "S001"), ("S001R08.edf", "X", "S001"), ("A01T.fif", "0", "A01"),
+        ("SC4001E0-PSG.edf", "", "SC400"), ("SC4002E0-PSG.edf", "anonymous", "SC400"),
+        ("sub-01_task-rest_raw.fif", "00", "sub-01"), ("chb01_03.edf", None, "chb01"),
+        ("anna.edf", None, "anna"), ("S001R04.edf", "P7", "P7"),
     ],
-)
+)  # fmt: skip
 def test_runs_of_one_person_are_one_subject_and_a_note_names_the_source(name, known, subject):
     found, notes = mne_files._subject({"subject_info": {"his_id": known}}, Path(name))
     assert found == subject

@@ -159,15 +159,12 @@ def test_a_value_for_every_second_row_is_few():
 @pytest.mark.parametrize(
     ("cells", "is_named"),
     [
-        (["train", "val", "Test", ""], True),
-        (["train", "train", "train", "train"], False),
-        (["train", "test", "tram", "test"], False),
-        (["x", "train", "test", "val"], False),
-        (["training", "testing", "testing", "training"], True),
-        ([True, False, False, True], True),
+        (["train", "val", "Test", ""], True), (["train", "train", "train", "train"], False),
+        (["train", "test", "tram", "test"], False), (["x", "train", "test", "val"], False),
+        (["training", "testing", "testing", "training"], True), ([True, False, False, True], True),
         ([1, 2, 3, 4], False),
     ],
-)
+)  # fmt: skip
 def test_a_column_of_parts_is_named_as_ignored(cells, is_named):
     rows = [["some text", "a", cell] for cell in cells]
     grid = Grid(["text", "label", "split"], rows, [1, 2, 3, 4], [], True, False, [])
@@ -195,21 +192,15 @@ CLASSES = [[str(i % 4 + 1), f"title {i}", f"a longer description {i}"] for i in 
     [
         ([["text", "label"], *REVIEWS], True),
         ([["Class Index", "Title", "Description"], *CLASSES], True),
-        ([["", "Text", "n"], *CLASSES], True),
-        (CLASSES, False),
-        (REVIEWS, False),
-        ([["text", "pos"], *REVIEWS], False),
-        ([["a" * 61, "b"], ["c", "d"]], False),
+        ([["", "Text", "n"], *CLASSES], True), (CLASSES, False), (REVIEWS, False),
+        ([["text", "pos"], *REVIEWS], False), ([["a" * 61, "b"], ["c", "d"]], False),
         ([["a" * 60, "b"], ["c", "d"]], None),
         ([["t", "x"], ["u", "y"], ["v", "x"], ["w", "y"]], False),
-        ([["t", "1_0"], ["u", "2"], ["v", "3"]], None),
-        ([["two\nlines", "b"], ["c", "d"]], False),
-        ([["alpha", "beta"], *REVIEWS], None),
-        ([["text", "label"]], None),
-        ([["text", "text"], *REVIEWS], None),
-        ([["alpha", "1"], ["a", "b"], ["c", "d"]], None),
+        ([["t", "1_0"], ["u", "2"], ["v", "3"]], None), ([["two\nlines", "b"], ["c", "d"]], False),
+        ([["alpha", "beta"], *REVIEWS], None), ([["text", "label"]], None),
+        ([["text", "text"], *REVIEWS], None), ([["alpha", "1"], ["a", "b"], ["c", "d"]], None),
     ],
-)
+)  # fmt: skip
 def test_the_first_row_is_detected_as_header_data_or_unknown(rows, expected):
     assert has_header(rows) is expected
 

@@ -133,18 +133,15 @@ def test_the_keys_of_the_first_object_are_the_columns(path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("[1, 2]", "a JSON array, not an object"),
-        ('"text"', "a JSON string, not an object"),
-        ("17", "a JSON number, not an object"),
-        ("null", "a JSON value, not an object"),
+        ("[1, 2]", "a JSON array, not an object"), ('"text"', "a JSON string, not an object"),
+        ("17", "a JSON number, not an object"), ("null", "a JSON value, not an object"),
         ("{'text': 'a'}", "not JSON: .* at character 2"),
         ('{"text": "a"} {"text": "b"}', "not JSON: Extra data at character 15"),
         ('{"text": "a", "text": "b"}', "the key 'text' occurs twice"),
-        ('{"text": NaN}', "NaN is not a JSON value"),
-        ("[" * 100_000, "nested more than 64 levels"),
+        ('{"text": NaN}', "NaN is not a JSON value"), ("[" * 100_000, "nested more than 64 levels"),
         ('{"n": ' + "1" * 5000 + "}", "not JSON"),
     ],
-)
+)  # fmt: skip
 def test_invalid_lines_are_rejected_with_their_number(path, line, message):
     path.write_text('{"text": "a"}\n' + line + "\n")
     with pytest.raises(DataError, match=rf"a\.jsonl, line 2: .*{message}"):

@@ -12,12 +12,9 @@ from representer.errors import ArgumentError
 
 
 @given(
-    lengths=st.lists(st.integers(0, 50), max_size=200),
-    batch_size=st.integers(1, 20),
-    seed=st.integers(-5, 2**64),
-    epoch=st.integers(0, 100),
-    bucket=st.integers(1, 10),
-)
+    lengths=st.lists(st.integers(0, 50), max_size=200), batch_size=st.integers(1, 20),
+    seed=st.integers(-5, 2**64), epoch=st.integers(0, 100), bucket=st.integers(1, 10),
+)  # fmt: skip
 def test_every_document_is_in_exactly_one_batch(lengths, batch_size, seed, epoch, bucket):
     batches = length_buckets(lengths, batch_size, seed, epoch, bucket=bucket)
     assert sorted(chain.from_iterable(batches)) == list(range(len(lengths)))

@@ -65,11 +65,8 @@ def test_rows_without_text_or_label_are_dropped_with_line_and_reason(path):
     assert table.texts == ["a", "c"]
     assert table.labels == ["x", "y"]
     assert [(row.line, row.reason) for row in table.dropped] == [
-        (3, "empty text"),
-        (4, "empty label"),
-        (5, "blank line"),
-        (7, "empty text"),
-    ]
+        (3, "empty text"), (4, "empty label"), (5, "blank line"), (7, "empty text"),
+    ]  # fmt: skip
 
 
 def test_a_file_without_usable_rows_is_rejected(path):

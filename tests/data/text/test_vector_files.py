@@ -89,19 +89,15 @@ def test_only_vectors_for_the_vocabulary_are_kept(path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("cat 1 2", "2 values instead of 3"),
-        ("cat", "0 values instead of 3"),
-        ("", "0 values instead of 3"),
-        ("cat 1 2 3 4", "more than 3 values"),
+        ("cat 1 2", "2 values instead of 3"), ("cat", "0 values instead of 3"),
+        ("", "0 values instead of 3"), ("cat 1 2 3 4", "more than 3 values"),
         ("cat 1 x 3", "'x' is not a finite number"),
         ("cat 1 nan 3", "'nan' is not a finite number"),
         ("cat 1 1e39 3", "'1e39' is not a finite number"),
-        ("cat 1 1_0 3", "'1_0' is not a finite number"),
-        ("cat 1 ١ 3", "is not a finite number"),
-        ("cat 1  3", "'' is not a finite number"),
-        (" 1 2 3", "no word before the values"),
+        ("cat 1 1_0 3", "'1_0' is not a finite number"), ("cat 1 ١ 3", "is not a finite number"),
+        ("cat 1  3", "'' is not a finite number"), (" 1 2 3", "no word before the values"),
     ],
-)
+)  # fmt: skip
 def test_invalid_lines_are_rejected_with_their_number(path, line, message):
     with pytest.raises(DataError, match=rf"line 2: .*{message}"):
         read(path, f"the 1 2 3\n{line}\ndog 1 2 3\n")
@@ -188,22 +184,9 @@ def test_a_missing_file_is_rejected(tmp_path):
 
 
 PIECES = [
-    "a",
-    "b",
-    "1",
-    "2",
-    "3",
-    "-1e5",
-    "nan",
-    "é",
-    "'",
-    " ",
-    "\n",
-    "\t",
-    "2 1\n",
-    "1 0\n",
+    "a", "b", "1", "2", "3", "-1e5", "nan", "é", "'", " ", "\n", "\t", "2 1\n", "1 0\n",
     "1 " + "9" * 30,
-]
+]  # fmt: skip
 LINES = st.lists(st.sampled_from(PIECES))
 
 

@@ -207,11 +207,8 @@ def test_splines_of_other_packages_are_converted(degree, even, package):
     if package == "efficient-kan":
         scaler = torch.randn(2, 3).double()
         state = {
-            "grid": knots,
-            "base_weight": base,
-            "spline_weight": spline,
-            "spline_scaler": scaler,
-        }
+            "grid": knots, "base_weight": base, "spline_weight": spline, "spline_scaler": scaler,
+        }  # fmt: skip
         network = nn.KAN.from_efficient_kan({f"layers.0.{k}": v for k, v in state.items()})
     else:
         scaler, mask = torch.randn(2, 3).double(), torch.tensor([[1.0, 0, 1], [1, 1, 1]]).double()

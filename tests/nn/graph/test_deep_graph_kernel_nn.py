@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from representer.errors import ArgumentError, KindError
+from representer.errors import KindError
 from representer.nn import DeepGraphKernelNN
 
 
@@ -40,12 +40,3 @@ def test_initial_parameters_keep_the_scale_of_the_states():
     before = net.mixing[0].clone()
     net.reset_parameters()
     assert not torch.equal(net.mixing[0], before)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [({"num_layers": 0}, "num_layers is 0"), ({"nonlinear": "sine"}, "nonlinear is 'sine'")],
-)
-def test_the_error_for_an_invalid_option_names_it(options, message):
-    with pytest.raises(ArgumentError, match=message):
-        DeepGraphKernelNN(3, 4, **options)

@@ -107,21 +107,3 @@ def test_invalid_calls_are_rejected(changes, error, message):
     arguments = {"x": G.x, "edge_index": G.edge_index, "edge_attr": G.edge_attr, **changes}
     with pytest.raises(error, match=message):
         layer(edge_dim=2)(**arguments)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"order": 0}, "order is 0"),
-        ({"decay": -1}, "decay is -1; expected a non-negative number, 'learned' or 'gated'"),
-        ({"decay": "input"}, "decay is 'input'"),
-        ({"combine": "max"}, "combine is 'max'; expected 'multiply' or 'add'"),
-        ({"nonlinear": "sine"}, "nonlinear is 'sine'; expected one of identity"),
-        ({"nonlinear": torch.tanh}, "nonlinear is .*; expected a name"),
-        ({"activation": "sine"}, "activation is 'sine'"),
-        ({"edge_dim": 0}, "edge_dim is 0"),
-    ],
-)
-def test_the_error_for_an_invalid_option_names_it(options, message):
-    with pytest.raises(ArgumentError, match=message):
-        RandomWalkKernelNN(3, 4, **options)

@@ -205,12 +205,3 @@ def test_wrong_trees_are_refused(changes, error, message):
     net = TreeKernelNN(2, 3, dtype=F64)
     with pytest.raises(error, match=message):
         net(**{"x": T.x, "edge_index": T.edge_index} | changes)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"decay": "input"}, {"decay": -1.0}, {"order": 0}, {"ordered": 2}, {"max_children": 0}],
-)
-def test_wrong_options_are_refused(options):
-    with pytest.raises(ArgumentError, match=next(iter(options))):
-        TreeKernelNN(2, 3, **options)

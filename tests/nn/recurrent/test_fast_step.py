@@ -59,13 +59,10 @@ def test_a_step_uses_the_current_weights_after_training_replacing_or_loading(mak
 
 
 INPUTS: dict[str, Callable[[Tensor], Tensor]] = {
-    "unbatched": lambda x: x[0],
-    "of another dtype": lambda x: x.float(),
-    "in half precision": lambda x: x.half(),
-    "elsewhere": lambda x: x.to("meta"),
-    "of other features": lambda x: x[:, :2],
-    "of a subclass": lambda x: torch.nn.Parameter(x),
-}
+    "unbatched": lambda x: x[0], "of another dtype": lambda x: x.float(),
+    "in half precision": lambda x: x.half(), "elsewhere": lambda x: x.to("meta"),
+    "of other features": lambda x: x[:, :2], "of a subclass": lambda x: torch.nn.Parameter(x),
+}  # fmt: skip
 
 
 @EVERY_KIND

@@ -49,6 +49,11 @@ SHOWN: list[tuple[Callable[[], torch.nn.Module], str]] = [
         "RKM(3, 4, q='inverse', feedback=False)",
     ),
     (lambda: nn.RKM(3, 4, q=torch.nn.Tanh()), "RKM(3, 4, q='Tanh')"),
+    (
+        lambda: nn.StringKernelRNN(4, 4, order=3, decay="input", highway=True, hidden_dropout=0.2),
+        "StringKernelRNN(4, 4, order=3, decay='input', highway=True, hidden_dropout=0.2)",
+    ),
+    (lambda: nn.StringKernelRNN(3, 4), "StringKernelRNN(3, 4)"),
 ]
 
 

@@ -24,19 +24,16 @@ KINDS: dict[str, Callable[[], nn.Module]] = {
     "LSTM": lambda: nn.LSTM(INPUT, H),
     "LSTM deep": lambda: nn.LSTM(INPUT, H, 2, bidirectional=True, batch_first=True),
     "LSTM without biases": lambda: nn.LSTM(INPUT, H, bias=False),
-    "LSTM projected": lambda: nn.LSTM(INPUT, H, proj_size=2),
-    "GRU": lambda: nn.GRU(INPUT, H, 2),
-    "RNN": lambda: nn.RNN(INPUT, H),
-    "RKM-LSTM": lambda: layers.RKMLSTM(INPUT, H),
+    "LSTM projected": lambda: nn.LSTM(INPUT, H, proj_size=2), "GRU": lambda: nn.GRU(INPUT, H, 2),
+    "RNN": lambda: nn.RNN(INPUT, H), "RKM-LSTM": lambda: layers.RKMLSTM(INPUT, H),
     "RKM-LSTM deep": lambda: layers.RKMLSTM(INPUT, H, 2, bidirectional=True, batch_first=True),
     "n-gram LSTM": lambda: layers.NgramLSTM(INPUT, H, filter_length=2),
     "RKM-CIFG": lambda: layers.RKMCIFG(INPUT, H, layer_norm=True),
     "linear kernel": lambda: layers.LinearKernelRNN(INPUT, H, output_gate=True),
-    "RAN": lambda: layers.RAN(INPUT, H),
-    "RKM": lambda: layers.RKM(INPUT, H, q="tanh"),
+    "RAN": lambda: layers.RAN(INPUT, H), "RKM": lambda: layers.RKM(INPUT, H, q="tanh"),
     "string kernel of one layer": lambda: layers.StringKernelRNN(INPUT, H, decay="state"),
     "string kernel": lambda: layers.StringKernelRNN(INPUT, H, 2, decay="state", highway=True),
-}
+}  # fmt: skip
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 
 

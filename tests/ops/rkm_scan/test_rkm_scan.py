@@ -18,15 +18,11 @@ from representer.ops import rkm_scan
 
 T, B, H = 5, 3, 4
 ANY_CELL = st.builds(
-    Cell,
-    st.sampled_from(get_args(InputGate)),
-    st.sampled_from(get_args(ForgetGate)),
-    st.booleans(),
-    candidate=st.sampled_from(["identity", "tanh"]),
+    Cell, st.sampled_from(get_args(InputGate)), st.sampled_from(get_args(ForgetGate)),
+    st.booleans(), candidate=st.sampled_from(["identity", "tanh"]),
     output=st.sampled_from(["identity", "tanh", "polynomial", "sigmoid"]),
-    feedback=st.sampled_from(get_args(Feedback)),
-    memory=st.sampled_from(get_args(Memory)),
-)
+    feedback=st.sampled_from(get_args(Feedback)), memory=st.sampled_from(get_args(Memory)),
+)  # fmt: skip
 OPTIONS = st.lists(st.sampled_from(["norm", "hold", "lengths"]), unique=True).map(" ".join)
 
 

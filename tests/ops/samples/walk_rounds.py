@@ -42,13 +42,8 @@ def tensors(sizes: tuple[int, ...], gated: bool, dtype: torch.dtype) -> dict[str
 
     rows = 2 * d + (n + 2 * gated) * H
     given = {
-        "labels": draw(N, d),
-        "edge_index": torch.randint(0, N, (2, E), generator=generator),
-        "edge_attr": draw(E, K),
-        "weight": draw(rows, d),
-        "bias": draw(rows),
-        "neighbors": draw(d, d),
-        "shift": draw(d, K),
-        "factor": draw(n - 1, H, K),
-    }
+        "labels": draw(N, d), "edge_index": torch.randint(0, N, (2, E), generator=generator),
+        "edge_attr": draw(E, K), "weight": draw(rows, d), "bias": draw(rows),
+        "neighbors": draw(d, d), "shift": draw(d, K), "factor": draw(n - 1, H, K),
+    }  # fmt: skip
     return given | ({"edge_gate": draw(H, K)} if gated else {})

@@ -23,15 +23,11 @@ T, B, H = 5, 3, 4
 BACKENDS = [name for name, b in OPS["string_scan"].backends.items() if not b.missing]
 DEFINE = OPS["string_scan"].definition
 ANY_CHAIN = st.builds(
-    StringChain,
-    st.integers(1, 5),
-    st.sampled_from(get_args(Combine)),
-    st.sampled_from(get_args(Normalized)),
-    st.sampled_from(["last", "sum"]),
-    st.sampled_from(get_args(Decay)),
-    st.booleans(),
+    StringChain, st.integers(1, 5), st.sampled_from(get_args(Combine)),
+    st.sampled_from(get_args(Normalized)), st.sampled_from(["last", "sum"]),
+    st.sampled_from(get_args(Decay)), st.booleans(),
     st.sampled_from(["identity", "tanh", "relu", "sigmoid"]),
-)
+)  # fmt: skip
 OPTIONS = st.lists(st.sampled_from(["input", "carry", "mask", "vector", "lengths"]), unique=True)
 WAYS = [chain for order in (1, 2, 3, 4) for chain in pairwise_chains(order)]
 

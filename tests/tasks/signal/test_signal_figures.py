@@ -158,13 +158,10 @@ def recordings_of(subjects: tuple[str, ...]) -> Recordings:
     """Four windows of each subject, of alternating classes."""
     count = 4 * len(subjects)
     return Recordings(
-        signals=np.zeros((count, 1, 2), dtype=np.float32),
-        labels=np.tile([0, 1], count // 2),
-        classes=("left", "right"),
-        subjects=np.repeat(subjects, 4),
-        sampling_rate=1.0,
+        signals=np.zeros((count, 1, 2), dtype=np.float32), labels=np.tile([0, 1], count // 2),
+        classes=("left", "right"), subjects=np.repeat(subjects, 4), sampling_rate=1.0,
         channels=("Cz",),
-    )
+    )  # fmt: skip
 
 
 def figures(subjects: tuple[str, ...], errors: list[int]) -> dict:

@@ -36,15 +36,9 @@ from representer.training.state import read_weights
 from undrawn import undrawn
 
 TINY = SignalConfig(
-    answer="network",
-    hidden_size=3,
-    filter_length=10,
-    stride=25,
-    epochs=2,
-    batch_size=8,
-    patience=0,
-    jobs=1,
-)
+    answer="network", hidden_size=3, filter_length=10, stride=25, epochs=2, batch_size=8,
+    patience=0, jobs=1,
+)  # fmt: skip
 
 
 def quiet(line: str) -> None:
@@ -197,16 +191,6 @@ def test_accuracies_are_of_each_subject(drawn, done):
     assert by_subject["subject 3"] == pytest.approx(right[18:].mean())
     some = accuracy_by_subject(drawn, np.arange(3), drawn.labels[:3])
     assert some == {"subject 0": 1.0}
-
-
-@pytest.mark.slow  # every process imports torch
-def test_several_processes_give_the_result_of_one(drawn, done, tmp_path):
-    _, found = done
-    lines: list[str] = []
-    again = run_loso(drawn, TINY, tmp_path, processes=2, report=lines.append)
-    assert np.array_equal(again.probabilities, found.probabilities)
-    assert len(lines) == 4
-    assert lines[-1].startswith("4/4 subject ")
 
 
 def test_finished_folds_are_not_run_again(drawn, done, monkeypatch):

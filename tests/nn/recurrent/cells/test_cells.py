@@ -113,14 +113,9 @@ def _impulse(steps: int) -> torch.Tensor:
 def test_without_feedback_the_weight_of_an_input_decays_geometrically():
     """L19 (9): the input of N steps ago has weight sigma_i^2 sigma_f^{2N}."""
     layer = LinearKernelRNN(
-        INPUT,
-        HIDDEN,
-        output_gate=False,
-        feedback=False,
-        static_gates=(0.3, 0.8),
-        output_nonlinearity="identity",
-        dtype=torch.float64,
-    )
+        INPUT, HIDDEN, output_gate=False, feedback=False, static_gates=(0.3, 0.8),
+        output_nonlinearity="identity", dtype=torch.float64,
+    )  # fmt: skip
     output, state = layer(_impulse(6))
     written = 0.3 * layer.filters()["candidate"][..., 0].sum(1)
     expected = torch.stack([written * 0.8**age for age in range(6)])

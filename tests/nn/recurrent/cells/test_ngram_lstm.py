@@ -17,13 +17,9 @@ TORCH_ORDER = ("input", "forget", "candidate", "output")
 def torch_twin(layer: NgramLSTM) -> torch.nn.LSTM:
     """Return a torch.nn.LSTM with the layer's weights; its second bias is 0."""
     twin = torch.nn.LSTM(
-        layer.input_size,
-        layer.hidden_size,
-        layer.num_layers,
-        batch_first=layer.batch_first,
-        bidirectional=layer.bidirectional,
-        dtype=torch.float64,
-    )
+        layer.input_size, layer.hidden_size, layer.num_layers, batch_first=layer.batch_first,
+        bidirectional=layer.bidirectional, dtype=torch.float64,
+    )  # fmt: skip
     weights = {}
     for k in range(layer.num_layers):
         for reverse in (False, True)[: layer.num_directions]:

@@ -26,14 +26,10 @@ LINEAR_CELLS = [name for name in LAYERS if not name.startswith("RKM ") and name 
 GATES = {
     "LSTM": ("candidate", "input", "forget", "output"),
     "RKM-LSTM": ("candidate", "input", "forget", "output"),
-    "RKM-CIFG": ("candidate", "forget", "output"),
-    "Linear Kernel w/ o_t": ("candidate", "output"),
-    "Linear Kernel": ("candidate",),
-    "Gated CNN": ("candidate", "output"),
-    "CNN": ("candidate",),
-    "RAN": ("candidate", "input", "forget"),
-    "RKM": ("candidate",),
-}
+    "RKM-CIFG": ("candidate", "forget", "output"), "Linear Kernel w/ o_t": ("candidate", "output"),
+    "Linear Kernel": ("candidate",), "Gated CNN": ("candidate", "output"), "CNN": ("candidate",),
+    "RAN": ("candidate", "input", "forget"), "RKM": ("candidate",),
+}  # fmt: skip
 WITHOUT_FEEDBACK = {"Gated CNN": (), "CNN": (), "RAN": ("input", "forget")}
 
 
@@ -41,14 +37,11 @@ WITHOUT_FEEDBACK = {"Gated CNN": (), "CNN": (), "RAN": ("input", "forget")}
 @looped(
     "options",
     [
-        {},
-        {"bias": False},
-        {"filter_length": 3, "dilation": 2},
-        {"filter_length": MIXED, "forget_bias": 1.0},
-        {"layer_norm": True},
+        {}, {"bias": False}, {"filter_length": 3, "dilation": 2},
+        {"filter_length": MIXED, "forget_bias": 1.0}, {"layer_norm": True},
         {"filter_length": MIXED, "dilation": 2, "layer_norm": True, "bidirectional": True},
     ],
-)
+)  # fmt: skip
 def test_the_output_matches_the_equations_with_the_inspected_parameters(name: str, options: dict):
     layer, x = build(name, **options), batch()
     for parameter in layer.parameters():

@@ -13,17 +13,14 @@ from representer.nn.recurrent.machine import RecurrentKernelMachine
 INPUT, UNITS, BATCH = 16, 120, 30
 
 CELLS: dict[str, tuple[type[RecurrentKernelMachine], dict[str, Any]]] = {
-    "RKM-LSTM": (nn.RKMLSTM, {}),
-    "RKM-LSTM, forget bias": (nn.RKMLSTM, {"forget_bias": 1.0}),
-    "RKM-CIFG": (nn.RKMCIFG, {}),
-    "RKM-CIFG without biases": (nn.RKMCIFG, {"bias": False}),
-    "RKM-CIFG of two lengths": (nn.RKMCIFG, {"filter_length": {1: 40, 3: 80}}),
-    "RAN": (nn.RAN, {}),
+    "RKM-LSTM": (nn.RKMLSTM, {}), "RKM-LSTM, forget bias": (nn.RKMLSTM, {"forget_bias": 1.0}),
+    "RKM-CIFG": (nn.RKMCIFG, {}), "RKM-CIFG without biases": (nn.RKMCIFG, {"bias": False}),
+    "RKM-CIFG of two lengths": (nn.RKMCIFG, {"filter_length": {1: 40, 3: 80}}), "RAN": (nn.RAN, {}),
     "linear kernel": (nn.LinearKernelRNN, {}),
     "linear kernel without feedback": (nn.LinearKernelRNN, {"feedback": False}),
     "linear kernel, other gates": (nn.LinearKernelRNN, {"static_gates": (1.0, 0.9)}),
     "linear kernel, learned gates": (nn.LinearKernelRNN, {"learn_static_gates": True}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("length", [50, 400])

@@ -85,14 +85,6 @@ def test_evaluating_the_repr_creates_an_equal_layer(name: str):
     assert (again.decay, again.dropout, again.batch_first) == (layer.decay, 0.5, True)
 
 
-def test_the_repr_shows_what_differs_from_the_defaults():
-    assert repr(nn.StringKernelRNN(3, 4)) == "StringKernelRNN(3, 4)"
-    shown = repr(nn.StringKernelRNN(4, 4, order=3, decay="input", highway=True, hidden_dropout=0.2))
-    assert shown == (
-        "StringKernelRNN(4, 4, order=3, decay='input', highway=True, hidden_dropout=0.2)"
-    )
-
-
 @pytest.mark.parametrize("name", ["everything", "learned", "input gate"])
 def test_it_compiles_to_one_graph(name: str):
     torch._dynamo.reset()

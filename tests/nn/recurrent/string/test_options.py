@@ -13,24 +13,16 @@ from representer.functional import StringChain
 from representer.nn.recurrent.string import check_decay, string_chain
 
 DEFAULTS: dict[str, Any] = {
-    "order": 2,
-    "decay": 0.5,
-    "combine": "multiply",
-    "normalized": False,
-    "readout": "last",
-    "activation": "tanh",
-    "highway": False,
-}
+    "order": 2, "decay": 0.5, "combine": "multiply", "normalized": False, "readout": "last",
+    "activation": "tanh", "highway": False,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("options", "fields"),
     [
-        ({}, {}),
-        ({"order": 5}, {"order": 5}),
-        ({"decay": "learned"}, {"decay": "given"}),
-        ({"decay": "input"}, {"decay": "gate"}),
-        ({"decay": "state"}, {"decay": "state_gate"}),
+        ({}, {}), ({"order": 5}, {"order": 5}), ({"decay": "learned"}, {"decay": "given"}),
+        ({"decay": "input"}, {"decay": "gate"}), ({"decay": "state"}, {"decay": "state_gate"}),
         ({"combine": "add"}, {"combine": "add"}),
         ({"combine": "add_exact"}, {"combine": "add_exact"}),
         ({"normalized": True}, {"normalized": "paper"}),
@@ -41,7 +33,7 @@ DEFAULTS: dict[str, Any] = {
         ({"activation": "sigmoid"}, {"activation": "sigmoid"}),
         ({"highway": True}, {"highway": True}),
     ],
-)
+)  # fmt: skip
 def test_every_option_is_a_field_of_the_chain(options: dict[str, Any], fields: dict[str, Any]):
     chain = string_chain(**{**DEFAULTS, **options})
     assert chain == StringChain(**{"order": 2, "activation": "tanh", **fields})
