@@ -162,7 +162,7 @@ sanitize: $(READY)
 	REPRESENTER_CORE=build/sanitize/librepresenter_core.so \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-	$(BIN)/python -m pytest -n 2 tests/ops tests/nn/recurrent/test_stream.py tests/nn/recurrent/machine/test_streaming_step.py tests/nn/recurrent/string/test_streaming_step.py
+	$(BIN)/python -m pytest -n 2 tests/ops tests/nn/recurrent/test_stream.py tests/nn/recurrent/machine/test_streaming_step.py tests/nn/recurrent/string/test_direction.py
 
 docs: $(READY)
 	@$(PIP) --editable ".[docs]"

@@ -13,9 +13,7 @@ from papers.conftest import data, write_treebank  # noqa: F401 (a fixture)
 from papers.graph_files import write_graphs
 from representer.errors import ArgumentError, DataError
 from representer.tasks.comparison import ComparisonTable, Result
-from representer.tasks.graph_options import GraphConfig
 from representer.tasks.recipe import Request
-from representer.tasks.text_options import TextConfig
 
 
 @pytest.fixture
@@ -74,27 +72,6 @@ def test_a_folder_without_any_set_and_an_unknown_set_are_refused(own, root, tmp_
     with pytest.raises(ArgumentError, match="datasets is 'iris'"):
         own.reproduce(request(root, tmp_path / "none", datasets=("iris",)))
     assert not (tmp_path / "none").exists()
-
-
-def test_the_whole_set_has_the_defaults_of_fit_and_the_folds_of_its_file(own, root, tmp_path):
-    made = own.comparison("mutag", request(root, tmp_path, smoke=False))
-    assert made.config == GraphConfig(threads=1)
-    folds = (root / "tu" / "MUTAG" / "fold.txt").read_text().splitlines()
-    assert made.settings["folds"] == [int(fold or 0) - 1 for fold in folds]
-    assert [*made.splits] == [0, 1]
-    text = own.comparison("sst-fine", request(root, tmp_path, smoke=False))
-    assert text.config == TextConfig(threads=1)
-    assert text.has_fixed_test
-    yahoo = own.comparison("yahoo", request(root, tmp_path, smoke=False))
-    assert (yahoo.config.text, yahoo.config.label, yahoo.config.header) == ("2", "1", False)
-    assert own.SIGNAL_OPTIONS == {"alcoholism": {"standardize": "window"}}
-
-
-def test_graphs_without_labels_have_none(own, tmp_path):
-    write_graphs(tmp_path / "tu", "IMDB-BINARY", tags=False)
-    made = own.comparison("imdb-binary", request(tmp_path, tmp_path / "out", smoke=False))
-    assert all(graph.nodes is None for graph in made.sources["all"].objects)
-    assert all(graph.edge_index.shape[0] == 2 for graph in made.sources["all"].objects)
 
 
 def table(rows: Mapping[str, list[float]], metric: str = "accuracy") -> ComparisonTable:

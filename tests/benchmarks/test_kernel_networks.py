@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from representer.errors import ArgumentError
 from representer.kernels import Gaussian, RecurrentKernel, StringKernel, SubtreeKernel
 
 
@@ -22,14 +19,3 @@ def test_a_row_says_what_the_network_is_or_why_there_is_none(bench):
     assert float(error) < 1e-10
     assert module.row(RecurrentKernel(), 1)[3] == "repeat"
     assert "counts colors" in module.row(SubtreeKernel(), 1)[-1]
-
-
-def test_every_kernel_of_the_table_has_a_network_or_a_reason(bench):
-    kernels = bench("kernel_networks").kernels()
-    assert len(kernels) >= 60
-    for kernel in kernels:
-        if kernel.no_network():
-            with pytest.raises(ArgumentError):
-                kernel.network(3, 2)
-        else:
-            kernel.network(3, 2)

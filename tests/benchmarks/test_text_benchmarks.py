@@ -53,13 +53,3 @@ def test_a_row_has_the_difference_to_one_of_the_models(texts):
     assert first[1].startswith("75.00 ±")
     assert mean[1].startswith("+50.00 ±")
     assert seconds[1:] == ["2.0", "4.0"]
-
-
-def test_what_is_finished_is_kept(texts, tmp_path):
-    assert texts.kept(tmp_path / "runs", "one", lambda: {"a": 1}) == {"a": 1}
-    assert texts.kept(tmp_path / "runs", "one", lambda: {"a": 2}) == {"a": 1}
-
-
-def test_labels_of_a_class_are_its_name_and_groups(texts):
-    names = ["Company", "School", "Artist"]
-    assert texts.labels_of("3", names) == ["Artist", "person"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gc
 import io
 import os
@@ -13,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from cli.conftest import QUICK, write_table
 from representer import __version__, cli
 from representer.cli import main
-from representer.cli.errors import CLOSED_PIPE, did_you_mean, in_option_words
+from representer.cli.errors import CLOSED_PIPE, describe, did_you_mean, in_option_words
 from representer.errors import Interrupted, RunFolderError, StorageError, say
 
 PYTHON = [sys.executable, "-m", "representer"]
@@ -225,3 +227,188 @@ def test_an_error_of_storage_names_an_option_of_the_command():
     assert in_option_words(said, {"out": "--out"}) == said
     assert in_option_words(said, {"output": "--output"}).endswith("Choose another --output.")
     assert in_option_words(said, {"run": "RUN"}).endswith("Choose another RUN, such as a copy.")
+
+
+# Names from users at the terminal, closed streams, and paths that are not UTF-8.
+
+
+COMMAND = f"{sys.executable} -m representer"
+
+
+def shell(command: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(["bash", "-c", command], capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_a_stream_that_is_closed_from_the_start_is_no_failure(closed):
+    assert shell(f"{COMMAND} --version {closed}").returncode == 0
+
+
+@pytest.mark.slow
+def test_closed_streams_leave_a_complete_run(table, tmp_path):
+    words = " ".join(QUICK)
+    done = shell(f"{COMMAND} fit text {table} --out {tmp_path}/run {words} >&- 2>&-")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
+@pytest.mark.slow
+def test_a_reader_that_leaves_ends_the_command_quietly_with_a_complete_run(table, tmp_path):
+    words = " ".join(QUICK)
+    done = shell(
+        f"{COMMAND} fit text {table} --out {tmp_path}/run {words} | head -c 1 >/dev/null;"
+        " exit ${PIPESTATUS[0]}"
+    )
+    assert done.returncode in (0, 141)  # 141 if the reader was gone before the last line
+    assert b"Traceback" not in done.stderr
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
+@pytest.mark.parametrize("place", ["data", "out"])
+def test_a_path_that_is_not_utf_8_is_refused_before_anything_is_written(
+    run, table, tmp_path, place
+):
+    strange = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    if place == "data":
+        table.rename(f"{strange}.csv")
+        outcome = run("fit", "text", f"{strange}.csv", "--out", tmp_path / "run")
+    else:
+        outcome = run("fit", "text", table, "--out", strange)
+    assert outcome.code == 2
+    assert "is not valid UTF-8. Rename the file or folder." in outcome.error
+    assert not strange.exists()
+    assert not (tmp_path / "run").exists()
+
+
+def test_names_with_escape_sequences_do_not_reach_the_terminal(run, tmp_path):
+    data = write_table(tmp_path / "a\x1b[2J.csv")
+    data.write_text(data.read_text().replace("sea\n", "se\x1b[31ma\n"))
+    run_folder = tmp_path / "run"
+    for outcome in (
+        run("fit", "text", data, "--out", run_folder, *QUICK),
+        run("evaluate", run_folder, data),
+        run("explain", run_folder, data, "--limit", "2"),
+        run("predict", run_folder, data, "--text", "\x1b[2J"),
+        run("evaluate", run_folder, tmp_path / "b\x1b[2J.csv"),
+    ):
+        assert "\x1b" not in outcome.out + outcome.err
+
+
+def test_cells_that_would_run_as_formulas_are_guarded_and_their_labels_known(run, tmp_path):
+    data, out, run_folder = write_table(tmp_path / "a.csv"), tmp_path / "b.csv", tmp_path / "run"
+    text = data.read_text().replace("sea\n", "=cmd()\n").replace("sky\n", "-ve\n")
+    data.write_text(text.replace("id,", "@id,"))
+    assert run("fit", "text", data, "--out", run_folder, *QUICK).code == 0
+    assert run("predict", run_folder, data, "-o", out).code == 0
+    with out.open(newline="") as file:
+        head, *rows = csv.reader(file)
+    assert head == ["'@id", "text", "label", "prediction", "probability_-ve", "probability_=cmd()"]
+    assert {row[2] for row in rows} == {"'=cmd()", "'-ve"}
+    assert {row[3] for row in rows} <= {"'=cmd()", "'-ve"}
+    assert [row[0] for row in rows] == [str(k) for k in range(60)]
+    before, after = (run("evaluate", run_folder, path) for path in (data, out))
+    assert after.code == 0
+    assert after.out == before.out.replace(str(data), str(out))
+
+
+# ``fit ... --launch torchrun``.
+
+
+FIT = ("fit", "text", "--demo", "--out", "run")
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Record what would replace the process."""
+    calls: list[tuple[list[str], dict[str, str]]] = []
+
+    def execve(path: str, words: list[str], variables: dict[str, str]) -> None:
+        calls.append((words, variables))
+        raise SystemExit(0)
+
+    monkeypatch.setattr(os, "execve", execve)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    return calls
+
+
+def test_torchrun_gets_the_command_and_the_variables(run, started, monkeypatch):
+    words = [*FIT, "--device", "cpu", "--launch", "torchrun", "--nproc", "3", "--max-restarts", "2"]
+    monkeypatch.setattr(sys, "argv", ["representer", *words])
+    with pytest.raises(SystemExit):
+        run(*words)
+    ((command, variables),) = started
+    end = command.index("--")
+    assert command[end:] == ["--", "representer", *words]
+    assert command[1:end] == [
+        "-m", "torch.distributed.run", "--nproc-per-node", "3", "--nnodes", "1",
+        "--max-restarts", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "-m",
+    ]  # fmt: skip
+    assert variables["ACCELERATE_USE_CPU"] == "true"
+    assert variables["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] == "1"
+    assert int(variables["OMP_NUM_THREADS"]) == max(1, (os.cpu_count() or 1) // 3)
+
+
+def test_several_machines_have_the_address_of_the_first(run, started, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    words = [*FIT, "--launch=torchrun", "--nnodes=2", "--rdzv-endpoint=host:29500"]
+    with pytest.raises(SystemExit):
+        run(*words)
+    ((command, variables),) = started
+    assert command[command.index("--rdzv-endpoint") + 1] == "host:29500"
+    assert command[command.index("--nnodes") + 1] == "2"
+    assert variables["OMP_NUM_THREADS"] == "5"
+
+
+def test_a_process_of_torchrun_trains_and_continues_after_a_restart(run, started, monkeypatch):
+    trained = []
+    task = launch_task(monkeypatch, trained)
+    words = ("fit", task, "--demo", "--out", "run", "--launch", "torchrun")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    for restarts in ("0", "1"):
+        monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", restarts)
+        assert run(*words).code == 0
+    assert [config.resume for config in trained] == [False, True]
+    assert not started
+
+
+def launch_task(monkeypatch, trained) -> str:
+    """Replace the training of texts by an entry into a list."""
+    from representer.tasks import options as task
+
+    monkeypatch.setattr(task.Task, "function", lambda self, name: trained.append)
+    return "text"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--nproc", "2"), "--nproc is 2; expected nothing without --launch"),
+        (("--max-restarts", "1"), "--max-restarts is 1; expected nothing without --launch"),
+        (("--launch", "mpirun"), "--launch"),
+        (("--launch", "torchrun", "--nproc", "0"), "--nproc is 0; expected 1 or more"),
+        (("--launch", "torchrun", "--nnodes", "2"), "--rdzv-endpoint is None; expected HOST:PORT"),
+        (("--launch", "torchrun", "--rdzv-endpoint", "a:1"), "expected nothing on one"),
+    ],
+)
+def test_options_that_do_not_fit_together_are_refused(run, started, words, message):
+    outcome = run(*FIT, *words)
+    assert outcome.code == 2
+    assert message in outcome.error
+    assert not started
+
+
+def test_the_usual_values_are_those_of_the_options():
+    from representer.cli.main import load
+    from representer.cli.parser import build
+
+    defaults = {one.dest: one.default for one in build("fit text", load("fit text"))._actions}
+    assert {name: defaults[name] for name in main.USUAL} == main.USUAL
+
+
+def test_the_end_of_another_process_is_not_called_a_bug():
+    error = RuntimeError("[pytorch/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer")
+    line, code = describe(error)
+    assert line.startswith("error: another process of the training ended or does not answer")
+    assert "bug" not in line
+    assert code == 70
+    assert "a bug" in describe(RuntimeError("something else"))[0]

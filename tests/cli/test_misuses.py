@@ -6,9 +6,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import openpyxl
+import pyarrow.parquet
 import pytest
 
+from cli.conftest import QUICK, TINY, write_table
 from cli.test_fit import TASKS
+from representer.cli.errors import UsageError
+from representer.cli.main import task_of_data, with_task
 
 RUNS = ("evaluate {} {table}", "predict {} {table}", "explain {} {table}", "generate {}",
         "report {}", "export {}", "serve {}")  # fmt: skip
@@ -106,3 +113,213 @@ def test_a_misuse_is_named_in_one_line_and_writes_nothing(
     assert table.read_bytes() == before
     assert [path.name for path in folder.iterdir()] == []
     assert not (tmp_path / "new").exists()
+
+
+# Bad input: one line with file, place and fix, exit code 2, nothing half-written.
+
+
+GOOD = "text,label\n" + "wave tide,sea\nmoon star,sky\n" * 20
+
+# name of the file, its bytes (None: the path stays empty), further options, what the line must say
+CASES = {
+    "a missing column": (
+        "a.csv", GOOD.encode(), ["--label", "labell"],
+        ["a.csv", "no column 'labell'", "'text', 'label'", "Did you mean 'label'?", "--label one"],
+    ),
+    "columns that cannot be told apart": (
+        "a.csv", b"a1,b1\nwave,moon\nstar,tide\n", [], ["a.csv", "Name it", "--text"],
+    ),
+    "an empty file": ("a.csv", b"", [], ["a.csv"]),
+    "blank lines alone": ("a.csv", b"\n\n\n", [], ["a.csv"]),
+    "a header alone": ("a.csv", b"text,label\n", [], ["a.csv", "no documents"]),
+    "another encoding": (
+        "a.csv", GOOD.encode() + "gr\u00fcn,sea\n".encode("latin-1"), [],
+        ["a.csv", "line 42", "--encoding"],
+    ),
+    "UTF-16": ("a.csv", GOOD.encode("utf-16"), [], ["a.csv", "UTF-16"]),
+    "a NUL byte": ("a.csv", GOOD.encode() + b"wa\x00ve,sea\n", [], ["a.csv", "line 42", "NUL"]),
+    "one class alone": (
+        "a.csv", b"text,label\nwave,sea\ntide,sea\nsalt,sea\n", [],
+        ["a.csv", "column 'label'", "'sea'", "at least two classes"],
+    ),
+    "a row too long": (
+        "a.csv", GOOD.encode() + b"a,b,c\n", [], ["a.csv", "line 42", "too many cells", "quotes"],
+    ),
+    "a quote left open": ("a.csv", GOOD.encode() + b'"a,sea\n', [], ["a.csv", "line 42", "quote"]),
+    "no file": ("nowhere.csv", None, [], ["nowhere.csv"]),
+    "an unknown suffix": ("a.docx", b"PK", [], ["a.docx", ".csv"]),
+    "a broken archive": ("a.csv.gz", b"\x1f\x8b\x08broken", [], ["a.csv.gz"]),
+    "broken JSON": (
+        "a.jsonl", b'{"text": "wave", "label": "sea"}\n{"text"\n', [], ["a.jsonl", "line 2"],
+    ),
+    "too few documents": ("a.csv", b"text,label\nwave,sea\nmoon,sky\n", [], ["a.csv"]),
+    "texts without a word": (
+        "a.csv", ("text,label\n" + "wave,sea\nmoon,sky\n" * 20).encode(), ["--min-length", "9"],
+        ["a.csv", "column 'text'", "--min-length"],
+    ),
+    "a vocabulary without a word": (
+        "a.csv", GOOD.encode(), ["--min-count", "500"], ["a.csv", "--min-count"],
+    ),
+    "vectors that are not there": (
+        "a.csv", GOOD.encode(), ["--vectors", "no.txt"], ["no.txt"],
+    ),
+    "a test file that is not there": ("a.csv", GOOD.encode(), ["--test", "no.csv"], ["no.csv"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bad_data_is_one_line_and_leaves_nothing_behind(run, tmp_path, monkeypatch, name):
+    file, content, options, expected = CASES[name]
+    monkeypatch.chdir(tmp_path)
+    if content is not None:
+        Path(file).write_bytes(content)
+    before = sorted(Path().iterdir())
+    outcome = run("fit", "text", file, "--out", "runs/new", *TINY, *options)
+    assert outcome.code == 2, outcome.err
+    assert all(part in outcome.error for part in expected), outcome.error
+    assert "Traceback" not in outcome.err
+    assert "internal" not in outcome.err
+    assert sorted(Path().iterdir()) == before
+
+
+@pytest.mark.parametrize("command", ["fit text", "evaluate", "predict"])
+def test_a_directory_is_named_as_one(run, trained, tmp_path, command):
+    words = command.split() + ([] if command == "fit text" else [trained])
+    outcome = run(*words, tmp_path)
+    assert outcome.code == 2
+    assert str(tmp_path) in outcome.error
+    assert "directory" in outcome.error or "folder" in outcome.error
+
+
+@pytest.mark.parametrize("command", ["evaluate", "predict"])
+@pytest.mark.parametrize("content", [b"", GOOD.encode() + b"\x00,sea\n", b"text,label\n\xff,sea\n"])
+def test_a_trained_model_refuses_bad_data_too(run, trained, tmp_path, command, content):
+    data = tmp_path / "a.csv"
+    data.write_bytes(content)
+    out = tmp_path / "out.csv"
+    outcome = run(command, trained, data, *(["-o", out] if command == "predict" else []))
+    assert outcome.code == 2
+    assert str(data) in outcome.error
+    assert not out.exists()
+
+
+def test_an_unknown_label_in_the_test_file_is_found_before_training(run, table, tmp_path):
+    other = write_table(tmp_path / "other.csv", count=3)
+    other.write_text(other.read_text() + "9,wave tide,lake\n")
+    outcome = run("fit", "text", table, "--test", other, "--out", tmp_path / "run", *TINY)
+    assert outcome.code == 2
+    assert f"{other}, line 5, column 'label': the label 'lake'" in outcome.error
+    assert not (tmp_path / "run").exists()
+
+
+STAGES = [
+    "yaml.begun", "json.begun", "json.begun:4", "ckpt.begun", "ckpt.synced", "jsonl.begun",
+    "safetensors.begun", "csv.begun", "html.begun",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [pytest.param(s, marks=[pytest.mark.slow] if i % 4 else []) for i, s in enumerate(STAGES)],
+)
+def test_a_full_disk_is_one_line_and_no_file_is_half_written(
+    run, table, tmp_path, monkeypatch, stage
+):
+    out = tmp_path / "run"
+    monkeypatch.setenv("REPRESENTER_FAILPOINT", f"{stage}:enospc")
+    from representer.storage import atomic as failpoints
+
+    failpoints.reset()
+    outcome = run("fit", "text", table, "--out", out, *QUICK)
+    assert outcome.code == 2
+    assert "no space left on device" in outcome.error
+    assert "Free some space" in outcome.error
+    assert not list(out.rglob("*.tmp")) if out.exists() else True
+    monkeypatch.delenv("REPRESENTER_FAILPOINT")
+    assert run("fit", "text", table, "--out", out, "--resume", *QUICK).code == 0
+
+
+def test_a_run_folder_that_cannot_be_made_says_so(run, table, tmp_path):
+    (tmp_path / "file").write_text("")
+    outcome = run("fit", "text", table, "--out", tmp_path / "file" / "run", *TINY)
+    assert outcome.code == 73
+    assert str(tmp_path / "file") in outcome.error
+
+
+# The task of a command where the words do not name it.
+
+
+FILES = {
+    "reviews.csv": ("text,label\n", "text"), "solubility.csv": ("SMILES,logS\n", "molecule"),
+    "solubility.tsv": ("id\tsmiles\n", "molecule"), "drugs.sdf": ("", "molecule"),
+    "eeg.vhdr": ("", "signal"), "drugs.smi": ("C methane\n", "molecule"),
+    "graphs.jsonl": ('{"nodes": [], "edges": []}\n', "graph"),
+    "reviews.jsonl": ('{"text": "a", "label": 1}\n', "text"),
+    "molecules.jsonl": ('{"smiles": "C", "y": 1}\n', "molecule"),
+    "story.txt": ("Once\n", "language"), "eeg.npz": ("", "signal"),
+    "mutag/MUTAG_graph_indicator.txt": ("1\n", "graph"), "recordings/a.edf": ("", "signal"),
+    "tables/nodes.csv": ("graph,node\n", "graph"),
+    "recordings.csv": ("file,label,subject\n", "signal"),
+    "headset/recordings.tsv": ("file\tlabel\tsubject\n", "signal"),
+    "mails.csv": ("file,subject,body\n", "text"), "corpus/train.txt": ("a\n", "language"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_task_follows_from_the_data(tmp_path, name):
+    content, task = FILES[name]
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(content)
+    data = path.parent if "/" in name else path
+    words = [str(data), "--splits", "3"]
+    assert with_task("compare", words) == [task, *words]
+    assert with_task("compare", ["text", *words]) == ["text", *words]
+    assert with_task("compare", [*words, "--kind", "graph"]) == ["graph", *words]
+    assert with_task("compare", ["--kind=graph", *words]) == ["graph", *words]
+
+
+def test_the_task_follows_from_the_columns_of_binary_tables(tmp_path):
+    book, path = openpyxl.Workbook(), tmp_path / "table.xlsx"
+    book.active.append(["SMILES", "logS"])
+    book.active.append(["C", 1])
+    book.save(path)
+    assert with_task("compare", [str(path)])[0] == "molecule"
+    pyarrow.parquet.write_table(pyarrow.table({"smiles": ["C"]}), tmp_path / "a.parquet")
+    assert with_task("compare", [str(tmp_path / "a.parquet")])[0] == "molecule"
+    path.write_text("SMILES\n")
+    assert with_task("compare", [str(path)])[0] == "text"
+
+
+def test_options_that_only_one_task_has_name_it(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("smiles,name\n")
+    for words, task in (
+        (["--text", "name", "--kind", "regression"], "text"),
+        (["--smiles=name"], "molecule"),
+    ):
+        assert with_task("compare", [str(path), *words])[0] == task
+
+
+def test_drift_takes_its_own_options_and_no_running_text(tmp_path):
+    path = tmp_path / "story.txt"
+    path.write_text("Once")
+    words = [str(path), str(path), "--limit", "3"]
+    assert with_task("drift", words) == ["text", *words]
+    with pytest.raises(UsageError, match="representer drift TASK FIRST SECOND"):
+        with_task("drift", [*words, "--splits", "3"])
+
+
+def test_json_that_is_nested_too_deeply_is_left_to_its_reader(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text("[" * 100_000)
+    assert task_of_data(path) == "text"
+
+
+def test_fit_without_a_task_takes_that_of_the_file_and_says_so(run, tmp_path):
+    path = tmp_path / "reviews.csv"
+    path.write_text("text,label\n")
+    outcome = run("fit", path, "--out", tmp_path / "run")
+    assert outcome.code == 2
+    assert outcome.err.startswith("the task is text: representer fit text\n")
+    assert "no rows" in outcome.error or "reviews.csv" in outcome.error

@@ -9,7 +9,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils.validation import check_is_fitted
+from torch_geometric.data import Data
 
+from representer.data.molecules import read_smiles
 from representer.errors import ArgumentError, KindError
 from representer.functional import NONLINEARITIES
 from representer.kernels import (
@@ -30,6 +32,8 @@ from representer.kernels import (
     TextKernel,
     two_sample_test,
 )
+from representer.kernels.composition import check_bounds, with_values
+from representer.kernels.gram import as_array
 
 X = [0.5 * np.random.default_rng(0).normal(size=(n, 2)) for n in (3, 0, 5, 1, 4)]
 k1, k2 = StringKernel(1), StringKernel(2, 0.9)
@@ -225,3 +229,47 @@ def test_two_rows_of_tokens_are_two_sequences():
     kernel = StringKernel(base="delta")
     assert kernel(x, y) == kernel([x], [y])[0, 0] > 0
     assert kernel.cosine()(x, x) == pytest.approx(1)
+
+
+# Numbers of kernels that are learned by gradients.
+
+
+RNG = np.random.default_rng(0)
+TEXTS = ["".join(RNG.choice(list("abcd"), 10)) for _ in range(40)]
+EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+GRAPHS = [Data(x=torch.tensor(RNG.normal(size=(3, 2))), edge_index=EDGES) for _ in range(4)]
+
+
+def text_kernel(decay: float) -> Cosine:
+    """Return the kernel of pairs of letters."""
+    return StringKernel(2, decay, base="delta").cosine()
+
+
+CASES = {
+    "texts": (text_kernel(0.5), TEXTS[:5], "kernel__decay"),
+    "tokens": (StringKernel(3, 0.6, base="delta"), [[*text] for text in TEXTS[:5]], "decay"),
+    "vectors in time": (StringKernel(2, 0.4), [RNG.normal(size=(4, 2)) for _ in range(4)], "decay"),
+    "graphs": (RandomWalkKernel(2, 0.5), GRAPHS, "decay"),
+    "molecules": (RandomWalkKernel(2, 0.5), [*map(read_smiles, ("CCO", "CCC", "CO"))], "decay"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_kernel_with_a_number_that_requires_a_gradient_returns_tensors(name):
+    kernel, objects, learned = CASES[name]
+    decay = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+    K = with_values(kernel, {learned: decay})(objects)
+    expected = with_values(kernel, {learned: 0.5})(objects)
+    assert (type(expected) is np.ndarray) == (name != "graphs")
+    np.testing.assert_allclose(as_array(K), as_array(expected), rtol=1e-9)
+    assert torch.autograd.grad(K.sum(), decay)[0] != 0
+
+
+def test_only_numbers_inside_their_bounds_are_learned():
+    check_bounds(text_kernel(0.5), {"kernel__decay": (0.1, 0.9)})
+    with pytest.raises(KindError, match=r"the parameter kernel__base is 'delta'"):
+        check_bounds(text_kernel(0.5), {"kernel__base": (0.1, 0.9)})
+    with pytest.raises(KindError, match=r"expected a kernel of representer.kernels"):
+        check_bounds("string", {})  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match=r"kernel__decay is 0\.5"):
+        check_bounds(text_kernel(0.5), {"kernel__decay": (0.5, 0.9)})

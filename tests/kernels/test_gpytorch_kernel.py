@@ -6,14 +6,27 @@ import copy
 import sys
 
 import gpytorch
+import joblib
 import numpy as np
 import pytest
 import torch
-from tests.kernels.test_learned_parameters import CASES, TEXTS, text_kernel
+from sklearn.base import clone
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, WhiteKernel
+from tests.kernels.test_composition import CASES, TEXTS, text_kernel
 
 from representer import kernels
 from representer.errors import ArgumentError, MissingExtraError
-from representer.kernels import GPyTorchKernel, StringKernel
+from representer.kernels import (
+    GaussianProcessKernel,
+    GPyTorchKernel,
+    Linear,
+    Nystroem,
+    RandomWalkKernel,
+    StringKernel,
+    TextKernel,
+)
+from representer.kernels.composition import with_values
 from representer.kernels.gram import as_array
 
 BOUNDS = {"kernel__decay": (0.01, 0.99)}
@@ -133,3 +146,126 @@ def test_without_gpytorch_the_message_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "gpytorch", None)
     with pytest.raises(MissingExtraError, match=r"needs gpytorch: .*representer\[gp\]"):
         _ = kernels.GPyTorchKernel
+
+
+# Exact kernels in scikit-learn's Gaussian processes.
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_are_those_of_differences(name):
+    kernel, objects, number = CASES[name]
+    X, step = np.arange(len(objects))[:, None], 1e-5
+    learned = GaussianProcessKernel(kernel, objects, {number: (0.01, 0.99)})
+    K, gradient = learned(X, eval_gradient=True)
+    np.testing.assert_allclose(K, as_array(kernel(objects)))
+    after, before = (learned.clone_with_theta(learned.theta + sign * step)(X) for sign in (1, -1))
+    np.testing.assert_allclose(gradient[..., 0], (after - before) / (2 * step), atol=1e-8)
+    assert np.abs(gradient).max() > 1e-3
+    np.testing.assert_allclose(learned.diag(X), K.diagonal())
+
+
+def test_a_process_learns_the_decay_that_drew_its_values():
+    rng, noise = np.random.default_rng(0), 1e-6
+    drawn = text_kernel(0.3)(TEXTS)
+    y = np.linalg.cholesky(drawn + noise * np.eye(len(TEXTS))) @ rng.normal(size=len(TEXTS))
+    kernel = ConstantKernel() * GaussianProcessKernel(text_kernel(0.7), learn=BOUNDS)
+    model = GaussianProcessRegressor(clone(kernel), alpha=noise).fit(TEXTS[:30], y[:30])
+    assert model.kernel_.k2.kernel.kernel.decay == pytest.approx(0.3, abs=0.02)
+    assert kernel.k2.kernel.kernel.decay == 0.7  # that of the argument stays
+    assert np.abs(model.predict(TEXTS[30:]) - y[30:]).max() < 0.1
+
+
+def test_sums_and_products_have_the_hyperparameters_of_their_parts():
+    kernel = ConstantKernel(2.0) * GaussianProcessKernel(text_kernel(0.5), learn=BOUNDS)
+    both = kernel + WhiteKernel(0.1)
+    np.testing.assert_allclose(np.exp(both.theta), [2.0, 0.5, 0.1])
+    assert len(both.bounds) == 3
+    assert GaussianProcessKernel(text_kernel(0.5)).bounds.shape == (0, 2)
+    assert both(TEXTS[:4], eval_gradient=True)[1].shape == (4, 4, 3)
+    assert GaussianProcessKernel(text_kernel(0.5))(TEXTS[:4], eval_gradient=True)[1].shape[2] == 0
+
+
+def test_a_fitted_kernel_stays_fitted():
+    kernel = TextKernel(min_count=1, min_characters=1).fit(TEXTS)
+    rows, y = np.arange(30)[:, None], np.arange(30.0)
+    model = GaussianProcessRegressor(GaussianProcessKernel(kernel, TEXTS), alpha=0.1).fit(rows, y)
+    expected = kernel(TEXTS[30:], TEXTS[:30]) @ np.linalg.solve(
+        kernel(TEXTS[:30]) + 0.1 * np.eye(30), y
+    )
+    np.testing.assert_allclose(model.predict(np.arange(30, 40)[:, None]), expected)
+    assert with_values(kernel, {"min_count": 2}).views_
+
+
+def test_bounds_are_checked():
+    with pytest.raises(ArgumentError, match="learn is 'decays'; expected one of kernel__decay"):
+        GaussianProcessKernel(text_kernel(0.5), learn={"decays": (0.1, 0.9)})
+    with pytest.raises(ArgumentError, match=r"expected a number between 0.6 and 0.9"):
+        GaussianProcessKernel(text_kernel(0.5), learn={"kernel__decay": (0.6, 0.9)})
+
+
+# .
+
+
+rng = np.random.default_rng(0)
+X = [rng.normal(size=(n % 7, 3)) for n in range(30)]
+
+
+def test_with_all_objects_as_landmarks_the_features_are_exact():
+    kernel = StringKernel()
+    features = Nystroem(kernel, 30).fit_transform(X)
+    np.testing.assert_allclose(features @ features.T, kernel(X), atol=1e-9)
+
+
+def test_features_are_exact_for_landmarks_and_if_they_span_the_space():
+    kernel = StringKernel(1)  # whose features are 3 numbers
+    fitted = Nystroem(kernel, 6, random_state=0).fit(X)
+    assert len(fitted.components_) == 6
+    features = fitted.transform(X)
+    np.testing.assert_allclose(features @ features.T, kernel(X), atol=1e-9)
+    longer = StringKernel(3)
+    fitted = Nystroem(longer, 6, random_state=0).fit(X)
+    features, at = fitted.transform(X), fitted.component_indices_
+    np.testing.assert_allclose(features[at] @ features.T, longer(X)[at], atol=1e-8)
+    assert not np.allclose(features @ features.T, longer(X))
+
+
+def test_the_seed_determines_the_landmarks():
+    one, other = (Nystroem(Linear(), 3, random_state=7).fit(rng.normal(size=(9, 2))) for _ in "ab")
+    np.testing.assert_array_equal(one.component_indices_, other.component_indices_)
+    another = Nystroem(Linear(), 3, random_state=8).fit(rng.normal(size=(9, 2)))
+    assert set(one.component_indices_) != set(another.component_indices_)
+
+
+@pytest.mark.parametrize("n", [0, 2.0])
+def test_invalid_numbers_of_landmarks_are_rejected(n):
+    with pytest.raises(ArgumentError, match="n_components is"):
+        Nystroem(StringKernel(), n).fit(X)
+
+
+def test_small_eigenvalues_are_kept():
+    """Only rounding errors are removed, not features of 1 % of the scale of others."""
+    vectors = rng.normal(size=(12, 2)) * [1.0, 0.01]
+    features = Nystroem(Linear(), 12).fit_transform(vectors)
+    np.testing.assert_allclose(features @ features.T, vectors @ vectors.T, rtol=1e-6, atol=1e-9)
+
+
+def test_no_objects_have_no_landmarks():
+    for kernel in (StringKernel(base="delta"), RandomWalkKernel()):
+        with pytest.raises(ArgumentError, match=r"X is \[\]; expected at least one"):
+            Nystroem(kernel).fit([])
+
+
+@pytest.mark.parametrize("block", [1, 7, 30, 100])
+def test_features_computed_in_blocks_have_the_same_bits_for_any_number_of_workers(block):
+    whole = Nystroem(StringKernel(), 10, random_state=0).fit_transform(X)
+    one = Nystroem(StringKernel(), 10, random_state=0, block=block).fit_transform(X)
+    with joblib.parallel_config("threading", n_jobs=3):
+        several = Nystroem(StringKernel(), 10, random_state=0, block=block).fit_transform(X)
+    np.testing.assert_array_equal(one, several)
+    np.testing.assert_allclose(one, whole, atol=1e-12)
+
+
+@pytest.mark.parametrize("block", [0, 2.0])
+def test_invalid_block_sizes_are_rejected(block):
+    with pytest.raises(ArgumentError, match=r"block is .*; expected a positive integer or None"):
+        Nystroem(StringKernel(), 3, block=block).fit(X).transform(X)

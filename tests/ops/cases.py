@@ -87,7 +87,7 @@ def all_samples(op: Op) -> list[Sample]:
 
 
 def ragged_samples(op: Op) -> list[Sample]:
-    return [sample for sample in samples_of(op) if "lengths" in sample.make(torch.float64)]
+    return [sample for sample in few_samples(op) if "lengths" in sample.make(torch.float64)]
 
 
 def sequence_samples(op: Op) -> list[Sample]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import compress
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 from torch.func import grad, jacrev, vmap
 
-from ops.samples import Sample
+from ops.samples import Sample, samples_of
 from ops.trials import (
     arguments,
     define,
@@ -21,7 +23,8 @@ from ops.trials import (
 )
 from representer import functional
 from representer.functional.rkm import LSTM, RKM_LSTM
-from representer.ops import Op, gated_scan, rkm_scan
+from representer.ops import OPS, Op, gated_scan, rkm_scan
+from representer.ops.scans import of_onnx
 
 from .cases import EVERY_OP, all_samples, call, every, size
 
@@ -43,7 +46,7 @@ def _has_right_second_derivative(op: Op, backend: str | None, sample: Sample) ->
 @pytest.mark.filterwarnings("ignore:Backwards compatibility")  # of checking undefined gradients
 @EVERY_OP
 def test_second_derivatives_match_numerical_ones(op: Op):
-    assert all(_has_right_second_derivative(op, None, sample) for sample in few_samples(op)[::3])
+    assert all(_has_right_second_derivative(op, None, sample) for sample in few_samples(op)[::5])
 
 
 @pytest.mark.slow
@@ -168,3 +171,49 @@ def test_second_derivatives_are_those_of_another_backend():
         (first,) = torch.autograd.grad(states.square().sum(), f, create_graph=True)
         found.append(torch.autograd.grad(first.square().sum(), (u, f)))
     torch.testing.assert_close(*found)
+
+
+# Operators as scans of their definitions, compared with the operators.
+
+
+DECOMPOSITIONS = {
+    getattr(torch.ops.representer, name).default: of_onnx(op) for name, op in OPS.items()
+}
+RECURRENT = ("rkm_scan", "string_scan", "gated_scan", "kbrn_scan")
+OTHERS = ("kernel_activation", "separable_convolution", "walk_aggregate", "walk_rounds")
+
+
+class Recorder(torch.overrides.TorchFunctionMode):
+    """Collects the calls of the operators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[Any, tuple[Any, ...], Any]] = []
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func in DECOMPOSITIONS:
+            self.calls.append((func, args, result))
+        return result
+
+
+@pytest.mark.parametrize("name", [*RECURRENT, *OTHERS])
+def test_an_operator_and_its_decomposition_agree(name: str):
+    op, compared = OPS[name], 0
+    with torch.no_grad():
+        for sample in samples_of(op)[::3]:
+            tensors = sample.make(torch.float64)
+            if name == "rkm_scan":  # required, though some cells have none
+                tensors.setdefault("weight", None)
+            with Recorder() as recorder:
+                op.function(**tensors, **sample.options)
+            for operator, arguments, wanted in recorder.calls:
+                found = DECOMPOSITIONS[operator](*arguments)
+                if isinstance(wanted, tuple):  # without what is kept for the gradient
+                    kept = [x.numel() > 0 for x in found]
+                    found, wanted = (tuple(compress(x, kept)) for x in (found, wanted))
+                torch.testing.assert_close(found, wanted)
+                compared += 1
+    assert compared

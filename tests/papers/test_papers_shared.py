@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import lzma
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 import torch
 from torch_geometric.data import Batch, Data
 
+from representer.errors import ArgumentError, TrainingError
+from representer.machine import processor
+from representer.storage.run import RunFolder
+from representer.tasks.recipe import Request
 from representer.tasks.text import FLOW
 from representer.tasks.text_options import TextConfig
 from representer_papers.shared.baselines import read_baselines, write_baselines
+from representer_papers.shared.datasets import SMOKE_ROWS, for_smoke
 from representer_papers.shared.graph_store import GraphStore
-from representer_papers.shared.table import order_lines
+from representer_papers.shared.runs import Measure, Run, run_missing, stored
+from representer_papers.shared.table import order_lines, write_page
 
 # The stored baselines of a split.
 
@@ -126,3 +136,144 @@ def test_one_cell_alone_has_no_order():
 def test_cells_with_equal_means_have_no_order():
     assert order_lines("x", {"a": 2.0, "b": 1.0}, by_seed(a=[0.5], b=[0.5])) == []
     assert order_lines("x", {"a": 2.0, "b": 2.0}, by_seed(a=[0.5], b=[0.6])) == []
+
+
+# The runs of a table: finished, resumed and refused ones.
+
+
+MEASURE = Measure("recipe", "figure", lambda _: None, "steps")
+
+
+@dataclass(frozen=True)
+class Config:
+    name: str
+    steps: int = 2
+    seed: int = 0
+    threads: int = 1
+
+
+class Trainer:
+    """Trains nothing, and keeps a record of what it was called for."""
+
+    def __init__(self) -> None:
+        self.loaded, self.trained = 0, []
+
+    def load(self) -> str:
+        self.loaded += 1
+        return "data"
+
+    def train(self, folder: RunFolder, config: Config, data: str) -> dict:
+        self.trained.append((config.name, config.steps, data))
+        if config.name == "diverges":
+            raise TrainingError("the loss is not finite")
+        stopped_by = "patience" if config.name == "converges" else "steps"
+        return {"steps": config.steps, "stopped_by": stopped_by}
+
+
+def runs_of(out, *configs: Config, length: str = "steps") -> list[Run[Config]]:
+    return [Run(out / config.name, config, length) for config in configs]
+
+
+def go(out, *configs: Config, **options) -> Trainer:
+    trainer = Trainer()
+    request = Request(out, out)
+    run_missing(request, MEASURE, runs_of(out, *configs), trainer.load, trainer.train, **options)
+    return trainer
+
+
+def test_data_is_read_once_and_a_finished_run_is_kept(tmp_path):
+    first = go(tmp_path, Config("a"), Config("b"))
+    assert first.loaded == 1
+    assert first.trained == [("a", 2, "data"), ("b", 2, "data")]
+    again = go(tmp_path, Config("a", threads=4), Config("b"))  # threads change no result
+    assert (again.loaded, again.trained) == (0, [])
+    assert go(tmp_path, Config("a"), Config("c")).trained == [("c", 2, "data")]
+
+
+def test_a_larger_length_resumes_runs_that_it_stopped(tmp_path):
+    go(tmp_path, Config("a"), Config("converges"))
+    assert go(tmp_path, Config("a", 3), Config("converges", 3)).trained == [("a", 3, "data")]
+    assert json.loads((tmp_path / "a/recipe.json").read_text())["steps"] == 3
+    assert go(tmp_path, Config("a", 2)).trained == []  # a longer run counts
+
+
+def test_an_unfinished_continuation_is_run_again(tmp_path):
+    go(tmp_path, Config("a"))
+    (tmp_path / "a/recipe.json").write_text(json.dumps({"name": "a", "seed": 0, "steps": 3}))
+    assert go(tmp_path, Config("a", 3)).trained == [("a", 3, "data")]
+
+
+def test_a_page_says_how_long_its_runs_took_and_how_many_were_resumed(tmp_path):
+    request = Request(tmp_path, tmp_path, command="representer")
+    assert "Training:" not in write_page(request, "Title", []).read_text("utf-8")
+    go(tmp_path, Config("a"), Config("b"))
+    times = [json.loads((tmp_path / name / "machine.json").read_text()) for name in "ab"]
+    assert all(time["chip"] == processor() and 0 < time["seconds"] < 60 for time in times)
+    text = write_page(request, "Title", []).read_text("utf-8")
+    assert "Training: 2 runs in 0.00 hours on" in text  # metrics that do not say how long
+    go(tmp_path, Config("a", 3), Config("b"))  # a goes on
+    for name, seconds in (("a", 3000), ("b", 2400)):
+        (tmp_path / name / "metrics.json").write_text(json.dumps({"seconds": seconds}))
+    text = write_page(request, "Title", ["About."]).read_text("utf-8")
+    assert f"Training: 2 runs in 1.50 hours on {processor()}, the last on 20" in text
+    assert "; 1 of them interrupted and resumed.\nAbout." in text
+    again = json.loads((tmp_path / "a/machine.json").read_text())
+    assert again["seconds"] > times[0]["seconds"]
+    (tmp_path / "a/machine.json").write_text('{"chip": "A chip", "seconds": 1}')
+    text = write_page(request, "Title", ["About."]).read_text("utf-8")
+    assert f"hours on {' and '.join(sorted(('A chip', processor())))}, the last on" in text
+
+
+def test_the_error_for_other_settings_names_one(tmp_path):
+    go(tmp_path, Config("a"))
+    other = [Run(tmp_path / "a", Config("a", 3))]  # no field may differ
+    with pytest.raises(ArgumentError, match="Its steps is 2; choose another --out"):
+        run_missing(Request(tmp_path, tmp_path), MEASURE, other, Trainer().load, Trainer().train)
+
+
+def test_a_run_that_diverges_or_is_in_use_does_not_stop_the_others(tmp_path, capsys):
+    with RunFolder(tmp_path / "busy"):
+        go(tmp_path, Config("diverges"), Config("busy"), Config("a"))
+    assert (tmp_path / "a/metrics.json").exists()
+    said = capsys.readouterr().out
+    assert "diverges: the loss is not finite" in said
+    assert "skipped: " in said
+    states = {run.folder.name: run.metrics is not None for run in stored(tmp_path)}
+    assert states == {"a": True, "diverges": False}
+
+
+def test_files_beside_the_runs_are_written_first_and_once(tmp_path):
+    path, written = tmp_path / "beside/baselines.json", []
+
+    def write(path, data):
+        assert not (tmp_path / "a").exists()
+        written.append(data)
+        path.write_text("{}")
+
+    go(tmp_path, Config("a"), beside={path: write})
+    go(tmp_path, Config("a"), beside={path: write})
+    assert written == ["data"]
+    path.unlink()
+    assert go(tmp_path, beside={path: lambda path, data: path.write_text("")}).loaded == 1
+
+
+def test_a_smoke_run_has_parts_of_the_files_and_any_other_run_all(tmp_path: Path):
+    @dataclass(frozen=True)
+    class Files:
+        name: str
+        train: Path
+        test: Path
+
+    cells = [[str(row % 4), f"row {row}\nof two lines"] for row in range(4 * SMOKE_ROWS)]
+    with (tmp_path / "train.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(cells)
+    with lzma.open(tmp_path / "test.txt.xz", "wt", encoding="utf-8") as file:
+        file.writelines(f"{row}\n" for row in range(SMOKE_ROWS + 1))
+    files = Files("name", tmp_path / "train.csv", tmp_path / "test.txt.xz")
+    request = Request(tmp_path, tmp_path / "out")
+    assert for_smoke(request, "set", files) is files
+    few = for_smoke(replace(request, smoke=True), "set", files)
+    assert (few.name, few.test) == ("name", tmp_path / "out/data/set/test.txt")
+    with few.train.open(encoding="utf-8", newline="") as file:
+        assert [*csv.reader(file)] == cells[::4]
+    assert few.test.read_text("utf-8").split() == [str(row) for row in range(0, SMOKE_ROWS + 1, 2)]

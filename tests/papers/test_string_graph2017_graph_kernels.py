@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import json
+import lzma
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from papers.graph_files import write_graphs
 from representer.errors import DataError
-from representer.kernels import RandomWalkKernel
+from representer.kernels import (
+    Gaussian,
+    InversePolynomial,
+    RandomWalkKernel,
+    WeisfeilerLehmanKernel,
+)
 from representer.tasks.recipe import Request
 from representer_papers.string_graph2017 import RECIPES, graph_kernels
 from representer_papers.string_graph2017 import graph_kernels as tables
 from representer_papers.string_graph2017.graph_kernels import (
+    Grams,
+    candidates,
     count_correct,
     inner_accuracies,
     outer_folds,
 )
-from representer_papers.string_graph2017.graph_sets import locate_graphs, read_graph_set
-from representer_papers.string_graph2017.published import GRAPH_SETS
+from representer_papers.string_graph2017.graph_sets import (
+    locate_graphs,
+    read_folds,
+    read_graph_set,
+    read_graphs,
+)
+from representer_papers.string_graph2017.published import FAMILIES, GRAPH_SETS
 
 GRAPH_KERNELS = RECIPES["graph-kernels"]
 
@@ -178,3 +192,150 @@ def test_published_figures_name_their_source():
     assert {name: s.graphs for name, s in GRAPH_SETS.items()} == {
         "mutag": 188, "proteins": 1_113, "nci1": 4_110, "imdb-b": 1_000,
     }  # fmt: skip
+
+
+# Kernels composed of stored Gram matrices equal kernels of the graphs.
+
+
+@pytest.fixture(scope="session")
+def graphs(tmp_path_factory):
+    root = write_graphs(tmp_path_factory.mktemp("graphs"), count=20)
+    return read_graph_set(locate_graphs(root, ())[0]).graphs
+
+
+@pytest.fixture(scope="session")
+def grams(graphs, tmp_path_factory):
+    return Grams(tmp_path_factory.mktemp("grams"), graphs)
+
+
+def walks(n):
+    return RandomWalkKernel(n, base="delta")
+
+
+def levels(n, lam):
+    kernel = walks(1)
+    for k in range(2, n + 1):  # a decay of lam gives walks of k nodes lam^(k - 1)
+        kernel = kernel + RandomWalkKernel(k, decay=lam, base="delta")
+    return kernel.cosine()
+
+
+EXPECTED = {
+    "walk": ("n=2", walks(2).cosine()),
+    "walk-inverse": ("n=3", walks(3).cosine().activated(InversePolynomial())),
+    "walk-rbf": ("n=1, s=0.3", walks(1).cosine().activated(Gaussian(0.3))),
+    "levels": ("n=3, λ=0.1", levels(3, 0.1)),
+    "levels-inverse": ("n=3, λ=1", levels(3, 1.0).activated(InversePolynomial())),
+    "levels-rbf": ("n=3, λ=0.3, s=1", levels(3, 0.3).activated(Gaussian(1.0))),
+    "wl": ("L=2", WeisfeilerLehmanKernel(depth=2).cosine()),
+    "wl-inverse": ("L=1", WeisfeilerLehmanKernel(depth=1).cosine().activated(InversePolynomial())),
+    "wl-rbf": ("L=6, s=0.1", WeisfeilerLehmanKernel(depth=6).cosine().activated(Gaussian(0.1))),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_kernels_of_stored_gram_matrices_match_kernels_of_graphs(family, graphs, grams):
+    name, kernel = EXPECTED[family]
+    composed = candidates(family, grams, 3)[name]()
+    everything = range(len(graphs))
+    expected = np.asarray(kernel(graphs))
+    np.testing.assert_allclose(composed(everything), expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(composed([4, 1], [0, 2, 7]), expected[[4, 1]][:, [0, 2, 7]])
+    np.testing.assert_allclose(composed.diag([3, 5]), np.diag(expected)[[3, 5]])
+
+
+def test_the_families_have_the_documented_numbers_of_kernels(grams):
+    counts = {family: len(candidates(family, grams, 6)) for family in FAMILIES}
+    assert counts == {
+        "walk": 6, "walk-inverse": 6, "walk-rbf": 18, "levels": 9, "levels-inverse": 9,
+        "levels-rbf": 27, "wl": 6, "wl-inverse": 6, "wl-rbf": 18,
+    }  # fmt: skip
+    assert [name[:3] for name in candidates("levels", grams, 5)][::3] == ["n=3", "n=5"]
+
+
+def test_a_gram_matrix_is_computed_once(graphs, tmp_path: Path):
+    first = Grams(tmp_path / "a", graphs).walks(2)
+    again = Grams(tmp_path / "a", graphs=()).walks(2)  # without graphs it can only be read
+    np.testing.assert_array_equal(first, again)
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["walks-2.npy"]
+
+
+# The reader of graphs in text format: values, and errors with their line.
+
+
+TWO = "2\n3 0\n5 1 1\n6 2 0 2\n5 1 1\n1 2\n7 0\n"
+
+
+def written(tmp_path, text, name="A.txt"):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_nodes_edges_and_labels_are_read(tmp_path):
+    (tags, edges, label), (tag, no_edges, second) = read_graphs(written(tmp_path, TWO))
+    assert tags.tolist() == [5, 6, 5]
+    assert edges.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
+    assert (label, second) == (0, 2)
+    assert tag.tolist() == [7]
+    assert no_edges.shape == (2, 0)
+
+
+def test_a_compressed_file_gives_the_same_graphs(tmp_path):
+    with lzma.open(tmp_path / "A.txt.xz", "wt", encoding="utf-8") as file:
+        file.write(TWO.replace("\n", "\r\n"))
+    plain, packed = (read_graphs(p) for p in (written(tmp_path, TWO), tmp_path / "A.txt.xz"))
+    for first, second in zip(plain, packed, strict=True):
+        assert first[1].tolist() == second[1].tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("x\n", 1, "'x' is not a list of integers"),
+        ("0\n", 1, "the number of graphs is 0"),
+        ("1 1\n", 1, "expected the number of graphs, found 2 numbers"),
+        ("1\n0 1\n", 2, "graph 1 has 0 nodes"),
+        ("1\n1 0 0\n", 2, "expected the number of nodes and the label of graph 1"),
+        ("1\n1 0\n5\n", 3, "expected the tag and the neighbors of node 0 of 1, found 1 numbers"),
+        ("1\n2 0\n5 2 1\n5 1 0\n", 3, "2 neighbors are announced, but 1 given"),
+        ("1\n2 0\n5 1 2\n5 1 0\n", 3, r"neighbor 2 is not one of the nodes 0 … 1"),
+        ("1\n2 0\n5 1 -1\n5 1 0\n", 3, "neighbor -1 is not one"),
+        ("1\n2 0\n5 0\n5 1 0\n", 4, "node 1 lists neighbor 0, but not the other way round"),
+        (TWO + "1 0\n", 8, "the file goes on after the 2 graphs"),
+        (TWO.replace("6 2", "6 2.5"), 4, "'6 2.5 0 2' is not a list of integers"),
+    ],
+)
+def test_an_invalid_line_is_reported_with_its_number(tmp_path, text, line, message):
+    path = written(tmp_path, text)
+    with pytest.raises(DataError, match=rf"A.txt, line {line}: {message}"):
+        list(read_graphs(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("3\n1 0\n1 0\n", "the file ends before the number of nodes and the label of graph 2 of 3"),
+        ("1\n3 0\n1 0\n", "the file ends before the tag and the neighbors of node 1 of 3"),
+    ],
+)
+def test_the_error_for_a_truncated_file_names_the_missing_part(tmp_path, text, message):
+    with pytest.raises(DataError, match=message):
+        list(read_graphs(written(tmp_path, text)))
+
+
+def test_a_graph_may_have_no_test_fold(tmp_path):
+    assert read_folds(written(tmp_path, "2\n\n10\n"), 3).tolist() == [2, 0, 10]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1\n2\n", "line 2: the file has 2 lines for 3 graphs"),
+        ("1\n2\n3\n4\n", "line 4: the file has 4 lines for 3 graphs"),
+        ("1\n0\n3\n", "line 2: the fold is '0', not a positive integer"),
+        ("1\ntwo\n3\n", "line 2: the fold is 'two'"),
+    ],
+)
+def test_invalid_folds_are_refused(tmp_path, text, message):
+    with pytest.raises(DataError, match=message):
+        read_folds(written(tmp_path, text, "fold.txt"), 3)

@@ -9,7 +9,7 @@ import torch
 
 from language_samples import estimator_of
 from papers.language_text import write_text
-from representer.errors import ArgumentError, DataError
+from representer.errors import DataError
 from representer.estimators.language_training import network_config
 from representer.models import LanguageNetwork
 from representer.tasks.language_options import LanguageConfig
@@ -108,19 +108,6 @@ def test_the_validation_column_is_the_mean_over_best_epochs(tmp_path):
         "| λ gated on x and h, 5m | 7 | 73.6 | 100.00 | not run | 104.00 | 102.00 ± 2.83 | 112.00 "
         "| 3 of 3 (budget 0.5) |"
     )
-
-
-@pytest.mark.slow
-def test_an_unfinished_run_is_shown_as_running_and_resumes(text, tmp_path):
-    LANGUAGE.run(request(tmp_path, cells=("state",)))
-    (tmp_path / "out/ptb/state-seed0/metrics.json").unlink()
-    table = LANGUAGE.run(request(tmp_path, table_only=True)).read_text("utf-8")
-    assert "| running | – |" in table
-    LANGUAGE.run(request(tmp_path, cells=("state",)))  # and it goes on
-    assert (tmp_path / "out/ptb/state-seed0/metrics.json").exists()
-    # another budget in the same folder
-    with pytest.raises(ArgumentError, match=r"Its budget is 1.0; choose another --out"):
-        LANGUAGE.run(request(tmp_path, cells=("state",), budget=0.5))
 
 
 def test_the_error_for_a_missing_text_names_its_folder(tmp_path):

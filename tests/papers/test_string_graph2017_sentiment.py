@@ -11,7 +11,6 @@ import pytest
 from papers.conftest import write_treebank
 from representer.cli.main import entry_point
 from representer.errors import ArgumentError
-from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
 from representer_papers.string_graph2017 import RECIPES
 from undrawn import undrawn
@@ -86,28 +85,6 @@ def test_a_run_of_the_table_can_be_evaluated_and_explained(table, tmp_path, caps
     assert entry_point(["predict", str(folder), str(tmp_path / "new.csv")]) == 0
 
 
-def test_missing_runs_are_run_and_finished_runs_are_kept(table, command, tmp_path):
-    out = tmp_path / "out/fine"
-    kept, gone = out / "gated-tiny.3d-seed0/metrics.json", out / "constant-learned-seed0"
-    before = kept.stat().st_mtime_ns
-    shutil.rmtree(gone)
-    assert entry_point(command) == 0
-    assert kept.stat().st_mtime_ns == before
-    again = (tmp_path / "out/table.md").read_text(encoding="utf-8")
-    assert row(again, "constant-learned") == row(table, "constant-learned")
-
-
-def test_a_resumed_run_has_the_metrics_of_an_uninterrupted_one(table, command, tmp_path):
-    folder = tmp_path / "out/fine/gated-tiny.3d-seed0"
-    metrics = json.loads((folder / "metrics.json").read_text())
-    newest = max((folder / "checkpoints").iterdir())
-    for path in (newest, folder / "metrics.json", folder / "model.safetensors"):
-        path.unlink()
-    assert entry_point(command) == 0
-    again = json.loads((folder / "metrics.json").read_text())
-    assert {**again, "seconds": 0} == {**metrics, "seconds": 0}
-
-
 def test_a_larger_budget_continues_runs_that_used_all_their_epochs(treebank, tmp_path, monkeypatch):
     from representer_papers.string_graph2017 import sentiment
 
@@ -135,20 +112,6 @@ def test_table_only_runs_nothing(table, command, tmp_path, treebank):
     assert not (out / "constant-learned-seed0").exists()
     again = (tmp_path / "out/table.md").read_text(encoding="utf-8")
     assert row(again, "gated") == row(table, "gated")
-
-
-def test_a_run_in_use_by_another_process_is_skipped(command, tmp_path, capsys):
-    with RunFolder(tmp_path / "out/fine/gated-tiny.3d-seed0"):
-        assert entry_point(command) == 0
-    assert "is in use by process" in capsys.readouterr().out
-    table = (tmp_path / "out/table.md").read_text(encoding="utf-8")
-    assert "| gated |" not in table
-    assert "| constant-learned |" in table
-
-
-def test_runs_with_other_settings_are_refused(table, command, capsys):
-    assert entry_point([*command, "--preset", "authors_code"]) == 2
-    assert "Its preset is 'paper'; choose another --out" in capsys.readouterr().err
 
 
 def test_a_cell_with_word_vectors_requires_a_file(treebank, tmp_path):

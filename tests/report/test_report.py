@@ -6,13 +6,14 @@ import json
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from made_up_run import NAMES, change, write_made_up_run
 from page_checks import faults
 from representer.errors import DataError
-from representer.report import figures, pictures, write_report
+from representer.report import figures, pictures, summary, write_report
 from representer.report import page as page_module
 from representer.report.figures import (
     ResultBar,
@@ -22,6 +23,17 @@ from representer.report.figures import (
     reliability,
     subjects,
 )
+from representer.report.metrics import (
+    decimals_of,
+    headings,
+    points,
+    rounded,
+    signed,
+    slug,
+    wilson_interval,
+)
+from representer.report.page import Results, _of_target, by_target
+from representer.report.summary import AHEAD, BEHIND, LEVEL, trust_in_classes, trust_in_intervals
 from undrawn import undrawn
 
 
@@ -242,3 +254,160 @@ def test_the_title_of_a_picture_may_hold_anything():
     drawing = figures.svg(figure, 'a"><script>alert(1)</script>')
     assert "<script>" not in drawing
     assert 'aria-label="a&quot;&gt;&lt;script&gt;' in drawing
+
+
+# The first screen says how good the model is, and whether that is beyond chance.
+
+
+@pytest.fixture
+def run(tmp_path) -> Results:
+    folder = write_made_up_run(tmp_path)
+    metrics, details = (
+        json.loads((folder / name).read_text()) for name in ("metrics.json", "details.json")
+    )
+    return Results(metrics, details, [], [])
+
+
+def screen_of(run: Results) -> summary.Screen:
+    targets = [_of_target(run, *own) for own in by_target(run.metrics).items()]
+    return summary.of_classes(run, targets)
+
+
+def card(screen: summary.Screen, label: str) -> summary.Card:
+    (found,) = [one for one in screen.cards if one.label.startswith(label)]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("relation", "words", "first"),
+    [
+        (AHEAD, "better than TF-IDF + logistic regression, the best baseline, by more", "Predict"),
+        (
+            LEVEL,
+            "as good as TF-IDF + logistic regression, the best",
+            "If you need only",
+        ),
+        (BEHIND, "worse than TF-IDF + logistic regression", "Use TF-IDF + logistic regression"),
+    ],
+)
+def test_the_answer_and_the_advice_follow_the_comparison(run, relation, words, first):
+    run.metrics["standing"][""]["relation"] = relation
+    screen = screen_of(run)
+    assert words in screen.answer
+    assert screen.steps[0].text.startswith(first)
+
+
+def test_a_lower_result_within_chance_is_not_called_as_good(run):
+    run.metrics["standing"][""] |= {"relation": LEVEL, "difference": [-0.11, -0.33, 0.1]}
+    answer = screen_of(run).answer
+    assert "no better than TF-IDF + logistic regression, the best baseline; the diff" in answer
+    run.metrics["standing"][""]["difference"] = [0.11, -0.1, 0.33]
+    assert "as good as TF-IDF" in screen_of(run).answer
+
+
+def test_without_baselines_nothing_is_compared(run):
+    run.metrics["standing"] = {"": {}}
+    screen = screen_of(run)
+    assert "baseline" not in screen.answer
+    assert not [one for one in screen.cards if one.label.startswith("Best")]
+
+
+def test_shares_of_kernel_and_network_make_a_bar(run):
+    found = card(screen_of(run), "Kernel and network")
+    assert dict(found.shares) == {"kernel": 0.4, "network": 0.6}
+    assert found.figure == "40\u202f% + 60\u202f%"
+    run.metrics["parts"]["kernel"]["share"] = 0.0
+    assert card(screen_of(run), "Kernel and network").figure == "network alone"
+
+
+def test_commands_name_the_run_with_quotes_where_needed(run):
+    run.details["config"]["out"] = "runs/my news"
+    codes = [step.code for step in screen_of(run).steps]
+    assert "representer explain 'runs/my news' FILE" in codes
+
+
+# Certainty is called trustworthy only where the test part agrees with it.
+
+
+def metrics_of(*bins: tuple[int, float, float], share: float = 0.2) -> dict[str, Any]:
+    """Return test metrics from the count, confidence and accuracy of bins."""
+    count = sum(own[0] for own in bins)
+    accuracy = sum(n * right for n, _, right in bins) / count
+    error = sum(n * abs(confidence - right) for n, confidence, right in bins) / count
+    return {
+        "count": count,
+        "accuracy": accuracy,
+        "accuracy_interval": wilson_interval(accuracy * count, count),
+        "per_class": [{"label": "a", "support": share * count}],
+        "calibration": {
+            "error": error,
+            "bins": [dict(zip(("count", "confidence", "accuracy"), own, strict=True))
+                     for own in bins],
+        },
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("bins", "verdict"),
+    [
+        ([(400, 0.8, 0.8)], "Yes"),
+        ([(400, 0.815, 0.8)], "Yes"),
+        ([(400, 0.9, 0.8)], "Overconfident"),
+        ([(400, 0.7, 0.8)], "Underconfident"),
+        ([(150, 0.4, 0.65), (150, 0.7, 0.45)], "On average only"),  # opposite mistakes cancel
+        ([(12, 0.4, 0.5), (12, 0.7, 0.58)], "Yes"),  # as large by chance on so few
+        ([(50_000, 0.4, 0.43), (50_000, 0.7, 0.67)], "Yes"),  # certain, and of no consequence
+    ],
+)
+def test_certainty_is_trusted_where_it_is_near_the_accuracy(bins, verdict):
+    assert trust_in_classes(metrics_of(*bins)).figure == verdict
+
+
+def test_a_model_like_the_constant_guess_is_not_certain():
+    found = trust_in_classes(metrics_of((400, 0.95, 0.95), share=0.95))
+    assert (found.figure, found.tone) == ("Not beyond chance", "bad")
+    assert found.text.endswith("always answering 'a' is right for 95 %".replace(" %", "\u202f%"))
+
+
+@pytest.mark.parametrize(
+    ("held", "verdict"), [(0.95, "Yes"), (0.8, "Overconfident"), (1.0, "Underconfident")]
+)
+def test_intervals_are_trusted_where_they_hold_what_they_say(held, verdict):
+    found = trust_in_intervals({"count": 400, "coverage": {"0.95": held}})
+    assert found is not None
+    assert found.figure == verdict
+
+
+# Numbers of the report have sensible digits.
+
+
+@pytest.mark.parametrize(
+    ("number", "digits", "text"),
+    [
+        (0.58649, 3, "0.586"), (1234.5, 3, "1234"), (0.0, 3, "0"), (0.91, 2, "0.91"),
+        (9.9, 2, "9.9"),
+    ],
+)  # fmt: skip
+def test_a_number_has_so_many_significant_digits(number, digits, text):
+    assert rounded(number, digits) == text
+
+
+def test_signs_are_typographic_and_zero_has_none():
+    assert signed(-0.126, 2) == "−0.13"
+    assert signed(0.126, 2) == "+0.13"
+    assert signed(-0.001, 2) == "0.00"
+    assert points(-0.012) == "−1.2"
+
+
+@pytest.mark.parametrize(
+    ("largest", "decimals"), [(12.0, 2), (1.7, 2), (0.3, 2), (0.03, 3), (0.004, 4)]
+)
+def test_the_largest_of_some_numbers_has_two_digits(largest, decimals):
+    assert decimals_of([largest / 50, -largest]) == decimals
+    assert decimals_of([0.0]) == 2
+
+
+def test_the_contents_are_the_sections_of_the_page():
+    assert slug("Test results: log S (mol/l)") == "test-results-log-s-mol-l"
+    page = '<h2 id="a">A &amp; B</h2><h2>not a section</h2><h2 id="c">C</h2>'
+    assert headings(page) == [("a", "A &amp; B"), ("c", "C")]

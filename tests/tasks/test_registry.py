@@ -4,20 +4,37 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass, fields
+from importlib.metadata import EntryPoints
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from representer import installed
 from representer.cli.main import load
 from representer.cli.parser import build, parse
 from representer.cli.train import Fit
-from representer.errors import DataError, KindError
-from representer.tasks import registry
-from representer.tasks.options import Task, option
+from representer.errors import ArgumentError, DataError, KindError, MissingExtraError
+from representer.estimators.parameters import TextParameters
+from representer.functional import rkm
+from representer.models.cells import CELLS
+from representer.nn import TABLE1
+from representer.tasks import options, registry
+from representer.tasks.doctor import cells_table, formula, memory_equation, output_equation
+from representer.tasks.options import (
+    PACKAGES,
+    Task,
+    is_importable,
+    option,
+    package_version,
+    require,
+)
+from representer.tasks.recipe import Recipe, Request, installed_recipes
 from representer.tasks.registry import TASKS, task_of_run
 
 every_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
@@ -115,3 +132,118 @@ def test_a_task_declared_once_is_in_fit_evaluate_and_their_help(monkeypatch, tmp
     cubes = parse("fit toy", command, ["cubes"])
     assert cubes is not None
     assert cubes.power == 3
+
+
+# L19 Table 1, computed.
+
+
+PRINTED = {  # L19 Table 2, thousands of parameters at m = d = 300
+    "LSTM": (720, 1440), "RKM-LSTM": (720, 1440), "RKM-CIFG": (540, 1080),
+    "Linear Kernel w/ o_t": (360, 720), "Linear Kernel": (180, 360),
+    "Gated CNN": (180, 540), "CNN": (90, 270),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("n", "column"), [(1, 0), (3, 1)])
+def test_the_counts_are_those_of_l19_table_2(n, column):
+    lines = {
+        re.split("  +", f"{line}  ")[1]: line for line in cells_table(300, 300, n).splitlines()
+    }
+    for name, thousands in PRINTED.items():
+        assert lines[name].endswith(f" {1000 * thousands[column]:,}")
+
+
+def test_every_name_is_one_that_the_option_takes():
+    table = cells_table(4, 4, 1)
+    keys = [line.split()[0] for line in table.splitlines()[4:11]]
+    (others,) = re.findall("Other values of --cell: (.*)\\.", table)
+    assert sorted([*keys, *others.split(", ")]) == sorted(CELLS)
+    for key in keys:
+        TextParameters(cell=key).check()
+
+
+@pytest.mark.parametrize("name", TABLE1)
+def test_the_formula_gives_the_count(name):
+    m, d, n = 5, 7, 3
+    layer = TABLE1[name](m, d, bias=False, filter_length=n)
+    expression = formula(layer.cell).replace("nm", "n*m").replace(")(", ")*(")
+    for factor in "234":
+        expression = expression.replace(f"{factor}d", f"{factor}*d")
+    assert eval(expression, {"n": n, "m": m, "d": d}) == sum(p.numel() for p in layer.parameters())
+
+
+def test_equations_read_as_in_the_paper():
+    assert memory_equation(rkm.RKM_CIFG) == "c_t = (1 − f_t) ⊙ c̃_t + f_t ⊙ c_{t−1}"
+    assert memory_equation(rkm.LSTM) == "c_t = η_t ⊙ tanh(c̃_t) + f_t ⊙ c_{t−1}"
+    assert memory_equation(rkm.CNN) == "c_t = σ_i² c̃_t"
+    assert output_equation(rkm.RKM_CIFG) == "h_t = o_t ⊙ c_t"
+    assert output_equation(rkm.LINEAR_KERNEL) == "h_t = tanh(c_t)"
+
+
+def test_a_cell_whose_candidate_does_not_see_h_has_its_own_formula():
+    assert formula(rkm.RAN) == "(nm)(3d) + d(2d)"
+
+
+def test_a_size_of_zero_is_refused_by_its_name():
+    with pytest.raises(ArgumentError, match="filter_length is 0"):
+        cells_table(3, 3, 0)
+
+
+# Optional packages: what is there, and what is refused without them.
+
+
+def test_every_package_is_in_the_extra_that_is_named():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    for package in PACKAGES:
+        listed = project["optional-dependencies"][package.extra]
+        assert package.name in [re.split(r"[\[>=]", line)[0] for line in listed]
+
+
+def test_a_missing_package_is_refused_at_the_beginning_with_its_fix(monkeypatch):
+    monkeypatch.setattr(options, "is_importable", lambda module: module != "jinja2")
+    with pytest.raises(
+        MissingExtraError, match=r'needs jinja2: pip install "representer\[train\]"'
+    ):
+        require("fit text", "accelerate", "jinja2")
+    require("fit text", "accelerate")
+
+
+def test_what_is_not_installed_has_no_version():
+    assert package_version("no-such-package-at-all") is None
+    assert not is_importable("no_such_module_at_all")
+    assert is_importable("torch")
+
+
+# Recipes come from whatever package brings them.
+
+
+def test_without_any_recipe_the_package_is_not_installed(monkeypatch):
+    monkeypatch.setattr(installed, "entry_points", lambda group: EntryPoints([]))
+    with pytest.raises(MissingExtraError, match="pip install"):
+        installed_recipes()
+
+
+def test_a_run_needs_a_seed():
+    with pytest.raises(ArgumentError, match="at least one seed"):
+        Request(Path(), Path(), seeds=())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"cells": ("gru",)}, "cells is 'gru'; expected some of a, b"),
+        ({"datasets": ("d",)}, "datasets is 'd'; expected nothing, for this recipe"),
+        ({"preset": "mine"}, "preset is 'mine'; expected 'paper'"),
+        ({"lengths": (3,)}, "lengths is .* expected nothing, for this recipe"),
+    ],
+)
+def test_a_recipe_refuses_what_it_does_not_have(tmp_path, changes, message):
+    done = []
+    recipe = Recipe(
+        "toy", "a toy", "Table 0", lambda request: done.append(request) or tmp_path,
+        cells=("a", "b"), options=("vectors",),
+    )  # fmt: skip
+    assert recipe.run(Request(tmp_path, tmp_path, cells=("b",), vectors="v.txt")) == tmp_path
+    with pytest.raises(ArgumentError, match=message):
+        recipe.run(Request(tmp_path, tmp_path, **changes))
+    assert len(done) == 1

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from representer.tasks.sequence import MOTIF, reads
+from representer.tasks.series import _distances, resampled, waves
 
 
 def test_the_demo_has_the_motif_in_every_other_sequence():
@@ -10,3 +13,36 @@ def test_the_demo_has_the_motif_in_every_other_sequence():
     assert drawn.labels.count("bound") == drawn.labels.count("free") == 10
     bound = zip(drawn.objects, drawn.labels, strict=True)
     assert all(MOTIF in "".join(one) for one, label in bound if label == "bound")
+
+
+# The task ``series``: its baselines and its demo.
+
+
+def test_warped_distances_are_those_of_the_definition():
+    rng = np.random.default_rng(0)
+    some, others = rng.normal(size=(2, 2, 7)), rng.normal(size=(3, 2, 7))
+    for band in (1, 3, 7):
+        pairs = [(one, other) for one in some for other in others]
+        for (one, other), found in zip(pairs, _distances(some, others, band).flat, strict=True):
+            table = np.full((8, 8), np.inf)
+            table[0, 0] = 0
+            for i in range(7):
+                for j in range(7):
+                    if abs(i - j) <= band:
+                        best = min(table[i, j], table[i + 1, j], table[i, j + 1])
+                        table[i + 1, j + 1] = ((one[:, i] - other[:, j]) ** 2).sum() + best
+            assert np.isclose(found, table[-1, -1])
+    expected = ((others - some[:, None]) ** 2).sum((2, 3))
+    np.testing.assert_allclose(_distances(some, others, 0), expected)
+
+
+def test_series_are_resampled_by_interpolation():
+    series = [np.arange(n, dtype=np.float32)[None] for n in (1, 5, 9)]
+    found = resampled(series, 5)
+    assert found.shape == (3, 1, 5)
+    np.testing.assert_allclose(found[2, 0], [0, 2, 4, 6, 8])
+
+
+def test_the_demo_has_both_classes_in_equal_numbers():
+    labels = waves(10).labels
+    assert labels.count("bump") == labels.count("none") == 5

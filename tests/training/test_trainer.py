@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import resource
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,10 +17,11 @@ import torch
 from small_training import INPUTS, LABELS, accuracy, config, fit, loss, model, rows, scripted, task
 from torch import Tensor, nn
 
-from representer.errors import ArgumentError, KindError, TrainingError
+from representer.errors import ArgumentError, CheckpointError, KindError, TrainingError
 from representer.storage import checkpoint
 from representer.storage.run import RunFolder
-from representer.training import trainer
+from representer.training import generators, trainer
+from representer.training.config import TrainerConfig
 from representer.training.state import read_weights
 from representer.training.trainer import Trainer
 
@@ -360,3 +363,233 @@ def test_another_precision_in_one_process_is_refused_with_the_reason(tmp_path: P
         ArgumentError, match=r"mixed_precision is 'bf16'.* allows one precision per process"
     ):
         fit(tmp_path / "b", mixed_precision="bf16")
+
+
+# The trainer's configuration: its ranges, and what a resumed run may change.
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epochs", 0), ("max_steps", 0), ("lr", 0.0), ("lr", -1.0), ("lr", float("inf")),
+        ("lr", float("nan")), ("weight_decay", -0.1), ("lr_decay", 0.0), ("lr_decay", float("nan")),
+        ("max_drop", 0.0), ("max_drop", float("inf")), ("clip_norm", 0.0), ("clip_value", -1.0),
+        ("evaluate_every", 0), ("checkpoint_every_steps", 0), ("checkpoint_every_seconds", 0.0),
+        ("keep_checkpoints", 0), ("patience", 0), ("threads", 0), ("threads", 100_000_000),
+        ("direction", "up"), ("device", "tpu"), ("mixed_precision", "fp8"),
+    ],
+)  # fmt: skip
+def test_a_value_out_of_its_range_is_named(name: str, value: object) -> None:
+    with pytest.raises(ArgumentError, match=rf"^{name} is {value!r}; expected "):
+        TrainerConfig(**{name: value})
+
+
+def test_settings_leave_out_what_changes_no_number() -> None:
+    quiet = TrainerConfig(show_progress=False, checkpoint_every_steps=3, threads=2, device="cpu")
+    assert quiet.settings() == TrainerConfig().settings()
+    assert TrainerConfig(lr=0.5).settings() != TrainerConfig().settings()
+
+
+# Going on with a run: to the bit, or refused with the reason.
+
+
+def test_a_finished_run_is_not_trained_again(tmp_path: Path) -> None:
+    first = fit(tmp_path)
+    bytes_before = (tmp_path / "final.safetensors").read_bytes()
+    untouched = task(loss=lambda module, batch: pytest.fail("trained"))
+    again = fit(tmp_path, resume=True, task=untouched)
+    assert (again.rows, again.best, again.reason) == (first.rows, first.best, first.reason)
+    assert (tmp_path / "final.safetensors").read_bytes() == bytes_before
+
+
+def test_a_run_that_a_callback_ended_is_not_trained_again(tmp_path: Path) -> None:
+    ended = fit(tmp_path / "run", callbacks=[lambda row: row["epoch"] == 2])
+    again = fit(tmp_path / "run", resume=True)
+    assert (again.reason, again.epoch, again.step) == (ended.reason, ended.epoch, ended.step)
+    assert again.reason == "callback"
+    assert again.rows == ended.rows
+
+
+def test_more_epochs_continue_as_if_requested_at_once(tmp_path: Path) -> None:
+    fit(tmp_path / "a", epochs=5)
+    fit(tmp_path / "b", epochs=2)
+    fit(tmp_path / "b", epochs=5, resume=True)
+    for name in ("metrics.jsonl", "metrics.csv", "final.safetensors", "model.safetensors"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_a_run_that_saves_rarely_leaves_what_one_that_saves_always_does(tmp_path: Path) -> None:
+    fit(tmp_path / "always", epochs=5)
+    fit(tmp_path / "rarely", epochs=5, save_every_epochs=3)
+    for name in ("final.safetensors", "model.safetensors", "metrics.jsonl", "metrics.csv"):
+        assert (tmp_path / "rarely" / name).read_bytes() == (
+            tmp_path / "always" / name
+        ).read_bytes()
+
+
+def test_a_run_that_saves_rarely_continues_where_it_saved(tmp_path: Path) -> None:
+    left: list[int] = []
+
+    def stopping(module: nn.Module, check: Callable[[], None]) -> dict[str, float]:
+        left.append(len(checkpoint.steps(tmp_path / "a" / "checkpoints")))
+        if len(left) == 6:
+            raise RuntimeError("killed")
+        return accuracy(module, check)
+
+    with pytest.raises(RuntimeError, match="killed"):
+        fit(tmp_path / "a", task=task(evaluate=stopping), epochs=7, save_every_epochs=3)
+    assert left == [1, 1, 1, 2, 2, 2]  # the first is of the start
+    assert len(rows(tmp_path / "a")) == 3
+    fit(tmp_path / "a", epochs=7, resume=True)
+    fit(tmp_path / "b", epochs=7)
+    assert rows(tmp_path / "a") == rows(tmp_path / "b")
+
+
+def test_a_falling_learning_rate_continues_where_it_was(tmp_path: Path) -> None:
+    fit(tmp_path / "a", epochs=4, lr_decay=0.5)
+    fit(tmp_path / "b", epochs=2, lr_decay=0.5)
+    fit(tmp_path / "b", epochs=4, lr_decay=0.5, resume=True)
+    final = [(tmp_path / name / "final.safetensors").read_bytes() for name in "ab"]
+    assert final[0] == final[1]
+
+
+def test_other_settings_are_refused_with_every_key_that_differs(tmp_path: Path) -> None:
+    fit(tmp_path, settings={"model": {"hidden_size": 300}, "classes": ("a", "b")})
+    same = {"classes": ["a", "b"], "model": {"hidden_size": 300}}
+    fit(tmp_path, resume=True, settings=same, checkpoint_every_steps=2, show_progress=False)
+    with pytest.raises(ArgumentError) as caught:
+        fit(tmp_path, resume=True, settings={"model": {"hidden_size": 200}}, lr=0.5)
+    assert str(caught.value) == (
+        f"model.hidden_size is 200; expected 300, with which the run in {tmp_path} was started. "
+        "Also different: classes ['a', 'b'] → None, lr 0.05 → 0.5. "
+        "Resume with the old values, or choose another --out."
+    )
+
+
+def test_fewer_epochs_are_refused(tmp_path: Path) -> None:
+    fit(tmp_path, epochs=3)
+    with pytest.raises(ArgumentError, match="epochs is 2; expected 3"):
+        fit(tmp_path, epochs=2, resume=True)
+
+
+def test_another_environment_is_reported_and_no_blocker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit(tmp_path, epochs=1)
+    real = generators.fingerprint
+    monkeypatch.setattr(
+        trainer, "fingerprint", lambda *args: {**real(*args), "threads": "64", "torch": "9.9"}
+    )
+    said: list[str] = []
+    fit(tmp_path, resume=True, said=said)
+    assert len(said) == 1
+    assert said[0].startswith(f"not bit-identical from here on: torch {torch.__version__} → 9.9")
+    assert f"threads {torch.get_num_threads()} → 64" in said[0]
+
+
+def test_another_model_is_refused(tmp_path: Path) -> None:
+    fit(tmp_path)
+    for network in (nn.Linear(4, 2), model().double(), nn.Sequential(model()[0])):  # type: ignore[index]
+        with pytest.raises(CheckpointError, match=r"do not fit the model: .*; expected"):
+            fit(tmp_path, resume=True, network=network, epochs=4)
+
+
+def test_a_damaged_newest_checkpoint_costs_time_and_nothing_else(tmp_path: Path) -> None:
+    fit(tmp_path / "a")
+    fit(tmp_path / "b")
+    newest = checkpoint.path_of_step(tmp_path / "b" / "checkpoints", 21)
+    newest.write_bytes(newest.read_bytes()[:-1])
+    (tmp_path / "b" / "final.safetensors").unlink()
+    said: list[str] = []
+    fit(tmp_path / "b", resume=True, said=said)
+    assert len(said) == 1
+    assert str(newest) in said[0]
+    for name in ("metrics.jsonl", "final.safetensors", "model.safetensors"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_files_that_are_ahead_of_the_checkpoint_are_taken_back(tmp_path: Path) -> None:
+    """As a kill between the two leaves them; here the next step fails, so none is made again."""
+    fit(tmp_path, epochs=1)
+    names = ("metrics.jsonl", "metrics.csv", "timings.jsonl", "model.safetensors")
+    before = [(tmp_path / name).read_bytes() for name in names]
+    for name in names:
+        (tmp_path / name).write_bytes(b"of a step that is not in the checkpoint")
+
+    def fail(module: nn.Module, batch: Any) -> tuple[Tensor, int]:
+        raise RuntimeError("stop here")
+
+    with pytest.raises(RuntimeError, match="stop here"):
+        fit(tmp_path, epochs=2, resume=True, task=task(loss=fail))
+    assert [(tmp_path / name).read_bytes() for name in names] == before
+    assert not (tmp_path / "final.safetensors").exists()
+
+
+def test_resuming_an_empty_folder_starts_and_reports_it(tmp_path: Path) -> None:
+    said: list[str] = []
+    assert fit(tmp_path, resume=True, said=said).step == 21
+    assert said == [f"{tmp_path} has no checkpoint; starting from the beginning"]
+
+
+# Disks that fail while a model trains: one line, nothing lost, and the run can go on.
+
+
+Digests = Callable[[Path], dict[str, str]]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "action"),
+    [
+        ("ckpt", "enospc"),
+        *(
+            pytest.param(suffix, action, marks=pytest.mark.slow)
+            for suffix in ("ckpt", "safetensors", "jsonl", "csv")
+            for action in ("enospc", "eio")
+            if (suffix, action) != ("ckpt", "enospc")
+        ),
+    ],
+)
+def test_a_disk_that_fails_ends_the_run_in_one_line_and_it_can_go_on(
+    server: Any, digests: Digests, uninterrupted: Any, tmp_path: Path, suffix: str, action: str
+) -> None:
+    out = tmp_path / "run"
+    assert server.run("train", out, failpoint=f"{suffix}.written:3:{action}") == 2
+    errors = [
+        line
+        for line in (tmp_path / "run.log").read_text().splitlines()
+        if not line.startswith("step ")
+    ]
+    assert len(errors) == 1
+    assert f".{suffix} cannot be written: " in errors[0]
+    assert not list(out.rglob("*.tmp"))
+    assert checkpoint.latest(out / "checkpoints", report=pytest.fail) is not None
+    assert server.run("train", out, resume=True) == 0
+    assert digests(out) == uninterrupted.digests
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 KiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
+    if os.getuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_really_full_loses_nothing(
+    server: Any, digests: Digests, uninterrupted: Any, small_disk: Path, tmp_path: Path
+) -> None:
+    out = small_disk / "run"
+    log = tmp_path / "log"  # not on that disk
+    assert server.run("train", out, log=str(log)) == 2
+    assert "cannot be written: no space left on device. Free some space" in log.read_text()
+    assert not list(out.rglob("*.tmp"))
+    found = checkpoint.latest(out / "checkpoints", report=pytest.fail)
+    assert found is not None
+    subprocess.run(["mount", "-o", "remount,size=4m", str(small_disk)], check=True)
+    assert server.run("train", out, resume=True) == 0
+    assert digests(out) == uninterrupted.digests

@@ -6,9 +6,11 @@ import pytest
 import torch
 
 from drawn_graphs import F64, WALK_OPTIONS, graph
+from ops.samples.walk_aggregate import PARTS, SIZES, tensors
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import walk_states
-from representer.nn import RandomWalkKernelNN, path_graph
+from representer.nn import DeepGraphKernelNN, RandomWalkKernelNN, path_graph
+from representer.nn.graph.walks import NeighborSum
 
 NAMES = ["-".join(str(value) for value in options.values()) for options in WALK_OPTIONS]
 every_option = pytest.mark.parametrize("options", WALK_OPTIONS, ids=NAMES)
@@ -107,3 +109,51 @@ def test_invalid_calls_are_rejected(changes, error, message):
     arguments = {"x": G.x, "edge_index": G.edge_index, "edge_attr": G.edge_attr, **changes}
     with pytest.raises(error, match=message):
         layer(edge_dim=2)(**arguments)
+
+
+# The deep layer: its options, layers, and why it may have no kernel.
+
+
+def test_the_repr_shows_arguments_that_differ_from_defaults():
+    net = DeepGraphKernelNN(3, 4, num_layers=3, nonlinear="relu")
+    assert net.extra_repr() == "3, 4, nonlinear='relu', num_layers=3"
+    assert DeepGraphKernelNN(3, 4).extra_repr() == "3, 4"
+
+
+def test_references_are_walks_only_in_the_first_layer():
+    net = DeepGraphKernelNN(3, 4, order=2)
+    assert net.references().shape == (4, 2, 3)
+    assert net.references(1).shape == (4, 2, 4)
+    with pytest.raises(KindError, match="Its σ is not a Mercer kernel: tanh"):
+        net.kernel  # noqa: B018
+
+
+def test_labels_are_what_a_layer_reads_and_part_is_its_walks():
+    net = DeepGraphKernelNN(3, 4, num_layers=3)
+    x, ends = torch.randn(5, 3), torch.randint(0, 5, (2, 9))
+    assert torch.equal(net.labels(x, ends, layer=0), x)
+    for layer in (1, -1):
+        states = net.node_states(x, ends, layer=layer)
+        labels = net.labels(x, ends, layer=layer)
+        torch.testing.assert_close(net.part(layer).node_states(labels, ends), states)
+
+
+def test_initial_parameters_keep_the_scale_of_the_states():
+    net, x = DeepGraphKernelNN(50, 40), torch.randn(30, 50)
+    edges = torch.randint(0, 30, (2, 90))
+    assert 0.1 < float(net(x, edges).detach().std()) < 30
+    before = net.mixing[0].clone()
+    net.reset_parameters()
+    assert not torch.equal(net.mixing[0], before)
+
+
+# The operator and message passing give the same sum over neighbors.
+
+
+@pytest.mark.parametrize("parts", PARTS)
+def test_message_passing_with_a_mask_of_ones_matches_the_operator(parts):
+    sums, given = NeighborSum(), tensors(SIZES["5x9x3x17"], parts, torch.float64)
+    options = {"scale": 3.0, "activation": "tanh" if "shift" in parts else "identity"}
+    expected = sums(**given, **options)
+    sums.explain, sums._edge_mask, sums._apply_sigmoid = True, torch.ones(9).double(), False
+    torch.testing.assert_close(sums(**given, **options), expected, rtol=1e-10, atol=1e-12)

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 
 from looped import looped
 from representer import nn
-from representer.errors import KindError, ShapeError
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.nn.recurrent.initial import (
+    GATE_VARIANCE,
+    LONGEST,
+    check_initialization,
+    draw,
+    draw_gate,
+    fixed_moments,
+    gate_moments,
+    spread_logits,
+)
+from representer.nn.recurrent.states import rebuildable
 
 from .all_layers import EVERY_KIND, batch_of, build_deep
 from .layers import (
@@ -285,3 +297,93 @@ def test_a_state_can_be_rebuilt_from_an_iterator_like_a_plain_tuple(name: str):
     assert_states_equal(pickle.loads(pickle.dumps(state.detach())), state)
     with pytest.raises(TypeError, match=r"__new__\(\) (missing|takes)"):
         type(state)(*state, 0, 0, 0, 0)
+
+
+# The parts of start weights that all recurrent layers share.
+
+
+def test_memories_cover_all_lengths_up_to_twice_the_units():
+    """The fraction of units that forget more slowly than in t steps falls like 1 / t."""
+    units = 500
+    steps = 1 / (1 - torch.sigmoid(spread_logits(units)))
+    for t in (2, 5, 20, 100):
+        assert abs(float((steps > t).double().mean()) - 1 / t) <= 1 / units
+    torch.testing.assert_close(steps.max(), torch.tensor(2.0 * units, dtype=torch.float64))
+
+
+def test_the_memories_are_in_random_order():
+    torch.manual_seed(0)
+    first, second = spread_logits(100), spread_logits(100)
+    assert not torch.equal(first, second)
+    torch.testing.assert_close(first.sort().values, second.sort().values)
+
+
+@pytest.mark.parametrize("bias", [-2.0, 0.0, 3.0])
+def test_moments_of_a_gate_match_a_large_sample(bias: float):
+    n = 50_000
+    factors = torch.sigmoid(bias + math.sqrt(GATE_VARIANCE) * torch.randn(n).double())
+    found = gate_moments(torch.tensor([bias]))
+    for moment, sample in zip(found, (factors**2, (1 - factors) ** 2), strict=True):
+        error = 5 * float(sample.std()) / math.sqrt(n)  # five standard errors
+        assert abs(float(moment) - float(sample.mean())) < error
+
+
+def test_a_longer_memory_than_the_longest_has_its_moments():
+    found = fixed_moments(torch.tensor([0.5, 1.0]))
+    torch.testing.assert_close(found.square, torch.tensor([0.25, LONGEST**2]).double())
+
+
+def test_rows_are_drawn_with_their_deviations():
+    weight = torch.empty(3, 20_000)
+    deviations = torch.tensor([0.1, 1.0, 4.0])
+    draw(weight, deviations)
+    # the standard error of a uniform distribution's deviation is 0.45 / √n, that is 0.3 %
+    torch.testing.assert_close(weight.std(1), deviations, rtol=0.015, atol=0)
+    assert (weight.abs().amax(1) <= math.sqrt(3) * deviations).all()
+
+
+def test_a_gate_has_its_variance_for_any_sizes():
+    weight, recurrent = torch.empty(4000, 30, dtype=torch.float64), torch.empty(4000, 90).double()
+    draw_gate(weight, recurrent, None)
+    variance = weight.square().sum(1).mean() + recurrent.square().sum(1).mean()
+    torch.testing.assert_close(variance, torch.tensor(GATE_VARIANCE).double(), rtol=0.02, atol=0)
+
+
+def test_an_unknown_initialization_is_refused():
+    with pytest.raises(ArgumentError, match="initialization is 'xavier'; expected 'unit' or"):
+        check_initialization("xavier")
+
+
+# Named tuples that are rebuilt from iterables.
+
+
+@rebuildable
+class Pair(NamedTuple):
+    h: object
+    c: object = 5
+
+
+@rebuildable
+class Single(NamedTuple):
+    window: object
+
+
+def test_a_pair_takes_its_fields_or_an_iterable_over_them():
+    for pair in (Pair([1, 2]), Pair(x for x in (1, 2)), Pair(1, 2), Pair(1, c=2), Pair(h=1, c=2)):
+        assert type(pair) is Pair
+        assert pair == (1, 2)
+    for wrong in ((1, 2, 3), ([1, 2, 3],)):
+        with pytest.raises(TypeError, match="positional arguments"):
+            Pair(*wrong)
+
+
+def test_a_tensor_is_a_field_and_not_an_iterable_over_fields():
+    h = torch.zeros(2)
+    assert Pair(h).h is h
+
+
+def test_a_tuple_of_one_field_takes_only_an_iterator_apart():
+    window = (torch.zeros(2, 3),)
+    assert Single(window).window is window
+    assert Single(window=window).window is window
+    assert Single(part for part in (window,)).window is window

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from representer import nn as layers
-from representer.errors import ArgumentError, KindError
+from representer.errors import ArgumentError, KindError, ShapeError
 from representer.explain import influence, stack_readout, top_ngrams
-from representer.nn import drop_connect
+from representer.nn import EmbeddingDropout, LockedDropout, drop_connect
 from representer.nn.recurrent.core_calls import core_call
 
 INPUT, H, T, B = 3, 4, 5, 2
@@ -300,3 +300,102 @@ def test_layers_without_recurrent_matrices_are_rejected() -> None:
         drop_connect(drop_connect(nn.GRU(INPUT, H)))
     with pytest.raises(ArgumentError, match="p is 2; expected a number from 0 to 1"):
         drop_connect(nn.GRU(INPUT, H), 2)
+
+
+# Embedding dropout drops all occurrences of a word.
+
+
+V, E = 40, 6
+
+
+def test_all_occurrences_of_a_word_are_dropped_or_all_scaled() -> None:
+    torch.manual_seed(0)
+    weight = torch.randn(V, E).abs() + 1
+    tokens = torch.arange(V).repeat(3, 1)
+    vectors = EmbeddingDropout(0.3)(weight, tokens)
+    factor = vectors / weight[tokens]
+    assert (factor == factor[:1, :, :1]).logical_or((factor - factor[:1, :, :1]).abs() < 1e-6).all()
+    kept = factor[0, :, 0] > 0
+    torch.testing.assert_close(factor[0, kept, 0], torch.full((int(kept.sum()),), 1 / 0.7))
+    assert 0 < int(kept.sum()) < V
+
+
+def test_the_expectation_is_the_embedding() -> None:
+    torch.manual_seed(0)
+    drop, weight = EmbeddingDropout(0.5), torch.ones(20000, 1)
+    # 20000 words of variance 1: the mean is within 4/√20000 of 1
+    assert drop(weight, torch.arange(20000)).mean().item() == pytest.approx(1, abs=0.029)
+
+
+def test_two_calls_drop_different_words() -> None:
+    drop, weight, tokens = EmbeddingDropout(0.5), torch.ones(V, E), torch.arange(V)
+    assert not torch.equal(drop(weight, tokens), drop(weight, tokens))
+
+
+def test_a_tied_weight_gets_gradients_from_both_uses_and_none_from_dropped_words() -> None:
+    embedding = nn.Embedding(V, E)
+    tokens = torch.randint(V, (5, 2))
+    x = EmbeddingDropout(0.5)(embedding.weight, tokens)
+    dropped = {
+        int(w) for w, v in zip(tokens.flatten(), x.flatten(0, 1), strict=True) if not v.any()
+    }
+    (gradient,) = torch.autograd.grad(x.sum(), embedding.weight, retain_graph=True)
+    assert dropped
+    assert not gradient[list(dropped)].any()
+    (tied,) = torch.autograd.grad((x @ embedding.weight.T).sum(), embedding.weight)
+    assert tied.ne(0).any(1).all()  # the softmax uses all words
+
+
+def test_evaluation_and_p_of_0_are_plain_lookups() -> None:
+    weight, tokens = torch.randn(V, E), torch.randint(V, (5, 2))
+    assert torch.equal(EmbeddingDropout(0.5).eval()(weight, tokens), weight[tokens])
+    assert torch.equal(EmbeddingDropout(0.0)(weight, tokens), weight[tokens])
+
+
+def test_a_probability_out_of_range_is_rejected() -> None:
+    with pytest.raises(ArgumentError, match="p is -1; expected a number from 0 to 1"):
+        EmbeddingDropout(-1)
+    assert repr(EmbeddingDropout(0.5)) == "EmbeddingDropout(p=0.5)"
+
+
+# Locked dropout: one mask per call and sequence in training.
+
+
+def test_a_feature_is_dropped_at_every_step_or_at_none() -> None:
+    y = LockedDropout(0.4)(torch.ones(7, 50, 20))
+    assert (y == y[:1]).all()
+    assert y.unique().tolist() == [0, pytest.approx(1 / 0.6)]
+    # 1000 draws: the fraction is within 4 standard deviations of 0.4
+    assert (y[0] == 0).double().mean().item() == pytest.approx(0.4, abs=0.062)
+
+
+def test_masks_differ_between_sequences_and_calls() -> None:
+    layer, x = LockedDropout(0.5), torch.ones(2, 5, 64)
+    first, second = layer(x), layer(x)
+    assert not (first[:, 0] == first[:, 1]).all()
+    assert not (first == second).all()
+
+
+def test_the_gradient_uses_the_mask_of_the_output() -> None:
+    x = torch.randn(3, 4, 5, requires_grad=True)
+    y = LockedDropout(0.5)(x)
+    y.sum().backward()
+    torch.testing.assert_close(x.grad, (y / x).detach())
+
+
+def test_evaluation_and_p_of_0_change_nothing() -> None:
+    x = torch.randn(3, 4, 5)
+    assert LockedDropout(0.5).eval()(x) is x
+    assert LockedDropout(0.0)(x) is x
+
+
+def test_p_of_1_drops_everything() -> None:
+    assert LockedDropout(1.0)(torch.ones(2, 2, 2)).abs().sum() == 0
+
+
+def test_invalid_inputs_and_probabilities_are_rejected() -> None:
+    with pytest.raises(ShapeError, match=r"x has shape \(2, 3\); expected \(time, batch, features"):
+        LockedDropout(0.5)(torch.ones(2, 3))
+    with pytest.raises(ArgumentError, match=r"p is 1.5; expected a number from 0 to 1"):
+        LockedDropout(1.5)
+    assert repr(LockedDropout(0.5)) == "LockedDropout(p=0.5)"

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
+import torch
 
-from language_samples import made_up_text, small_config
+from language_samples import estimator_of, made_up_text, small_config
 from representer.data.language import PARTS, digests_of
 from representer.errors import ArgumentError, DataError
+from representer.estimators.language_training import network_config, optimizer_for, trainer_config
+from representer.estimators.parameters import LanguageParameters
+from representer.models import LanguageNetwork
 from representer.tasks.language import FLOW
+from representer.tasks.language_options import LanguageConfig, defaults_of
+from representer.training.averages import NonMonotonicASGD
 
 
 def read(config):
@@ -90,3 +98,92 @@ def test_equal_lines_stay_together_and_are_counted(tmp_path, capsys):
     assert "20 lines of the test file are training lines, too" in capsys.readouterr().err
     trained = np.frombuffer(bytes.fromhex(data.splits()["trained_on"]), np.int64)
     assert np.isin(digests_of(["line 16\n", "new\n", "\n"]), trained).tolist() == [True, False]
+
+
+# The options of a language run: ranges, presets, and the sizes that the papers print.
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"valid_fraction": 0.0}, "valid_fraction is 0.0; expected a number between 0 and 1"),
+        ({"demo": True, "data": "a.txt"}, "data is 'a.txt'; expected nothing with --demo"),
+        ({"cutoffs": "10;20"}, "cutoffs is '10;20'; expected integers separated by commas"),
+        ({"hidden_size": 0}, "hidden_size is 0; expected a positive integer"),
+        ({"unroll": 0}, "unroll is 0"),
+        ({"rnn_dropout": 1.0}, "rnn_dropout is 1.0; expected a number in \\[0, 1\\)"),
+        ({"lr": float("nan")}, "lr is nan"),
+        ({"level": "byte"}, "level is 'byte'; expected one of word, char"),
+        ({"optimizer": "lbfgs"}, "expected one of adam, sgd"),
+        ({"decay": "1.5"}, "decay is '1.5'; expected a number in \\[0, 1\\], learned"),
+        ({"max_vocabulary": 2}, "max_vocabulary is 2; expected 3 or more, or 0"),
+        ({"patience": -1}, "patience is -1; expected 0 or more"),
+    ],
+)
+def test_a_value_out_of_range_is_refused(options, message):
+    with pytest.raises(ArgumentError, match=message):
+        estimator_of(LanguageConfig(**options)).check()
+
+
+def test_defaults_that_differ_from_those_of_the_estimator_are_these():
+    options = {one.name: one for one in fields(LanguageConfig)}
+    changed = {
+        one.name: (one.default, options[one.name].default)
+        for one in fields(LanguageParameters)
+        if one.name in options and one.default != options[one.name].default
+    }
+    assert changed == {
+        "epochs": (None, 10), "batch_size": (None, 32), "patience": (None, 5), "cutoffs": ((), ""),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("preset", "options", "parameters"),
+    [
+        ("string-5m", {}, 5_074_430),
+        ("string-20m", {}, 20_345_700),
+        ("string-20m", {"hidden_size": 860, "num_layers": 4}, 20_450_480),
+        ("string-5m", {"decay": "0.8", "hidden_size": 407}, None),
+        ("string-5m", {"decay": "learned", "hidden_size": 407}, None),
+        ("string-5m", {"decay": "input", "hidden_size": 378}, None),
+        ("awd", {"cell": "torch-lstm"}, 24_221_600),
+    ],
+)
+def test_presets_have_the_sizes_of_the_paper(preset, options, parameters):
+    config = LanguageConfig(**{**defaults_of(LanguageConfig(preset=preset)), **options})
+    with torch.device("meta"):  # counted, not made
+        model = LanguageNetwork(network_config(estimator_of(config), 10_000))
+    count = sum(parameter.numel() for parameter in model.parameters())
+    if parameters is None:  # the variants of Fig. 3 are as large as the gated one, within 0.5 %
+        assert count == pytest.approx(5_074_430, rel=5e-3)
+    else:
+        assert count == parameters
+
+
+def test_the_rate_falls_as_in_the_authors_code():
+    config = LanguageConfig(**defaults_of(LanguageConfig(preset="string-5m")))
+    assert config.lr * config.clip_norm == pytest.approx(5)  # rate 1, norm 5
+    assert config.lr == config.unroll  # of a loss summed over so many steps
+    trained = trainer_config(estimator_of(config), 0, 0)
+    assert (trained.lr_decay, trained.lr_decay_from, trained.patience) == (0.9, 20, 20)
+    assert (trained.monitor, trained.direction) == ("valid_loss", "min")
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "averages", "nonmonotone"),
+    [("adam", None, None), ("sgd", None, None), ("nt-asgd", False, None), ("asgd", True, 5)],
+)
+def test_an_optimizer_averages_and_stops_as_its_name_says(optimizer, averages, nonmonotone):
+    config = LanguageConfig(optimizer=optimizer, lr=3.0, weight_decay=0.5)
+    assert trainer_config(estimator_of(config), 0, 0).nonmonotone == nonmonotone
+    made = optimizer_for(estimator_of(config), torch.nn.Linear(2, 2))
+    assert isinstance(made, NonMonotonicASGD) is (averages is not None)
+    if isinstance(made, NonMonotonicASGD):
+        assert made.param_groups[0]["weight_decay"] == 0.5
+        made.step()
+        assert bool(made.averaged_steps) is averages
+
+
+def test_cutoffs_are_read_as_numbers():
+    assert estimator_of(LanguageConfig(cutoffs="2000, 10000")).cutoffs == (2000, 10_000)
+    assert estimator_of(LanguageConfig()).cutoffs == ()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -11,7 +13,11 @@ import torch
 from looped import looped
 from representer import nn
 from representer.functional import string_states
+from representer.ops import core
 
+from ..fast_steps import assert_fast, general, quick, spoil
+from ..fast_steps import ready_string as ready
+from ..layers import assert_states_equal
 from ..string_layers import (
     BATCH,
     EVERY_STRING_LAYER,
@@ -131,3 +137,125 @@ def test_every_sequence_of_a_batch_has_its_own_mask(dropout: str, options: dict[
     layer.eval()
     output, _ = layer(one.expand(-1, 2, -1))
     torch.testing.assert_close(output[:, 0], output[:, 1])
+
+
+# The memory of a stream is that of one chunk.
+
+
+# In a separate process: the peak memory of the whole process is measured, in KiB.
+LONG_STREAM = """
+import resource, sys, torch
+from representer import nn
+torch.set_num_threads(1)
+layer, chunk = nn.StringKernelRNN(8, 16, order=3, decay="input").eval(), torch.randn(2000, 1, 8)
+state = None
+for k in range(int(sys.argv[1])):
+    output, state = layer(chunk, state)
+    state = state.detach()
+    if k == 4:
+        early = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(early, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, bool(output.isfinite().all()))
+"""
+
+
+@EVERY_STRING_LAYER
+def test_the_size_of_a_state_does_not_depend_on_the_number_of_steps(name: str):
+    layer = build_string(name)
+    sizes, state = set(), None
+    for time in (1, 5, 40):
+        _, state = layer(string_batch(time), state)
+        state = state.detach()
+        kept = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in state}
+        sizes.add(sum(kept.values()))
+    assert len(sizes) == 1
+
+
+def test_a_detached_stream_has_no_graph():
+    layer, state = nn.StringKernelRNN(4, 4, decay="state"), None
+    for _ in range(3):
+        output, state = layer(torch.randn(5, 2, 4), state)
+        assert output.grad_fn is not None
+        state = state.detach()
+        assert all(field.grad_fn is None for field in state)
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_over_a_million_steps():
+    _assert_memory_stands_still(chunks=500)
+
+
+def _assert_memory_stands_still(chunks: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LONG_STREAM, str(chunks)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    early, final, is_finite = done.stdout.split()
+    assert is_finite == "True"
+    # KiB; the states of the 40,000 steps between alone are 7,500
+    assert int(final) - int(early) < 4096
+
+
+# The fast path of a string-kernel ``step()`` matches the general one.
+
+
+NEEDS_CORE = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
+
+
+def moved(state: Any, dtype: torch.dtype) -> Any:
+    return type(state)(*(field.to(dtype) for field in state))
+
+
+@NEEDS_CORE
+@EVERY_STRING_LAYER
+@looped("layers", [1, 3])
+@looped("size", [1, 3, 8, 32])
+def test_a_streaming_step_matches_the_general_path(name: str, layers: int, size: int):
+    layer, x, state = ready(name, size, num_layers=layers)
+    for dtype in (torch.float64, torch.float32):
+        layer, x, state = layer.to(dtype), x.to(dtype), moved(state, dtype)
+        found, expected = quick(layer, x, state), general(layer, x, state)
+        assert found is not None
+        torch.testing.assert_close(found[0], expected[0])
+        assert_states_equal(found[1], expected[1])
+        assert all(part.is_contiguous() for part in found[1])
+        assert found[0].data_ptr() != found[1].h.data_ptr()
+        again = quick(layer, x, found[1])
+        assert again is not None
+        torch.testing.assert_close(again[0], general(layer, x, expected[1])[0])
+
+
+@NEEDS_CORE
+@EVERY_STRING_LAYER
+def test_gates_without_biases_are_supported(name: str):
+    layer, x, state = ready(name, bias=False)
+    assert_fast(layer, x, state)
+
+
+@NEEDS_CORE
+def test_a_learned_decay_of_another_shape_uses_the_general_path():
+    layer, x, state = ready("learned")
+    spoil("decay_logit", lambda logit: logit[:1])(layer)
+    assert quick(layer, x, state) is None
+
+
+@NEEDS_CORE
+def test_a_highway_for_an_input_of_another_width_uses_the_general_path():
+    layer, x, state = ready("highway")
+    of_five = torch.randn(len(layer.weight_ih_l0), 5, dtype=torch.float64)
+    layer.weight_ih_l0 = torch.nn.Parameter(of_five)
+    assert quick(layer, torch.cat((x, x[:, :1]), dim=1), state) is None
+
+
+@NEEDS_CORE
+def test_a_state_with_masses_is_rejected_by_a_layer_without():
+    layer, x, state = ready("multiply")
+    assert quick(layer, x, nn.StringMassState(*state, state.c)) is None
+    exact, x, state = ready("exact", order=2)
+    assert quick(exact, x, nn.StringState(state.h, state.c)) is None
+
+
+@NEEDS_CORE
+def test_a_string_kernel_state_is_rejected_by_other_cells():
+    _, x, state = ready("multiply")
+    cell = nn.RKMLSTM(INPUT, 4, dtype=torch.float64)
+    assert quick(cell, x, state) is None  # type: ignore[arg-type]
