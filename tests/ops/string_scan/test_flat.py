@@ -27,7 +27,7 @@ def results(chain: StringChain, given: dict[str, torch.Tensor], backend: str, re
 
 @looped("number", range(len(UNITS) * len(SIZES)))
 def test_every_chain_of_few_units_matches_the_reference(number: int):
-    """A sixth of the chains with each number of units and size, and each chain with half of both."""
+    """A sixth of the chains with each number of units and size, each chain with half of both."""
     units, (time, batch) = UNITS[number % len(UNITS)], SIZES[number % len(SIZES)]
     dtype = (torch.float32, torch.float64)[number // len(UNITS) % 2]
     for i, chain in list(enumerate(CHAINS.values()))[(number + number // 9) % 6 :: 6]:
