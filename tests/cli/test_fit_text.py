@@ -354,3 +354,21 @@ def test_rows_that_cannot_be_used_are_counted(run, tmp_path, large):
     assert [line.split(",")[-1] for line in left_out.splitlines()[1:]] == [
         "empty text", "empty label", "too short",
     ]  # fmt: skip
+
+
+def test_a_run_that_continues_with_other_limits_is_told_the_options_and_the_file(
+    run, table, tmp_path
+):
+    """None of the trainer is 0 on the command line."""
+    out = tmp_path / "run"
+    words = ["fit", "text", table, "--out", out, *QUICK, "--epochs", "3"]
+    assert run(*words, "--time-limit", "0.000001").code == 0
+    file = f"--config {out / 'config.yaml'} --resume"
+    for option, value, before in (("--max-steps", 5, 0), ("--evaluate-every", 7, 0)):
+        refused = run(*words, "--resume", option, value)
+        assert refused.code == 2
+        assert f"{option} is {value}; expected {before}, with which" in refused.error
+        assert file in refused.error
+    refused = run(*words, "--resume", "--patience", "0")
+    assert "--patience is 0; expected" in refused.error
+    assert "None" not in refused.error

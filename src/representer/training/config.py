@@ -9,6 +9,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
@@ -262,19 +263,23 @@ def require_same(before: Mapping[str, Any], now: Mapping[str, Any], run: object)
         changed.remove(_GROWS)
     if not changed:
         return
-    first, *others = changed
-    also = [f"{_short(name)} {old.get(name)!r} → {new.get(name)!r}" for name in others]
+    first, *others = [
+        (name.removeprefix("trainer."), _option(name, new), _option(name, old)) for name in changed
+    ]
+    also = ", ".join(f"{name} {then!r} → {value!r}" for name, value, then in others)
+    hint = "Resume with the old values, or choose another --out."
+    if (file := Path(str(run), "config.yaml")).is_file():
+        hint += f" The old values: --config {file} --resume."
+    expected = f"{first[2]!r}, with which the run in {run} was started"
     raise ArgumentError(
-        _short(first),
-        new.get(first),
-        f"{old.get(first)!r}, with which the run in {run} was started",
-        hint=f"{'Also different: ' + ', '.join(also) + '. ' if also else ''}"
-        "Resume with the old values, or choose another --out.",
+        *first[:2], expected, hint=f"Also different: {also}. {hint}" if also else hint
     )
 
 
-def _short(name: str) -> str:
-    return name.removeprefix("trainer.")
+def _option(name: str, settings: Mapping[str, Any]) -> Any:
+    """Return a setting as an option, in which the trainer's none is 0."""
+    value = settings.get(name)
+    return 0 if value is None and name.startswith("trainer.") else value
 
 
 def _dotted(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
