@@ -17,11 +17,11 @@ import torch
 from small_training import INPUTS, LABELS, accuracy, config, fit, loss, model, rows, scripted, task
 from torch import Tensor, nn
 
-from representer.errors import ArgumentError, CheckpointError, KindError, TrainingError
+from representer.errors import ArgumentError, CheckpointError, DataError, KindError, TrainingError
 from representer.storage import checkpoint
 from representer.storage.run import RunFolder
 from representer.training import generators, trainer
-from representer.training.config import TrainerConfig
+from representer.training.config import TrainerConfig, require_same
 from representer.training.state import read_weights
 from representer.training.trainer import Trainer
 
@@ -464,6 +464,13 @@ def test_other_settings_are_refused_with_every_key_that_differs(tmp_path: Path) 
         "Also different: classes ['a', 'b'] → None, lr 0.05 → 0.5. "
         "Resume with the old values, or choose another --out."
     )
+
+
+def test_a_run_without_a_setting_of_this_version_is_of_an_older_one() -> None:
+    before = {"epochs": 2, "clip_norm": 0.25}
+    now = {"cell": "lstm", "trainer": before | {"patience": 1}}
+    with pytest.raises(DataError, match="without cell, patience"):
+        require_same({"trainer": before}, now, "run")
 
 
 def test_fewer_epochs_are_refused(tmp_path: Path) -> None:

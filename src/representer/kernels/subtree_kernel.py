@@ -393,7 +393,9 @@ class SubtreeKernel(Kernel):
         """
         weights = arrays["weights"]
         if weights.shape != (self._blocks + 1,) or not (weights >= 0).all():
-            raise ValueError(f"the weights are not {self._blocks + 1} numbers of at least 0")
+            older = ", as an older version wrote them" * (len(weights) < self._blocks + 1)
+            problem = f"the weights are not {self._blocks + 1} numbers of at least 0{older}"
+            raise ValueError(problem)
         self.weights_, self.noise_ = weights[:-1], float(weights[-1])
         self.colors_, counts = [], []
         for block in range(self._counted):

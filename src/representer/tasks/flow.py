@@ -105,7 +105,7 @@ def require_same_options(run: Path, config: Any, splits: Mapping[str, Any]) -> N
         "splits.json", lambda: {*map(str, files.json("splits.json")["sha256"].values())}
     )
     now = determining(config, TrainerConfig(), WITHOUT_EFFECT_ON_TRAINING)
-    require_same({name: saved.get(name) for name in now}, plain(now), run)
+    require_same({name: saved[name] for name in now if name in saved}, plain(now), run)
     digests = splits["sha256"]
     if {*digests.values()} != before:
         changed = next((name for name, own in digests.items() if own not in before), "")

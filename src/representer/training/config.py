@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from representer.checks import LIMITS, require, require_choices
-from representer.errors import ArgumentError, CheckpointError, KindError
+from representer.errors import ArgumentError, CheckpointError, DataError, KindError
 from representer.machine import EXPECTED, is_device_name
 from representer.storage.run import RunFolder
 
@@ -257,6 +257,11 @@ def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
 def require_same(before: Mapping[str, Any], now: Mapping[str, Any], run: object) -> None:
     """Refuse to continue a run with different settings, except for more epochs."""
     old, new = _dotted(before), _dotted(now)
+    levels = (now, before), [own.get("trainer", {}) for own in (now, before)]
+    if missing := [name for level, known in levels for name in level if name not in known]:
+        problem = f"an older version of representer started this run, without {', '.join(missing)}"
+        fix = "Train again, with another --out, or continue with the version that started it."
+        raise DataError(problem, file=str(run), fix=fix)
     changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     epochs = old.get(_GROWS, 0), new.get(_GROWS, 0)
     if _GROWS in changed and all(type(n) is int for n in epochs) and epochs[0] < epochs[1]:
