@@ -47,6 +47,9 @@ SEQUENCES: dict[str, Callable[[], torch_nn.Module]] = {
     "gated strings": partial(nn.StringKernelRNN, INPUT, INPUT, decay="state", highway=True),
     "KBRN as it is": partial(nn.KBRN, INPUT, HIDDEN, normalize=False, linear_term=True),
     "KBRN of edges": partial(nn.KBRN, INPUT, HIDDEN, input_layer=nn.KernelLinear, max_steps=9),
+    "cells of edges": partial(
+        nn.RKMLSTM, INPUT, HIDDEN, filter_length=2, input_layer=nn.KernelLinear
+    ),
     "KBRN shared": partial(nn.KBRN, INPUT, HIDDEN, bidirectional=True, shared=True, max_steps=9),
 }  # fmt: skip
 ACTIVATIONS: dict[str, Callable[[], torch_nn.Module]] = {

@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from looped import looped
 from representer import functional, nn
@@ -368,3 +370,51 @@ def test_a_recurrent_network_takes_an_edge_layer_for_its_input_and_streams():
     second, _ = layer(x[:, 4:], carried)
     torch.testing.assert_close(torch.cat((first, second), dim=1), whole)
     assert layer.input_layer_l0.coefficients.requires_grad
+
+
+@pytest.mark.parametrize(
+    "cell", ["RKMLSTM", "RKMCIFG", "CNN", "NgramLSTM", "RKM", "LinearKernelRNN"]
+)
+def test_a_kernel_machine_takes_an_edge_layer_in_place_of_its_filters_and_streams(cell):
+    options = {"num_layers": 2, "bidirectional": True, "filter_length": 3, "dilation": 2}
+    make, matrix = getattr(nn, cell), partial(torch.nn.Linear, bias=False)
+    torch.manual_seed(0)
+    plain = make(3, 4, batch_first=True, **options).double()
+    layer = make(3, 4, batch_first=True, input_layer=matrix, **options).double()
+    state = plain.state_dict()
+    for name in [name for name in state if name.startswith("weight_ih_l")]:
+        state[name.replace("weight_ih", "input_layer") + ".weight"] = state.pop(name)
+    layer.load_state_dict(state)
+    x, lengths = torch.randn(5, 9, 3).double(), torch.tensor([9, 7, 3, 2, 1])
+    packed = pack_padded_sequence(x, lengths, batch_first=True)
+    for call in (x, packed):
+        output, of_plain = (run(call)[0] for run in (layer, plain))
+        if isinstance(output, PackedSequence):
+            output, of_plain = output.data, of_plain.data
+        torch.testing.assert_close(output, of_plain)
+    edges = make(3, 4, input_layer=nn.KernelLinear, filter_length=3, batch_first=True).double()
+    whole, _ = edges(x)
+    first, carried = edges(x[:, :4])
+    torch.testing.assert_close(torch.cat((first, edges(x[:, 4:], carried)[0]), dim=1), whole)
+    whole.square().sum().backward()
+    assert edges.input_layer_l0.coefficients.grad.abs().sum() > 0
+    with pytest.raises(KindError, match="input_layer"):
+        edges.filters()
+    assert not hasattr(edges, "kernel")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"filters": "wavelet", "filter_length": 5},
+        {"filter_length": {1: 2, 3: 2}},
+        {"input_layer": torch.nn.Linear(3, 16)},
+        {"input_layer": "edges"},
+        {"q": "gaussian"},
+    ],
+    ids=str,
+)
+def test_an_edge_layer_replaces_dense_filters_of_one_length_alone(options):
+    make = nn.RKM if "q" in options else nn.CNN
+    with pytest.raises(ArgumentError, match="input_layer"):
+        make(3, 4, **{"input_layer": nn.KernelLinear} | options)

@@ -30,7 +30,7 @@ class FilterBank:
     first.
     """
 
-    filters: str  # "dense" or "wavelet"
+    filters: str  # "dense", "wavelet", or "layer": a module in place of filters
     lengths: dict[int, int]  # units of each filter length, in the order of the units
     dilation: int = 1
     stride: int = 1
@@ -62,8 +62,15 @@ class FilterBank:
             raise ArgumentError("sampling_rate", rate, "a positive number of Hz")
         check_integer("dilation", o.dilation)
         check_integer("stride", o.stride)
+        filters = o.filters
+        if o.input_layer is not None:
+            makes = callable(o.input_layer) and not isinstance(o.input_layer, nn.Module)
+            if not makes or filters != "dense" or distance or len(lengths) > 1:
+                expected = "a layer's class, in place of dense filters of one length"
+                raise ArgumentError("input_layer", o.input_layer, expected)
+            filters = "layer"
         sizes = lengths, o.dilation, o.stride
-        return cls(o.filters, *sizes, distance, distance and unit_norm, o.free_phase, rate)
+        return cls(filters, *sizes, distance, distance and unit_norm, o.free_phase, rate)
 
     def of_layer(self, layer: int) -> FilterBank:
         """Return the options of a layer; wavelets and strides are only for the first.
@@ -72,7 +79,7 @@ class FilterBank:
         """
         if not layer:
             return self
-        if self.filters == "dense":
+        if self.filters != "wavelet":
             return replace(self, stride=1)
         return FilterBank("dense", {1: sum(self.lengths.values())})  # a distance has no wavelets
 
@@ -84,6 +91,8 @@ class FilterBank:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the weights of dense filters, one per length."""
+        if self.filters != "dense":
+            return ()
         if len(self.lengths) == 1:
             return ("weight_ih",)
         return tuple(f"weight_ih_n{n}" for n in self.lengths)
@@ -115,7 +124,7 @@ class FilterBank:
         return torch.cat(padded, dim=1)
 
     def windows(self, extended: Tensor, *, reverse: bool = False) -> Tensor:
-        """Return the windows ``(T / stride, B, n·I)`` for plain filters."""
+        """Return the windows ``(T / stride, B, n·I)`` of one length."""
         (n,) = self.lengths
         return ngram_windows(extended, n, self.dilation, reverse=reverse)[self._steps(reverse)]
 
@@ -307,3 +316,50 @@ class WaveletFilters(nn.Module):
             stride=self.stride,
             dilation=self.dilation,
         )
+
+
+# The inputs before a chunk of a sequence, for n-gram filters.
+#
+# L19 (14): X_t = (x_t, x_{t-1}, ..., x_{t-n+1}) with zeros before the first step. Streaming
+# replaces the zeros by the last inputs of the previous chunk. For a reverse direction, the window
+# follows the true end of each sequence.
+#
+# Shapes: T time, B batch, I features, P length of the window.
+
+
+def extend(x: Tensor, window: Tensor, lengths: Tensor | None, reverse: bool) -> Tensor:
+    """Prepend the window ``(B, P, I)``, oldest first, to the sequence ``(T, B, I)``.
+
+    With ``reverse``, the window follows the true end of each sequence, its oldest input last.
+    """
+    if not window.shape[1]:
+        return x
+    window_PBI = window.transpose(0, 1)
+    if not reverse:
+        return torch.cat((window_PBI, x))
+    if lengths is None:
+        return torch.cat((x, window_PBI.flip(0)))
+    extended = torch.cat((x, torch.zeros_like(window_PBI)))
+    steps, batch = _after(lengths, window_PBI.shape[0]), torch.arange(x.shape[1], device=x.device)
+    window_PBI = window_PBI.flip(0).to(extended.dtype)  # autocast allows another precision
+    return extended.index_put((steps, batch.expand_as(steps)), window_PBI)
+
+
+def last_inputs(extended: Tensor, reach: int, lengths: Tensor | None, reverse: bool) -> Tensor:
+    """Return the window ``(B, P, I)`` for the next chunk, oldest input first."""
+    if not reach:
+        return extended.new_empty(extended.shape[1], 0, extended.shape[2])
+    if reverse:
+        window_PBI = extended[:reach].flip(0)
+    elif lengths is None:
+        window_PBI = extended[extended.shape[0] - reach :]
+    else:
+        steps = _after(lengths, reach)
+        batch = torch.arange(extended.shape[1], device=extended.device)
+        window_PBI = extended[steps, batch.expand_as(steps)]
+    return window_PBI.transpose(0, 1).clone(memory_format=torch.contiguous_format)
+
+
+def _after(lengths: Tensor, reach: int) -> Tensor:
+    """Return the ``reach`` steps after the true end of each sequence ``(P, B)``."""
+    return lengths + torch.arange(reach, device=lengths.device)[:, None]

@@ -94,6 +94,7 @@ def not_linear(layer: RecurrentKernelMachine) -> str:
     is_linear = cell.memory == "cell" or (cell.output == "linear" and layer.psi is None)
     reasons = {
         f"Its candidate passes through {cell.candidate}.": cell.candidate != "identity",
+        "Its input passes through the functions of input_layer.": layer.input_layer is not None,
         "The layer norm subtracts the mean of all units, so a unit is not linear in its own "
         "reference.": layer.layer_norm,
         "Zoneout mixes each state with the previous one.": any(layer.zoneout),

@@ -21,7 +21,13 @@ from representer.functional import Cell, nonlinearity
 from representer.nn.checks import check_probability
 from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.core_calls import CoreSteps, weight
-from representer.nn.recurrent.filters import FilterBank, WaveletFilters, Wavelets
+from representer.nn.recurrent.filters import (
+    FilterBank,
+    WaveletFilters,
+    Wavelets,
+    extend,
+    last_inputs,
+)
 from representer.nn.recurrent.held import cell_references, held_cell, not_linear
 from representer.nn.recurrent.initial import (
     CellWeights,
@@ -81,53 +87,6 @@ def warn_of_divergence(layer: RecurrentKernelMachine, x: Tensor, state: Any, /) 
     )
 
 
-# The inputs before a chunk of a sequence, for n-gram filters.
-#
-# L19 (14): X_t = (x_t, x_{t-1}, ..., x_{t-n+1}) with zeros before the first step. Streaming
-# replaces the zeros by the last inputs of the previous chunk. For a reverse direction, the window
-# follows the true end of each sequence.
-#
-# Shapes: T time, B batch, I features, P length of the window.
-
-
-def extend(x: Tensor, window: Tensor, lengths: Tensor | None, reverse: bool) -> Tensor:
-    """Prepend the window ``(B, P, I)``, oldest first, to the sequence ``(T, B, I)``.
-
-    With ``reverse``, the window follows the true end of each sequence, its oldest input last.
-    """
-    if not window.shape[1]:
-        return x
-    window_PBI = window.transpose(0, 1)
-    if not reverse:
-        return torch.cat((window_PBI, x))
-    if lengths is None:
-        return torch.cat((x, window_PBI.flip(0)))
-    extended = torch.cat((x, torch.zeros_like(window_PBI)))
-    steps, batch = _after(lengths, window_PBI.shape[0]), torch.arange(x.shape[1], device=x.device)
-    window_PBI = window_PBI.flip(0).to(extended.dtype)  # autocast allows another precision
-    return extended.index_put((steps, batch.expand_as(steps)), window_PBI)
-
-
-def last_inputs(extended: Tensor, reach: int, lengths: Tensor | None, reverse: bool) -> Tensor:
-    """Return the window ``(B, P, I)`` for the next chunk, oldest input first."""
-    if not reach:
-        return extended.new_empty(extended.shape[1], 0, extended.shape[2])
-    if reverse:
-        window_PBI = extended[:reach].flip(0)
-    elif lengths is None:
-        window_PBI = extended[extended.shape[0] - reach :]
-    else:
-        steps = _after(lengths, reach)
-        batch = torch.arange(extended.shape[1], device=extended.device)
-        window_PBI = extended[steps, batch.expand_as(steps)]
-    return window_PBI.transpose(0, 1).clone(memory_format=torch.contiguous_format)
-
-
-def _after(lengths: Tensor, reach: int) -> Tensor:
-    """Return the ``reach`` steps after the true end of each sequence ``(P, B)``."""
-    return lengths + torch.arange(reach, device=lengths.device)[:, None]
-
-
 # One direction of one layer of a cell of L19 Table 1.
 #
 # z_t = X~ . X_t + b,     then ``functional.rkm_scan``, or a faster equivalent     L19 (18), (19)
@@ -151,6 +110,8 @@ class CellDirection(NamedTuple):
     zoneout: tuple[float, float]  # probabilities that a unit's cell and output are not updated
     training: bool
     recompute: bool  # recompute the gates in the backward pass
+    input_layer: nn.Module | None  # in place of the filters
+    like: Tensor  # has the dtype and the device of the recurrence
 
     def __call__(
         self,
@@ -198,10 +159,12 @@ class CellDirection(NamedTuple):
         gates = len(self.cell.gates)
         if self.wavelets is not None:
             z = self.wavelets(extended, reverse=reverse)
-            z = z.to(self.wavelets.amplitude.dtype)
+        elif self.input_layer is not None:
+            z = self.input_layer(self.bank.windows(extended, reverse=reverse))
+            z = z.unflatten(-1, (gates, -1))
         else:
             z = self.bank.product(self.filters, extended, gates, reverse=reverse)
-            z = z.to(self.filters[0].dtype)  # the recurrence keeps its precision
+        z = z.to(self.like.dtype)  # the recurrence keeps its precision
         return z if self.bias is None else z + self.bias
 
     def _scan(self, input_weight: Tensor | None) -> Callable[..., Scanned]:
@@ -274,8 +237,7 @@ class CellDirection(NamedTuple):
     def _hold(self, time: int, batch: int) -> Tensor | None:
         if not any(self.zoneout):
             return None
-        like = self.filters[0] if self.wavelets is None else self.wavelets.amplitude
-        holds = like.new_tensor(self.zoneout)[:, None, None, None]
+        holds = self.like.new_tensor(self.zoneout)[:, None, None, None]
         holds = holds.expand(2, time, batch, sum(self.bank.lengths.values()))
         return torch.bernoulli(holds) if self.training else holds
 
@@ -451,6 +413,8 @@ class RecurrentKernelMachine(HasKernel["Kernel"], SequenceLayer):
             have memories of 1 to 2 H steps; ``"paper"``: all weights from U(−1/√H, 1/√H), as in
             ``torch.nn.LSTM``, as always for layers with wavelets, for the LSTM and for RKM.
         recompute_gates: Recompute the gates in the backward pass: slower, with far less memory.
+        input_layer: Makes a layer in place of the filters from the features of a window and G·H,
+            such as ``nn.KernelLinear``, with a learned function on every edge.
         device: Device of the parameters.
         dtype: Dtype of the parameters.
 
@@ -505,6 +469,7 @@ class RecurrentKernelMachine(HasKernel["Kernel"], SequenceLayer):
             hint = "It has no state to keep."
             raise ArgumentError("zoneout", self.zoneout, "0 for a cell without memory", hint=hint)
         is_gaussian = self.cell.memory == "expm1"
+        self.input_layer = o.input_layer
         self.bank = FilterBank.read(hidden_size, o, distance=is_gaussian, unit_norm=self.unit_norm)
         self.specs = tuple(
             self.bank.of_layer(k // self.num_directions) for k in range(len(self.suffixes))
@@ -512,7 +477,7 @@ class RecurrentKernelMachine(HasKernel["Kernel"], SequenceLayer):
         self._shown |= {
             "filters": o.filters, "free_phase": o.free_phase, "candidate_bias": o.candidate_bias,
             "output_nonlinearity": name_of(o.output_nonlinearity), "sampling_rate": o.sampling_rate,
-            "zoneout": self.zoneout if any(self.zoneout) else 0.0,
+            "zoneout": self.zoneout if any(self.zoneout) else 0.0, "input_layer": o.input_layer,
         }  # fmt: skip
         reaches = tuple(bank.reach for bank in self.banks)
         self.layout = StateLayout(
@@ -540,6 +505,8 @@ class RecurrentKernelMachine(HasKernel["Kernel"], SequenceLayer):
     def filters(self, layer: int = 0, reverse: bool = False) -> dict[str, Tensor]:
         """Return each gate's filters ``(H, I, n)``; slot s multiplies x_{t − s·dilation}."""
         k, gates = self.index(layer, reverse), self.cell.gates
+        if self.banks[k].filters == "layer":
+            raise KindError("layer", repr(self), "one without input_layer, which has no filters")
         if self.banks[k].filters == "wavelet":
             effective = self._own("wavelets", k).effective()
         else:
@@ -617,19 +584,22 @@ class RecurrentKernelMachine(HasKernel["Kernel"], SequenceLayer):
 
     def _add_direction(self, k: int, made: dict[str, Any]) -> None:
         cell, bank, units = self.cell, self.banks[k], self.hidden_size
-        gates, suffix, wavelets = len(cell.gates), self.suffixes[k], None
+        gates, suffix, wavelets, edges = len(cell.gates), self.suffixes[k], None, None
         if bank.filters == "wavelet":
-            ((n, _),) = bank.lengths.items()
             wavelets = WaveletFilters(
-                gates, self.features[k], units, n, dilation=bank.dilation, stride=bank.stride,
-                free_phase=bank.free_phase, sampling_rate=bank.sampling_rate, **made,
+                gates, self.features[k], units, max(bank.lengths), dilation=bank.dilation,
+                stride=bank.stride, free_phase=bank.free_phase, sampling_rate=bank.sampling_rate,
+                **made,
             )  # fmt: skip
-        else:
-            for name, (n, length) in zip(bank.names, bank.lengths.items(), strict=True):
-                self._add(name, k, gates * length, n * self.features[k], **made)
+        elif self.input_layer is not None:
+            edges = self.input_layer(max(bank.lengths) * self.features[k], gates * units)
+            edges = edges.to(made["device"], made["dtype"])
+        for name, (n, length) in zip(bank.names, bank.lengths.items(), strict=bool(bank.names)):
+            self._add(name, k, gates * length, n * self.features[k], **made)
         self._add("weight_hh", k, len(cell.recurrent_gates) * units, units, **made)
         self._add("bias", k, len(cell.biased_gates) * units * self.bias, **made)
         self.add_module("wavelets" + suffix, wavelets)
+        self.add_module("input_layer" + suffix, edges)
         norm = nn.LayerNorm(units, **made) if self.layer_norm else None
         self.add_module("cell_norm" + suffix, norm)
         static = None
@@ -640,9 +610,9 @@ class RecurrentKernelMachine(HasKernel["Kernel"], SequenceLayer):
     def _reset_direction(self, k: int) -> None:
         """Initialize a direction; ``docs/derivations/initialization.md`` has the derivation."""
         bias, recurrent = self._own("bias", k), undropped(self, "weight_hh" + self.suffixes[k])
-        for name in ("cell_norm", "static_gates"):
+        for name in ("cell_norm", "static_gates", "wavelets", "input_layer"):
             module = self._own(name, k)
-            if module is not None:
+            if hasattr(module, "reset_parameters"):
                 module.reset_parameters()
         is_dense = self.banks[k].filters == "dense"
         if self.initialization == "unit" and is_dense and has_unit_start(self.cell):
@@ -652,8 +622,6 @@ class RecurrentKernelMachine(HasKernel["Kernel"], SequenceLayer):
         bound = self.hidden_size**-0.5
         if is_dense:
             self.banks[k].reset(self._filters(k), bound)
-        else:
-            self._own("wavelets", k).reset_parameters()
         for parameter in (recurrent, bias):
             if parameter is not None:
                 nn.init.uniform_(parameter, -bound, bound)
@@ -666,11 +634,11 @@ class RecurrentKernelMachine(HasKernel["Kernel"], SequenceLayer):
             if self.weight_drop:
                 weight = F.dropout(weight, self.weight_drop, self.training)
         return CellDirection(
-            self.cell, bank, self._filters(k) if bank.filters == "dense" else (),
-            self._own("wavelets", k), weight, self.full_bias(k),
+            self.cell, bank, self._filters(k), self._own("wavelets", k), weight, self.full_bias(k),
             None if norm is None else torch.stack((norm.weight, norm.bias)),
             None if static is None else static(self.any_parameter()),
             self.psi, self.zoneout, self.training, self.recompute_gates,
+            self._own("input_layer", k), self.any_parameter(),
         )  # fmt: skip
 
     def _filters(self, k: int) -> tuple[Tensor, ...]:

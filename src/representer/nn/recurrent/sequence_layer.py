@@ -171,6 +171,7 @@ class MachineOptions(TypedDict, total=False):
     variational_dropout: Annotated[float, Default(0.0)]
     zoneout: Annotated[float | tuple[float, float], Default(0.0)]
     recompute_gates: Annotated[bool, Default(False)]
+    input_layer: Annotated[Callable[[int, int], nn.Module] | None, Default(None)]
     device: Annotated[torch.device | str | None, Default(None)]
     dtype: Annotated[torch.dtype | None, Default(None)]
 

@@ -60,7 +60,9 @@ def _direction(cell: Cell, options: str, psi: Any) -> tuple[CellDirection, dict[
     filters = operands["input_weight"].flatten(0, 1)
     weights = (operands[name] for name in ("weight", "bias", "norm", "static"))
     bank = FilterBank("dense", {1: SIZES[2]})
-    direction = CellDirection(cell, bank, (filters,), None, *weights, psi, zoneout, False, False)
+    direction = CellDirection(
+        cell, bank, (filters,), None, *weights, psi, zoneout, False, False, None, filters
+    )
     return direction, operands
 
 
