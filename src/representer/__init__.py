@@ -27,18 +27,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 __all__ = [
-    "data",
-    "estimators",
-    "explain",
-    "export",
-    "functional",
-    "hub",
-    "kernels",
-    "models",
-    "nn",
-    "ops",
-    "tasks",
-]
+    "data", "estimators", "explain", "export", "functional", "hub", "kernels", "models", "nn",
+    "ops", "tasks",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -35,23 +35,11 @@ _HOMES = {
 }
 ESTIMATORS = tuple(name for name in _HOMES if _HOMES[name] not in ("explanation", "base"))
 __all__ = [
-    "ESTIMATORS",
-    "Contribution",
-    "Explanation",
-    "GraphClassifier",
-    "GraphRegressor",
-    "LanguageModel",
-    "MoleculeClassifier",
-    "MoleculeRegressor",
-    "SequenceClassifier",
-    "SequenceRegressor",
-    "SeriesClassifier",
-    "SeriesRegressor",
-    "SignalClassifier",
-    "TextClassifier",
-    "TextRegressor",
-    "load",
-]
+    "ESTIMATORS", "Contribution", "Explanation", "GraphClassifier", "GraphRegressor",
+    "LanguageModel", "MoleculeClassifier", "MoleculeRegressor", "SequenceClassifier",
+    "SequenceRegressor", "SeriesClassifier", "SeriesRegressor", "SignalClassifier",
+    "TextClassifier", "TextRegressor", "load",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -24,32 +24,13 @@ from representer.models.softmax import TiedAdaptiveSoftmax, TiedSoftmax
 from representer.models.stacked_classifier import StackedClassifier, StackedClassifierConfig
 
 __all__ = [
-    "CELLS",
-    "GINE",
-    "GraphEnsemble",
-    "GraphRegressionNetwork",
-    "GraphRegressorConfig",
-    "HubModel",
-    "LanguageFeatures",
-    "LanguageModelConfig",
-    "LanguageNetwork",
-    "SequenceClassifierConfig",
-    "SequenceNetwork",
-    "SeriesNetwork",
-    "SeriesNetworkConfig",
-    "SignalClassifierConfig",
-    "SignalNetwork",
-    "SignalStream",
-    "StackedClassifier",
-    "StackedClassifierConfig",
-    "TiedAdaptiveSoftmax",
-    "TiedSoftmax",
-    "build_cell",
-    "draw_as_authors",
-    "from_dict",
-    "resolve_cell",
-    "to_dict",
-]
+    "CELLS", "GINE", "GraphEnsemble", "GraphRegressionNetwork", "GraphRegressorConfig", "HubModel",
+    "LanguageFeatures", "LanguageModelConfig", "LanguageNetwork", "SequenceClassifierConfig",
+    "SequenceNetwork", "SeriesNetwork", "SeriesNetworkConfig", "SignalClassifierConfig",
+    "SignalNetwork", "SignalStream", "StackedClassifier", "StackedClassifierConfig",
+    "TiedAdaptiveSoftmax", "TiedSoftmax", "build_cell", "draw_as_authors", "from_dict",
+    "resolve_cell", "to_dict",
+]  # fmt: skip
 
 __dir__ = __all__.copy  # what tab completion shows
 

@@ -42,22 +42,9 @@ walk_aggregate = _walk_aggregate.walk_aggregate
 walk_rounds = _walk_rounds.walk_rounds
 
 __all__ = [
-    "OPS",
-    "Backend",
-    "Choice",
-    "Op",
-    "edge_activation",
-    "explain_backend",
-    "gated_scan",
-    "kbrn_scan",
-    "kernel_activation",
-    "rkm_scan",
-    "separable_convolution",
-    "string_scan",
-    "tree_scan",
-    "use_backend",
-    "walk_aggregate",
-    "walk_rounds",
-]
+    "OPS", "Backend", "Choice", "Op", "edge_activation", "explain_backend", "gated_scan",
+    "kbrn_scan", "kernel_activation", "rkm_scan", "separable_convolution", "string_scan",
+    "tree_scan", "use_backend", "walk_aggregate", "walk_rounds",
+]  # fmt: skip
 
 __dir__ = __all__.copy  # what tab completion shows

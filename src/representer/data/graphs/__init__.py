@@ -14,15 +14,6 @@ from representer.data.graphs.records import (
 from representer.data.graphs.tu import read_tu
 
 __all__ = [
-    "FEATURES",
-    "GraphFile",
-    "GraphRecord",
-    "Values",
-    "parse_graph",
-    "read_bracketed_trees",
-    "read_graph_file",
-    "read_graph_tables",
-    "read_jsonl_graphs",
-    "read_tu",
-    "tree_record",
-]
+    "FEATURES", "GraphFile", "GraphRecord", "Values", "parse_graph", "read_bracketed_trees",
+    "read_graph_file", "read_graph_tables", "read_jsonl_graphs", "read_tu", "tree_record",
+]  # fmt: skip

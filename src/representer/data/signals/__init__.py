@@ -14,18 +14,7 @@ from representer.data.signals.recordings import (
 from representer.data.signals.synthetic import Coupling, default_couplings, synthetic_recordings
 
 __all__ = [
-    "Coupling",
-    "Recordings",
-    "Standardization",
-    "augmented",
-    "cut",
-    "default_couplings",
-    "read_mat",
-    "read_mne",
-    "read_npz",
-    "read_recordings",
-    "recordings",
-    "resampled",
-    "synthetic_recordings",
-    "write_npz",
-]
+    "Coupling", "Recordings", "Standardization", "augmented", "cut", "default_couplings",
+    "read_mat", "read_mne", "read_npz", "read_recordings", "recordings", "resampled",
+    "synthetic_recordings", "write_npz",
+]  # fmt: skip

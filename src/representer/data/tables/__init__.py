@@ -5,13 +5,5 @@ from representer.data.tables.labels import LabelMap, Split, split
 from representer.data.tables.reading import read_grid
 
 __all__ = [
-    "MISSING",
-    "Dropped",
-    "Grid",
-    "LabelMap",
-    "LeftOut",
-    "Split",
-    "left_out",
-    "read_grid",
-    "split",
-]
+    "MISSING", "Dropped", "Grid", "LabelMap", "LeftOut", "Split", "left_out", "read_grid", "split",
+]  # fmt: skip

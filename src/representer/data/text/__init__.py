@@ -20,26 +20,8 @@ from representer.data.text.vectors import (
 from representer.data.text.words import Vocabulary, tokenize, tokenize_pieces
 
 __all__ = [
-    "FREQUENT",
-    "Coverage",
-    "Table",
-    "Truncation",
-    "Vocabulary",
-    "WordVectors",
-    "assemble",
-    "code_lines",
-    "collate",
-    "cooccurrence_vectors",
-    "document_lengths",
-    "equal_lengths",
-    "length_buckets",
-    "read_labeled_lines",
-    "read_table",
-    "read_tables",
-    "read_vectors",
-    "stored_documents",
-    "stored_texts",
-    "tokenize",
-    "tokenize_pieces",
-    "truncation",
-]
+    "FREQUENT", "Coverage", "Table", "Truncation", "Vocabulary", "WordVectors", "assemble",
+    "code_lines", "collate", "cooccurrence_vectors", "document_lengths", "equal_lengths",
+    "length_buckets", "read_labeled_lines", "read_table", "read_tables", "read_vectors",
+    "stored_documents", "stored_texts", "tokenize", "tokenize_pieces", "truncation",
+]  # fmt: skip
