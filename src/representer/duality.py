@@ -40,15 +40,9 @@ if TYPE_CHECKING:
 
 
 def network_of(
-    kernel: Kernel,
-    input_size: int,
-    hidden_size: int,
-    *,
-    reference: Any = None,
-    references: References = "shared",
-    fused: bool = True,
-    **options: Any,
-) -> nn.Module:
+    kernel: Kernel, input_size: int, hidden_size: int, *, reference: Any = None,
+    references: References = "shared", fused: bool = True, **options: Any,
+) -> nn.Module:  # fmt: skip
     """Return the network of a kernel; see ``Kernel.network``."""
     if reason := kernel.no_network():
         raise ArgumentError("kernel", kernel, "one that is differentiable", hint=reason)

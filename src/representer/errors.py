@@ -171,14 +171,9 @@ class DataError(RepresenterError, ValueError):
     """
 
     def __init__(
-        self,
-        problem: str,
-        *,
-        file: str | Path | None = None,
-        line: int | None = None,
-        column: str | None = None,
-        fix: str = "",
-    ) -> None:
+        self, problem: str, *, file: str | Path | None = None, line: int | None = None,
+        column: str | None = None, fix: str = "",
+    ) -> None:  # fmt: skip
         parts = [printable(str(file))] if file is not None else []
         parts += [f"line {line}"] if line is not None else []
         parts += [f"column {column!r}"] if column is not None else []

@@ -26,12 +26,9 @@ _limits: threadpool_limits
 
 
 def completed(
-    function: Callable[..., Value],
-    places: Iterable[Place],
-    select: Callable[[Place], tuple[Any, ...]],
-    n_jobs: int | None,
-    noun: str = "jobs",
-) -> Iterator[tuple[Place, Value]]:
+    function: Callable[..., Value], places: Iterable[Place],
+    select: Callable[[Place], tuple[Any, ...]], n_jobs: int | None, noun: str = "jobs",
+) -> Iterator[tuple[Place, Value]]:  # fmt: skip
     """Yield the results of jobs in the order in which they are finished.
 
     The backend is that of ``joblib.parallel_config``. Each job runs on one thread, so its bits do

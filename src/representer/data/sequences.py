@@ -60,14 +60,9 @@ class _Record(NamedTuple):
 
 
 def read_sequence_file(
-    path: str | Path,
-    *,
-    label: str | None = None,
-    sequence: str | None = None,
-    id: str | None = None,
-    order: str | None = None,
-    require_labels: bool = True,
-) -> SequenceFile:
+    path: str | Path, *, label: str | None = None, sequence: str | None = None,
+    id: str | None = None, order: str | None = None, require_labels: bool = True,
+) -> SequenceFile:  # fmt: skip
     """Read sequences with their labels.
 
     Args:

@@ -54,13 +54,9 @@ class SeriesFile:
 
 
 def read_series_file(
-    path: str | Path,
-    *,
-    label: str | None = None,
-    series: str | None = None,
-    time: str | None = None,
-    require_labels: bool = True,
-) -> SeriesFile:
+    path: str | Path, *, label: str | None = None, series: str | None = None,
+    time: str | None = None, require_labels: bool = True,
+) -> SeriesFile:  # fmt: skip
     """Read series with their labels.
 
     Args:

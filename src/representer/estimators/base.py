@@ -105,11 +105,8 @@ def save(
 
 
 def describe(
-    run: RunFolder,
-    estimator: Estimator,
-    network: Any,
-    reading: dict[str, Any] | None = None,
-) -> None:
+    run: RunFolder, estimator: Estimator, network: Any, reading: dict[str, Any] | None = None,
+) -> None:  # fmt: skip
     """Write everything but the weights and the metrics."""
     default = type(estimator)()
     chosen = {

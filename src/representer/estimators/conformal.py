@@ -79,12 +79,9 @@ class Conformal:
 
     @classmethod
     def fit(
-        cls,
-        level: float,
-        scores: Sequence[NDArray[np.float64]],
-        by: str | None = None,
+        cls, level: float, scores: Sequence[NDArray[np.float64]], by: str | None = None,
         names: Sequence[NDArray[Any]] = (),
-    ) -> Self:
+    ) -> Self:  # fmt: skip
         """Return the quantiles of scores.
 
         ``scores`` are those of the known rows of each target, ``names`` the class or the group of
@@ -302,14 +299,9 @@ def calibrated(
 
 
 def cross_scores(
-    estimator: SupervisedEstimator,
-    objects: Sequence[Any],
-    y: Any,
-    values: NDArray[Any],
-    groups: NDArray[Any] | None,
-    weights: NDArray[np.float64] | None,
-    digests: NDArray[np.int64],
-) -> tuple[list[NDArray[np.float64]], NDArray[Any], NDArray[Any] | None]:
+    estimator: SupervisedEstimator, objects: Sequence[Any], y: Any, values: NDArray[Any],
+    groups: NDArray[Any] | None, weights: NDArray[np.float64] | None, digests: NDArray[np.int64],
+) -> tuple[list[NDArray[np.float64]], NDArray[Any], NDArray[Any] | None]:  # fmt: skip
     """Return the scores of all rows, each by an estimator that was fitted without its fold.
 
     Copies, and rows of a group, are in the same fold. With the scores of each target come the

@@ -73,14 +73,9 @@ def shuffled(
 
 
 def training_task(
-    parameters: TrainingParameters,
-    inputs: Inputs,
-    target: Target,
-    train: Examples,
-    valid: Examples,
-    seed: int,
-    augment: Callable[..., tuple[Any, ...]] | None = None,
-) -> TrainingTask:
+    parameters: TrainingParameters, inputs: Inputs, target: Target, train: Examples,
+    valid: Examples, seed: int, augment: Callable[..., tuple[Any, ...]] | None = None,
+) -> TrainingTask:  # fmt: skip
     """Return batches, loss and evaluation; without validation, the last weights are kept."""
     order = generators.derive(seed, "order")
     batch_size = batch_size_for(parameters, len(train.objects))
@@ -302,13 +297,9 @@ def _by_groups(
 
 
 def held_out_groups(
-    labels: NDArray[Any],
-    groups: NDArray[Any],
-    names: Sequence[str],
-    fraction: float,
-    seed: int,
+    labels: NDArray[Any], groups: NDArray[Any], names: Sequence[str], fraction: float, seed: int,
     purpose: str,
-) -> set[str]:
+) -> set[str]:  # fmt: skip
     """Return the groups held out for validation, in proportion from each kind of group.
 
     Two groups are of one kind if they have the same classes. More than the fraction is held out

@@ -45,18 +45,14 @@ def no_settings(config: TrainerConfig) -> dict[str, Any]:
 
 
 def fit_parts(
-    estimator: SupervisedEstimator,
-    run: RunFolder,
-    network: nn.Module | None,
-    parts: Mapping[str, LabeledObjects],
-    seed: int,
-    *,
+    estimator: SupervisedEstimator, run: RunFolder, network: nn.Module | None,
+    parts: Mapping[str, LabeledObjects], seed: int, *,
     groups: Mapping[str, NDArray[Any]] = MappingProxyType({}),
     sample_weights: Mapping[str, NDArray[np.float64]] = MappingProxyType({}),
     encoded: Mapping[str, Sequence[Any]] | None = None,
     settings: Callable[[TrainerConfig], dict[str, Any]] = no_settings,
     reading: dict[str, Any] | None = None,
-) -> TrainingResult | None:
+) -> TrainingResult | None:  # fmt: skip
     """Train the network, if there is one, and fit kernel machines, weights and calibration.
 
     ``parts`` has the objects and encoded targets of ``"train"`` and ``"valid"``, and of
@@ -98,14 +94,10 @@ def fit_parts(
 
 
 def train(
-    estimator: Estimator,
-    run: RunFolder,
-    network: nn.Module | None,
-    examples: Sequence[Any],
-    seed: int,
-    settings: Callable[[TrainerConfig], dict[str, Any]] = no_settings,
+    estimator: Estimator, run: RunFolder, network: nn.Module | None, examples: Sequence[Any],
+    seed: int, settings: Callable[[TrainerConfig], dict[str, Any]] = no_settings,
     reading: dict[str, Any] | None = None,
-) -> TrainingResult | None:
+) -> TrainingResult | None:  # fmt: skip
     """Train a network and keep its best weights; a new run gets its description first."""
     estimator.reading_ = reading or {}
     if network is None:
@@ -130,12 +122,9 @@ def train(
 
 
 def fit_targets(
-    estimator: SupervisedEstimator,
-    train: LabeledObjects,
-    valid: LabeledObjects,
-    groups: Mapping[str, NDArray[Any]],
-    weights: Mapping[str, NDArray[np.float64] | None],
-) -> tuple[JointTarget, ...]:
+    estimator: SupervisedEstimator, train: LabeledObjects, valid: LabeledObjects,
+    groups: Mapping[str, NDArray[Any]], weights: Mapping[str, NDArray[np.float64] | None],
+) -> tuple[JointTarget, ...]:  # fmt: skip
     """Return the kernel machine and the weights of both parts, of each target by itself.
 
     The machine is fitted to the training part, the weights on the validation part, and then the
@@ -217,13 +206,9 @@ def network_moments(estimator: SupervisedEstimator, encoded: Sequence[Any]) -> l
 
 
 def _fit_machine(
-    estimator: SupervisedEstimator,
-    target: Column,
-    train: LabeledObjects,
-    valid: LabeledObjects,
-    groups: Any,
-    weights: Sequence[NDArray[np.float64] | None],
-) -> tuple[KernelMachine, Moments]:
+    estimator: SupervisedEstimator, target: Column, train: LabeledObjects, valid: LabeledObjects,
+    groups: Any, weights: Sequence[NDArray[np.float64] | None],
+) -> tuple[KernelMachine, Moments]:  # fmt: skip
     """Return a kernel machine, and moments of objects held out; see `fit_machine`."""
     started = time.perf_counter()
     if not len(train[1]):

@@ -38,14 +38,9 @@ def expected_improvement(
 
 
 def choose(
-    mean: NDArray[np.float64],
-    covariance: NDArray[np.float64],
-    noise: float,
-    best: float,
-    costs: NDArray[np.float64],
-    is_allowed: NDArray[np.bool_],
-    k: int,
-) -> list[Suggestion]:
+    mean: NDArray[np.float64], covariance: NDArray[np.float64], noise: float, best: float,
+    costs: NDArray[np.float64], is_allowed: NDArray[np.bool_], k: int,
+) -> list[Suggestion]:  # fmt: skip
     """Return k objects, each with the largest expected improvement given those before it.
 
     A chosen object counts as measured, with its prediction as the result ("kriging believer"): the
@@ -75,16 +70,9 @@ def choose(
 
 
 def suggestions(
-    estimator: Any,
-    pool: Any,
-    k: int = 10,
-    *,
-    maximize: bool = True,
-    costs: Any = None,
-    allowed: Any = None,
-    best: float | None = None,
-    target: int = 0,
-) -> list[Suggestion]:
+    estimator: Any, pool: Any, k: int = 10, *, maximize: bool = True, costs: Any = None,
+    allowed: Any = None, best: float | None = None, target: int = 0,
+) -> list[Suggestion]:  # fmt: skip
     """Return the objects of a pool to measure next, see `Regressor.suggest`."""
     objects = estimator.checked_objects(pool)
     count = len(objects)

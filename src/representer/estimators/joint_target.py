@@ -29,13 +29,9 @@ class JointTarget:
 
     @classmethod
     def of(
-        cls,
-        target: Column,
-        pool: Pool,
-        machine: Any,
-        moments: tuple[Moments | None, Moments | None],
-        values: NDArray[Any],
-    ) -> Self:
+        cls, target: Column, pool: Pool, machine: Any,
+        moments: tuple[Moments | None, Moments | None], values: NDArray[Any],
+    ) -> Self:  # fmt: skip
         """Return what predicts a target, with the deviations of numbers calibrated."""
         found = cls(pool, machine)
         if isinstance(target, LabelSets):

@@ -161,14 +161,9 @@ class KernelMachine:
 
     @classmethod
     def fit(
-        cls,
-        kernel: FeatureKernel,
-        target: Column,
-        objects: Sequence[Any],
-        values: NDArray[Any],
-        penalty: float,
-        weights: NDArray[np.float64] | None = None,
-    ) -> Self:
+        cls, kernel: FeatureKernel, target: Column, objects: Sequence[Any], values: NDArray[Any],
+        penalty: float, weights: NDArray[np.float64] | None = None,
+    ) -> Self:  # fmt: skip
         """Return the machine of some objects; the noise of a Gaussian process replaces C.
 
         The objects may have weights ``(N, 1)``, by which a process divides the noise of each.
@@ -178,14 +173,9 @@ class KernelMachine:
 
     @classmethod
     def of_rows(
-        cls,
-        kernel: Any,
-        target: Column,
-        rows: Rows,
-        values: NDArray[Any],
-        penalty: float,
+        cls, kernel: Any, target: Column, rows: Rows, values: NDArray[Any], penalty: float,
         weights: NDArray[np.float64] | None = None,
-    ) -> Self:
+    ) -> Self:  # fmt: skip
         """Return the machine of the objects that a kernel was fitted to, see `fit`."""
         if is_process(kernel, target):
             return cls.process(kernel, target, rows, values, weights)[0]
@@ -204,14 +194,9 @@ class KernelMachine:
 
     @classmethod
     def process(
-        cls,
-        kernel: Any,
-        target: Column,
-        rows: Rows,
-        values: NDArray[Any],
-        weights: NDArray[np.float64] | None = None,
-        digests: Any = (),
-    ) -> tuple[Self, Moments]:
+        cls, kernel: Any, target: Column, rows: Rows, values: NDArray[Any],
+        weights: NDArray[np.float64] | None = None, digests: Any = (),
+    ) -> tuple[Self, Moments]:  # fmt: skip
         """Return a Gaussian process, and moments of each object by the process without it.
 
         Both are exact: generalized least squares for the mean of all, and the inverse of the
@@ -421,18 +406,10 @@ class _Trial(NamedTuple):
 
 
 def fit_machine(
-    kernels: Sequence[FeatureKernel],
-    target: Column,
-    objects: Any,
-    values: NDArray[Any],
-    count: int,
-    groups: NDArray[Any] | None,
-    penalties: Sequence[float] = CANDIDATES,
-    *,
-    is_supervised: bool = False,
-    weights: NDArray[np.float64] | None = None,
-    digests: Any = (),
-) -> tuple[KernelMachine, Moments]:
+    kernels: Sequence[FeatureKernel], target: Column, objects: Any, values: NDArray[Any],
+    count: int, groups: NDArray[Any] | None, penalties: Sequence[float] = CANDIDATES, *,
+    is_supervised: bool = False, weights: NDArray[np.float64] | None = None, digests: Any = (),
+) -> tuple[KernelMachine, Moments]:  # fmt: skip
     """Return the machine of all objects, and moments of some by a machine without them.
 
     Kernel and C are those with the smallest loss on the validation objects. If these are few, which
@@ -497,15 +474,9 @@ def _fit_left_out(
 
 
 def _fit_process(
-    kernel: Any,
-    target: Column,
-    objects: Any,
-    values: NDArray[Any],
-    count: int,
-    groups: NDArray[Any] | None,
-    weights: NDArray[np.float64] | None,
-    digests: Any = (),
-) -> tuple[KernelMachine, Moments]:
+    kernel: Any, target: Column, objects: Any, values: NDArray[Any], count: int,
+    groups: NDArray[Any] | None, weights: NDArray[np.float64] | None, digests: Any = (),
+) -> tuple[KernelMachine, Moments]:  # fmt: skip
     """Return a Gaussian process and moments, see `fit_machine`; it has nothing to choose.
 
     The moments are of the process without the object itself and its copies or, with groups, by one
@@ -533,16 +504,10 @@ def _fit_process(
 
 
 def select(
-    kernels: Sequence[FeatureKernel],
-    target: Column,
-    train: Labeled,
-    valid: Labeled,
-    splits: Sequence[Split] = (),
-    penalties: Sequence[float] = CANDIDATES,
-    *,
-    is_supervised: bool = False,
-    weights: NDArray[np.float64] | None = None,
-) -> Selected:
+    kernels: Sequence[FeatureKernel], target: Column, train: Labeled, valid: Labeled,
+    splits: Sequence[Split] = (), penalties: Sequence[float] = CANDIDATES, *,
+    is_supervised: bool = False, weights: NDArray[np.float64] | None = None,
+) -> Selected:  # fmt: skip
     """Return the kernel and the C with the smallest loss.
 
     The loss is that of a cross-validation or, without splits, on the validation objects. Supervised
@@ -612,13 +577,9 @@ def splits_of(
 
 
 def _held_out(
-    kernel: FeatureKernel,
-    target: Column,
-    rows: Rows,
-    values: NDArray[Any],
-    objects: Any,
+    kernel: FeatureKernel, target: Column, rows: Rows, values: NDArray[Any], objects: Any,
     weights: NDArray[np.float64] | None,
-) -> _Trial:
+) -> _Trial:  # fmt: skip
     """Return the trial with validation objects."""
     features, basis = rows
     tested: Any = kernel.transform(objects)
@@ -630,12 +591,9 @@ def _held_out(
 
 
 def _refitted(
-    kernel: FeatureKernel,
-    target: Column,
-    train: Labeled,
-    split: Split,
+    kernel: FeatureKernel, target: Column, train: Labeled, split: Split,
     weights: NDArray[np.float64] | None,
-) -> _Trial:
+) -> _Trial:  # fmt: skip
     """Return the trial with one part of the training objects and a kernel fitted to the others."""
     rows, tested = split
     own: Any = clone(kernel)

@@ -260,11 +260,8 @@ def _with_graphs(predictor: Any) -> Any:
 
 @torch.no_grad()
 def negative_log_likelihood(
-    model: LanguageNetwork,
-    tokens: Tensor,
-    rows: int = 1,
-    check: Callable[[], None] = lambda: None,
-) -> float:
+    model: LanguageNetwork, tokens: Tensor, rows: int = 1, check: Callable[[], None] = lambda: None,
+) -> float:  # fmt: skip
     """Return the mean negative log-likelihood of a text in nats per token.
 
     The state is carried through the whole text; its first token is given, not predicted. The
@@ -478,14 +475,9 @@ def generate(
 
 
 def _sampled(
-    predictor: Predictor,
-    prompt: Sequence[int],
-    count: int,
-    temperature: float,
-    top_p: float,
-    never: list[int],
-    seed: int,
-) -> Iterator[int]:
+    predictor: Predictor, prompt: Sequence[int], count: int, temperature: float, top_p: float,
+    never: list[int], seed: int,
+) -> Iterator[int]:  # fmt: skip
     generator = torch.Generator().manual_seed(seed)
     logs, state = predictor.read(torch.tensor(prompt), rows=LAST)
     for _ in range(count):

@@ -202,13 +202,9 @@ def scores_of(
 
 
 def solver(
-    target: Column,
-    features: Features,
-    values: NDArray[Any],
-    weights: NDArray[np.float64] | None = None,
-    *,
-    by_squares: bool = False,
-) -> Callable[[float], Solution]:
+    target: Column, features: Features, values: NDArray[Any],
+    weights: NDArray[np.float64] | None = None, *, by_squares: bool = False,
+) -> Callable[[float], Solution]:  # fmt: skip
     """Return the function from C to the coefficients and intercepts of the smallest penalized loss.
 
     Its calls start from the solution of the call before, so that ascending C take less time. The
@@ -270,11 +266,8 @@ def _label(
 
 
 def _softmax(
-    features: Features,
-    labels: NDArray[np.int64],
-    count: int,
-    weights: NDArray[np.float64] | None,
-) -> Callable[[float], Solution]:
+    features: Features, labels: NDArray[np.int64], count: int, weights: NDArray[np.float64] | None,
+) -> Callable[[float], Solution]:  # fmt: skip
     """Return the function from C to a row per class, which sum to 0 for two classes."""
     if count == 1:
         shape: Any = features.shape

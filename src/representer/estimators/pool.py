@@ -56,13 +56,9 @@ class Pool:
 
     @classmethod
     def fit(
-        cls,
-        target: Column | Weighted,
-        kernel: NDArray[np.float64] | None,
-        network: NDArray[np.float64] | None,
-        values: NDArray[Any],
-        groups: int | None = None,
-    ) -> Self:
+        cls, target: Column | Weighted, kernel: NDArray[np.float64] | None,
+        network: NDArray[np.float64] | None, values: NDArray[Any], groups: int | None = None,
+    ) -> Self:  # fmt: skip
         """Return the weights with the smallest loss on objects that neither part was trained on.
 
         This loss is never above that of the better part. A part that adds less than 2 % is dropped.
@@ -97,12 +93,9 @@ class Pool:
 
     @classmethod
     def cautious(
-        cls,
-        target: Column | Weighted,
-        kernel: NDArray[np.float64],
-        network: NDArray[np.float64],
+        cls, target: Column | Weighted, kernel: NDArray[np.float64], network: NDArray[np.float64],
         values: NDArray[Any],
-    ) -> Self:
+    ) -> Self:  # fmt: skip
         """Return the weights on few objects, with a prior of the kernel machine alone.
 
         The machine is fitted again to the validation objects, too, which are then a large part of
@@ -121,12 +114,9 @@ class Pool:
 
     @classmethod
     def unvalidated(
-        cls,
-        target: Column | Weighted,
-        kernel: NDArray[np.float64] | None,
-        network: NDArray[np.float64] | None,
-        values: NDArray[Any],
-    ) -> Self:
+        cls, target: Column | Weighted, kernel: NDArray[np.float64] | None,
+        network: NDArray[np.float64] | None, values: NDArray[Any],
+    ) -> Self:  # fmt: skip
         """Return the weights where no objects were held out.
 
         s has the spread of the kernel machine's scores at the temperature with the smallest loss.
@@ -149,12 +139,9 @@ class Pool:
 
     @classmethod
     def _of(
-        cls,
-        target: Column | Weighted,
-        parts: NDArray[np.float64],
-        values: NDArray[Any],
+        cls, target: Column | Weighted, parts: NDArray[np.float64], values: NDArray[Any],
         weights: NDArray[np.float64],
-    ) -> Self:
+    ) -> Self:  # fmt: skip
         """Return the pool with these weights ``(2,)``."""
         spreads = weights * np.array([_spread(part) for part in parts])
         kernel, network = (spreads if spreads.any() else weights).tolist()
@@ -247,13 +234,9 @@ def _weight_alone(
 
 
 def _weights(
-    target: Column | Weighted,
-    parts: NDArray[np.float64],
-    values: NDArray[Any],
-    center: float | Tensor,
-    start: NDArray[np.float64],
-    prior: float,
-) -> NDArray[np.float64]:
+    target: Column | Weighted, parts: NDArray[np.float64], values: NDArray[Any],
+    center: float | Tensor, start: NDArray[np.float64], prior: float,
+) -> NDArray[np.float64]:  # fmt: skip
     """Return the weights ``(P,)`` that minimize the penalized loss, which is convex."""
     scores, truth = torch.from_numpy(parts), torch.from_numpy(values)
 

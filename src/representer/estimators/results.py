@@ -98,15 +98,10 @@ def predictions_of(estimator: Any, objects: Sequence[Any]) -> list[Predictions]:
 
 
 def explanations_of(
-    estimator: Any,
-    objects: Sequence[Any],
-    predictions: Sequence[Predictions],
-    numbers: Sequence[int],
-    noun: str,
-    top: int,
-    targets: Sequence[str] = (),
+    estimator: Any, objects: Sequence[Any], predictions: Sequence[Predictions],
+    numbers: Sequence[int], noun: str, top: int, targets: Sequence[str] = (),
     truths: Sequence[Any] = (),
-) -> list[dict[str, Any]]:
+) -> list[dict[str, Any]]:  # fmt: skip
     """Return the explanation of each object, as in explanations.json, with its true value if known.
 
     Raises:
@@ -126,14 +121,9 @@ def explanations_of(
 
 
 def explain_rows(
-    estimator: Any,
-    objects: Sequence[Any],
-    predictions: Sequence[Predictions],
-    rows: Sequence[int],
-    noun: str,
-    top: int,
-    targets: Sequence[str] = (),
-) -> list[dict[str, Any]]:
+    estimator: Any, objects: Sequence[Any], predictions: Sequence[Predictions], rows: Sequence[int],
+    noun: str, top: int, targets: Sequence[str] = (),
+) -> list[dict[str, Any]]:  # fmt: skip
     """Return the explanations of the objects in some rows, which they are numbered by."""
     at = np.asarray(rows, dtype=np.intp)
     own = [one.at(at) for one in predictions]

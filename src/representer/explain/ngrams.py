@@ -46,11 +46,8 @@ class NgramContribution(NamedTuple):
 
 
 def best_ngrams(
-    products: Sequence[Sequence[float]],
-    decay: Sequence[float],
-    tail: Sequence[float],
-    k: int,
-) -> list[NgramContribution]:
+    products: Sequence[Sequence[float]], decay: Sequence[float], tail: Sequence[float], k: int,
+) -> list[NgramContribution]:  # fmt: skip
     """Return the k n-grams of largest absolute contribution, in descending order.
 
     Of ``T`` rows of ``n`` products w_t p_j[t], a decay lam_t, and the weight of an n-gram that ends

@@ -427,12 +427,9 @@ def to_onnx(
 
 
 def _written(
-    described: Interface,
-    load: Callable[[bytes], Run],
-    content: bytes,
-    path: str | Path,
+    described: Interface, load: Callable[[bytes], Run], content: bytes, path: str | Path,
     tolerance: float,
-) -> list[Parity]:
+) -> list[Parity]:  # fmt: skip
     """Write a program that computes what the model does, and return its parity."""
     parity = checked(described, load(content), path, tolerance)
     atomic.write_bytes(path, content)

@@ -212,12 +212,9 @@ class _FileNetwork(nn.Module):
 
 
 def _measured(
-    name: str,
-    size: int,
-    described: Interface,
-    run: Callable[..., Any],
+    name: str, size: int, described: Interface, run: Callable[..., Any],
     parity: list[programs.Parity],
-) -> ExportedFile:
+) -> ExportedFile:  # fmt: skip
     """Return a file with its size, the time of a call, and its parity."""
     inputs, seconds = described.example({"time": STEPS, "batch": 1}), []
     for _ in range(REPEATS):

@@ -186,13 +186,9 @@ def string_states(chain: StringChain, c: Tensor) -> Tensor:
 
 
 def _decay(
-    chain: StringChain,
-    z_t: Tensor,
-    h: Tensor,
-    decay: Tensor | None,
-    weight: Tensor | None,
+    chain: StringChain, z_t: Tensor, h: Tensor, decay: Tensor | None, weight: Tensor | None,
     mask: Tensor | None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return lam_t, broadcastable to ``(B, 1, H)``."""
     if not chain.is_gated:
         assert decay is not None
@@ -362,12 +358,8 @@ def ngram_mass(order: int, length: int, decay: Tensor, trailing: bool = True) ->
 
 
 def slot_weights(
-    order: int,
-    length: int,
-    decay: Tensor,
-    trailing: bool = True,
-    lengths: Tensor | None = None,
-) -> Tensor:
+    order: int, length: int, decay: Tensor, trailing: bool = True, lengths: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Return a_j[s, p] ``(n, S, length)``, over all n-grams of x_1..x_s with x_p in slot j.
 
     The lengths s are ``(S,)``, by default 1, 2, … ``length``.
@@ -479,14 +471,9 @@ def _next_places(tokens: Tensor, lengths: Tensor) -> Tensor:
 
 
 def string_features(
-    x: Tensor,
-    order: int,
-    decay: Tensor,
-    *,
-    trailing: bool = True,
-    discount: Tensor | None = None,
+    x: Tensor, order: int, decay: Tensor, *, trailing: bool = True, discount: Tensor | None = None,
     first: slice = slice(None),
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return phi_n of one sequence.
 
     ``discount`` is the ``decay_matrix`` of a length of at least L, to share between sequences;

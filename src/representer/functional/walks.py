@@ -199,16 +199,10 @@ def walk_aggregate(
 
 
 def walk_messages(
-    sources: Tensor,
-    edge_attr: Tensor | None,
-    shift: Tensor | None,
-    factor: Tensor | None,
-    source_gate: Tensor | None,
-    target_gate: Tensor | None,
-    edge_gate: Tensor | None,
-    scale: float,
+    sources: Tensor, edge_attr: Tensor | None, shift: Tensor | None, factor: Tensor | None,
+    source_gate: Tensor | None, target_gate: Tensor | None, edge_gate: Tensor | None, scale: float,
     activation: str,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return the message of each edge ``(E, H)``, from x, p and q of its ends ``(E, H)``."""
     messages = sources
     if shift is not None:

@@ -163,12 +163,9 @@ def _logarithm(S: NDArray[np.complex128], shrinkage: float) -> NDArray[np.float6
 
 
 def recentered(
-    features: NDArray[np.float64],
-    spectra: Spectra,
-    views: Sequence[str],
-    means: NDArray[np.float64],
-    scales: NDArray[np.float64],
-) -> NDArray[np.float64]:
+    features: NDArray[np.float64], spectra: Spectra, views: Sequence[str],
+    means: NDArray[np.float64], scales: NDArray[np.float64],
+) -> NDArray[np.float64]:  # fmt: skip
     """Return features, moved and scaled in place from each subject's moments to the common ones.
 
     The moments of a subject are shrunk towards the common ones, which those of few windows say

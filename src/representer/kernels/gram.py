@@ -302,15 +302,9 @@ def gram(
 
 
 def _fill(
-    kernel: Kernel,
-    rows: Any,
-    others: Any | None,
-    out: Path,
-    journal: Path,
-    block: int,
-    mark: str,
+    kernel: Kernel, rows: Any, others: Any | None, out: Path, journal: Path, block: int, mark: str,
     n_jobs: int | None,
-) -> None:
+) -> None:  # fmt: skip
     """Compute the blocks that are missing from the file."""
     columns, is_square = (rows, True) if others is None else (others, False)
     done = checksums(journal, out, mark)

@@ -77,13 +77,9 @@ class ColorCounts:
 
     @classmethod
     def from_arrays(
-        cls,
-        ends: NDArray[np.int64],
-        colors: NDArray[np.int64],
-        counts: NDArray[np.int64],
-        sizes: NDArray[np.int64],
-        width: int,
-    ) -> Self:
+        cls, ends: NDArray[np.int64], colors: NDArray[np.int64], counts: NDArray[np.int64],
+        sizes: NDArray[np.int64], width: int,
+    ) -> Self:  # fmt: skip
         """Return the counts that `arrays` described."""
         is_sorted = len(ends) == len(sizes) + 1 and ends[0] == 0 and (np.diff(ends) >= 0).all()
         if not is_sorted or not len(colors) == len(counts) == ends[-1] or (counts < 1).any():

@@ -488,12 +488,9 @@ class SubtreeKernel(Kernel):
 
 
 def relabeled(
-    graph: Graph,
-    colors: Sequence[dict[str, int]],
-    *,
-    has_edges: bool = True,
+    graph: Graph, colors: Sequence[dict[str, int]], *, has_edges: bool = True,
     is_learning: bool = False,
-) -> Iterator[NDArray[np.int64]]:
+) -> Iterator[NDArray[np.int64]]:  # fmt: skip
     """Yield the colors of the nodes at every level ``(N,)``, `UNKNOWN` if they are new.
 
     ``colors`` has the numbers of the colors of every level; ``is_learning`` numbers new ones.

@@ -80,13 +80,9 @@ def two_sample_test(
 
 
 def permutation_test(
-    gram: NDArray[np.float64],
-    count: int,
-    *,
-    permutations: int = 999,
-    groups: Sequence[Any] | None = None,
-    seed: int = 0,
-) -> TwoSample:
+    gram: NDArray[np.float64], count: int, *, permutations: int = 999,
+    groups: Sequence[Any] | None = None, seed: int = 0,
+) -> TwoSample:  # fmt: skip
     """Test two sets by the Gram matrix of both; see `two_sample_test`.
 
     The matrix ``(N + M, N + M)`` is of the objects of the first set, ``count`` of them, then of the

@@ -80,12 +80,9 @@ def gram(local: Local, x: Batch, y: Batch | None, *, activated: bool = False) ->
 
 
 def in_blocks(
-    x: Batch,
-    y: Batch | None,
-    prepare: Callable[[Batch], Any],
-    pairs: Callable[[Batch, Batch, Any, Any], Tensor],
-    nodes: int | None = None,
-) -> Tensor:
+    x: Batch, y: Batch | None, prepare: Callable[[Batch], Any],
+    pairs: Callable[[Batch, Batch, Any, Any], Tensor], nodes: int | None = None,
+) -> Tensor:  # fmt: skip
     """Sum values of pairs of nodes over all pairs of graphs ``(G, G')``, block by block.
 
     ``prepare`` returns what is computed once for a part of the graphs, ``pairs`` the values of all

@@ -15,14 +15,9 @@ from representer.nn.recurrent.cells import SyncNet
 
 
 def _torch_lstm(
-    input_size: int,
-    hidden_size: int,
-    num_layers: int = 1,
-    bias: bool = True,
-    batch_first: bool = False,
-    dropout: float = 0.0,
-    bidirectional: bool = False,
-) -> torch.nn.LSTM:
+    input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+    batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+) -> torch.nn.LSTM:  # fmt: skip
     return torch.nn.LSTM(
         input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional
     )

@@ -62,13 +62,9 @@ class KernelModel(HubModel):
         self.head = nn.Linear(config.hidden_size, config.outputs)
 
     def forward(
-        self,
-        x: Tensor,
-        structure: Tensor,
-        edge_attr: Tensor | None = None,
-        batch: Tensor | None = None,
-        count: int = 0,
-    ) -> Tensor:
+        self, x: Tensor, structure: Tensor, edge_attr: Tensor | None = None,
+        batch: Tensor | None = None, count: int = 0,
+    ) -> Tensor:  # fmt: skip
         """Return the outputs ``(B, outputs)``.
 
         Args:

@@ -33,14 +33,9 @@ def step_numbers(step: int, rate: float) -> tuple[float, float]:
 
 @torch.no_grad()
 def adam_rows(
-    moments: RowMoments,
-    rows: Tensor,
-    numbers: Tensor,
-    step: int,
-    gradient: Tensor | None = None,
-    *,
-    backend: str | None = None,
-) -> None:
+    moments: RowMoments, rows: Tensor, numbers: Tensor, step: int, gradient: Tensor | None = None,
+    *, backend: str | None = None,
+) -> None:  # fmt: skip
     r"""Perform the missed steps of some rows up to `step`, and then one with a gradient, in place.
 
     After step s with moments m and v, a row without a gradient moves in step j = s + k by
@@ -129,13 +124,9 @@ def _check(
 
 
 def _reference(
-    moments: RowMoments,
-    rows: Tensor,
-    numbers: Tensor,
-    step: int,
-    window: int,
+    moments: RowMoments, rows: Tensor, numbers: Tensor, step: int, window: int,
     gradient: Tensor | None,
-) -> None:
+) -> None:  # fmt: skip
     *tensors, last = moments
     p, m, v = (tensor[rows] for tensor in tensors)
     done = last[rows]

@@ -18,13 +18,9 @@ def missing(dtype: torch.dtype, device: str) -> str:
 
 
 def string_gram(
-    x: Sequence[Tensor],
-    y: Sequence[Tensor] | None,
-    order: int,
-    decay: float,
-    *,
+    x: Sequence[Tensor], y: Sequence[Tensor] | None, order: int, decay: float, *,
     trailing: bool = True,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return K_n of every x with every y ``(N, M)``, or of every two x, before normalization.
 
     The sequences are vectors ``(T_i, d)``, or tokens as integers ``(T_i,)``, float64; of x alone,

@@ -104,14 +104,10 @@ class Row(NamedTuple):
 
 
 def check_operand(
-    row: Row,
-    tensor: Tensor | None,
-    p: Any,
-    sizes: Sizes,
-    like: tuple[Tensor, torch.dtype, torch.device],
-    is_strict: bool,
+    row: Row, tensor: Tensor | None, p: Any, sizes: Sizes,
+    like: tuple[Tensor, torch.dtype, torch.device], is_strict: bool,
     axes: tuple[Axes, ...] | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Check one operand, and record the sizes that it determines."""
     name, operand, is_optional, fixed, _ = row
     main, dtype, device = like
@@ -204,12 +200,9 @@ class OperandTable:
     """
 
     def __init__(
-        self,
-        operands: Any,
-        results: Any,
-        sizes: Callable[[Any], Sizes] = lambda p: {},
+        self, operands: Any, results: Any, sizes: Callable[[Any], Sizes] = lambda p: {},
         check: Callable[[Any, Sizes], None] = lambda p, sizes: None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.operands, self.results, self._sizes, self._check = operands, results, sizes, check
         rows, self.options = _read(operands)
         self.rows, self.returned = tuple(rows), tuple(_read(results)[0])

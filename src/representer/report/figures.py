@@ -218,12 +218,9 @@ def comparison(width: float, results: Sequence[ResultBar], nouns: str) -> Drawin
 
 @both_widths
 def learning_curves(
-    width: float,
-    losses: Mapping[str, Sequence[tuple[float, float]]],
-    accuracies: Mapping[str, Sequence[tuple[float, float]]],
-    best_epoch: float | None,
-    noun: str,
-) -> Drawing:
+    width: float, losses: Mapping[str, Sequence[tuple[float, float]]],
+    accuracies: Mapping[str, Sequence[tuple[float, float]]], best_epoch: float | None, noun: str,
+) -> Drawing:  # fmt: skip
     """Plot loss and accuracy against the epoch.
 
     Points are ``(epoch, nats per object)`` and ``(epoch, fraction)``; a line marks the best epoch.

@@ -369,12 +369,9 @@ def worst(column: Column, predictions: Predictions) -> list[int]:
 
 
 def mistakes(
-    column: Column,
-    predictions: Predictions,
-    objects: Sequence[Any],
-    labels: Sequence[Any],
+    column: Column, predictions: Predictions, objects: Sequence[Any], labels: Sequence[Any],
     numbers: Sequence[int],
-) -> list[dict[str, Any]]:
+) -> list[dict[str, Any]]:  # fmt: skip
     """Return the objects at the positions of `worst`; texts are shown with their beginning."""
     return [
         {

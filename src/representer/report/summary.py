@@ -322,14 +322,9 @@ def of_text(run: Any) -> Screen:
 
 
 def _screen(
-    run: Any,
-    claim: str,
-    beside: _Beside | None,
-    results: Sequence[Card],
-    trust: Card | None,
-    *,
+    run: Any, claim: str, beside: _Beside | None, results: Sequence[Card], trust: Card | None, *,
     is_error: bool = False,
-) -> Screen:
+) -> Screen:  # fmt: skip
     """Join the answer, the cards and the advice; of an error, smaller results are better."""
     cards = [*results, *_of_parts(run.metrics), *filter(None, [trust])]
     if beside is None:

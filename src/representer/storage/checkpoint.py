@@ -66,12 +66,9 @@ def require_same_forms(given: Forms, expected: Forms) -> None:
 
 
 def read_tensors(
-    path: str | Path,
-    *,
-    check: Callable[[Forms], None] = lambda forms: None,
-    verify: Callable[[bytes], None] = lambda data: None,
-    is_nan_allowed: bool = False,
-) -> tuple[dict[str, Tensor], dict[str, str]]:
+    path: str | Path, *, check: Callable[[Forms], None] = lambda forms: None,
+    verify: Callable[[bytes], None] = lambda data: None, is_nan_allowed: bool = False,
+) -> tuple[dict[str, Tensor], dict[str, str]]:  # fmt: skip
     """Return the tensors of a file and the metadata of its header.
 
     ``check`` is called with names, shapes and dtypes before memory is allocated, ``verify`` with

@@ -146,12 +146,8 @@ def parts_of(estimator: Any, seconds: float) -> list[tuple[str, float, Any]]:
 
 
 def run_missing(
-    comparison: Comparison,
-    folder: Path,
-    *,
-    jobs: int = 1,
-    report: Callable[[str], None] = say,
-) -> Rows:
+    comparison: Comparison, folder: Path, *, jobs: int = 1, report: Callable[[str], None] = say,
+) -> Rows:  # fmt: skip
     """Run what is missing in a folder, and return all results.
 
     A unit whose training diverges is reported and left out.
@@ -295,12 +291,9 @@ def score_interval(
 
 
 def paired_interval(
-    first: Mapping[int, Result],
-    second: Mapping[int, Result],
-    metric: Metric,
-    *,
+    first: Mapping[int, Result], second: Mapping[int, Result], metric: Metric, *,
     has_fixed_test: bool,
-) -> Interval:
+) -> Interval:  # fmt: skip
     """Return the score of one row minus that of another, over the splits that both have."""
     shared = [split for split in first if split in second]
     if not shared:

@@ -43,17 +43,10 @@ class Drift(NamedTuple):
 
 
 def drift(
-    use: EstimatorUse,
-    new: Callable[..., SupervisedEstimator],
-    first: str | Path,
-    second: str | Path,
-    options: Any,
-    grouping: Any = None,
-    *,
-    permutations: int,
-    limit: int,
+    use: EstimatorUse, new: Callable[..., SupervisedEstimator], first: str | Path,
+    second: str | Path, options: Any, grouping: Any = None, *, permutations: int, limit: int,
     seed: int,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Compare the objects of two files, and return the result for the terminal.
 
     Raises:
@@ -98,14 +91,9 @@ def drift(
 
 
 def compare_sets(
-    estimator: SupervisedEstimator,
-    first: Sequence[Any],
-    second: Sequence[Any],
-    *,
-    permutations: int,
-    seed: int,
-    groups: Sequence[Any] | None = None,
-) -> Drift:
+    estimator: SupervisedEstimator, first: Sequence[Any], second: Sequence[Any], *,
+    permutations: int, seed: int, groups: Sequence[Any] | None = None,
+) -> Drift:  # fmt: skip
     """Return the two-sample test by the kernel of an estimator, which learns from both sets.
 
     The estimator is a new one, and is changed; ``groups`` are those of both sets ``(N + M,)``.

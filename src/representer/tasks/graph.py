@@ -111,12 +111,9 @@ MOST = 5000  # training graphs; the Gram matrix grows with their square
 
 
 def graph_baselines(
-    train: Sequence[PlainGraph],
-    values: NDArray[Any],
-    test: Sequence[PlainGraph],
-    *,
+    train: Sequence[PlainGraph], values: NDArray[Any], test: Sequence[PlainGraph], *,
     is_regression: bool,
-) -> list[Baseline]:
+) -> list[Baseline]:  # fmt: skip
     """Train both baselines and predict the test graphs."""
     constant = constant_prediction(values, len(test), is_regression=is_regression)
     if len(train) > MOST:
@@ -126,12 +123,9 @@ def graph_baselines(
 
 
 def _kernel_machine(
-    train: Sequence[PlainGraph],
-    values: NDArray[Any],
-    test: Sequence[PlainGraph],
-    *,
+    train: Sequence[PlainGraph], values: NDArray[Any], test: Sequence[PlainGraph], *,
     is_regression: bool,
-) -> Baseline:
+) -> Baseline:  # fmt: skip
     started = time.perf_counter()
     graphs = [_discrete(graph) for graph in (*train, *test)]
     has_edges = any(graph.edges is not None for graph in graphs)

@@ -490,13 +490,9 @@ def are_fractions(labels: Sequence[str | None]) -> bool:
 
 
 def divided(
-    sources: dict[str, Objects],
-    fractions: dict[str, float],
-    seed: int,
-    *,
-    is_regression: bool,
+    sources: dict[str, Objects], fractions: dict[str, float], seed: int, *, is_regression: bool,
     split_by: Split | None = None,
-) -> Data:
+) -> Data:  # fmt: skip
     """Split the parts without their own data from the main ones, and encode all labels.
 
     ``sources`` are the main objects as ``"all"``, and those of ``"valid"`` and ``"test"``. Without
@@ -609,12 +605,9 @@ def _require_examples(main: Objects) -> None:
 
 
 def _positions(
-    main: Objects,
-    values: NDArray[Any],
-    fractions: dict[str, float],
-    seed: int,
+    main: Objects, values: NDArray[Any], fractions: dict[str, float], seed: int,
     is_regression: bool,
-) -> Sequence[Sequence[int]]:
+) -> Sequence[Sequence[int]]:  # fmt: skip
     """Return the positions of the training part and of each other part."""
     shares = (1 - sum(fractions.values()), *fractions.values())
     if not fractions:

@@ -124,12 +124,9 @@ def group_of(one: Field[Any]) -> str:
 
 
 def config_of(
-    name: str,
-    module: str,
-    *kinds: type[Any],
-    base: type[Any] = EstimatorConfig,
+    name: str, module: str, *kinds: type[Any], base: type[Any] = EstimatorConfig,
     without: Collection[str] = (),
-) -> type[Any]:
+) -> type[Any]:  # fmt: skip
     """Return the dataclass with the options of ``fit``.
 
     Of two options of one name in ``kinds``, the first counts, and all of them replace those of

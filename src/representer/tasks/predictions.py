@@ -145,13 +145,10 @@ def write_table(output: str | Path | None, parts: Iterable[str]) -> None:
 
 
 def predicted_table(
-    blocks: Iterable[Objects],
-    predict: Callable[[Objects], Sequence[Predictions]],
-    reason: Callable[[Any], str],
-    classes: Sequence[Sequence[str]],
-    noun: str,
+    blocks: Iterable[Objects], predict: Callable[[Objects], Sequence[Predictions]],
+    reason: Callable[[Any], str], classes: Sequence[Sequence[str]], noun: str,
     output: str | Path | None,
-) -> Iterator[str]:
+) -> Iterator[str]:  # fmt: skip
     """Yield the text of a CSV file with the rows of the input, in order, and their predictions.
 
     A row that cannot be used keeps its place without a prediction; stderr says which. ``reason`` is
@@ -208,15 +205,9 @@ RECORD, RESULTS = "predictions.json", "predictions.jsonl"
 
 
 def predict_parts(
-    task: Task,
-    run: str | Path,
-    data: str | Path,
-    output: str | Path,
-    options: Sequence[Any],
-    *,
-    device: str,
-    n_jobs: int | None,
-) -> None:
+    task: Task, run: str | Path, data: str | Path, output: str | Path, options: Sequence[Any], *,
+    device: str, n_jobs: int | None,
+) -> None:  # fmt: skip
     """Write the predictions of each file of a table into a folder, as ``NAME.csv``.
 
     Workers read and write the files themselves, so on several machines the folders are shared.

@@ -78,14 +78,11 @@ def constant_prediction(values: NDArray[Any], test_count: int, *, is_regression:
 
 
 def tfidf(
-    train_tokens: Sequence[Sequence[str]],
-    train_values: Sequence[float] | NDArray[Any],
+    train_tokens: Sequence[Sequence[str]], train_values: Sequence[float] | NDArray[Any],
     test_tokens: Sequence[Sequence[str]],
-    valid: tuple[Sequence[Sequence[str]], Sequence[float] | NDArray[Any]] | None = None,
-    *,
-    is_regression: bool = False,
-    characters: bool = False,
-) -> Baseline:
+    valid: tuple[Sequence[Sequence[str]], Sequence[float] | NDArray[Any]] | None = None, *,
+    is_regression: bool = False, characters: bool = False,
+) -> Baseline:  # fmt: skip
     """Train a linear model on TF-IDF weights of words and pairs of words, maybe of characters, too.
 
     The baseline gets the same words as the network, so that any difference is due to the model.
@@ -341,12 +338,9 @@ class Trained:
 
 
 def metrics_of(
-    task: str,
-    data: Data,
-    outcome: Outcome,
-    others: Sequence[Outcome] = (),
+    task: str, data: Data, outcome: Outcome, others: Sequence[Outcome] = (),
     baselines: Sequence[Baseline] = (),
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Return metrics.json: the test metrics of the model, of other networks and of baselines."""
     columns, predictions, training = data.columns("test"), outcome.predictions, outcome.training
     digests = data.digests("test")
@@ -490,13 +484,9 @@ SMALL = 60  # words, or nodes: larger objects are not explained without being as
 
 
 def explained_tests(
-    task: Any,
-    run: Path,
-    estimator: Any,
-    data: Data,
-    predictions: Sequence[Predictions],
+    task: Any, run: Path, estimator: Any, data: Data, predictions: Sequence[Predictions],
     largest: float = SMALL,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Return explanations of test objects for details.json.
 
     They are ``examples``, typical ones, and ``mistakes``, of which the first are explained; none

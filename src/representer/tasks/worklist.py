@@ -54,13 +54,10 @@ class WorkList(Generic[Unit, Value]):
     """
 
     def __init__(
-        self,
-        folder: Path,
-        names: tuple[str, str],
-        settings: Mapping[str, Any],
+        self, folder: Path, names: tuple[str, str], settings: Mapping[str, Any],
         line: Callable[[Unit, Value], Mapping[str, Any]],
         entry: Callable[[dict[str, Any]], tuple[Unit, Value]],
-    ) -> None:
+    ) -> None:  # fmt: skip
         path, self._path = (folder / name for name in names)
         self.folder, self._line_of, chosen = folder, line, plain(settings)
         atomic.remove_leftovers(folder, say)
@@ -85,12 +82,9 @@ class WorkList(Generic[Unit, Value]):
         atomic.append(self._path, self._line(unit))
 
     def run(
-        self,
-        function: Callable[..., Value],
-        units: Collection[Unit],
-        arguments: Callable[[Unit], tuple[Any, ...]],
-        jobs: int,
-    ) -> Iterator[tuple[Unit, Value | TrainingError]]:
+        self, function: Callable[..., Value], units: Collection[Unit],
+        arguments: Callable[[Unit], tuple[Any, ...]], jobs: int,
+    ) -> Iterator[tuple[Unit, Value | TrainingError]]:  # fmt: skip
         """Run units, and keep and yield each value when it comes, or the error of its training.
 
         The value of a unit is that of ``function`` for its ``arguments``; one job is this process.

@@ -221,11 +221,8 @@ class EvaluationWeights:
     """Averages of the weights, and all steps of an optimizer that delays those of some rows."""
 
     def __init__(
-        self,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        config: TrainerConfig,
-    ) -> None:
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, config: TrainerConfig,
+    ) -> None:  # fmt: skip
         self._averaging = optimizer if isinstance(optimizer, NonMonotonicASGD) else None
         self._lazy = optimizer if isinstance(optimizer, LazyAdam) else None
         self._sign = 1 if config.direction == "min" else -1

@@ -179,13 +179,9 @@ class CapturedLosses(CapturedCalls):
     """
 
     def __init__(
-        self,
-        compute: Callable[[Any], Loss],
-        parameters: Sequence[nn.Parameter],
-        carried: Any,
-        report: Report,
-        make: Callable[[], CapturedGraph] | None = None,
-    ) -> None:
+        self, compute: Callable[[Any], Loss], parameters: Sequence[nn.Parameter], carried: Any,
+        report: Report, make: Callable[[], CapturedGraph] | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(self._step, report, make)
         self._compute, self._parameters, self._carried = compute, parameters, carried
         self._buffers: dict[nn.Parameter, Tensor] = {}

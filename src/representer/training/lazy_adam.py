@@ -155,12 +155,9 @@ class _RowSteps:
         return cls(last, torch.zeros(2, count, dtype=torch.float64))
 
     def perform(
-        self,
-        moments: tuple[Tensor, Tensor, Tensor],
-        rows: Tensor | None = None,
-        gradient: Tensor | None = None,
-        rate: float = 0.0,
-    ) -> None:
+        self, moments: tuple[Tensor, Tensor, Tensor], rows: Tensor | None = None,
+        gradient: Tensor | None = None, rate: float = 0.0,
+    ) -> None:  # fmt: skip
         """Perform missed steps, and one more with a gradient.
 
         Rows ``(R,)`` are distinct, all if left out; the others miss the step of the gradient.

@@ -25,13 +25,9 @@ if TYPE_CHECKING:
 
 
 def take(
-    accelerator: Accelerator,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    averages: EvaluationWeights,
-    state: TrainingState,
-    carried: Carried | None,
-) -> dict[str, Any]:
+    accelerator: Accelerator, model: nn.Module, optimizer: torch.optim.Optimizer,
+    averages: EvaluationWeights, state: TrainingState, carried: Carried | None,
+) -> dict[str, Any]:  # fmt: skip
     """Return a snapshot that a checkpoint can store. All processes must call this together."""
     handed_on = None if carried is None else gathered(accelerator, carried.state_dict())
     return {
@@ -46,13 +42,9 @@ def take(
 
 
 def put_back(
-    snapshot: Mapping[str, Any],
-    accelerator: Accelerator,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    averages: EvaluationWeights,
-    carried: Carried | None,
-) -> TrainingState:
+    snapshot: Mapping[str, Any], accelerator: Accelerator, model: nn.Module,
+    optimizer: torch.optim.Optimizer, averages: EvaluationWeights, carried: Carried | None,
+) -> TrainingState:  # fmt: skip
     """Restore model, optimizer and random states from a snapshot, and return the training state."""
     load_weights(model, snapshot["model"])
     optimizer.load_state_dict(snapshot["optimizer"])

@@ -224,14 +224,9 @@ class TrainingStep:
     """
 
     def __init__(
-        self,
-        accelerator: Accelerator,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        task: TrainingTask,
-        config: TrainerConfig,
-        report: Callable[[str], object],
-    ) -> None:
+        self, accelerator: Accelerator, model: nn.Module, optimizer: torch.optim.Optimizer,
+        task: TrainingTask, config: TrainerConfig, report: Callable[[str], object],
+    ) -> None:  # fmt: skip
         self._accelerator, self._model, self._optimizer = accelerator, model, optimizer
         self._task, self._config = task, config
         self._captured = None

@@ -96,14 +96,9 @@ def repeated_edges(count: int) -> tuple[str, ...]:
 
 
 def undirected(
-    line: int,
-    count: int,
-    ends: NDArray[np.int64],
-    nodes: Values,
-    edges: Values,
-    label: str | None,
+    line: int, count: int, ends: NDArray[np.int64], nodes: Values, edges: Values, label: str | None,
     name: str = "",
-) -> GraphRecord:
+) -> GraphRecord:  # fmt: skip
     """Return a graph with its edges in both directions; ``ends`` has each of them once."""
     both = np.concatenate([ends, ends[::-1]], axis=1)
     is_loop = ends[0] == ends[1]

@@ -216,13 +216,9 @@ def read_npz(
 
 
 def arrays_to_recordings(
-    arrays: Mapping[str, Any],
-    path: Path,
-    keys: Sequence[str],
-    described: Callable[[], Sequence[str]],
-    *,
-    is_labeled: bool = True,
-) -> Recordings:
+    arrays: Mapping[str, Any], path: Path, keys: Sequence[str],
+    described: Callable[[], Sequence[str]], *, is_labeled: bool = True,
+) -> Recordings:  # fmt: skip
     """Create recordings from the arrays of a file.
 
     ``keys`` name the arrays of windows, classes, subjects and of the sampling rate; ``described``

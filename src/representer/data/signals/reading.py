@@ -257,11 +257,8 @@ def read_recordings(
 
 
 def _joined(
-    parts: list[tuple[Path, Recordings]],
-    path: Path,
-    is_labeled: bool,
-    fix: str = _RESAMPLE,
-) -> Recordings:
+    parts: list[tuple[Path, Recordings]], path: Path, is_labeled: bool, fix: str = _RESAMPLE,
+) -> Recordings:  # fmt: skip
     """Concatenate the windows of several files, with the channels in the order of the first."""
     name, first = parts[0][0].name, parts[0][1]
     for file, r in parts:

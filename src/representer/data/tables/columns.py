@@ -362,12 +362,9 @@ def data_columns(grid: Grid) -> list[int]:
 
 
 def find_roles(
-    grid: Grid,
-    roles: Mapping[str, Collection[str]],
-    path: str | Path,
-    *,
+    grid: Grid, roles: Mapping[str, Collection[str]], path: str | Path, *,
     optional: Collection[str] = (),
-) -> dict[str, int]:
+) -> dict[str, int]:  # fmt: skip
     """Return the position of the column of each role.
 
     A column has a role by its name; the roles without such a column have the first columns that are
@@ -401,13 +398,9 @@ ABOVE = 20  # rows that may stand above a header
 
 
 def grids(
-    path: Path,
-    rows: Iterable[tuple[int, list[str] | str]],
-    wanted: list[str],
-    header: bool | None,
-    size: BlockSize,
-    notes: list[str],
-) -> Iterator[Grid]:
+    path: Path, rows: Iterable[tuple[int, list[str] | str]], wanted: list[str], header: bool | None,
+    size: BlockSize, notes: list[str],
+) -> Iterator[Grid]:  # fmt: skip
     """Yield the blocks of a table, whose first row may name the columns.
 
     ``rows`` has the line of each row and its cells, of equal width but for a title above the

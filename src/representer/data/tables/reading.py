@@ -51,16 +51,10 @@ MARK = re.compile(r'"?sep=([^"\r\n])"?\s*', re.IGNORECASE)  # a first line for E
 
 
 def read_delimited(
-    path: Path,
-    *,
-    wanted: list[str],
-    header: bool | None = None,
-    delimiter: str | None = None,
-    quotes: bool | None = None,
-    encoding: str = "utf-8",
-    size: BlockSize = SMALL,
+    path: Path, *, wanted: list[str], header: bool | None = None, delimiter: str | None = None,
+    quotes: bool | None = None, encoding: str = "utf-8", size: BlockSize = SMALL,
     is_tsv: bool = False,
-) -> Iterator[Grid]:
+) -> Iterator[Grid]:  # fmt: skip
     """Return the blocks of a CSV or TSV file.
 
     Args:
@@ -101,16 +95,9 @@ def read_delimited(
 
 
 def _delimited_rows(
-    path: Path,
-    lines: Iterator[str],
-    separator: str,
-    quotes: bool | None,
-    is_tsv: bool,
-    wanted: list[str],
-    titles: int,
-    *,
-    is_marked: bool,
-) -> Iterator[tuple[int, list[str] | str]]:
+    path: Path, lines: Iterator[str], separator: str, quotes: bool | None, is_tsv: bool,
+    wanted: list[str], titles: int, *, is_marked: bool,
+) -> Iterator[tuple[int, list[str] | str]]:  # fmt: skip
     """Yield the line of each row and its cells, or the reason for which it is dropped."""
     quoting = csv.QUOTE_NONE if quotes is False else csv.QUOTE_MINIMAL
     reader = csv.reader(lines, delimiter=separator, strict=True, quoting=quoting)
@@ -450,15 +437,10 @@ def read_grid(path: str | PathLike[str], wanted: list[str], **layout: Any) -> Gr
 
 
 def read_blocks(
-    path: str | PathLike[str],
-    wanted: list[str],
-    *,
-    header: bool | None = None,
-    delimiter: str | None = None,
-    quotes: bool | None = None,
-    encoding: str = "utf-8",
+    path: str | PathLike[str], wanted: list[str], *, header: bool | None = None,
+    delimiter: str | None = None, quotes: bool | None = None, encoding: str = "utf-8",
     size: BlockSize = SMALL,
-) -> Iterator[Grid]:
+) -> Iterator[Grid]:  # fmt: skip
     """Yield all cells of a file in blocks of rows; no row is ever shifted or lost silently.
 
     The suffix determines the format: ``.csv``, ``.tsv``, ``.jsonl`` (also ``.ndjson``, ``.json``),

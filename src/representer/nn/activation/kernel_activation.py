@@ -73,14 +73,9 @@ def even_centers(limits: tuple[float, float], count: int) -> Tensor:
 
 
 def fitted(
-    function: Callable[[Tensor], Tensor],
-    centers: Tensor,
-    *,
-    green: str | Green,
-    bandwidth: float,
-    limits: tuple[float, float],
-    has_line: bool,
-) -> tuple[Tensor, Tensor]:
+    function: Callable[[Tensor], Tensor], centers: Tensor, *, green: str | Green, bandwidth: float,
+    limits: tuple[float, float], has_line: bool,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     r"""Fit coefficients, and slope and intercept of a line, to a function.
 
     They minimize :math:`\sum_j (f(a_j) - \sum_k \chi_k g(a_j - c_k) - \theta a_j - \nu)^2` over an

@@ -20,14 +20,9 @@ def _check_operator(green: str | Green) -> None:
 
 
 def squared_norm(
-    centers: Tensor,
-    coefficients: Tensor,
-    line: Tensor | None,
-    *,
-    green: str | Green,
-    bandwidth: float,
-    limits: tuple[float, float],
-) -> Tensor:
+    centers: Tensor, coefficients: Tensor, line: Tensor | None, *, green: str | Green,
+    bandwidth: float, limits: tuple[float, float],
+) -> Tensor:  # fmt: skip
     r"""Return (Pf, Pf) over the limits of each feature ``(F,)``, differentiable.
 
     f' is piecewise constant for ``"abs"`` and ``"relu"``, whose P is d/da; for ``"cubic"``, whose P

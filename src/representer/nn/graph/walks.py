@@ -53,16 +53,9 @@ class Walks:
 
     @classmethod
     def read(
-        cls,
-        order: Any,
-        decay: Any,
-        edge_dim: Any,
-        gate_scale: float,
-        *,
-        combine: Any = "multiply",
-        nonlinear: Any = False,
-        decays: tuple[str, ...] = ("learned", "gated"),
-    ) -> Walks:
+        cls, order: Any, decay: Any, edge_dim: Any, gate_scale: float, *, combine: Any = "multiply",
+        nonlinear: Any = False, decays: tuple[str, ...] = ("learned", "gated"),
+    ) -> Walks:  # fmt: skip
         """Check the options of a network; `ArgumentError` if one is invalid."""
         edges = None if edge_dim is None else check_integer("edge_dim", edge_dim)
         if combine not in ("multiply", "add"):
@@ -252,14 +245,9 @@ class WalkStates(nn.Module):
     """
 
     def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        options: Walks,
-        *,
-        device: torch.device | str | None,
-        dtype: torch.dtype | None,
-    ) -> None:
+        self, in_channels: int, hidden_channels: int, options: Walks, *,
+        device: torch.device | str | None, dtype: torch.dtype | None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.options, self.hidden_channels = options, hidden_channels
 

@@ -461,17 +461,10 @@ class SyncNet(nn.Module):
     """
 
     def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        *,
-        filter_length: int = 40,
-        stride: int = 1,
-        filters: str = "wavelet",
-        free_phase: bool = False,
-        sampling_rate: float | None = None,
+        self, input_size: int, hidden_size: int, *, filter_length: int = 40, stride: int = 1,
+        filters: str = "wavelet", free_phase: bool = False, sampling_rate: float | None = None,
         batch_first: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         if filters != "wavelet":
             raise ArgumentError("filters", filters, "'wavelet' for SyncNet")

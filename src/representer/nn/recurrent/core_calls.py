@@ -158,14 +158,9 @@ def _is_readable(grad: Tensor) -> bool:
 
 
 def _by_operators(
-    steps: CoreSteps,
-    fields: int,
-    inputs: Any,
-    h0: Tensor,
-    c0: Tensor,
-    needs: tuple[bool, ...],
+    steps: CoreSteps, fields: int, inputs: Any, h0: Tensor, c0: Tensor, needs: tuple[bool, ...],
     grad: tuple[Tensor | None, ...],
-) -> list[Tensor | None]:
+) -> list[Tensor | None]:  # fmt: skip
     """Return the gradients by the operators of the ops, which have gradients of any order."""
     is_wanted = torch.is_grad_enabled()
     with torch.enable_grad():

@@ -230,19 +230,10 @@ class WaveletFilters(nn.Module):
     """
 
     def __init__(
-        self,
-        gates: int,
-        input_size: int,
-        hidden_size: int,
-        n: int,
-        *,
-        dilation: int = 1,
-        stride: int = 1,
-        free_phase: bool = False,
-        sampling_rate: float | None = None,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
+        self, gates: int, input_size: int, hidden_size: int, n: int, *, dilation: int = 1,
+        stride: int = 1, free_phase: bool = False, sampling_rate: float | None = None,
+        device: torch.device | str | None = None, dtype: torch.dtype | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.n, self.dilation, self.stride = n, dilation, stride
         self.reach = (n - 1) * dilation

@@ -58,15 +58,9 @@ class StepNorm(nn.Module):
     batches: Tensor
 
     def __init__(
-        self,
-        num_features: int,
-        max_steps: int,
-        momentum: float,
-        eps: float,
-        *,
-        device: torch.device | str | None,
-        dtype: torch.dtype | None,
-    ) -> None:
+        self, num_features: int, max_steps: int, momentum: float, eps: float, *,
+        device: torch.device | str | None, dtype: torch.dtype | None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.momentum, self.eps = momentum, eps
         self.weight = nn.Parameter(torch.empty(num_features, device=device, dtype=dtype))
@@ -157,13 +151,9 @@ class KBRNDirection(NamedTuple):
     input_layer: nn.Module | None  # in place of W x
 
     def __call__(
-        self,
-        x: Tensor,
-        state: tuple[Tensor, ...],
-        window: Tensor,
-        lengths: Tensor | None,
+        self, x: Tensor, state: tuple[Tensor, ...], window: Tensor, lengths: Tensor | None,
         reverse: bool,
-    ) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:
+    ) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:  # fmt: skip
         """Run over a sequence ``(T, B, I)``; see `SequenceLayer`.
 
         The state is h ``(B, H)`` and the number of steps taken ``(B,)``.

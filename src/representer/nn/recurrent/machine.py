@@ -114,13 +114,9 @@ class CellDirection(NamedTuple):
     like: Tensor  # has the dtype and the device of the recurrence
 
     def __call__(
-        self,
-        x: Tensor,
-        state: tuple[Tensor, ...],
-        window: Tensor,
-        lengths: Tensor | None,
+        self, x: Tensor, state: tuple[Tensor, ...], window: Tensor, lengths: Tensor | None,
         reverse: bool,
-    ) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:
+    ) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:  # fmt: skip
         """Run over a sequence ``(T, B, I)``; see `SequenceLayer`.
 
         The state is h and c, each ``(B, H)``, or empty for a cell without memory; the window has
@@ -206,14 +202,9 @@ class CellDirection(NamedTuple):
         return output if lengths is None else zero_padding(output, lengths)
 
     def _elementwise(
-        self,
-        z: Tensor,
-        input_weight: Tensor | None,
-        h0: Tensor,
-        c0: Tensor,
-        lengths: Tensor | None,
-        reverse: bool,
-    ) -> Scanned:
+        self, z: Tensor, input_weight: Tensor | None, h0: Tensor, c0: Tensor,
+        lengths: Tensor | None, reverse: bool,
+    ) -> Scanned:  # fmt: skip
         """Run a linear cell without feedback as an elementwise recurrence."""
         assert self.static is not None
         u = self.static[0] * self._biased_products(z, input_weight)[:, :, 0]
@@ -267,14 +258,9 @@ class StaticGates(nn.Module):
     """
 
     def __init__(
-        self,
-        values: tuple[float, float],
-        hidden_size: int,
-        *,
-        learned: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
+        self, values: tuple[float, float], hidden_size: int, *, learned: bool = False,
+        device: torch.device | str | None = None, dtype: torch.dtype | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         are_numbers = isinstance(values, (tuple, list)) and all(
             is_number(v) and math.isfinite(v) for v in values

@@ -61,13 +61,9 @@ class StringDirection(NamedTuple):
     psi: Callable[[Tensor], Tensor] | None = None  # an activation without a name
 
     def __call__(
-        self,
-        x: Tensor,
-        state: tuple[Tensor, ...],
-        window: Tensor,
-        lengths: Tensor | None,
+        self, x: Tensor, state: tuple[Tensor, ...], window: Tensor, lengths: Tensor | None,
         reverse: bool,
-    ) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:
+    ) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:  # fmt: skip
         """Run over a sequence ``(T, B, I)``; see `SequenceLayer`.
 
         The state is h ``(B, H)``, c and, if the cell has them, the masses, ``(n, B, H)``, with
@@ -163,15 +159,9 @@ def check_decay(decay: Any) -> DecayOption:
 
 
 def string_chain(
-    *,
-    order: int,
-    decay: DecayOption,
-    combine: Combine,
-    normalized: NormalizedOption,
-    readout: Readout,
-    activation: ActivationOption,
-    highway: bool,
-) -> StringChain:
+    *, order: int, decay: DecayOption, combine: Combine, normalized: NormalizedOption,
+    readout: Readout, activation: ActivationOption, highway: bool,
+) -> StringChain:  # fmt: skip
     """Return the chain of a layer from its options."""
     highway = check_flag("highway", highway)
     _check_choice("combine", combine, get_args(Combine))

@@ -112,15 +112,12 @@ def forward(p: Operands, new: Results) -> Results:
 
 
 def backward(
-    p: Operands,
-    kept: Results,
-    grad: Results,
-    requested: Container[str],
+    p: Operands, kept: Results, grad: Results, requested: Container[str],
     input_gradient: Callable[..., Tensor] = lambda *x: expansion.gradients(*x)[0],
     table_gradients: Callable[..., tuple[Tensor, ...]] = lambda *x: expansion.gradients(*x)[1:],
     through_steps: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]] | None = None,
     dtype: torch.dtype | None = None,
-) -> dict[str, Tensor]:
+) -> dict[str, Tensor]:  # fmt: skip
     """Return the gradients of the operands, by name.
 
     The functions, of a backend, return the gradients of an expansion, and from the slopes of all

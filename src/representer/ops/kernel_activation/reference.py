@@ -83,13 +83,9 @@ def backward(
 
 
 def gradients(
-    grad: Tensor,
-    input: Tensor,
-    centers: Tensor,
-    coefficients: Tensor,
-    green: str,
+    grad: Tensor, input: Tensor, centers: Tensor, coefficients: Tensor, green: str,
     bandwidth: float,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Return the gradients of input, centers and coefficients."""
     if green == "gaussian":
         return _gaussian(grad, input, centers, coefficients, bandwidth)

@@ -160,16 +160,9 @@ def rkm_scan(
 
 
 def _definition(
-    z: Tensor,
-    weight: Tensor | None,
-    h0: Tensor,
-    c0: Tensor,
-    *,
-    input_weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    recompute: bool = False,
-    **options: Any,
-) -> tuple[Tensor, Tensor, Tensor]:
+    z: Tensor, weight: Tensor | None, h0: Tensor, c0: Tensor, *, input_weight: Tensor | None = None,
+    bias: Tensor | None = None, recompute: bool = False, **options: Any,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Run ``functional.rkm_scan`` on the op's arguments; ``recompute`` changes no value."""
     if input_weight is not None:
         z = torch.einsum("tbi,ghi->tbgh", z, input_weight) + (0 if bias is None else bias)
@@ -314,15 +307,9 @@ class Step:
         return gates, cells, fresh
 
     def gradients(
-        self,
-        operands: StepOperands,
-        x: Tensor,
-        h0: Tensor,
-        c0: Tensor,
-        kept: tuple[Tensor, ...],
-        grad: tuple[Tensor, Tensor, Tensor],
-        needs: tuple[bool, ...],
-    ) -> tuple[Tensor | None, ...]:
+        self, operands: StepOperands, x: Tensor, h0: Tensor, c0: Tensor, kept: tuple[Tensor, ...],
+        grad: tuple[Tensor, Tensor, Tensor], needs: tuple[bool, ...],
+    ) -> tuple[Tensor | None, ...]:  # fmt: skip
         """Return the gradients of x, h0, c0 and the operands.
 
         ``kept`` are the output and what `keep` returned; ``grad`` are the gradients of the results;

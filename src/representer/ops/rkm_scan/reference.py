@@ -225,16 +225,10 @@ def gates_of(p: Operands, kept: Results) -> Tensor:
 
 
 def finish(
-    p: Operands,
-    kept: Results,
-    dz: Tensor,
-    candidate: Tensor,
-    g_fresh: Tensor | None,
-    g_normed: Tensor | None,
-    needs_z: bool,
-    multiply: Multiply = torch.mm,
+    p: Operands, kept: Results, dz: Tensor, candidate: Tensor, g_fresh: Tensor | None,
+    g_normed: Tensor | None, needs_z: bool, multiply: Multiply = torch.mm,
     transpose: Transpose = transpose,
-) -> dict[str, Tensor]:
+) -> dict[str, Tensor]:  # fmt: skip
     """Return the gradients that follow from those of the pre-activations and cells.
 
     ``dz`` is the gradient of the pre-activations ``(T, B, G, H)``; ``g_fresh`` and ``g_normed`` are

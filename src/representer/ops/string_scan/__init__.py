@@ -129,16 +129,9 @@ def string_scan(
 
 
 def _definition(
-    x: Tensor,
-    h0: Tensor,
-    c0: Tensor,
-    *,
-    chain: StringChain,
-    input_weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    carry: Tensor | None = None,
-    **options: Any,
-) -> tuple[Tensor, Tensor, Tensor]:
+    x: Tensor, h0: Tensor, c0: Tensor, *, chain: StringChain, input_weight: Tensor | None = None,
+    bias: Tensor | None = None, carry: Tensor | None = None, **options: Any,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Run ``functional.string_scan`` on the op's arguments."""
     z = x
     if input_weight is not None:
@@ -241,15 +234,9 @@ class Step:
         return products, states
 
     def gradients(
-        self,
-        operands: StepOperands,
-        x: Tensor,
-        h0: Tensor,
-        c0: Tensor,
-        kept: tuple[Tensor, ...],
-        grad: tuple[Tensor, Tensor, Tensor],
-        needs: tuple[bool, ...],
-    ) -> tuple[Tensor | None, ...]:
+        self, operands: StepOperands, x: Tensor, h0: Tensor, c0: Tensor, kept: tuple[Tensor, ...],
+        grad: tuple[Tensor, Tensor, Tensor], needs: tuple[bool, ...],
+    ) -> tuple[Tensor | None, ...]:  # fmt: skip
         """Return the gradients of x, h0, c0 and the operands; see the twin in ``rkm_scan``."""
         output, products, states = kept
         results = Results(output, None, None, products, states)  # type: ignore[arg-type]

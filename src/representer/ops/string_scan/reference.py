@@ -334,15 +334,9 @@ def _through_step(
 
 
 def finish(
-    p: Operands,
-    kept: Results,
-    dz: Tensor,
-    d_carry: Tensor | None,
-    d_decay: Tensor | None,
-    needs_x: bool,
-    multiply: Multiply = torch.mm,
-    transpose: Transpose = transpose,
-) -> dict[str, Tensor]:
+    p: Operands, kept: Results, dz: Tensor, d_carry: Tensor | None, d_decay: Tensor | None,
+    needs_x: bool, multiply: Multiply = torch.mm, transpose: Transpose = transpose,
+) -> dict[str, Tensor]:  # fmt: skip
     """Return the gradients that follow from those of the products, dz ``(T, B, P, H)``.
 
     ``d_carry`` is the gradient of the input that the highway carries ``(T, B, H)``, ``d_decay``

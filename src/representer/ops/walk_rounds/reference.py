@@ -179,12 +179,9 @@ def forward(
 
 
 def backward(
-    p: Operands,
-    kept: Results,
-    grad: Results,
-    requested: Container[str],
+    p: Operands, kept: Results, grad: Results, requested: Container[str],
     gradients: Callable[[Sum, Tensor, Container[str]], dict[str, Tensor]] = gradients,
-) -> dict[str, Tensor]:
+) -> dict[str, Tensor]:  # fmt: skip
     """Return the gradients of the operands, by name; ``gradients`` returns those of a sum."""
     columns, steps = Columns.of(p), len(p.factor)
     names = ("weight", "bias", "neighbors", "shift", "factor", "edge_gate", "edge_attr")

@@ -43,14 +43,9 @@ def plan(recordings: Recordings, config: Any) -> list[Fold]:
 
 
 def folds_of(
-    recordings: Recordings,
-    valid_fraction: float,
-    seed: int,
-    *,
-    count: int = 0,
-    tested: Sequence[str] = (),
-    file: str | Path | None = None,
-) -> list[Fold]:
+    recordings: Recordings, valid_fraction: float, seed: int, *, count: int = 0,
+    tested: Sequence[str] = (), file: str | Path | None = None,
+) -> list[Fold]:  # fmt: skip
     """Return folds that leave each subject out once, alone or in a group.
 
     There are ``count`` groups, 2 or more; 0 is one fold per subject. ``tested`` are the subjects of
@@ -100,13 +95,9 @@ def accuracy_by_subject(
 
 
 def _fold(
-    recordings: Recordings,
-    name: str,
-    test: tuple[str, ...],
-    valid_fraction: float,
-    seed: int,
+    recordings: Recordings, name: str, test: tuple[str, ...], valid_fraction: float, seed: int,
     file: str | Path | None,
-) -> Fold:
+) -> Fold:  # fmt: skip
     others = [subject for subject in subjects_of(recordings) if subject not in test]
     needed = 2 if valid_fraction else 1
     if len(others) < needed:

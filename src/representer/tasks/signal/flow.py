@@ -315,13 +315,9 @@ class SignalComparison(EstimatorComparison):
 
     @classmethod
     def read(
-        cls,
-        flow: EstimatorTask,
-        config: Any,
-        *,
-        splits: Sequence[int] | None = None,
+        cls, flow: EstimatorTask, config: Any, *, splits: Sequence[int] | None = None,
         **options: Any,
-    ) -> SignalComparison:
+    ) -> SignalComparison:  # fmt: skip
         """Read the recordings; there are as many folds as splits, by default 5 or the subjects."""
         sources: dict[str, Any] = flow.sources(config)
         if splits is None:
