@@ -2,6 +2,9 @@
 
 python benchmarks/own_data.py --data DIR --out runs/own-data --seeds 0,1,2,3,4
 
+With ``--vectors FILE`` the sets of texts are compared with pretrained vectors of words, too; with
+``--train`` and ``--test``, on a random part of them.
+
 The comparisons are those of `representer compare`; what is finished in the output folder is kept,
 and the command can be repeated until the table is complete.
 """
@@ -9,10 +12,11 @@ and the command can be repeated until the table is complete.
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +27,11 @@ from representer.errors import DataError, say
 from representer.estimators.explanation import BOTH, KERNEL, NETWORK
 from representer.estimators.graph_inputs import PlainGraph
 from representer.report.summary import AHEAD, BEHIND
+from representer.storage import atomic
 from representer.tasks.comparison import (
+    BASELINES,
+    RESULTS,
+    SETTINGS,
     Comparison,
     ComparisonRow,
     ComparisonTable,
@@ -46,6 +54,7 @@ from representer.tasks.signal_options import SignalConfig
 from representer.tasks.text import FLOW as TEXT_FLOW
 from representer.tasks.text import objects_of
 from representer.tasks.text_options import TextConfig
+from representer.training.config import plain
 from representer_papers.rkm2019 import documents
 from representer_papers.rkm2019.lfp import SIGNAL_SETS
 from representer_papers.shared.datasets import MissingError, existing, missing, wanted
@@ -69,6 +78,7 @@ SETS: dict[str, dict[str, str]] = {
     },
     "Language": {"ptb": "Penn Treebank, 1.5m parameters"},
 }  # fmt: skip
+SETS["Texts with vectors"] = {f"{k}-vectors": title for k, title in SETS["Texts"].items()}
 TITLES = {name: title for titles in SETS.values() for name, title in titles.items()}
 TARGETS = {
     "esol": ("delaney-processed.csv", "measured log solubility in mols per litre"),
@@ -93,10 +103,25 @@ ABOUT = (
     "a test file, and their splits differ in seed and validation part; graphs have the first",
     "folds of their files; molecules have random splits of 80, 10 and 10 %; of signals, five",
     "groups of subjects are left out in turn; the text has a test part, and its splits differ in",
-    "their seed. The intervals are those of `representer compare`.",
+    "their seed. The intervals are those of `representer compare`. Seconds are the median time of",
+    "fitting `both`, of kernel and network.",
 )
 COLUMNS = (KERNEL, NETWORK, BOTH)
-HEADS = ("best simple baseline", *COLUMNS, "both − baseline", "both − best other", "splits")
+HEADS = ("best simple baseline", *COLUMNS, "both − baseline", "both − best other", "splits",
+         "seconds")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class OwnRequest(Request):
+    """A request with the largest numbers of texts; 0 for all.
+
+    Attributes:
+        train: Training texts, drawn at random.
+        test: Test texts, drawn at random.
+    """
+
+    train: int = 0
+    test: int = 0
 
 
 def comparison(name: str, request: Request) -> Comparison:
@@ -132,7 +157,14 @@ def comparison(name: str, request: Request) -> Comparison:
         config = MoleculeConfig(data=str(path), target=target, smiles="smiles")
         flow, sources = MOLECULE_FLOW, MOLECULE_FLOW.sources(config)
     else:
-        flow, (config, sources) = TEXT_FLOW, _texts(name, root)
+        plain_name = name.removesuffix("-vectors")
+        flow, (config, sources) = TEXT_FLOW, _texts(plain_name, root)
+        if name != plain_name:
+            if request.vectors is None:
+                raise missing("vectors of words, see --vectors", root)
+            config = replace(config, vectors=request.vectors)
+        most = {"all": getattr(request, "train", 0), "test": getattr(request, "test", 0)}
+        sources = {part: _drawn(one, most.get(part, 0)) for part, one in sources.items()}
     if request.smoke:
         sources = {part: _first(objects) for part, objects in sources.items()}
         folds = ()  # some would be without a test graph
@@ -181,6 +213,15 @@ def _sized(config: Any, request: Request) -> Any:
     return replace(config, **{k: v for k, v in sizes.items() if k in vars(config)})
 
 
+def _drawn(objects: Objects, count: int) -> Objects:
+    """Return some objects, drawn at random; all of them for 0."""
+    if not 0 < count < len(objects):
+        return objects
+    rows = np.random.default_rng(0).permutation(len(objects))[:count]
+    drawn = objects.subset(sorted(rows.tolist()))
+    return replace(drawn, files=())  # the digest is then that of the objects
+
+
 def _first(objects: Objects) -> Objects:
     """Return the first objects of each class, or the first ones if labels are numbers."""
     rows: dict[Any, list[int]] = {}
@@ -203,6 +244,8 @@ def reproduce(request: Request) -> Path:
             say(f"{name} is skipped: {error}")
             continue
         folder = request.out / name
+        if name.endswith("-vectors"):
+            _share_baselines(request.out / name.removesuffix("-vectors"), folder, compared)
         if not request.table_only:
             print(f"{compared.title}:", flush=True)
             run_missing(compared, folder)
@@ -211,6 +254,21 @@ def reproduce(request: Request) -> Path:
         raise DataError(f"there are no files of {', '.join(absent)}", file=request.data)
     title = "Kernel, network and both on data as a user brings it"
     return write_page(request, title, ABOUT, _lines(tables, absent))
+
+
+def _share_baselines(source: Path, folder: Path, compared: Comparison) -> None:
+    """Copy the finished baselines of a set, which know nothing of vectors, to another folder."""
+    if not (source / RESULTS).exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / SETTINGS).exists():
+        atomic.write_json(folder / SETTINGS, plain(compared.settings))
+    path, splits = folder / RESULTS, {*compared.splits}
+    before = path.read_text("utf-8").splitlines() if path.exists() else []
+    for line in (source / RESULTS).read_text("utf-8").splitlines():
+        unit = json.loads(line)
+        if unit["name"] == BASELINES and unit["split"] in splits and line not in before:
+            atomic.append(path, f"{line}\n".encode())
 
 
 def _lines(tables: Mapping[str, ComparisonTable], absent: Sequence[str]) -> list[str]:
@@ -241,7 +299,8 @@ def cells(title: str, table: ComparisonTable) -> list[str]:
             "–" if row is None else table.signed(table.difference(both, row)) for row in pairs
         ]
     splits = sorted({row.splits for row in table.rows})
-    return [title, *figures, *differences, " to ".join(map(str, splits))]
+    seconds = "–" if both is None else f"{both.seconds:.0f}"
+    return [title, *figures, *differences, " to ".join(map(str, splits)), seconds]
 
 
 def _figure(table: ComparisonTable, row: ComparisonRow | None) -> str:
@@ -288,13 +347,16 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--datasets", default="", help=f"some of {','.join(TITLES)}")
     parser.add_argument("--seeds", default="0,1,2,3,4", help="splits, separated by commas")
     parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--vectors", help="file of pretrained vectors of words")
+    parser.add_argument("--train", type=int, default=0, help="most training texts; 0: all")
+    parser.add_argument("--test", type=int, default=0, help="most test texts; 0: all")
     parser.add_argument("--smoke", action="store_true", help="tiny models that check the setup")
     parser.add_argument("--table-only", action="store_true", help="write the table, run nothing")
     options = vars(parser.parse_args(words))
     options["seeds"] = tuple(map(int, options["seeds"].split(",")))
     options["datasets"] = tuple(filter(None, options["datasets"].split(",")))
     command = f"python benchmarks/own_data.py {shlex.join(words)}"
-    print(reproduce(Request(**options, command=command)))
+    print(reproduce(OwnRequest(**options, command=command)))
 
 
 if __name__ == "__main__":

@@ -114,7 +114,9 @@ def _lines(found: ExportedRun) -> list[str]:
 
 def _scores(task: Task, arguments: Any, exported: ExportedRun) -> list[str]:
     """Return how well the run and its exported files predict labeled texts."""
+    from representer.estimators.label_sets import LabelSets
     from representer.estimators.results import classes_of
+    from representer.estimators.targets import Classes
     from representer.export import scores
     from representer.tasks.objects import encode_labels
 
@@ -124,7 +126,8 @@ def _scores(task: Task, arguments: Any, exported: ExportedRun) -> list[str]:
     )
     target = estimator.target_
     values = encode_labels(objects, classes_of(target))
-    y = [target.names[k] for k in values] if classes_of(target) else values
+    y = [target.names[k] for k in values] if isinstance(target, Classes) else values
+    y = target.predicted(values > 0) if isinstance(target, LabelSets) else y
     found = scores(estimator, exported, objects.objects, y)
     names = [*next(iter(found.values()))]
     rows = [["", *names]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from representer.estimators.base import is_plain
 from representer.estimators.conformal import Conformal
 from representer.estimators.explanation import KERNEL, NETWORK, Part
 from representer.estimators.fitting import batch_size_for, monitored
-from representer.estimators.label_sets import LabelSets
+from representer.estimators.label_sets import LabelSets, f1_scores
 from representer.estimators.targets import (
     Classes,
     Numbers,
@@ -23,6 +23,7 @@ from representer.estimators.targets import (
     columns_of,
     require_same_length,
 )
+from representer.report.metrics import accuracy_interval, effective_count
 from representer.report.page import (
     Column,
     Predictions,
@@ -97,6 +98,70 @@ def predictions_of(estimator: Any, objects: Sequence[Any]) -> list[Predictions]:
     ]
 
 
+def sets_as_classes(
+    columns: Sequence[Column], predictions: Sequence[Predictions]
+) -> tuple[Column, Predictions]:
+    """Return any number of labels an object as one target, whose classes are the sets of labels.
+
+    A predicted set has the product of the probabilities of its labels.
+
+    Args:
+        columns: Each label, as a target with the classes no and yes.
+        predictions: Of each label.
+    """
+    names = [column.name for column in columns]
+    tables = [np.stack([one.truth for one in columns], 1) > 0,
+              np.stack([one.values for one in predictions], 1) > 0]  # fmt: skip
+    sets, codes = np.unique(np.concatenate(tables), axis=0, return_inverse=True)
+    truth, values = np.split(codes.reshape(-1), 2)
+    classes = [joined_labels(names[k] for k in np.flatnonzero(own)) for own in sets]
+    chances = np.ones(len(values))
+    for one in predictions:
+        if one.probabilities is not None:
+            chances = chances * one.probabilities[np.arange(len(values)), one.values]
+    return Column("", truth, classes), Predictions(values, chances=chances)
+
+
+def sets_of(
+    target: LabelSets, predictions: Sequence[Predictions]
+) -> list[tuple[list[str], dict[str, float]]]:
+    """Return the predicted labels of each object, and the probability of every label."""
+    names, found = [*map(str, target.labels)], []
+    for row in range(len(predictions[0].values)):
+        cells = [(own.values[row], own.probabilities) for own in predictions]
+        there = [name for name, (value, _) in zip(names, cells, strict=True) if value]
+        chances = {name: float(table[row, 1]) for name, (_, table) in zip(names, cells, strict=True)
+                   if table is not None}  # fmt: skip
+        found.append((there, chances))
+    return found
+
+
+def joined_labels(labels: Iterable[Any]) -> str:
+    """Return the labels of an object as one text."""
+    return ", ".join(map(str, labels)) or "no label"
+
+
+def right_sets(columns: Sequence[Column], predictions: Sequence[Predictions]) -> NDArray[np.bool_]:
+    """Return which objects have all labels right ``(N,)``; see `sets_as_classes`."""
+    pairs = zip(columns, predictions, strict=True)
+    return np.all([column.truth == own.values for column, own in pairs], axis=0)
+
+
+def figures_of_sets(
+    columns: Sequence[Column], predictions: Sequence[Predictions], digests: Any
+) -> dict[str, Any]:
+    """Return ``micro_f1`` and ``macro_f1`` of any number of labels an object, and the accuracy.
+
+    Right are objects whose labels are all right. Those of equal digests are copies.
+    """
+    right = right_sets(columns, predictions)
+    interval, _ = accuracy_interval(right, effective_count(np.asarray(digests)))
+    truth = np.stack([column.truth for column in columns], 1)
+    scores = f1_scores(truth, np.stack([own.values for own in predictions], 1))
+    return scores | {"count": len(right), "accuracy": float(right.mean()),
+                     "accuracy_interval": list(interval)}  # fmt: skip
+
+
 def explanations_of(
     estimator: Any, objects: Sequence[Any], predictions: Sequence[Predictions],
     numbers: Sequence[int], noun: str, top: int, targets: Sequence[str] = (),
@@ -109,11 +174,15 @@ def explanations_of(
     """
     names = (classes_of(estimator.target_) or [[]])[0]
     first = f"{targets[0]}: " if len(targets) > 1 else ""
+    target: Target = estimator.target_
+    sets = sets_of(target, predictions) if isinstance(target, LabelSets) else []
     estimator, entries = estimator.on_cpu(), []
     for i, explanation in enumerate(estimator.explain(objects, top)):
         predicted = first + shown(predictions[0], i, names)
-        if isinstance(estimator.target_, LabelSets):
-            predicted = str(explanation.prediction)
+        if sets:
+            there, chances = sets[i]
+            best = max(chances, key=lambda name: chances[name])
+            predicted = f"{joined_labels(there)}; the score of {best}"
         entry = explanation.entry(noun, numbers[i], predicted)
         known = {"truth": str(truths[i])} if len(truths) else {}
         entries.append(entry | known | estimator.explanation_details(objects[i], explanation))

@@ -357,10 +357,12 @@ def shown(predictions: Predictions, row: int, names: Sequence[str]) -> str:
 
 def worst(column: Column, predictions: Predictions) -> list[int]:
     """Return the positions of the most confident errors, or of the largest errors."""
-    known, predicted = column.known(), predictions.values
+    known, predicted, chances = column.known(), predictions.values, predictions.chances
     if predictions.probabilities is not None:
+        chances = predictions.probabilities[np.arange(len(predicted)), predicted]
+    if chances is not None:
         wrong = known[predicted[known] != column.truth[known]]
-        confidence = predictions.probabilities[wrong, predicted[wrong]]
+        confidence = chances[wrong]
         rows = wrong[np.argsort(-confidence, kind="stable")]
     else:
         errors = np.abs(predicted[known] - column.truth[known])

@@ -19,10 +19,11 @@ from representer.data.signals import Standardization
 from representer.errors import ArgumentError, DataError, KindError, RepresenterError
 from representer.estimators import base
 from representer.estimators.graph_inputs import PlainGraph
+from representer.estimators.label_sets import LabelSets
 from representer.estimators.language import LanguageModel
 from representer.estimators.language_training import LAST
 from representer.estimators.parameters import AUTO
-from representer.estimators.results import classes_of, explanations_of, predictions_of
+from representer.estimators.results import classes_of, explanations_of, predictions_of, sets_of
 from representer.estimators.sequence import read_sequences
 from representer.estimators.series import read_series
 from representer.estimators.signal import SignalClassifier, SignalInputs, check_windows
@@ -62,6 +63,7 @@ class ServedModel:
         self._is_by_subject = reading.get("is_standardized_by_subject") is True
         target = reading.get("target")
         self.targets = tuple(target.split(",")) if isinstance(target, str) and target else ()
+        self.targets = self.targets or tuple(reading.get("targets", ()))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how another process loads the model."""
@@ -107,6 +109,9 @@ class ServedModel:
             pairs = zip(numbers.tolist(), chances.tolist(), strict=True)
             return [{"prediction": words[k], "probability": chance} for k, chance in pairs]
         tables = predictions_of(self.estimator, objects)
+        if isinstance(target := self.estimator.target_, LabelSets):
+            return [{"prediction": there, "probabilities": chances}
+                    for there, chances in sets_of(target, tables)]  # fmt: skip
         names = self.classes or [[]] * len(tables)
         columns = [_entries(own, names[k]) for k, own in enumerate(tables)]
         if len(columns) == 1:
@@ -161,8 +166,11 @@ class ServedModel:
     @property
     def classes(self) -> list[list[str]]:
         """The names of the classes of each target; none of numbers and of tokens."""
-        is_language = isinstance(self.estimator, LanguageModel)
-        return [] if is_language else classes_of(self.estimator.target_)
+        if isinstance(self.estimator, LanguageModel):
+            return []
+        target = self.estimator.target_
+        is_set = isinstance(target, LabelSets)
+        return [[*map(str, target.labels)]] if is_set else classes_of(target)
 
     def check_size(self, name: str, one: Any) -> None:
         """Check that an object is no larger than the limits allow.

@@ -28,6 +28,7 @@ from representer.estimators.results import (
     model_name,
     parameter_counts,
     predictions_of,
+    sets_as_classes,
 )
 from representer.estimators.supervised import SupervisedEstimator
 from representer.machine import limited
@@ -376,13 +377,9 @@ class EstimatorTask(EstimatorUse):
         test = 0.0 if "test" in sources else config.test_fraction
         valid = validation_fraction(config.valid_fraction, len(sources["all"]), test)
         shares = {"valid": valid, "test": test}
-        data = divided(
-            sources,
-            shares,
-            config.seed,
-            is_regression=is_regression,
-            split_by=split_by or (None if sources["all"].groups else self.split_by(config)),
-        )
+        split_by = split_by or (None if sources["all"].groups else self.split_by(config))
+        how: Any = {"is_regression": is_regression, "split_by": split_by}
+        data = divided(sources, shares, config.seed, **how)
         train, test = data.parts["train"], data.parts["test"]
         data = replace(data, groups=test.groups or self.calibrated_by(config, test))
         if config.conformal is not None:
@@ -398,7 +395,7 @@ class EstimatorTask(EstimatorUse):
             encoded = {part: inputs.encode(own.objects) for part, own in data.parts.items()}
         except DataError as error:
             raise DataError(str(error), file=data.parts["train"].source) from None
-        resources = self.resources(config, inputs)
+        resources = data.resources | self.resources(config, inputs)
         data = replace(data, inputs=inputs, encoded=encoded, resources=resources)
         facts = self.describe(config, data)
         for note in () if is_silent else facts.notes:
@@ -686,7 +683,9 @@ class EstimatorComparison(Comparison):
         self, data: Data, name: str, seconds: float, predictions: Sequence[Predictions],
         *, is_baseline: bool = False,
     ) -> Result:  # fmt: skip
-        (column,), (own,) = data.columns("test"), predictions
+        columns = data.columns("test")
+        pair = columns[0], predictions[0]
+        column, own = sets_as_classes(columns, predictions) if len(columns) > 1 else pair
         known = np.intersect1d(column.known(), data.distinct("test"))  # copies count once
         truth, predicted = column.truth[known], own.values[known]
         losses = predicted != truth if column.classes else (predicted - truth) ** 2

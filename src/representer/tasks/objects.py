@@ -23,7 +23,8 @@ from representer.errors import ArgumentError, DataError, say
 from representer.estimators.conformal import calibration_rows, repeated
 from representer.estimators.fitting import random_parts, without_copies
 from representer.estimators.halves import CALIBRATION
-from representer.estimators.results import result_columns
+from representer.estimators.label_sets import LabelSets
+from representer.estimators.results import joined_labels, result_columns
 from representer.estimators.targets import Classes, ClassTable, Numbers, Target
 from representer.report.page import Column
 
@@ -56,6 +57,9 @@ class Objects:
         names: The name of each object, if they have names.
         digests: Numbers by which objects are equal, once they are known.
         groups: What each object belongs to, such as a patient, if a column says so.
+        has_label_sets: True if an object has any number of the labels `targets`; `labels` are then
+            tuples of those that it has.
+        are_indicators: True if a column of 0 and 1 says so for each label.
     """
 
     source: str
@@ -77,6 +81,8 @@ class Objects:
     names: Sequence[str] = ()
     digests: Any = ()
     groups: Sequence[str] = ()
+    has_label_sets: bool = False
+    are_indicators: bool = False
 
     @classmethod
     def of_file(cls, path: str | Path, objects: Sequence[Any], file: Any, **others: Any) -> Self:
@@ -94,7 +100,9 @@ class Objects:
 
     @property
     def columns(self) -> list[tuple[str | None, Sequence[str | None]]]:
-        """The column and the labels of each target."""
+        """The column and the labels of each target; any number of labels count as one text."""
+        if self.has_label_sets:
+            return [(self.label_column, [joined_labels(own) for own in self.labels])]
         if not self.targets:
             return [(self.label_column, self.labels)]
         return [(name, [cells[k] for cells in self.labels]) for k, name in enumerate(self.targets)]
@@ -235,6 +243,18 @@ def strings_of(strings: Sequence[str], noun: str, reading: dict[str, Any]) -> Ob
 def find_classes(main: Objects) -> list[list[str]]:
     """Return the names of the classes of each target, sorted."""
     found = []
+    if main.has_label_sets:
+        place: Any = {"file": main.labels_file, "column": main.label_column}
+        if len(main.targets) < 2:
+            fix = "Leave out --multilabel for one label an object, or give its separator."
+            raise DataError(f"there are {len(main.targets)} labels; at least 2", **place, fix=fix)
+        counts = Counter(label for own in main.labels for label in own)
+        for label in main.targets:
+            if counts[label] in (0, len(main)):
+                share = "all" if counts[label] else "none"
+                problem = f"{share} of the {len(main)} objects have the label {label!r:.60}"
+                raise DataError(problem, **place, fix="Leave this label out.")
+        return found
     for column, labels in main.columns:
         known = [label for label in labels if label]
         if len(set(known)) < 2:
@@ -264,6 +284,8 @@ def encode_labels(source: Objects, classes: Sequence[Sequence[str]]) -> NDArray[
     Raises:
         DataError: A label is not one of the classes or not a finite number; with file and line.
     """
+    if source.has_label_sets:
+        return _indicators(source)
     columns = source.columns
     encoded = [
         _encoded(source, column, labels, names)
@@ -300,6 +322,17 @@ def _encoded(
     return np.array(values, dtype=np.int64 if names and not is_optional else np.float64)
 
 
+def _indicators(source: Objects) -> NDArray[np.float64]:
+    """Return 1 for each label of an object and 0 for the others ``(N, K)``."""
+    known = {*source.targets}
+    for labels, line in zip(source.labels, source.lines, strict=True):
+        for label in (label for label in labels if label not in known):
+            place: Any = {"file": source.labels_file, "line": line if source.has_lines else None}
+            problem = f"label {label!r:.60} is not one of {listing(source.targets)}"
+            raise DataError(problem, **place, column=source.label_column)
+    return LabelSets(tuple(source.targets), is_table=False).encode(source.labels)
+
+
 def _is_bound(label: str) -> bool:
     return label.strip()[:1] in ("<", ">", "≤", "≥") and bool(measured(label.strip()))
 
@@ -310,10 +343,10 @@ def _bound(label: str, place: dict[str, Any]) -> DataError:
     return DataError(problem, **place, fix=fix)
 
 
-def find_target(
-    main: Objects, train: NDArray[Any], classes: Sequence[Sequence[str]]
-) -> Classes | ClassTable | Numbers:
+def find_target(main: Objects, train: NDArray[Any], classes: Sequence[Sequence[str]]) -> Target:
     """Return what is predicted."""
+    if main.has_label_sets:
+        return LabelSets(tuple(main.targets), main.are_indicators)
     table = train.reshape(len(train), -1)
     for k, (column, _) in enumerate(main.columns):
         place: Any = {"file": main.labels_file, "column": column}
@@ -500,6 +533,8 @@ def divided(
     their proportions.
     """
     main = sources["all"]
+    if main.has_label_sets:
+        sources = {name: replace(one, targets=main.targets) for name, one in sources.items()}
     classes = [] if is_regression else find_classes(main)
     encoded = {name: encode_labels(one, classes) for name, one in sources.items()}
     largest = most(main.objects) / len(main) if isinstance(main.objects, Stored) else 1.0
@@ -521,7 +556,8 @@ def divided(
             parts[name] = parts[name].in_memory()
         values[name] = encoded[source][list(positions)]
     target = find_target(main, values["train"], classes)
-    return Data(target, parts, values, list(sources.items()))
+    data = Data(target, parts, values, list(sources.items()))
+    return replace(data, resources={"multilabel": True}) if main.has_label_sets else data
 
 
 def equal_objects(sources: Mapping[str, Objects], nouns: str) -> dict[str, str]:
@@ -549,6 +585,8 @@ def with_calibration(data: Data, level: float, seed: int, groups: Any = None) ->
 
     Copies count once; groups of the training objects, if there are any, are drawn as a whole.
     """
+    if isinstance(data.target, LabelSets):
+        raise ArgumentError("conformal", level, "nothing, since there are several labels an object")
     objects, values = data.parts["train"], data.values["train"]
     alike = groups if groups is not None else repeated(objects.digests, level)
     try:
@@ -595,7 +633,7 @@ def _names(values: NDArray[Any]) -> list[str]:
 
 def _require_examples(main: Objects) -> None:
     column, labels = main.columns[0]
-    if len(main.columns) == 1 and len(set(labels)) == len(labels):
+    if not main.targets and len(set(labels)) == len(labels):
         shown = listing([label or "" for label in labels], 3)
         problem = f"all labels differ: {shown}; expected classes of several examples"
         fix = (

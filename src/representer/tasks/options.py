@@ -26,7 +26,6 @@ BASELINES = ("none", "simple", "all")
 # `seed` and `threads` replace two of them; the others have no meaning on the command line.
 _NOT_OPTIONS = (
     "random_state", "n_jobs", "callbacks", "verbose", "warm_start", "calibration",
-    "multilabel",
 )  # fmt: skip
 
 

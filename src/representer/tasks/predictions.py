@@ -18,6 +18,8 @@ from representer.data.tables import MISSING, LeftOut
 from representer.data.tables.files import COMPRESSIONS, GUARDED, guard_formula, uncompressed
 from representer.data.tables.reading import kind_of, table_files
 from representer.errors import ArgumentError, DataError, StorageError, printable, say
+from representer.estimators.label_sets import LabelSets
+from representer.estimators.results import sets_of
 from representer.jobs import completed
 from representer.report.page import Predictions
 from representer.storage import atomic
@@ -52,9 +54,16 @@ def refuse_same_columns(added: Sequence[str], columns: Sequence[str], source: st
 
 
 def added_columns(
-    objects: Objects, predictions: Sequence[Predictions], classes: Sequence[Sequence[str]]
-) -> tuple[list[str], dict[int, list[str]]]:
-    """Return the names of the added columns, and their cells by line."""
+    objects: Objects, predictions: Sequence[Predictions], classes: Sequence[Sequence[str]],
+    labels: LabelSets | None = None,
+) -> tuple[list[str], dict[int, list[str]]]:  # fmt: skip
+    """Return the names of the added columns, and their cells by line.
+
+    Of any number of labels an object, they are the list of the predicted ones, in JSON, and the
+    probability of each label; of labels in columns of their own, their predictions, too.
+    """
+    if labels is not None:
+        return _columns_of_sets(objects, predictions, labels)
     names = objects.targets if len(objects.targets) == len(predictions) else ()
     ends = [f"_{name}" for name in names or range(1, len(predictions) + 1)]
     added: list[str] = []
@@ -89,6 +98,21 @@ def added_columns(
     joined = ([*chain.from_iterable(row)] for row in zip(*parts, strict=True))
     joined = parts[0] if len(parts) == 1 else joined
     return added, dict(zip(objects.lines, joined, strict=True))
+
+
+def _columns_of_sets(
+    objects: Objects, predictions: Sequence[Predictions], labels: LabelSets
+) -> tuple[list[str], dict[int, list[str]]]:
+    """Return the columns of any number of labels an object; see `added_columns`."""
+    names = [str(label) for label in labels.labels]
+    added = ["prediction", *(f"prediction_{n}" for n in names if labels.is_table),
+             *(f"probability_{n}" for n in names)]  # fmt: skip
+    rows = {}
+    for line, (there, own) in zip(objects.lines, sets_of(labels, predictions), strict=True):
+        flags = [str(int(name in there)) for name in names] if labels.is_table else []
+        chances = [f"{chance:.6f}" for chance in own.values()]
+        rows[line] = [json.dumps(there, ensure_ascii=False), *flags, *chances]
+    return added, rows
 
 
 def shown_cell(value: object) -> str:
@@ -148,6 +172,7 @@ def predicted_table(
     blocks: Iterable[Objects], predict: Callable[[Objects], Sequence[Predictions]],
     reason: Callable[[Any], str], classes: Sequence[Sequence[str]], noun: str,
     output: str | Path | None,
+    labels: LabelSets | None = None,
 ) -> Iterator[str]:  # fmt: skip
     """Yield the text of a CSV file with the rows of the input, in order, and their predictions.
 
@@ -170,7 +195,7 @@ def predicted_table(
         dropped.add(objects.dropped)
         if len(objects):
             predictions = predict(objects)
-            added, rows = added_columns(objects, predictions, classes)
+            added, rows = added_columns(objects, predictions, classes, labels)
             if not head:
                 columns = objects.table.head if objects.table else [noun]
                 refuse_same_columns(added, columns, objects.source)

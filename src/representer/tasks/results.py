@@ -15,13 +15,22 @@ from numpy.typing import NDArray
 
 from representer.errors import KindError, MissingExtraError, printable
 from representer.estimators.explanation import Example, Part
-from representer.estimators.results import EXPLAINED_ERRORS, model_name
+from representer.estimators.label_sets import LabelSets
+from representer.estimators.results import (
+    EXPLAINED_ERRORS,
+    figures_of_sets,
+    model_name,
+    right_sets,
+    sets_as_classes,
+)
+from representer.report.metrics import paired_difference
 from representer.report.page import (
     BESIDE,
     Column,
     Predictions,
     by_target,
     compared,
+    dependent,
     figures_by_target,
     mistakes,
     worst,
@@ -57,24 +66,20 @@ class Baseline:
 
 def majority_class(train_labels: Sequence[int], test_count: int) -> Baseline:
     """Predict the most frequent class of the training data."""
-    started = time.perf_counter()
-    commonest = int(np.bincount(np.asarray(train_labels)).argmax())
-    return Baseline(
-        "majority class",
-        "Always the commonest class of the training data.",
-        np.full(test_count, commonest, dtype=np.int64),
-        time.perf_counter() - started,
-    )
+    return constant_prediction(np.asarray(train_labels), test_count, is_regression=False)
 
 
 def constant_prediction(values: NDArray[Any], test_count: int, *, is_regression: bool) -> Baseline:
-    """Predict the mean, or the most frequent class, of the training data ``(N,)``."""
-    if not is_regression:
-        return majority_class(values.tolist(), test_count)
-    started = time.perf_counter()
-    predictions = np.full(test_count, values.mean())
-    seconds = time.perf_counter() - started
-    return Baseline("mean", "Always the mean of the training data.", predictions, seconds)
+    """Predict the mean, or the most frequent class, of each target ``(N,)`` or ``(N, K)``."""
+    started, constants = time.perf_counter(), []
+    for own in values.reshape(len(values), -1).T:
+        known = own[~np.isnan(own)]
+        constants.append(known.mean() if is_regression else np.bincount(known.astype(int)).argmax())
+    predictions = np.tile(constants, (test_count, 1))
+    predictions = predictions[:, 0] if values.ndim == 1 else predictions
+    name, about = ("mean", "mean") if is_regression else ("majority class", "commonest class")
+    about = f"Always the {about} of the training data."
+    return Baseline(name, about, predictions, time.perf_counter() - started)
 
 
 def tfidf(
@@ -89,9 +94,11 @@ def tfidf(
     ``valid`` documents select C among a tenth of the default, the default and ten times as much.
     With ``characters``, n-grams of 2 to 5 characters inside words are added, and a linear support
     vector machine with C = 1 is trained, otherwise logistic regression with C = 10; of numbers,
-    ridge regression with penalty 1/C.
+    ridge regression with penalty 1/C. Several targets ``(N, K)``, NaN where unknown,
+    have a model each.
     """
     try:
+        from sklearn.dummy import DummyClassifier
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.linear_model import LogisticRegression, Ridge
         from sklearn.pipeline import make_union
@@ -102,37 +109,48 @@ def tfidf(
         time.perf_counter(),
         partial(cast("Any", TfidfVectorizer), sublinear_tf=True, dtype=np.float32),
     )
-    count = 1 if is_regression else len(np.unique(train_values))
+    given = np.asarray(train_values)
+    targets = given.reshape(len(given), -1).T
+    count = 1 if is_regression else sum(len(np.unique(own[~np.isnan(own)])) for own in targets)
     terms = max(FEWEST_TERMS, min(MAX_TERMS, MAX_COEFFICIENTS // count))
     vectorizer = make_vectorizer(analyzer=_words_and_pairs, max_features=terms)
     if characters:
         parts = {"analyzer": "char_wb", "ngram_range": (2, 5), "max_features": 3 * terms}
         own = make_vectorizer(preprocessor=" ".join, **parts)
         vectorizer = make_union(vectorizer, own)
-    train, values = vectorizer.fit_transform(train_tokens), np.asarray(train_values)
+    train = vectorizer.fit_transform(train_tokens)
     default = 1.0 if characters else DEFAULT_C
     candidates = [default] if valid is None else [default / 10, default, default * 10]
 
-    def fitted(c: float) -> Any:
+    def fitted(c: float, rows: Any, values: NDArray[Any]) -> Any:
+        if not is_regression and len(np.unique(values)) < 2:  # one of several, in this part
+            return DummyClassifier(strategy="most_frequent").fit(rows, values)
         if is_regression:
-            return Ridge(alpha=1 / c).fit(train, values)
+            return Ridge(alpha=1 / c).fit(rows, values)
         if characters:
-            return LinearSVC(C=c, random_state=0).fit(train, values)
+            return LinearSVC(C=c, random_state=0).fit(rows, values)
         # L-BFGS takes 7 to 25 times as long on two data sets, and stops before the minimum
-        return LogisticRegression(C=c, max_iter=1000, solver="newton-cg").fit(train, values)
+        return LogisticRegression(C=c, max_iter=1000, solver="newton-cg").fit(rows, values)
 
-    models = [fitted(c) for c in candidates]
-    selected, origin = 0, ""
-    if valid is not None:
-        documents, known = vectorizer.transform(valid[0]), np.asarray(valid[1])
-        scores = [model.score(documents, known) for model in models]
-        selected, origin = int(np.argmax(scores)), ", selected on the validation documents"
+    documents = None if valid is None else vectorizer.transform(valid[0])
+    tested, found, selected, origin = vectorizer.transform(test_tokens), [], 0, ""
+    for k, own in enumerate(targets):
+        known = np.flatnonzero(~np.isnan(own))
+        values = own[known] if is_regression else own[known].astype(np.int64)
+        rows = train if len(known) == len(own) else train[known]
+        models, selected = [fitted(c, rows, values) for c in candidates], 0
+        if valid is not None:
+            truth = np.asarray(valid[1]).reshape(len(valid[1]), -1)[:, k]
+            seen = np.flatnonzero(~np.isnan(truth))
+            scores = [model.score(documents[seen], truth[seen]) for model in models]
+            selected, origin = int(np.argmax(scores)), ", selected on the validation documents"
+        found.append(models[selected].predict(tested))
     name = "linear SVM" if characters else "logistic regression"
     name = "ridge regression" if is_regression else name
     what = (
         "Words, pairs of words and 2 to 5 characters" if characters else "Words and pairs of words"
     )
-    predictions = models[selected].predict(vectorizer.transform(test_tokens))
+    predictions = found[0] if given.ndim == 1 else np.stack(found, axis=1)
     return Baseline(
         f"TF-IDF of words and characters + {name}" if characters else f"TF-IDF + {name}",
         f"{what}, weighted by TF-IDF, through {name} (C = {candidates[selected]:g}{origin}).",
@@ -345,6 +363,19 @@ def metrics_of(
     columns, predictions, training = data.columns("test"), outcome.predictions, outcome.training
     digests = data.digests("test")
     about = "Trained with the same settings."
+    has_sets = isinstance(data.target, LabelSets)
+
+    def beside(others: Sequence[Predictions]) -> dict[str, Any]:
+        """Return how other predictions compare, of all labels together, too."""
+        found = compared(columns, predictions, others, digests, data.groups)
+        if not has_sets:
+            return found
+        pair = right_sets(columns, predictions), right_sets(columns, others)
+        rows = np.sort(np.unique(digests, return_index=True)[1])
+        groups = None if data.groups is None else dependent(np.asarray(data.groups)[rows])
+        difference = list(paired_difference(*(own[rows] for own in pair), groups))
+        sets = figures_of_sets(columns, others, digests) | {"difference": difference}
+        return found | {"sets": sets | {"pairs": len(rows)}}
     half = "A part of the model by itself."
     return {
         "task": task,
@@ -352,25 +383,24 @@ def metrics_of(
         "model": outcome.name,
         "targets": list(data.targets),
         "test": figures_by_target(columns, predictions, digests, data.groups),
+        **({"sets": figures_of_sets(columns, predictions, digests)} if has_sets else {}),
         **_training(training, outcome.steps_per_epoch),
         "seconds": outcome.seconds,
         "parts": {name: part._asdict() for name, part in outcome.parts.items()},
         "parameters": outcome.parameters,
         "alone": [
             {"name": f"{name} alone", "description": half, "seconds": outcome.parts[name].seconds}
-            | compared(columns, predictions, own, digests, data.groups)
+            | beside(own)
             for name, own in outcome.alone.items()
         ],
         "comparisons": [
             {"name": one.name, "description": about, "seconds": one.seconds}
-            | compared(columns, predictions, one.predictions, digests, data.groups)
+            | beside(one.predictions)
             for one in others
         ],
         "baselines": [
             {"name": one.name, "description": one.description, "seconds": one.seconds}
-            | compared(
-                columns, predictions, predictions_of_baseline(one, columns), digests, data.groups
-            )
+            | beside(predictions_of_baseline(one, columns))
             for one in baselines
         ],
     }
@@ -416,6 +446,14 @@ def predictions_of_baseline(baseline: Baseline, columns: Sequence[Column]) -> li
     return result
 
 
+def _targets(metrics: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return metrics.json by target; of any number of labels, that of all of them together."""
+    if "sets" not in metrics:
+        return by_target(metrics)
+    rows = {kind: [row | row["sets"] for row in metrics.get(kind, ())] for kind in BESIDE}
+    return {"all labels right": metrics | rows | {"test": metrics["sets"]}}
+
+
 def verdicts(metrics: dict[str, Any], nouns: str) -> dict[str, Any]:
     """Return how the model compares with the best baseline, for metrics.json.
 
@@ -424,7 +462,7 @@ def verdicts(metrics: dict[str, Any], nouns: str) -> dict[str, Any]:
     """
     measure = RMSE if metrics["kind"] == "regression" else ACCURACY
     found = {}
-    for name, own in by_target(metrics).items():
+    for name, own in _targets(metrics).items():
         others = (*own["comparisons"], *own["baselines"])
         differences = {other["name"]: other["difference"] for other in others}
         count = own["test"]["count"]
@@ -436,7 +474,7 @@ def verdicts(metrics: dict[str, Any], nouns: str) -> dict[str, Any]:
         found[name] = standing(metrics["model"], differences, measure, on, count, unit)
     sentences = [
         (f"{name}: " if name else "") + sentence
-        for name, own in by_target(metrics).items()
+        for name, own in _targets(metrics).items()
         for sentence in (found[name].get("sentence"), chance_sentence(own["test"]))
         if sentence
     ]
@@ -445,7 +483,7 @@ def verdicts(metrics: dict[str, Any], nouns: str) -> dict[str, Any]:
 
 def summary(metrics: dict[str, Any]) -> str:
     """Return the closing table for the terminal, of each target."""
-    targets = by_target(metrics).items()
+    targets = _targets(metrics).items()
     return "\n".join((f"{name}\n" if name else "") + _summary(own) for name, own in targets)
 
 
@@ -494,6 +532,8 @@ def explained_tests(
     an object is explained.
     """
     test, column, own = data.parts["test"], data.columns("test")[0], predictions[0]
+    if isinstance(data.target, LabelSets):
+        column, own = sets_as_classes(data.columns("test"), predictions)
     sizes = [data.inputs.size(one) for one in data.encoded["test"]]
     labels = test.columns[0][1]
     if data.is_regression:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from representer.data.stored import most, sampled
-from representer.data.tables import Dropped, read_grid
+from representer.data.tables import Dropped, LabelMap, read_grid
 from representer.data.tables.columns import requested
 from representer.data.tables.files import DETECTION, SMALL
 from representer.data.tables.reading import table_files
@@ -32,6 +32,7 @@ from representer.data.text.code_lines import SWAPPED
 from representer.errors import KindError
 from representer.estimators import TextClassifier, TextRegressor
 from representer.estimators.explanation import KERNEL, NETWORK
+from representer.estimators.label_sets import LabelSets
 from representer.estimators.parameters import RANDOM, TRAINING
 from representer.estimators.text import TextInputs
 from representer.functional import Cell
@@ -40,7 +41,7 @@ from representer.storage.run import RunFolder
 from representer.tasks import use
 from representer.tasks.doctor import memory_equation, output_equation
 from representer.tasks.flow import EstimatorTask
-from representer.tasks.objects import Data, Objects
+from representer.tasks.objects import Data, Objects, are_fractions
 from representer.tasks.results import Baseline, Facts, Model, Trained, constant_prediction, tfidf
 from representer.tasks.text_options import TEXT, TextConfig
 from representer.training.generators import return_freed_memory
@@ -63,8 +64,8 @@ def stored(path: str | Path, blocks: Iterable[Objects]) -> Objects:
     If they are small, they are in memory as always.
     """
     files = tuple(table_files(path))
-    names: dict[str, str] = {}
-    labels, groups = list[str](), list[str]()
+    names: dict[Any, Any] = {}
+    labels, groups = list[Any](), list[str]()
     dropped: list[Dropped] = []
     lines = array("q")
     first: Objects | None = None
@@ -82,6 +83,8 @@ def stored(path: str | Path, blocks: Iterable[Objects]) -> Objects:
 
     objects = stored_texts(texts())
     assert first is not None  # a table without usable rows is an error of its reader
+    if first.has_label_sets and not first.are_indicators:
+        first = replace(first, targets=labels_in(names))
     is_one = len(files) == 1
     result = replace(
         first, source=str(path), labels_file=str(path), objects=objects, labels=labels,
@@ -111,20 +114,32 @@ _ENOUGH = 32  # characters for each word that a text must have
 BESIDE, TOP = "lstm", 8  # of the demo: the second cell, and the n-grams that are shown
 
 
+def labels_in(labels: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """Return the distinct labels of all objects, as those of classes are ordered."""
+    names = {label for own in labels for label in own}
+    return LabelMap.build(names).names if names else ()
+
+
 def objects_of(table: Table, files: tuple[Path, ...] = ()) -> Objects:
     """Return the texts and labels of a table."""
+    labels = table.labels or [None] * len(table)
+    has_sets, columns = table.has_label_sets and table.labels is not None, table.targets
     return Objects(
         source=table.source,
         labels_file=table.source,
         objects=table.texts,
-        labels=table.labels or [None] * len(table),
+        labels=labels,
+        targets=columns or (labels_in(labels) if has_sets else ()),
+        has_label_sets=has_sets,
+        are_indicators=has_sets and bool(columns),
         lines=table.lines,
         files=files,
         notes=table.notes,
         dropped=table.dropped,
         reading={
-            "text": table.text_column, "label": table.label_column, "header": table.header
-        },
+            "text": table.text_column, "label": table.label_column, "header": table.header,
+            "separator": table.separator,
+        } | ({"multilabel": True} if has_sets else {"targets": columns} if columns else {}),
         column=table.text_column,
         label_column=table.label_column,
         groups=table.groups,
@@ -161,41 +176,83 @@ def train_baselines(data: Data, *, tuned: bool = False) -> list[Baseline]:
     ]
 
 
+def _of_labels(options: dict[str, Any], is_required: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the options of columns of labels, and the others, which are those of the file."""
+    named = "multilabel", "separator", "target", "targets"
+    chosen = {name: options.get(name) for name in named[:2]} if is_required else {}
+    chosen["multilabel"] = bool(chosen.get("multilabel"))
+    layout = {name: value for name, value in options.items() if name not in named}
+    return chosen | {"require_label": is_required}, layout
+
+
+@dataclass(frozen=True)
+class TextForm:
+    """What a run says of its table besides the options of reading.
+
+    Args:
+        multilabel: A text has any number of labels.
+        targets: Names of several targets.
+    """
+
+    multilabel: bool = False
+    targets: tuple[str, ...] = ()
+
+
 class TextTask(EstimatorTask):
     """The task ``text``."""
 
     declared, noun, nouns = TEXT, "document", "documents"
     classifier, regressor = TextClassifier, TextRegressor
-    remembered: ClassVar = {"text": "the column with the texts", "label": ""}
+    form = TextForm
+    remembered: ClassVar = {"text": "the column with the texts", "label": "", "separator": ""}
     remedy = "Is this the right column? Otherwise lower min_length."
 
     def read(
         self, path: str | Path, *, text: str | None, label: str | None, is_regression: bool,
-        require_labels: bool, groups: str | None = None, **layout: Any,
+        require_labels: bool, groups: str | None = None, **options: Any,
     ) -> Objects:  # fmt: skip
-        """Read the texts and labels of a table; see `read_table`."""
+        """Read the texts and labels of a table; see `assemble`."""
         if require_labels and is_large(path):
             how = {"is_regression": is_regression, "require_labels": True, "groups": groups}
-            return stored(path, self.blocks(path, text=text, label=label, **how, **layout))
-        label = label if require_labels else None
+            return stored(path, self.blocks(path, text=text, label=label, **how, **options))
+        label = (options.get("target") or label) if require_labels else None
+        chosen, layout = _of_labels(options, require_labels)
         grid = read_grid(path, requested(text) + requested(label) + requested(groups), **layout)
-        chosen = {"require_label": require_labels, "groups": groups}
+        chosen |= {"groups": groups}
         table = assemble(grid, str(Path(path)), text, label, **chosen)
         objects = objects_of(table, (Path(path),))
         return objects if require_labels else replace(objects, table=grid, notes=grid.notes)
 
     def blocks(
         self, path: str | Path, *, text: str | None, label: str | None, is_regression: bool,
-        require_labels: bool, **layout: Any,
+        require_labels: bool, **options: Any,
     ) -> Iterator[Objects]:  # fmt: skip
         """Yield the texts and labels of the files of a table in blocks; see `read_tables`."""
-        wanted = text, label if require_labels else None
+        wanted = text, (options.get("target") or label) if require_labels else None
         size = SMALL if text else DETECTION
-        for grid, table in read_tables(
-            path, *wanted, require_label=require_labels, size=size, **layout
-        ):
+        chosen, layout = _of_labels(options, require_labels)
+        for grid, table in read_tables(path, *wanted, size=size, **chosen, **layout):
             objects = objects_of(table, (Path(table.source),))
             yield objects if require_labels else replace(objects, table=grid, notes=grid.notes)
+
+    def numbers(self, objects: Objects) -> bool:
+        """Return True if all targets are numbers to predict."""
+        return not objects.has_label_sets and all(
+            are_fractions(labels) for _, labels in objects.columns
+        )
+
+    def as_trained(self, estimator: Any, form: Any) -> dict[str, Any]:
+        """Return that a text has any number of labels, if it has in training."""
+        return {"multilabel": isinstance(estimator.target_, LabelSets)}
+
+    def adapted(self, estimator: Any, form: Any, objects: Objects) -> Objects:
+        """Return texts with the labels of the training."""
+        if objects.has_label_sets and isinstance(estimator.target_, LabelSets):
+            return replace(objects, targets=tuple(map(str, estimator.target_.labels)))
+        return objects if objects.targets else replace(objects, targets=form.targets)
+
+    def _reading(self, config: Any) -> dict[str, Any]:
+        return super()._reading(config) | {"multilabel": config.multilabel}
 
     def reason(self, estimator: Any, config: TextConfig | None, value: str) -> str:
         """Return a reason if a text has too few words, after training if it has none."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from representer.checks import require
+from representer.errors import ArgumentError
 from representer.estimators.parameters import RANDOM, TextParameters
 from representer.tasks.options import (
     READ,
@@ -26,7 +27,15 @@ class TextReading:
     text: str | None = option(
         None, "column(s) with the text: TITLE,BODY joins two (default: detected)", metavar="COLUMN"
     )
-    label: str | None = option(None, "column with the label (default: detected)", metavar="COLUMN")
+    label: str | None = option(
+        None, "column(s) with the label: A,B are several targets or, of 0 and 1, several labels a "
+        "text (default: detected)", metavar="COLUMN",
+    )  # fmt: skip
+    target: str | None = option(None, "the same as --label", metavar="COLUMN")
+    separator: str | None = option(
+        None, "between the labels in a cell, with --multilabel (default: detected)",
+        metavar="CHARACTERS",
+    )  # fmt: skip
     header: bool | None = option(
         None, "whether the first row names the columns (default: detected)"
     )
@@ -64,7 +73,11 @@ class TextConfig(_Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if None not in (self.label, self.target):
+            raise ArgumentError("target", self.target, "nothing beside --label")
         require(self, "min_length", self.min_length >= 1, "a positive integer")
+        if self.multilabel and self.kind == "regression":
+            raise ArgumentError("kind", self.kind, "classification with --multilabel")
 
 
 # L19 section 6, completed by the authors' code. The paper states neither batch size nor training

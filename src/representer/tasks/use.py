@@ -19,10 +19,12 @@ from representer.data.tables import left_out
 from representer.errors import ArgumentError, DataError, say
 from representer.estimators import base
 from representer.estimators.improvement import suggestions
+from representer.estimators.label_sets import LabelSets
 from representer.estimators.parameters import AUTO
 from representer.estimators.results import (
     classes_of,
     explanations_of,
+    figures_of_sets,
     predictions_of,
     result_columns,
 )
@@ -168,6 +170,8 @@ class EstimatorUse(ABC):
         digests = np.concatenate(seen)
         figures = figures_by_target(columns, joined, digests, groups or None)
         known = count_trained_on(run, data, digests, self.noun)
+        if isinstance(target, LabelSets):
+            more = more | figures_of_sets(columns, joined, digests)
         about = {"run": str(run), "data": str(data), "left_out": dropped, TRAINED: known}
         return about | ({"targets": figures} if names else figures) | more
 
@@ -198,8 +202,14 @@ class EstimatorUse(ABC):
             classes_of(estimator.target_),
             self.noun,
             output,
+            self.labels_of(estimator),
         )
         write_table(output, parts)
+
+    def labels_of(self, estimator: Any) -> LabelSets | None:
+        """Return the labels of which an object has any number; None for other targets."""
+        target = estimator.target_
+        return target if isinstance(target, LabelSets) else None
 
     def explain(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -34,7 +35,8 @@ class Table:
 
     Args:
         texts: One document per row.
-        labels: One label per row, or None if the file has none.
+        labels: One label per row, or None if the file has none. With several columns, the cells of
+            each row; with any number of labels a document, the tuple of them.
         lines: The physical line of the file on which each row starts, counted from 1 (for Parquet:
             the row number).
         columns: All columns of the file.
@@ -45,10 +47,13 @@ class Table:
         header: True if the first row names the columns.
         notes: One sentence for the user about each inferred property.
         groups: What each row belongs to; none if no column of groups is named.
+        targets: Names of several columns of labels.
+        has_label_sets: True if a document has any number of labels.
+        separator: What stands between the labels in a cell, if they are in one column.
     """
 
     texts: list[str]
-    labels: list[str] | None
+    labels: list[Any] | None
     lines: list[int]
     columns: list[str]
     text_column: str
@@ -58,6 +63,9 @@ class Table:
     header: bool = True
     notes: list[str] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
+    targets: tuple[str, ...] = ()
+    has_label_sets: bool = False
+    separator: str | None = None
 
     def __len__(self) -> int:
         """Return the number of documents."""
@@ -114,24 +122,29 @@ def read_table(
 
 def assemble(
     grid: Grid, source: str, text: str | None, label: str | None, *, require_label: bool,
-    groups: str | None = None,
+    groups: str | None = None, multilabel: bool = False, separator: str | None = None,
 ) -> Table:  # fmt: skip
     """Select the columns of the text and the label, and keep the rows that have both.
+
+    Several columns of 0 and 1 hold labels of which a document has any number.
 
     Args:
         grid: The rows.
         source: The file.
         text: The requested columns, or None.
-        label: The requested column, or None.
+        label: The requested columns, or None.
         require_label: Drop rows without a label.
         groups: Columns of what rows belong to, or None.
+        multilabel: A document has any number of labels.
+        separator: What stands between labels in a cell; by default it is detected.
 
     Raises:
-        ArgumentError: If the label is several columns or one of the text columns.
+        ArgumentError: If the label is one of the text columns.
         DataError: If a column is missing or ambiguous, a cell is neither text nor a plain value,
             or no row is left.
     """
     chosen: Any = {"require_label": require_label, "groups": groups}
+    chosen |= {"multilabel": multilabel, "separator": separator}
     table = Selection.of(grid, source, text, label, **chosen).table(grid, source)
     if not table.texts:
         dropped = LeftOut(table.dropped)
@@ -151,73 +164,115 @@ class Selection:
 
     columns: list[str]  # all columns
     texts: list[int]  # positions of the columns of the text
-    label: int | None  # position of the column of the label; None without one
+    labels: list[int]  # positions of the columns of the label; none without one
     notes: list[str]  # one sentence for the user about each inferred property
     require_label: bool  # rows without a label are dropped
     groups: str | None = None  # the columns of what rows belong to; None for none
+    has_label_sets: bool = False  # a document has any number of labels
+    separator: str | None = None  # what stands between labels in a cell; None if nothing does
 
     @classmethod
     def of(
         cls, grid: Grid, source: str, text: str | None, label: str | None, *, require_label: bool,
-        groups: str | None = None,
+        groups: str | None = None, multilabel: bool = False, separator: str | None = None,
     ) -> Selection:  # fmt: skip
         """Select the columns; see `assemble`."""
         texts = resolve(grid, text, "text", source) if text else []
         labels = resolve(grid, label, "label", source) if label else []
         notes = list(grid.notes)
-        if len(labels) > 1:
-            raise ArgumentError("label", label, "one column")
-        if set(texts) & set(labels):
-            name = grid.columns[labels[0]]
+        if both := {*texts} & {*labels}:
+            name = grid.columns[min(both)]
             raise ArgumentError("label", name, "a column other than the text")
+        if len({*labels}) < len(labels):
+            raise ArgumentError("label", label, "each column once")
+        if separator is not None and (not multilabel or len(labels) > 1):
+            expected = "nothing without --multilabel and one column of labels"
+            raise ArgumentError("separator", separator, expected)
         if not texts:
             chosen = labels[0] if labels else guess_label(grid, [], source, required=False)
             texts = [guess_text(grid, chosen, source)]
             notes.append(f"The text is taken from column {grid.columns[texts[0]]!r}.")
         notes += ignored_split(grid)
         taken = [*texts, *(resolve(grid, groups, "groups", source) if groups else [])]
-        col = labels[0] if labels else guess_label(grid, taken, source, required=require_label)
-        if col is not None and not labels:
-            notes.append(f"The label is taken from column {grid.columns[col]!r}.")
-        return cls(grid.columns, texts, col, notes, require_label, groups)
+        if not labels:
+            col = guess_label(grid, taken, source, required=require_label)
+            labels = [] if col is None else [col]
+            notes += [f"The label is taken from column {grid.columns[col]!r}." for col in labels]
+        if len(labels) > 1 and not multilabel and grid.rows:
+            multilabel = all(
+                str(row[i]).strip().lower() in _FLAGS for row in grid.rows for i in labels
+            )
+            if multilabel:
+                names = listing([grid.columns[i] for i in labels])
+                notes.append(f"Columns {names} have 0 and 1 alone: each is a label of the texts.")
+        elif multilabel and len(labels) == 1 and separator is None:
+            separator = _separator_in([row[labels[0]] for row in grid.rows])
+            notes += [f"Labels are separated by {separator!r}."] if separator else []
+        of_labels = multilabel, separator
+        return cls(grid.columns, texts, labels, notes, require_label, groups, *of_labels)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Names of several columns of labels."""
+        return tuple(self.columns[i] for i in self.labels) if len(self.labels) > 1 else ()
 
     def table(self, grid: Grid, source: str) -> Table:
         """Return the rows of a block that have a text and, if it is required, a label."""
-        kept: list[tuple[str, str, int]] = []
-        dropped, col = list(grid.dropped), self.label
+        kept: list[tuple[str, Any, int]] = []
+        dropped = list(grid.dropped)
         for row, line in zip(grid.rows, grid.lines, strict=True):
             parts = [_cell(row[i], source, line, grid.columns[i], is_text=True) for i in self.texts]
             document = " ".join(x for x in parts if x.strip())
-            name = "" if col is None else self._label(row[col], source, line, grid.columns[col])
+            name = self._label(row, source, line)
+            is_unlabeled = not self.has_label_sets and not (any(name) if self.targets else name)
             if not document:
                 dropped.append(Dropped(line, "empty text"))
-            elif self.require_label and not name:
+            elif self.require_label and is_unlabeled:
                 dropped.append(Dropped(line, "empty label"))
             else:
                 kept.append((document, name, line))
         dropped.sort(key=lambda row: row.line)
-        taken = [*self.texts, *([] if col is None else [col])]
+        taken = [*self.texts, *self.labels]
         return Table(
             groups=group_names(grid, self.groups, source, [line for _, _, line in kept], taken),
             texts=[document for document, _, _ in kept],
-            labels=None if col is None else [name for _, name, _ in kept],
+            labels=[name for _, name, _ in kept] if self.labels else None,
             lines=[line for _, _, line in kept],
             columns=grid.columns,
             text_column=",".join(grid.columns[i] for i in self.texts),
-            label_column=None if col is None else grid.columns[col],
+            label_column=",".join(grid.columns[i] for i in self.labels) or None,
             dropped=dropped,
             source=source,
             header=grid.header,
             notes=self.notes,
+            targets=self.targets,
+            has_label_sets=self.has_label_sets,
+            separator=self.separator,
         )
 
-    def _label(self, cell: object, source: str, line: int, column: str) -> str:
+    def _label(self, row: Sequence[Any], source: str, line: int) -> Any:
+        """Return the label of a row, its cells in several columns, or the tuple of its labels."""
+        places = [(row[i], source, line, self.columns[i]) for i in self.labels]
         try:
-            return name_of(_cell(cell, source, line, column))
+            if not self.has_label_sets:
+                names = tuple(name_of(_cell(*place)) for place in places)
+                return names if self.targets else "".join(names)
+            if not self.targets:
+                return tuple(label for place in places for label in self._split(*place))
+            return tuple(place[-1] for place in places if _flag(*place))
         except DataError:
             if self.require_label:
                 raise
             return ""  # as a row without a label
+
+    def _split(self, cell: Any, source: str, line: int, column: str) -> list[str]:
+        """Return the labels in a cell: a list, a list as text, or names between separators."""
+        parts = _listed(cell)
+        if parts is None:
+            text = _cell(cell, source, line, column)
+            parts = text.split(self.separator) if self.separator else [text]
+        names = [name_of(_cell(part, source, line, column)) for part in parts]
+        return [*dict.fromkeys(filter(None, names))]
 
 
 def read_tables(
@@ -228,6 +283,8 @@ def read_tables(
     require_label: bool,
     size: BlockSize,
     groups: str | None = None,
+    multilabel: bool = False,
+    separator: str | None = None,
     **layout: Any,
 ) -> Iterator[tuple[Grid, Table]]:
     """Yield the blocks of the files of a table, in order, and their documents and labels.
@@ -241,6 +298,8 @@ def read_tables(
         require_label: Drop rows without a label.
         size: Limits of a block.
         groups: Columns of what rows belong to, or None.
+        multilabel: As in `assemble`.
+        separator: As in `assemble`.
         layout: As in `read_blocks`.
 
     Raises:
@@ -254,6 +313,7 @@ def read_tables(
         for grid in read_blocks(file, wanted, **layout, size=size):
             if selection is None:
                 options: Any = {"require_label": require_label, "groups": groups}
+                options |= {"multilabel": multilabel, "separator": separator}
                 selection = Selection.of(grid, str(file), text, label, **options)
                 size = size._replace(head=size.rest)
                 layout["header"] = grid.header if grid.numbered else layout.get("header")
@@ -269,6 +329,38 @@ def read_tables(
             yield grid, table
     if not count:
         raise _nothing_usable(dropped, str(Path(path)), column)
+
+
+SEPARATORS = "|", ";", ","
+_FLAGS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True,
+          "no": False, "yes": True}  # fmt: skip
+
+
+def _flag(cell: object, source: str, line: int, column: str) -> bool:
+    """Return an indicator as a truth value."""
+    if (flag := _FLAGS.get(str(cell).strip().lower())) is None:
+        problem = f"is {str(cell)!r:.40}; expected 0 or 1"
+        fix = "Each column of labels says by 0 or 1 whether a text has the label."
+        raise DataError(problem, file=source, line=line, column=column, fix=fix)
+    return flag
+
+
+def _listed(cell: Any) -> list[Any] | None:
+    """Return the labels of a list, as JSON and Python write it; None for another cell."""
+    if isinstance(cell, str) and cell.strip()[:1] == "[":
+        for parse in (json.loads, ast.literal_eval):
+            try:
+                cell = parse(cell.strip())
+                break
+            except (ValueError, SyntaxError, RecursionError, MemoryError):
+                continue
+    return cell if isinstance(cell, list) else None
+
+
+def _separator_in(cells: Sequence[Any]) -> str | None:
+    """Return what stands between the labels of some cells, None if nothing does."""
+    texts = [cell for cell in cells if isinstance(cell, str) and _listed(cell) is None]
+    return next((mark for mark in SEPARATORS if any(mark in text for text in texts)), None)
 
 
 def _cell(value: object, source: str, line: int, column: str, *, is_text: bool = False) -> str:
