@@ -251,8 +251,7 @@ def find_classes(main: Objects) -> list[list[str]]:
         counts = Counter(label for own in main.labels for label in own)
         for label in main.targets:
             if counts[label] in (0, len(main)):
-                share = "all" if counts[label] else "none"
-                problem = f"{share} of the {len(main)} objects have the label {label!r:.60}"
+                problem = f"{'all' if counts[label] else 'none'} of the {len(main)} objects have the label {label!r:.60}"
                 raise DataError(problem, **place, fix="Leave this label out.")
         return found
     for column, labels in main.columns:
@@ -533,8 +532,7 @@ def divided(
     their proportions.
     """
     main = sources["all"]
-    if main.has_label_sets:
-        sources = {name: replace(one, targets=main.targets) for name, one in sources.items()}
+    sources = {name: replace(one, targets=main.targets) for name, one in sources.items()}
     classes = [] if is_regression else find_classes(main)
     encoded = {name: encode_labels(one, classes) for name, one in sources.items()}
     largest = most(main.objects) / len(main) if isinstance(main.objects, Stored) else 1.0

@@ -139,7 +139,7 @@ def tfidf(
         values = own[known] if is_regression else own[known].astype(np.int64)
         rows = train if len(known) == len(own) else train[known]
         models, selected = [fitted(c, rows, values) for c in candidates], 0
-        if valid is not None:
+        if valid is not None and documents is not None:
             truth = np.asarray(valid[1]).reshape(len(valid[1]), -1)[:, k]
             seen = np.flatnonzero(~np.isnan(truth))
             scores = [model.score(documents[seen], truth[seen]) for model in models]
@@ -373,7 +373,7 @@ def metrics_of(
         pair = right_sets(columns, predictions), right_sets(columns, others)
         rows = np.sort(np.unique(digests, return_index=True)[1])
         groups = None if data.groups is None else dependent(np.asarray(data.groups)[rows])
-        difference = list(paired_difference(*(own[rows] for own in pair), groups))
+        difference = list(paired_difference(pair[0][rows], pair[1][rows], groups))
         sets = figures_of_sets(columns, others, digests) | {"difference": difference}
         return found | {"sets": sets | {"pairs": len(rows)}}
     half = "A part of the model by itself."

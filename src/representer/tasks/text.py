@@ -122,7 +122,7 @@ def labels_in(labels: Iterable[Sequence[str]]) -> tuple[str, ...]:
 
 def objects_of(table: Table, files: tuple[Path, ...] = ()) -> Objects:
     """Return the texts and labels of a table."""
-    labels = table.labels or [None] * len(table)
+    labels: list[Any] = table.labels or [None] * len(table)
     has_sets, columns = table.has_label_sets and table.labels is not None, table.targets
     return Objects(
         source=table.source,

@@ -112,8 +112,10 @@ def test_inferred_properties_are_reported(path):
 def test_one_column_cannot_be_text_and_label(path):
     with pytest.raises(ArgumentError, match="a column other than the text"):
         read(path, REVIEWS, text="text", label="text")
-    with pytest.raises(ArgumentError, match="one column"):
+    with pytest.raises(ArgumentError, match="a column other than the text"):
         read(path, REVIEWS, label="text,label")
+    with pytest.raises(ArgumentError, match="each column once"):
+        read(path, REVIEWS, text="text", label="label,label")
 
 
 def test_json_labels_are_plain_values(tmp_path):

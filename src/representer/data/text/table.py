@@ -180,9 +180,6 @@ class Selection:
         texts = resolve(grid, text, "text", source) if text else []
         labels = resolve(grid, label, "label", source) if label else []
         notes = list(grid.notes)
-        if both := {*texts} & {*labels}:
-            name = grid.columns[min(both)]
-            raise ArgumentError("label", name, "a column other than the text")
         if len({*labels}) < len(labels):
             raise ArgumentError("label", label, "each column once")
         if separator is not None and (not multilabel or len(labels) > 1):
@@ -192,6 +189,9 @@ class Selection:
             chosen = labels[0] if labels else guess_label(grid, [], source, required=False)
             texts = [guess_text(grid, chosen, source)]
             notes.append(f"The text is taken from column {grid.columns[texts[0]]!r}.")
+        if both := {*texts} & {*labels}:
+            name = grid.columns[min(both)]
+            raise ArgumentError("label", name, "a column other than the text")
         notes += ignored_split(grid)
         taken = [*texts, *(resolve(grid, groups, "groups", source) if groups else [])]
         if not labels:
@@ -252,14 +252,14 @@ class Selection:
 
     def _label(self, row: Sequence[Any], source: str, line: int) -> Any:
         """Return the label of a row, its cells in several columns, or the tuple of its labels."""
-        places = [(row[i], source, line, self.columns[i]) for i in self.labels]
+        cells = [(row[i], source, line, self.columns[i]) for i in self.labels]
         try:
             if not self.has_label_sets:
-                names = tuple(name_of(_cell(*place)) for place in places)
+                names = tuple(name_of(_cell(*cell)) for cell in cells)
                 return names if self.targets else "".join(names)
             if not self.targets:
-                return tuple(label for place in places for label in self._split(*place))
-            return tuple(place[-1] for place in places if _flag(*place))
+                return tuple(label for cell in cells for label in self._split(*cell))
+            return tuple(cell[-1] for cell in cells if _flag(*cell))
         except DataError:
             if self.require_label:
                 raise
@@ -271,7 +271,7 @@ class Selection:
         if parts is None:
             text = _cell(cell, source, line, column)
             parts = text.split(self.separator) if self.separator else [text]
-        names = [name_of(_cell(part, source, line, column)) for part in parts]
+        names = [name_of(_cell(name, source, line, column)) for name in parts]
         return [*dict.fromkeys(filter(None, names))]
 
 
