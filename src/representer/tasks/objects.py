@@ -251,7 +251,8 @@ def find_classes(main: Objects) -> list[list[str]]:
         counts = Counter(label for own in main.labels for label in own)
         for label in main.targets:
             if counts[label] in (0, len(main)):
-                problem = f"{'all' if counts[label] else 'none'} of the {len(main)} objects have the label {label!r:.60}"
+                share = "all" if counts[label] else "none"
+                problem = f"{share} of the {len(main)} objects have the label {label!r:.60}"
                 raise DataError(problem, **place, fix="Leave this label out.")
         return found
     for column, labels in main.columns:

@@ -376,6 +376,7 @@ def metrics_of(
         difference = list(paired_difference(pair[0][rows], pair[1][rows], groups))
         sets = figures_of_sets(columns, others, digests) | {"difference": difference}
         return found | {"sets": sets | {"pairs": len(rows)}}
+
     half = "A part of the model by itself."
     return {
         "task": task,
