@@ -5,9 +5,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
-from sklearn.svm import SVC
 
 from representer.errors import ArgumentError, ShapeError
 from representer.functional import NONLINEARITIES
@@ -157,26 +154,6 @@ def test_other_inputs_give_a_float64_array_with_the_same_values():
         np.testing.assert_allclose(gram, kernel(X).numpy(), rtol=1e-5, atol=1e-7)
     counts = kernel([[[0, 1], [1, 0]], [[1, 1]]])
     assert counts.shape == (2, 2)
-
-
-def test_the_kernel_is_a_scikit_learn_estimator():
-    kernel = RecurrentKernel("polynomial", filter_length=2, repeat=True)
-    copy = clone(kernel).set_params(q="linear", repeat=False)
-    assert copy.get_params() == {
-        "q": "linear", "check_mercer": True, "filter_length": 2, "dilation": 1, "repeat": False,
-        "static_gates": None, "unit_norm": True,
-    }  # fmt: skip
-    assert kernel.q == "polynomial"
-    assert clone(RecurrentKernel(torch.exp)).q is torch.exp
-
-
-def test_the_gram_matrix_works_in_a_support_vector_machine():
-    rng = np.random.default_rng(0)
-    X = [0.3 * rng.normal(size=(rng.integers(3, 8), 2)) for _ in range(60)]
-    y = np.array([x[-1, 0] + x[-2, 0] > 0 for x in X])
-    gram = RecurrentKernel("exponential")(X)
-    search = GridSearchCV(SVC(kernel="precomputed"), {"C": [0.1, 1.0]}, cv=3).fit(gram, y)
-    assert search.best_score_ > 0.7
 
 
 @pytest.mark.parametrize("q", ["tanh", "sigmoid", torch.tanh, torch.relu])

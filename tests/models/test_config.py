@@ -52,19 +52,26 @@ def test_the_error_for_a_missing_key_names_it() -> None:
         from_dict(SequenceClassifierConfig, {"vocabulary_size": 5})
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("vocabulary_size", 0), ("num_classes", 0), ("hidden_size", 2.5), ("num_layers", True),
-        ("dropout", 1.0), ("cell_dropout", -0.1), ("dropout", float("nan")), ("pooling", "median"),
-        ("max_length", 5), ("filter_padding", "valid"), ("padding_index", 9), ("padding_index", -1),
-        ("cell", "gru"),
-    ],
-)  # fmt: skip
-def test_the_error_for_a_value_out_of_range_names_it(name: str, value: object) -> None:
-    values = {"vocabulary_size": 9, "num_classes": 2, name: value}
+OUT_OF_RANGE = [
+    (SequenceClassifierConfig, "vocabulary_size", 0), (SequenceClassifierConfig, "num_classes", 0),
+    (SequenceClassifierConfig, "hidden_size", 2.5), (SequenceClassifierConfig, "num_layers", True),
+    (SequenceClassifierConfig, "dropout", 1.0), (SequenceClassifierConfig, "cell_dropout", -0.1),
+    (SequenceClassifierConfig, "dropout", float("nan")),
+    (SequenceClassifierConfig, "pooling", "median"), (SequenceClassifierConfig, "max_length", 5),
+    (SequenceClassifierConfig, "filter_padding", "valid"),
+    (SequenceClassifierConfig, "cell", "gru"),
+    (SequenceClassifierConfig, "padding_index", 9), (SequenceClassifierConfig, "padding_index", -1),
+    (StackedClassifierConfig, "vocabulary_size", 0), (StackedClassifierConfig, "num_classes", 1),
+    (StackedClassifierConfig, "hidden_size", 2.5), (StackedClassifierConfig, "num_layers", 0),
+    (StackedClassifierConfig, "dropout", 1.0), (StackedClassifierConfig, "rnn_dropout", -0.1),
+    (StackedClassifierConfig, "padding_index", 9), (StackedClassifierConfig, "order", True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "name", "value"), OUT_OF_RANGE)
+def test_the_error_for_a_value_out_of_range_names_it(config, name, value) -> None:
     with pytest.raises(ArgumentError, match=f"^{name} is {value!r}; expected "):
-        from_dict(SequenceClassifierConfig, values)
+        config(**{"vocabulary_size": 9, "num_classes": 2, name: value})
 
 
 def test_padded_mean_requires_max_length() -> None:

@@ -159,18 +159,6 @@ def test_vectors_can_be_set_and_frozen() -> None:
         model.set_vectors(torch.ones(20, 6))
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("vocabulary_size", 0), ("num_classes", 1), ("hidden_size", 2.5), ("num_layers", 0),
-        ("dropout", 1.0), ("rnn_dropout", -0.1), ("padding_index", 20), ("order", True),
-    ],
-)  # fmt: skip
-def test_the_error_for_a_value_out_of_range_names_it(name: str, value: object) -> None:
-    with pytest.raises(ArgumentError, match=f"^{name} is {value!r}; expected "):
-        replace(SMALL, **{name: value})
-
-
 def test_invalid_layer_options_are_rejected() -> None:
     with pytest.raises(ArgumentError, match="decay"):
         StackedClassifier(replace(SMALL, decay=1.5))

@@ -10,7 +10,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from representer.errors import ArgumentError, KindError, ShapeError
+from representer.errors import ArgumentError
 from representer.models import TiedAdaptiveSoftmax
 
 V, E, CUTOFFS = 23, 5, (6, 11)
@@ -64,16 +64,6 @@ def test_loss_and_gradients_match_the_definition(cutoffs, bias) -> None:
     )
 
 
-def test_probabilities_sum_to_1_and_match_the_loss() -> None:
-    model = Model()
-    features, targets = torch.randn(4, 3, E, dtype=torch.float64), torch.randint(V, (4, 3))
-    logs = model.output.log_probabilities(features)
-    assert logs.shape == (4, 3, V)
-    torch.testing.assert_close(logs.exp().sum(-1), torch.ones(4, 3, dtype=torch.float64))
-    picked = logs.gather(-1, targets[..., None]).sum()
-    torch.testing.assert_close(-picked, model.output.loss(features, targets))
-
-
 def test_a_group_without_targets_gets_no_gradient() -> None:
     model, features = Model(), torch.randn(4, E, dtype=torch.float64)
     model.output.loss(features, torch.tensor([0, 3, 5, 5])).backward()
@@ -114,17 +104,3 @@ def test_biases_are_initialized_to_zero() -> None:
 def test_invalid_cutoffs_are_rejected(cutoffs) -> None:
     with pytest.raises(ArgumentError, match="expected ascending integers from 1 to 22"):
         TiedAdaptiveSoftmax(nn.Embedding(V, E), cutoffs)
-
-
-def test_mismatched_shapes_and_dtypes_are_rejected() -> None:
-    output = Model().output
-    with pytest.raises(ShapeError, match=r"features has shape \(2, 4\); expected \(…, 5\)"):
-        output.log_probabilities(torch.zeros(2, 4))
-    with pytest.raises(ShapeError, match="targets has shape"):
-        output.loss(torch.zeros(2, E).double(), torch.zeros(3, dtype=torch.int64))
-    with pytest.raises(KindError, match="expected int64"):
-        output.loss(torch.zeros(2, E).double(), torch.zeros(2))
-
-
-def test_the_repr_contains_the_sizes() -> None:
-    assert repr(Model().output) == "TiedAdaptiveSoftmax(5, 23, cutoffs=(6, 11), bias=True)"

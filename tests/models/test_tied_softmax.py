@@ -90,15 +90,6 @@ def test_without_gradients_the_loss_is_the_same() -> None:
     torch.testing.assert_close(without, output.loss(features, targets).detach())
 
 
-def test_probabilities_sum_to_1_and_match_the_loss() -> None:
-    output, (features, targets) = TiedSoftmax(embedding()), example(4, 3)
-    logs = output.log_probabilities(features)
-    assert logs.shape == (4, 3, V)
-    torch.testing.assert_close(logs.exp().sum(-1), torch.ones(4, 3, dtype=torch.float64))
-    picked = logs.gather(-1, targets[..., None]).sum()
-    torch.testing.assert_close(-picked, output.loss(features, targets))
-
-
 def test_the_bias_is_initialized_to_zero_and_is_the_only_entry_of_the_state_dict() -> None:
     model = Model()
     assert list(model.output.state_dict()) == ["bias"]
@@ -156,8 +147,37 @@ def test_a_uniform_model_has_chance_perplexity() -> None:
     assert loss.item() == pytest.approx(10 * math.log(V), rel=1e-12)
 
 
-def test_mismatched_shapes_and_dtypes_are_rejected() -> None:
-    output = TiedSoftmax(embedding())
+KINDS = pytest.mark.parametrize(
+    "kind", [TiedSoftmax, lambda words: TiedAdaptiveSoftmax(words, (6, 11))]
+)
+
+
+@KINDS
+def test_targets_of_minus_100_are_ignored(kind) -> None:
+    """As in torch, to ignore padding."""
+    output, (features, targets) = kind(embedding()), example(6)
+    targets[4:] = -100
+    expected = output.loss(features[:4], targets[:4])
+    torch.testing.assert_close(output.loss(features, targets), expected)
+    with torch.no_grad():
+        torch.testing.assert_close(output.loss(features, targets), expected)
+
+
+@KINDS
+def test_probabilities_sum_to_1_and_match_the_loss(kind) -> None:
+    output, (features, targets) = kind(embedding()), example(4, 3)
+    for parameter in output.parameters():
+        nn.init.normal_(parameter)
+    logs = output.log_probabilities(features)
+    assert logs.shape == (4, 3, V)
+    torch.testing.assert_close(logs.exp().sum(-1), torch.ones(4, 3, dtype=torch.float64))
+    picked = logs.gather(-1, targets[..., None]).sum()
+    torch.testing.assert_close(-picked, output.loss(features, targets))
+
+
+@KINDS
+def test_mismatched_shapes_and_dtypes_are_rejected(kind) -> None:
+    output = kind(embedding())
     with pytest.raises(ShapeError, match=r"features has shape \(2, 4\); expected \(…, 5\)"):
         output.log_probabilities(torch.zeros(2, 4))
     with pytest.raises(ShapeError, match=r"targets has shape \(3,\); expected \(2,\)"):
@@ -167,15 +187,7 @@ def test_mismatched_shapes_and_dtypes_are_rejected() -> None:
 
 
 def test_the_repr_contains_the_sizes() -> None:
-    assert repr(TiedSoftmax(embedding())) == "TiedSoftmax(5, 23, bias=True)"
-
-
-@pytest.mark.parametrize("kind", [TiedSoftmax, lambda words: TiedAdaptiveSoftmax(words, (6, 11))])
-def test_targets_of_minus_100_are_ignored(kind) -> None:
-    """As in torch, to ignore padding."""
-    output, (features, targets) = kind(embedding()), example(6)
-    targets[4:] = -100
-    expected = output.loss(features[:4], targets[:4])
-    torch.testing.assert_close(output.loss(features, targets), expected)
-    with torch.no_grad():
-        torch.testing.assert_close(output.loss(features, targets), expected)
+    words = embedding()
+    assert repr(TiedSoftmax(words)) == "TiedSoftmax(5, 23, bias=True)"
+    adaptive = TiedAdaptiveSoftmax(words, (6, 11))
+    assert repr(adaptive) == "TiedAdaptiveSoftmax(5, 23, cutoffs=(6, 11), bias=True)"
