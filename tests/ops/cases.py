@@ -22,7 +22,7 @@ from ops.trials import (
 from representer.errors import BackendError
 from representer.functional import StringChain
 from representer.installed import installed
-from representer.ops import OPS, Op
+from representer.ops import OPS, Op, core
 
 BACKENDS = [
     pytest.param(op, name, id=f"{op.name}-{name}")
@@ -188,3 +188,37 @@ def compare(op, operands, green, backend, tolerance=1e-10):
     for ours, theirs in pairs:
         scale = max(1.0, theirs.abs().max().item())
         torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance * scale)
+
+
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5}  # of the largest entry
+SMALL = 0.1  # sums of many terms that happen to cancel are compared with this
+ROUNDING = 10  # allowed where the equations themselves lose more than usual in float32
+DRAWS = 4  # of inputs moved by an ulp: what this changes is allowed too
+Named = dict[str, Tensor]
+
+
+def difference(found: Named, expected: Named) -> tuple[float, str]:
+    """Return the largest difference of any result, as a share of its largest entry, and where."""
+    shares = []
+    for name, tensor in found.items():
+        off = (tensor - expected[name]).abs().max() / max(expected[name].abs().max(), SMALL)
+        shares.append((off.item() if off == off else float("inf"), name))
+    return max(shares)
+
+
+def assert_on_every_instruction_set(
+    what: object, run: Callable[[torch.dtype], Named], define: Callable[..., Named]
+) -> None:
+    """Assert both precisions to match a definition, which takes a seed to move its inputs."""
+    expected = define(torch.float64)
+    for name, dtype in product(core.USABLE, TOLERANCE):
+        with core.instruction_set(name):
+            found = run(dtype)
+        assert all(tensor.dtype == dtype for tensor in found.values())
+        (off, where), allowed = difference(found, expected), TOLERANCE[dtype]
+        if off > allowed and dtype == torch.float32:
+            allowed = max(allowed, ROUNDING * difference(define(dtype), expected)[0])
+        if off > allowed and dtype == torch.float32:  # the definition may be off by less by luck
+            near = (define(torch.float64, seed) for seed in range(DRAWS))
+            allowed = max(allowed, *(difference(results, expected)[0] for results in near))
+        assert off <= allowed, f"{name}, {dtype}, {where}, {what}: off by {off} of {allowed}"

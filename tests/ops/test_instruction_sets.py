@@ -18,8 +18,7 @@ from representer.functional import Cell
 from representer.functional import gated_scan as define_gated_scan
 from representer.ops import OPS, core, gated_scan, rkm_scan
 
-from .cases import LAYOUTS, as_it_is, moved
-from .test_ops import TOLERANCE
+from .cases import LAYOUTS, as_it_is, assert_on_every_instruction_set, moved
 
 MODULE = sys.modules["representer.ops.rkm_scan"]  # whose name is that of its function, too
 
@@ -31,9 +30,6 @@ OPTIONS = (
     "", "input", "input lengths", "norm", "hold", "lengths", "norm lengths", "norm hold lengths",
     "input norm hold lengths",
 )  # fmt: skip
-SMALL = 0.1  # sums of many terms that happen to cancel are compared with this
-ROUNDING = 10  # allowed where the equations themselves lose more than usual in float32
-DRAWS = 4  # of inputs moved by an ulp: what this changes is allowed too
 DECAYS = ("scalar", "vector", "full")
 KINDS = {
     **CELLS,  # and what no named cell has: dynamic gates on another memory than the cell
@@ -111,29 +107,15 @@ def _check(case: Case) -> None:
         more = {"recompute": case.recompute}
     if "lengths" in case.options:
         options["lengths"] = _lengths(case.time, case.batch)
-    expected = _evaluate(define, given, options, torch.float64, as_it_is)
-    for name, dtype in product(core.USABLE, TOLERANCE):
-        with core.instruction_set(name):
-            found = _evaluate(run, given, {**options, **more, "backend": "cpp"}, dtype, case.layout)
-        assert all(tensor.dtype == dtype for tensor in found.values())
-        off, allowed = _difference(found, expected), TOLERANCE[dtype]
-        if off > allowed and dtype == torch.float32:
-            single = _evaluate(define, given, options, dtype, as_it_is)
-            allowed = max(allowed, ROUNDING * _difference(single, expected))
-        if off > allowed and dtype == torch.float32:  # the definition may be off by less by luck
-            near = (_evaluate(define, moved(given, i), options, torch.float64, as_it_is)
-                    for i in range(DRAWS))  # fmt: skip
-            allowed = max(allowed, *(_difference(results, expected) for results in near))
-        assert off <= allowed, f"{name}, {dtype}, {case}: off by {off}, allowed {allowed}"
-
-
-def _difference(found: dict[str, Tensor], expected: dict[str, Tensor]) -> float:
-    """Return the largest difference of any result, as a share of its largest entry."""
-    shares = [
-        (tensor - expected[name]).abs().max() / max(expected[name].abs().max(), SMALL)
-        for name, tensor in found.items()
-    ]
-    return torch.stack([share.double() for share in shares]).max().item()  # NaN stays NaN
+    assert_on_every_instruction_set(
+        case,
+        lambda dtype: _evaluate(
+            run, given, {**options, **more, "backend": "cpp"}, dtype, case.layout
+        ),
+        lambda dtype, seed=None: _evaluate(
+            define, given if seed is None else moved(given, seed), options, dtype, as_it_is
+        ),
+    )
 
 
 def _evaluate(

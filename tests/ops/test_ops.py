@@ -14,6 +14,8 @@ from representer.ops import Op
 
 from .cases import (
     EVERY_OP,
+    SMALL,
+    TOLERANCE,
     RecordedCalls,
     all_samples,
     batch_axis,
@@ -24,8 +26,6 @@ from .cases import (
     strided,
 )
 
-TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5}  # of the largest entry
-SMALL = 0.1  # a single number may be a sum of many that happen to cancel
 DTYPES = pytest.mark.parametrize("dtype", TOLERANCE, ids=["float64", "float32"])
 DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 

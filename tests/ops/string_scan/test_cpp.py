@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from looped import looped
 from ops.cases import pairwise_chains
@@ -16,17 +15,13 @@ from ops.samples.string_scan import CHAINS, tensors
 from representer.functional import StringChain
 from representer.ops import OPS, core, string_scan
 
-from ..cases import LAYOUTS, as_it_is, differentiable, moved
-from ..test_ops import TOLERANCE
+from ..cases import LAYOUTS, as_it_is, assert_on_every_instruction_set, differentiable, moved
 
 pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 
 UNITS = (1, 3, 17, 129)
 SIZES = ((1, 1), (6, 1), (1, 3), (5, 9), (3, 26), (30, 14))  # the last: several blocks of steps
 OPTIONS = ("", "mask vector lengths", "input", "input mask lengths", "input carry vector")
-ROUNDING = 10  # allowed where the equations themselves lose more than usual in float32
-DRAWS = 4  # of inputs moved by an ulp: what this changes is allowed too
-SMALL = 0.1  # sums of many terms that happen to cancel are compared with this
 WAYS = [chain for order in (1, 2, 4) for chain in pairwise_chains(order)]
 Case = tuple[StringChain, str, tuple[int, int], int, bool]
 
@@ -60,30 +55,13 @@ def _evaluate(
     return {**{f"result {i}": r.detach() for i, r in enumerate(results)}, **named}
 
 
-def _difference(found: dict[str, Tensor], expected: dict[str, Tensor]) -> tuple[float, str]:
-    """Return the largest difference of any result, as a share of its largest entry, and where."""
-    shares = []
-    for name, tensor in found.items():
-        off = (tensor - expected[name]).abs().max() / max(expected[name].abs().max(), SMALL)
-        shares.append((off.item() if off == off else float("inf"), name))
-    return max(shares)
-
-
 def _check(case: Case, layout: Any) -> None:
     define = OPS["string_scan"].definition
-    expected = _evaluate(define, case, torch.float64, as_it_is)
-    for name, dtype in product(core.USABLE, TOLERANCE):
-        with core.instruction_set(name):
-            found = _evaluate(string_scan, case, dtype, layout, backend="cpp")
-        assert all(tensor.dtype == dtype for tensor in found.values())
-        (off, where), allowed = _difference(found, expected), TOLERANCE[dtype]
-        if off > allowed and dtype == torch.float32:
-            single = _evaluate(define, case, dtype, as_it_is)
-            allowed = max(allowed, ROUNDING * _difference(single, expected)[0])
-        if off > allowed and dtype == torch.float32:  # the definition may be off by less by luck
-            near = (_evaluate(define, case, torch.float64, as_it_is, i) for i in range(DRAWS))
-            allowed = max(allowed, *(_difference(results, expected)[0] for results in near))
-        assert off <= allowed, f"{name}, {dtype}, {where}: off by {off}, allowed {allowed}"
+    assert_on_every_instruction_set(
+        case,
+        lambda dtype: _evaluate(string_scan, case, dtype, layout, backend="cpp"),
+        lambda dtype, seed=None: _evaluate(define, case, dtype, as_it_is, seed),
+    )
 
 
 @pytest.mark.parametrize("name", CHAINS)
