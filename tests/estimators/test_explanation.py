@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -140,27 +138,3 @@ def language(rng: np.random.Generator) -> Case:
     words = np.array(list("abcdefg"))
     lines = [" ".join(rng.choice(words, rng.integers(3, 12))) for _ in range(TRAIN + COUNT)]
     return LanguageModel(**QUIET), "\n".join(lines[:TRAIN]), None, lines[TRAIN:]
-
-
-@pytest.mark.slow  # explanations of five hundred objects
-@pytest.mark.parametrize("made", [texts, graphs, molecules, signals, language])
-def test_contributions_of_a_hundred_examples_sum_to_their_scores(made: Callable[..., Case]) -> None:
-    estimator, X, y, others = made(np.random.default_rng(0))
-    model = estimator.fit(X) if y is None else estimator.fit(X, y)
-    weights = {"kernel": 0.5, "network": 0.5}  # neither part is dropped
-    model.targets_ = tuple(
-        replace(one, pool=replace(one.pool, **weights)) for one in model.targets_
-    )
-    explained = model.explain(others)
-    assert len(explained) == COUNT
-    totals = [one.baseline + sum(c.contribution for c in one.contributions) for one in explained]
-    scores = np.array([one.score for one in explained])
-    print(f"largest difference of {COUNT} scores: {np.abs(np.array(totals) - scores).max():.1e}")
-    np.testing.assert_allclose(totals, scores, rtol=0, atol=1e-6)
-    assert {c.part for one in explained for c in one.contributions} == {"kernel", "network"}
-    if made is molecules:
-        np.testing.assert_allclose(scores, model.predict(others), rtol=1e-4, atol=1e-5)
-    else:  # the forward pass is in float32
-        logits = np.log(model.predict_proba(others))
-        wanted = logits.max(1) - logits.mean(1)
-        np.testing.assert_allclose(scores, wanted, rtol=1e-3, atol=1e-4)

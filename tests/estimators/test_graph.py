@@ -51,24 +51,13 @@ def test_contributions_of_walks_and_baseline_sum_to_the_score(network, decay):
     assert all(len(walk) == 3 for walk in walks)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["GraphClassifier", "GraphRegressor"])
-def test_contributions_of_subtrees_and_walks_sum_to_the_score_of_both(name):
-    model = with_both(fitted(name))
+def test_contributions_of_both_halves_name_subtrees_and_walks():
+    model = with_both(fitted("GraphClassifier"))
     assert 0 < model.share_["kernel"] < 1
-    for graph, one in zip(GRAPHS, model.explain(GRAPHS), strict=True):
-        total = one.baseline + sum(c.contribution for c in one.contributions)
-        assert total == pytest.approx(one.score, abs=1e-9)
-        assert {c.part for c in one.contributions} == {"network", "kernel"}
-        lines = [(c.part, c.what, c.where) for c in one.contributions]
-        assert len(set(lines)) == len(lines)
-        if name == "GraphRegressor":
-            assert one.score == pytest.approx(model.predict([graph])[0], rel=1e-5)
-        else:
-            logs = np.log(model.predict_proba([graph])[0])
-            assert one.score == pytest.approx(logs.max() - logs.mean(), rel=1e-4)
     (one,) = model.explain(GRAPHS[3:4])
     names = {(c.part, c.where): c.what for c in one.contributions}
+    assert len({(c.part, c.what, c.where) for c in one.contributions}) == len(one.contributions)
+    assert {part for part, _ in names} == {"network", "kernel"}
     assert names["network", (1, 2)] == "a 1–c 2"
     assert names["kernel", (0,)].startswith("a(x a(")
     assert ("kernel", (0, 1, 3)) in names  # all nodes with the label a

@@ -47,22 +47,6 @@ def test_contributions_sum_to_the_score_and_name_their_part(fitted):
     assert parts == {part for part, weight in weights.items() if weight > 0}
 
 
-@pytest.mark.slow
-def test_of_several_targets_the_first_is_explained():
-    numbers = TextRegressor(**SMALL).fit(TEXTS, np.stack([NUMBERS, np.arange(60.0) ** 2], 1))
-    for mean, one in zip(numbers.predict(TEXTS[:9]), numbers.explain(TEXTS[:9]), strict=True):
-        assert one.score == pytest.approx(mean[0], rel=1e-4)
-    table = [[label, k % 3] for k, label in enumerate(LABELS)]
-    classes = TextClassifier(**SMALL, answer="network").fit(TEXTS, table)
-    chances = np.log(classes.predict_proba(TEXTS[:9])[0])
-    for own, text, one in zip(chances, TEXTS, classes.explain(TEXTS[:9]), strict=False):
-        assert one.score == pytest.approx(own.max() - own.mean(), rel=1e-4)
-        assert one.baseline + sum(c.contribution for c in one.contributions) == pytest.approx(
-            one.score, abs=1e-9
-        )
-        assert classes.explanation_details(text, one)["steps"]
-
-
 def test_steps_of_the_network_are_of_the_class_that_both_parts_predict():
     model = TextClassifier(**SMALL).fit(TEXTS, LABELS)
     if model.part("network").predict(TEXTS[:1]) == model.predict(TEXTS[:1]):

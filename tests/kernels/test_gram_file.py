@@ -3,12 +3,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 
 import joblib
@@ -102,25 +100,6 @@ def test_strings_tensors_and_vectors_are_objects(tmp_path):
     np.testing.assert_allclose(matrix, vectors @ vectors.T)
 
 
-PROGRAM = """
-import sys, time
-import numpy as np
-from representer.kernels import StringKernel, gram
-from representer import jobs
-
-values = jobs.attempted
-
-def slow(*arguments):
-    time.sleep(0.05)
-    return values(*arguments)
-
-jobs.attempted = slow
-rng = np.random.default_rng(1)
-X = [rng.normal(size=(n % 5, 2)) for n in range(40)]
-gram(StringKernel(), X, out=sys.argv[1], block=4)
-"""
-
-
 @pytest.mark.parametrize(
     "engine",
     [
@@ -143,27 +122,6 @@ def test_workers_of_which_one_is_killed_write_the_bits_of_one_process(tmp_path, 
     assert (tmp_path / "killed").read_text("ascii") in workers
     # 45 blocks of the matrix and 9 of the features; blocks that were not lost are computed once
     assert sum(len((tmp_path / name).read_bytes()) for name in workers) <= 70
-
-
-@pytest.mark.slow
-def test_a_killed_run_is_continued(tmp_path, counted):
-    path = tmp_path / "k.npy"
-    journal = tmp_path / "k.npy.journal"
-    run = subprocess.Popen([sys.executable, "-c", PROGRAM, str(path)])
-    limit = time.monotonic() + 120
-    while time.monotonic() < limit and run.poll() is None:
-        if journal.exists() and journal.read_bytes().count(b"\n") > 6:
-            break
-        time.sleep(0.01)
-    os.kill(run.pid, signal.SIGKILL)
-    assert run.wait() == -signal.SIGKILL
-    done = journal.read_bytes().count(b"\n") - 1
-    assert 6 <= done < 55
-    generator = np.random.default_rng(1)
-    objects = [generator.normal(size=(n % 5, 2)) for n in range(40)]
-    calls, matrix = counted(kernel, objects, out=path, block=4)
-    assert calls == 55 - done
-    np.testing.assert_allclose(matrix, kernel(objects), atol=1e-14)
 
 
 @pytest.mark.parametrize("place", [(2, 7), (7, 2), (7, 8)])

@@ -9,8 +9,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from representer.cli.main import entry_point
-from representer.errors import ArgumentError
 from representer.tasks.recipe import Request
 from representer_papers.kbdnn2018 import RECIPES, long_term
 from representer_papers.kbdnn2018.long_term import LongTermSetting, long_term_settings
@@ -151,25 +149,6 @@ def test_a_non_finite_gradient_ends_a_run(tmp_path, monkeypatch):
     run_one(tmp_path, SETTING)
     found = metrics(tmp_path, SETTING)
     assert (found["stopped_by"], found["updates"]) == ("diverged", 1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
-def test_the_command_writes_a_table_and_keeps_finished_runs(tmp_path, capsys, workers: str):
-    command = ["reproduce", "kbrn-long-term", "--smoke", "--out", str(tmp_path)]
-    command += ["--threads", workers, "--datasets", "xor", "--cells", "kbrn,lstm-sigmoid"]
-    assert entry_point(command) == 0, capsys.readouterr().err
-    table = (tmp_path / "table.md").read_text("utf-8")
-    assert "## ⊕ (`xor`)" in table
-    assert "| `lstm-sigmoid` | 0 of 1 in 20 |" in table
-    assert (tmp_path / "curves.svg").exists()
-    capsys.readouterr()
-    assert entry_point(command) == 0
-    assert "-seed0:" not in capsys.readouterr().out  # nothing is run again
-    with pytest.raises(ArgumentError, match="Its tiny is True; choose another --out"):
-        RECIPES["kbrn-long-term"].run(
-            Request(tmp_path, tmp_path, datasets=("xor",), cells=("kbrn",), lengths=(3,))
-        )
 
 
 @pytest.mark.slow

@@ -125,11 +125,3 @@ def test_cells_are_run_on_both_texts_and_listed_in_the_table(texts, tmp_path):
     assert "| 80.2 |" in rows[3]
     described = json.loads((tmp_path / "out/wikitext-2/lstm-seed0/recipe.json").read_text())
     assert described["options"]["input_dropout"] == 0.65
-
-
-@pytest.mark.slow
-def test_small_models_are_run_when_requested(texts, tmp_path):
-    asked = request(tmp_path, cells=("rkm-lstm-small",), datasets=("ptb",))
-    table = LANGUAGE.run(asked).read_text("utf-8")
-    assert "| RKM-LSTM, small |" in table
-    assert "| RKM-LSTM |" not in table

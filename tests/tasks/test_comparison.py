@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -192,15 +191,6 @@ def test_divergence_of_one_unit_does_not_stop_the_others_and_other_errors_do(tmp
     with pytest.raises(RepresenterError, match="a text is empty") as caught:
         run_missing(wrong, tmp_path / "b")
     assert caught.value.exit_code == 2
-
-
-@pytest.mark.slow
-def test_processes_give_the_rows_of_a_single_one(tmp_path: Path):
-    expected = run_missing(MadeUp(), tmp_path / "a")
-    assert run_missing(MadeUp(), tmp_path / "b", jobs=2) == expected
-    lines = (tmp_path / "b" / RESULTS).read_text("utf-8").splitlines()
-    names = [json.loads(line)["name"] for line in lines]
-    assert sorted(names) == [BASELINES, BASELINES, MODEL_UNIT, MODEL_UNIT]
 
 
 def test_a_folder_of_another_comparison_or_of_other_files_is_refused(tmp_path: Path):
