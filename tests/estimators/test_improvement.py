@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from fitted_examples import MOLECULES, fitted
+from scipy import sparse
 from scipy.integrate import quad
 from scipy.stats import norm
 from tests.estimators.test_signal import RATE, windows
@@ -101,9 +102,45 @@ def test_strings_and_graphs_are_suggested_by_their_kernels():
     graphs = GraphRegressor(**how).fit(paths, [float(len(one)) for one in paths])
     pool = [nx.path_graph(3), nx.path_graph(15)]
     assert graphs.suggest(pool, 1, maximize=False, best=10.0).tolist() == [0]
-    counted = SequenceRegressor(**how).fit(words, [float(len(word)) for word in words])
-    with pytest.raises(ArgumentError, match="Strings have one with kernel="):
-        counted.suggest(["ab"], 1)
+
+
+def _lengths(words: list[str]) -> list[float]:
+    return [float(len(word)) for word in words]
+
+
+@pytest.mark.parametrize("name", ["SequenceRegressor", "TextRegressor"])
+def test_a_posterior_of_counted_features_is_that_of_all_training_objects(name, tmp_path):
+    from representer import estimators
+
+    words = [" ".join(["ab"] * n + ["c"] * (n % 3)) for n in range(1, 16)]
+    pool = ["ab", "c", "ab c ab", "ab ab ab c c"]
+    model = getattr(estimators, name)(answer="kernel", random_state=0, verbose=0)
+    model.fit(words, _lengths(words))
+    machine, across = model.machine_, model.machine_.kernel.transform
+    objects = model.kernel_objects(model.checked_objects([*words, *pool]))
+    features = across(objects)
+    features = features.toarray() if hasattr(features, "toarray") else features
+    measured, others = features[: len(words)], features[len(words) :]
+    inner = np.linalg.inv(measured @ measured.T + np.eye(len(words)) / (2 * machine.penalty))
+    expected = others @ (np.eye(others.shape[1]) - measured.T @ inner @ measured) @ others.T
+    covariance, noise = machine.posterior(objects[len(words) :])
+    np.testing.assert_allclose(covariance, expected, atol=1e-5)
+    assert noise == 1 / (2 * machine.penalty)
+    model.save(tmp_path / "run")
+    again = getattr(estimators, name).load(tmp_path / "run")
+    np.testing.assert_array_equal(again.suggest(pool, 3), model.suggest(pool, 3))
+
+
+def test_of_many_objects_some_are_kept_for_the_posterior(monkeypatch):
+    from representer.estimators import linear_models
+
+    monkeypatch.setattr(linear_models, "MEASURED", 5)
+    assert linear_models.kept_rows(np.eye(9)).shape == (5, 9)
+    monkeypatch.setattr(linear_models, "MOST_NUMBERS", 18)
+    assert linear_models.kept_rows(np.eye(9)).shape == (2, 9)
+    assert linear_models.kept_rows(sparse.csr_array(np.eye(9))).shape == (5, 9)
+    with pytest.raises(ValueError, match="for 3 features"):
+        linear_models.unpacked_rows({"measured": np.eye(2)}, 3)
 
 
 # Two sets compared by the kernel of an estimator.

@@ -159,9 +159,7 @@ def run_explain(arguments: Any) -> None:
 
 # ``representer suggest RUN POOL``: the objects of a pool to measure next.
 
-SUGGEST_SUMMARY = (
-    "Suggest which molecules or graphs of a pool to measure next, by batch expected improvement."
-)
+SUGGEST_SUMMARY = "Suggest which objects of a pool to measure next, by batch expected improvement."
 
 
 def add_suggest_arguments(parser: Any) -> None:

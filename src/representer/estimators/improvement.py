@@ -93,8 +93,6 @@ def suggestions(
     machine: KernelMachine | None = estimator.targets_[target].machine
     if estimator.answer == NETWORK or machine is None or not machine.has_posterior:
         hint = "Train with answer='kernel' or 'both'."
-        if machine is not None:
-            hint = "Strings have one with kernel=, such as StringKernel(3).cosine()."
         raise ArgumentError("answer", estimator.answer, "one with a Gaussian process", hint=hint)
     sign = 1.0 if maximize else -1.0
     mean, std = (one.reshape(count, -1)[:, target] for one in

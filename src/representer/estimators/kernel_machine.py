@@ -17,9 +17,13 @@ from representer.estimators.linear_models import (
     Features,
     Solution,
     as_columns,
+    dense_of,
+    kept_rows,
     left_out_solver,
+    packed_rows,
     scores_of,
     solver,
+    unpacked_rows,
 )
 from representer.estimators.pool import Moments
 from representer.estimators.targets import Classes, Column, Numbers
@@ -158,6 +162,9 @@ class KernelMachine:
     seconds: float = 0.0  # time of fitting
     ceiling: float = 0.0  # c; 0 if the machine is no Gaussian process
     precision: NDArray[np.float32] | None = None  # p ``(F, F)``
+    # features of training objects ``(M, F)``, of which `posterior` knows the numbers; None for
+    # classes, and for kernels with landmarks
+    measured: Any = None
 
     @classmethod
     def fit(
@@ -180,17 +187,22 @@ class KernelMachine:
         if is_process(kernel, target):
             return cls.process(kernel, target, rows, values, weights)[0]
         solution = _solver(kernel, target, rows[0], values, weights)(penalty)
-        return cls.solved(kernel, rows, solution, penalty)
+        return cls.solved(kernel, target, rows, solution, penalty)
 
     @classmethod
-    def solved(cls, kernel: Any, rows: Rows, solution: Solution, penalty: float) -> Self:
+    def solved(
+        cls, kernel: Any, target: Column, rows: Rows, solution: Solution, penalty: float
+    ) -> Self:
         """Return the machine with the coefficients of rows, and intercepts."""
         (_, basis), (coefficients, intercepts) = rows, solution
         if isinstance(basis, SparseBasis):
             coefficients = basis.of_features(coefficients)
         elif basis is not None:
             coefficients = coefficients @ basis
-        return cls(kernel, coefficients, intercepts, penalty)
+        measured = None
+        if isinstance(target, Numbers) and not hasattr(kernel, "landmark_features"):
+            measured = kept_rows(*rows)
+        return cls(kernel, coefficients, intercepts, penalty, measured=measured)
 
     @classmethod
     def process(
@@ -268,18 +280,20 @@ class KernelMachine:
     @property
     def has_posterior(self) -> bool:
         """Return True if the machine is a process: it knows how its objects vary together."""
-        return self.precision is not None or hasattr(self.kernel, "landmark_features")
+        return self.measured is not None or hasattr(self.kernel, "landmark_features")
+
+    def _measured(self) -> Any:
+        return self.kernel.landmark_features() if self.measured is None else self.measured
 
     def landmark_scores(self) -> NDArray[np.float64]:
-        """Return the scores of the kernel's landmarks, which are training objects ``(F, W)``."""
-        own = self.kernel.landmark_features()
-        return scores_of(own, self.coefficients, self.intercepts)
+        """Return the scores of the training objects that are kept ``(M, W)``."""
+        return scores_of(self._measured(), self.coefficients, self.intercepts)
 
     def posterior(self, objects: Sequence[Any]) -> tuple[NDArray[np.float64], float]:
         """Return the covariance of the objects' true scores ``(N, N)``, and the noise's variance.
 
         Of a ridge regression on features, whose penalty is the noise of a Gaussian process relative
-        to its kernel, the landmarks are the objects measured so far.
+        to its kernel, the training objects that are kept are those measured so far.
         """
         features = self.kernel.transform(objects)
         if self.precision is not None:
@@ -287,9 +301,11 @@ class KernelMachine:
             prior = spread * self.kernel(objects)
             noise = spread * self.kernel.noise_
             return prior - features @ self.precision.astype(np.float64) @ features.T, noise
-        own, noise = self.kernel.landmark_features(), 1 / (2 * self.penalty)
-        inner = cho_factor(own.T @ own + noise * np.eye(own.shape[1]))
-        return noise * features @ cho_solve(inner, features.T), noise
+        own, noise = self._measured(), 1 / (2 * self.penalty)
+        inner, across, prior = (dense_of(a @ b.T) for a, b in
+                                ((own, own), (features, own), (features, features)))  # fmt: skip
+        inner.flat[:: len(inner) + 1] += noise
+        return prior - across @ cho_solve(cho_factor(inner), across.T), noise
 
     def only(self, output: int) -> KernelMachine:
         """Return the machine of one of several outputs."""
@@ -333,6 +349,7 @@ def write_machines(run: RunFolder, machines: Sequence[KernelMachine | None]) -> 
         arrays |= {"coefficients": machine.coefficients, "intercepts": machine.intercepts}
         if machine.precision is not None:
             arrays["precision"] = machine.precision
+        arrays |= packed_rows(machine.measured)
         for name, own in arrays.items():
             tensors[f"{k}/{name}"] = torch.from_numpy(np.ascontiguousarray(own))
         saved = {"penalty": machine.penalty, "seconds": machine.seconds, "tokens": tokens}
@@ -365,8 +382,9 @@ def read_machines(
         precision = arrays.get("precision")
         if precision is not None and precision.shape != (kernel.width, kernel.width):
             raise ValueError(f"{precision.shape} precisions of {kernel.width} features")
+        measured = unpacked_rows(arrays, kernel.width)
         parts = coefficients, intercepts, saved.penalty, saved.seconds, saved.ceiling, precision
-        return KernelMachine(kernel, *parts)
+        return KernelMachine(kernel, *parts, measured)
 
     def every() -> tuple[KernelMachine | None, ...]:
         if len(described) != len(widths):
@@ -468,7 +486,7 @@ def _fit_left_out(
 
     penalty = min(LEFT_OUT_CANDIDATES, key=loss)
     solution, scores = solve(penalty)
-    machine = KernelMachine.solved(kernel, rows, solution, penalty)
+    machine = KernelMachine.solved(kernel, target, rows, solution, penalty)
     held_out = scores[count:] if count < len(values) else scores
     return machine, (held_out, np.zeros_like(held_out))
 

@@ -356,3 +356,55 @@ def _one_per_class(
     offsets = np.full(count, intercepts.min() - UNSEEN)
     coefficients[seen], offsets[seen] = rows, intercepts
     return coefficients, offsets
+
+
+# Features of training objects, kept beside a machine for the posterior of a Gaussian process.
+
+MEASURED, MOST_NUMBERS = 2000, 4_000_000  # objects, and the numbers that are not 0 in all of them
+_PARTS = tuple(f"measured.{name}" for name in ("data", "indices", "indptr"))
+
+
+def kept_rows(rows: Any, basis: Any = None) -> Any:
+    """Return the features of some objects, drawn at random, in float32 ``(M, F)``.
+
+    Args:
+        rows: Features ``(N, F)``, or their coordinates.
+        basis: Of the coordinates ``(R, F)``, or an object with the features; None if there is none.
+    """
+    every = getattr(basis, "features", rows)
+    count = every.shape[0]
+    size = every.nnz / max(count, 1) if sparse.issparse(every) else every.shape[1]
+    most = int(min(MEASURED, MOST_NUMBERS / max(size, 1)))
+    some = every[np.sort(np.random.default_rng(0).permutation(count)[:most])]
+    return (some @ basis if isinstance(basis, np.ndarray) else some).astype(np.float32)
+
+
+def dense_of(matrix: Any) -> NDArray[np.float64]:
+    """Return a matrix, perhaps a sparse one, as an array."""
+    return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix, np.float64)
+
+
+def packed_rows(features: Any) -> dict[str, NDArray[Any]]:
+    """Return features, or None, as arrays, see `unpacked_rows`."""
+    if not sparse.issparse(features):
+        return {} if features is None else {"measured": features}
+    rows = sparse.csr_array(features)
+    parts = rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int32)
+    return dict(zip(_PARTS, parts, strict=True))
+
+
+def unpacked_rows(arrays: dict[str, NDArray[Any]], width: int) -> Any:
+    """Return what `packed_rows` packed.
+
+    Raises:
+        ValueError: The arrays do not fit together.
+    """
+    if _PARTS[0] not in arrays:
+        features = arrays.get("measured")
+        if features is not None and (features.ndim != 2 or features.shape[1] != width):
+            raise ValueError(f"objects of {features.shape} for {width} features")
+        return features
+    data, indices, ends = (arrays[name] for name in _PARTS)
+    rows = sparse.csr_array((data, indices, ends), shape=(len(ends) - 1, width))
+    rows.check_format()
+    return rows

@@ -62,10 +62,10 @@ SEQUENCE = Task(
     noun="sequences",
     config=SequenceConfig,
     defaults=defaults_of,
-    options=dict.fromkeys(READ, (SequenceReading,)),
+    options=dict.fromkeys((*READ, "suggest"), (SequenceReading,)),
     functions={
         name: own for name, own in functions_in("representer.tasks.sequence").items()
         if name != "drift"
-    },
+    } | {"suggest": "representer.tasks.sequence:FLOW.suggest"},
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
 )  # fmt: skip

@@ -133,8 +133,9 @@ TEXT = Task(
     noun="texts",
     config=TextConfig,
     defaults=defaults_of,
-    options=grouped(dict.fromkeys((*READ, "drift"), (TextReading,))),
-    functions=functions_in(_HOME) | {"opened": f"{_HOME}:FLOW.opened"},
+    options=grouped(dict.fromkeys((*READ, "suggest", "drift"), (TextReading,))),
+    functions=functions_in(_HOME)
+    | {name: f"{_HOME}:FLOW.{name}" for name in ("opened", "suggest")},
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
     takes_strings=True,
 )
