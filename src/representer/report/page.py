@@ -506,6 +506,7 @@ def render(results: Results) -> str:
         "is_regression": results.metrics.get("kind") == "regression",
         "explained": shown_entries(results.explained),
         "examples": shown_entries(details.get("examples", [])),
+        "cliff": shown_entries(details.get("cliff", [])),
         "mistakes": [
             one | {"entry": next(errors) if one.get("explained") else None} for one in mistakes
         ],

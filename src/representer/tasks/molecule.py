@@ -15,14 +15,17 @@ from representer.data.molecules import (
     MoleculeTable,
     assembled_molecules,
     molecules_of,
+    parse_smiles,
     read_smiles,
     scaffold,
     split_molecules,
 )
 from representer.data.molecules.table import are_numbers, read_molecule_grid
+from representer.errors import KindError
 from representer.estimators import MoleculeClassifier, MoleculeRegressor
 from representer.estimators.explanation import NETWORK
 from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
+from representer.storage.run import RunFolder
 from representer.tasks.fingerprints import (
     TREES,
     counts_and_descriptors,
@@ -31,10 +34,10 @@ from representer.tasks.fingerprints import (
     support_vectors,
     tanimoto_gram,
 )
-from representer.tasks.flow import EstimatorTask
+from representer.tasks.flow import EstimatorTask, Trained
 from representer.tasks.molecule_options import MOLECULE, MoleculeConfig
 from representer.tasks.objects import Data, Objects, Split
-from representer.tasks.results import Baseline, Facts, Model
+from representer.tasks.results import LINES, SMALL, Baseline, Facts, Model
 
 # Baselines of a molecule run, trained on the same split.
 
@@ -178,6 +181,38 @@ GINE = "gine"
 OTHER_ELEMENT = {62: 43, 82: 62}  # places of "other" in the lists of atom features
 
 
+ALIKE, COMPARED = 0.5, 1000  # the least similarity of a pair, and molecules among which it is found
+
+
+def cliff(
+    smiles: Sequence[str], truth: NDArray[Any], rows: NDArray[np.intp], *, is_regression: bool
+) -> list[int]:
+    """Return two similar molecules whose true values differ most for it; none if none are similar.
+
+    They have the largest structure-activity landscape index, the difference of the values divided
+    by that of the structures, with the min-max kernel of counted circular fingerprints.
+
+    Args:
+        smiles: Molecules ``(N,)``.
+        truth: The true values of some ``(M,)``.
+        rows: The positions of these ``(M,)``.
+        is_regression: The values are numbers; otherwise, classes.
+
+    References:
+        Guha and Van Drie, Structure-Activity Landscape Index, J. Chem. Inf. Model. 2008, (1).
+    """
+    few = [k for k, row in enumerate(rows) if parse_smiles(smiles[row]).GetNumAtoms() <= SMALL]
+    few = few[:COMPARED]
+    if len(few) < 2:
+        return []
+    alike, values = minmax_gram([smiles[rows[k]] for k in few]), truth[few]
+    apart = abs(values[:, None] - values) if is_regression else values[:, None] != values
+    index = np.where((alike >= ALIKE) & (alike < 1), apart / np.maximum(1 - alike, 1e-9), 0.0)
+    first, second = np.unravel_index(index.argmax(), index.shape)
+    pair = sorted((few[first], few[second]), key=lambda k: truth[k])
+    return [int(rows[k]) for k in pair] if index.max() > 0 else []
+
+
 def _names(target: str | None) -> tuple[str, ...]:
     return tuple(target.split(",")) if target else ()
 
@@ -275,6 +310,24 @@ class MoleculeTask(EstimatorTask):
     ) -> Model:
         name = estimator.network_name
         return Model(name, {"network": name, "units": str(config.hidden_size)} if network else {})
+
+    def results(
+        self, run: RunFolder, trained: Trained, others: Sequence[Trained],
+        baselines: Sequence[Baseline],
+    ) -> tuple[dict[str, Any], dict[str, Any], Sequence[str]]:  # fmt: skip
+        """Return the results of every task, and explanations of two test molecules on a cliff."""
+        metrics, details, lines = super().results(run, trained, others, baselines)
+        test, column = trained.data.parts["test"], trained.data.columns("test")[0]
+        rows = cliff(test.objects, column.at(column.known()).truth, column.known(),
+                     is_regression=trained.data.is_regression)  # fmt: skip
+        try:
+            entries = self.entries(run.path, trained.estimator, test.subset(rows), LINES)
+        except KindError:  # a network whose output is no sum
+            entries = []
+        for row, entry in zip(rows, entries, strict=False):
+            truth = test.columns[0][1][row]
+            entry["truth"] = f"{float(truth):.4g}" if trained.data.is_regression else str(truth)
+        return metrics, details | {"cliff": entries}, lines
 
     def networks(self, config: MoleculeConfig) -> dict[str, MoleculeConfig]:
         if config.baselines != "all" or config.network == GINE:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import pytest
 
 from representer.errors import ArgumentError
 from representer.estimators import MoleculeClassifier, MoleculeRegressor
 from representer.estimators.parameters import MoleculeRegressorParameters
-from representer.tasks.molecule import FLOW
+from representer.tasks.molecule import FLOW, cliff
 from representer.tasks.molecule_options import MoleculeConfig, defaults_of
 from representer.tasks.objects import Objects
 from representer.tasks.options import parameters_of, refuse_parameters_of_others
@@ -82,3 +85,36 @@ def test_a_note_names_few_integers_that_are_taken_as_numbers(tmp_path, capsys, v
     FLOW.sources(MoleculeConfig(data=str(path), target="y"))
     note = "y is 0, 1, 2 only, taken as numbers to predict; --task classification predicts classes"
     assert (note in capsys.readouterr().err) == is_noted
+
+
+def test_a_cliff_is_the_similar_pair_whose_values_differ_most():
+    chain = [f"{'C' * n}O" for n in (8, 9, 10)]
+    smiles = [*chain, "c1ccncc1", "C1CC1"]
+    rows, truth = np.arange(5), np.array([5.0, 1.0, 0.9, 99.0, 0.0])
+    assert cliff(smiles, truth, rows, is_regression=True) == [1, 0]  # in ascending order
+    assert cliff(smiles[2:], truth[2:], rows[:3], is_regression=True) == []  # none are similar
+    assert cliff(["CCO"] * 3, truth[:3], rows[:3], is_regression=True) == []  # one molecule
+    classes = np.array([0, 0, 1, 1, 0])
+    assert cliff(smiles, classes, rows, is_regression=False) == [1, 2]
+    assert cliff(smiles, truth[[1, 2]], rows[[1, 2]], is_regression=True) == [2, 1]  # 0 is unknown
+    assert cliff(smiles, np.ones(5), rows, is_regression=True) == []
+
+
+@pytest.mark.parametrize("values", [[1.0, 2.5], ["low", "high"]])
+def test_a_report_explains_a_cliff_with_its_sums(tmp_path, values):
+    smiles = [f"{'C' * n}{end}" for n in range(6, 30) for end in ("O", "CO")]
+    table = tmp_path / "a.csv"
+    rows = [f"{one},{values[len(one) % 2]}" for one in smiles]
+    table.write_text("\n".join(["smiles,y", *rows]))
+    run = tmp_path / "run"
+    FLOW.fit(MoleculeConfig(data=str(table), target="y", answer="kernel", out=str(run), threads=1))
+    first, second = json.loads((run / "details.json").read_text())["cliff"]
+    assert {first["truth"], second["truth"]} == {
+        f"{v:g}" if isinstance(v, float) else v for v in values
+    }
+    for entry in (first, second):
+        parts = sum(row["contribution"] for row in entry["by_place"])
+        assert parts + entry["constant"] == pytest.approx(entry["score"], abs=1e-6)
+    page = (run / "report.html").read_text()
+    assert "Two similar molecules, different values" in page
+    assert ("Their scores differ by" in page) == isinstance(values[0], float)
