@@ -34,6 +34,7 @@ from representer.explain import (
 from representer.kernels import StringKernel, SubtreeKernel
 from representer.kernels.weisfeiler_lehman_kernel import refined
 from representer.models import SignalStream
+from representer.tasks.molecule import cliff
 from when import own_data
 
 RAISES, LOWERS, INK = "#3b82c4", "#d9822b", "#808080"
@@ -263,6 +264,23 @@ def atoms() -> Figure:
             shares[list(term.where)] += term.contribution / len(term.where)
         _draw_molecule(axes, molecule, shares)
         axes.set_title(f"QED {explanation.score:.2f}", fontsize=10)
+    return figure
+
+
+def cliff_pair() -> Figure:
+    model, smiles, target = molecule_model()
+    pair = cliff(smiles, target, np.arange(len(smiles)), is_regression=True)
+    figure, panels = plt.subplots(1, 2, figsize=(9, 3.8))
+    explained = model.explain([smiles[row] for row in pair])
+    for axes, row, explanation in zip(panels, pair, explained, strict=True):
+        shares = np.array(explanation.values_by_place())
+        rest = explanation.score - explanation.baseline - shares.sum()
+        _draw_molecule(axes, Chem.MolFromSmiles(smiles[row]), shares)
+        axes.set_title(
+            f"measured {target[row]:.2f}, predicted {explanation.score:.2f}\n"
+            f"= constant {explanation.baseline:.2f} + atoms {shares.sum():+.2f}"
+            f" + whole molecule {rest:+.2f}", fontsize=10,
+        )  # fmt: skip
     return figure
 
 

@@ -296,7 +296,8 @@ def _trees(layer: TreeKernelNN) -> Kernel:
 
 
 def _levels(layer: WLKernelNN) -> Kernel:
-    if isinstance(layer.decay, str) or not (layer.share_references or len(layer.read_levels) == 1):
+    is_shared = layer.share_references or len(layer.read_levels) == 1
+    if isinstance(layer.decay, str) or layer.normalize or not is_shared:
         return LearnedKernel(layer)
     edges = layer.edge_dim is not None
     base = RandomWalkKernel(layer.order, layer.decay, edges=edges)

@@ -118,9 +118,14 @@ def head_weights(
     scale = torch.ones_like(h)
     if member.config.compress:
         scale = torch.where(h == 0, scale, torch.asinh(h) / h)
-    on = (first(scale * h) > 0).to(h.dtype)
-    rows = (scale * ((second.weight * on) @ first.weight))[:width]
-    constants = ((second.weight * on) @ first.bias + second.bias)[:width]
+    shift = torch.zeros_like(h)
+    if (norm := member.norm) is not None:
+        shift = norm(shift[None])[0]
+        scale = scale * (norm(torch.ones_like(h)[None])[0] - shift)
+    on = (first(scale * h + shift) > 0).to(h.dtype)
+    joined = (second.weight * on) @ first.weight
+    rows = (scale * joined)[:width]
+    constants = (joined @ shift + (second.weight * on) @ first.bias + second.bias)[:width]
     return centered(rows)[output], centered(constants)[output].item()
 
 

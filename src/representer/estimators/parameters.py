@@ -400,7 +400,7 @@ class SeriesParameters(TargetParameters):
 # Parameters of the estimators of graphs and of molecules. Free of torch, see `parameters`.
 
 NETWORKS = ("wl", "random-walk", "gine")
-GRAPH_READOUTS = ("sum", "last")
+GRAPH_READOUTS = ("levels", "sum", "last")
 INITIALS = ("authors", "fan-in")
 GRAPH_DECAYS = ("learned", "gated", "state")
 MAX_MEMBERS = 100
@@ -421,8 +421,10 @@ class GraphParameters(TargetParameters):
         "gated", "decay of walks: a number, learned or gated, or state for tree", metavar="NAME"
     )
     readout: str = option(
-        "sum", "readout of wl: sum over its levels, or the last level", choices=GRAPH_READOUTS
-    )
+        "levels", "readout of wl: its levels side by side, their sum, or the last",
+        choices=GRAPH_READOUTS,
+    )  # fmt: skip
+    normalize: bool = option(True, "standardize the labels of each level of wl, and the readout")
     gate_scale: float = option(1.0, "scale of the gates")
     share_references: bool = option(
         True, "the same references at all levels of wl, as in the code of L17, not the paper"
@@ -437,8 +439,8 @@ class GraphParameters(TargetParameters):
         require(self, "members", self.members <= MAX_MEMBERS, f"at most {MAX_MEMBERS}")
         require(self, "dropout", 0 <= self.dropout < 1, "a number in [0, 1)")
         require(self, "gate_scale", 0 < self.gate_scale < math.inf, "a positive number")
-        can_differ = self.share_references or (self.network == "wl" and self.readout == "sum")
-        expected = "true, except for network wl with readout sum"
+        can_differ = self.share_references or (self.network == "wl" and self.readout != "last")
+        expected = "true, except for network wl with readout sum or levels"
         require(self, "share_references", can_differ, expected)
         networks = {one.name: one for one in fields(self)}["network"].metadata["choices"]
         require_choices(self, network=networks, readout=GRAPH_READOUTS, initial=INITIALS)
@@ -470,8 +472,10 @@ class MoleculeParameters(GraphParameters):
     network: str = option("wl", "kind of network", choices=NETWORKS)
     initial: str = option("authors", "initialization of the weights", choices=INITIALS)
     readout: str = option(
-        "last", "readout of wl: sum over its levels, or the last level", choices=GRAPH_READOUTS
-    )
+        "last", "readout of wl: its levels side by side, their sum, or the last",
+        choices=GRAPH_READOUTS,
+    )  # fmt: skip
+    normalize: bool = option(False, "standardize the labels of each level of wl, and the readout")
     gate_scale: float = option(10.0, "scale of the gates")
     members: int = option(5, "number of ensemble members")
     lr_decay: float = option(

@@ -183,7 +183,8 @@ def walk_readout(net: Network, data: Any, weights: Tensor) -> list[WalkContribut
         net: The network; the read-out is that of its outputs before any activation.
         data: A graph with ``x``, ``edge_index`` and, if the network uses edge features,
             ``edge_attr``.
-        weights: Weight of each unit ``(H,)``.
+        weights: Weight of each unit ``(H,)``, or of the units of each level of a ``WLKernelNN``
+            that sums over them ``(levels · H,)``.
 
     Returns:
         Pairs of nodes and contribution, in descending order of absolute contribution.
@@ -198,7 +199,8 @@ def walk_readout(net: Network, data: Any, weights: Tensor) -> list[WalkContribut
     """
     tree = _as_tree(net)
     chains = [] if tree else checked_chains(net)
-    if weights.shape != (net.hidden_channels,):
+    levels = getattr(net, "read_levels", (0,))
+    if weights.shape not in ((net.hidden_channels,), (len(levels) * net.hidden_channels,)):
         raise ShapeError("weights", weights.shape, f"({net.hidden_channels},), one per unit")
     if tree:
         tops, values = chain_terms(tree, data)
@@ -206,11 +208,12 @@ def walk_readout(net: Network, data: Any, weights: Tensor) -> list[WalkContribut
         return sorted(terms, key=lambda walk: -abs(walk.contribution))
     edges, attributes = data.edge_index, getattr(data, "edge_attr", None)
     total: dict[tuple[int, ...], float] = {}
-    for level in getattr(net, "read_levels", (0,)):
+    by_level = weights.reshape(-1, net.hidden_channels).expand(len(levels), -1)
+    for level, of_level in zip(levels, by_level, strict=True):
         labels = node_labels(net, data, level)
         nodes, steps = walk_factors(chains[level], labels, edges, attributes, slice(None))
         walks, values = _all_walks(nodes, steps, edges)
-        for walk, value in zip(walks.tolist(), (values @ weights).tolist(), strict=True):
+        for walk, value in zip(walks.tolist(), (values @ of_level).tolist(), strict=True):
             total[tuple(walk)] = total.get(tuple(walk), 0.0) + value
     contributions = [WalkContribution(walk, value) for walk, value in total.items()]
     return sorted(contributions, key=lambda walk: -abs(walk.contribution))

@@ -18,7 +18,7 @@ from representer.models.hub import HubModel
 
 NETWORKS = ("wl", "random-walk", "tree", "gine")
 DECAYS = ("learned", "gated", "state")
-READOUTS = ("sum", "last")
+READOUTS = ("sum", "last", "levels")
 INITIALS = ("authors", "fan-in")
 _SIZES = ("in_channels", "outputs", "hidden_size", "depth", "order")
 
@@ -38,15 +38,18 @@ class GraphRegressorConfig:
         order: n, nodes of a walk or chain.
         decay: λ, a non-negative number, ``"learned"`` or ``"gated"``; for ``"tree"`` also
             ``"state"``.
-        readout: For ``"wl"``: ``"sum"`` over the levels (the paper) or the ``"last"`` (the code).
+        readout: For ``"wl"``: ``"sum"`` over the levels (the paper), the ``"last"`` (the code), or
+            the ``"levels"`` side by side, so that the hidden layer weighs each of them.
         gate_scale: Value of an open gate; 1 in the paper.
         share_references: For ``"wl"``: the same references at all levels (the code), or separate
-            ones (the paper), which need ``readout="sum"``.
+            ones (the paper), which ``readout="last"`` has not.
         initial: ``"authors"`` draws weights from N(0, min(1/√fan_in, 1/10)²), with biases of 0;
             ``"fan-in"`` keeps the initialization of the layers, N(0, 1/fan_in).
         dropout: Dropout before the last layer.
         compress: Apply asinh to h_G before the hidden layer: sums over neighbors grow with a power
             of the degree, so that dense graphs would make the outputs and the loss huge.
+        normalize: For ``"wl"``: standardize the labels of each level, and what the hidden layer
+            reads, over each batch.
 
     Raises:
         ArgumentError: If a value is out of range.
@@ -60,12 +63,13 @@ class GraphRegressorConfig:
     depth: int = 4
     order: int = 2
     decay: float | str = "gated"
-    readout: Literal["sum", "last"] = "last"
+    readout: Literal["sum", "last", "levels"] = "last"
     gate_scale: float = 10.0
     share_references: bool = True
     initial: str = "authors"
     dropout: float = 0.0
     compress: bool = False
+    normalize: bool = False
 
     def __post_init__(self) -> None:
         require_sizes(self, *_SIZES)
@@ -76,10 +80,10 @@ class GraphRegressorConfig:
             isinstance(self.decay, int | float) and 0 <= self.decay < math.inf
         )
         require(self, "decay", is_decay, "a non-negative number, 'learned' or 'gated'")
-        for name in ("share_references", "compress"):
+        for name in ("share_references", "compress", "normalize"):
             require(self, name, type(getattr(self, name)) is bool, "True or False")
-        can_differ = self.share_references or (self.network == "wl" and self.readout == "sum")
-        expected = "True, except for network='wl' with readout='sum'"
+        can_differ = self.share_references or (self.network == "wl" and self.readout != "last")
+        expected = "True, except for network='wl' with readout='sum' or 'levels'"
         require(self, "share_references", can_differ, expected)
         is_scale = 0 < self.gate_scale < math.inf
         require(self, "gate_scale", is_scale, "a positive number")
@@ -125,8 +129,10 @@ class GraphRegressionNetwork(HubModel):
         self.config = config
         c = config
         self.network = _network(c)
+        width = c.hidden_size * (c.depth if self.reads_levels else 1)
+        self.norm = _standardization(width) if c.normalize and c.network == "wl" else None
         self.head = nn.Sequential(
-            nn.Linear(c.hidden_size, c.hidden_size),
+            nn.Linear(width, c.hidden_size),
             nn.ReLU(),
             nn.Dropout(c.dropout),
             nn.Linear(c.hidden_size, c.outputs),
@@ -144,7 +150,13 @@ class GraphRegressionNetwork(HubModel):
     ) -> Tensor:
         """Return the outputs of each graph; arguments and errors as in ``WLKernelNN``."""
         h = self.encode(x, edge_index, edge_attr, batch, batch_size)
-        return self.head(torch.asinh(h) if self.config.compress else h)
+        h = torch.asinh(h) if self.config.compress else h
+        return self.head(h if self.norm is None else self.norm(h))
+
+    @property
+    def reads_levels(self) -> bool:
+        """True if h_G has a part of each level."""
+        return self.config.network == "wl" and self.config.readout == "levels"
 
     def encode(
         self,
@@ -154,7 +166,9 @@ class GraphRegressionNetwork(HubModel):
         batch: Tensor | None = None,
         batch_size: int | None = None,
     ) -> Tensor:
-        """Return h_G of each graph ``(num_graphs, H)``."""
+        """Return h_G of each graph ``(num_graphs, H)``, or ``(num_graphs, levels · H)``."""
+        if self.reads_levels:
+            return self.network.by_level(x, edge_index, edge_attr, batch, batch_size)
         if self.config.network == "tree":  # which has no features of edges
             return self.network(x, edge_index, batch, batch_size)
         return self.network(x, edge_index, edge_attr, batch, batch_size)
@@ -222,6 +236,12 @@ def _draw_from(fan_in: int, *weights: Tensor | None) -> None:
             nn.init.normal_(weight, std=min(fan_in**-0.5, 0.1))
 
 
+def _standardization(width: int) -> nn.Module:
+    from representer.nn.graph.wl_kernel_nn import Standardization
+
+    return Standardization(width)
+
+
 def _network(c: GraphRegressorConfig) -> nn.Module:
     sizes: dict[str, Any] = {
         "in_channels": c.in_channels,
@@ -240,8 +260,9 @@ def _network(c: GraphRegressorConfig) -> nn.Module:
     if c.network == "random-walk":
         return layers.RandomWalkKernelNN(**sizes)
     return layers.WLKernelNN(
-        **sizes, depth=c.depth, readout=c.readout, label_channels=c.hidden_size, sigma="relu",
-        share_references=c.share_references,
+        **sizes, depth=c.depth, readout="sum" if c.readout == "levels" else c.readout,
+        label_channels=c.hidden_size, sigma="relu", share_references=c.share_references,
+        normalize=c.normalize,
     )  # fmt: skip
 
 

@@ -134,6 +134,17 @@ class Relabeling(nn.Module):
         return f"{self.channels}{edges}, activation={self.activation!r}{product}"
 
 
+class Standardization(nn.BatchNorm1d):
+    """Batch normalization, which standardizes a batch of a single row as in evaluation."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the standardized rows ``(N, d)``."""
+        if self.training and len(input) > 1:
+            return super().forward(input)
+        constants = self.running_mean, self.running_var, self.weight, self.bias
+        return F.batch_norm(input, *constants, training=False, eps=self.eps)
+
+
 class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
     r"""The network of the Weisfeiler-Lehman kernel with random walks as its base kernel.
 
@@ -167,6 +178,8 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
         sigma: σ, a name of ``functional.NONLINEARITIES``; labels of a bounded one do not grow.
         bias: Add biases to the relabeling.
         relabel_combine: ∘ of the relabeling, see :class:`Relabeling`.
+        normalize: Standardize the labels of each level over a batch of nodes, see
+            :class:`Standardization`: sums over neighbors grow from level to level.
         gate_scale: Value of an open gate.
         device: Device of the parameters.
         dtype: Dtype of the parameters.
@@ -202,6 +215,7 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
         sigma: str = "tanh",
         bias: bool = True,
         relabel_combine: CombineOption = "add",
+        normalize: bool = False,
         **options: Unpack[GraphOptions],
     ) -> None:
         o = with_defaults(GraphOptions, options)
@@ -212,7 +226,7 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
             raise ArgumentError("readout", readout, "'sum' or 'last'")
         self.readout, self.sigma, self.bias = readout, sigma, bias
         self.relabel_combine = relabel_combine
-        self.share_references = share_references
+        self.share_references, self.normalize = share_references, normalize
         self.label_channels = hidden_channels if label_channels is None else label_channels
         channels, made = in_channels, {"device": o.device, "dtype": o.dtype}
         self.embedding = None
@@ -227,6 +241,8 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
             WalkStates(channels, hidden_channels, walks, **made)
             for _ in range(1 if share_references else depth)
         )
+        count = depth if normalize else 0
+        self.norms = nn.ModuleList(Standardization(channels, **made) for _ in range(count))
 
     @leaf_of_fx
     def forward(
@@ -246,6 +262,18 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
             for states in levels[1:]:
                 total = total + states[-1]
         return self._read_out(total, batch, batch_size)
+
+    def by_level(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        """Return the terms of the sum over the levels ``(num_graphs, levels · H)``."""
+        levels = self._levels(x, edge_index, edge_attr, self.read_levels)
+        return self._read_out(torch.cat([own[-1] for own in levels], 1), batch, batch_size)
 
     def node_states(
         self,
@@ -268,8 +296,8 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
         """Return the labels h of every node after ``level`` relabelings."""
         edge_index, edges = self._check(x, edge_index, edge_attr)
         h = self._first(x)
-        for _ in range(level):
-            h = self.relabeling(h, edge_index, edges)
+        for number in range(1, level + 1):
+            h = self._next(h, number, edge_index, edges)
         return h
 
     def references(self, level: int = 0) -> Tensor:
@@ -289,6 +317,8 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
         if self.embedding is not None:
             draw(self.embedding)
         self.relabeling.reset_parameters()
+        for norm in self.norms:
+            cast(Standardization, norm).reset_parameters()
         for walks in self.walks:
             cast(WalkStates, walks).reset_parameters()
 
@@ -299,7 +329,7 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
         edge_index, edges = self._check(x, edge_index, edge_attr)
         h, held = self._first(x), []
         for level in range(self.depth):
-            h = self.relabeling(h, edge_index, edges) if level else h
+            h = self._next(h, level, edge_index, edges) if level else h
             if level in self.read_levels:
                 held.append(self.level_walks(level).held(h, edge_index, edges, of_graph, graphs))
         return held
@@ -333,10 +363,15 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
         )  # fmt: skip
 
     def _first(self, x: Tensor) -> Tensor:
-        if self.embedding is None:
-            return x
-        h = F.linear(x, self.embedding).to(self.embedding.dtype)
-        return NONLINEARITIES[self.sigma].value(h)
+        if self.embedding is not None:
+            h = F.linear(x, self.embedding).to(self.embedding.dtype)
+            x = NONLINEARITIES[self.sigma].value(h)
+        return self.norms[0](x) if self.normalize else x
+
+    def _next(self, h: Tensor, level: int, edge_index: Tensor, edges: Tensor | None) -> Tensor:
+        """Return the labels of a level from those of the level before it."""
+        h = self.relabeling(h, edge_index, edges)
+        return self.norms[level](h) if self.normalize else h
 
     def _is_joined(self) -> bool:
         """Return True if ``ops.walk_rounds`` can compute the layer, with fewer, larger products."""
@@ -344,7 +379,7 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
         is_explained = any(  # which masks messages, or reads them by hooks
             sums.explain or sums._forward_hooks for sums in (walks.sums, r.sums)
         )
-        is_sum = r.combine == "add" and self.share_references
+        is_sum = r.combine == "add" and self.share_references and not self.normalize
         return is_sum and self.edge_dim is not None and not is_explained
 
     def _joined(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> Tensor:
@@ -377,7 +412,7 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
         states_by_level, h = [], self._first(x)
         for level in range(levels[-1] + 1):
             if level:
-                h = self.relabeling(h, edge_index, edges)
+                h = self._next(h, level, edge_index, edges)
             if level in levels:
                 states_by_level.append(self.level_walks(level)(h, edge_index, edges))
         return states_by_level
