@@ -148,7 +148,8 @@ def comparison(name: str, request: Request) -> Comparison:
         return LANGUAGE_FLOW.comparison(_sized(language, request), splits=request.seeds)
     folds: tuple[int, ...] = ()
     if name in SETS["Graphs"]:
-        flow, config, (sources, folds) = GRAPH_FLOW, GraphConfig(), _graphs(name, root)
+        flow, config = GRAPH_FLOW, GraphConfig()
+        sources, folds = graph_objects(TITLES[name], root)
     elif name in TARGETS:
         file, target = TARGETS[name]
         path = existing(root, ("molecules", ""), (file,))
@@ -188,8 +189,13 @@ def _texts(name: str, root: Path) -> tuple[TextConfig, dict[str, Objects]]:
     return config, TEXT_FLOW.sources(config)
 
 
-def _graphs(name: str, root: Path) -> tuple[dict[str, Objects], tuple[int, ...]]:
-    folder = TITLES[name]
+def graph_objects(folder: str, root: Path) -> tuple[dict[str, Objects], tuple[int, ...]]:
+    """Return the graphs of a TU set, and the fold of each.
+
+    Raises:
+        MissingError: Its files are missing.
+        DataError: They are invalid.
+    """
     path = existing(root, ("tu", ""), (f"{folder}/{folder}.txt",))
     if path is None:
         raise missing(f"tu/{folder}/{folder}.txt", root)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch_geometric.data import Data
 
 from looped import looped
+from representer.explain import walk_readout
 from representer.nn import WLKernelNN
 
 F64 = torch.float64
@@ -79,3 +81,54 @@ def test_labels_and_levels_can_be_inspected():
     assert net.references().shape == (4, 2, 3)
     assert WLKernelNN(3, 4, label_channels=7).references().shape == (4, 2, 7)
     assert WLKernelNN(3, 4).references().shape == (4, 2, 4)
+
+
+def test_normalized_labels_have_mean_0_and_variance_1_at_every_level():
+    torch.manual_seed(0)
+    net = WLKernelNN(3, 4, 3, normalize=True, edge_dim=2, dtype=F64)
+    x, ends, bonds = (
+        torch.randn(9, 3, dtype=F64), torch.randint(0, 9, (2, 20)), torch.randn(20, 2, dtype=F64)
+    )  # fmt: skip
+    for level in range(3):
+        labels = net.labels(x, ends, bonds, level)
+        torch.testing.assert_close(labels.mean(0), torch.zeros(4, dtype=F64), atol=1e-9, rtol=0)
+        variance = labels.var(0, correction=0)
+        assert ((variance - 1).abs() < 1e-2).logical_or(variance < 1e-4).all()
+    net.eval()
+    one = net(x, ends, bonds)
+    batch = torch.arange(2).repeat_interleave(9)
+    both = net(x.repeat(2, 1), torch.cat((ends, ends + 9), 1), bonds.repeat(2, 1), batch)
+    torch.testing.assert_close(both, one.expand(2, -1))  # a graph does not depend on the others
+
+
+def test_a_single_node_is_normalized_in_training_as_in_evaluation():
+    net = WLKernelNN(3, 4, normalize=True, dtype=F64)
+    x, none = torch.randn(1, 3, dtype=F64), torch.zeros(2, 0, dtype=torch.int64)
+    before = [*map(torch.clone, net.buffers())]
+    found = net.train()(x, none)
+    torch.testing.assert_close(found, net.eval()(x, none))
+    assert all(map(torch.equal, net.buffers(), before))
+
+
+@looped("normalize", [False, True])
+@looped("edge_dim", [None, 2])
+def test_the_levels_sum_to_the_readout(edge_dim, normalize):
+    torch.manual_seed(0)
+    net = WLKernelNN(3, 4, 3, decay="gated", edge_dim=edge_dim, normalize=normalize, dtype=F64)
+    x, ends = torch.randn(6, 3, dtype=F64), torch.randint(0, 3, (2, 11))
+    batch = torch.arange(2).repeat_interleave(3)
+    bonds = None if edge_dim is None else torch.randn(11, 2, dtype=F64)
+    levels = net.eval().by_level(x, ends, bonds, batch)
+    assert levels.shape == (2, 12)
+    torch.testing.assert_close(levels.reshape(2, 3, 4).sum(1), net(x, ends, bonds, batch))
+
+
+def test_walks_of_each_level_sum_to_weighted_levels():
+    torch.manual_seed(0)
+    net = WLKernelNN(3, 4, 3, decay="gated", normalize=True, dtype=F64).eval()
+    graph = Data(x=torch.randn(5, 3, dtype=F64), edge_index=torch.randint(0, 5, (2, 9)))
+    weights = torch.randn(12, dtype=F64)
+    walks = walk_readout(net, graph, weights)
+    total = sum(walk.contribution for walk in walks)
+    expected = (net.by_level(graph.x, graph.edge_index) @ weights).item()
+    assert total == pytest.approx(expected, rel=1e-9)
