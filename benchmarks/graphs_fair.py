@@ -317,6 +317,7 @@ def main() -> None:
     parser.add_argument("--sets", default="MUTAG,PROTEINS,IMDB-BINARY,NCI1")
     parser.add_argument("--runs", default=",".join(RUNS), help="fits to add, by name")
     parser.add_argument("--folds", type=int, default=10, help="number of outer folds to fit")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--ablation", type=int, default=3, help="number of its folds to fit")
     parser.add_argument("--most", type=float, default=np.inf, help="seconds to start fits in")
     chosen = parser.parse_args()
@@ -327,7 +328,7 @@ def main() -> None:
     def figures(name: str, number: int, run: str, fit: Callable[[Fold], Any], most: int) -> Any:
         kept = chosen.work / f"{name}.{run}.{number}.json".replace(" ", "-")
         is_late = time.perf_counter() - started > chosen.most
-        if not kept.exists() and (number >= most or is_late):
+        if not kept.exists() and (number >= most or number < chosen.first or is_late):
             return None
         if not kept.exists():
             atomic.write_json(kept, fit(fold_of(chosen.data, chosen.splits, name, number)))

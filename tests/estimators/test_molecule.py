@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -306,3 +308,27 @@ def test_whole_scaffolds_are_held_out_for_validation(monkeypatch):
     assert [{*range(4 * k, 4 * k + 4)} == seen[0] for k in range(5)].count(True) == 1
     with pytest.raises(ArgumentError, match="groups is 'rings'; expected a group of each molecule"):
         model.fit(molecules, y, groups="rings")
+
+
+def test_targets_with_gaps_are_fitted_for_one_reading_of_each_molecule(monkeypatch):
+    """The predictions are those of a fit of each target alone, which reads every molecule."""
+    molecule_descriptors = importlib.import_module("representer.data.molecules.descriptors")
+    read = list[str]()
+    compute = molecule_descriptors._molecule
+
+    def counted(smiles):
+        read.append(smiles)
+        return compute(smiles)
+
+    monkeypatch.setattr(molecule_descriptors, "_molecule", counted)
+    reads = 4  # of its views, pairs, torsions and descriptors
+    how = {"answer": "kernel", "random_state": 0, "verbose": 0, "valid_fraction": 0.3}
+    model = MoleculeClassifier(**how).fit(MOLECULES, TABLE)
+    assert len(read) == reads * len(MOLECULES)
+    read.clear()
+    found = model.predict_proba(MOLECULES)
+    assert len(read) == 2 * reads * len(MOLECULES)  # no memory outside of a fit
+    monkeypatch.setattr(MoleculeClassifier, "remembered", lambda self, objects: objects)
+    alone = MoleculeClassifier(**how).fit(MOLECULES, TABLE).predict_proba(MOLECULES)
+    for one, other in zip(found, alone, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -381,6 +381,10 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
     def _read_machines(self, files: RunFiles) -> Sequence[Any]:
         """Return the kernel machine of each target of a run."""
 
+    def remembered(self, objects: Sequence[Any]) -> Sequence[Any]:
+        """Return the objects with memory for what kernels of several targets read of them."""
+        return objects
+
     def places_of(self, one: Any, contributions: Sequence[Contribution]) -> Places:
         """Return the names of what an object consists of, such as its words; here, numbers."""
         count = 1 + max((t for part in contributions for t in part.where), default=-1)

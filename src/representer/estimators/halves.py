@@ -137,6 +137,8 @@ def fit_targets(
         joined = np.concatenate([train[1], valid[1]])
         train, valid = ([*train[0], *valid[0]], joined), ([], valid[1][:0])
         weights = {"train": np.concatenate(pairs) if pairs else None, "valid": None}
+    if estimator.answer != NETWORK:
+        train, valid = ((estimator.remembered(own[0]), own[1]) for own in (train, valid))
     network: dict[bool, list[Moments]] = {}  # by whether objects are held out
     found = []
     for k, column in enumerate(columns_of(estimator.target_)):

@@ -16,6 +16,7 @@ from representer.data.molecules import (
     ATOM_FEATURES,
     BOND_FEATURES,
     BalancedDraws,
+    ReadOnce,
     atom_pairs,
     canonical,
     descriptor_names,
@@ -84,6 +85,7 @@ SCAFFOLD = "scaffold"
 LEVELS = (3, 3, 3)  # relabelings of the kernel, by element, by neighborhood and by feature
 SPEED = 50  # molecules a second of a kernel machine, on one slow core
 LANDMARKS = 4000  # molecules that the kernel compares with; of more, the others are approximated
+REMEMBERED = 20_000  # molecules whose views, pairs and descriptors are kept during a fit
 NAMES = {
     "wl": "WL kernel network", "random-walk": "random-walk kernel network", "gine": "GINE"
 }  # fmt: skip
@@ -192,6 +194,13 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
             LEVELS, molecule_views, most=LANDMARKS, joint=True, patterns=(atom_pairs, torsions),
             numbers=descriptors, names=descriptor_names(),
         )  # fmt: skip
+
+    def remembered(self, objects: Sequence[str]) -> list[str]:
+        """Return the molecules with memory for what the kernel reads, but for those above a limit.
+
+        Classes read them twice, and so does each of several targets.
+        """
+        return [ReadOnce(one) if row < REMEMBERED else one for row, one in enumerate(objects)]
 
     def _widths(self, inputs: MoleculeInputs) -> tuple[int, int]:
         return len(ATOM_FEATURES[inputs.features]), len(BOND_FEATURES)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, wraps
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +16,36 @@ from representer.kernels.graphs import Graph, Labels
 
 BINS = {"PEOE_VSA": 14, "SMR_VSA": 10, "SlogP_VSA": 12}  # surface by charge, refractivity, logP
 FEATURES = ("donor", "acceptor", "aromatic", "halogen", "basic", "acidic")  # of RDKit's invariants
+Result = TypeVar("Result")
 FARTHEST = 30  # bonds between the atoms of a pair
+
+
+class ReadOnce(str):
+    """A SMILES with which views, pairs, torsions and descriptors are kept once they are computed.
+
+    Several targets of the same molecules are thus fitted for the reading of one.
+    """
+
+
+def _kept(compute: Callable[[str], Result]) -> Callable[[str], Result]:
+    """Keep the result with a SMILES that is a `ReadOnce`."""
+
+    @wraps(compute)
+    def read(smiles: str) -> Result:
+        if not isinstance(smiles, ReadOnce):
+            return compute(smiles)
+        memory = vars(smiles)
+        if compute.__name__ not in memory:
+            memory[compute.__name__] = compute(smiles)
+        return memory[compute.__name__]
+
+    return read
+
 
 _molecule = lru_cache(maxsize=8)(parse_smiles)  # each is read for its views, pairs and descriptors
 
 
+@_kept
 def molecule_views(smiles: str) -> tuple[Graph, Graph, Graph]:
     """Return a molecule labeled by element, by neighborhood, and by what its atoms can bind to.
 
@@ -43,6 +69,7 @@ def molecule_views(smiles: str) -> tuple[Graph, Graph, Graph]:
     return elements, atoms, Graph(names, elements.edge_index, elements.edges)
 
 
+@_kept
 def atom_pairs(smiles: str) -> list[tuple[str, tuple[int, ...]]]:
     """Return each pair of atoms with the number of bonds between them, such as ``OH 3 c``.
 
@@ -61,6 +88,7 @@ def atom_pairs(smiles: str) -> list[tuple[str, tuple[int, ...]]]:
     ]
 
 
+@_kept
 def torsions(smiles: str) -> list[tuple[str, tuple[int, ...]]]:
     """Return each path of four atoms, such as ``CH3-CH2-c-cH``.
 
@@ -101,6 +129,7 @@ def descriptor_names() -> tuple[str, ...]:
     return (*_properties().GetPropertyNames(), *binned)
 
 
+@_kept
 def descriptors(smiles: str) -> NDArray[np.float64]:
     """Return the descriptors of a molecule ``(D,)``; what RDKit cannot compute is NaN.
 
