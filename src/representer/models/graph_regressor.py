@@ -124,6 +124,8 @@ class GraphRegressionNetwork(HubModel):
         section 6.3.
     """
 
+    norm: nn.Module | None
+
     def __init__(self, config: GraphRegressorConfig) -> None:
         super().__init__()
         self.config = config
@@ -168,7 +170,8 @@ class GraphRegressionNetwork(HubModel):
     ) -> Tensor:
         """Return h_G of each graph ``(num_graphs, H)``, or ``(num_graphs, levels · H)``."""
         if self.reads_levels:
-            return self.network.by_level(x, edge_index, edge_attr, batch, batch_size)
+            network: Any = self.network
+            return network.by_level(x, edge_index, edge_attr, batch, batch_size)
         if self.config.network == "tree":  # which has no features of edges
             return self.network(x, edge_index, batch, batch_size)
         return self.network(x, edge_index, edge_attr, batch, batch_size)

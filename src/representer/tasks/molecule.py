@@ -201,16 +201,17 @@ def cliff(
     References:
         Guha and Van Drie, Structure-Activity Landscape Index, J. Chem. Inf. Model. 2008, (1).
     """
-    few = [k for k, row in enumerate(rows) if parse_smiles(smiles[row]).GetNumAtoms() <= SMALL]
-    few = few[:COMPARED]
+    numbers: list[int] = rows.tolist()
+    few = [k for k, row in enumerate(numbers)
+           if parse_smiles(smiles[row]).GetNumAtoms() <= SMALL][:COMPARED]  # fmt: skip
     if len(few) < 2:
         return []
-    alike, values = minmax_gram([smiles[rows[k]] for k in few]), truth[few]
+    alike, values = minmax_gram([smiles[numbers[k]] for k in few]), truth[few]
     apart = abs(values[:, None] - values) if is_regression else values[:, None] != values
     index = np.where((alike >= ALIKE) & (alike < 1), apart / np.maximum(1 - alike, 1e-9), 0.0)
     first, second = np.unravel_index(index.argmax(), index.shape)
     pair = sorted((few[first], few[second]), key=lambda k: truth[k])
-    return [int(rows[k]) for k in pair] if index.max() > 0 else []
+    return [numbers[k] for k in pair] if index.max() > 0 else []
 
 
 def _names(target: str | None) -> tuple[str, ...]:
@@ -325,8 +326,8 @@ class MoleculeTask(EstimatorTask):
         except KindError:  # a network whose output is no sum
             entries = []
         for row, entry in zip(rows, entries, strict=False):
-            truth = test.columns[0][1][row]
-            entry["truth"] = f"{float(truth):.4g}" if trained.data.is_regression else str(truth)
+            truth = str(test.columns[0][1][row])
+            entry["truth"] = f"{float(truth):.4g}" if trained.data.is_regression else truth
         return metrics, details | {"cliff": entries}, lines
 
     def networks(self, config: MoleculeConfig) -> dict[str, MoleculeConfig]:
