@@ -138,7 +138,9 @@ def fit_targets(
         train, valid = ([*train[0], *valid[0]], joined), ([], valid[1][:0])
         weights = {"train": np.concatenate(pairs) if pairs else None, "valid": None}
     if estimator.answer != NETWORK:
-        train, valid = ((estimator.remembered(own[0]), own[1]) for own in (train, valid))
+        train, valid = (
+            (estimator.remembered(objects), values) for objects, values in (train, valid)
+        )
     network: dict[bool, list[Moments]] = {}  # by whether objects are held out
     found = []
     for k, column in enumerate(columns_of(estimator.target_)):

@@ -200,7 +200,8 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
 
         Classes read them twice, and so does each of several targets.
         """
-        return [ReadOnce(one) if row < REMEMBERED else one for row, one in enumerate(objects)]
+        return [ReadOnce(smiles) if row < REMEMBERED else smiles
+                for row, smiles in enumerate(objects)]  # fmt: skip
 
     def _widths(self, inputs: MoleculeInputs) -> tuple[int, int]:
         return len(ATOM_FEATURES[inputs.features]), len(BOND_FEATURES)

@@ -240,9 +240,9 @@ def _draw_from(fan_in: int, *weights: Tensor | None) -> None:
 
 
 def _standardization(width: int) -> nn.Module:
-    from representer.nn.graph.wl_kernel_nn import Standardization
+    from representer.nn.graph.wl_kernel_nn import RowBatchNorm
 
-    return Standardization(width)
+    return RowBatchNorm(width)
 
 
 def _network(c: GraphRegressorConfig) -> nn.Module:

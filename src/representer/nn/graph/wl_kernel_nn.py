@@ -134,7 +134,7 @@ class Relabeling(nn.Module):
         return f"{self.channels}{edges}, activation={self.activation!r}{product}"
 
 
-class Standardization(nn.BatchNorm1d):
+class RowBatchNorm(nn.BatchNorm1d):
     """Batch normalization, which standardizes a batch of a single row as in evaluation."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -179,7 +179,7 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
         bias: Add biases to the relabeling.
         relabel_combine: ∘ of the relabeling, see :class:`Relabeling`.
         normalize: Standardize the labels of each level over a batch of nodes, see
-            :class:`Standardization`: sums over neighbors grow from level to level.
+            :class:`RowBatchNorm`: sums over neighbors grow from level to level.
         gate_scale: Value of an open gate.
         device: Device of the parameters.
         dtype: Dtype of the parameters.
@@ -242,7 +242,7 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
             for _ in range(1 if share_references else depth)
         )
         count = depth if normalize else 0
-        self.norms = nn.ModuleList(Standardization(channels, **made) for _ in range(count))
+        self.norms = nn.ModuleList(RowBatchNorm(channels, **made) for _ in range(count))
 
     @leaf_of_fx
     def forward(
@@ -273,7 +273,7 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
     ) -> Tensor:
         """Return the terms of the sum over the levels ``(num_graphs, levels · H)``."""
         levels = self._levels(x, edge_index, edge_attr, self.read_levels)
-        return self._read_out(torch.cat([own[-1] for own in levels], 1), batch, batch_size)
+        return self._read_out(torch.cat([states[-1] for states in levels], 1), batch, batch_size)
 
     def node_states(
         self,
@@ -318,7 +318,7 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
             draw(self.embedding)
         self.relabeling.reset_parameters()
         for norm in self.norms:
-            cast(Standardization, norm).reset_parameters()
+            cast(RowBatchNorm, norm).reset_parameters()
         for walks in self.walks:
             cast(WalkStates, walks).reset_parameters()
 
