@@ -34,7 +34,8 @@ from representer.data.molecules.table import (
 
 __all__ = [
     "ATOM_FEATURES", "BOND_FEATURES", "BalancedDraws", "MoleculeTable", "ReadOnce",
-    "assembled_molecules", "atom_features", "atom_pairs", "bond_features", "canonical", "descriptor_names", "descriptors",
-    "invalid_reason", "labeled_graphs", "molecule_graph", "molecule_views", "molecules_of",
-    "parse_smiles", "read_molecules", "read_smiles", "scaffold", "split_molecules", "torsions",
+    "assembled_molecules", "atom_features", "atom_pairs", "bond_features", "canonical",
+    "descriptor_names", "descriptors", "invalid_reason", "labeled_graphs", "molecule_graph",
+    "molecule_views", "molecules_of", "parse_smiles", "read_molecules", "read_smiles", "scaffold",
+    "split_molecules", "torsions",
 ]  # fmt: skip
