@@ -6,7 +6,9 @@ python benchmarks/intervals.py --out docs/results/intervals.md
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -339,46 +341,58 @@ POWER: dict[str, Draw] = {
 }  # fmt: skip
 
 
-def rates(kinds: dict[str, Draw], draws: int, most: float = 1.0) -> Iterator[list[str]]:
-    """Yield the share of the draws whose interval excludes the true value, by size.
+KINDS = (DIFFERENCES, SINGLE, POWER)
 
-    Where the share plus two standard errors exceeds `most`, `MORE` times as many are drawn.
+
+def cell(kind: int, number: int, n: int, draws: int) -> str:
+    """Return the share of the draws whose interval excludes the true value.
+
+    Where an error rate plus two standard errors exceeds `LIMIT`, `MORE` times as many are drawn.
     """
-    for number, (name, draw) in enumerate(kinds.items()):
-        row = [name]
-        for n in SIZES:
-            rng, excluded = np.random.default_rng((number, n)), 0
-            for total in (draws, MORE * draws):
-                for _ in range(total - (total > draws) * draws):
-                    (low, high), true = draw(rng, n)
-                    excluded += low > true or high < true
-                share = excluded / total
-                error = 2 * (share * (1 - share) / total) ** 0.5
-                if share + error <= most:
-                    break
-            row.append(f"{100 * share:.1f} ± {100 * error:.1f}")
-        yield row
+    draw = [*KINDS[kind].values()][number]
+    most = math.inf if KINDS[kind] is POWER else LIMIT
+    rng, count, excluded, share, error = np.random.default_rng((number, n)), 0, 0, 1.0, 0.0
+    while count < draws or (count == draws and share + error > most):
+        for _ in range(draws if not count else (MORE - 1) * draws):
+            (low, high), true = draw(rng, n)
+            excluded += low > true or high < true
+            count += 1
+        share = excluded / count
+        error = 2 * (share * (1 - share) / count) ** 0.5
+    return f"{100 * share:.1f} ± {100 * error:.1f}"
+
+
+def tables(draws: int, jobs: int) -> list[str]:
+    """Return the table of each kind, whose cells are drawn by so many processes at a time."""
+    named = [(k, number) for k, kind in enumerate(KINDS) for number in range(len(kind))]
+    with ProcessPoolExecutor(jobs) as pool:
+        rows = {pair: [pool.submit(cell, *pair, n, draws) for n in SIZES] for pair in named}
+        return [
+            table(
+                ["", *(f"n = {n}" for n in SIZES)],
+                [
+                    [name, *(item.result() for item in rows[k, number])]
+                    for number, name in enumerate(kind)
+                ],
+            )
+            for k, kind in enumerate(KINDS)
+        ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the type I error of the intervals.")
     parser.add_argument("--out", type=Path, help="file to write; printed if not given")
     parser.add_argument("--draws", type=int, default=4000, help="of each row and size")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     chosen = parser.parse_args()
     before = load()
-    head = ["", *(f"n = {n}" for n in SIZES)]
-    kinds = (DIFFERENCES, SINGLE, POWER)
-    limits = (LIMIT, LIMIT, 1.0)
-    tables = [
-        table(head, [*rates(own, chosen.draws, most)])
-        for own, most in zip(kinds, limits, strict=True)
-    ]
+    paired, single, power = tables(chosen.draws, chosen.jobs)
     write_page(
         chosen.out, "Type I error of the intervals", ABOUT, before,
         f"## Differences of equally good models\n\n{chosen.draws} draws each, and {MORE} times as "
-        f"many where the share plus two standard errors would exceed {100 * LIMIT:g} %.", tables[0],
-        "## Intervals of a single model\n\nThe share that excludes the true value.", tables[1],
-        f"## Power\n\n{POWERS}", tables[2],
+        f"many where the share plus two standard errors would exceed {100 * LIMIT:g} %.", paired,
+        "## Intervals of a single model\n\nThe share that excludes the true value.", single,
+        f"## Power\n\n{POWERS}", power,
         f"## Limits\n\n{LIMITS}",
     )  # fmt: skip
 
