@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from representer.checks import is_missing
-from representer.data.tables.labels import alike
+from representer.data.tables.labels import remarks
 from representer.errors import ArgumentError, DataError, TrainingError, say, show
 from representer.estimators import base
 from representer.estimators.explanation import BOTH, KERNEL, NETWORK, Example
@@ -350,7 +350,7 @@ class EstimatorTask(EstimatorUse):
             sources[name] = one
             sources[name].say_notes()
             for _, labels in one.columns if kind is not self.regressor else ():
-                if note := alike(dict.fromkeys(labels)):
+                for note in remarks(labels):
                     say(f"{one.labels_file}: {note}")
         for note in equal_objects(sources, self.nouns).values():
             say(f"{main.source}: {note}")

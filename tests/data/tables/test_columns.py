@@ -23,7 +23,7 @@ from representer.data.tables.columns import (
     resolve,
 )
 from representer.data.tables.files import WHOLE, did_you_mean, guard_formula, listing
-from representer.data.tables.labels import alike
+from representer.data.tables.labels import alike, remarks
 from representer.data.tables.reading import read_delimited, read_grid
 from representer.errors import ArgumentError, DataError
 
@@ -335,6 +335,13 @@ def test_a_guarded_label_is_recognized():
     labels = LabelMap(("-ve", "=x", "+"))
     assert [labels.encode(guard_formula(name)) for name in labels.names] == [0, 1, 2]
     assert LabelMap(("=x", "'=x")).encode("'=x") == 1  # an exact name comes first
+
+
+def test_classes_that_are_words_for_a_missing_value_are_noted():
+    (note,) = remarks(["good", "N/A", "bad", "nan", "", None, "N/A"])
+    assert note.startswith("'N/A', 'nan': taken as a class; leave the cell empty")
+    assert remarks(["good", "bad", None, 1]) == []
+    assert len(remarks(["Null", "null"])) == 2
 
 
 def test_labels_that_differ_in_case_or_blanks_alone_are_noted():

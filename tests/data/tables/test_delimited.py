@@ -188,6 +188,11 @@ def test_a_guess_is_reported(path):
     grid = grid_of(path, 'text;label\n"Hello, world";pos\n')
     assert grid.rows == [["Hello, world", "pos"]]
     assert grid.notes == ["The first line shows that ';' separates the cells."]
+    grid = grid_of(path, "text|label\nHello, world|pos\nwell|neg\n")
+    assert (grid.columns, grid.rows[0]) == (["text", "label"], ["Hello, world", "pos"])
+    tsv = path.with_suffix(".tsv")
+    tsv.write_text("text;label\nHello, world;pos\n")
+    assert read_grid(tsv, wanted=["text", "label"]).rows == [["Hello, world", "pos"]]
     grid = grid_of(path, '"3","Title","Body"\n"4","Other","Text"\n', wanted=["2", "3", "1"])
     assert (grid.columns, grid.header, len(grid.rows)) == (["1", "2", "3"], False, 2)
     assert "not as a header" in grid.notes[0]
@@ -204,6 +209,7 @@ RECORDS = [{"text": text, "label": label} for text, label in ROWS]
 FASTTEXT = "".join(f"__label__{label} {text}\n" for text, label in ROWS)
 TABBED = "".join(f"{text}\t{label}\n" for text, label in ROWS)
 COLUMNS = {name: [one[name] for one in RECORDS] for name in ("text", "label")}
+SPLIT = {"columns": ["text", "label"], "index": [0, 1, 2, 3], "data": ROWS}
 BY_ROW = {name: dict(enumerate(cells)) for name, cells in COLUMNS.items()}
 BOOK = openpyxl.Workbook()
 for row in (("Reviews of 2024",), (), ("text", "label"), *ROWS):
@@ -219,6 +225,8 @@ for row in (("Reviews of 2024",), (), ("text", "label"), *ROWS):
         ("a.json", json.dumps(RECORDS)), ("a.json", json.dumps(RECORDS, indent=1)),
         ("a.jsonl", json.dumps(RECORDS)), ("a", json.dumps({"data": RECORDS, "version": 1})),
         ("a.json", json.dumps(COLUMNS)), ("a.json", json.dumps(BY_ROW, indent=2)),
+        ("a.json", json.dumps(SPLIT)), ("a.json", json.dumps(dict(enumerate(RECORDS)))),
+        ("a.csv", "text|label\n" + "".join(f"{r['text']}|{r['label']}\n" for r in RECORDS)),
     ],
 )  # fmt: skip
 def test_texts_and_labels_are_those_that_were_written(tmp_path, name, content):

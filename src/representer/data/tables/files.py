@@ -272,7 +272,8 @@ def _refuse_binary(path: Path, binary: io.BufferedReader, codec: str) -> None:
                 fix = "Unpack it and pass the file inside."
             raise DataError(f"is {what}, not plain text", file=path, fix=fix)
     if codec == "utf-8" and head.startswith(_WIDE):
-        fix = 'Save it as UTF-8, or pass encoding="utf-16".'
+        is_32 = head.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE))
+        fix = f'Save it as UTF-8, or pass encoding="utf-{32 if is_32 else 16}".'
         raise DataError("is in UTF-16 or UTF-32, not UTF-8", file=path, fix=fix)
 
 

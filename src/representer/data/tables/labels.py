@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from representer.checks import is_missing
 from representer.data.tables.files import did_you_mean, listing, unguard_formula
 from representer.errors import ArgumentError, DataError
 
@@ -25,6 +26,14 @@ def alike(labels: Iterable[Any]) -> str:
         if (other := first.setdefault(text.strip().casefold(), text)) != text:
             return f"The classes {other!r} and {label!r} differ in case or blanks alone."
     return ""
+
+
+def remarks(labels: Iterable[Any]) -> list[str]:
+    """Return notes on classes: see `alike`, and those that are words for a missing value."""
+    classes = dict.fromkeys(labels)
+    words = [repr(one) for one in classes if isinstance(one, str) and one and is_missing(one)]
+    note = f"{', '.join(words)}: taken as a class; leave the cell empty if the label is unknown"
+    return [*filter(None, [alike(classes)]), *([note] if words else [])]
 
 
 @dataclass(frozen=True)

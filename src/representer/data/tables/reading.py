@@ -47,6 +47,7 @@ from representer.storage.files import parse_json
 
 # Reading of CSV and TSV files, whose rows must have equal width.
 
+SEPARATORS = ",;\t|"
 MARK = re.compile(r'"?sep=([^"\r\n])"?\s*', re.IGNORECASE)  # a first line for Excel
 
 
@@ -137,18 +138,18 @@ def _delimited_rows(
 
 
 def separator_of(lines: list[str], usual: str, wanted: list[str]) -> str:
-    """Return the usual separator, unless the first lines of a CSV file clearly have another."""
-    if usual == "\t":
-        return usual
+    """Return the usual separator, unless the first lines of a file clearly have another."""
     try:
         rows = [(mark, next(csv.reader([line], delimiter=mark), []))
-                for line in lines for mark in ",;\t"]  # fmt: skip
+                for line in lines for mark in SEPARATORS]  # fmt: skip
     except csv.Error:
         return usual
     best, row = max(rows, key=lambda pair: count_names(pair[1], wanted))
     if count_names(row, wanted) > 1:
         return best
-    cells = {mark: len(row) for mark, row in rows[:3]}
+    if usual == "\t":  # of a single column, perhaps
+        return usual
+    cells = {mark: len(row) for mark, row in rows[: len(SEPARATORS)]}
     below = [mark for mark in cells if _titles(lines, mark)]
     if max(cells.values()) == 1 and below:
         return below[0]
@@ -216,7 +217,7 @@ def content_of(path: Path, encoding: str, wanted: list[str]) -> str:
         return "jsonl"
     if all("\t" in line for line in head):
         return "tsv"
-    for mark in ",;":
+    for mark in SEPARATORS.replace("\t", ""):
         first, *rest = csv.reader(head, delimiter=mark)
         is_table = len(first) > 1 and rest and all(len(row) == len(first) for row in rest)
         if is_table and count_names(first, wanted):
@@ -256,8 +257,8 @@ _FIX = 'Every line is an object, such as {"text": "...", "label": "..."}.'
 def read_jsonl(path: Path, *, encoding: str = "utf-8", size: BlockSize = SMALL) -> Iterator[Grid]:
     """Yield the blocks of a JSON file. The keys of the first object are the columns.
 
-    A document instead of lines is an array of objects, an object with one such array, or an object
-    with an array for each column; its rows are numbered from 1.
+    A document instead of lines is an array of objects, an object with one such array, an object
+    with an array for each column, or one of pandas' other forms; its rows are numbered from 1.
     """
     columns: list[str] = []
 
@@ -312,6 +313,14 @@ def _unfolded(value: Any) -> list[Any]:
     arrays = [x for x in value.values() if isinstance(x, list)]
     if len(arrays) == 1 and all(isinstance(x, dict) for x in arrays[0]):
         return arrays[0] or [value]
+    names, data = value.get("columns"), value.get("data")  # orient="split" of pandas
+    if isinstance(names, list) and isinstance(data, list) and all(
+        isinstance(row, list) and len(row) == len(names) for row in data
+    ):  # fmt: skip
+        return [dict(zip(map(str, names), row, strict=True)) for row in data] or [value]
+    inner = [x for x in value.values() if isinstance(x, dict)]  # orient="index", with its numbers
+    if len(inner) == len(value) and all(map(str.isdecimal, value)):
+        return inner or [value]
     columns = [[*x.values()] if isinstance(x, dict) else x for x in value.values()]
     sizes = {len(x) if isinstance(x, list) else 0 for x in columns}
     if len(sizes) != 1 or 0 in sizes:

@@ -21,7 +21,7 @@ from representer.data.signals import (
 )
 from representer.data.tables import Grid
 from representer.data.tables.files import format_of
-from representer.data.tables.labels import alike
+from representer.data.tables.labels import remarks
 from representer.data.tables.reading import kind_of, named_table
 from representer.errors import ArgumentError, DataError, say
 from representer.estimators import SignalClassifier
@@ -226,7 +226,7 @@ def prepare(config: Any) -> Windows:
             file=source,
             fix="Use longer windows or a smaller --stride.",
         )
-    if note := alike(made.classes):
+    for note in remarks(made.classes):
         say(f"{source}: {note}")
     if single := given.one_class_subjects():
         named = ", ".join(single[:5]) + (", …" if len(single) > 5 else "")
