@@ -8,7 +8,7 @@ import pytest
 import torch
 from rdkit import Chem
 
-from representer.errors import DataError
+from representer.errors import ArgumentError, DataError
 from representer.estimators import (
     GraphClassifier,
     MoleculeRegressor,
@@ -109,3 +109,24 @@ def test_estimators_take_columns():
     smiles = pa.array(["C" * n + "O" for n in range(1, 9)])
     found = MoleculeRegressor(answer="kernel", verbose=0).fit(smiles, numbers).predict(smiles)
     assert found.shape == (8,)
+
+
+def test_values_without_an_order_are_no_sequence():
+    with pytest.raises(DataError, match=r"X is a dict; expected a sequence. Pass \[\*X.values"):
+        TextClassifier(verbose=0).fit({"text": TEXTS}, LABELS)
+    with pytest.raises(DataError, match="X is a set; expected a sequence"):
+        TextClassifier(verbose=0).fit({*TEXTS}, LABELS)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_a_missing_group_is_named(missing):
+    with pytest.raises(DataError, match=r"groups\[1\] is (None|nan): a missing group"):
+        TextClassifier(verbose=0).fit(TEXTS, LABELS, groups=["a", missing] * 6)
+
+
+def test_labels_that_all_differ_and_weights_of_unknown_classes_are_named():
+    with pytest.raises(DataError, match="all 24 labels of y differ"):
+        TextClassifier(verbose=0).fit(TEXTS * 2, range(24))
+    model = TextClassifier(answer="kernel", class_weight={"+": 1, "z": 2}, verbose=0)
+    with pytest.raises(ArgumentError, match="expected weights of the classes"):
+        model.fit(TEXTS, LABELS)

@@ -66,8 +66,8 @@ from representer.estimators.targets import (
     as_sequence,
     chances_of,
     checked_weights,
-    column_of,
     columns_of,
+    groups_of,
     is_table,
     known_values,
     pair_of,
@@ -225,9 +225,7 @@ class SupervisedEstimator(Estimator):
             raise DataError("X has 1 sample; at least 2 are needed to fit", fix="Add examples.")
         y = as_sequence(y)
         require_same_length(objects, y)
-        if groups is not None:
-            groups = np.array([str(group) for group in as_sequence(column_of(groups), "groups")])
-            require_same_length(objects, groups, "groups")
+        groups = None if groups is None else groups_of(groups, objects)
         seed, digests = seed_of(self.random_state), self.digests(objects)
         weights = None if sample_weight is None else checked_weights(sample_weight, objects)
         start = type(self).load(str(self.warm_start)) if self.warm_start else None

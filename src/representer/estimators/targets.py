@@ -6,7 +6,7 @@ A network returns ``(B, W)``, or ``(M, B, W)`` for M members; W is `width`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -231,6 +231,9 @@ class ClassTable:
         return {"valid_loss": -mean_of(logs, of_rows), "valid_accuracy": mean_of(right, of_rows)}
 
 
+SEVERAL = 20  # labels that all differ are no classes
+
+
 def _classes(labels: dict[int, Any], column: str = "", where: str = "") -> Classes:
     """Return the classes of the labels of some rows, see `Classes.find`."""
     rows: dict[Any, list[int]] = {}
@@ -245,6 +248,9 @@ def _classes(labels: dict[int, Any], column: str = "", where: str = "") -> Class
             place = f"y[{own[0]}{column}]"
             problem = f"Unknown label type: {place} is {label!r}, a continuous number"
             raise DataError(problem, fix="Use a regressor.")
+    if len(rows) == len(labels) >= SEVERAL:
+        problem = f"all {len(rows)} labels of y differ{where}; classes have several examples"
+        raise DataError(problem, fix="Use a regressor for numbers.")
     if note := alike(rows):
         warnings.warn(note, stacklevel=2)
     try:
@@ -329,6 +335,10 @@ def as_sequence(y: Any, name: str = "y") -> Any:
     if getattr(y, "shape", None) == () or not has_rows:
         kind = type(y).__name__
         raise DataError(f"{name} is {y!r:.40} of type {kind}; expected a sequence")
+    if isinstance(y, Mapping | Set):
+        problem = f"{name} is a {type(y).__name__}; expected a sequence"
+        fix = f"Pass [*{name}.values()]." if isinstance(y, Mapping) else "Sets have no order."
+        raise DataError(problem, fix=fix)
     if hasattr(y, "to_numpy") and hasattr(y, "convert_dtypes"):  # pandas; missing values are None
         return y.to_numpy(dtype=object, na_value=None)
     if has_columns(y):
@@ -546,7 +556,10 @@ def _class_weights(column: Classes, truth: NDArray[np.int64], given: Any) -> NDA
         return (len(truth) / np.maximum(counts, 1))[truth]
     by_number = np.ones(column.width)
     for label, weight in given.items():
-        by_number[column.number(label, "class_weight")] = weight
+        if (value := _label(label, "class_weight")) not in column.names:
+            expected = f"weights of the classes {', '.join(map(repr, column.names[:6]))}"
+            raise ArgumentError("class_weight", given, expected)
+        by_number[column.number(value, "class_weight")] = weight
     return by_number[truth]
 
 
@@ -607,6 +620,17 @@ def checked_weights(sample_weight: Any, objects: Any) -> NDArray[np.float64]:
         problem = f"sample_weight[{row}] is {weights[row]:g}"
         raise DataError(problem, fix="Pass non-negative numbers that are not all 0.")
     return weights
+
+
+def groups_of(groups: Any, X: Any) -> NDArray[np.str_]:
+    """Return the group of each object as text, after requiring one for each."""
+    names = [*as_sequence(column_of(groups), "groups")]
+    require_same_length(X, names, "groups")
+    for row, name in enumerate(names):
+        if _is_missing(name):
+            problem = f"groups[{row}] is {name!r}: a missing group"
+            raise DataError(problem, fix="Leave this row out.")
+    return np.array([str(name) for name in names])
 
 
 def require_same_length(X: Any, y: Any, name: str = "y") -> None:
