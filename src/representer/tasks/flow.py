@@ -106,7 +106,9 @@ def require_same_options(run: Path, config: Any, splits: Mapping[str, Any]) -> N
         "splits.json", lambda: {*map(str, files.json("splits.json")["sha256"].values())}
     )
     now = determining(config, TrainerConfig(), WITHOUT_EFFECT_ON_TRAINING)
-    require_same({name: saved[name] for name in now if name in saved}, plain(now), run)
+    empty = {own.name for own in fields(config) if None in (own.default, now.get(own.name))}
+    known = {name: saved.get(name) for name in now if name in saved or name in empty}  # no nulls
+    require_same(known, plain(now), run)
     digests = splits["sha256"]
     if {*digests.values()} != before:
         changed = next((name for name, own in digests.items() if own not in before), "")

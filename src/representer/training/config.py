@@ -275,7 +275,8 @@ def require_same(before: Mapping[str, Any], now: Mapping[str, Any], run: object)
     hint = "Resume with the old values, or choose another --out."
     if (file := Path(str(run), "config.yaml")).is_file():
         hint += f" The old values: --config {file} --resume."
-    expected = f"{first[2]!r}, with which the run in {run} was started"
+    then = "no value" if first[2] is None else repr(first[2])
+    expected = f"{then}, with which the run in {run} was started"
     raise ArgumentError(
         *first[:2], expected, hint=f"Also different: {also}. {hint}" if also else hint
     )
