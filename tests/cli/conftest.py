@@ -220,7 +220,8 @@ def graph_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def graph_run(graph_files: Path) -> Path:
     out = graph_files / "classifier"
     words = ["fit", "graph", str(graph_files / "classes.jsonl"), "--out", str(out), *GRAPH]
-    assert entry_point(words) == 0
+    with undrawn():
+        assert entry_point(words) == 0
     return out
 
 
@@ -248,7 +249,8 @@ def signal_file(recordings, tmp_path_factory):
 @pytest.fixture(scope="session")
 def signal_run(signal_file):
     out = signal_file.parent / "run"
-    assert entry_point(["fit", "signal", str(signal_file), "--out", str(out), *SIGNAL]) == 0
+    with undrawn():
+        assert entry_point(["fit", "signal", str(signal_file), "--out", str(out), *SIGNAL]) == 0
     return out
 
 
