@@ -214,37 +214,23 @@ def test_a_walk_network_accepts_layer_options_that_agree_with_its_kernel():
             RandomWalkKernel(3, 0.7, "add").network(3, 4, **{option: value})
 
 
-@pytest.mark.parametrize(
-    ("kernel", "options", "message"),
-    [
-        (RandomWalkKernel(base="delta"), {}, "compares labels of nodes for equality"),
-        (
-            StringKernel(base="delta"),
-            {},
-            "compares tokens for equality, which is not differentiable",
-        ),
-        (StringKernel(base="delta").cosine() + StringKernel(), {}, "compares tokens for equality"),
-        (
-            RandomWalkKernel(edges=True),
-            {},
-            "edge_dim is None; expected the number of edge features",
-        ),
-        (RandomWalkKernel(), {"edge_dim": 2}, r"edge_dim is 2; .* RandomWalkKernel\(edges=True\)"),
-    ],
-)
+@pytest.mark.parametrize(("kernel", "options", "message"), [
+    (RandomWalkKernel(base="delta"), {}, "compares labels of nodes for equality"),
+    (StringKernel(base="delta"), {}, "compares tokens for equality, which is not differentiable"),
+    (StringKernel(base="delta").cosine() + StringKernel(), {}, "compares tokens for equality"),
+    (RandomWalkKernel(edges=True), {}, "edge_dim is None; expected the number of edge features"),
+    (RandomWalkKernel(), {"edge_dim": 2}, r"edge_dim is 2; .* RandomWalkKernel\(edges=True\)"),
+])  # fmt: skip
 def test_the_error_for_a_kernel_without_a_network_states_the_reason(kernel, options, message):
     with pytest.raises(ArgumentError, match=message):
         kernel.network(3, 4, **options)
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ({"nonlinear": True}, "not a Mercer kernel: tanh has no power series"),
-        ({"nonlinear": "relu"}, "not a Mercer kernel"),
-        ({"nonlinear": True, "decay": "gated"}, "not a Mercer kernel"),
-    ],
-)
+@pytest.mark.parametrize(("options", "reason"), [
+    ({"nonlinear": True}, "not a Mercer kernel: tanh has no power series"),
+    ({"nonlinear": "relu"}, "not a Mercer kernel"),
+    ({"nonlinear": True, "decay": "gated"}, "not a Mercer kernel"),
+])  # fmt: skip
 def test_the_error_for_a_walk_layer_without_a_kernel_states_the_reason(options, reason):
     layer = RandomWalkKernelNN(3, 4, **options)
     with pytest.raises(KindError, match=reason) as caught:

@@ -21,33 +21,27 @@ from representer.errors import (
 )
 
 
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
-        (ArgumentError("order", 0, "1 or more"), "order is 0; expected 1 or more."),
-        (ArgumentError("q", "x", "a", hint="See b."), "q is 'x'; expected a. See b."),
-        (ShapeError("x", (2, 7), "(time, 3)"), "x has shape (2, 7); expected (time, 3)."),
-        (KindError("x", "an int", "a tensor"), "x is an int; expected a tensor."),
-        (
-            MissingExtraError("the report", "jinja2", "train"),
-            'the report needs jinja2: pip install "representer[train]"',
-        ),
-    ],
-)
+@pytest.mark.parametrize(("error", "message"), [
+    (ArgumentError("order", 0, "1 or more"), "order is 0; expected 1 or more."),
+    (ArgumentError("q", "x", "a", hint="See b."), "q is 'x'; expected a. See b."),
+    (ShapeError("x", (2, 7), "(time, 3)"), "x has shape (2, 7); expected (time, 3)."),
+    (KindError("x", "an int", "a tensor"), "x is an int; expected a tensor."),
+    (
+        MissingExtraError("the report", "jinja2", "train"),
+        'the report needs jinja2: pip install "representer[train]"',
+    ),
+])  # fmt: skip
 def test_a_message_names_the_value_the_expectation_and_the_fix(error, message):
     assert str(error) == message
 
 
-@pytest.mark.parametrize(
-    ("place", "shown"),
-    [
-        ({}, "it is empty."),
-        ({"file": "a.csv"}, "a.csv: it is empty."),
-        ({"file": "a.csv", "line": 3}, "a.csv, line 3: it is empty."),
-        ({"file": "a", "line": 3, "column": "b"}, "a, line 3, column 'b': it is empty."),
-        ({"file": "a.csv", "fix": "Fill it."}, "a.csv: it is empty. Fill it."),
-    ],
-)
+@pytest.mark.parametrize(("place", "shown"), [
+    ({}, "it is empty."),
+    ({"file": "a.csv"}, "a.csv: it is empty."),
+    ({"file": "a.csv", "line": 3}, "a.csv, line 3: it is empty."),
+    ({"file": "a", "line": 3, "column": "b"}, "a, line 3, column 'b': it is empty."),
+    ({"file": "a.csv", "fix": "Fill it."}, "a.csv: it is empty. Fill it."),
+])  # fmt: skip
 def test_bad_data_are_named_with_their_place(place, shown):
     assert str(DataError("it is empty", **place)) == shown
     assert str(DataError("it is empty.", **place)) == shown
@@ -81,16 +75,13 @@ def test_a_full_disk_is_reported_with_the_file_and_the_fix():
     assert error.errno == errno.ENOSPC
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        ArgumentError("order", 0, "1 or more", hint="See b."),
-        DataError("it is empty", file="a.csv", line=3),
-        MissingExtraError("the report", "jinja2", "train"),
-        StorageError("run/model", OSError(errno.ENOSPC, "No space left on device")),
-        Interrupted("by SIGTERM", 143),
-    ],
-)
+@pytest.mark.parametrize("error", [
+    ArgumentError("order", 0, "1 or more", hint="See b."),
+    DataError("it is empty", file="a.csv", line=3),
+    MissingExtraError("the report", "jinja2", "train"),
+    StorageError("run/model", OSError(errno.ENOSPC, "No space left on device")),
+    Interrupted("by SIGTERM", 143),
+])  # fmt: skip
 def test_an_error_of_another_process_keeps_its_class_its_message_and_its_exit_code(error):
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error)

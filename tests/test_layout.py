@@ -135,14 +135,11 @@ def test_nothing_is_called_that_could_run_foreign_code():
     assert {name: places for name, places in found.items() if places} == {}
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "torch.load(path)", "import pickle", "from pickle import loads", "eval(text)", "exec(text)",
-        "yaml.load(file)", "subprocess.run(words, shell=True)", "np.load(path)",
-        "np.load(path, allow_pickle=True)",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("line", [
+    "torch.load(path)", "import pickle", "from pickle import loads", "eval(text)", "exec(text)",
+    "yaml.load(file)", "subprocess.run(words, shell=True)", "np.load(path)",
+    "np.load(path, allow_pickle=True)",
+])  # fmt: skip
 def test_the_search_for_unsafe_calls_finds(line: str):
     assert list(unsafe_places(ast.parse(line)))
 

@@ -20,13 +20,10 @@ def test_plain_numbers_are_read(text, number):
     assert parse_number(text) == number
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", " ", "1_000", "١٢", "１２", "1,000", "0x10", "1e", ".", "--1", "1 2", "\xa07", "nan(1)",
-        "ınf",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    "", " ", "1_000", "١٢", "１２", "1,000", "0x10", "1e", ".", "--1", "1 2", "\xa07", "nan(1)",
+    "ınf",
+])  # fmt: skip
 def test_everything_else_is_not_a_number(text):
     assert parse_number(text) is None
 

@@ -12,14 +12,11 @@ from hypothesis import strategies as st
 from representer.errors import DataError, aligned, one_line, printable, reason
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("größer, 漢字, नमस्ते, 👩‍💻", "größer, 漢字, नमस्ते, 👩‍💻"), ("a\x1b[2Jb", r"a\x1b[2Jb"),
-        ("a\x9b2J", r"a\x9b2J"), ("a\nb\tc\r", r"a\x0ab\x09c\x0d"),
-        ("evil\u202etxt.exe", r"evil\u202etxt.exe"), (os.fsdecode(b"caf\xe9.csv"), r"caf\xe9.csv"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "shown"), [
+    ("größer, 漢字, नमस्ते, 👩‍💻", "größer, 漢字, नमस्ते, 👩‍💻"), ("a\x1b[2Jb", r"a\x1b[2Jb"),
+    ("a\x9b2J", r"a\x9b2J"), ("a\nb\tc\r", r"a\x0ab\x09c\x0d"),
+    ("evil\u202etxt.exe", r"evil\u202etxt.exe"), (os.fsdecode(b"caf\xe9.csv"), r"caf\xe9.csv"),
+])  # fmt: skip
 def test_controls_are_escaped_and_letters_stay(text, shown):
     assert printable(text) == shown
 

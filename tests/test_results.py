@@ -164,53 +164,45 @@ def row(claim: str, figure: str, interval: str) -> str:
     return f"| claim |\n|---|\n| {claim} | {figure} | {interval} | [page](page.md) |"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "The LSTM is ahead of the baseline.",
-        "The LSTM is ahead of the baseline (+2.2 points, p = 0.367).",
-        "It is level with the CNN (+13.3 points, p = 0.017).",
-        "It is ahead of A (+1.0 points, p = 0.001) and behind B (-0.2 points, p = 0.235).",
-        "| model | verdict |\n|---|---|\n| LSTM | better |",
-        "A sentence.\n\nThis one beats all others, by 5 points.",
-        "It is ahead of the other (+0.7 ± 1.2 points).",
-        "It is better by +0.4, with an interval of -0.1 to +0.9.",
-        "It has the smaller error: 0.3 in place of 0.4.",
-        "It is level with the other (+1.7 ± 1.2 points).",
-        "None is ahead (+1.7 ± 1.2 points).",
-        row("A is ahead of B", "88.9 % and 88.3 %", "± 0.50 and ± 0.70 (3 seeds)"),
-        row(
-            "A has a smaller error than B", "RMSE 0.630 and 0.707", "± 0.030 and ± 0.045 (3 seeds)"
-        ),
-        row("A is level with B", "88.9 % and 58.3 %", "± 0.50 and ± 0.70 (3 seeds)"),
-        row("A is behind B on C", "+0.9 and -0.5 points", "± 1.0 and ± 0.8"),
-        "| claim | verdict |\n|---|---|\n| A ahead of B | confirmed | 3 and 2 | +0.7 ± 1.2 |",
-        "| claim | verdict |\n|---|---|\n| A ahead of B | not decided | 3 and 2 | +1.7 ± 1.2 |",
-        "| claim | verdict |\n|---|---|\n| A ahead of B | refuted | – | +1.7 points, p = 0.01 |",
-        "| claim | verdict |\n|---|---|\n| A is finite | refuted | 1 of 2 diverged, at step 16 |",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "The LSTM is ahead of the baseline.",
+    "The LSTM is ahead of the baseline (+2.2 points, p = 0.367).",
+    "It is level with the CNN (+13.3 points, p = 0.017).",
+    "It is ahead of A (+1.0 points, p = 0.001) and behind B (-0.2 points, p = 0.235).",
+    "| model | verdict |\n|---|---|\n| LSTM | better |",
+    "A sentence.\n\nThis one beats all others, by 5 points.",
+    "It is ahead of the other (+0.7 ± 1.2 points).",
+    "It is better by +0.4, with an interval of -0.1 to +0.9.",
+    "It has the smaller error: 0.3 in place of 0.4.",
+    "It is level with the other (+1.7 ± 1.2 points).",
+    "None is ahead (+1.7 ± 1.2 points).",
+    row("A is ahead of B", "88.9 % and 88.3 %", "± 0.50 and ± 0.70 (3 seeds)"),
+    row("A has a smaller error than B", "RMSE 0.630 and 0.707", "± 0.030 and ± 0.045 (3 seeds)"),
+    row("A is level with B", "88.9 % and 58.3 %", "± 0.50 and ± 0.70 (3 seeds)"),
+    row("A is behind B on C", "+0.9 and -0.5 points", "± 1.0 and ± 0.8"),
+    "| claim | verdict |\n|---|---|\n| A ahead of B | confirmed | 3 and 2 | +0.7 ± 1.2 |",
+    "| claim | verdict |\n|---|---|\n| A ahead of B | not decided | 3 and 2 | +1.7 ± 1.2 |",
+    "| claim | verdict |\n|---|---|\n| A ahead of B | refuted | – | +1.7 points, p = 0.01 |",
+    "| claim | verdict |\n|---|---|\n| A is finite | refuted | 1 of 2 diverged, at step 16 |",
+])  # fmt: skip
 def test_the_check_refuses(text: str):
     assert len(unsupported(text)) == 1
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "The LSTM is ahead of the baseline (+2.2 points, p = 0.017).",
-        "It is level with A (p = 0.457) and behind B (p < 0.05).",
-        "| model | verdict |\n|---|---|\n| LSTM | better: +3.1 ± 0.2 points |",
-        "| better, worse |\n|---|\n| 3, 4 |",
-        "It is ahead of the other (+1.7 ± 1.2 points).",
-        "None is ahead (+0.7 ± 1.2 points).",
-        "*Ahead* means that the 95 % interval excludes 0, *behind* the same below 0.",
-        "It looks one word ahead and has the smaller error in 2 of 3 seeds.",
-        row("A is ahead of B", "88.9 % and 85.3 %", "± 0.50 and ± 0.70 (3 seeds)"),
-        row("A is level with B and behind C", "+0.9 and -3.5 points", "± 1.0 and ± 0.8"),
-        "| claim | verdict |\n|---|---|\n| A at least level | confirmed | 3 and 2 | -0.1 ± 0.2 |",
-        "The accuracy is 97 %.",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "The LSTM is ahead of the baseline (+2.2 points, p = 0.017).",
+    "It is level with A (p = 0.457) and behind B (p < 0.05).",
+    "| model | verdict |\n|---|---|\n| LSTM | better: +3.1 ± 0.2 points |",
+    "| better, worse |\n|---|\n| 3, 4 |",
+    "It is ahead of the other (+1.7 ± 1.2 points).",
+    "None is ahead (+0.7 ± 1.2 points).",
+    "*Ahead* means that the 95 % interval excludes 0, *behind* the same below 0.",
+    "It looks one word ahead and has the smaller error in 2 of 3 seeds.",
+    row("A is ahead of B", "88.9 % and 85.3 %", "± 0.50 and ± 0.70 (3 seeds)"),
+    row("A is level with B and behind C", "+0.9 and -3.5 points", "± 1.0 and ± 0.8"),
+    "| claim | verdict |\n|---|---|\n| A at least level | confirmed | 3 and 2 | -0.1 ± 0.2 |",
+    "The accuracy is 97 %.",
+])  # fmt: skip
 def test_the_check_passes(text: str):
     assert unsupported(text) == []
 

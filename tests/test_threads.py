@@ -64,14 +64,11 @@ def test_small_matrices_are_computed_with_on_one_thread(
     assert set().union(*seen) == expected
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ({}, {"GOMP_SPINCOUNT": ROUNDS}),
-        ({"GOMP_SPINCOUNT": "7"}, {"GOMP_SPINCOUNT": "7"}),
-        ({"OMP_WAIT_POLICY": "active"}, {"OMP_WAIT_POLICY": "active"}),
-    ],
-)
+@pytest.mark.parametrize(("given", "expected"), [
+    ({}, {"GOMP_SPINCOUNT": ROUNDS}),
+    ({"GOMP_SPINCOUNT": "7"}, {"GOMP_SPINCOUNT": "7"}),
+    ({"OMP_WAIT_POLICY": "active"}, {"OMP_WAIT_POLICY": "active"}),
+])  # fmt: skip
 def test_threads_of_the_command_line_sleep_while_they_wait_unless_the_user_says_otherwise(
     given: dict[str, str], expected: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

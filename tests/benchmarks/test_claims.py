@@ -126,14 +126,11 @@ def test_every_page_behind_a_claim_has_its_hours_and_machine(bench):
         assert "torch" in machine, name
 
 
-@pytest.mark.parametrize(
-    ("difference", "margin", "verdict"),
-    [
-        (1.0, 0.0, "confirmed"), (-1.0, 0.0, "refuted"), (0.4, 0.0, "not decided"),
-        (-0.4, 1.0, "confirmed"), (-0.4, 0.5, "not decided"), (-1.0, 5.0, "confirmed"),
-        (-0.8, 1.0, "not decided"), (-1.6, 1.0, "refuted"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("difference", "margin", "verdict"), [
+    (1.0, 0.0, "confirmed"), (-1.0, 0.0, "refuted"), (0.4, 0.0, "not decided"),
+    (-0.4, 1.0, "confirmed"), (-0.4, 0.5, "not decided"), (-1.0, 5.0, "confirmed"),
+    (-0.8, 1.0, "not decided"), (-1.6, 1.0, "refuted"),
+])  # fmt: skip
 def test_a_verdict_is_that_of_the_interval(figures, difference, margin, verdict):
     assert figures.Finding(difference, 0.5, "3 seeds", "").cells(margin)[0] == verdict
 

@@ -16,17 +16,14 @@ def when(bench):
     return bench("when")
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "margin", "verdict"),
-    [
-        (0.1, 2.0, 0.0, "ahead"), (-2.0, -0.1, 0.0, "behind"), (-0.1, 2.0, 0.0, "level"),
-        (0.0, 0.0, 0.0, "level"),
-        (math.log(1.05), math.log(1.4), math.log(1.1), "level"),
-        (math.log(1.15), math.log(1.4), math.log(1.1), "ahead"),
-        (math.log(0.7), math.log(0.95), math.log(1.1), "level"),
-        (math.log(0.7), math.log(0.8), math.log(1.1), "behind"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("low", "high", "margin", "verdict"), [
+    (0.1, 2.0, 0.0, "ahead"), (-2.0, -0.1, 0.0, "behind"), (-0.1, 2.0, 0.0, "level"),
+    (0.0, 0.0, 0.0, "level"),
+    (math.log(1.05), math.log(1.4), math.log(1.1), "level"),
+    (math.log(1.15), math.log(1.4), math.log(1.1), "ahead"),
+    (math.log(0.7), math.log(0.95), math.log(1.1), "level"),
+    (math.log(0.7), math.log(0.8), math.log(1.1), "behind"),
+])  # fmt: skip
 def test_a_verdict_follows_the_interval_and_the_margin(when, low, high, margin, verdict):
     assert when.Comparison("", "", "", low, high, "", "", margin).verdict == verdict
 

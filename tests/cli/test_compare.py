@@ -49,20 +49,17 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return data, out
 
 
-@pytest.mark.parametrize(
-    ("task", "row", "given", "command"),
-    [
-        ("text", "both", {"data": "a b.csv"}, "fit text 'a b.csv' --answer both"),
-        ("text", "network, cnn", {"data": "a.csv", "epochs": 3},
-         "fit text a.csv --answer network --cell cnn --epochs 3"),
-        ("graph", "network, random-walk", {"data": "g", "test_fraction": 0.5},
-         "fit graph g --answer network --network random-walk --test-fraction 0.5"),
-        ("molecule", "kernel", {"data": "m.csv", "test_fraction": 0.2},
-         "fit molecule m.csv --answer kernel"),
-        ("signal", "kernel", {"data": "s.npz"}, "fit signal s.npz --answer kernel"),
-        ("language", "both", {"data": "t.txt"}, "fit language t.txt --answer both"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("task", "row", "given", "command"), [
+    ("text", "both", {"data": "a b.csv"}, "fit text 'a b.csv' --answer both"),
+    ("text", "network, cnn", {"data": "a.csv", "epochs": 3},
+     "fit text a.csv --answer network --cell cnn --epochs 3"),
+    ("graph", "network, random-walk", {"data": "g", "test_fraction": 0.5},
+     "fit graph g --answer network --network random-walk --test-fraction 0.5"),
+    ("molecule", "kernel", {"data": "m.csv", "test_fraction": 0.2},
+     "fit molecule m.csv --answer kernel"),
+    ("signal", "kernel", {"data": "s.npz"}, "fit signal s.npz --answer kernel"),
+    ("language", "both", {"data": "t.txt"}, "fit language t.txt --answer both"),
+])  # fmt: skip
 def test_the_best_row_is_trained_by_the_command_that_is_shown(task, row, given, command):
     compare = Compare(TASKS[task])
     parsed = Namespace(**{one.name: one.default for one in fields(compare.task.config)})
@@ -87,14 +84,11 @@ def test_every_row_is_trained_and_tested_on_every_split(compared):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("row", "options"),
-    [
-        ("both", ["--answer", "both"]),
-        ("network", ["--answer", "network"]),
-        ("network, rkm-lstm", ["--answer", "network", "--cell", "rkm-lstm"]),
-    ],
-)
+@pytest.mark.parametrize(("row", "options"), [
+    ("both", ["--answer", "both"]),
+    ("network", ["--answer", "network"]),
+    ("network, rkm-lstm", ["--answer", "network", "--cell", "rkm-lstm"]),
+])  # fmt: skip
 def test_a_row_on_a_split_is_a_run_of_fit_with_its_seed(run, compared, tmp_path, row, options):
     data, out = compared
     common = [*ONE_EPOCH, "--test-fraction", "0.2", "--seed", "1", "--out", tmp_path / "run"]
@@ -136,13 +130,10 @@ def test_a_test_file_is_the_test_part_of_all_splits(run, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "metric"),
-    [
-        (["graph", "--depth", "1", "--network", "random-walk", "--cells", "wl"], "accuracy in %"),
-        (["molecule", "--target", "atoms", "--smiles", "smiles", "--members", "1"], "RMSE"),
-    ],
-)
+@pytest.mark.parametrize(("words", "metric"), [
+    (["graph", "--depth", "1", "--network", "random-walk", "--cells", "wl"], "accuracy in %"),
+    (["molecule", "--target", "atoms", "--smiles", "smiles", "--members", "1"], "RMSE"),
+])  # fmt: skip
 def test_graphs_and_molecules_are_compared_alike(run, tmp_path, words, metric):
     data = tmp_path / "data.jsonl"
     if words[0] == "graph":

@@ -245,30 +245,27 @@ def test_a_report_shows_no_markup_that_lies_in_a_file(run, molecule_run, molecul
         assert "its results cannot be shown" in refused.error
 
 
-@pytest.mark.parametrize(
-    ("text", "words", "message"),
-    [
-        ("smiles,y\nC,1\n", ["--target", "z"], "there is no column 'z'; the columns are 'smiles'"),
-        ("name,y\nC,1\n", ["--target", "y"], "no column is named smiles"),
-        ("smiles,y\nC,1\n", ["--target", "y", "--smiles", "s"], "there is no column 's'"),
-        (
-            "smiles,a,b\nC,1,5\nCC,3,4\nCO,2,9\n",
-            [],
-            "several columns could be it ('a', 'b'); the columns are 'smiles', 'a', 'b'. Name it",
-        ),
-        ("", ["--target", "y"], "bad.csv"),
-        ("smiles,y\n", ["--target", "y"], "bad.csv"),
-        (
-            "smiles,y\nC,1\nCC,tall\nCO,3\n",
-            ["--target", "y"],
-            "line 3, column 'y': the label is 'tall'; exp",
-        ),
-        ("smiles,y\nC,1\nC1C,2\n", ["--target", "y"], "line 3, column 'smiles': invalid SMILES"),
-        ("smiles,y\nC,1\n,2\n", ["--target", "y"], "line 3, column 'smiles': empty SMILES"),
-        ("smiles,y\nC,1\nCC,2\n", ["--target", "y"], "2 molecules in 2 groups cannot be divided"),
-        ("smiles,y\nC,7\nCC,7\nCCC,7\nCCCC,7\nO,7\n", ["--target", "y"], "has the one value 7"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words", "message"), [
+    ("smiles,y\nC,1\n", ["--target", "z"], "there is no column 'z'; the columns are 'smiles'"),
+    ("name,y\nC,1\n", ["--target", "y"], "no column is named smiles"),
+    ("smiles,y\nC,1\n", ["--target", "y", "--smiles", "s"], "there is no column 's'"),
+    (
+        "smiles,a,b\nC,1,5\nCC,3,4\nCO,2,9\n",
+        [],
+        "several columns could be it ('a', 'b'); the columns are 'smiles', 'a', 'b'. Name it",
+    ),
+    ("", ["--target", "y"], "bad.csv"),
+    ("smiles,y\n", ["--target", "y"], "bad.csv"),
+    (
+        "smiles,y\nC,1\nCC,tall\nCO,3\n",
+        ["--target", "y"],
+        "line 3, column 'y': the label is 'tall'; exp",
+    ),
+    ("smiles,y\nC,1\nC1C,2\n", ["--target", "y"], "line 3, column 'smiles': invalid SMILES"),
+    ("smiles,y\nC,1\n,2\n", ["--target", "y"], "line 3, column 'smiles': empty SMILES"),
+    ("smiles,y\nC,1\nCC,2\n", ["--target", "y"], "2 molecules in 2 groups cannot be divided"),
+    ("smiles,y\nC,7\nCC,7\nCCC,7\nCCCC,7\nO,7\n", ["--target", "y"], "has the one value 7"),
+])  # fmt: skip
 def test_a_bad_file_leaves_no_folder(run, tmp_path, text, words, message):
     path = tmp_path / "bad.csv"
     path.write_text(text)

@@ -269,28 +269,25 @@ def test_named_subjects_are_tested_once_without_a_baseline(run, signal_file, tmp
     assert "a live stream needs" not in stream.err
 
 
-@pytest.mark.parametrize(
-    ("changes", "words", "message"),
-    [
-        ({"y": None, "fs": None}, [], "bad.npz: there is no array y and no fs"),
-        ({"X": np.full((12, 2, 60), np.nan)}, [],
-         "bad.npz: window 0 of subject 0 has samples that are not finite, in channel ch0"),
-        ({}, ["--window-seconds", "2"],
-         "bad.npz: window 0 of subject 0, like all windows, has 1.2 s and is shorter than"),
-        ({}, ["--stride", "61"],
-         "bad.npz: window 0 of subject 0 has 60 samples, fewer than the 61 of one step"),
-        ({"subject": np.arange(12) // 6}, [],
-         "bad.npz: there are 1 subjects besides the test subjects; expected at least 2"),
-        ({"y": np.asarray([0] * 8 + [1] * 4)}, [],
-         "bad.npz: the training subjects of fold '0' have no window of"),
-        ({}, ["--test-subjects", "0,nobody"],
-         "bad.npz: there is no subject nobody; the subjects are 0,"),
-        ({}, ["--folds", "9"], "--folds is 9; expected 0, or 2 to 3, the number of subjects"),
-        ({}, ["--cell", "rmk-lstm"], "Did you mean 'rkm-lstm'?"),
-        ({}, ["--cell", "torch-lstm"], "The cell 'torch-lstm' has no such option."),
-        ({}, ["--resample", "0.00001"], "expected a ratio of integers up to 10,000 times 50 Hz"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changes", "words", "message"), [
+    ({"y": None, "fs": None}, [], "bad.npz: there is no array y and no fs"),
+    ({"X": np.full((12, 2, 60), np.nan)}, [],
+     "bad.npz: window 0 of subject 0 has samples that are not finite, in channel ch0"),
+    ({}, ["--window-seconds", "2"],
+     "bad.npz: window 0 of subject 0, like all windows, has 1.2 s and is shorter than"),
+    ({}, ["--stride", "61"],
+     "bad.npz: window 0 of subject 0 has 60 samples, fewer than the 61 of one step"),
+    ({"subject": np.arange(12) // 6}, [],
+     "bad.npz: there are 1 subjects besides the test subjects; expected at least 2"),
+    ({"y": np.asarray([0] * 8 + [1] * 4)}, [],
+     "bad.npz: the training subjects of fold '0' have no window of"),
+    ({}, ["--test-subjects", "0,nobody"],
+     "bad.npz: there is no subject nobody; the subjects are 0,"),
+    ({}, ["--folds", "9"], "--folds is 9; expected 0, or 2 to 3, the number of subjects"),
+    ({}, ["--cell", "rmk-lstm"], "Did you mean 'rkm-lstm'?"),
+    ({}, ["--cell", "torch-lstm"], "The cell 'torch-lstm' has no such option."),
+    ({}, ["--resample", "0.00001"], "expected a ratio of integers up to 10,000 times 50 Hz"),
+])  # fmt: skip
 def test_bad_input_is_reported_before_anything_is_written(run, tmp_path, changes, words, message):
     out = tmp_path / "run"
     outcome = run("fit", "signal", written(tmp_path, **changes), "--out", out, *words)
@@ -496,16 +493,13 @@ def test_recordings_without_events_have_one_label_a_file(run, tmp_path):
     assert "fs is 30 Hz; the file has 50 Hz" in run("evaluate", out, data).error
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"channels": ["ch0"] * 4}, "expected different names"),
-        ({"samples": -1}, "expected 0 or more"),
-        ({"channels": 4}, "channels"),
-        ({"events": 3}, "events"),
-        ({"more": 1}, "unknown key"),
-    ],
-)
+@pytest.mark.parametrize(("change", "message"), [
+    ({"channels": ["ch0"] * 4}, "expected different names"),
+    ({"samples": -1}, "expected 0 or more"),
+    ({"channels": 4}, "channels"),
+    ({"events": 3}, "events"),
+    ({"more": 1}, "unknown key"),
+])  # fmt: skip
 def test_damaged_descriptions_of_recordings_are_reported(
     run, signal_run, signal_file, tmp_path, change, message
 ):

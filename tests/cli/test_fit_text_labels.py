@@ -144,21 +144,18 @@ def test_several_columns_of_classes_or_numbers_are_several_targets(cells, target
     assert [*ServedModel(run, device="cpu").predict(["wave tide"])[0]["targets"]] == targets
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--label", "sea,zz"], "there is no column 'zz'"),
-        (["--label", "text,sea", "--text", "text"], "a column other than the text"),
-        (["--label", "sea", "--target", "sky"], "--target is 'sky'; expected nothing beside"),
-        (["--label", "sea,sky", "--separator", ";"], "--separator is ';'; expected nothing"),
-        (["--label", "sea", "--separator", ";"], "--separator is ';'; expected nothing"),
-        (["--label", "sea,kind", "--multilabel"], "line 2, column 'kind': is 'x'; expected 0 or 1"),
-        (["--label", "one,sky", "--multilabel"], "all of the 48 objects have the label 'one'"),
-        (["--label", "one", "--multilabel"], "there are 1 labels; at least 2"),
-        (["--label", "sea,sky", "--conformal", "0.9"], "--conformal is 0.9; expected nothing"),
-        (["--label", "sky", "--multilabel", "--kind", "regression"], "classification with"),
-    ],
-)
+@pytest.mark.parametrize(("words", "message"), [
+    (["--label", "sea,zz"], "there is no column 'zz'"),
+    (["--label", "text,sea", "--text", "text"], "a column other than the text"),
+    (["--label", "sea", "--target", "sky"], "--target is 'sky'; expected nothing beside"),
+    (["--label", "sea,sky", "--separator", ";"], "--separator is ';'; expected nothing"),
+    (["--label", "sea", "--separator", ";"], "--separator is ';'; expected nothing"),
+    (["--label", "sea,kind", "--multilabel"], "line 2, column 'kind': is 'x'; expected 0 or 1"),
+    (["--label", "one,sky", "--multilabel"], "all of the 48 objects have the label 'one'"),
+    (["--label", "one", "--multilabel"], "there are 1 labels; at least 2"),
+    (["--label", "sea,sky", "--conformal", "0.9"], "--conformal is 0.9; expected nothing"),
+    (["--label", "sky", "--multilabel", "--kind", "regression"], "classification with"),
+])  # fmt: skip
 def test_a_wrong_column_or_option_is_one_line(words, message, tmp_path, capsys):
     rows = [(text, int("sea" in own), int("sky" in own), "x", 1) for text, own in ROWS]
     data = write(tmp_path, "w.csv", ["text", "sea", "sky", "kind", "one"], rows)

@@ -101,15 +101,12 @@ def test_the_help_of_a_task_describes_what_is_used_most_and_names_the_rest(run):
     assert {words[0] for words in lines} <= set(short.split())
 
 
-@pytest.mark.parametrize(
-    ("line", "typed", "expected"),
-    [
-        ("representer ex", "ex", ["explain", "export"]),
-        ("representer fit te", "te", ["text"]),
-        ("representer fit text --epo", "--epo", ["--epochs"]),
-        ("representer nothing ", "", []),
-    ],
-)
+@pytest.mark.parametrize(("line", "typed", "expected"), [
+    ("representer ex", "ex", ["explain", "export"]),
+    ("representer fit te", "te", ["text"]),
+    ("representer fit text --epo", "--epo", ["--epochs"]),
+    ("representer nothing ", "", []),
+])  # fmt: skip
 def test_a_shell_completes_commands_tasks_and_options(run, monkeypatch, line, typed, expected):
     monkeypatch.setenv("COMP_LINE", line)
     monkeypatch.setattr(sys, "argv", ["representer", "completion", "representer", typed, "x"])
@@ -124,15 +121,12 @@ def test_quiet_prints_neither_notes_nor_progress(run, monkeypatch, capsys):
     assert run("evaluate").err == "a note\n"
 
 
-@pytest.mark.parametrize(
-    ("word", "known", "meant"),
-    [
-        ("--learning-rate", ["--lr", "--learn-static-gates"], "--lr"),
-        ("--output", ["--out", "--cutoffs"], "--out"),
-        ("train", ["fit", "drift"], "fit"),
-        ("--gamma", ["--data", "--lr"], None),
-    ],
-)
+@pytest.mark.parametrize(("word", "known", "meant"), [
+    ("--learning-rate", ["--lr", "--learn-static-gates"], "--lr"),
+    ("--output", ["--out", "--cutoffs"], "--out"),
+    ("train", ["fit", "drift"], "fit"),
+    ("--gamma", ["--data", "--lr"], None),
+])  # fmt: skip
 def test_did_you_mean_knows_words_of_the_same_meaning(word, known, meant):
     assert did_you_mean(word, known) == (f"Did you mean {meant!r}? " if meant else "")
 
@@ -144,22 +138,19 @@ def fail_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(main, "_run", broken)
 
 
-@pytest.mark.parametrize(
-    ("error", "code", "line"),
-    [
-        (RuntimeError("two\nlines"), 70, "error: internal: RuntimeError: two lines (a bug"),
-        (RunFolderError("runs/a is in use"), 73, "error: runs/a is in use"),
-        (KeyboardInterrupt(), 130, "interrupted"),
-        (Interrupted("by SIGTERM", 143), 143, "stopped: by SIGTERM"),
-        (StorageError("a.csv", OSError(28, "No space left on device")), 2, "error: a.csv cannot"),
-        (OSError(28, "No space left on device", "a.csv"), 2, "error: a.csv: the disk is full"),
-        (OSError(5, "Input/output error", "a.csv"), 74, "error: a.csv: Input/output error"),
-        (OSError(36, "File name too long", "a" * 5000), 2, "error: aaa"),
-        (MemoryError(), 70, "error: out of memory. Lower --batch-size"),
-        (RuntimeError("[enforce fail] can't allocate memory: you tried"), 70, "error: out of mem"),
-        (RuntimeError("Storage size calculation overflowed with"), 70, "error: out of memory"),
-    ],
-)
+@pytest.mark.parametrize(("error", "code", "line"), [
+    (RuntimeError("two\nlines"), 70, "error: internal: RuntimeError: two lines (a bug"),
+    (RunFolderError("runs/a is in use"), 73, "error: runs/a is in use"),
+    (KeyboardInterrupt(), 130, "interrupted"),
+    (Interrupted("by SIGTERM", 143), 143, "stopped: by SIGTERM"),
+    (StorageError("a.csv", OSError(28, "No space left on device")), 2, "error: a.csv cannot"),
+    (OSError(28, "No space left on device", "a.csv"), 2, "error: a.csv: the disk is full"),
+    (OSError(5, "Input/output error", "a.csv"), 74, "error: a.csv: Input/output error"),
+    (OSError(36, "File name too long", "a" * 5000), 2, "error: aaa"),
+    (MemoryError(), 70, "error: out of memory. Lower --batch-size"),
+    (RuntimeError("[enforce fail] can't allocate memory: you tried"), 70, "error: out of mem"),
+    (RuntimeError("Storage size calculation overflowed with"), 70, "error: out of memory"),
+])  # fmt: skip
 def test_every_failure_is_one_line_and_an_exit_code(run, monkeypatch, error, code, line):
     fail_with(error, monkeypatch)
     outcome = run("cells")
@@ -205,18 +196,15 @@ def test_a_terminal_without_the_letters_of_the_equations_still_gets_the_table(mo
     assert b"RKM-CIFG" in terminal.buffer.getvalue()  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    ("said", "shown"),
-    [
-        ("batch_size is 0; expected more.", "--batch-size is 0; expected more."),
-        ("a.csv: none. Pass label= one of them.", "a.csv: none. Pass --label one of them."),
-        ('Name it, for example text="a".', 'Name it, for example --text "a".'),
-        ("Is it right? Otherwise lower min_length.", "Is it right? Otherwise lower --min-length."),
-        ("there is no column 'batch_size'.", "there is no column 'batch_size'."),
-        ("data is None.", "DATA is None."),
-        ("other is 3 and header_row too.", "other is 3 and header_row too."),
-    ],
-)
+@pytest.mark.parametrize(("said", "shown"), [
+    ("batch_size is 0; expected more.", "--batch-size is 0; expected more."),
+    ("a.csv: none. Pass label= one of them.", "a.csv: none. Pass --label one of them."),
+    ('Name it, for example text="a".', 'Name it, for example --text "a".'),
+    ("Is it right? Otherwise lower min_length.", "Is it right? Otherwise lower --min-length."),
+    ("there is no column 'batch_size'.", "there is no column 'batch_size'."),
+    ("data is None.", "DATA is None."),
+    ("other is 3 and header_row too.", "other is 3 and header_row too."),
+])  # fmt: skip
 def test_the_words_of_the_library_become_those_of_the_command_line(said, shown):
     names = {n: f"--{n.replace('_', '-')}" for n in ("batch_size", "label", "text", "min_length")}
     assert in_option_words(said, {**names, "data": "DATA"}) == shown
@@ -379,17 +367,14 @@ def launch_task(monkeypatch, trained) -> str:
     return "text"
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--nproc", "2"), "--nproc is 2; expected nothing without --launch"),
-        (("--max-restarts", "1"), "--max-restarts is 1; expected nothing without --launch"),
-        (("--launch", "mpirun"), "--launch"),
-        (("--launch", "torchrun", "--nproc", "0"), "--nproc is 0; expected 1 or more"),
-        (("--launch", "torchrun", "--nnodes", "2"), "--rdzv-endpoint is None; expected HOST:PORT"),
-        (("--launch", "torchrun", "--rdzv-endpoint", "a:1"), "expected nothing on one"),
-    ],
-)
+@pytest.mark.parametrize(("words", "message"), [
+    (("--nproc", "2"), "--nproc is 2; expected nothing without --launch"),
+    (("--max-restarts", "1"), "--max-restarts is 1; expected nothing without --launch"),
+    (("--launch", "mpirun"), "--launch"),
+    (("--launch", "torchrun", "--nproc", "0"), "--nproc is 0; expected 1 or more"),
+    (("--launch", "torchrun", "--nnodes", "2"), "--rdzv-endpoint is None; expected HOST:PORT"),
+    (("--launch", "torchrun", "--rdzv-endpoint", "a:1"), "expected nothing on one"),
+])  # fmt: skip
 def test_options_that_do_not_fit_together_are_refused(run, started, words, message):
     outcome = run(*FIT, *words)
     assert outcome.code == 2

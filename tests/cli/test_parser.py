@@ -18,41 +18,38 @@ def options(*words: str):
     return arguments
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--hiden-size", "3"], "--hiden-size is not an option of `representer fit text`. "
-         "Did you mean '--hidden-size'?"),
-        (["--hidden-size", "3.5"], "--hidden-size is '3.5'; expected an integer."),
-        (["--lr", "fast"], "--lr is 'fast'; expected a number."),
-        (["--epochs", "1_0"], "--epochs is '1_0'; expected an integer."),
-        (["--epochs=1:30"], "--epochs is '1:30'; expected an integer."),
-        (["--epochs", "0x10"], "--epochs is '0x10'; expected an integer."),
-        (["--epochs", "١٢"], "--epochs is '١٢'; expected an integer."),
-        (["--lr", "0.000_1"], "--lr is '0.000_1'; expected a number."),
-        (["--decay", "0.0_1"], "--decay is '0.0_1'; expected a number in [0, 1]"),
-        (["--header", "maybe"], "--header is 'maybe'; expected true or false."),
-        (["--filter-lengths="], "--filter-lengths is ''; expected a text."),
-        (["--filter-lengths", ""], "--filter-lengths is ''; expected a text."),
-        (["--hidden-size"], "--hidden-size has no value; expected an integer."),
-        (["--pooling", "men"], "--pooling is 'men'; expected one of mean, attention, padded_mean. "
-         "Did you mean 'mean'?"),
-        (["b.csv"], "'b.csv' was not expected here."),
-        (["--epochs", "0"], "--epochs is 0; expected a positive integer."),
-        (["--lr", "0"], "--lr is 0.0; expected a positive number."),
-        (["--batch-size", "-3"], "--batch-size is -3; expected a positive integer."),
-        (["--valid-fraction", "1"], "--valid-fraction is 1.0; expected a number between 0 and 1"),
-        (["--dropout", "1"], "--dropout is 1.0; expected a number in [0, 1)."),
-        (["--threads", "100000000"], "--threads is 100000000; expected at most "),
-        (["--threads", "-1"], "--threads is -1; expected at least 0."),
-        (["--num-layers", "300"], "--num-layers is 300; expected at most 256."),
-        (["--hidden-size", str(10**12)], f"--hidden-size is {10**12}; expected at most 1,048,576."),
-        (["--seed", str(10**40)], f"--seed is {10**40}; expected at most "),
-        (["--valid", ""], "--valid is ''; expected a text."),
-        (["--lr", "x" * 10**6], "--lr is 'xxx"),
-        (["--demo"], "DATA is 'a.csv'; expected nothing with --demo"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("words", "message"), [
+    (["--hiden-size", "3"], "--hiden-size is not an option of `representer fit text`. "
+     "Did you mean '--hidden-size'?"),
+    (["--hidden-size", "3.5"], "--hidden-size is '3.5'; expected an integer."),
+    (["--lr", "fast"], "--lr is 'fast'; expected a number."),
+    (["--epochs", "1_0"], "--epochs is '1_0'; expected an integer."),
+    (["--epochs=1:30"], "--epochs is '1:30'; expected an integer."),
+    (["--epochs", "0x10"], "--epochs is '0x10'; expected an integer."),
+    (["--epochs", "١٢"], "--epochs is '١٢'; expected an integer."),
+    (["--lr", "0.000_1"], "--lr is '0.000_1'; expected a number."),
+    (["--decay", "0.0_1"], "--decay is '0.0_1'; expected a number in [0, 1]"),
+    (["--header", "maybe"], "--header is 'maybe'; expected true or false."),
+    (["--filter-lengths="], "--filter-lengths is ''; expected a text."),
+    (["--filter-lengths", ""], "--filter-lengths is ''; expected a text."),
+    (["--hidden-size"], "--hidden-size has no value; expected an integer."),
+    (["--pooling", "men"], "--pooling is 'men'; expected one of mean, attention, padded_mean. "
+     "Did you mean 'mean'?"),
+    (["b.csv"], "'b.csv' was not expected here."),
+    (["--epochs", "0"], "--epochs is 0; expected a positive integer."),
+    (["--lr", "0"], "--lr is 0.0; expected a positive number."),
+    (["--batch-size", "-3"], "--batch-size is -3; expected a positive integer."),
+    (["--valid-fraction", "1"], "--valid-fraction is 1.0; expected a number between 0 and 1"),
+    (["--dropout", "1"], "--dropout is 1.0; expected a number in [0, 1)."),
+    (["--threads", "100000000"], "--threads is 100000000; expected at most "),
+    (["--threads", "-1"], "--threads is -1; expected at least 0."),
+    (["--num-layers", "300"], "--num-layers is 300; expected at most 256."),
+    (["--hidden-size", str(10**12)], f"--hidden-size is {10**12}; expected at most 1,048,576."),
+    (["--seed", str(10**40)], f"--seed is {10**40}; expected at most "),
+    (["--valid", ""], "--valid is ''; expected a text."),
+    (["--lr", "x" * 10**6], "--lr is 'xxx"),
+    (["--demo"], "DATA is 'a.csv'; expected nothing with --demo"),
+])  # fmt: skip
 def test_a_wrong_option_is_named_with_its_value_and_its_fix(run, words, message):
     outcome = run("fit", "text", "a.csv", *words)
     assert outcome.code == 2
@@ -92,16 +89,13 @@ def test_a_configuration_file_gives_options_and_the_command_line_wins(tmp_path):
     assert arguments.label == "1"
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"hidden_sizes: 7\n", "'hidden_sizes' is not an option. Did you mean 'hidden_size'?"),
-        (b"seed: 1\nlr: [1\n", "line 3: expected ',' or ']'"),
-        (b"- 1\n", "holds no options. Write each option as a line KEY: VALUE."),
-        (b"", "holds no options."),
-        (b"\xff\xfe", "is not UTF-8."),
-    ],
-)
+@pytest.mark.parametrize(("content", "message"), [
+    (b"hidden_sizes: 7\n", "'hidden_sizes' is not an option. Did you mean 'hidden_size'?"),
+    (b"seed: 1\nlr: [1\n", "line 3: expected ',' or ']'"),
+    (b"- 1\n", "holds no options. Write each option as a line KEY: VALUE."),
+    (b"", "holds no options."),
+    (b"\xff\xfe", "is not UTF-8."),
+])  # fmt: skip
 def test_a_wrong_configuration_file_is_named_with_the_place(run, tmp_path, content, message):
     file = tmp_path / "c.yaml"
     file.write_bytes(content)
@@ -139,14 +133,11 @@ def test_no_data_names_the_alternatives(run):
     )
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("[" * 10_000, "it is nested more than 64 levels deep"),
-        ("hidden_size: &a 3\norder: *a\n", "it has an alias"),
-        ("hidden_size: 3\n" + "#" * 2**20, "at most 65,536 are read"),
-    ],
-)
+@pytest.mark.parametrize(("content", "message"), [
+    ("[" * 10_000, "it is nested more than 64 levels deep"),
+    ("hidden_size: &a 3\norder: *a\n", "it has an alias"),
+    ("hidden_size: 3\n" + "#" * 2**20, "at most 65,536 are read"),
+])  # fmt: skip
 def test_a_configuration_file_cannot_exhaust_the_process(run, tmp_path, content, message):
     (tmp_path / "c.yaml").write_text(content)
     outcome = run("fit", "text", "a.csv", "--config", tmp_path / "c.yaml")

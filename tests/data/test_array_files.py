@@ -55,23 +55,17 @@ def test_arrays_of_all_dtypes_round_trip(path, save):
         assert read[name].dtype == array.dtype
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (
-            header((2**40,)) + bytes(16),
-            r"the array X declares 8,796,093,022,208 bytes and holds 16",
-        ),
-        (header((3,)) + bytes(16), "declares 24 bytes and holds 16"),
-        (header((1,)) + bytes(16), "declares 8 bytes and holds 16"),
-        (header((-1, -2)) + bytes(16), "declares 16 bytes and holds 16"),
-        (header((2**62,), "<U0"), "declares 0 bytes"),
-        (header((2,), "|O") + bytes(16), "holds objects"),
-        (header("two"), "cannot be read"),
-        (b"\x93NUMPY\x09\x00", r"version \(9, 0\)"),
-        (b"", "cannot be read"),
-    ],
-)
+@pytest.mark.parametrize(("content", "problem"), [
+    (header((2**40,)) + bytes(16), r"the array X declares 8,796,093,022,208 bytes and holds 16"),
+    (header((3,)) + bytes(16), "declares 24 bytes and holds 16"),
+    (header((1,)) + bytes(16), "declares 8 bytes and holds 16"),
+    (header((-1, -2)) + bytes(16), "declares 16 bytes and holds 16"),
+    (header((2**62,), "<U0"), "declares 0 bytes"),
+    (header((2,), "|O") + bytes(16), "holds objects"),
+    (header("two"), "cannot be read"),
+    (b"\x93NUMPY\x09\x00", r"version \(9, 0\)"),
+    (b"", "cannot be read"),
+])  # fmt: skip
 def test_a_declared_size_larger_than_the_data_is_rejected(path, content, problem):
     with pytest.raises(DataError, match=problem):
         read_arrays(archive(path, content), ["X"])
@@ -114,23 +108,16 @@ def test_arrays_expand_to_a_limit_together(path, monkeypatch):
 # Digests of equal objects are equal, and those of others differ.
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "are_equal"),
-    [
-        ("Free entry  now\n", "free ENTRY now", True),
-        ("free entry now", "free entry now!", False),
-        ("", "  ", True),
-        (np.zeros((2, 3)), np.zeros((3, 2)), False),
-        (np.zeros(6, np.float32), np.zeros(3, np.float64), False),
-        (
-            np.arange(6.0).reshape(2, 3).T,
-            np.ascontiguousarray(np.arange(6.0).reshape(2, 3).T),
-            True,
-        ),
-        (torch.arange(3.0), np.arange(3, dtype=np.float32), True),
-        ("\ud83d", "\ud83e", False),
-    ],
-)
+@pytest.mark.parametrize(("one", "other", "are_equal"), [
+    ("Free entry  now\n", "free ENTRY now", True),
+    ("free entry now", "free entry now!", False),
+    ("", "  ", True),
+    (np.zeros((2, 3)), np.zeros((3, 2)), False),
+    (np.zeros(6, np.float32), np.zeros(3, np.float64), False),
+    (np.arange(6.0).reshape(2, 3).T, np.ascontiguousarray(np.arange(6.0).reshape(2, 3).T), True),
+    (torch.arange(3.0), np.arange(3, dtype=np.float32), True),
+    ("\ud83d", "\ud83e", False),
+])  # fmt: skip
 def test_texts_are_equal_but_for_case_and_spaces_and_arrays_by_shape_and_values(
     one, other, are_equal
 ):

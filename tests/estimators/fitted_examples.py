@@ -74,13 +74,9 @@ LINES = made_up_text(120).splitlines()
 LANGUAGE = {"hidden_size": 8, "unroll": 7, "input_dropout": 0.0, "output_dropout": 0.0, **QUIET}
 
 FITTED: dict[str, tuple[Any, Any, Any]] = {  # by the name of a class: estimator, objects, targets
-    "TextClassifier": (
-        TextClassifier(**TEXT, epochs=25, lr=1e-2, filter_length=2), TEXTS, LABELS,
-    ),
+    "TextClassifier": (TextClassifier(**TEXT, epochs=25, lr=1e-2, filter_length=2), TEXTS, LABELS),
     "TextRegressor": (TextRegressor(**TEXT, epochs=25, lr=1e-2, dropout=0.0), TEXTS, NUMBERS),
-    "GraphClassifier": (
-        GraphClassifier(**GRAPH, epochs=20, lr=2e-2, members=2), GRAPHS, LETTERS,
-    ),
+    "GraphClassifier": (GraphClassifier(**GRAPH, epochs=20, lr=2e-2, members=2), GRAPHS, LETTERS),
     "GraphRegressor": (GraphRegressor(**GRAPH, epochs=20, lr=2e-2, members=2), GRAPHS, NODES),
     "MoleculeClassifier": (
         MoleculeClassifier(**MOLECULE, epochs=20, lr=2e-2, initial="fan-in"), MOLECULES, TABLE,

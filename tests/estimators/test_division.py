@@ -19,14 +19,11 @@ from representer.estimators.targets import Classes, Numbers
 from representer.models import CELLS
 
 
-@pytest.mark.parametrize(
-    ("given", "count", "test", "expected"),
-    [
-        (0.05, 100, 0.0, 0.05), (0.0, 100, 0.0, 0.0), (None, 20_000, 0.1, 0.1),
-        (None, 1000, 0.0, 0.1), (None, 500, 0.0, 0.2), (None, 334, 0.0, 100 / 334),
-        (None, 20, 0.0, 0.3), (None, 20, 0.8, 0.1),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("given", "count", "test", "expected"), [
+    (0.05, 100, 0.0, 0.05), (0.0, 100, 0.0, 0.0), (None, 20_000, 0.1, 0.1),
+    (None, 1000, 0.0, 0.1), (None, 500, 0.0, 0.2), (None, 334, 0.0, 100 / 334),
+    (None, 20, 0.0, 0.3), (None, 20, 0.8, 0.1),
+])  # fmt: skip
 def test_a_tenth_is_held_out_and_of_small_data_as_much_as_weighs_kernel_and_network(
     given: float | None, count: int, test: float, expected: float
 ) -> None:

@@ -79,13 +79,10 @@ DENSE = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "network"),
-    [
-        ("cliques", "wl"), ("stars", "wl"), ("stars", "random-walk"),
-        ("ego networks", "random-walk"), ("cliques", "gine"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "network"), [
+    ("cliques", "wl"), ("stars", "wl"), ("stars", "random-walk"),
+    ("ego networks", "random-walk"), ("cliques", "gine"),
+])  # fmt: skip
 def test_the_loss_is_bounded_for_any_degree(name, network):
     graphs = DENSE[name]
     options = {**NETWORK, "network": network, "depth": 4, "epochs": 3}
@@ -175,17 +172,14 @@ def test_a_network_without_contributions_says_so():
         model.explain(GRAPHS[:1])
 
 
-@pytest.mark.parametrize(
-    ("part", "name", "value", "message"),
-    [
-        ("inputs", "nodes", {"labels": ["a"]}, "it has 2 features of a node; the model has 4"),
-        ("inputs", "nodes", {"labels": [["a"]]}, "a label is not plain"),
-        ("inputs", "nodes", {"labels": ["a"], "means": [0.0]}, "neither labels nor numbers"),
-        ("inputs", "edges", None, "it has 0 features of an edge; the model has 3"),
-        ("target", "names", ["b", "c", "d"], "it has 3 outputs; the model has 2"),
-        ("network", "members", 0, "members is 0; expected 1 to 100"),
-    ],
-)
+@pytest.mark.parametrize(("part", "name", "value", "message"), [
+    ("inputs", "nodes", {"labels": ["a"]}, "it has 2 features of a node; the model has 4"),
+    ("inputs", "nodes", {"labels": [["a"]]}, "a label is not plain"),
+    ("inputs", "nodes", {"labels": ["a"], "means": [0.0]}, "neither labels nor numbers"),
+    ("inputs", "edges", None, "it has 0 features of an edge; the model has 3"),
+    ("target", "names", ["b", "c", "d"], "it has 3 outputs; the model has 2"),
+    ("network", "members", 0, "members is 0; expected 1 to 100"),
+])  # fmt: skip
 def test_values_that_do_not_fit_each_other_are_damage(tmp_path, part, name, value, message):
     fitted("GraphClassifier").save(tmp_path / "run")
     path = tmp_path / "run" / "model.json"
@@ -259,34 +253,28 @@ def test_several_targets_may_be_partly_unknown():
 EDGES = torch.tensor([[0, 1], [1, 0]])
 
 
-@pytest.mark.parametrize(
-    ("graph", "message"),
-    [
-        (nx.Graph(), r"X\[3\] has no nodes"),
-        ("CCO", r"X\[3\] is of type str; expected a PyG Data or a networkx graph"),
-        (Data(x=torch.ones(1, 2), edge_index=EDGES), r"X\[3\] has an edge of node 1 in edge_index"),
-        (Data(x=torch.ones(2, 2), edge_index=-EDGES), r"X\[3\] has an edge of node -1"),
-        (Data(x=torch.ones(2, 2), edge_index=EDGES[0]), r"X\[3\] has an edge_index of \(2,\)"),
-        (
-            Data(x=torch.ones(2, 3), edge_index=EDGES),
-            r"X\[3\] has 3 numbers per node; X\[0\] has 2",
-        ),
-        (Data(x=torch.tensor([1, 2]), edge_index=EDGES), r"X\[3\] has labels per node"),
-        (Data(edge_index=EDGES, num_nodes=2), r"X\[3\] has no node features; X\[0\] has 2 numbers"),
-        (
-            Data(x=torch.tensor([[1.0, 2], [3, float("nan")]]), edge_index=EDGES),
-            r"X\[3\] has the feature nan at node 1",
-        ),
-        (
-            Data(x=torch.ones(2, 2), edge_index=EDGES, edge_attr=torch.ones(3, 1)),
-            r"X\[3\] has 3 rows of features for 2 edges",
-        ),
-        (
-            Data(x=torch.ones(2, 2), edge_index=EDGES, edge_attr=torch.ones(2, 1)),
-            r"X\[3\] has 1 number per edge; X\[0\] has none",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("graph", "message"), [
+    (nx.Graph(), r"X\[3\] has no nodes"),
+    ("CCO", r"X\[3\] is of type str; expected a PyG Data or a networkx graph"),
+    (Data(x=torch.ones(1, 2), edge_index=EDGES), r"X\[3\] has an edge of node 1 in edge_index"),
+    (Data(x=torch.ones(2, 2), edge_index=-EDGES), r"X\[3\] has an edge of node -1"),
+    (Data(x=torch.ones(2, 2), edge_index=EDGES[0]), r"X\[3\] has an edge_index of \(2,\)"),
+    (Data(x=torch.ones(2, 3), edge_index=EDGES), r"X\[3\] has 3 numbers per node; X\[0\] has 2"),
+    (Data(x=torch.tensor([1, 2]), edge_index=EDGES), r"X\[3\] has labels per node"),
+    (Data(edge_index=EDGES, num_nodes=2), r"X\[3\] has no node features; X\[0\] has 2 numbers"),
+    (
+        Data(x=torch.tensor([[1.0, 2], [3, float("nan")]]), edge_index=EDGES),
+        r"X\[3\] has the feature nan at node 1",
+    ),
+    (
+        Data(x=torch.ones(2, 2), edge_index=EDGES, edge_attr=torch.ones(3, 1)),
+        r"X\[3\] has 3 rows of features for 2 edges",
+    ),
+    (
+        Data(x=torch.ones(2, 2), edge_index=EDGES, edge_attr=torch.ones(2, 1)),
+        r"X\[3\] has 1 number per edge; X\[0\] has none",
+    ),
+])  # fmt: skip
 def test_errors_name_the_row(graph, message):
     fine = [Data(x=torch.randn(2, 2), edge_index=EDGES) for _ in range(9)]
     model = GraphRegressor(**SMALL, epochs=1, valid_fraction=0.1)

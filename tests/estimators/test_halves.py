@@ -378,19 +378,16 @@ def test_the_variance_of_both_parts_is_that_of_their_mixture():
     assert (alone[0].item(), alone[1].item()) == pytest.approx((2.7, 0.2))
 
 
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("pool.json", lambda own: own["targets"][0]["pool"].update(kernel=-1.0)),
-        ("pool.json", lambda own: own["targets"][0]["pool"].update(share=2.0)),
-        ("pool.json", lambda own: own["targets"][0]["calibrations"].clear()),
-        ("pool.json", lambda own: own["targets"][0]["calibrations"]["both"].update(scales=[-1.0])),
-        ("pool.json", lambda own: own["targets"].clear()),
-        ("kernel.json", lambda own: own["machines"][0]["tokens"].update(words=["a"])),
-        ("kernel.json", lambda own: own["machines"][0]["tokens"].clear()),
-        ("kernel.json", lambda own: own["machines"].clear()),
-    ],
-)
+@pytest.mark.parametrize(("name", "change"), [
+    ("pool.json", lambda own: own["targets"][0]["pool"].update(kernel=-1.0)),
+    ("pool.json", lambda own: own["targets"][0]["pool"].update(share=2.0)),
+    ("pool.json", lambda own: own["targets"][0]["calibrations"].clear()),
+    ("pool.json", lambda own: own["targets"][0]["calibrations"]["both"].update(scales=[-1.0])),
+    ("pool.json", lambda own: own["targets"].clear()),
+    ("kernel.json", lambda own: own["machines"][0]["tokens"].update(words=["a"])),
+    ("kernel.json", lambda own: own["machines"][0]["tokens"].clear()),
+    ("kernel.json", lambda own: own["machines"].clear()),
+])  # fmt: skip
 def test_damaged_files_are_refused(name, change, tmp_path):
     TextRegressor(**SMALL).fit(TEXTS, NUMBERS).save(tmp_path / "run")
     path = tmp_path / "run" / name

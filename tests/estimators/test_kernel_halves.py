@@ -212,15 +212,12 @@ def test_the_network_of_trees_takes_written_trees_too():
     assert model.predict(TREES[:2]).shape == (2,)
 
 
-@pytest.mark.parametrize(
-    ("X", "message"),
-    [
-        ("(S a)", "X is one graph"),
-        (["(S a"], r"X\[0\]"),
-        ([nx.cycle_graph(3, nx.DiGraph)], r"X\[0\].edge_index is .a cycle"),
-        ([3], "or a tree in brackets"),
-    ],
-)
+@pytest.mark.parametrize(("X", "message"), [
+    ("(S a)", "X is one graph"),
+    (["(S a"], r"X\[0\]"),
+    ([nx.cycle_graph(3, nx.DiGraph)], r"X\[0\].edge_index is .a cycle"),
+    ([3], "or a tree in brackets"),
+])  # fmt: skip
 def test_invalid_trees_are_rejected(of_trees, X, message):
     with pytest.raises((DataError, ArgumentError), match=message):
         of_trees.predict(X)

@@ -67,17 +67,14 @@ def test_few_examples_do_not_move_a_threshold():
     assert target.thresholds(logits, truth) == (0.5, 0.5)
 
 
-@pytest.mark.parametrize(
-    ("y", "message"),
-    [
-        ([["a"], "b", ["a", "b"]], r"y\[1\] is 'b' of type str. Pass a list of labels"),
-        ([["a", ["b"]], ["b"]], r"y\[0\] has \['b'\], which is no label.*hierarchies are left out"),
-        ([["a"], []], "y has 1 labels; multilabel=True needs at least two"),
-        ([["a", "b"], ["a"], ["a", "c"]], "all of the 3 objects have the label 'a'"),
-        (np.array([[0, 2], [1, 1]]), r"y\[0, 1\] is 2; expected 0 or 1"),
-        (np.array([[0, 0], [1, 0]]), "none of the 2 objects have the label 1"),
-    ],
-)
+@pytest.mark.parametrize(("y", "message"), [
+    ([["a"], "b", ["a", "b"]], r"y\[1\] is 'b' of type str. Pass a list of labels"),
+    ([["a", ["b"]], ["b"]], r"y\[0\] has \['b'\], which is no label.*hierarchies are left out"),
+    ([["a"], []], "y has 1 labels; multilabel=True needs at least two"),
+    ([["a", "b"], ["a"], ["a", "c"]], "all of the 3 objects have the label 'a'"),
+    (np.array([[0, 2], [1, 1]]), r"y\[0, 1\] is 2; expected 0 or 1"),
+    (np.array([[0, 0], [1, 0]]), "none of the 2 objects have the label 1"),
+])  # fmt: skip
 def test_labels_that_cannot_be_learned_name_the_row(y, message):
     with pytest.raises(DataError, match=message):
         LabelSets.find(y)

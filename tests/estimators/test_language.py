@@ -97,15 +97,12 @@ def test_generating_is_repeatable_and_keeps_lines(model):
     assert len(char.generate("a", 20, random_state=0)) == 20
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"order": 2, "decay": 0.7, "highway": False},
-        {"cell": "rkm-lstm", "num_layers": 1, "filter_length": 2},
-        {"cell": "rkm-cifg", "layer_norm": True, "embedding_size": 5},
-    ],
-)
+@pytest.mark.parametrize("options", [
+    {},
+    {"order": 2, "decay": 0.7, "highway": False},
+    {"cell": "rkm-lstm", "num_layers": 1, "filter_length": 2},
+    {"cell": "rkm-cifg", "layer_norm": True, "embedding_size": 5},
+])  # fmt: skip
 def test_contributions_of_tokens_sum_to_the_score_of_the_next(options):
     model = LanguageModel(**SMALL | options, epochs=1, answer="network").fit(TEXT)
     prompts = ["a b\nd a", ""]
@@ -157,15 +154,12 @@ def test_a_vocabulary_of_another_size_than_the_network_is_refused(model, tmp_pat
         LanguageModel.load(tmp_path / "run")
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"network": {}},
-        {"parameters": {"encoding": 5}},
-        {"parameters": {"cutoffs": 7}},
-        {"parameters": {"unroll": "x"}},
-    ],
-)
+@pytest.mark.parametrize("changes", [
+    {"network": {}},
+    {"parameters": {"encoding": 5}},
+    {"parameters": {"cutoffs": 7}},
+    {"parameters": {"unroll": "x"}},
+])  # fmt: skip
 def test_a_damaged_description_is_refused(model, tmp_path, changes):
     model.save(tmp_path / "run")
     path = tmp_path / "run" / "model.json"
@@ -188,16 +182,13 @@ def test_unknown_tokens_are_named(model, capsys):
     model.set_params(verbose=0)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (["a b", 7], r"text\[1\] is 7 of type int; expected a line"),
-        (7, "the text is a int"),
-        ("a b", "the training text has 2 token"),
-        ("", "no token occurs 1 times"),
-        ("\n" * 50, "no token occurs 1 times"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    (["a b", 7], r"text\[1\] is 7 of type int; expected a line"),
+    (7, "the text is a int"),
+    ("a b", "the training text has 2 token"),
+    ("", "no token occurs 1 times"),
+    ("\n" * 50, "no token occurs 1 times"),
+])  # fmt: skip
 def test_texts_that_cannot_be_used_are_named(text, message):
     with pytest.raises(DataError, match=message):
         LanguageModel(**SMALL).fit(text)
@@ -339,18 +330,15 @@ def test_the_global_random_state_is_left_alone():
     assert torch.equal(before, torch.get_rng_state())
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"prompt": []}, "prompt is \\[\\]; expected at least one token"),
-        ({"count": 0}, "tokens is 0; expected 1 or more"),
-        ({"temperature": -1}, "temperature is -1; expected 0 or more"),
-        ({"temperature": float("nan")}, "temperature is nan"),
-        ({"top_p": 0}, "top_p is 0; expected above 0 and up to 1"),
-        ({"top_p": 1.5}, "top_p is 1.5"),
-        ({"never": range(11)}, "not all tokens"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    ({"prompt": []}, "prompt is \\[\\]; expected at least one token"),
+    ({"count": 0}, "tokens is 0; expected 1 or more"),
+    ({"temperature": -1}, "temperature is -1; expected 0 or more"),
+    ({"temperature": float("nan")}, "temperature is nan"),
+    ({"top_p": 0}, "top_p is 0; expected above 0 and up to 1"),
+    ({"top_p": 1.5}, "top_p is 1.5"),
+    ({"never": range(11)}, "not all tokens"),
+])  # fmt: skip
 def test_invalid_options_are_rejected_before_sampling(options, message):
     with pytest.raises(ArgumentError, match=message):
         generate(**{"prompt": [0], "count": 1, **options})

@@ -223,17 +223,14 @@ def test_a_saved_model_comes_back_for_each_answer(model, tmp_path):
     assert ("kernel.safetensors" in names) == (model.answer != "network")
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda t: t | {"counts.1": -t["counts.1"]}, "do not fit their counts"),
-        (lambda t: t | {"tokens.2": t["tokens.2"] + 100}, "unknown or not sorted"),
-        (lambda t: t | {"starts.2": t["starts.2"] * 2**40}, "do not fit their contexts"),
-        (lambda t: {n: own for n, own in t.items() if n != "tokens.3"}, "of each order"),
-        (lambda t: t | {"tokens.6": t["tokens.5"].clone()}, "of each order"),
-        (lambda t: t | {"counts.2": t["counts.2"].double()}, "no integers"),
-    ],
-)
+@pytest.mark.parametrize(("change", "message"), [
+    (lambda t: t | {"counts.1": -t["counts.1"]}, "do not fit their counts"),
+    (lambda t: t | {"tokens.2": t["tokens.2"] + 100}, "unknown or not sorted"),
+    (lambda t: t | {"starts.2": t["starts.2"] * 2**40}, "do not fit their contexts"),
+    (lambda t: {n: own for n, own in t.items() if n != "tokens.3"}, "of each order"),
+    (lambda t: t | {"tokens.6": t["tokens.5"].clone()}, "of each order"),
+    (lambda t: t | {"counts.2": t["counts.2"].double()}, "no integers"),
+])  # fmt: skip
 def test_damaged_counts_are_refused(tmp_path, change, message):
     LanguageModel(**SMALL, answer="kernel").fit(TEXT).save(tmp_path / "run")
     path = tmp_path / "run" / "kernel.safetensors"

@@ -181,15 +181,12 @@ def test_whole_groups_are_held_out_for_validation():
     assert model.kernel_.width == 20
 
 
-@pytest.mark.parametrize(
-    ("smiles", "message"),
-    [
-        ("C(C", r"X\[2\]: invalid SMILES 'C\(C': It has an open bracket or ring"),
-        ("C(C)(C)(C)(C)C", r"X\[2\]: .*Explicit valence for atom # 0 C"),
-        (" ", r"X\[2\]: empty SMILES"),
-        (7, r"X\[2\] is 7 of type int; expected a SMILES"),
-    ],
-)
+@pytest.mark.parametrize(("smiles", "message"), [
+    ("C(C", r"X\[2\]: invalid SMILES 'C\(C': It has an open bracket or ring"),
+    ("C(C)(C)(C)(C)C", r"X\[2\]: .*Explicit valence for atom # 0 C"),
+    (" ", r"X\[2\]: empty SMILES"),
+    (7, r"X\[2\] is 7 of type int; expected a SMILES"),
+])  # fmt: skip
 def test_errors_name_the_row(smiles, message):
     with pytest.raises(DataError, match=message):
         MoleculeRegressor(**SMALL).fit([*MOLECULES[:2], smiles, *MOLECULES[3:]], NUMBERS)
@@ -197,15 +194,12 @@ def test_errors_name_the_row(smiles, message):
         MoleculeRegressor(**SMALL).fit("CCO", NUMBERS)
 
 
-@pytest.mark.parametrize(
-    ("y", "message"),
-    [
-        ([["a", "x"], ["b"]], r"y\[1\] has 1 labels; expected 2"),
-        ([["a", "x"], ["a", None]], "y has one class, 'a' in column 0"),
-        ([["a", None], ["a", None], ["b", None], ["b", None]], "y has no label in column 1"),
-        ([["a", []], ["a", 1], ["b", 1], ["b", 1]], r"y\[0, 1\] is a list; expected a label"),
-    ],
-)
+@pytest.mark.parametrize(("y", "message"), [
+    ([["a", "x"], ["b"]], r"y\[1\] has 1 labels; expected 2"),
+    ([["a", "x"], ["a", None]], "y has one class, 'a' in column 0"),
+    ([["a", None], ["a", None], ["b", None], ["b", None]], "y has no label in column 1"),
+    ([["a", []], ["a", 1], ["b", 1], ["b", 1]], r"y\[0, 1\] is a list; expected a label"),
+])  # fmt: skip
 def test_errors_of_several_targets_name_the_cell(y, message):
     with pytest.raises(DataError, match=message):
         ClassTable.find(y)

@@ -205,16 +205,13 @@ def test_a_cell_without_contributions_gives_the_reason(tmp_path):
     assert "Explained predictions" not in page
 
 
-@pytest.mark.parametrize(
-    ("given", "options", "message"),
-    [
-        ([None, LABELS], {}, "X is None; expected the texts that y belongs to"),
-        ([TEXTS, LABELS[1:]], {}, "X has 50 rows and y has 49"),
-        ([TEXTS, ["foggy"] * 50], {}, r"y\[0\] is 'foggy'"),
-        ([], {"k": -1}, "k is -1; expected 0 or more"),
-        ([], {"examples": 1.5}, "examples is 1.5; expected 0 or more"),
-    ],
-)
+@pytest.mark.parametrize(("given", "options", "message"), [
+    ([None, LABELS], {}, "X is None; expected the texts that y belongs to"),
+    ([TEXTS, LABELS[1:]], {}, "X has 50 rows and y has 49"),
+    ([TEXTS, ["foggy"] * 50], {}, r"y\[0\] is 'foggy'"),
+    ([], {"k": -1}, "k is -1; expected 0 or more"),
+    ([], {"examples": 1.5}, "examples is 1.5; expected 0 or more"),
+])  # fmt: skip
 def test_invalid_arguments_are_rejected_and_nothing_is_written(
     kernel, tmp_path, given, options, message
 ):

@@ -115,13 +115,10 @@ def test_it_is_saved_with_its_kernel(which, request, tmp_path):
     pickle.loads(pickle.dumps(model))
 
 
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        StringKernel(1).cosine().activated(InversePolynomial()),
-        DeepStringKernel((1, 2), 0.5, Polynomial()),
-    ],
-)
+@pytest.mark.parametrize("kernel", [
+    StringKernel(1).cosine().activated(InversePolynomial()),
+    DeepStringKernel((1, 2), 0.5, Polynomial()),
+])  # fmt: skip
 def test_kernels_that_bound_the_norm_of_references_are_saved_too(kernel, tmp_path):
     model = SequenceClassifier(kernel=kernel, **SMALL | {"epochs": 1})
     model.fit(WORDS[:20], LABELS[:20]).save(tmp_path / "run")
@@ -142,29 +139,23 @@ def test_empty_and_unknown_sequences_are_predicted(classifier):
     assert np.isfinite(chances).all()
 
 
-@pytest.mark.parametrize(
-    ("options", "problem", "message"),
-    [
-        ({"kernel": 3}, KindError, "a kernel of sequences"),
-        ({"kernel": RandomWalkKernel()}, ArgumentError, "a kernel of sequences"),
-        ({"kernel": StringKernel(base="delta")}, ArgumentError, "one-hot"),
-        ({"hidden_size": 0}, ArgumentError, "hidden_size"),
-    ],
-)
+@pytest.mark.parametrize(("options", "problem", "message"), [
+    ({"kernel": 3}, KindError, "a kernel of sequences"),
+    ({"kernel": RandomWalkKernel()}, ArgumentError, "a kernel of sequences"),
+    ({"kernel": StringKernel(base="delta")}, ArgumentError, "one-hot"),
+    ({"hidden_size": 0}, ArgumentError, "hidden_size"),
+])  # fmt: skip
 def test_a_wrong_parameter_is_named(options, problem, message):
     with pytest.raises(problem, match=message):
         SequenceClassifier(**options).fit(WORDS, LABELS)
 
 
-@pytest.mark.parametrize(
-    ("X", "message"),
-    [
-        ("abab", "not a list"), (["ab", 3], r"X\[1\] is a int"),
-        (["ab", [1.5]], r"X\[1\] has a token"), (["ab", [[1.0, 2.0]]], "mixes kinds"),
-        ([[[1.0]], [[1.0, 2.0]]], r"features"),
-        ([[[1.0], [np.nan]], [[1.0]]], r"X\[0\] is no array"), ([""] * 20, "empty"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("X", "message"), [
+    ("abab", "not a list"), (["ab", 3], r"X\[1\] is a int"),
+    (["ab", [1.5]], r"X\[1\] has a token"), (["ab", [[1.0, 2.0]]], "mixes kinds"),
+    ([[[1.0]], [[1.0, 2.0]]], r"features"),
+    ([[[1.0], [np.nan]], [[1.0]]], r"X\[0\] is no array"), ([""] * 20, "empty"),
+])  # fmt: skip
 def test_a_wrong_object_is_named(X, message):
     with pytest.raises(DataError, match=message):
         SequenceClassifier(**SMALL).fit(X, ["a", "b"] * (len(X) // 2))

@@ -83,16 +83,13 @@ def test_a_group_that_alone_has_a_class_is_not_held_out():
         SignalClassifier(**SMALL).fit(X, Y, groups=np.where(Y == "beta", "b", "a"))
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {}, {"pooling": "last", "layer_norm": True, "cell": "rkm-lstm"}, {"pooling": "mean"},
-        {"pooling": "max", "cell": "syncnet"}, {"pooling": "flatten", "cell": "gated-cnn"},
-        {"pooling": "attention"}, {"pooling": "power", "num_layers": 2},
-        {"filters": "dense", "num_layers": 2, "cell": "rkm-cifg"},
-        {"standardize": "window", "cell": "gated-cnn", "filter_length": 7},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("options", [
+    {}, {"pooling": "last", "layer_norm": True, "cell": "rkm-lstm"}, {"pooling": "mean"},
+    {"pooling": "max", "cell": "syncnet"}, {"pooling": "flatten", "cell": "gated-cnn"},
+    {"pooling": "attention"}, {"pooling": "power", "num_layers": 2},
+    {"filters": "dense", "num_layers": 2, "cell": "rkm-cifg"},
+    {"standardize": "window", "cell": "gated-cnn", "filter_length": 7},
+])  # fmt: skip
 def test_contributions_of_filters_and_steps_sum_to_the_score(options):
     model = SignalClassifier(**SMALL | options, epochs=1).fit(X, Y)
     for explanation, chances in zip(model.explain(X[:2]), model.predict_proba(X[:2]), strict=True):
@@ -160,22 +157,19 @@ def with_nan(value):
     return broken
 
 
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        (changed(3, np.zeros((4, SAMPLES))), r"X\[3\] has 4 channels, the others have 3"),
-        (changed(0, np.zeros((3, 90))), r"X\[0\] has 90 samples, the others have 85"),
-        (changed(2, [[1.0], [1.0, 2.0]]), r"X\[2\] has channels of unequal lengths"),
-        (changed(1, np.zeros(SAMPLES)), r"X\[1\] is float64 of shape \(85,\)"),
-        (changed(1, np.full((3, SAMPLES), "a")), r"X\[1\] is <U1 of shape"),
-        (with_nan(np.nan), r"X\[5\] contains NaN in channel 2"),
-        (with_nan(1e300), r"X\[5\] contains infinity in channel 2"),
-        (X[:, :, :9], "windows of 9 samples, fewer than the stride, 10"),
-        (X[0], r"X\[0\] is float64 of shape \(85,\); expected numbers \(C, T\)"),
-        ("a file", "X is a str"),
-        (X[:0], "X has 0 sample"),
-    ],
-)
+@pytest.mark.parametrize(("bad", "message"), [
+    (changed(3, np.zeros((4, SAMPLES))), r"X\[3\] has 4 channels, the others have 3"),
+    (changed(0, np.zeros((3, 90))), r"X\[0\] has 90 samples, the others have 85"),
+    (changed(2, [[1.0], [1.0, 2.0]]), r"X\[2\] has channels of unequal lengths"),
+    (changed(1, np.zeros(SAMPLES)), r"X\[1\] is float64 of shape \(85,\)"),
+    (changed(1, np.full((3, SAMPLES), "a")), r"X\[1\] is <U1 of shape"),
+    (with_nan(np.nan), r"X\[5\] contains NaN in channel 2"),
+    (with_nan(1e300), r"X\[5\] contains infinity in channel 2"),
+    (X[:, :, :9], "windows of 9 samples, fewer than the stride, 10"),
+    (X[0], r"X\[0\] is float64 of shape \(85,\); expected numbers \(C, T\)"),
+    ("a file", "X is a str"),
+    (X[:0], "X has 0 sample"),
+])  # fmt: skip
 def test_errors_name_the_row(bad, message):
     with pytest.raises(DataError, match=message):
         SignalClassifier(**SMALL).fit(bad, Y[: len(bad)])

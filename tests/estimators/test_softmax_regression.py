@@ -256,15 +256,12 @@ def test_numbers_with_larger_weights_are_fitted_more_closely():
     assert (model.predict(["bad film", "bad play"]) > plain.predict(["bad film", "bad play"])).all()
 
 
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        ([1.0], "X has 60 rows and sample_weight has 1"),
-        ([*WEIGHTS[:-1], -1.0], r"sample_weight\[59\] is -1.*non-negative"),
-        ([*WEIGHTS[:-1], np.nan], r"sample_weight\[59\] is nan"),
-        ([0.0] * 60, r"sample_weight\[0\] is 0.*not all 0"),
-    ],
-)
+@pytest.mark.parametrize(("weights", "message"), [
+    ([1.0], "X has 60 rows and sample_weight has 1"),
+    ([*WEIGHTS[:-1], -1.0], r"sample_weight\[59\] is -1.*non-negative"),
+    ([*WEIGHTS[:-1], np.nan], r"sample_weight\[59\] is nan"),
+    ([0.0] * 60, r"sample_weight\[0\] is 0.*not all 0"),
+])  # fmt: skip
 def test_wrong_weights_are_named(weights, message):
     with pytest.raises(DataError, match=message):
         TextClassifier(**SMALL).fit(TEXTS, LABELS, sample_weight=weights)

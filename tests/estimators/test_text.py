@@ -165,33 +165,27 @@ def test_a_class_that_json_cannot_hold_is_named(tmp_path):
         model.save(tmp_path / "run")
 
 
-@pytest.mark.parametrize(
-    ("X", "y", "message"),
-    [
-        (TEXTS[:3], LABELS[:2], "X has 3 rows and y has 2"),
-        ([*TEXTS[:4], 7], LABELS[:5], r"X\[4\] is 7 of type int; expected a string"),
-        ([*TEXTS[:4], None], LABELS[:5], r"X\[4\] is None .*Leave it out\.$"),
-        ("a text", LABELS, "X is one string"),
-        ([], [], "X has 0 sample"),
-        (TEXTS, ["+"] * 40, "one class, '\\+'"),
-        (TEXTS, [*LABELS[:39], float("nan")], r"y\[39\] is nan: a missing label"),
-        (TEXTS, [*LABELS[:39], []], r"y\[39\] is a list; expected a label"),
-    ],
-)
+@pytest.mark.parametrize(("X", "y", "message"), [
+    (TEXTS[:3], LABELS[:2], "X has 3 rows and y has 2"),
+    ([*TEXTS[:4], 7], LABELS[:5], r"X\[4\] is 7 of type int; expected a string"),
+    ([*TEXTS[:4], None], LABELS[:5], r"X\[4\] is None .*Leave it out\.$"),
+    ("a text", LABELS, "X is one string"),
+    ([], [], "X has 0 sample"),
+    (TEXTS, ["+"] * 40, "one class, '\\+'"),
+    (TEXTS, [*LABELS[:39], float("nan")], r"y\[39\] is nan: a missing label"),
+    (TEXTS, [*LABELS[:39], []], r"y\[39\] is a list; expected a label"),
+])  # fmt: skip
 def test_errors_name_the_row(X, y, message):
     with pytest.raises(DataError, match=message):
         TextClassifier(**SMALL).fit(X, y)
 
 
-@pytest.mark.parametrize(
-    ("y", "message"),
-    [
-        ([*NUMBERS[:39], np.inf], r"y\[39\] is infinity"),
-        ([*NUMBERS[:39], "x"], r"y\[39\] is 'x'; expected a number"),
-        ([1.0] * 40, "y has the one value 1"),
-        (np.zeros((40, 1, 1)), "expected \\(N,\\) or \\(N, K\\)"),
-    ],
-)
+@pytest.mark.parametrize(("y", "message"), [
+    ([*NUMBERS[:39], np.inf], r"y\[39\] is infinity"),
+    ([*NUMBERS[:39], "x"], r"y\[39\] is 'x'; expected a number"),
+    ([1.0] * 40, "y has the one value 1"),
+    (np.zeros((40, 1, 1)), "expected \\(N,\\) or \\(N, K\\)"),
+])  # fmt: skip
 def test_errors_of_numbers_name_the_row(y, message):
     with pytest.raises(DataError, match=message):
         TextRegressor(**SMALL).fit(TEXTS, y)
@@ -241,14 +235,11 @@ def test_numbers_of_numpy_are_saved_as_those_of_python(tmp_path):
     assert loaded.predict(TEXTS[:5]).tolist() == model.predict(TEXTS[:5]).tolist()
 
 
-@pytest.mark.parametrize(
-    ("options", "layer"),
-    [
-        ({"combine": "add"}, ("add", "no", "last")),
-        ({"normalized": "paper"}, ("multiply", "paper", "last")),
-        ({"normalized": "exact", "readout": "sum"}, ("multiply", "exact", "sum")),
-    ],
-)
+@pytest.mark.parametrize(("options", "layer"), [
+    ({"combine": "add"}, ("add", "no", "last")),
+    ({"normalized": "paper"}, ("multiply", "paper", "last")),
+    ({"normalized": "exact", "readout": "sum"}, ("multiply", "exact", "sum")),
+])  # fmt: skip
 def test_options_of_a_string_kernel_reach_the_layer_and_its_explanations(options, layer):
     texts = ["so good a film", "so bad a film", "good", "bad film"] * 6
     sizes = {"hidden_size": 4, "embedding_size": 4, "epochs": 2, "min_count": 1, "verbose": 0}

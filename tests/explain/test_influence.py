@@ -127,17 +127,14 @@ def test_a_layer_that_is_not_decomposable_is_rejected_with_the_reason(layer, rea
         influence(layer, torch.randn(5, 3))
 
 
-@pytest.mark.parametrize(
-    ("input", "error", "message"),
-    [
-        (torch.zeros(5, 2, 3), ShapeError, r"input has shape \(5, 2, 3\); expected one sequence"),
-        (torch.zeros(5, 4), ShapeError, r"The last axis is 4, input_size is 3"),
-        (torch.zeros(0, 3), ShapeError, "at least one time step"),
-        (torch.zeros(5, 3).int(), KindError, r"input is torch.int32"),
-        (torch.zeros(5, 3).double(), KindError, r"input is torch.float64"),
-        ([[0.0, 0.0, 0.0]], KindError, r"input is list; expected a tensor \(time, 3\)"),
-    ],
-)
+@pytest.mark.parametrize(("input", "error", "message"), [
+    (torch.zeros(5, 2, 3), ShapeError, r"input has shape \(5, 2, 3\); expected one sequence"),
+    (torch.zeros(5, 4), ShapeError, r"The last axis is 4, input_size is 3"),
+    (torch.zeros(0, 3), ShapeError, "at least one time step"),
+    (torch.zeros(5, 3).int(), KindError, r"input is torch.int32"),
+    (torch.zeros(5, 3).double(), KindError, r"input is torch.float64"),
+    ([[0.0, 0.0, 0.0]], KindError, r"input is list; expected a tensor \(time, 3\)"),
+])  # fmt: skip
 def test_an_invalid_input_is_rejected(input, error, message):
     with pytest.raises(error, match=message):
         influence(RAN(3, 4), input)
@@ -207,22 +204,15 @@ def test_the_card_is_printed_as_text():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("wrong", "error", "message"),
-    [
-        ({"layer": RAN(3, 2)}, KindError, "layer is RAN"),
-        ({"unit": 2}, ArgumentError, "unit is 2"),
-        ({"k": 0}, ArgumentError, "k is 0"),
-        (
-            {"words": WORDS[:3]},
-            ArgumentError,
-            r"len\(words\) is 3; expected 4, one word per vector",
-        ),
-        ({"vectors": VECTORS[:, :2]}, ShapeError, r"vectors has shape \(4, 2\)"),
-        ({"vectors": [1.0]}, KindError, "vectors is list"),
-        ({"vectors": VECTORS / 0}, ArgumentError, r"vectors\[0\]"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "error", "message"), [
+    ({"layer": RAN(3, 2)}, KindError, "layer is RAN"),
+    ({"unit": 2}, ArgumentError, "unit is 2"),
+    ({"k": 0}, ArgumentError, "k is 0"),
+    ({"words": WORDS[:3]}, ArgumentError, r"len\(words\) is 3; expected 4, one word per vector"),
+    ({"vectors": VECTORS[:, :2]}, ShapeError, r"vectors has shape \(4, 2\)"),
+    ({"vectors": [1.0]}, KindError, "vectors is list"),
+    ({"vectors": VECTORS / 0}, ArgumentError, r"vectors\[0\]"),
+])  # fmt: skip
 def test_invalid_arguments_of_reference_card_are_rejected(wrong, error, message):
     valid = {"layer": StringKernelRNN(3, 2), "unit": 0, "words": WORDS, "vectors": VECTORS}
     with pytest.raises(error, match=message):
@@ -282,19 +272,16 @@ def test_frequent_ngrams_are_contiguous_and_ordered_by_frequency():
 PHRASES = torch.ones(2, 2, 3)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "error", "message"),
-    [
-        ({"layer": RAN(3, 2)}, KindError, "layer is RAN"),
-        ({"phrases": torch.ones(5, 2, 3)}, ArgumentError, "is 5; expected a number from 1 to 4"),
-        ({"phrases": []}, ArgumentError, "is 0"),
-        ({"phrases": torch.ones(2, 3, 3)}, ShapeError, r"phrases\[0\] has shape \(3, 3\).*2 token"),
-        ({"phrases": [PHRASES[0], "ab"]}, KindError, r"phrases\[1\] is str"),
-        ({"phrases": PHRASES / 0}, ArgumentError, r"phrases\[0\]\[0\]"),
-        ({"phrases": 0 * PHRASES}, ArgumentError, r"phrases\[0\]\[0\] is 'all zeros'"),
-        ({"scale": 0.0}, ArgumentError, "scale is 0.0"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "error", "message"), [
+    ({"layer": RAN(3, 2)}, KindError, "layer is RAN"),
+    ({"phrases": torch.ones(5, 2, 3)}, ArgumentError, "is 5; expected a number from 1 to 4"),
+    ({"phrases": []}, ArgumentError, "is 0"),
+    ({"phrases": torch.ones(2, 3, 3)}, ShapeError, r"phrases\[0\] has shape \(3, 3\).*2 token"),
+    ({"phrases": [PHRASES[0], "ab"]}, KindError, r"phrases\[1\] is str"),
+    ({"phrases": PHRASES / 0}, ArgumentError, r"phrases\[0\]\[0\]"),
+    ({"phrases": 0 * PHRASES}, ArgumentError, r"phrases\[0\]\[0\] is 'all zeros'"),
+    ({"scale": 0.0}, ArgumentError, "scale is 0.0"),
+])  # fmt: skip
 def test_invalid_arguments_of_seed_references_are_rejected(wrong, error, message):
     with pytest.raises(error, match=message):
         seed_references(**({"layer": StringKernelRNN(3, 4), "phrases": PHRASES} | wrong))
@@ -383,28 +370,25 @@ def explain(layer=None, x=None, unit=0, k=1, order=None):
 WITH_NAN = torch.tensor([[0.0, 1.0, 2.0], [0.0, float("nan"), 0.0]])
 
 
-@pytest.mark.parametrize(
-    ("wrong", "error", "message"),
-    [
-        ({"layer": RAN(3, 3)}, KindError, "layer is RAN; expected a StringKernelRNN"),
-        ({"layer": StringKernelRNN(3, 3, combine="add")}, KindError, "use token_slots"),
-        ({"layer": StringKernelRNN(3, 3, combine="add_exact")}, KindError, "use token_slots"),
-        ({"x": torch.zeros(5, 2, 3)}, ShapeError, "expected one sequence"),
-        ({"x": torch.zeros(5, 4)}, ShapeError, "The last axis is 4, input_size is 3"),
-        ({"x": torch.zeros(0, 3)}, ShapeError, "at least one time step"),
-        ({"x": torch.zeros(5, 3).int()}, KindError, "input is torch.int32"),
-        ({"x": torch.zeros(5, 3).double()}, KindError, "input is torch.float64"),
-        ({"x": "abc"}, KindError, r"input is str; expected a tensor \(time, 3\)"),
-        ({"x": WITH_NAN}, ArgumentError, r"input\[1\] is \[0.0, nan, 0.0\]; expected finite"),
-        ({"unit": 3}, ArgumentError, "unit is 3; expected an integer from 0 to 2"),
-        ({"unit": -1}, ArgumentError, "unit is -1"),
-        ({"unit": True}, ArgumentError, "unit is True"),
-        ({"k": 0}, ArgumentError, "k is 0; expected a positive integer"),
-        ({"k": 2.0}, ArgumentError, "k is 2.0"),
-        ({"order": 3}, ArgumentError, "order is 3; expected an integer from 1 to 2"),
-        ({"order": 0}, ArgumentError, "order is 0"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "error", "message"), [
+    ({"layer": RAN(3, 3)}, KindError, "layer is RAN; expected a StringKernelRNN"),
+    ({"layer": StringKernelRNN(3, 3, combine="add")}, KindError, "use token_slots"),
+    ({"layer": StringKernelRNN(3, 3, combine="add_exact")}, KindError, "use token_slots"),
+    ({"x": torch.zeros(5, 2, 3)}, ShapeError, "expected one sequence"),
+    ({"x": torch.zeros(5, 4)}, ShapeError, "The last axis is 4, input_size is 3"),
+    ({"x": torch.zeros(0, 3)}, ShapeError, "at least one time step"),
+    ({"x": torch.zeros(5, 3).int()}, KindError, "input is torch.int32"),
+    ({"x": torch.zeros(5, 3).double()}, KindError, "input is torch.float64"),
+    ({"x": "abc"}, KindError, r"input is str; expected a tensor \(time, 3\)"),
+    ({"x": WITH_NAN}, ArgumentError, r"input\[1\] is \[0.0, nan, 0.0\]; expected finite"),
+    ({"unit": 3}, ArgumentError, "unit is 3; expected an integer from 0 to 2"),
+    ({"unit": -1}, ArgumentError, "unit is -1"),
+    ({"unit": True}, ArgumentError, "unit is True"),
+    ({"k": 0}, ArgumentError, "k is 0; expected a positive integer"),
+    ({"k": 2.0}, ArgumentError, "k is 2.0"),
+    ({"order": 3}, ArgumentError, "order is 3; expected an integer from 1 to 2"),
+    ({"order": 0}, ArgumentError, "order is 0"),
+])  # fmt: skip
 def test_invalid_arguments_are_rejected(wrong, error, message):
     with pytest.raises(error, match=message):
         explain(**wrong)

@@ -174,17 +174,14 @@ def test_a_float32_layer_is_explained_in_float64():
     assert ledger.total == pytest.approx(y, rel=1e-10)
 
 
-@pytest.mark.parametrize(
-    ("layer", "weights", "error", "message"),
-    [
-        (NgramLSTM(3, 4), torch.zeros(5, 4), KindError, "candidate passes through tanh"),
-        (RKM(3, 4, q="gaussian"), torch.zeros(5, 4), KindError, "The output is gaussian of the"),
-        (RAN(3, 4, 2), torch.zeros(5, 4), KindError, "several layers: use stack_"),
-        (torch.nn.LSTM(3, 4), torch.zeros(5, 4), KindError, "layer is LSTM"),
-        (RAN(3, 4), torch.zeros(4), ShapeError, r"weights has shape \(4,\); expected \(5, 4\)"),
-        (RAN(3, 4), torch.full((5, 4), torch.nan), ArgumentError, "weights"),
-    ],
-)
+@pytest.mark.parametrize(("layer", "weights", "error", "message"), [
+    (NgramLSTM(3, 4), torch.zeros(5, 4), KindError, "candidate passes through tanh"),
+    (RKM(3, 4, q="gaussian"), torch.zeros(5, 4), KindError, "The output is gaussian of the"),
+    (RAN(3, 4, 2), torch.zeros(5, 4), KindError, "several layers: use stack_"),
+    (torch.nn.LSTM(3, 4), torch.zeros(5, 4), KindError, "layer is LSTM"),
+    (RAN(3, 4), torch.zeros(4), ShapeError, r"weights has shape \(4,\); expected \(5, 4\)"),
+    (RAN(3, 4), torch.full((5, 4), torch.nan), ArgumentError, "weights"),
+])  # fmt: skip
 def test_unsupported_layers_and_weights_are_rejected(layer, weights, error, message):
     with pytest.raises(error, match=message):
         memory_ledger(layer, torch.zeros(5, 3), weights)

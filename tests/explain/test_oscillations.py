@@ -170,19 +170,16 @@ def test_with_several_classes_the_margin_is_the_log_odds_against_all_others():
     assert float(result.loss[11]) == pytest.approx(float(expected))
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
-        (
-            {"width": 0.5},
-            ArgumentError,
-            r"width is 0\.5; expected 1 Hz, one over the duration of a window",
-        ),
-        ({"sampling_rate": 0.0}, ArgumentError, "sampling_rate"),
-        ({"signals": torch.ones(3, 100)}, ShapeError, "signals"),
-        ({"labels": torch.ones(3)}, ShapeError, "labels"),
-    ],
-)
+@pytest.mark.parametrize(("change", "error", "message"), [
+    (
+        {"width": 0.5},
+        ArgumentError,
+        r"width is 0\.5; expected 1 Hz, one over the duration of a window",
+    ),
+    ({"sampling_rate": 0.0}, ArgumentError, "sampling_rate"),
+    ({"signals": torch.ones(3, 100)}, ShapeError, "signals"),
+    ({"labels": torch.ones(3)}, ShapeError, "labels"),
+])  # fmt: skip
 def test_invalid_arguments_of_band_importance_are_rejected(change, error, message):
     valid = {"signals": noise(4), "labels": torch.ones(4).long(), "sampling_rate": RATE}
     options = {**valid, **change}

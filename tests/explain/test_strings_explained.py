@@ -206,20 +206,17 @@ def test_the_table_has_the_dtype_of_the_input():
     assert substitutions(layer, torch.randn(5, 3), 0, torch.randn(7, 3)).dtype == torch.float32
 
 
-@pytest.mark.parametrize(
-    ("wrong", "error", "message"),
-    [
-        ({"layer": StringKernelRNN(3, 3, decay="state")}, KindError, "changes all later gates"),
-        ({"vocabulary": torch.zeros(7, 4)}, ShapeError, r"vocabulary has shape \(7, 4\)"),
-        ({"vocabulary": torch.zeros(3)}, ShapeError, r"expected \(words, 3\)"),
-        ({"vocabulary": [[0.0] * 3]}, KindError, "vocabulary is list"),
-        ({"vocabulary": torch.zeros(7, 3).double()}, KindError, "device of the input"),
-        ({"vocabulary": torch.full((7, 3), torch.inf)}, ArgumentError, r"vocabulary\[0\]"),
-        ({"positions": [5]}, ArgumentError, "position is 5; expected an integer from 0 to 4"),
-        ({"unit": 3}, ArgumentError, "unit is 3"),
-        ({"order": 3}, ArgumentError, "order is 3"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "error", "message"), [
+    ({"layer": StringKernelRNN(3, 3, decay="state")}, KindError, "changes all later gates"),
+    ({"vocabulary": torch.zeros(7, 4)}, ShapeError, r"vocabulary has shape \(7, 4\)"),
+    ({"vocabulary": torch.zeros(3)}, ShapeError, r"expected \(words, 3\)"),
+    ({"vocabulary": [[0.0] * 3]}, KindError, "vocabulary is list"),
+    ({"vocabulary": torch.zeros(7, 3).double()}, KindError, "device of the input"),
+    ({"vocabulary": torch.full((7, 3), torch.inf)}, ArgumentError, r"vocabulary\[0\]"),
+    ({"positions": [5]}, ArgumentError, "position is 5; expected an integer from 0 to 4"),
+    ({"unit": 3}, ArgumentError, "unit is 3"),
+    ({"order": 3}, ArgumentError, "order is 3"),
+])  # fmt: skip
 def test_invalid_arguments_of_substitutions_are_rejected(wrong, error, message):
     valid = {
         "layer": StringKernelRNN(3, 3, decay=0.5), "input": torch.zeros(5, 3), "unit": 0,

@@ -79,21 +79,18 @@ def test_walks_of_all_relabeling_levels_sum_to_the_output():
     assert total == pytest.approx(last(G.x, G.edge_index)[0, 0].item())
 
 
-@pytest.mark.parametrize(
-    ("net", "arguments", "error", "message"),
-    [
-        (
-            DeepGraphKernelNN(3, 2),
-            (0, 1),
-            KindError,
-            "expected a RandomWalkKernelNN, WLKernelNN or TreeKernelNN",
-        ),
-        (RandomWalkKernelNN(3, 2), (2, 1), ArgumentError, "unit is 2"),
-        (RandomWalkKernelNN(3, 2), (0, 0), ArgumentError, "k is 0"),
-        (RandomWalkKernelNN(3, 2, combine="add"), (0, 1), KindError, "combine='multiply'"),
-        (RandomWalkKernelNN(3, 2, nonlinear=True), (0, 1), KindError, "nonlinear=False"),
-    ],
-)
+@pytest.mark.parametrize(("net", "arguments", "error", "message"), [
+    (
+        DeepGraphKernelNN(3, 2),
+        (0, 1),
+        KindError,
+        "expected a RandomWalkKernelNN, WLKernelNN or TreeKernelNN",
+    ),
+    (RandomWalkKernelNN(3, 2), (2, 1), ArgumentError, "unit is 2"),
+    (RandomWalkKernelNN(3, 2), (0, 0), ArgumentError, "k is 0"),
+    (RandomWalkKernelNN(3, 2, combine="add"), (0, 1), KindError, "combine='multiply'"),
+    (RandomWalkKernelNN(3, 2, nonlinear=True), (0, 1), KindError, "nonlinear=False"),
+])  # fmt: skip
 def test_unsupported_networks_and_arguments_are_rejected(net, arguments, error, message):
     with pytest.raises(error, match=message):
         top_walks(net.double(), graph(0), *arguments)

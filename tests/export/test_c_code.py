@@ -164,22 +164,11 @@ def test_a_network_of_texts_reads_a_word_at_a_time(pooling: str, tmp_path: Path)
         np.testing.assert_allclose(output, network(tokens, torch.tensor([9]))[0], atol=TOLERANCE)
 
 
-@pytest.mark.parametrize(
-    ("model", "error", "message"),
-    [
-        (
-            nn.RKMLSTM(2, 3, bidirectional=True),
-            KindError,
-            "of one direction. to_onnx writes others",
-        ),
-        (nn.KBRN(2, 3), KindError, r"one with aten\.index\.Tensor; expected one whose operations"),
-        (
-            nn.KernelActivation(3),
-            KindError,
-            "model is KernelActivation; expected a recurrent layer",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("model", "error", "message"), [
+    (nn.RKMLSTM(2, 3, bidirectional=True), KindError, "of one direction. to_onnx writes others"),
+    (nn.KBRN(2, 3), KindError, r"one with aten\.index\.Tensor; expected one whose operations"),
+    (nn.KernelActivation(3), KindError, "model is KernelActivation; expected a recurrent layer"),
+])  # fmt: skip
 def test_models_without_a_c_file_are_named(model: Any, error: Any, message: str, tmp_path: Path):
     with pytest.raises(error, match=message):
         to_c(model.eval(), tmp_path / "layer.c")

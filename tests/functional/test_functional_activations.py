@@ -37,14 +37,11 @@ def test_the_activation_is_the_sum_over_the_centers():
             assert found[n, i].item() == pytest.approx(total.item(), rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("green", "at", "value", "slope"),
-    [
-        ("abs", -2.0, 2.0, -1.0), ("abs", 0.0, 0.0, 0.0), ("relu", -2.0, 0.0, 0.0),
-        ("relu", 3.0, 3.0, 1.0), ("cubic", -2.0, 8.0, -12.0),
-        ("gaussian", 2.0, math.exp(-0.5), -0.5 * math.exp(-0.5)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("green", "at", "value", "slope"), [
+    ("abs", -2.0, 2.0, -1.0), ("abs", 0.0, 0.0, 0.0), ("relu", -2.0, 0.0, 0.0),
+    ("relu", 3.0, 3.0, 1.0), ("cubic", -2.0, 8.0, -12.0),
+    ("gaussian", 2.0, math.exp(-0.5), -0.5 * math.exp(-0.5)),
+])  # fmt: skip
 def test_green_functions_and_their_derivatives(green, at, value, slope):
     u = torch.tensor(at, dtype=torch.float64, requires_grad=True)
     found = green_function(green, 2.0)(u)

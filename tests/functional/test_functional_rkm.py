@@ -51,13 +51,10 @@ def test_recurrent_and_biased_gates_are_the_last_ones(cell):
     assert ("candidate" in cell.biased_gates) == cell.candidate_bias
 
 
-@pytest.mark.parametrize(
-    ("name", "gates", "recurrent"),
-    [
-        ("LSTM", 4, 4), ("RKM_LSTM", 4, 4), ("RKM_CIFG", 3, 3), ("LINEAR_KERNEL_GATED", 2, 2),
-        ("LINEAR_KERNEL", 1, 1), ("GATED_CNN", 2, 0), ("CNN", 1, 0), ("RAN", 3, 2),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "gates", "recurrent"), [
+    ("LSTM", 4, 4), ("RKM_LSTM", 4, 4), ("RKM_CIFG", 3, 3), ("LINEAR_KERNEL_GATED", 2, 2),
+    ("LINEAR_KERNEL", 1, 1), ("GATED_CNN", 2, 0), ("CNN", 1, 0), ("RAN", 3, 2),
+])  # fmt: skip
 def test_a_named_cell_has_the_matrices_of_its_table_row(name, gates, recurrent):
     cell = NAMED[name]
     assert (len(cell.gates), len(cell.recurrent_gates)) == (gates, recurrent)

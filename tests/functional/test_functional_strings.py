@@ -99,37 +99,28 @@ def run(chain: StringChain, tokens: list[tuple], references: list[tuple], lam: f
     return outputs.flatten().tolist(), c
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({}, [0, 1, 1 / 2, 3 / 2]),
-        ({"combine": "add"}, [0, 2, 3 / 2, 3]),
-        ({"combine": "add_exact"}, [0, 2, 3 / 2, 15 / 4]),
-        ({"normalized": "paper"}, [0, 1 / 4, 1 / 8, 3 / 8]),
-        ({"normalized": "exact"}, [0, 1, 1 / 4, 6 / 11]),
-        ({"readout": "sum"}, [1, 3 / 2, 7 / 4, 17 / 8]),
-        ({"combine": "add_exact", "normalized": "exact"}, [0, 2, 3 / 4, 15 / 11]),
-    ],
-)
+@pytest.mark.parametrize(("options", "expected"), [
+    ({}, [0, 1, 1 / 2, 3 / 2]),
+    ({"combine": "add"}, [0, 2, 3 / 2, 3]),
+    ({"combine": "add_exact"}, [0, 2, 3 / 2, 15 / 4]),
+    ({"normalized": "paper"}, [0, 1 / 4, 1 / 8, 3 / 8]),
+    ({"normalized": "exact"}, [0, 1, 1 / 4, 6 / 11]),
+    ({"readout": "sum"}, [1, 3 / 2, 7 / 4, 17 / 8]),
+    ({"combine": "add_exact", "normalized": "exact"}, [0, 2, 3 / 4, 15 / 11]),
+])  # fmt: skip
 def test_abab_by_hand(options: dict[str, Any], expected: list[float]):
     """x = abab, references (a, b), lambda = 1/2; masses m_2 = 0, 1, 2, 11/4."""
     chain = replace(StringChain(2), **options)
     assert run(chain, [A, B, A, B], [A, B])[0] == pytest.approx(expected, abs=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (
-            {"normalized": "paper"},
-            [0, 1 / 4, 1 / 2, 11 / 16, 13 / 16, 57 / 64, 15 / 16, 247 / 256],
-        ),
-        ({"normalized": "exact"}, [0, 1, 1, 1, 1, 1, 1, 1]),
-        ({}, [0, 1, 2, 11 / 4]),
-        ({"combine": "add"}, [1, 5 / 2, 15 / 4, 37 / 8]),
-        ({"combine": "add_exact"}, [0, 2, 4, 11 / 2]),
-    ],
-)
+@pytest.mark.parametrize(("options", "expected"), [
+    ({"normalized": "paper"}, [0, 1 / 4, 1 / 2, 11 / 16, 13 / 16, 57 / 64, 15 / 16, 247 / 256]),
+    ({"normalized": "exact"}, [0, 1, 1, 1, 1, 1, 1, 1]),
+    ({}, [0, 1, 2, 11 / 4]),
+    ({"combine": "add"}, [1, 5 / 2, 15 / 4, 37 / 8]),
+    ({"combine": "add_exact"}, [0, 2, 4, 11 / 2]),
+])  # fmt: skip
 def test_eight_times_a_by_hand(options: dict[str, Any], expected: list[float]):
     """x = aaaaaaaa, references (a, a), lambda = 1/2."""
     found, _ = run(replace(StringChain(2), **options), [A] * 8, [A, A])

@@ -98,16 +98,13 @@ def test_depths_count_the_edges_to_the_root():
     assert tree_depths(torch.zeros(2, 0).long(), 0).tolist() == []
 
 
-@pytest.mark.parametrize(
-    ("edges", "message"),
-    [
-        ([[0, 1], [1, 0]], "a cycle above node 0"),
-        ([[2], [2]], "a cycle above node 2"),
-        ([[0, 1, 2, 2], [1, 2, 1, 0]], r"node 2 is 'the parents \[1, 0\]'"),
-        ([[0, 0], [1, 1]], r"node 0 is 'the parents \[1, 1\]'"),
-        ([[3, 0, 1, 2], [2, 1, 2, 0]], "a cycle above node 0"),
-    ],
-)
+@pytest.mark.parametrize(("edges", "message"), [
+    ([[0, 1], [1, 0]], "a cycle above node 0"),
+    ([[2], [2]], "a cycle above node 2"),
+    ([[0, 1, 2, 2], [1, 2, 1, 0]], r"node 2 is 'the parents \[1, 0\]'"),
+    ([[0, 0], [1, 1]], r"node 0 is 'the parents \[1, 1\]'"),
+    ([[3, 0, 1, 2], [2, 1, 2, 0]], "a cycle above node 0"),
+])  # fmt: skip
 def test_cycles_and_second_parents_are_refused(edges, message):
     with pytest.raises(ArgumentError, match=message):
         tree_scan(torch.zeros(4, 1, 1), torch.tensor(edges), decay=torch.tensor(1.0))

@@ -329,15 +329,12 @@ def test_trees_have_networks_with_paths_or_trees_as_references(kernel):
             assert_is_its_kernel(net, trees)
 
 
-@pytest.mark.parametrize(
-    ("reference", "message"),
-    [
-        ("(a (b c)", "one tree"),
-        ("(a b c d)", "a walk of 3 nodes"),
-        (Data(edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]), num_nodes=3), "a cycle"),
-        (2, "at least 3 nodes"),
-    ],
-)
+@pytest.mark.parametrize(("reference", "message"), [
+    ("(a (b c)", "one tree"),
+    ("(a b c d)", "a walk of 3 nodes"),
+    (Data(edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]), num_nodes=3), "a cycle"),
+    (2, "at least 3 nodes"),
+])  # fmt: skip
 def test_references_that_are_no_trees_or_too_shallow_are_refused(reference, message):
     with pytest.raises(ArgumentError, match=message):
         TreeKernel(3, 0.5).network(2, 3, reference=reference)

@@ -57,23 +57,20 @@ LABELS = nx.path_graph(2)
 nx.set_node_attributes(LABELS, "C", "x")
 
 
-@pytest.mark.parametrize(
-    ("X", "lengths", "kernel", "error", "message"),
-    [
-        ([torch.ones(3, 3).double()], None, STRINGS, ShapeError, r"expected \(…, 2\)"),
-        ([torch.ones(3, 2)], None, STRINGS, KindError, r"Use X.to\(torch.float64\)"),
-        (torch.ones(3, 2).double(), None, STRINGS, ShapeError, "Put a single sequence into a list"),
-        (torch.ones(1, 3, 2).double(), [4], STRINGS, ArgumentError, r"lengths\[0\] is 4"),
-        (torch.ones(1, 3, 2).double(), [1, 2], STRINGS, ShapeError, "one per sequence"),
-        ([torch.ones(3, 2).double()], [3], STRINGS, ArgumentError, "except for a padded tensor"),
-        (torch.full((1, 3, 2), torch.inf).double(), None, STRINGS, ArgumentError, "finite"),
-        (["ab"], None, STRINGS, KindError, "expected a tensor, an array"),
-        (torch.ones(3, 3).double(), None, VECTORS, ShapeError, r"expected \(…, 2\)"),
-        ([LABELS], None, WALKS, KindError, "expected graphs with features of nodes"),
-        ([Data(x=torch.ones(1, 3), edge_index=torch.zeros(2, 0).long())], None, WALKS, ShapeError,
-         r"expected \(nodes, 2\)"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("X", "lengths", "kernel", "error", "message"), [
+    ([torch.ones(3, 3).double()], None, STRINGS, ShapeError, r"expected \(…, 2\)"),
+    ([torch.ones(3, 2)], None, STRINGS, KindError, r"Use X.to\(torch.float64\)"),
+    (torch.ones(3, 2).double(), None, STRINGS, ShapeError, "Put a single sequence into a list"),
+    (torch.ones(1, 3, 2).double(), [4], STRINGS, ArgumentError, r"lengths\[0\] is 4"),
+    (torch.ones(1, 3, 2).double(), [1, 2], STRINGS, ShapeError, "one per sequence"),
+    ([torch.ones(3, 2).double()], [3], STRINGS, ArgumentError, "except for a padded tensor"),
+    (torch.full((1, 3, 2), torch.inf).double(), None, STRINGS, ArgumentError, "finite"),
+    (["ab"], None, STRINGS, KindError, "expected a tensor, an array"),
+    (torch.ones(3, 3).double(), None, VECTORS, ShapeError, r"expected \(…, 2\)"),
+    ([LABELS], None, WALKS, KindError, "expected graphs with features of nodes"),
+    ([Data(x=torch.ones(1, 3), edge_index=torch.zeros(2, 0).long())], None, WALKS, ShapeError,
+     r"expected \(nodes, 2\)"),
+])  # fmt: skip
 def test_objects_that_do_not_fit_are_refused(X, lengths, kernel, error, message):
     with pytest.raises(error, match=message):
         kernel.network(2, 3, dtype=torch.float64).evaluate(X, lengths)

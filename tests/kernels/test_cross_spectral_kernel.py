@@ -133,13 +133,10 @@ def test_what_was_fitted_is_restored_and_damage_is_refused():
             kernel().restore({"views": views}, arrays)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"sampling_rate": 0.0}, {"sampling_rate": "100"}, {"shrinkage": 0.0}, {"shrinkage": None},
-        {"bands": ((8.0, 4.0),)}, {"bands": (8.0, 12.0)}, {"views": ("phase",)},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("options", [
+    {"sampling_rate": 0.0}, {"sampling_rate": "100"}, {"shrinkage": 0.0}, {"shrinkage": None},
+    {"bands": ((8.0, 4.0),)}, {"bands": (8.0, 12.0)}, {"views": ("phase",)},
+])  # fmt: skip
 def test_options_out_of_their_range_are_refused(options):
     with pytest.raises(ArgumentError, match=f"{next(iter(options))} is"):
         CrossSpectralKernel(**options)

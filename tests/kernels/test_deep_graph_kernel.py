@@ -28,15 +28,12 @@ def test_the_error_beyond_the_limit_of_an_activation_names_the_fix():
         DeepGraphKernel(activation=InversePolynomial())(MOLECULES)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"num_layers": 0}, "num_layers is 0"),
-        ({"order": 0}, "order is 0"),
-        ({"activation": "relu"}, "activation is 'relu'; .* relu has no power series"),
-        ({"combine": "max"}, "combine is 'max'"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    ({"num_layers": 0}, "num_layers is 0"),
+    ({"order": 0}, "order is 0"),
+    ({"activation": "relu"}, "activation is 'relu'; .* relu has no power series"),
+    ({"combine": "max"}, "combine is 'max'"),
+])  # fmt: skip
 def test_invalid_arguments_are_rejected(arguments, message):
     with pytest.raises(ArgumentError, match=message):
         DeepGraphKernel(**arguments)

@@ -125,18 +125,15 @@ def test_padding_does_not_reach_the_limit_of_the_activation():
     torch.testing.assert_close(gram[1:, :1], kernel([long], [short]))
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"orders": ()}, ArgumentError, "orders is .*; expected a list of the layers' orders"),
-        ({"orders": (2, 0)}, ArgumentError, r"orders\[1\] is 0; expected a positive integer"),
-        ({"decay": (0.5, 2)}, ArgumentError, r"decay\[1\] is 2; expected a number in \[0, 1\]"),
-        ({"decay": (0.5,)}, ArgumentError, "one number for each of the 2 layers"),
-        ({"decay": -1}, ArgumentError, r"decay is -1; expected a number in \[0, 1\]"),
-        ({"activation": "tanh"}, KindError, "activation is 'tanh'; expected a kernel of vectors"),
-        ({"base": "dot"}, ArgumentError, "base is 'dot'"),
-    ],
-)
+@pytest.mark.parametrize(("options", "error", "message"), [
+    ({"orders": ()}, ArgumentError, "orders is .*; expected a list of the layers' orders"),
+    ({"orders": (2, 0)}, ArgumentError, r"orders\[1\] is 0; expected a positive integer"),
+    ({"decay": (0.5, 2)}, ArgumentError, r"decay\[1\] is 2; expected a number in \[0, 1\]"),
+    ({"decay": (0.5,)}, ArgumentError, "one number for each of the 2 layers"),
+    ({"decay": -1}, ArgumentError, r"decay is -1; expected a number in \[0, 1\]"),
+    ({"activation": "tanh"}, KindError, "activation is 'tanh'; expected a kernel of vectors"),
+    ({"base": "dot"}, ArgumentError, "base is 'dot'"),
+])  # fmt: skip
 def test_invalid_arguments_are_rejected(options, error, message):
     with pytest.raises(error, match=message):
         DeepStringKernel(**options)

@@ -100,14 +100,11 @@ def test_strings_tensors_and_vectors_are_objects(tmp_path):
     np.testing.assert_allclose(matrix, vectors @ vectors.T)
 
 
-@pytest.mark.parametrize(
-    "engine",
-    [
-        pytest.param("loky", marks=pytest.mark.slow),
-        pytest.param("dask", marks=pytest.mark.peers),
-        pytest.param("ray", marks=pytest.mark.peers),
-    ],
-)
+@pytest.mark.parametrize("engine", [
+    pytest.param("loky", marks=pytest.mark.slow),
+    pytest.param("dask", marks=pytest.mark.peers),
+    pytest.param("ray", marks=pytest.mark.peers),
+])  # fmt: skip
 def test_workers_of_which_one_is_killed_write_the_bits_of_one_process(tmp_path, engine):
     program = Path(__file__).with_name("cluster_workers.py")
     # in which Ray writes its token and its logs
@@ -199,14 +196,11 @@ def test_lines_of_the_journal_after_a_damaged_one_are_ignored(tmp_path, counted,
     assert counted(kernel, X, out=path, block=5)[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("other", "objects", "block"),
-    [
-        (StringKernel(3), X, 5), (StringKernel(base=Gaussian()), X, 5), (RecurrentKernel(), X, 5),
-        (StringKernel(), [*X[:-1], X[-1] + 1e-9], 5), (StringKernel(), X[::-1], 5),
-        (StringKernel(), X, 4),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("other", "objects", "block"), [
+    (StringKernel(3), X, 5), (StringKernel(base=Gaussian()), X, 5), (RecurrentKernel(), X, 5),
+    (StringKernel(), [*X[:-1], X[-1] + 1e-9], 5), (StringKernel(), X[::-1], 5),
+    (StringKernel(), X, 4),
+])  # fmt: skip
 def test_the_file_of_another_kernel_or_other_objects_is_rejected(tmp_path, other, objects, block):
     gram(kernel, X, out=tmp_path / "k.npy", block=5)
     before = (tmp_path / "k.npy").read_bytes()
@@ -223,14 +217,11 @@ def test_a_file_without_a_journal_is_not_modified(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["k.npy"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options", "message"),
-    [
-        ((X,), {"block": 0}, "block is 0; expected a positive integer"),
-        (([],), {}, r"X is \[\]; expected at least one object"),
-        ((X, []), {}, r"Y is \[\]; expected at least one object"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "options", "message"), [
+    ((X,), {"block": 0}, "block is 0; expected a positive integer"),
+    (([],), {}, r"X is \[\]; expected at least one object"),
+    ((X, []), {}, r"Y is \[\]; expected at least one object"),
+])  # fmt: skip
 def test_invalid_arguments_are_rejected(tmp_path, arguments, options, message):
     with pytest.raises(ArgumentError, match=message):
         gram(kernel, *arguments, out=tmp_path / "k.npy", **options)

@@ -109,41 +109,38 @@ def test_data_is_converted_to_float64_and_scalar_features_are_accepted():
     assert item.nodes.dtype == torch.float64
 
 
-@pytest.mark.parametrize(
-    ("X", "error", "message"),
-    [
-        ("CCO", KindError, "X is str; expected a list of graphs, .* Put a single"),
-        (Data(), KindError, "X is Data; expected a list of graphs"),
-        (nx.Graph(), KindError, "X is Graph; .* Put a single graph into a list"),
-        (3, KindError, "X is int; expected a list of graphs"),
-        ([np.eye(2)], KindError, r"X\[0\] is ndarray; expected a PyG Data or a networkx"),
-        ([Data(edge_index=NONE)], KindError, r"X\[0\].x is None; .* x = torch.ones"),
-        (
-            [Data(x=torch.ones(2, 1), edge_index=NONE.to("meta"))],
-            KindError,
-            r"X\[0\].x is on cpu; expected on meta, as edge_index. Use X\[0\].x.to\('meta'\)",
-        ),
-        ([Data(x=torch.ones(2, 1), edge_index=NONE[0])], ShapeError, r"edge_index has shape"),
-        (
-            [Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 2]]))],
-            ArgumentError,
-            r"X\[0\].edge_index\[1, 1\] is 2; expected 0 to 1, the nodes",
-        ),
-        (
-            [Data(x=torch.ones(2, 1), edge_index=NONE, edge_attr=torch.ones(3, 1))],
-            ShapeError,
-            r"edge_attr has shape \(3, 1\); expected \(0, features\)",
-        ),
-        (
-            [Data(x=torch.tensor([[1.0], [float("nan")]]), edge_index=NONE)],
-            ArgumentError,
-            r"X\[0\].x\[1, 0\] is nan; expected a finite number",
-        ),
-        ([Data(x=torch.ones(1, 1, 1), edge_index=NONE)], ShapeError, r"\(nodes, features\)"),
-        ([PARTLY], KindError, r"X\[0\].nodes\[1\] is without 'x'; .* graph.nodes\[1\]"),
-        (["CC"], KindError, r"X\[0\] is str; .* Read a SMILES with .*molecules.read_smiles"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("X", "error", "message"), [
+    ("CCO", KindError, "X is str; expected a list of graphs, .* Put a single"),
+    (Data(), KindError, "X is Data; expected a list of graphs"),
+    (nx.Graph(), KindError, "X is Graph; .* Put a single graph into a list"),
+    (3, KindError, "X is int; expected a list of graphs"),
+    ([np.eye(2)], KindError, r"X\[0\] is ndarray; expected a PyG Data or a networkx"),
+    ([Data(edge_index=NONE)], KindError, r"X\[0\].x is None; .* x = torch.ones"),
+    (
+        [Data(x=torch.ones(2, 1), edge_index=NONE.to("meta"))],
+        KindError,
+        r"X\[0\].x is on cpu; expected on meta, as edge_index. Use X\[0\].x.to\('meta'\)",
+    ),
+    ([Data(x=torch.ones(2, 1), edge_index=NONE[0])], ShapeError, r"edge_index has shape"),
+    (
+        [Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 2]]))],
+        ArgumentError,
+        r"X\[0\].edge_index\[1, 1\] is 2; expected 0 to 1, the nodes",
+    ),
+    (
+        [Data(x=torch.ones(2, 1), edge_index=NONE, edge_attr=torch.ones(3, 1))],
+        ShapeError,
+        r"edge_attr has shape \(3, 1\); expected \(0, features\)",
+    ),
+    (
+        [Data(x=torch.tensor([[1.0], [float("nan")]]), edge_index=NONE)],
+        ArgumentError,
+        r"X\[0\].x\[1, 0\] is nan; expected a finite number",
+    ),
+    ([Data(x=torch.ones(1, 1, 1), edge_index=NONE)], ShapeError, r"\(nodes, features\)"),
+    ([PARTLY], KindError, r"X\[0\].nodes\[1\] is without 'x'; .* graph.nodes\[1\]"),
+    (["CC"], KindError, r"X\[0\] is str; .* Read a SMILES with .*molecules.read_smiles"),
+])  # fmt: skip
 def test_invalid_graphs_are_rejected(X, error, message):
     with pytest.raises(error, match=message):
         read_graphs(X)

@@ -109,22 +109,19 @@ def test_what_was_restored_gives_the_same_probabilities():
     np.testing.assert_array_equal(*given)
 
 
-@pytest.mark.parametrize(
-    ("order", "part", "change", "message"),
-    [
-        (1, "tokens", lambda t: t + 4, "unknown or not sorted"),
-        (1, "tokens", lambda t: -t, "unknown or not sorted"),
-        (2, "tokens", lambda t: t[::-1], "unknown or not sorted"),
-        (2, "starts", lambda s: s[::-1], "do not fit their contexts"),
-        (2, "starts", lambda s: s + 1, "do not fit their contexts"),
-        (3, "starts", lambda s: s[1:], "do not fit their contexts"),
-        (3, "starts", lambda s: s.astype(np.int32), "no integers"),
-        (2, "counts", lambda c: c[1:], "do not fit their counts"),
-        (2, "counts", lambda c: -c, "do not fit their counts"),
-        (2, "counts", lambda c: c[:, None], "no integers in one"),
-        (1, "tokens", lambda t: t[:0], "do not fit their contexts"),
-    ],
-)
+@pytest.mark.parametrize(("order", "part", "change", "message"), [
+    (1, "tokens", lambda t: t + 4, "unknown or not sorted"),
+    (1, "tokens", lambda t: -t, "unknown or not sorted"),
+    (2, "tokens", lambda t: t[::-1], "unknown or not sorted"),
+    (2, "starts", lambda s: s[::-1], "do not fit their contexts"),
+    (2, "starts", lambda s: s + 1, "do not fit their contexts"),
+    (3, "starts", lambda s: s[1:], "do not fit their contexts"),
+    (3, "starts", lambda s: s.astype(np.int32), "no integers"),
+    (2, "counts", lambda c: c[1:], "do not fit their counts"),
+    (2, "counts", lambda c: -c, "do not fit their counts"),
+    (2, "counts", lambda c: c[:, None], "no integers in one"),
+    (1, "tokens", lambda t: t[:0], "do not fit their contexts"),
+])  # fmt: skip
 def test_arrays_that_do_not_fit_are_refused(order, part, change, message):
     tables = tables_of([0, 1, 2, 0, 1, 3, 0, 1, 2, 2])
     own = tables[order - 1]

@@ -178,16 +178,13 @@ GRAPH = Data(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("layer", "steps", "options"),
-    [
-        (RKMCIFG(3, 4, dtype=F64), 1, {}),
-        (StringKernelRNN(3, 4, order=3, dtype=F64), 3, {}),
-        (StringKernelRNN(3, 4, order=3, readout="sum", dtype=F64), 1, {}),
-        (RandomWalkKernelNN(3, 4, 2, "gated", edge_dim=2, dtype=F64), 2, {"edge_dim": 2}),
-        (TreeKernelNN(3, 4, 2, "gated", dtype=F64), 2, {}),
-    ],
-)
+@pytest.mark.parametrize(("layer", "steps", "options"), [
+    (RKMCIFG(3, 4, dtype=F64), 1, {}),
+    (StringKernelRNN(3, 4, order=3, dtype=F64), 3, {}),
+    (StringKernelRNN(3, 4, order=3, readout="sum", dtype=F64), 1, {}),
+    (RandomWalkKernelNN(3, 4, 2, "gated", edge_dim=2, dtype=F64), 2, {"edge_dim": 2}),
+    (TreeKernelNN(3, 4, 2, "gated", dtype=F64), 2, {}),
+])  # fmt: skip
 def test_its_network_compares_objects_with_learned_references_by_the_gates(layer, steps, options):
     kernel = LearnedKernel(layer)
     net = (2.0 * kernel).network(3, 5, dtype=F64, **options)

@@ -55,31 +55,25 @@ def test_lists_of_vectors_are_accepted():
     torch.testing.assert_close(Linear()(tensors), torch.from_numpy(X @ X.T))
 
 
-@pytest.mark.parametrize(
-    ("X", "Y", "error", "message"),
-    [
-        ([X], None, ShapeError, r"X has shape \(1, 6, 3\)"),
-        (X, Y[:, :2], ShapeError, r"Y has shape \(4, 2\); expected \(time, 3\)|features"),
-        (X * np.nan, None, ArgumentError, r"X\[0, 0\] is nan; expected a finite number"),
-        ("abc", None, KindError, "X is str"),
-    ],
-)
+@pytest.mark.parametrize(("X", "Y", "error", "message"), [
+    ([X], None, ShapeError, r"X has shape \(1, 6, 3\)"),
+    (X, Y[:, :2], ShapeError, r"Y has shape \(4, 2\); expected \(time, 3\)|features"),
+    (X * np.nan, None, ArgumentError, r"X\[0, 0\] is nan; expected a finite number"),
+    ("abc", None, KindError, "X is str"),
+])  # fmt: skip
 def test_invalid_lists_of_vectors_are_rejected(X, Y, error, message):
     with pytest.raises(error, match=message):
         Linear()(X, Y)
 
 
-@pytest.mark.parametrize(
-    ("kernel", "options", "message"),
-    [
-        (Polynomial, {"degree": 0}, "degree is 0"),
-        (Polynomial, {"offset": -1}, "offset is -1; expected a non-negative number"),
-        (Polynomial, {"scale": 0}, "scale is 0; expected a positive number"),
-        (Polynomial, {"scale": None}, "scale is None; expected a positive number"),
-        (Gaussian, {"bandwidth": 0}, "bandwidth is 0; expected a positive number"),
-        (Gaussian, {"bandwidth": "1"}, "bandwidth is '1'; expected a positive number"),
-    ],
-)
+@pytest.mark.parametrize(("kernel", "options", "message"), [
+    (Polynomial, {"degree": 0}, "degree is 0"),
+    (Polynomial, {"offset": -1}, "offset is -1; expected a non-negative number"),
+    (Polynomial, {"scale": 0}, "scale is 0; expected a positive number"),
+    (Polynomial, {"scale": None}, "scale is None; expected a positive number"),
+    (Gaussian, {"bandwidth": 0}, "bandwidth is 0; expected a positive number"),
+    (Gaussian, {"bandwidth": "1"}, "bandwidth is '1'; expected a positive number"),
+])  # fmt: skip
 def test_invalid_arguments_are_rejected(kernel, options, message):
     with pytest.raises(ArgumentError, match=message):
         kernel(**options)

@@ -220,22 +220,19 @@ def test_graphs_without_edges_or_nodes_have_no_walks():
     ).tolist() == [[0], [0]]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"order": 0}, "order is 0; expected a positive integer"),
-        ({"order": 2.0}, "order is 2.0"),
-        ({"decay": -0.1}, "decay is -0.1; expected a non-negative number"),
-        ({"decay": "learned"}, "decay is 'learned'"),
-        ({"decay": True}, "decay is True"),
-        ({"combine": "sum"}, "combine is 'sum'; expected 'multiply' or 'add'"),
-        ({"nonlinear": "tanh"}, "nonlinear is 'tanh'; .* tanh has no power series"),
-        ({"nonlinear": True}, "nonlinear is True; expected a kernel of vectors"),
-        ({"nonlinear": "sine"}, "nonlinear is 'sine'; expected one of"),
-        ({"base": "cosine"}, "base is 'cosine'; expected 'linear', 'delta' or"),
-        ({"edges": 1}, "edges is 1; expected True or False"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    ({"order": 0}, "order is 0; expected a positive integer"),
+    ({"order": 2.0}, "order is 2.0"),
+    ({"decay": -0.1}, "decay is -0.1; expected a non-negative number"),
+    ({"decay": "learned"}, "decay is 'learned'"),
+    ({"decay": True}, "decay is True"),
+    ({"combine": "sum"}, "combine is 'sum'; expected 'multiply' or 'add'"),
+    ({"nonlinear": "tanh"}, "nonlinear is 'tanh'; .* tanh has no power series"),
+    ({"nonlinear": True}, "nonlinear is True; expected a kernel of vectors"),
+    ({"nonlinear": "sine"}, "nonlinear is 'sine'; expected one of"),
+    ({"base": "cosine"}, "base is 'cosine'; expected 'linear', 'delta' or"),
+    ({"edges": 1}, "edges is 1; expected True or False"),
+])  # fmt: skip
 def test_invalid_arguments_are_rejected(arguments, message):
     with pytest.raises(ArgumentError, match=message):
         RandomWalkKernel(**arguments)

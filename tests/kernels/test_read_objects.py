@@ -36,26 +36,23 @@ def test_a_batch_of_equal_lengths_is_a_list_of_sequences():
     torch.testing.assert_close(k(batch), k(list(batch)))
 
 
-@pytest.mark.parametrize(
-    ("X", "Y", "error", "message"),
-    [
-        ("ab", None, KindError, r"X is str; expected a list of sequences"),
-        (3, None, KindError, r"X is int; expected a list of sequences"),
-        (a, None, ShapeError, r"X\[0\] has shape \(3,\).*Put a single sequence into a list"),
-        ([a[None]], None, ShapeError, r"X\[0\] has shape \(1, 4, 3\); expected \(time, features\)"),
-        ([a[:, :0]], None, ShapeError, r"X\[0\] has shape \(4, 0\); expected \(time, features\)"),
-        ([a, a[:, :2]], None, ShapeError, r"X\[1\] has shape \(4, 2\); expected \(time, 3\)"),
-        ([a], [a[:, :2]], ShapeError, r"Y\[0\] has shape \(4, 2\); expected \(time, 3\)"),
-        ([a.int()], None, KindError, r"X\[0\] is torch.int32; expected a floating-point dtype"),
-        ([a, a.double()], None, KindError, r"X\[1\] is torch.float64; expected torch.float32"),
-        ([a], [a.double()], KindError, r"Y\[0\] is torch.float64; .*Use Y\[0\].to"),
-        ([a, a.numpy()], None, KindError, r"X\[1\] is ndarray; expected a tensor"),
-        ([a.numpy()], [a], KindError, r"Y\[0\] is Tensor; expected an array or nested lists"),
-        (["ab"], None, KindError, r"X\[0\] is str; expected a tensor, an array or nested lists"),
-        ([[[1], [1, 2]]], None, KindError, r"X\[0\] is list; expected a tensor, an array"),
-        ([None], None, KindError, r"X\[0\] is NoneType; expected a tensor, an array"),
-    ],
-)
+@pytest.mark.parametrize(("X", "Y", "error", "message"), [
+    ("ab", None, KindError, r"X is str; expected a list of sequences"),
+    (3, None, KindError, r"X is int; expected a list of sequences"),
+    (a, None, ShapeError, r"X\[0\] has shape \(3,\).*Put a single sequence into a list"),
+    ([a[None]], None, ShapeError, r"X\[0\] has shape \(1, 4, 3\); expected \(time, features\)"),
+    ([a[:, :0]], None, ShapeError, r"X\[0\] has shape \(4, 0\); expected \(time, features\)"),
+    ([a, a[:, :2]], None, ShapeError, r"X\[1\] has shape \(4, 2\); expected \(time, 3\)"),
+    ([a], [a[:, :2]], ShapeError, r"Y\[0\] has shape \(4, 2\); expected \(time, 3\)"),
+    ([a.int()], None, KindError, r"X\[0\] is torch.int32; expected a floating-point dtype"),
+    ([a, a.double()], None, KindError, r"X\[1\] is torch.float64; expected torch.float32"),
+    ([a], [a.double()], KindError, r"Y\[0\] is torch.float64; .*Use Y\[0\].to"),
+    ([a, a.numpy()], None, KindError, r"X\[1\] is ndarray; expected a tensor"),
+    ([a.numpy()], [a], KindError, r"Y\[0\] is Tensor; expected an array or nested lists"),
+    (["ab"], None, KindError, r"X\[0\] is str; expected a tensor, an array or nested lists"),
+    ([[[1], [1, 2]]], None, KindError, r"X\[0\] is list; expected a tensor, an array"),
+    ([None], None, KindError, r"X\[0\] is NoneType; expected a tensor, an array"),
+])  # fmt: skip
 def test_invalid_sequences_are_rejected(X, Y, error, message):
     with pytest.raises(error, match=message):
         k(X, Y)
@@ -161,14 +158,11 @@ def test_labels_must_be_hashable():
         TreeKernel()([("S", {"a": 1})])
 
 
-@pytest.mark.parametrize(
-    ("edges", "message"),
-    [
-        ([[0, 1], [1, 0]], r"X\[1\].edge_index is 'a cycle above node 0'"),
-        ([[2, 2], [0, 1]], r"X\[1\].edge_index of node 2 is 'the parents \[0, 1\]'"),
-        ([[2], [7]], r"X\[1\].edge_index\[1, 0\] is 7"),
-    ],
-)
+@pytest.mark.parametrize(("edges", "message"), [
+    ([[0, 1], [1, 0]], r"X\[1\].edge_index is 'a cycle above node 0'"),
+    ([[2, 2], [0, 1]], r"X\[1\].edge_index of node 2 is 'the parents \[0, 1\]'"),
+    ([[2], [7]], r"X\[1\].edge_index\[1, 0\] is 7"),
+])  # fmt: skip
 def test_graphs_that_are_no_trees_are_refused_by_their_index(edges, message):
     with pytest.raises(ArgumentError, match=message):
         TreeKernel()([T, Data(x=torch.ones(3, 2), edge_index=torch.tensor(edges))])

@@ -166,16 +166,13 @@ def test_a_q_that_is_not_a_mercer_kernel_is_rejected_by_default(q):
         RecurrentKernel().set_params(q=q)(draw([2]))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"q": "exp"}, "q is 'exp'; expected one of identity"),
-        ({"q": 3}, "q is 3; expected a name of functional.NONLINEARITIES, or a callable"),
-        ({"q": torch.sum}, "expected an elementwise function"),
-        ({"filter_length": 0}, "filter_length is 0; expected a positive integer"),
-        ({"dilation": 1.0}, "dilation is 1.0; expected a positive integer"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    ({"q": "exp"}, "q is 'exp'; expected one of identity"),
+    ({"q": 3}, "q is 3; expected a name of functional.NONLINEARITIES, or a callable"),
+    ({"q": torch.sum}, "expected an elementwise function"),
+    ({"filter_length": 0}, "filter_length is 0; expected a positive integer"),
+    ({"dilation": 1.0}, "dilation is 1.0; expected a positive integer"),
+])  # fmt: skip
 def test_invalid_arguments_are_rejected(options, message):
     with pytest.raises(ArgumentError, match=message):
         RecurrentKernel(**options)

@@ -182,21 +182,18 @@ def test_tensors_give_a_tensor_of_their_dtype_and_arrays_an_array(dtype):
     np.testing.assert_allclose(gram, kernel(X).numpy(), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"order": 0}, "order is 0; expected a positive integer"),
-        ({"order": 2.0}, "order is 2.0; expected a positive integer"),
-        ({"decay": 1.5}, r"decay is 1.5; expected a number in \[0, 1\]"),
-        ({"decay": -0.1}, r"decay is -0.1; expected a number in \[0, 1\]"),
-        ({"decay": float("nan")}, r"decay is nan; expected a number in \[0, 1\]"),
-        ({"decay": "gated"}, r"decay is 'gated'; expected a number in \[0, 1\]"),
-        ({"combine": "sum"}, "combine is 'sum'; expected 'multiply' or 'add'"),
-        ({"normalized": "yes"}, "normalized is 'yes'; expected False, True or 'exact'"),
-        ({"base": "cosine"}, "base is 'cosine'; expected 'linear', 'delta' or a kernel"),
-        ({"trailing": "no"}, "trailing is 'no'; expected True or False"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    ({"order": 0}, "order is 0; expected a positive integer"),
+    ({"order": 2.0}, "order is 2.0; expected a positive integer"),
+    ({"decay": 1.5}, r"decay is 1.5; expected a number in \[0, 1\]"),
+    ({"decay": -0.1}, r"decay is -0.1; expected a number in \[0, 1\]"),
+    ({"decay": float("nan")}, r"decay is nan; expected a number in \[0, 1\]"),
+    ({"decay": "gated"}, r"decay is 'gated'; expected a number in \[0, 1\]"),
+    ({"combine": "sum"}, "combine is 'sum'; expected 'multiply' or 'add'"),
+    ({"normalized": "yes"}, "normalized is 'yes'; expected False, True or 'exact'"),
+    ({"base": "cosine"}, "base is 'cosine'; expected 'linear', 'delta' or a kernel"),
+    ({"trailing": "no"}, "trailing is 'no'; expected True or False"),
+])  # fmt: skip
 def test_invalid_arguments_are_rejected(options, message):
     with pytest.raises(ArgumentError, match=message):
         StringKernel(**options)
@@ -210,23 +207,15 @@ def nan_at(step, feature):
     return x
 
 
-@pytest.mark.parametrize(
-    ("X", "Y", "error", "message"),
-    [
-        (
-            [a, nan_at(2, 1)],
-            None,
-            ArgumentError,
-            r"X\[1\]\[2, 1\] is nan; expected a finite number",
-        ),
-        ([a], [nan_at(0, 2)], ArgumentError, r"Y\[0\]\[0, 2\] is nan; .*Drop or fill"),
-        ([a, a * np.inf], None, ArgumentError, r"X\[1\]\[0, 0\] is -?inf; expected a finite"),
-        ([a], [a[:, :2]], ShapeError, r"Y\[0\] has shape \(4, 2\); expected \(time, 3\)"),
-        (["ab"], None, KindError, r'X\[0\] is str; .*Strings and tokens .* base="delta"'),
-        ("ab", None, KindError, r'X is str; expected a list of sequences.*base="delta"'),
-        ([["a", "b"]], None, KindError, r'X\[0\] is list; .*numbers.*base="delta"'),
-    ],
-)
+@pytest.mark.parametrize(("X", "Y", "error", "message"), [
+    ([a, nan_at(2, 1)], None, ArgumentError, r"X\[1\]\[2, 1\] is nan; expected a finite number"),
+    ([a], [nan_at(0, 2)], ArgumentError, r"Y\[0\]\[0, 2\] is nan; .*Drop or fill"),
+    ([a, a * np.inf], None, ArgumentError, r"X\[1\]\[0, 0\] is -?inf; expected a finite"),
+    ([a], [a[:, :2]], ShapeError, r"Y\[0\] has shape \(4, 2\); expected \(time, 3\)"),
+    (["ab"], None, KindError, r'X\[0\] is str; .*Strings and tokens .* base="delta"'),
+    ("ab", None, KindError, r'X is str; expected a list of sequences.*base="delta"'),
+    ([["a", "b"]], None, KindError, r'X\[0\] is list; .*numbers.*base="delta"'),
+])  # fmt: skip
 def test_invalid_sequences_are_rejected(X, Y, error, message):
     with pytest.raises(error, match=message):
         StringKernel()(X, Y)

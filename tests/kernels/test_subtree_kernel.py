@@ -203,17 +203,14 @@ def test_what_was_fitted_is_restored():
     assert np.array_equal(other.transform(GRAPHS), kernel.transform(GRAPHS))
 
 
-@pytest.mark.parametrize(
-    ("name", "change", "message"),
-    [
-        ("1", lambda own: [*own, own[0]], "colors of block 1 are repeated"),
-        ("weights", lambda own: own[:2], "the weights are not 4 numbers"),
-        ("1.counts", lambda own: 0 * own, "the counts of colors are damaged"),
-        ("1.counts", lambda own: 9 * own, "exceed the number of nodes"),
-        ("1.colors", lambda own: own + 99, "a color is out of the range"),
-        ("1.ends", lambda own: own[::-1].copy(), "the counts of colors are damaged"),
-    ],
-)
+@pytest.mark.parametrize(("name", "change", "message"), [
+    ("1", lambda own: [*own, own[0]], "colors of block 1 are repeated"),
+    ("weights", lambda own: own[:2], "the weights are not 4 numbers"),
+    ("1.counts", lambda own: 0 * own, "the counts of colors are damaged"),
+    ("1.counts", lambda own: 9 * own, "exceed the number of nodes"),
+    ("1.colors", lambda own: own + 99, "a color is out of the range"),
+    ("1.ends", lambda own: own[::-1].copy(), "the counts of colors are damaged"),
+])  # fmt: skip
 def test_values_that_do_not_fit_are_refused(name, change, message):
     tokens, arrays = SubtreeKernel((2,)).fit(GRAPHS[:6]).fitted()
     own = tokens if name in tokens else arrays

@@ -118,13 +118,10 @@ def test_a_fitted_kernel_is_restored_and_damaged_parts_are_refused():
         TextKernel().restore(tokens | {"words": tokens["words"] * 2}, arrays)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"orders": ()}, {"orders": (0,)}, {"orders": (1, 9)}, {"orders": "ab"}, {"orders": None},
-        {"decay": 2.0}, {"decay": "0.5"}, {"decay": None}, {"max_gap": -1},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("options", [
+    {"orders": ()}, {"orders": (0,)}, {"orders": (1, 9)}, {"orders": "ab"}, {"orders": None},
+    {"decay": 2.0}, {"decay": "0.5"}, {"decay": None}, {"max_gap": -1},
+])  # fmt: skip
 def test_options_out_of_their_range_are_refused(options):
     with pytest.raises(ArgumentError, match=f"{next(iter(options))} is"):
         NgramKernel(**options)
@@ -152,18 +149,15 @@ def test_something_else_than_a_sequence_is_refused():
             call("a film")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (None, "NoneType; expected a string. Leave it out.$"),
-        (float("nan"), "float; expected a string. Leave it out"),
-        (np.float64("nan"), "float64; expected a string. Leave it out"),
-        (b"b", "bytes; expected a string. Decode it"),
-        (3, r"int; expected a string\.$"),
-        (["b"], r"list; expected a string\.$"),
-        (np.array(["b"]), "ndarray; expected a string. Pass one column"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    (None, "NoneType; expected a string. Leave it out.$"),
+    (float("nan"), "float; expected a string. Leave it out"),
+    (np.float64("nan"), "float64; expected a string. Leave it out"),
+    (b"b", "bytes; expected a string. Decode it"),
+    (3, r"int; expected a string\.$"),
+    (["b"], r"list; expected a string\.$"),
+    (np.array(["b"]), "ndarray; expected a string. Pass one column"),
+])  # fmt: skip
 def test_something_else_among_texts_is_refused(text, message):
     fitted = TextKernel(min_count=1, min_characters=1).fit(TEXTS)
     array = np.empty(2, dtype=object)

@@ -221,17 +221,14 @@ def test_the_decay_of_fragments_has_a_gradient():
         assert float(slope) == pytest.approx((ends[1] - ends[0]) / 2e-6, rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("make", "name"),
-    [
-        (lambda: TreeKernel(0), "order"),
-        (lambda: TreeKernel(2, -0.1), "decay"),
-        (lambda: TreeKernel(2, 0.5, "no"), "ordered"),
-        (lambda: SubsetTreeKernel(float("inf")), "decay"),
-        (lambda: PartialTreeKernel(0.4, -1), "mu"),
-        (lambda: PartialTreeKernel(True), "decay"),
-    ],
-)
+@pytest.mark.parametrize(("make", "name"), [
+    (lambda: TreeKernel(0), "order"),
+    (lambda: TreeKernel(2, -0.1), "decay"),
+    (lambda: TreeKernel(2, 0.5, "no"), "ordered"),
+    (lambda: SubsetTreeKernel(float("inf")), "decay"),
+    (lambda: PartialTreeKernel(0.4, -1), "mu"),
+    (lambda: PartialTreeKernel(True), "decay"),
+])  # fmt: skip
 def test_arguments_are_checked(make, name):
     with pytest.raises(ArgumentError, match=f"{name} is"):
         make()

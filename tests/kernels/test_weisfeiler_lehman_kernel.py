@@ -118,37 +118,27 @@ def test_its_network_has_its_relabeling():
     assert net.kernel.repeat
 
 
-@pytest.mark.parametrize(
-    ("kernel", "options", "message"),
-    [
-        (WeisfeilerLehmanKernel(), {}, "discrete relabeling is not differentiable"),
-        (WeisfeilerLehmanKernel(relabel=Relabeling(2)), {}, "relabel is Relabeling"),
-        (
-            WeisfeilerLehmanKernel(RandomWalkKernel(2, edges=True), relabel=Relabeling(3)), {},
-            "edge_dim is None; expected the number of edge features",
-        ),
-        (WeisfeilerLehmanKernel(relabel=Relabeling(3)), {"depth": 2}, "depth is 2; expected 4"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("kernel", "options", "message"), [
+    (WeisfeilerLehmanKernel(), {}, "discrete relabeling is not differentiable"),
+    (WeisfeilerLehmanKernel(relabel=Relabeling(2)), {}, "relabel is Relabeling"),
+    (
+        WeisfeilerLehmanKernel(RandomWalkKernel(2, edges=True), relabel=Relabeling(3)), {},
+        "edge_dim is None; expected the number of edge features",
+    ),
+    (WeisfeilerLehmanKernel(relabel=Relabeling(3)), {"depth": 2}, "depth is 2; expected 4"),
+])  # fmt: skip
 def test_the_error_for_a_kernel_without_a_network_states_the_reason(kernel, options, message):
     with pytest.raises(ArgumentError, match=message):
         kernel.network(3, 4, **options)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        (
-            {"base": StringKernel()},
-            KindError,
-            "base is StringKernel.*; expected a kernel of graphs",
-        ),
-        ({"depth": -1}, ArgumentError, "depth is -1; expected an integer of at least 0"),
-        ({"relabel": "hash"}, ArgumentError, "relabel is 'hash'; expected 'discrete' or a module"),
-        ({"edges": 1}, ArgumentError, "edges is 1"),
-        ({"repeat": True}, ArgumentError, "repeat is True; expected False for relabel='discrete'"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "error", "message"), [
+    ({"base": StringKernel()}, KindError, "base is StringKernel.*; expected a kernel of graphs"),
+    ({"depth": -1}, ArgumentError, "depth is -1; expected an integer of at least 0"),
+    ({"relabel": "hash"}, ArgumentError, "relabel is 'hash'; expected 'discrete' or a module"),
+    ({"edges": 1}, ArgumentError, "edges is 1"),
+    ({"repeat": True}, ArgumentError, "repeat is True; expected False for relabel='discrete'"),
+])  # fmt: skip
 def test_invalid_arguments_are_rejected(arguments, error, message):
     with pytest.raises(error, match=message):
         WeisfeilerLehmanKernel(**arguments)

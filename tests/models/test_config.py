@@ -159,15 +159,12 @@ def test_the_error_for_an_unknown_cell_lists_all_cells() -> None:
         resolve_cell("transformer")
 
 
-@pytest.mark.parametrize(
-    ("cell", "option", "value"),
-    [
-        ("torch-lstm", "layer_norm", True), ("torch-lstm", "filter_length", 3),
-        ("rkm", "forget_bias", 1.0), ("lstm", "learn_static_gates", True),
-        ("string-kernel", "layer_norm", True), ("string-kernel", "filter_length", 3),
-        ("rkm-cifg", "order", 3), ("rkm-cifg", "decay", "input"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("cell", "option", "value"), [
+    ("torch-lstm", "layer_norm", True), ("torch-lstm", "filter_length", 3),
+    ("rkm", "forget_bias", 1.0), ("lstm", "learn_static_gates", True),
+    ("string-kernel", "layer_norm", True), ("string-kernel", "filter_length", 3),
+    ("rkm-cifg", "order", 3), ("rkm-cifg", "decay", "input"),
+])  # fmt: skip
 def test_an_option_that_a_cell_does_not_have_is_rejected(
     cell: str, option: str, value: object
 ) -> None:

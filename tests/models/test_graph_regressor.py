@@ -36,13 +36,10 @@ def inputs_of(data) -> tuple:
     return data.x, data.edge_index, data.edge_attr
 
 
-@pytest.mark.parametrize(
-    ("options", "count"),
-    [
-        ({"hidden_size": 175}, 263_376),
-        ({"hidden_size": 200, "decay": 1.0}, 259_601),
-    ],
-)
+@pytest.mark.parametrize(("options", "count"), [
+    ({"hidden_size": 175}, 263_376),
+    ({"hidden_size": 200, "decay": 1.0}, 259_601),
+])  # fmt: skip
 def test_the_networks_of_the_paper_have_its_numbers_of_parameters(options, count):
     """reproduction: gated 175 units, without gates 200 units, with 82 and 6 features."""
     model = GraphRegressionNetwork(GraphRegressorConfig(82, **options))

@@ -148,17 +148,14 @@ def test_layers_of_another_width_have_no_highway():
     assert [layer.chain.highway for layer in network.layers] == [False, True, False]
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"vocabulary_size": 0}, "vocabulary_size is 0; expected a positive integer"),
-        ({"hidden_size": 2.0}, "hidden_size is 2.0"),
-        ({"output_dropout": 1.0}, "output_dropout is 1.0; expected a number in"),
-        ({"cutoffs": (5, 5)}, r"cutoffs is \(5, 5\); expected ascending, above 0 and below 11"),
-        ({"cutoffs": (11,)}, "cutoffs is"),
-        ({"initial": "ones"}, "initial is 'ones'"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"vocabulary_size": 0}, "vocabulary_size is 0; expected a positive integer"),
+    ({"hidden_size": 2.0}, "hidden_size is 2.0"),
+    ({"output_dropout": 1.0}, "output_dropout is 1.0; expected a number in"),
+    ({"cutoffs": (5, 5)}, r"cutoffs is \(5, 5\); expected ascending, above 0 and below 11"),
+    ({"cutoffs": (11,)}, "cutoffs is"),
+    ({"initial": "ones"}, "initial is 'ones'"),
+])  # fmt: skip
 def test_values_out_of_range_are_rejected(changes, message):
     with pytest.raises(ArgumentError, match=message):
         LanguageModelConfig(**{"vocabulary_size": WORDS, **changes})

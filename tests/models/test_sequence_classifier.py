@@ -226,18 +226,15 @@ def test_word_vectors_are_copied_except_padding() -> None:
     assert not model.embedding.weight.requires_grad
 
 
-@pytest.mark.parametrize(
-    ("tokens", "lengths", "error", "message"),
-    [
-        (torch.ones(3), torch.ones(3).long(), ShapeError, r"tokens has shape \(3,\)"),
-        (torch.ones(3, 0).long(), torch.zeros(3).long(), ShapeError, "at least 1"),
-        (torch.ones(3, 2).long(), torch.ones(2).long(), ShapeError, r"lengths .* expected \(3,\)"),
-        (torch.ones(3, 2), torch.ones(3).long(), KindError, "tokens is torch.float32"),
-        (torch.ones(3, 2).long(), torch.ones(3), KindError, "lengths is torch.float32"),
-        (torch.ones(3, 2).long(), torch.tensor([1, 3, 2]), ArgumentError, r"lengths\[1\] is 3"),
-        (torch.ones(3, 2).long(), torch.tensor([1, 2, -1]), ArgumentError, r"lengths\[2\] is -1"),
-    ],
-)
+@pytest.mark.parametrize(("tokens", "lengths", "error", "message"), [
+    (torch.ones(3), torch.ones(3).long(), ShapeError, r"tokens has shape \(3,\)"),
+    (torch.ones(3, 0).long(), torch.zeros(3).long(), ShapeError, "at least 1"),
+    (torch.ones(3, 2).long(), torch.ones(2).long(), ShapeError, r"lengths .* expected \(3,\)"),
+    (torch.ones(3, 2), torch.ones(3).long(), KindError, "tokens is torch.float32"),
+    (torch.ones(3, 2).long(), torch.ones(3), KindError, "lengths is torch.float32"),
+    (torch.ones(3, 2).long(), torch.tensor([1, 3, 2]), ArgumentError, r"lengths\[1\] is 3"),
+    (torch.ones(3, 2).long(), torch.tensor([1, 2, -1]), ArgumentError, r"lengths\[2\] is -1"),
+])  # fmt: skip
 def test_errors_name_the_invalid_value(
     tokens: torch.Tensor, lengths: torch.Tensor, error: type[Exception], message: str
 ) -> None:

@@ -134,22 +134,19 @@ def test_dropout_acts_before_the_last_layer():
     torch.testing.assert_close(logits, model.head(F.dropout(pooled, 0.5, True)))
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"stride": 0}, "stride is 0; expected a positive integer"),
-        ({"num_classes": 1}, "num_classes is 1; expected an integer of at least 2"),
-        ({"channel_dropout": 1.0}, "channel_dropout is 1.0"),
-        ({"sampling_rate": 0.0}, "sampling_rate is 0.0; expected a positive number of Hz"),
-        ({"filters": "fourier"}, "filters is 'fourier'"),
-        ({"pooling": "sum"}, "pooling is 'sum'; expected one of power, mean, last, max"),
-        ({"pooling": "flatten"}, "window_length is None; expected the samples of a window"),
-        ({"pool_length": 2}, "pool_length is 2; expected None, or an integer of at least 3"),
-        ({"cell": "rkm-lstn"}, "Did you mean 'rkm-lstm'"),
-        ({"cell": "torch-lstm"}, "The cell 'torch-lstm' has no such option"),
-        ({"filters": "dense", "free_phase": True}, "free_phase is True; expected False"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"stride": 0}, "stride is 0; expected a positive integer"),
+    ({"num_classes": 1}, "num_classes is 1; expected an integer of at least 2"),
+    ({"channel_dropout": 1.0}, "channel_dropout is 1.0"),
+    ({"sampling_rate": 0.0}, "sampling_rate is 0.0; expected a positive number of Hz"),
+    ({"filters": "fourier"}, "filters is 'fourier'"),
+    ({"pooling": "sum"}, "pooling is 'sum'; expected one of power, mean, last, max"),
+    ({"pooling": "flatten"}, "window_length is None; expected the samples of a window"),
+    ({"pool_length": 2}, "pool_length is 2; expected None, or an integer of at least 3"),
+    ({"cell": "rkm-lstn"}, "Did you mean 'rkm-lstm'"),
+    ({"cell": "torch-lstm"}, "The cell 'torch-lstm' has no such option"),
+    ({"filters": "dense", "free_phase": True}, "free_phase is True; expected False"),
+])  # fmt: skip
 def test_invalid_configurations_are_rejected(changes: dict[str, object], message: str):
     with pytest.raises(ArgumentError, match=message):
         small(**changes)

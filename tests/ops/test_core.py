@@ -139,13 +139,10 @@ def test_the_environment_selects_the_instruction_set(name: str):
     assert printed.strip() == f"[{name!r}] {name} True"
 
 
-@pytest.mark.parametrize(
-    ("name", "usable", "message"),
-    [
-        ("sse9", ["avx2"], "is 'sse9'; expected one of avx512, avx2, portable."),
-        ("avx512", ["avx2", "portable"], "is 'avx512'; this machine can run avx2, portable."),
-    ],
-)
+@pytest.mark.parametrize(("name", "usable", "message"), [
+    ("sse9", ["avx2"], "is 'sse9'; expected one of avx512, avx2, portable."),
+    ("avx512", ["avx2", "portable"], "is 'avx512'; this machine can run avx2, portable."),
+])  # fmt: skip
 def test_an_instruction_set_the_machine_lacks_cannot_be_selected(
     name: str, usable: list[str], message: str, monkeypatch: pytest.MonkeyPatch
 ):

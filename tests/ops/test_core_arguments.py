@@ -125,19 +125,16 @@ def _moments(**changed: Any) -> dict[str, Any]:
     return {"moments": moments, **call, **changed}
 
 
-@pytest.mark.parametrize(
-    ("changed", "error", "message"),
-    [
-        ({"rows": torch.tensor([0.0, 2.0])}, KindError, "rows"),
-        ({"numbers": torch.ones(2, 3)}, KindError, "numbers"),
-        ({"numbers": torch.ones(6).double()}, ShapeError, "numbers"),
-        ({"last": torch.zeros(4, dtype=torch.int32)}, KindError, "last"),
-        ({"first": torch.ones(4, 3).double()}, KindError, "first"),
-        ({"gradient": torch.ones(2, 3).double()}, KindError, "gradient"),
-        ({"step": -1}, ArgumentError, "step"),
-        ({"weight": torch.ones(4)}, ShapeError, "weight"),
-    ],
-)
+@pytest.mark.parametrize(("changed", "error", "message"), [
+    ({"rows": torch.tensor([0.0, 2.0])}, KindError, "rows"),
+    ({"numbers": torch.ones(2, 3)}, KindError, "numbers"),
+    ({"numbers": torch.ones(6).double()}, ShapeError, "numbers"),
+    ({"last": torch.zeros(4, dtype=torch.int32)}, KindError, "last"),
+    ({"first": torch.ones(4, 3).double()}, KindError, "first"),
+    ({"gradient": torch.ones(2, 3).double()}, KindError, "gradient"),
+    ({"step": -1}, ArgumentError, "step"),
+    ({"weight": torch.ones(4)}, ShapeError, "weight"),
+])  # fmt: skip
 def test_rows_of_other_kinds_are_refused(changed: dict[str, Any], error: Any, message: str):
     for backend in ("cpp", "reference"):
         with pytest.raises(error, match=message):

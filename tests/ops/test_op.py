@@ -209,14 +209,11 @@ def test_by_default_the_first_usable_backend_runs():
     assert op.choose(None, "cuda", (1,)) == "elsewhere"
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("elsewhere", "runs on cuda and xpu, not on cpu"),
-        ("absent", "the abacus is not installed"),
-        ("picky", "B is odd"),
-    ],
-)
+@pytest.mark.parametrize(("name", "reason"), [
+    ("elsewhere", "runs on cuda and xpu, not on cpu"),
+    ("absent", "the abacus is not installed"),
+    ("picky", "B is odd"),
+])  # fmt: skip
 def test_a_refusal_names_the_reason_and_the_fix(name: str, reason: str):
     op = _op_with(PLAIN, PICKY, ABSENT, ELSEWHERE)
     assert op.explain("cpu", (1,))[name] == reason

@@ -80,14 +80,11 @@ def test_dtypes_may_differ_under_autocast_but_not_where_memory_is_read():
             check(half, is_strict=True)
 
 
-@pytest.mark.parametrize(
-    ("tensor", "message"),
-    [
-        (U.to("meta"), r"w is on meta; expected cpu. Use w.to\('cpu'\)"),
-        (U.long(), "w is torch.int64; expected a floating-point"),
-        (U.to_sparse(), "w is torch.sparse_coo; expected a dense tensor. Use .to_dense()"),
-    ],
-)
+@pytest.mark.parametrize(("tensor", "message"), [
+    (U.to("meta"), r"w is on meta; expected cpu. Use w.to\('cpu'\)"),
+    (U.long(), "w is torch.int64; expected a floating-point"),
+    (U.to_sparse(), "w is torch.sparse_coo; expected a dense tensor. Use .to_dense()"),
+])  # fmt: skip
 def test_the_error_for_a_wrong_kind_of_tensor_states_the_fix(tensor: Tensor, message: str):
     with pytest.raises(KindError, match=message):
         check(tensor)

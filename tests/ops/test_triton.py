@@ -132,14 +132,11 @@ def operands(order: int, decay: str, dtype: torch.dtype) -> Any:
     return Operands(**fields)
 
 
-@pytest.mark.parametrize(
-    ("decay", "dtype", "expected"),
-    [
-        ("gate", torch.bfloat16, "triton"),
-        ("state_gate", torch.float32, "triton"),
-        ("gate", torch.float8_e5m2, "reference"),
-    ],
-)
+@pytest.mark.parametrize(("decay", "dtype", "expected"), [
+    ("gate", torch.bfloat16, "triton"),
+    ("state_gate", torch.float32, "triton"),
+    ("gate", torch.float8_e5m2, "reference"),
+])  # fmt: skip
 def test_a_call_on_a_gpu_runs_on_triton_unless_no_kernel_takes_it(
     decay: str, dtype: torch.dtype, expected: str, monkeypatch
 ):

@@ -29,13 +29,10 @@ def of_double(graphs):
     return graphs._replace(x=graphs.x.double(), edge_attr=graphs.edge_attr.double())
 
 
-@pytest.mark.parametrize(
-    ("row", "count"),
-    [
-        ("wl-gated", 263_376), ("wl", 259_601), ("loopy-bp", 256_256),
-        ("neural-fingerprint", 261_146), ("gine", 261_909),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("row", "count"), [
+    ("wl-gated", 263_376), ("wl", 259_601), ("loopy-bp", 256_256),
+    ("neural-fingerprint", 261_146), ("gine", 261_909),
+])  # fmt: skip
 def test_parameter_counts_match_those_of_the_authors(row, count):
     model = MoleculeNetwork(row, 82, 6, NETWORKS[row].units)
     assert sum(parameter.numel() for parameter in model.parameters()) == count

@@ -87,14 +87,11 @@ def test_a_graph_is_drawn_with_its_numbers_and_each_edge_once():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("count", "edges", "sentence"),
-    [
-        (151, [[v, v + 1] for v in range(150)], "Not drawn, since it has 151 nodes"),
-        (2000, [[v, v + 1] for v in range(1999)], "Not drawn, since it has 2,000 nodes"),
-        (100, [[u, v] for u in range(100) for v in range(u)], "Not drawn, since it has 4,950 edg"),
-    ],
-)
+@pytest.mark.parametrize(("count", "edges", "sentence"), [
+    (151, [[v, v + 1] for v in range(150)], "Not drawn, since it has 151 nodes"),
+    (2000, [[v, v + 1] for v in range(1999)], "Not drawn, since it has 2,000 nodes"),
+    (100, [[u, v] for u in range(100) for v in range(u)], "Not drawn, since it has 4,950 edg"),
+])  # fmt: skip
 def test_a_large_graph_is_not_drawn_and_a_sentence_says_so(count, edges, sentence):
     assert draw_graph([""] * count, edges, [0.1] * count).startswith(sentence)
 

@@ -121,15 +121,12 @@ def test_each_target_and_the_differences_over_subjects_have_their_row():
 ON = "300 test documents"
 
 
-@pytest.mark.parametrize(
-    ("difference", "measure", "relation"),
-    [
-        ((0.02, 0.01, 0.03), ACCURACY, "ahead of"), ((0.02, -0.01, 0.05), ACCURACY, "level with"),
-        ((-0.02, -0.03, -0.01), ACCURACY, "behind"), ((0.0, 0.0, 0.0), ACCURACY, "level with"),
-        ((-0.2, -0.3, -0.1), RMSE, "ahead of"), ((0.2, 0.1, 0.3), RMSE, "behind"),
-        ((-9.0, -12.0, 1.0), PERPLEXITY, "level with"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("difference", "measure", "relation"), [
+    ((0.02, 0.01, 0.03), ACCURACY, "ahead of"), ((0.02, -0.01, 0.05), ACCURACY, "level with"),
+    ((-0.02, -0.03, -0.01), ACCURACY, "behind"), ((0.0, 0.0, 0.0), ACCURACY, "level with"),
+    ((-0.2, -0.3, -0.1), RMSE, "ahead of"), ((0.2, 0.1, 0.3), RMSE, "behind"),
+    ((-9.0, -12.0, 1.0), PERPLEXITY, "level with"),
+])  # fmt: skip
 def test_only_an_interval_without_zero_puts_a_model_ahead_or_behind(difference, measure, relation):
     found = standing("M", {"B": difference}, measure, ON)
     assert (found["relation"], found["baseline"]) == (relation, "B")

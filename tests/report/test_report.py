@@ -278,18 +278,11 @@ def card(screen: summary.Screen, label: str) -> summary.Card:
     return found
 
 
-@pytest.mark.parametrize(
-    ("relation", "words", "first"),
-    [
-        (AHEAD, "better than TF-IDF + logistic regression, the best baseline, by more", "Predict"),
-        (
-            LEVEL,
-            "as good as TF-IDF + logistic regression, the best",
-            "If you need only",
-        ),
-        (BEHIND, "worse than TF-IDF + logistic regression", "Use TF-IDF + logistic regression"),
-    ],
-)
+@pytest.mark.parametrize(("relation", "words", "first"), [
+    (AHEAD, "better than TF-IDF + logistic regression, the best baseline, by more", "Predict"),
+    (LEVEL, "as good as TF-IDF + logistic regression, the best", "If you need only"),
+    (BEHIND, "worse than TF-IDF + logistic regression", "Use TF-IDF + logistic regression"),
+])  # fmt: skip
 def test_the_answer_and_the_advice_follow_the_comparison(run, relation, words, first):
     run.metrics["standing"][""]["relation"] = relation
     screen = screen_of(run)
@@ -381,13 +374,10 @@ def test_intervals_are_trusted_where_they_hold_what_they_say(held, verdict):
 # Numbers of the report have sensible digits.
 
 
-@pytest.mark.parametrize(
-    ("number", "digits", "text"),
-    [
-        (0.58649, 3, "0.586"), (1234.5, 3, "1234"), (0.0, 3, "0"), (0.91, 2, "0.91"),
-        (9.9, 2, "9.9"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("number", "digits", "text"), [
+    (0.58649, 3, "0.586"), (1234.5, 3, "1234"), (0.0, 3, "0"), (0.91, 2, "0.91"),
+    (9.9, 2, "9.9"),
+])  # fmt: skip
 def test_a_number_has_so_many_significant_digits(number, digits, text):
     assert rounded(number, digits) == text
 

@@ -34,19 +34,16 @@ def test_a_wrong_object_is_named_by_its_place_in_the_inputs() -> None:
     assert (reply.status, json.loads(reply.body)) == (422, {"error": "inputs[3] is wrong."})
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "problem"),
-    [
-        (b"{", 422, "the body is not JSON"),
-        (b'{"inputs": [' + b"[" * 100_000, 400, "cannot be parsed"),
-        (b'{"inputs": [' + b"9" * 5000 + b"]}", 400, "cannot be parsed"),
-        (b"\xff", 422, "the body is not JSON"),
-        (b"[]", 422, "the body: "),
-        (b'{"inputs": []}', 422, "inputs: "),
-        (b'{"inputs": [1], "top": 0}', 422, "top: "),
-        (b'{"inputs": [1, 1, 1, 1]}', 422, "has 4 inputs; at most 3"),
-    ],
-)
+@pytest.mark.parametrize(("body", "status", "problem"), [
+    (b"{", 422, "the body is not JSON"),
+    (b'{"inputs": [' + b"[" * 100_000, 400, "cannot be parsed"),
+    (b'{"inputs": [' + b"9" * 5000 + b"]}", 400, "cannot be parsed"),
+    (b"\xff", 422, "the body is not JSON"),
+    (b"[]", 422, "the body: "),
+    (b'{"inputs": []}', 422, "inputs: "),
+    (b'{"inputs": [1], "top": 0}', 422, "top: "),
+    (b'{"inputs": [1, 1, 1, 1]}', 422, "has 4 inputs; at most 3"),
+])  # fmt: skip
 def test_a_body_that_is_no_request_is_refused(body: bytes, status: int, problem: str) -> None:
     (reply,) = Answers(toys, Limits(max_objects=3))([Job("predict", body)])
     assert reply.status == status
@@ -69,13 +66,10 @@ def test_streams_are_opened_read_and_closed() -> None:
     assert [answer([Job("close", b"", name)])[0].status for _ in range(2)] == [204, 404]
 
 
-@pytest.mark.parametrize(
-    ("error", "status"),
-    [
-        (SlowError("slow"), 504), (EndedError("ended"), 503), (BusyError("busy"), 503),
-        (NoStreamError("none"), 404), (DataError("bad"), 422),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("error", "status"), [
+    (SlowError("slow"), 504), (EndedError("ended"), 503), (BusyError("busy"), 503),
+    (NoStreamError("none"), 404), (DataError("bad"), 422),
+])  # fmt: skip
 def test_errors_have_a_status(error: RepresenterError, status: int) -> None:
     assert refusal(error).status == status
 

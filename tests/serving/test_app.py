@@ -45,15 +45,12 @@ def test_model_health_and_metrics_describe_the_server(serve: Serve, text_run: Pa
     assert "representer_batch_objects_sum 2.0" in figures
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ({"inputs": ["a", 3]}, "inputs[1] is of type int"),
-        ({"inputs": ["a", None]}, "inputs[1] is of type NoneType"), ({"inputs": []}, "inputs: "),
-        ({"inputs": "text"}, "inputs: "), ({"inputs": ["a"] * 9}, "at most 8"), ({}, "inputs: "),
-        (b'{"inputs": NaN}', "inputs: "), (b"{", "JSON"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("body", "message"), [
+    ({"inputs": ["a", 3]}, "inputs[1] is of type int"),
+    ({"inputs": ["a", None]}, "inputs[1] is of type NoneType"), ({"inputs": []}, "inputs: "),
+    ({"inputs": "text"}, "inputs: "), ({"inputs": ["a"] * 9}, "at most 8"), ({}, "inputs: "),
+    (b'{"inputs": NaN}', "inputs: "), (b"{", "JSON"),
+])  # fmt: skip
 def test_wrong_requests_are_refused_with_one_line(
     serve: Serve, text_run: Path, body: Any, message: str
 ) -> None:
@@ -121,14 +118,11 @@ def test_a_model_of_whole_objects_has_no_streams(serve: Serve, text_run: Path) -
     assert "one of text" in answer["error"]
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "status"),
-    [
-        ("/predict", b'{"inputs": ' + b"[" * 100_000, 400),
-        ("/predict", b'{"inputs": [' + b"9" * 5000 + b"]}", 400),
-        ("/nothing", b"{}", 404),
-    ],
-)
+@pytest.mark.parametrize(("path", "body", "status"), [
+    ("/predict", b'{"inputs": ' + b"[" * 100_000, 400),
+    ("/predict", b'{"inputs": [' + b"9" * 5000 + b"]}", 400),
+    ("/nothing", b"{}", 404),
+])  # fmt: skip
 def test_a_refusal_of_the_framework_is_an_error_of_the_same_form(
     serve: Serve, text_run: Path, path: str, body: bytes, status: int
 ) -> None:

@@ -309,13 +309,10 @@ def test_what_is_not_json_is_refused(data: bytes) -> None:
         parse_json(data)
 
 
-@pytest.mark.parametrize(
-    ("text", "depth"),
-    [
-        ('[["[[[", "\\\\"], "]]]"]', 2), ('["\\"[[[", [1]]', 2), ('["a\\\\\\"[[[\\\\", [[1]]]', 3),
-        ('{"[": {"{": ["}"]}}', 3), ('["never closed [[[[', 1),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "depth"), [
+    ('[["[[[", "\\\\"], "]]]"]', 2), ('["\\"[[[", [1]]', 2), ('["a\\\\\\"[[[\\\\", [[1]]]', 3),
+    ('{"[": {"{": ["}"]}}', 3), ('["never closed [[[[', 1),
+])  # fmt: skip
 def test_brackets_in_strings_do_not_count_as_nesting(text: str, depth: int) -> None:
     text += " " + "[]" * 64  # of few brackets the depth is not computed
     for data in (text, text.encode()):

@@ -113,19 +113,16 @@ def test_equal_values_give_equal_bytes() -> None:
     assert as_bytes(state) == as_bytes(decode(as_bytes(state)))
 
 
-@pytest.mark.parametrize(
-    ("value", "place", "kind"),
-    [
-        ({"a": [1, object()]}, r"value\['a'\]\[1\]", "object"),
-        ({"a": np.float64(2)}, r"value\['a'\]", "float64"),
-        ({1.5: 2}, "value", "dict"),
-        ({"a": {2, 3}}, r"value\['a'\]", "set"),
-        ([b"bytes"], r"value\[0\]", "bytes"),
-        ([1 << 9999], r"value\[0\]", "int"),
-        ([torch.zeros(2, dtype=torch.complex128)], "value", "complex128"),
-        ([torch.zeros(2, 2).to_sparse()], "value", "sparse"),
-    ],
-)
+@pytest.mark.parametrize(("value", "place", "kind"), [
+    ({"a": [1, object()]}, r"value\['a'\]\[1\]", "object"),
+    ({"a": np.float64(2)}, r"value\['a'\]", "float64"),
+    ({1.5: 2}, "value", "dict"),
+    ({"a": {2, 3}}, r"value\['a'\]", "set"),
+    ([b"bytes"], r"value\[0\]", "bytes"),
+    ([1 << 9999], r"value\[0\]", "int"),
+    ([torch.zeros(2, dtype=torch.complex128)], "value", "complex128"),
+    ([torch.zeros(2, 2).to_sparse()], "value", "sparse"),
+])  # fmt: skip
 def test_the_error_for_an_unsupported_value_names_its_location(
     value: Any, place: str, kind: str
 ) -> None:
@@ -213,21 +210,18 @@ def forged(header: bytes, body: dict[str, torch.Tensor] | None = None, version: 
     return sign(safetensors.torch.save(body or {}, {"representer_checkpoint": text}))
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        b"", b"[1]", b"5", b"null", b"{}", b'{"value": {}}', b'{"value": {"a": 1, "b": 2}}',
-        b'{"value": {"tensor": 0}}', b'{"value": {"tensor": -1}}', b'{"value": {"tensor": true}}',
-        b'{"value": {"tensor": "0"}}', b'{"value": {"float": "1"}}',
-        b'{"value": {"float": ["inf"]}}', b'{"value": {"tuple": 5}}',
-        b'{"value": {"dict": {"a": 1}}}', b'{"value": {"dict": [["a", 1], ["a", 2]]}}',
-        b'{"value": {"dict": [[[1], 2]]}}', b'{"value": {"dict": [[true, 2]]}}',
-        b'{"value": {"dict": [["a"]]}}', b'{"value": {"os.system": "true"}}',
-        b'{"value": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-        b'{"value": ' + b'{"tuple": [' * 700 + b"]}" * 700 + b"}",
-        b'{"value": ' + b"9" * 10_000 + b"}", b"\xff\xfe",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("header", [
+    b"", b"[1]", b"5", b"null", b"{}", b'{"value": {}}', b'{"value": {"a": 1, "b": 2}}',
+    b'{"value": {"tensor": 0}}', b'{"value": {"tensor": -1}}', b'{"value": {"tensor": true}}',
+    b'{"value": {"tensor": "0"}}', b'{"value": {"float": "1"}}',
+    b'{"value": {"float": ["inf"]}}', b'{"value": {"tuple": 5}}',
+    b'{"value": {"dict": {"a": 1}}}', b'{"value": {"dict": [["a", 1], ["a", 2]]}}',
+    b'{"value": {"dict": [[[1], 2]]}}', b'{"value": {"dict": [[true, 2]]}}',
+    b'{"value": {"dict": [["a"]]}}', b'{"value": {"os.system": "true"}}',
+    b'{"value": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    b'{"value": ' + b'{"tuple": [' * 700 + b"]}" * 700 + b"}",
+    b'{"value": ' + b"9" * 10_000 + b"}", b"\xff\xfe",
+])  # fmt: skip
 def test_a_forged_header_is_refused(header: bytes) -> None:
     with pytest.raises(CheckpointError):
         decode(forged(header))
@@ -266,14 +260,11 @@ def test_forged_tensors_are_refused(body: dict[str, torch.Tensor]) -> None:
         decode(forged(b'{"value": {"tensor": 0}}', body))
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"", b"\xff" * 8, struct.pack("<Q", 2) + b"[]", struct.pack("<Q", 2**60) + b"{}",
-        safetensors.torch.save({"0": torch.ones(2)}),
-        safetensors.torch.save({"0": torch.ones(2)}, {"representer_checkpoint": '{"sha256": 1}'}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("data", [
+    b"", b"\xff" * 8, struct.pack("<Q", 2) + b"[]", struct.pack("<Q", 2**60) + b"{}",
+    safetensors.torch.save({"0": torch.ones(2)}),
+    safetensors.torch.save({"0": torch.ones(2)}, {"representer_checkpoint": '{"sha256": 1}'}),
+])  # fmt: skip
 def test_other_safetensors_are_refused(data: bytes) -> None:
     with pytest.raises(CheckpointError, match="not a checkpoint of this library"):
         decode(data)

@@ -290,15 +290,12 @@ def test_a_foreign_lock_is_unchanged(tmp_path: Path, kind: str) -> None:
     assert kind != "text" or (run / ".lock").read_text() == "precious"
 
 
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        ("file", "file is a file; expected a folder"),
-        ("file/run", "file is a file; expected a folder"),
-        ("x" * 300, "file name too long"),
-        ("nul\0", "null byte"),
-    ],
-)
+@pytest.mark.parametrize(("path", "message"), [
+    ("file", "file is a file; expected a folder"),
+    ("file/run", "file is a file; expected a folder"),
+    ("x" * 300, "file name too long"),
+    ("nul\0", "null byte"),
+])  # fmt: skip
 def test_a_path_that_cannot_be_a_folder_is_named_in_one_line(
     tmp_path: Path, path: str, message: str
 ) -> None:
@@ -385,14 +382,11 @@ def test_a_manifest_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert manifest_text(dict(reversed(ENTRIES.items()))) == manifest_text(ENTRIES)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"format": "another"}, {"format": 1}, {"files": []}, {"files": {"a": {"size": 1}}},
-        {"files": {"a": {"size": 1, "sha256": "x" * 64}}},
-        {"files": {"a": {"size": "1", "sha256": "0" * 64}}}, {"written_by": None},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("changes", [
+    {"format": "another"}, {"format": 1}, {"files": []}, {"files": {"a": {"size": 1}}},
+    {"files": {"a": {"size": 1, "sha256": "x" * 64}}},
+    {"files": {"a": {"size": "1", "sha256": "0" * 64}}}, {"written_by": None},
+])  # fmt: skip
 def test_another_or_a_damaged_manifest_is_refused(
     tmp_path: Path, changes: dict[str, object]
 ) -> None:
@@ -441,37 +435,34 @@ def test_values_become_what_the_hints_say() -> None:
     assert type(result.rate) is float
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ([], "it holds a list; expected an object"),
-        ({}, "'num_layers' is missing"),
-        ({"num_layers": 1, "other": 1}, "unknown key 'other'"),
-        ({"num_layers": "1"}, "num_layers is '1'; expected an integer"),
-        ({"num_layers": True}, "num_layers is True; expected an integer"),
-        ({"num_layers": 1.0}, r"num_layers is 1.0; expected an integer"),
-        ({"num_layers": None}, "num_layers is None"),
-        ({"num_layers": 10**7}, "expected an integer of at most 256"),
-        ({"num_layers": 10**3000}, "num_layers is a huge integer"),
-        ({"num_layers": -(2**60)}, "expected an integer of at most"),
-        ({"num_layers": 1, "rate": "x"}, "rate is 'x'; expected a finite number"),
-        ({"num_layers": 1, "rate": math.inf}, "expected a finite number"),
-        ({"num_layers": 1, "rate": 10**400}, "expected a finite number"),
-        ({"num_layers": 1, "rate": True}, "expected a finite number"),
-        ({"num_layers": 1, "flag": 1}, "flag is 1; expected true or false"),
-        ({"num_layers": 1, "inner": {"name": ""}}, "name is ''; expected a name"),
-        ({"num_layers": 1, "inner": {"name": "x" * 10**6}}, "at most 65,536 characters"),
-        ({"num_layers": 1, "inner": "x"}, "it holds 'x'; expected an object"),
-        ({"num_layers": 1, "kind": "c"}, "kind is 'c'; expected 'a' or 'b'"),
-        ({"num_layers": 1, "kind": ["a"]}, "kind is a list"),
-        ({"num_layers": 1, "decay": {}}, "decay is an object"),
-        ({"num_layers": 1, "sizes": "12"}, "sizes is '12'; expected a list"),
-        ({"num_layers": 1, "sizes": [1, None]}, "sizes is None"),
-        ({"num_layers": 1, "pair": ["a"]}, "pair has 1 entries; expected 2"),
-        ({"num_layers": 1, "units": {"x": 1}}, "units is 'x'"),
-        ({"num_layers": 1, "units": {"1" * 10: 1}}, "units is '1111111111'"),
-    ],
-)
+@pytest.mark.parametrize(("values", "message"), [
+    ([], "it holds a list; expected an object"),
+    ({}, "'num_layers' is missing"),
+    ({"num_layers": 1, "other": 1}, "unknown key 'other'"),
+    ({"num_layers": "1"}, "num_layers is '1'; expected an integer"),
+    ({"num_layers": True}, "num_layers is True; expected an integer"),
+    ({"num_layers": 1.0}, r"num_layers is 1.0; expected an integer"),
+    ({"num_layers": None}, "num_layers is None"),
+    ({"num_layers": 10**7}, "expected an integer of at most 256"),
+    ({"num_layers": 10**3000}, "num_layers is a huge integer"),
+    ({"num_layers": -(2**60)}, "expected an integer of at most"),
+    ({"num_layers": 1, "rate": "x"}, "rate is 'x'; expected a finite number"),
+    ({"num_layers": 1, "rate": math.inf}, "expected a finite number"),
+    ({"num_layers": 1, "rate": 10**400}, "expected a finite number"),
+    ({"num_layers": 1, "rate": True}, "expected a finite number"),
+    ({"num_layers": 1, "flag": 1}, "flag is 1; expected true or false"),
+    ({"num_layers": 1, "inner": {"name": ""}}, "name is ''; expected a name"),
+    ({"num_layers": 1, "inner": {"name": "x" * 10**6}}, "at most 65,536 characters"),
+    ({"num_layers": 1, "inner": "x"}, "it holds 'x'; expected an object"),
+    ({"num_layers": 1, "kind": "c"}, "kind is 'c'; expected 'a' or 'b'"),
+    ({"num_layers": 1, "kind": ["a"]}, "kind is a list"),
+    ({"num_layers": 1, "decay": {}}, "decay is an object"),
+    ({"num_layers": 1, "sizes": "12"}, "sizes is '12'; expected a list"),
+    ({"num_layers": 1, "sizes": [1, None]}, "sizes is None"),
+    ({"num_layers": 1, "pair": ["a"]}, "pair has 1 entries; expected 2"),
+    ({"num_layers": 1, "units": {"x": 1}}, "units is 'x'"),
+    ({"num_layers": 1, "units": {"1" * 10: 1}}, "units is '1111111111'"),
+])  # fmt: skip
 def test_other_values_are_refused_in_one_short_line(values: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         from_values(Outer, values)

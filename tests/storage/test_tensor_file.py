@@ -55,18 +55,15 @@ def entry(shape: object, dtype: object = "F32", end: int = 4) -> bytes:
     return json.dumps(values).encode()
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"", b"\x01", b"\xff" * 8, struct.pack("<Q", 2**40) + b"{}", header(b""), header(b"[]"),
-        header(b'{"w": 5}'), header(b'{"__metadata__": {"a": 1}}'), header(b"[" * 100 + b"]" * 100),
-        header(b"\xff\xfe"), header(entry([1]), bytes(3)), header(entry([1]), bytes(5)),
-        header(entry([1], end=8), bytes(4)), header(entry([-1]), bytes(4)),
-        header(entry([True]), bytes(4)), header(entry([2**60, 2**60]), bytes(4)),
-        header(entry("x"), bytes(4)), header(entry([1], "F33"), bytes(4)),
-        header(entry([1], ["F32"]), bytes(4)), b"\x80\x04\x95" + bytes(100),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("data", [
+    b"", b"\x01", b"\xff" * 8, struct.pack("<Q", 2**40) + b"{}", header(b""), header(b"[]"),
+    header(b'{"w": 5}'), header(b'{"__metadata__": {"a": 1}}'), header(b"[" * 100 + b"]" * 100),
+    header(b"\xff\xfe"), header(entry([1]), bytes(3)), header(entry([1]), bytes(5)),
+    header(entry([1], end=8), bytes(4)), header(entry([-1]), bytes(4)),
+    header(entry([True]), bytes(4)), header(entry([2**60, 2**60]), bytes(4)),
+    header(entry("x"), bytes(4)), header(entry([1], "F33"), bytes(4)),
+    header(entry([1], ["F32"]), bytes(4)), b"\x80\x04\x95" + bytes(100),
+])  # fmt: skip
 def test_a_damaged_or_forged_file_is_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "w").write_bytes(data)
     with pytest.raises(ValueError, match=r"."):

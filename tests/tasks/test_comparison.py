@@ -247,23 +247,20 @@ ALL, NONE = [0] * 20, [1] * 20  # wrong answers of a split
 AHEAD = {"both": [ALL, ALL, ALL], "counts": [NONE, NONE, [*NONE[1:], 0]]}
 
 
-@pytest.mark.parametrize(
-    ("losses", "seconds", "expected"),
-    [
-        (AHEAD, {}, "Use both (accuracy 100.00 %), which is ahead of counts "
-                    "(+98.33, +82.70 to +113.96)."),
-        ({**AHEAD, "network": [ALL] * 3}, {"network": 0.2},
-         "Use both (accuracy 100.00 %), which is ahead of counts (+98.33, +82.70 to +113.96); "
-         "network is level with it (+0.00, +0.00 to +0.00) and takes 0.2 s instead of 1.0 s."),
-        ({"both": AHEAD["counts"], "counts": [ALL] * 3}, {},
-         "Use counts (accuracy 100.00 %), which is ahead of both (+98.33, +82.70 to +113.96)."),
-        ({"both": [ALL] * 3, "counts": [ALL] * 3}, {"counts": 5.0, "both": 2.0},
-         "Use counts (accuracy 100.00 %), which is level with both (+0.00, +0.00 to +0.00); "
-         "both takes 2.0 s instead of 5.0 s."),
-        ({"both": [ALL], "counts": [NONE]}, {},
-         "Use both (accuracy 100.00 %), on too few splits to tell it from counts (+100.00)."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("losses", "seconds", "expected"), [
+    (AHEAD, {}, "Use both (accuracy 100.00 %), which is ahead of counts "
+                "(+98.33, +82.70 to +113.96)."),
+    ({**AHEAD, "network": [ALL] * 3}, {"network": 0.2},
+     "Use both (accuracy 100.00 %), which is ahead of counts (+98.33, +82.70 to +113.96); "
+     "network is level with it (+0.00, +0.00 to +0.00) and takes 0.2 s instead of 1.0 s."),
+    ({"both": AHEAD["counts"], "counts": [ALL] * 3}, {},
+     "Use counts (accuracy 100.00 %), which is ahead of both (+98.33, +82.70 to +113.96)."),
+    ({"both": [ALL] * 3, "counts": [ALL] * 3}, {"counts": 5.0, "both": 2.0},
+     "Use counts (accuracy 100.00 %), which is level with both (+0.00, +0.00 to +0.00); "
+     "both takes 2.0 s instead of 5.0 s."),
+    ({"both": [ALL], "counts": [NONE]}, {},
+     "Use both (accuracy 100.00 %), on too few splits to tell it from counts (+100.00)."),
+])  # fmt: skip
 def test_the_recommendation_names_the_best_row_and_a_faster_one_that_is_level(
     losses, seconds, expected
 ):

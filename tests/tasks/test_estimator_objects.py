@@ -53,16 +53,13 @@ def test_one_named_target_is_a_single_column_without_unknown_values():
         encode_labels(objects(("1",), ("",)), [])
 
 
-@pytest.mark.parametrize(
-    ("labels", "is_regression", "message"),
-    [
-        ([("1", "1"), ("2", "1"), ("3", "2")], True, "column 'b': the training part has the one v"),
-        ([("1", ""), ("2", ""), ("3", "2")], True, "column 'b': the training part has no value"),
-        ([("x", "x"), ("y", "x"), ("y", "y")], False, "column 'b': only one class is left"),
-        ([("x", "x"), ("y", "x"), ("y", "x")], False, "column 'b': all 3 labels are 'x'"),
-        ([("x", ""), ("y", ""), ("y", "")], False, "column 'b': there are no labels"),
-    ],
-)
+@pytest.mark.parametrize(("labels", "is_regression", "message"), [
+    ([("1", "1"), ("2", "1"), ("3", "2")], True, "column 'b': the training part has the one v"),
+    ([("1", ""), ("2", ""), ("3", "2")], True, "column 'b': the training part has no value"),
+    ([("x", "x"), ("y", "x"), ("y", "y")], False, "column 'b': only one class is left"),
+    ([("x", "x"), ("y", "x"), ("y", "x")], False, "column 'b': all 3 labels are 'x'"),
+    ([("x", ""), ("y", ""), ("y", "")], False, "column 'b': there are no labels"),
+])  # fmt: skip
 def test_a_target_with_nothing_to_learn_is_refused_by_its_name(labels, is_regression, message):
     def find() -> None:
         source = objects(*labels)

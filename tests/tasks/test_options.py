@@ -30,26 +30,23 @@ STRING = language_options.defaults_of(LanguageConfig(preset="string-5m"))
 SHORTER = LanguageConfig(**STRING | {"data": "a", "preset": "string-5m", "epochs": 3})
 
 
-@pytest.mark.parametrize(
-    ("config", "command"),
-    [
-        (TextConfig(data="a b.csv", out="r"), "representer fit text 'a b.csv' --out r"),
-        (TextConfig(data="a", bidirectional=True), "representer fit text a --bidirectional"),
-        (TextConfig(data="a", layer_norm=False), "representer fit text a --layer-norm false"),
-        (TextConfig(data="a", lr=0.01, resume=True), "representer fit text a --lr 0.01"),
-        (
-            TextConfig(**text_options.defaults_of(TextConfig(demo=True)) | {"demo": True}),
-            "representer fit text --demo",
-        ),
-        (
-            TextConfig(**PAPER | {"data": "a", "preset": "paper"}),
-            "representer fit text a --preset paper",
-        ),
-        (LanguageConfig(data="a", locked=True), "representer fit language a --locked"),
-        (LanguageConfig(data="a", highway=False), "representer fit language a --highway false"),
-        (SHORTER, "representer fit language a --preset string-5m --epochs 3"),
-    ],
-)
+@pytest.mark.parametrize(("config", "command"), [
+    (TextConfig(data="a b.csv", out="r"), "representer fit text 'a b.csv' --out r"),
+    (TextConfig(data="a", bidirectional=True), "representer fit text a --bidirectional"),
+    (TextConfig(data="a", layer_norm=False), "representer fit text a --layer-norm false"),
+    (TextConfig(data="a", lr=0.01, resume=True), "representer fit text a --lr 0.01"),
+    (
+        TextConfig(**text_options.defaults_of(TextConfig(demo=True)) | {"demo": True}),
+        "representer fit text --demo",
+    ),
+    (
+        TextConfig(**PAPER | {"data": "a", "preset": "paper"}),
+        "representer fit text a --preset paper",
+    ),
+    (LanguageConfig(data="a", locked=True), "representer fit language a --locked"),
+    (LanguageConfig(data="a", highway=False), "representer fit language a --highway false"),
+    (SHORTER, "representer fit language a --preset string-5m --epochs 3"),
+])  # fmt: skip
 def test_the_command_has_what_is_not_the_default(config, command):
     found = of_text(config) if isinstance(config, TextConfig) else of_language(config)
     assert found == command

@@ -107,16 +107,13 @@ def test_an_unusable_part_is_an_error_and_the_others_stay(run, fitted, parts, tm
     assert not (tmp_path / "out" / "part.1.csv").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--jobs", "0", "-o", "out"), "--jobs is 0; expected 1 or more"),
-        (("--jobs", "1"), "--output is None; expected a folder, since --jobs is given"),
-        (("--backend", "dask"), "--backend is 'dask'; expected nothing without --jobs"),
-        (("--address", "a:1"), "--address is 'a:1'; expected nothing without --jobs"),
-        (("--jobs", "1", "-o", "out", "--address", "a:1"), "expected nothing with --backend loky"),
-    ],
-)
+@pytest.mark.parametrize(("words", "message"), [
+    (("--jobs", "0", "-o", "out"), "--jobs is 0; expected 1 or more"),
+    (("--jobs", "1"), "--output is None; expected a folder, since --jobs is given"),
+    (("--backend", "dask"), "--backend is 'dask'; expected nothing without --jobs"),
+    (("--address", "a:1"), "--address is 'a:1'; expected nothing without --jobs"),
+    (("--jobs", "1", "-o", "out", "--address", "a:1"), "expected nothing with --backend loky"),
+])  # fmt: skip
 def test_options_that_do_not_fit_together_are_refused(run, fitted, parts, words, message):
     outcome = run("predict", fitted, parts, *words)
     assert outcome.code == 2

@@ -128,13 +128,10 @@ def test_cells_with_any_characters_at_any_place_are_read_back(tmp_path):
     assert [*csv.reader(io.StringIO(as_csv(alone), newline=""))] == alone
 
 
-@pytest.mark.parametrize(
-    ("value", "written"),
-    [
-        (datetime.date(2020, 1, 2), "2020-01-02"), (Decimal("1.50"), "1.50"), (None, ""),
-        (True, "true"), (1.5, "1.5"), ([1, "a"], '[1, "a"]'), ("é", "é"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("value", "written"), [
+    (datetime.date(2020, 1, 2), "2020-01-02"), (Decimal("1.50"), "1.50"), (None, ""),
+    (True, "true"), (1.5, "1.5"), ([1, "a"], '[1, "a"]'), ("é", "é"),
+])  # fmt: skip
 def test_a_cell_of_the_input_is_json_only_if_it_is_a_value_of_json(value: object, written: str):
     assert shown_cell(value) == written
 

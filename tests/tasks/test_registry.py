@@ -228,15 +228,12 @@ def test_a_run_needs_a_seed():
         Request(Path(), Path(), seeds=())
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"cells": ("gru",)}, "cells is 'gru'; expected some of a, b"),
-        ({"datasets": ("d",)}, "datasets is 'd'; expected nothing, for this recipe"),
-        ({"preset": "mine"}, "preset is 'mine'; expected 'paper'"),
-        ({"lengths": (3,)}, "lengths is .* expected nothing, for this recipe"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"cells": ("gru",)}, "cells is 'gru'; expected some of a, b"),
+    ({"datasets": ("d",)}, "datasets is 'd'; expected nothing, for this recipe"),
+    ({"preset": "mine"}, "preset is 'mine'; expected 'paper'"),
+    ({"lengths": (3,)}, "lengths is .* expected nothing, for this recipe"),
+])  # fmt: skip
 def test_a_recipe_refuses_what_it_does_not_have(tmp_path, changes, message):
     done = []
     recipe = Recipe(

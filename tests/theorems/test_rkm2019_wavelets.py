@@ -54,13 +54,10 @@ def filters_by_hand(layer, gate, reverse=False):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize(
-    ("channels", "options"),
-    [
-        (12, {}), (12, {"dilation": 2}), (12, {"stride": 3}), (2, {}),
-        (12, {"bidirectional": True}), (2, {"dilation": 2, "bidirectional": True}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("channels", "options"), [
+    (12, {}), (12, {"dilation": 2}), (12, {"stride": 3}), (2, {}),
+    (12, {"bidirectional": True}), (2, {"dilation": 2, "bidirectional": True}),
+])  # fmt: skip
 def test_21_channels_may_be_mixed_before_the_convolution(channels, options, dtype):
     """alpha cos(wt + phi) = alpha cos(phi) cos(wt) - alpha sin(phi) sin(wt), of either path.
 

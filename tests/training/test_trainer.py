@@ -368,17 +368,14 @@ def test_another_precision_in_one_process_is_refused_with_the_reason(tmp_path: P
 # The trainer's configuration: its ranges, and what a resumed run may change.
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("epochs", 0), ("max_steps", 0), ("lr", 0.0), ("lr", -1.0), ("lr", float("inf")),
-        ("lr", float("nan")), ("weight_decay", -0.1), ("lr_decay", 0.0), ("lr_decay", float("nan")),
-        ("max_drop", 0.0), ("max_drop", float("inf")), ("clip_norm", 0.0), ("clip_value", -1.0),
-        ("evaluate_every", 0), ("checkpoint_every_steps", 0), ("checkpoint_every_seconds", 0.0),
-        ("keep_checkpoints", 0), ("patience", 0), ("threads", 0), ("threads", 100_000_000),
-        ("direction", "up"), ("device", "tpu"), ("mixed_precision", "fp8"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "value"), [
+    ("epochs", 0), ("max_steps", 0), ("lr", 0.0), ("lr", -1.0), ("lr", float("inf")),
+    ("lr", float("nan")), ("weight_decay", -0.1), ("lr_decay", 0.0), ("lr_decay", float("nan")),
+    ("max_drop", 0.0), ("max_drop", float("inf")), ("clip_norm", 0.0), ("clip_value", -1.0),
+    ("evaluate_every", 0), ("checkpoint_every_steps", 0), ("checkpoint_every_seconds", 0.0),
+    ("keep_checkpoints", 0), ("patience", 0), ("threads", 0), ("threads", 100_000_000),
+    ("direction", "up"), ("device", "tpu"), ("mixed_precision", "fp8"),
+])  # fmt: skip
 def test_a_value_out_of_its_range_is_named(name: str, value: object) -> None:
     with pytest.raises(ArgumentError, match=rf"^{name} is {value!r}; expected "):
         TrainerConfig(**{name: value})
@@ -544,18 +541,15 @@ def test_resuming_an_empty_folder_starts_and_reports_it(tmp_path: Path) -> None:
 Digests = Callable[[Path], dict[str, str]]
 
 
-@pytest.mark.parametrize(
-    ("suffix", "action"),
-    [
-        ("ckpt", "enospc"),
-        *(
-            pytest.param(suffix, action, marks=pytest.mark.slow)
-            for suffix in ("ckpt", "safetensors", "jsonl", "csv")
-            for action in ("enospc", "eio")
-            if (suffix, action) != ("ckpt", "enospc")
-        ),
-    ],
-)
+@pytest.mark.parametrize(("suffix", "action"), [
+    ("ckpt", "enospc"),
+    *(
+        pytest.param(suffix, action, marks=pytest.mark.slow)
+        for suffix in ("ckpt", "safetensors", "jsonl", "csv")
+        for action in ("enospc", "eio")
+        if (suffix, action) != ("ckpt", "enospc")
+    ),
+])  # fmt: skip
 def test_a_disk_that_fails_ends_the_run_in_one_line_and_it_can_go_on(
     server: Any, digests: Digests, uninterrupted: Any, tmp_path: Path, suffix: str, action: str
 ) -> None:

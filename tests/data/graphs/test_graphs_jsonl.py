@@ -66,29 +66,26 @@ def test_labels_are_optional_if_not_required(tmp_path: Path):
         read_jsonl_graphs(path)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"nodes": []}, "has no nodes"), ({"nodes": "ab"}, "'nodes' is not an array"),
-        ({"edges": {}}, "'edges' is not an array"), ({"edges": [[0]]}, "an edge is not"),
-        ({"edges": [[0, 3, "s"]]}, "ends at 3; expected a node from 0 to 2"),
-        ({"edges": [[0, -1, "s"]]}, "ends at -1"), ({"edges": [[0, True, "s"]]}, "ends at true"),
-        ({"edges": [[0, 1.0, "s"]]}, r"ends at 1\.0"),
-        ({"edges": [[0, 1, "s"], [1, 0, "d"]]}, 'edge 1–0 occurs twice, with "s" and "d"'),
-        ({"edges": [[0, 1, "s"], [1, 2]]}, "others do not"),
-        ({"edges": [[0, 1]]}, "the edges have no features; those of line 1 have texts"),
-        ({"edges": [[0, 1, [1]]]}, "the edges have 1 numbers each; those of line 1"),
-        ({"nodes": [1, 2, 3]}, "the nodes have integers as labels; those of line 1"),
-        ({"nodes": ["a", 1, "b"]}, "are texts, others are integers"),
-        ({"nodes": ["a", None, "b"]}, "the label null"),
-        ({"nodes": [[1], [2, 3], [4]]}, "1 and 2 numbers"),
-        ({"nodes": [[1], ["x"], [4]]}, 'the feature "x"'),
-        ({"nodes": [[1], [10**400], [4]]}, "the feature 1000"),
-        ({"nodes": [1, 2**60, 3]}, "the label 1152921504606846976"),
-        ({"label": ["x"]}, "neither a text nor a number"), ({"label": " "}, "the label is empty"),
-        ({"label": None}, "has no label"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"nodes": []}, "has no nodes"), ({"nodes": "ab"}, "'nodes' is not an array"),
+    ({"edges": {}}, "'edges' is not an array"), ({"edges": [[0]]}, "an edge is not"),
+    ({"edges": [[0, 3, "s"]]}, "ends at 3; expected a node from 0 to 2"),
+    ({"edges": [[0, -1, "s"]]}, "ends at -1"), ({"edges": [[0, True, "s"]]}, "ends at true"),
+    ({"edges": [[0, 1.0, "s"]]}, r"ends at 1\.0"),
+    ({"edges": [[0, 1, "s"], [1, 0, "d"]]}, 'edge 1–0 occurs twice, with "s" and "d"'),
+    ({"edges": [[0, 1, "s"], [1, 2]]}, "others do not"),
+    ({"edges": [[0, 1]]}, "the edges have no features; those of line 1 have texts"),
+    ({"edges": [[0, 1, [1]]]}, "the edges have 1 numbers each; those of line 1"),
+    ({"nodes": [1, 2, 3]}, "the nodes have integers as labels; those of line 1"),
+    ({"nodes": ["a", 1, "b"]}, "are texts, others are integers"),
+    ({"nodes": ["a", None, "b"]}, "the label null"),
+    ({"nodes": [[1], [2, 3], [4]]}, "1 and 2 numbers"),
+    ({"nodes": [[1], ["x"], [4]]}, 'the feature "x"'),
+    ({"nodes": [[1], [10**400], [4]]}, "the feature 1000"),
+    ({"nodes": [1, 2**60, 3]}, "the label 1152921504606846976"),
+    ({"label": ["x"]}, "neither a text nor a number"), ({"label": " "}, "the label is empty"),
+    ({"label": None}, "has no label"),
+])  # fmt: skip
 def test_errors_for_invalid_graphs_name_the_line(tmp_path: Path, changes, message: str):
     with pytest.raises(DataError, match=rf"graphs\.jsonl, line 2.*{message}"):
         read_jsonl_graphs(write(tmp_path, FIRST, FIRST | changes))
@@ -125,19 +122,13 @@ def test_graphs_of_pyg_are_read(tmp_path):
     assert (only.nodes.tolist(), only.edges.tolist()) == (features["x"], [[1.0], [2.0]] * 2)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"edge_index": [[0, 1]]}, "'edge_index' is not two arrays"),
-        (
-            {"edge_index": [[0], [1, 2]]},
-            "the arrays of 'edge_index' and 'edge_attr' differ in length",
-        ),
-        ({"edge_index": [[0], [5]]}, "an edge ends at 5; expected a node from 0 to 3"),
-        ({"num_nodes": 10**12}, "'num_nodes' is 1000000000000; expected 1 to 1,000,000"),
-        ({"y": None}, "the graph has no label"),
-    ],
-)
+@pytest.mark.parametrize(("change", "message"), [
+    ({"edge_index": [[0, 1]]}, "'edge_index' is not two arrays"),
+    ({"edge_index": [[0], [1, 2]]}, "the arrays of 'edge_index' and 'edge_attr' differ in length"),
+    ({"edge_index": [[0], [5]]}, "an edge ends at 5; expected a node from 0 to 3"),
+    ({"num_nodes": 10**12}, "'num_nodes' is 1000000000000; expected 1 to 1,000,000"),
+    ({"y": None}, "the graph has no label"),
+])  # fmt: skip
 def test_unusable_graphs_of_pyg_are_refused(tmp_path, change, message):
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps(PYG[0]) + "\n" + json.dumps(PYG[0] | change) + "\n")
@@ -181,17 +172,14 @@ def test_several_attributes_of_networkx_are_numbers(tmp_path):
     assert (only.nodes.tolist(), only.edges, only.label) == ([[1, 2.5], [3, 0.5]], None, "1")
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"links": [{"source": 5, "target": 0}]}, "an edge ends at 0, which is the 'id' of no"),
-        ({"links": [[0, 1]]}, "'edges' is not an array of objects"),
-        ({"nodes": [{"id": 5}, {"id": 5}]}, "the 'id' of a node is missing or occurs twice"),
-        ({"nodes": [{"id": 5}, {"id": 7, "x": 1}]}, "some nodes lack an attribute of ['x']"),
-        ({"nodes": [{"id": 5, "x": "a", "z": 1}, {"id": 7, "x": "b", "z": 1}]}, "the feature"),
-        ({"y": None}, "the graph has no label"),
-    ],
-)
+@pytest.mark.parametrize(("change", "message"), [
+    ({"links": [{"source": 5, "target": 0}]}, "an edge ends at 0, which is the 'id' of no"),
+    ({"links": [[0, 1]]}, "'edges' is not an array of objects"),
+    ({"nodes": [{"id": 5}, {"id": 5}]}, "the 'id' of a node is missing or occurs twice"),
+    ({"nodes": [{"id": 5}, {"id": 7, "x": 1}]}, "some nodes lack an attribute of ['x']"),
+    ({"nodes": [{"id": 5, "x": "a", "z": 1}, {"id": 7, "x": "b", "z": 1}]}, "the feature"),
+    ({"y": None}, "the graph has no label"),
+])  # fmt: skip
 def test_unusable_graphs_of_networkx_are_refused(tmp_path, change, message):
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps(NETWORKX) + "\n" + json.dumps(NETWORKX | change) + "\n")

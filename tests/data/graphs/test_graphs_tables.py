@@ -105,38 +105,35 @@ def test_the_tables_may_have_other_formats(tmp_path):
     assert [plain(one) for one in again] == [plain(one) for one in read]
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"edges": EDGES + "g1,a,d,single\n"},
-         r"edges\.csv, line 5, column 'target': the graph has no node 'd'; its nodes are 'a', 'b', "
-         r"'c'\. Correct the edge, or add the node"),
-        ({"edges": EDGES + "g1,0,a,single\n"},
-         r"edges\.csv, line 5, column 'source': the graph has no node '0'"),
-        ({"edges": EDGES + "g2,a,b,single\n"},
-         r"edges\.csv, line 5, column 'graph': the graph 'g2' is not in graphs\.csv\. Add it"),
-        ({"edges": EDGES + "g1,b,a,double\n"},
-         r'edges\.csv, line 5, .*the edge b–a occurs twice, with "single" and "double".*Keep one'),
-        ({"nodes": NODES + "\n8,0,C\n"},
-         r"nodes\.csv, line 8, column 'graph': the graph '8' is not in graphs\.csv"),
-        ({"nodes": NODES + "g1,b,C\n"},
-         r"nodes\.csv, line 7, column 'node': the node 'b' of this graph is listed twice"),
-        ({"graphs": GRAPHS + "g3,ether\n"},
-         r"graphs\.csv, line 4, column 'id': the graph has no nodes\. Add its nodes to nodes\.csv"),
-        ({"graphs": GRAPHS + "g1,ether\n"}, r"line 4, column 'id': the graph 'g1' is listed twice"),
-        ({"graphs": GRAPHS + ",ether\n"}, r"graphs\.csv, line 4, column 'id': the cell is empty"),
-        ({"graphs": "id,label\ng1,\n7,b\n"}, r"line 2, column 'label': the graph has no label"),
-        ({"graphs": "id,class,rating\ng1,a,1\n7,b,2\n"},
-         r"graphs\.csv: several columns could be the label: 'class', 'rating'\. Rename the one"),
-        ({"nodes": "graph\ng1\n7\n"}, r"nodes\.csv: no column is left for the node; the columns"),
-        ({"edges": EDGES.partition("\n")[2]},
-         r"edges\.csv, line 1: the first line has the graph 'g1'.*graph,source,target"),
-        ({"nodes": NODES.replace("kind", "x").replace("C", "1").replace("g1,b,O", "g1,b,")},
-         r"nodes\.csv, line 4, column 'x': '' is not a finite number, as most cells"),
-        ({"nodes": NODES.replace("kind", "x").replace("C", "1").replace("O", "nan")},
-         r"nodes\.csv, line 4, column 'x': 'nan' is not a finite number"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changed", "message"), [
+    ({"edges": EDGES + "g1,a,d,single\n"},
+     r"edges\.csv, line 5, column 'target': the graph has no node 'd'; its nodes are 'a', 'b', "
+     r"'c'\. Correct the edge, or add the node"),
+    ({"edges": EDGES + "g1,0,a,single\n"},
+     r"edges\.csv, line 5, column 'source': the graph has no node '0'"),
+    ({"edges": EDGES + "g2,a,b,single\n"},
+     r"edges\.csv, line 5, column 'graph': the graph 'g2' is not in graphs\.csv\. Add it"),
+    ({"edges": EDGES + "g1,b,a,double\n"},
+     r'edges\.csv, line 5, .*the edge b–a occurs twice, with "single" and "double".*Keep one'),
+    ({"nodes": NODES + "\n8,0,C\n"},
+     r"nodes\.csv, line 8, column 'graph': the graph '8' is not in graphs\.csv"),
+    ({"nodes": NODES + "g1,b,C\n"},
+     r"nodes\.csv, line 7, column 'node': the node 'b' of this graph is listed twice"),
+    ({"graphs": GRAPHS + "g3,ether\n"},
+     r"graphs\.csv, line 4, column 'id': the graph has no nodes\. Add its nodes to nodes\.csv"),
+    ({"graphs": GRAPHS + "g1,ether\n"}, r"line 4, column 'id': the graph 'g1' is listed twice"),
+    ({"graphs": GRAPHS + ",ether\n"}, r"graphs\.csv, line 4, column 'id': the cell is empty"),
+    ({"graphs": "id,label\ng1,\n7,b\n"}, r"line 2, column 'label': the graph has no label"),
+    ({"graphs": "id,class,rating\ng1,a,1\n7,b,2\n"},
+     r"graphs\.csv: several columns could be the label: 'class', 'rating'\. Rename the one"),
+    ({"nodes": "graph\ng1\n7\n"}, r"nodes\.csv: no column is left for the node; the columns"),
+    ({"edges": EDGES.partition("\n")[2]},
+     r"edges\.csv, line 1: the first line has the graph 'g1'.*graph,source,target"),
+    ({"nodes": NODES.replace("kind", "x").replace("C", "1").replace("g1,b,O", "g1,b,")},
+     r"nodes\.csv, line 4, column 'x': '' is not a finite number, as most cells"),
+    ({"nodes": NODES.replace("kind", "x").replace("C", "1").replace("O", "nan")},
+     r"nodes\.csv, line 4, column 'x': 'nan' is not a finite number"),
+])  # fmt: skip
 def test_mistakes_are_named_by_file_line_and_column(tmp_path, changed, message):
     with pytest.raises(DataError, match=message):
         read_graph_tables(write(tmp_path, **changed))

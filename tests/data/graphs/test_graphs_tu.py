@@ -74,28 +74,25 @@ def test_graphs_without_edges_and_without_labels_are_read(tmp_path: Path):
     assert second.edges is None
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"A": "1, 3\n3, 9\n"}, r"TOY_A\.txt, line 2.*no node 9"),
-        ({"A": "1, 3\n0, 1\n"}, r"TOY_A\.txt, line 2.*no node 0"),
-        ({"A": "1, 2\n"}, r"TOY_A\.txt, line 1.*graph 1 and a node of graph 2"),
-        ({"A": "1, 3, 4\n"}, r"TOY_A\.txt, line 1.*3 numbers; expected 2"),
-        ({"A": "1, x\n"}, r"TOY_A\.txt, line 1.*'x' is not a finite number"),
-        ({"A": "1, 3.5\n"}, r"TOY_A\.txt, line 1.*3\.5 is not an integer"),
-        ({"A": "1, 1_0\n"}, r"TOY_A\.txt, line 1.*'1_0' is not a finite number"),
-        ({"graph_indicator": "1\n3\n1\n1\n2\n"}, r"graph_indicator\.txt, line 2.*no graph 3"),
-        ({"graph_labels": "1\n2\n3\n"}, r"graph_indicator\.txt.*graph 3 has no nodes"),
-        ({"graph_labels": "1\nx\n"}, r"graph_labels\.txt, line 2.*'x' is not one number"),
-        ({"graph_labels": None}, "neither TOY_graph_labels.txt nor TOY_graph_attributes.txt"),
-        ({"node_labels": "1\n2\n"}, r"node_labels\.txt.*2 lines for 5 nodes"),
-        ({"edge_labels": "1\n2\n"}, r"edge_labels\.txt.*2 lines for 8 edges"),
-        ({"node_labels": "1\n2\nnan\n4\n5\n"}, r"node_labels\.txt, line 3.*'nan'"),
-        ({"A": None}, "has no file NAME_A.txt"),
-        ({"graph_indicator": None}, r"graph_indicator\.txt.*no such file"),
-        ({"A": "\n"}, r"TOY_A\.txt.*contains no numbers"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"A": "1, 3\n3, 9\n"}, r"TOY_A\.txt, line 2.*no node 9"),
+    ({"A": "1, 3\n0, 1\n"}, r"TOY_A\.txt, line 2.*no node 0"),
+    ({"A": "1, 2\n"}, r"TOY_A\.txt, line 1.*graph 1 and a node of graph 2"),
+    ({"A": "1, 3, 4\n"}, r"TOY_A\.txt, line 1.*3 numbers; expected 2"),
+    ({"A": "1, x\n"}, r"TOY_A\.txt, line 1.*'x' is not a finite number"),
+    ({"A": "1, 3.5\n"}, r"TOY_A\.txt, line 1.*3\.5 is not an integer"),
+    ({"A": "1, 1_0\n"}, r"TOY_A\.txt, line 1.*'1_0' is not a finite number"),
+    ({"graph_indicator": "1\n3\n1\n1\n2\n"}, r"graph_indicator\.txt, line 2.*no graph 3"),
+    ({"graph_labels": "1\n2\n3\n"}, r"graph_indicator\.txt.*graph 3 has no nodes"),
+    ({"graph_labels": "1\nx\n"}, r"graph_labels\.txt, line 2.*'x' is not one number"),
+    ({"graph_labels": None}, "neither TOY_graph_labels.txt nor TOY_graph_attributes.txt"),
+    ({"node_labels": "1\n2\n"}, r"node_labels\.txt.*2 lines for 5 nodes"),
+    ({"edge_labels": "1\n2\n"}, r"edge_labels\.txt.*2 lines for 8 edges"),
+    ({"node_labels": "1\n2\nnan\n4\n5\n"}, r"node_labels\.txt, line 3.*'nan'"),
+    ({"A": None}, "has no file NAME_A.txt"),
+    ({"graph_indicator": None}, r"graph_indicator\.txt.*no such file"),
+    ({"A": "\n"}, r"TOY_A\.txt.*contains no numbers"),
+])  # fmt: skip
 def test_errors_for_invalid_files_name_the_location(tmp_path: Path, changes, message: str):
     with pytest.raises(DataError, match=message):
         read_tu(write(tmp_path, **changes))

@@ -36,15 +36,12 @@ def write(folder, **texts):
     return folder
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        ("ptb.train.txt", "ptb.valid.txt", "ptb.test.txt"),
-        ("wiki.train.tokens", "wiki.dev.tokens", "wiki.test.tokens"),
-        ("train", "val", "test"),
-        ("my_train.txt", "my-valid.txt", "TEST.txt"),
-    ],
-)
+@pytest.mark.parametrize("names", [
+    ("ptb.train.txt", "ptb.valid.txt", "ptb.test.txt"),
+    ("wiki.train.tokens", "wiki.dev.tokens", "wiki.test.tokens"),
+    ("train", "val", "test"),
+    ("my_train.txt", "my-valid.txt", "TEST.txt"),
+])  # fmt: skip
 def test_parts_are_found_by_their_names(tmp_path, names):
     for name in names:
         (tmp_path / name).write_text("a\n")

@@ -69,16 +69,13 @@ def test_unlisted_values_are_encoded_as_the_last_entry():
     assert "explicit valence 6" in on("[Na+]", 82)
 
 
-@pytest.mark.parametrize(
-    ("smiles", "names"),
-    [
-        ("CC", ["single"]),
-        ("C=C", ["double"]),
-        ("C#N", ["triple"]),
-        ("c1ccccc1", ["aromatic", "conjugated", "in a ring"]),
-        ("C1CC1", ["single", "in a ring"]),
-    ],
-)
+@pytest.mark.parametrize(("smiles", "names"), [
+    ("CC", ["single"]),
+    ("C=C", ["double"]),
+    ("C#N", ["triple"]),
+    ("c1ccccc1", ["aromatic", "conjugated", "in a ring"]),
+    ("C1CC1", ["single", "in a ring"]),
+])  # fmt: skip
 def test_a_bond_has_its_type_conjugation_and_ring(smiles: str, names: list[str]):
     values = bond_features(Chem.MolFromSmiles(smiles).GetBondWithIdx(0))
     assert [n for n, value in zip(BOND_FEATURES, values, strict=True) if value] == names

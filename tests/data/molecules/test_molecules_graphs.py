@@ -34,16 +34,13 @@ def test_a_single_atom_has_no_edges_and_a_salt_is_one_graph():
     assert 0 not in salt.edge_index
 
 
-@pytest.mark.parametrize(
-    ("smiles", "message"),
-    [
-        ("CCC(", r"smiles is 'CCC\('; expected a valid SMILES. It has an open bracket or"),
-        ("O(C)(C)C", r"Explicit valence for atom # 0 O, 3, is greater than permitted\."),
-        ("c1cccc1", "Can't kekulize"),
-        ("", "a molecule of at least one atom"),
-        (" ", "a molecule of at least one atom"),
-    ],
-)
+@pytest.mark.parametrize(("smiles", "message"), [
+    ("CCC(", r"smiles is 'CCC\('; expected a valid SMILES. It has an open bracket or"),
+    ("O(C)(C)C", r"Explicit valence for atom # 0 O, 3, is greater than permitted\."),
+    ("c1cccc1", "Can't kekulize"),
+    ("", "a molecule of at least one atom"),
+    (" ", "a molecule of at least one atom"),
+])  # fmt: skip
 def test_invalid_smiles_are_rejected_with_the_reason_of_rdkit(smiles: str, message: str):
     with pytest.raises(ArgumentError, match=message):
         molecule_graph(smiles)

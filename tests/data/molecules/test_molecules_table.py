@@ -41,10 +41,7 @@ def test_a_column_name_can_contain_commas(tmp_path):
 
 
 BAD = [
-    (
-        "smiles,y\nCC,1\nCC(,2\n",
-        r"line 3, column 'smiles': invalid SMILES 'CC\(': It has an open",
-    ),
+    ("smiles,y\nCC,1\nCC(,2\n", r"line 3, column 'smiles': invalid SMILES 'CC\(': It has an open"),
     ("smiles,y\nCC,1\n,2\n", r"line 3, column 'smiles': empty SMILES\. .* skip_invalid"),
     ("smiles,y\nC(,1\nO(,2\nN(,2\n", r"line 2, .*; 2 more rows \(lines 3, 4\)"),
     ("smiles,y\nC(,1\nO,2\nN(,2\n", r"line 2, .*; 1 more row \(line 4\)"),
@@ -63,7 +60,7 @@ BAD = [
     ("smiles,y\n", "a header and no"),
     ("smiles,y\nCC,\n", r"none of the 1 rows can be used\. The first: line 2, no target"),
     ("smiles,y\nCC,1,2\n", r"line 2: too many cells: 3 instead of 2"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "message"), BAD)

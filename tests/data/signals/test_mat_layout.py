@@ -60,28 +60,19 @@ def test_a_valid_array_passes_plain_and_deflated(path):
     assert names(path, struct.pack("<II", 15, len(packed)) + packed) == ["X"]
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (
-            matrix((2**30, 2**30), element(9, bytes(48))),
-            "declares 1,152,921,504,606,846,976 entries",
-        ),
-        (matrix((2, 4), element(9, bytes(48))), "declares 8 entries and holds 6"),
-        (matrix((2, 2), element(9, bytes(48))), "declares 4 entries and holds 6"),
-        (matrix((2, 3), element(9, bytes(48)), flags=8), "ends too early"),
-        (matrix((-2, -3), element(9, bytes(48))), r"shape \(-2, -3\)"),
-        (matrix((2, 3), element(99, bytes(48))), "holds 0"),
-        (
-            matrix((2**31 - 1, 1), element(14, b""), mx_class=1),
-            "2,147,483,647 cells are declared in",
-        ),
-        (matrix((2**31 - 1, 1), element(16, b"ab"), mx_class=4), "holds 2"),
-        (matrix((1, 1), b"", mx_class=5), "sparse"),
-        (struct.pack("<II", 14, 2**31) + SOUND[8:], "declares 2,147,483,648 bytes"),
-        (element(9, bytes(64)), "ends too early|not a variable|declares"),
-    ],
-)
+@pytest.mark.parametrize(("content", "problem"), [
+    (matrix((2**30, 2**30), element(9, bytes(48))), "declares 1,152,921,504,606,846,976 entries"),
+    (matrix((2, 4), element(9, bytes(48))), "declares 8 entries and holds 6"),
+    (matrix((2, 2), element(9, bytes(48))), "declares 4 entries and holds 6"),
+    (matrix((2, 3), element(9, bytes(48)), flags=8), "ends too early"),
+    (matrix((-2, -3), element(9, bytes(48))), r"shape \(-2, -3\)"),
+    (matrix((2, 3), element(99, bytes(48))), "holds 0"),
+    (matrix((2**31 - 1, 1), element(14, b""), mx_class=1), "2,147,483,647 cells are declared in"),
+    (matrix((2**31 - 1, 1), element(16, b"ab"), mx_class=4), "holds 2"),
+    (matrix((1, 1), b"", mx_class=5), "sparse"),
+    (struct.pack("<II", 14, 2**31) + SOUND[8:], "declares 2,147,483,648 bytes"),
+    (element(9, bytes(64)), "ends too early|not a variable|declares"),
+])  # fmt: skip
 @pytest.mark.parametrize("packed", [False, True])
 def test_an_excessive_size_is_rejected(path, content, problem, packed):
     if packed:
@@ -103,16 +94,13 @@ def test_other_variables_are_not_checked(path):
     assert names(path, matrix((9, 9), b"", mx_class=5), wanted=("y",)) == ["X"]
 
 
-@pytest.mark.parametrize(
-    ("header", "problem"),
-    [
-        ((0, 2**30, 2**30, 0, 2), "more bytes than the file has"),
-        ((0, 1, 1, 0, 10**6), "more bytes than the file has"),
-        ((0, -1, 1, 0, 2), "damaged header"),
-        ((90, 1, 1, 0, 2), "damaged header"),
-        ((2, 1, 1, 0, 2), "sparse"),
-    ],
-)
+@pytest.mark.parametrize(("header", "problem"), [
+    ((0, 2**30, 2**30, 0, 2), "more bytes than the file has"),
+    ((0, 1, 1, 0, 10**6), "more bytes than the file has"),
+    ((0, -1, 1, 0, 2), "damaged header"),
+    ((90, 1, 1, 0, 2), "damaged header"),
+    ((2, 1, 1, 0, 2), "sparse"),
+])  # fmt: skip
 def test_an_excessive_size_in_version_4_is_rejected(path, header, problem):
     path.write_bytes(struct.pack("<5i", *header) + b"X\0" + bytes(64))
     with path.open("rb") as file, pytest.raises(ValueError, match=problem):

@@ -93,19 +93,12 @@ def test_edf_files_are_read(tmp_path):
     np.testing.assert_allclose(steps, 1, atol=0.02)  # 16 bits for 600 microvolts
 
 
-@pytest.mark.parametrize(
-    ("marks", "options", "said"),
-    [
-        ([], {}, r"no event is marked in it\."),
-        (
-            MARKS,
-            {"events": ["tsak"]},
-            r"the events tsak are not marked in it; the file has rest, task",
-        ),
-        ([(1.0, 0.0, "rest")], {}, r"no duration, .*--event-seconds"),
-        (MARKS, {"seconds": 60.0}, r"no window lies within the recording"),
-    ],
-)
+@pytest.mark.parametrize(("marks", "options", "said"), [
+    ([], {}, r"no event is marked in it\."),
+    (MARKS, {"events": ["tsak"]}, r"the events tsak are not marked in it; the file has rest, task"),
+    ([(1.0, 0.0, "rest")], {}, r"no duration, .*--event-seconds"),
+    (MARKS, {"seconds": 60.0}, r"no window lies within the recording"),
+])  # fmt: skip
 def test_invalid_events_and_windows_are_rejected(tmp_path, marks, options, said):
     path = saved(tmp_path / "s1_raw.fif", raw_of(marks))
     with pytest.raises(DataError, match=rf"s1_raw\.fif: .*{said}"):
@@ -121,15 +114,12 @@ def test_a_damaged_file_is_rejected(tmp_path, name):
         read_mne(tmp_path / name)
 
 
-@pytest.mark.parametrize(
-    ("name", "known", "subject"),
-    [
-        ("S001R04.edf", None, "S001"), ("S001R08.edf", "X", "S001"), ("A01T.fif", "0", "A01"),
-        ("SC4001E0-PSG.edf", "", "SC400"), ("SC4002E0-PSG.edf", "anonymous", "SC400"),
-        ("sub-01_task-rest_raw.fif", "00", "sub-01"), ("chb01_03.edf", None, "chb01"),
-        ("anna.edf", None, "anna"), ("S001R04.edf", "P7", "P7"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "known", "subject"), [
+    ("S001R04.edf", None, "S001"), ("S001R08.edf", "X", "S001"), ("A01T.fif", "0", "A01"),
+    ("SC4001E0-PSG.edf", "", "SC400"), ("SC4002E0-PSG.edf", "anonymous", "SC400"),
+    ("sub-01_task-rest_raw.fif", "00", "sub-01"), ("chb01_03.edf", None, "chb01"),
+    ("anna.edf", None, "anna"), ("S001R04.edf", "P7", "P7"),
+])  # fmt: skip
 def test_runs_of_one_person_are_one_subject_and_a_note_names_the_source(name, known, subject):
     found, notes = mne_files._subject({"subject_info": {"his_id": known}}, Path(name))
     assert found == subject

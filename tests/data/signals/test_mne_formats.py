@@ -79,13 +79,10 @@ def write_trials(path):
     scipy_io.savemat(path, {"EEG": eeglab(trials, 2, events, epoch=epochs)}, appendmat=False)
 
 
-@pytest.mark.parametrize(
-    ("name", "write"),
-    [
-        ("s1_raw.fif", write_fif), ("s1.bdf", write_bdf), ("s1.vhdr", write_vhdr),
-        ("s1.set", write_set), ("s1.set", write_trials),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "write"), [
+    ("s1_raw.fif", write_fif), ("s1.bdf", write_bdf), ("s1.vhdr", write_vhdr),
+    ("s1.set", write_set), ("s1.set", write_trials),
+])  # fmt: skip
 def test_windows_are_those_of_the_recording(tmp_path, name, write):
     with mne.use_log_level("error"):
         write(tmp_path / name)
@@ -156,14 +153,11 @@ def test_samples_beside_a_file_of_eeglab_are_read(tmp_path):
     np.testing.assert_allclose(read.signals[0] * 1e6, SIGNALS[:, 50:150], atol=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("fields", "problem"),
-    [
-        ({"nbchan": 1e9, "chanlocs": []}, "1,000,000,000 channels are declared"),
-        ({"pnts": 1e12, "data": "s1.fdt"}, "2,000,000,000,000 samples are declared"),
-        ({"trials": 1e9, "event": [], "epoch": []}, "samples are declared"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "problem"), [
+    ({"nbchan": 1e9, "chanlocs": []}, "1,000,000,000 channels are declared"),
+    ({"pnts": 1e12, "data": "s1.fdt"}, "2,000,000,000,000 samples are declared"),
+    ({"trials": 1e9, "event": [], "epoch": []}, "samples are declared"),
+])  # fmt: skip
 def test_sizes_that_a_file_of_eeglab_declares_are_checked(tmp_path, fields, problem):
     with pytest.raises(DataError, match=problem):
         read_mne(set_of(tmp_path, fields))

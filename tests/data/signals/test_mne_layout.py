@@ -25,24 +25,21 @@ def written(path, content: bytes):
 
 
 @pytest.mark.parametrize("name", ["a.fif", "a.fif.gz"])
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (tag(101), "does not start like a FIF file"),
-        (START + tag(3, b"ab", length=2**31 - 1), "declares 2,147,483,647 bytes, and 2 are left"),
-        (START + tag(3, b"ab", length=-5), "declares -5 bytes"),
-        (START + tag(3, b"ab", following=36), "links backwards"),
-        (START + tag(118, b"../../etc/passwd"), "in another folder"),
-        (START + tag(118, b"/dev/zero"), "in another folder"),
-        (tag(100, bytes(20)) + tag(101, struct.pack(">i", 10**6)), "directory .* after the end"),
-        (tag(100, bytes(20)) + tag(101, struct.pack(">i", 36)), "directory .* is damaged"),
-        (
-            tag(100, bytes(20)) + tag(101, struct.pack(">i", 56))
-            + tag(102, struct.pack(">iIii", 3, 3, 4, 10**6)),
-            "has an entry after the end",
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("content", "problem"), [
+    (tag(101), "does not start like a FIF file"),
+    (START + tag(3, b"ab", length=2**31 - 1), "declares 2,147,483,647 bytes, and 2 are left"),
+    (START + tag(3, b"ab", length=-5), "declares -5 bytes"),
+    (START + tag(3, b"ab", following=36), "links backwards"),
+    (START + tag(118, b"../../etc/passwd"), "in another folder"),
+    (START + tag(118, b"/dev/zero"), "in another folder"),
+    (tag(100, bytes(20)) + tag(101, struct.pack(">i", 10**6)), "directory .* after the end"),
+    (tag(100, bytes(20)) + tag(101, struct.pack(">i", 36)), "directory .* is damaged"),
+    (
+        tag(100, bytes(20)) + tag(101, struct.pack(">i", 56))
+        + tag(102, struct.pack(">iIii", 3, 3, 4, 10**6)),
+        "has an entry after the end",
+    ),
+])  # fmt: skip
 def test_invalid_tags_are_rejected(tmp_path, name, content, problem):
     path = written(tmp_path / name, content)
     with pytest.raises(ValueError, match=problem):
@@ -85,18 +82,15 @@ def edf(signals: str, samples: list[str], data: int) -> bytes:
     return head + b" " * (216 * len(samples)) + fields + b" " * (32 * len(samples)) + bytes(data)
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (edf("2", ["4", "4"], 0)[:200], "header ends too early"),
-        (edf("9999", ["4", "4"], 16), "declares 9999 signals"),
-        (edf("0", [], 16), "declares 0 signals"),
-        (edf("-1", ["4"], 16), "number of signals is '-1  '"),
-        (edf("1", ["1_0"], 160), "number of samples is '1_0     '"),
-        (edf("2", ["4", "99999999"], 160), "no complete data record"),
-        (edf("2", ["0", "0"], 0), "no complete data record"),
-    ],
-)
+@pytest.mark.parametrize(("content", "problem"), [
+    (edf("2", ["4", "4"], 0)[:200], "header ends too early"),
+    (edf("9999", ["4", "4"], 16), "declares 9999 signals"),
+    (edf("0", [], 16), "declares 0 signals"),
+    (edf("-1", ["4"], 16), "number of signals is '-1  '"),
+    (edf("1", ["1_0"], 160), "number of samples is '1_0     '"),
+    (edf("2", ["4", "99999999"], 160), "no complete data record"),
+    (edf("2", ["0", "0"], 0), "no complete data record"),
+])  # fmt: skip
 def test_invalid_edf_headers_are_rejected(tmp_path, content, problem):
     path = tmp_path / "a.edf"
     path.write_bytes(content)

@@ -70,26 +70,23 @@ def test_subjects_of_one_class_are_listed():
     assert make(labels=[0, 0, 0, 1]).one_class_subjects() == ["7"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"signals": X[0]}, r"X is int16 of shape \(2, 3\); expected numbers \(windows"),
-        ({"signals": X[:, 0]}, r".*of one channel are X\[:, None\]"),
-        ({"signals": X.swapaxes(1, 2)}, r"X has 3 channels of 2 samples; .*Swap the axes of X"),
-        ({"labels": [4, 2, 7, 9]}, "all labels differ: .* and 1 more; expected"),
-        ({"signals": X.astype(str)}, "X is <U.* expected numbers"),
-        ({"signals": X[:0]}, r"X is int16 of shape \(0, 2, 3\); expected numbers"),
-        ({"labels": Y[:3]}, r"y has shape \(3,\); expected one entry per window, \(4,\)"),
-        ({"subjects": WHO[:, None]}, r"subject has shape \(4, 1\)"),
-        ({"labels": ["a"] * 4}, "all labels are 'a'; expected at least two classes"),
-        ({"sampling_rate": 0}, "fs is 0; expected the sampling rate"),
-        ({"sampling_rate": float("nan")}, "fs is nan"),
-        ({"sampling_rate": "fast"}, "fs is 'fast'"),
-        ({"sampling_rate": [100, 200]}, r"fs is \[100, 200\]"),
-        ({"channels": ["a"]}, "there are 1 channel names for 2 channels"),
-        ({"channels": ["a", "a"]}, "the channel a occurs 2 times"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"signals": X[0]}, r"X is int16 of shape \(2, 3\); expected numbers \(windows"),
+    ({"signals": X[:, 0]}, r".*of one channel are X\[:, None\]"),
+    ({"signals": X.swapaxes(1, 2)}, r"X has 3 channels of 2 samples; .*Swap the axes of X"),
+    ({"labels": [4, 2, 7, 9]}, "all labels differ: .* and 1 more; expected"),
+    ({"signals": X.astype(str)}, "X is <U.* expected numbers"),
+    ({"signals": X[:0]}, r"X is int16 of shape \(0, 2, 3\); expected numbers"),
+    ({"labels": Y[:3]}, r"y has shape \(3,\); expected one entry per window, \(4,\)"),
+    ({"subjects": WHO[:, None]}, r"subject has shape \(4, 1\)"),
+    ({"labels": ["a"] * 4}, "all labels are 'a'; expected at least two classes"),
+    ({"sampling_rate": 0}, "fs is 0; expected the sampling rate"),
+    ({"sampling_rate": float("nan")}, "fs is nan"),
+    ({"sampling_rate": "fast"}, "fs is 'fast'"),
+    ({"sampling_rate": [100, 200]}, r"fs is \[100, 200\]"),
+    ({"channels": ["a"]}, "there are 1 channel names for 2 channels"),
+    ({"channels": ["a", "a"]}, "the channel a occurs 2 times"),
+])  # fmt: skip
 def test_invalid_arrays_are_rejected_with_the_file(changes, message):
     with pytest.raises(DataError, match=rf"a\.npz: {message}"):
         make(**changes)
@@ -148,16 +145,13 @@ def test_files_of_one_class_each_are_joined(tmp_path):
     assert read_recordings(tmp_path).one_class_subjects() == ["s1", "s2"]
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"rate": 200.0}, r"sampling rate of subject s2 is 200 Hz, and that of s1_raw\.fif 100 Hz"),
-        (
-            {"channels": ("Fz", "Pz")},
-            r"channels differ from those of s1_raw\.fif; Cz, Pz are in only one",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("changed", "said"), [
+    ({"rate": 200.0}, r"sampling rate of subject s2 is 200 Hz, and that of s1_raw\.fif 100 Hz"),
+    (
+        {"channels": ("Fz", "Pz")},
+        r"channels differ from those of s1_raw\.fif; Cz, Pz are in only one",
+    ),
+])  # fmt: skip
 def test_inconsistent_files_are_rejected(tmp_path, changed, said):
     save(tmp_path / "s1_raw.fif")
     save(tmp_path / "s2_raw.fif", **changed)

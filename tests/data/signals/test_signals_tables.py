@@ -136,17 +136,14 @@ def test_a_table_of_samples_may_lack_a_header(folder):
     assert (read.channels, read.signals.shape) == (("1", "2"), (3, 2, 500))
 
 
-@pytest.mark.parametrize(
-    ("listed", "message"),
-    [
-        ("../other.csv,rest,C", r"line 5, column 'file': the file '\.\./other\.csv' is not in "),
-        ("/dev/null,rest,C", r"line 5, column 'file': there is no file '/dev/null'"),
-        ("C.csv,rest,C", r"line 5, column 'file': there is no file 'C\.csv'; expected a path from"),
-        ("A_rest.csv,,A", r"line 5, column 'label': the cell is empty; expected the label"),
-        ("A_rest.csv,rest,", r"line 5, column 'subject': the cell is empty"),
-        ("./A_rest.csv,task,B", r"line 5: \./A_rest\.csv is listed on line 2, too"),
-    ],
-)
+@pytest.mark.parametrize(("listed", "message"), [
+    ("../other.csv,rest,C", r"line 5, column 'file': the file '\.\./other\.csv' is not in "),
+    ("/dev/null,rest,C", r"line 5, column 'file': there is no file '/dev/null'"),
+    ("C.csv,rest,C", r"line 5, column 'file': there is no file 'C\.csv'; expected a path from"),
+    ("A_rest.csv,,A", r"line 5, column 'label': the cell is empty; expected the label"),
+    ("A_rest.csv,rest,", r"line 5, column 'subject': the cell is empty"),
+    ("./A_rest.csv,task,B", r"line 5: \./A_rest\.csv is listed on line 2, too"),
+])  # fmt: skip
 def test_mistakes_of_the_list_are_named(folder, listed, message):
     (folder.parent / "other.csv").write_bytes((folder / "A_rest.csv").read_bytes())
     (folder / "recordings.csv").write_text(f"{LISTED}{listed}\n")

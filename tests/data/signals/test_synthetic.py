@@ -83,19 +83,16 @@ def test_without_bandwidth_it_is_a_pure_tone():
     assert power[..., 10] == pytest.approx(power.sum(-1), rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("couplings", "options", "message"),
-    [
-        (COUPLINGS[:1], {}, "two or more with the same number of lags"),
-        ((COUPLINGS[0], Coupling("b", 10.0, 0.5, (0.0,))), {}, "the same number of lags"),
-        ((Coupling("a", 10.0, 0.5, ()),) * 2, {}, "a lag for each channel"),
-        ((COUPLINGS[0], Coupling("b", 10.0, 1.5, LAGS)), {}, r"couplings\[1\].strength is 1.5"),
-        ((COUPLINGS[0], Coupling("b", 50.0, 1.0, LAGS)), {}, "half the sampling rate, 50 Hz"),
-        (COUPLINGS, {"subjects": 0}, "subjects is 0; expected a positive integer"),
-        (COUPLINGS, {"windows": 2.5}, "windows is 2.5; expected a positive integer"),
-        (COUPLINGS, {"seconds": 0.01}, "at least two samples, 0.02 s"),
-    ],
-)
+@pytest.mark.parametrize(("couplings", "options", "message"), [
+    (COUPLINGS[:1], {}, "two or more with the same number of lags"),
+    ((COUPLINGS[0], Coupling("b", 10.0, 0.5, (0.0,))), {}, "the same number of lags"),
+    ((Coupling("a", 10.0, 0.5, ()),) * 2, {}, "a lag for each channel"),
+    ((COUPLINGS[0], Coupling("b", 10.0, 1.5, LAGS)), {}, r"couplings\[1\].strength is 1.5"),
+    ((COUPLINGS[0], Coupling("b", 50.0, 1.0, LAGS)), {}, "half the sampling rate, 50 Hz"),
+    (COUPLINGS, {"subjects": 0}, "subjects is 0; expected a positive integer"),
+    (COUPLINGS, {"windows": 2.5}, "windows is 2.5; expected a positive integer"),
+    (COUPLINGS, {"seconds": 0.01}, "at least two samples, 0.02 s"),
+])  # fmt: skip
 def test_invalid_arguments_are_rejected(couplings, options, message):
     with pytest.raises(ArgumentError, match=message):
         synthetic_recordings(couplings, **options)

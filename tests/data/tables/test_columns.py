@@ -161,15 +161,12 @@ def test_a_value_for_every_second_row_is_few():
         guess_label(grid(["text", "u", "v"], rows), [0], "f", required=True)
 
 
-@pytest.mark.parametrize(
-    ("cells", "is_named"),
-    [
-        (["train", "val", "Test", ""], True), (["train", "train", "train", "train"], False),
-        (["train", "test", "tram", "test"], False), (["x", "train", "test", "val"], False),
-        (["training", "testing", "testing", "training"], True), ([True, False, False, True], True),
-        ([1, 2, 3, 4], False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("cells", "is_named"), [
+    (["train", "val", "Test", ""], True), (["train", "train", "train", "train"], False),
+    (["train", "test", "tram", "test"], False), (["x", "train", "test", "val"], False),
+    (["training", "testing", "testing", "training"], True), ([True, False, False, True], True),
+    ([1, 2, 3, 4], False),
+])  # fmt: skip
 def test_a_column_of_parts_is_named_as_ignored(cells, is_named):
     rows = [["some text", "a", cell] for cell in cells]
     grid = Grid(["text", "label", "split"], rows, [1, 2, 3, 4], [], True, False, [])
@@ -192,20 +189,17 @@ REVIEWS = [[f"review number {i} of many", "pos" if i % 2 else "neg"] for i in ra
 CLASSES = [[str(i % 4 + 1), f"title {i}", f"a longer description {i}"] for i in range(20)]
 
 
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        ([["text", "label"], *REVIEWS], True),
-        ([["Class Index", "Title", "Description"], *CLASSES], True),
-        ([["", "Text", "n"], *CLASSES], True), (CLASSES, False), (REVIEWS, False),
-        ([["text", "pos"], *REVIEWS], False), ([["a" * 61, "b"], ["c", "d"]], False),
-        ([["a" * 60, "b"], ["c", "d"]], None),
-        ([["t", "x"], ["u", "y"], ["v", "x"], ["w", "y"]], False),
-        ([["t", "1_0"], ["u", "2"], ["v", "3"]], None), ([["two\nlines", "b"], ["c", "d"]], False),
-        ([["alpha", "beta"], *REVIEWS], None), ([["text", "label"]], None),
-        ([["text", "text"], *REVIEWS], None), ([["alpha", "1"], ["a", "b"], ["c", "d"]], None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("rows", "expected"), [
+    ([["text", "label"], *REVIEWS], True),
+    ([["Class Index", "Title", "Description"], *CLASSES], True),
+    ([["", "Text", "n"], *CLASSES], True), (CLASSES, False), (REVIEWS, False),
+    ([["text", "pos"], *REVIEWS], False), ([["a" * 61, "b"], ["c", "d"]], False),
+    ([["a" * 60, "b"], ["c", "d"]], None),
+    ([["t", "x"], ["u", "y"], ["v", "x"], ["w", "y"]], False),
+    ([["t", "1_0"], ["u", "2"], ["v", "3"]], None), ([["two\nlines", "b"], ["c", "d"]], False),
+    ([["alpha", "beta"], *REVIEWS], None), ([["text", "label"]], None),
+    ([["text", "text"], *REVIEWS], None), ([["alpha", "1"], ["a", "b"], ["c", "d"]], None),
+])  # fmt: skip
 def test_the_first_row_is_detected_as_header_data_or_unknown(rows, expected):
     assert has_header(rows) is expected
 
@@ -226,15 +220,12 @@ def test_a_header_of_thousands_of_columns_is_read_in_linear_time(tmp_path):
 BODY = [("good soup", "x"), ("bad fish", "y"), ("fine bread", "x"), ("old wine", "y")]
 
 
-@pytest.mark.parametrize(
-    ("above", "mark", "names"),
-    [
-        ("Reviews of 2024\n\n", ",", "text,label"), ("Reviews of 2024,\n,\n", ",", "text,label"),
-        ("Reviews, 2024\n", ";", "text;label"), ("# by me\n# and you\n", ",", "Text,Label"),
-        ("Reviews of 2024\n", "\t", "review\tstars"), ("Stand 2024;\n", ";", "Kommentar;Note"),
-        ("Text\n", ",", "text,label"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("above", "mark", "names"), [
+    ("Reviews of 2024\n\n", ",", "text,label"), ("Reviews of 2024,\n,\n", ",", "text,label"),
+    ("Reviews, 2024\n", ";", "text;label"), ("# by me\n# and you\n", ",", "Text,Label"),
+    ("Reviews of 2024\n", "\t", "review\tstars"), ("Stand 2024;\n", ";", "Kommentar;Note"),
+    ("Text\n", ",", "text,label"),
+])  # fmt: skip
 def test_a_title_above_the_header_is_left_out(tmp_path, above, mark, names):
     path = tmp_path / ("a.tsv" if mark == "\t" else "a.csv")
     path.write_text(above + names + "".join(f"\n{text}{mark}{label}" for text, label in BODY))

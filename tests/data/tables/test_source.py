@@ -351,13 +351,10 @@ def test_a_file_with_other_columns_is_refused_by_name(tmp_path):
 # The format of a file by its suffix.
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("S001R04.EDF", "mne"), ("a_raw.fif.gz", "mne"), ("a.CSV.XZ", "csv"), ("a.Sdf", "sdf"),
-        ("SMSSpamCollection", "lines"), ("cooking.train", "lines"), ("a.docx", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "kind"), [
+    ("S001R04.EDF", "mne"), ("a_raw.fif.gz", "mne"), ("a.CSV.XZ", "csv"), ("a.Sdf", "sdf"),
+    ("SMSSpamCollection", "lines"), ("cooking.train", "lines"), ("a.docx", None),
+])  # fmt: skip
 def test_the_suffix_tells_the_format_in_either_case_and_under_a_compression(name, kind):
     assert format_of(Path(name)) == kind
 
@@ -383,18 +380,15 @@ def test_the_keys_of_the_first_object_are_the_columns(path):
     assert [(row.line, row.reason) for row in grid.dropped] == [(2, "blank line")]
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("[1, 2]", "a JSON array, not an object"), ('"text"', "a JSON string, not an object"),
-        ("17", "a JSON number, not an object"), ("null", "a JSON value, not an object"),
-        ("{'text': 'a'}", "not JSON: .* at character 2"),
-        ('{"text": "a"} {"text": "b"}', "not JSON: Extra data at character 15"),
-        ('{"text": "a", "text": "b"}', "the key 'text' occurs twice"),
-        ('{"text": NaN}', "NaN is not a JSON value"), ("[" * 100_000, "nested more than 64 levels"),
-        ('{"n": ' + "1" * 5000 + "}", "not JSON"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("line", "message"), [
+    ("[1, 2]", "a JSON array, not an object"), ('"text"', "a JSON string, not an object"),
+    ("17", "a JSON number, not an object"), ("null", "a JSON value, not an object"),
+    ("{'text': 'a'}", "not JSON: .* at character 2"),
+    ('{"text": "a"} {"text": "b"}', "not JSON: Extra data at character 15"),
+    ('{"text": "a", "text": "b"}', "the key 'text' occurs twice"),
+    ('{"text": NaN}', "NaN is not a JSON value"), ("[" * 100_000, "nested more than 64 levels"),
+    ('{"n": ' + "1" * 5000 + "}", "not JSON"),
+])  # fmt: skip
 def test_invalid_lines_are_rejected_with_their_number(path, line, message):
     path.write_text('{"text": "a"}\n' + line + "\n")
     with pytest.raises(DataError, match=rf"a\.jsonl, line 2: .*{message}"):

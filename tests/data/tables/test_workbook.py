@@ -180,37 +180,31 @@ ROWS = '<table:table-row table:number-rows-repeated="1000000">'
 EMPTY = '<table:table-cell table:number-columns-repeated="16384"/>'
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        sheet(f'<row r="1"><c r="A1"><v>1</v></c></row>{FAR}'),
-        sheet(FAR.replace("XFD1048576", "xfd1048576")),
-        sheet(FAR.replace("<row", "<m:row").replace("<c", "<m:c").replace("<v>", "<m:v>")
-              .replace("</row", "</m:row").replace("</c", "</m:c").replace("</v", "</m:v"), "m:"),
-        sheet('<row r="1048570"><c><v>1</v></c></row><row><c/><c/><c t="s"><is/></c></row>'),
-        tables(f"{ROWS}{WIDE}</table:table-row>"),
-        tables(f"{ROWS}{EMPTY}</table:table-row><table:table-row>{WIDE}</table:table-row>"),
-        tables(*[f'{ROWS.replace("1000000", "999")}{WIDE}</table:table-row>'] * 3),
-        book(record(0x203, 65535, 255, 0, 0, 0, 0, 0)),
-        book(record(0xBD, 20000, 0, 0, 0, 0, 0, 0, 0, 0, 200)),
-        book(record(0xFD, 65535, 15, 0, 0, 0), sheets=3),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("content", [
+    sheet(f'<row r="1"><c r="A1"><v>1</v></c></row>{FAR}'),
+    sheet(FAR.replace("XFD1048576", "xfd1048576")),
+    sheet(FAR.replace("<row", "<m:row").replace("<c", "<m:c").replace("<v>", "<m:v>")
+          .replace("</row", "</m:row").replace("</c", "</m:c").replace("</v", "</m:v"), "m:"),
+    sheet('<row r="1048570"><c><v>1</v></c></row><row><c/><c/><c t="s"><is/></c></row>'),
+    tables(f"{ROWS}{WIDE}</table:table-row>"),
+    tables(f"{ROWS}{EMPTY}</table:table-row><table:table-row>{WIDE}</table:table-row>"),
+    tables(*[f'{ROWS.replace("1000000", "999")}{WIDE}</table:table-row>'] * 3),
+    book(record(0x203, 65535, 255, 0, 0, 0, 0, 0)),
+    book(record(0xBD, 20000, 0, 0, 0, 0, 0, 0, 0, 0, 200)),
+    book(record(0xFD, 65535, 15, 0, 0, 0), sheets=3),
+])  # fmt: skip
 def test_cells_far_apart_are_refused(content):
     with pytest.raises(ValueError, match="a stray cell"):
         check_workbook(content)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        sheet(f'<row r="1"><c r="A1"><v>1</v></c></row>{FAR.replace("<v>1</v>", "")}'),
-        sheet('<row r="1048576"><c r="A1048576"><v>1</v></c></row>'),
-        tables(f"<table:table-row>{WIDE}</table:table-row>{ROWS}{EMPTY}</table:table-row>"),
-        book(record(0x203, 65535, 3, 0, 0, 0, 0, 0), record(0x201, 65535, 255, 0)),
-        io.BytesIO(b"text,label\n"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("content", [
+    sheet(f'<row r="1"><c r="A1"><v>1</v></c></row>{FAR.replace("<v>1</v>", "")}'),
+    sheet('<row r="1048576"><c r="A1048576"><v>1</v></c></row>'),
+    tables(f"<table:table-row>{WIDE}</table:table-row>{ROWS}{EMPTY}</table:table-row>"),
+    book(record(0x203, 65535, 3, 0, 0, 0, 0, 0), record(0x201, 65535, 255, 0)),
+    io.BytesIO(b"text,label\n"),
+])  # fmt: skip
 def test_formats_of_empty_cells_and_long_tables_are_no_cells_far_apart(content):
     check_workbook(content)
     assert content.tell() == 0

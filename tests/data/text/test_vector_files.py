@@ -86,18 +86,15 @@ def test_only_vectors_for_the_vocabulary_are_kept(path):
     assert read_vectors(path.with_suffix(".npz"), vocabulary).words == ("Paris",)
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("cat 1 2", "2 values instead of 3"), ("cat", "0 values instead of 3"),
-        ("", "0 values instead of 3"), ("cat 1 2 3 4", "more than 3 values"),
-        ("cat 1 x 3", "'x' is not a finite number"),
-        ("cat 1 nan 3", "'nan' is not a finite number"),
-        ("cat 1 1e39 3", "'1e39' is not a finite number"),
-        ("cat 1 1_0 3", "'1_0' is not a finite number"), ("cat 1 ١ 3", "is not a finite number"),
-        ("cat 1  3", "'' is not a finite number"), (" 1 2 3", "no word before the values"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("line", "message"), [
+    ("cat 1 2", "2 values instead of 3"), ("cat", "0 values instead of 3"),
+    ("", "0 values instead of 3"), ("cat 1 2 3 4", "more than 3 values"),
+    ("cat 1 x 3", "'x' is not a finite number"),
+    ("cat 1 nan 3", "'nan' is not a finite number"),
+    ("cat 1 1e39 3", "'1e39' is not a finite number"),
+    ("cat 1 1_0 3", "'1_0' is not a finite number"), ("cat 1 ١ 3", "is not a finite number"),
+    ("cat 1  3", "'' is not a finite number"), (" 1 2 3", "no word before the values"),
+])  # fmt: skip
 def test_invalid_lines_are_rejected_with_their_number(path, line, message):
     with pytest.raises(DataError, match=rf"line 2: .*{message}"):
         read(path, f"the 1 2 3\n{line}\ndog 1 2 3\n")
@@ -118,18 +115,15 @@ def test_an_archive_is_read(tmp_path):
     assert vectors.matrix.dtype == np.float32
 
 
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
-        ({"words": ["a"]}, "holds words instead of words and vectors"),
-        ({"words": ["a"], "vectors": np.ones((2, 3))}, r"words has shape \(1,\) and vectors"),
-        ({"words": ["a"], "vectors": np.ones(3)}, r"vectors \(3,\)"),
-        ({"words": [1], "vectors": np.ones((1, 3))}, "words has dtype int64"),
-        ({"words": ["a"], "vectors": [["x"]]}, "vectors <U1"),
-        ({"words": ["a", "b"], "vectors": [[1.0], [np.nan]]}, r"vector of 'b' \(row 2\)"),
-        ({"words": np.array(["a"], object), "vectors": np.ones((1, 3))}, "no objects"),
-    ],
-)
+@pytest.mark.parametrize(("arrays", "message"), [
+    ({"words": ["a"]}, "holds words instead of words and vectors"),
+    ({"words": ["a"], "vectors": np.ones((2, 3))}, r"words has shape \(1,\) and vectors"),
+    ({"words": ["a"], "vectors": np.ones(3)}, r"vectors \(3,\)"),
+    ({"words": [1], "vectors": np.ones((1, 3))}, "words has dtype int64"),
+    ({"words": ["a"], "vectors": [["x"]]}, "vectors <U1"),
+    ({"words": ["a", "b"], "vectors": [[1.0], [np.nan]]}, r"vector of 'b' \(row 2\)"),
+    ({"words": np.array(["a"], object), "vectors": np.ones((1, 3))}, "no objects"),
+])  # fmt: skip
 def test_an_archive_of_other_content_is_rejected(tmp_path, arrays, message):
     np.savez(tmp_path / "v.npz", **arrays)
     with pytest.raises(DataError, match=message):
@@ -151,15 +145,12 @@ def test_a_damaged_archive_is_rejected(tmp_path):
             read_vectors(path)
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
-        (8, 1, "is encrypted"),
-        (8, 64, "strong encryption"),
-        (10, 99, "compression"),
-        (6, 99, "version 9.9"),
-    ],
-)
+@pytest.mark.parametrize(("field", "value", "message"), [
+    (8, 1, "is encrypted"),
+    (8, 64, "strong encryption"),
+    (10, 99, "compression"),
+    (6, 99, "version 9.9"),
+])  # fmt: skip
 def test_unsupported_zip_features_are_rejected(tmp_path, field, value, message):
     path = tmp_path / "v.npz"
     np.savez(path, words=["a"], vectors=np.ones((1, 3)))
@@ -216,14 +207,11 @@ def model2vec(folder: Path, vocabulary: object, **tensors: np.ndarray) -> Path:
 EMBEDDINGS = np.arange(8, dtype=np.float32).reshape(4, 2)
 
 
-@pytest.mark.parametrize(
-    ("vocabulary", "words"),
-    [
-        ({"[PAD]": 0, "cat": 1, "##s": 2, "dog": 3}, ("[PAD]", "cat", "dog")),
-        ([["<unk>", 0.0], ["▁cat", -1.0], ["s", -2.0], ["▁dog", -3.0]], ("cat", "dog")),
-        ({"Ġcat": 1, "s": 2, "Ġdog": 3}, ("cat", "dog")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("vocabulary", "words"), [
+    ({"[PAD]": 0, "cat": 1, "##s": 2, "dog": 3}, ("[PAD]", "cat", "dog")),
+    ([["<unk>", 0.0], ["▁cat", -1.0], ["s", -2.0], ["▁dog", -3.0]], ("cat", "dog")),
+    ({"Ġcat": 1, "s": 2, "Ġdog": 3}, ("cat", "dog")),
+])  # fmt: skip
 def test_a_model2vec_folder_gives_its_tokens_that_are_words(tmp_path, vocabulary, words):
     folder = model2vec(tmp_path / "model", vocabulary, embeddings=EMBEDDINGS)
     vectors = read_vectors(folder)
@@ -240,15 +228,12 @@ def test_quantized_model2vec_folders_map_tokens_to_rows_and_weight_them(tmp_path
     np.testing.assert_array_equal(read_vectors(folder).matrix, expected)
 
 
-@pytest.mark.parametrize(
-    ("vocabulary", "tensors", "message"),
-    [
-        ({"a": 0, "b": 9}, {"embeddings": EMBEDDINGS}, "has 4 vectors for 10 tokens"),
-        ({"a": 0}, {"bias": EMBEDDINGS[0]}, "holds bias instead of embeddings"),
-        (7, {"embeddings": EMBEDDINGS}, "has no vocabulary"),
-        ({"a": 0}, {"embeddings": EMBEDDINGS * np.nan}, "the vector of 'a' .row 1. is not finite"),
-    ],
-)
+@pytest.mark.parametrize(("vocabulary", "tensors", "message"), [
+    ({"a": 0, "b": 9}, {"embeddings": EMBEDDINGS}, "has 4 vectors for 10 tokens"),
+    ({"a": 0}, {"bias": EMBEDDINGS[0]}, "holds bias instead of embeddings"),
+    (7, {"embeddings": EMBEDDINGS}, "has no vocabulary"),
+    ({"a": 0}, {"embeddings": EMBEDDINGS * np.nan}, "the vector of 'a' .row 1. is not finite"),
+])  # fmt: skip
 def test_a_damaged_model2vec_folder_names_its_file(tmp_path, vocabulary, tensors, message):
     with pytest.raises(DataError, match=message):
         read_vectors(model2vec(tmp_path / "model", vocabulary, **tensors))

@@ -267,22 +267,16 @@ def test_it_compiles_to_one_graph_and_shows_its_options():
     assert "green='abs'" in repr(activation)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"num_centers": 0}, "num_centers is 0; expected a positive integer"),
-        ({"num_features": 2.0}, "num_features is 2.0"),
-        (
-            {"limits": (1.0, -1.0)},
-            r"limits is \(1.0, -1.0\); expected two finite numbers, the lower",
-        ),
-        ({"limits": (0.0, float("nan"))}, "limits is"),
-        ({"init": "swish"}, "init is 'swish'; expected one of random, zeros, relu"),
-        ({"green": "spline"}, "green is 'spline'"),
-        ({"bandwidth": 0.0}, "bandwidth is 0.0"),
-        ({"init": lambda a: 1 / (a - a)}, "a function that is finite on"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    ({"num_centers": 0}, "num_centers is 0; expected a positive integer"),
+    ({"num_features": 2.0}, "num_features is 2.0"),
+    ({"limits": (1.0, -1.0)}, r"limits is \(1.0, -1.0\); expected two finite numbers, the lower"),
+    ({"limits": (0.0, float("nan"))}, "limits is"),
+    ({"init": "swish"}, "init is 'swish'; expected one of random, zeros, relu"),
+    ({"green": "spline"}, "green is 'spline'"),
+    ({"bandwidth": 0.0}, "bandwidth is 0.0"),
+    ({"init": lambda a: 1 / (a - a)}, "a function that is finite on"),
+])  # fmt: skip
 def test_options_out_of_range_are_rejected(options, message):
     with pytest.raises(ArgumentError, match=message):
         KernelActivation(**{"num_features": 2, **options})

@@ -100,20 +100,17 @@ def test_it_is_drawn_as_linear_layers_are_and_copied_by_its_state():
     assert "100 inputs, 1 nodes, 100 edges, 1 outputs" in repr(dag)
 
 
-@pytest.mark.parametrize(
-    ("edges", "inputs", "outputs", "message"),
-    [
-        ([("x", "a"), ("a", "b"), ("b", "a")], ["x"], ["b"], "a → b → a|b → a → b"),
-        ([("a", "a")], ["x"], ["a"], "a → a"),
-        ([("a", "x")], ["x"], ["a"], "expected no edge into an input"),
-        ([("x", "a"), ("x", "a")], ["x"], ["a"], "expected each edge once"),
-        ([("x", "a")], ["x"], ["b"], "outputs is 'b'; expected nodes of the edges or inputs"),
-        ([("x", "a")], ["x"], [], "one or more nodes"),
-        ([("x", "a")], [], ["a"], "one or more nodes, each once"),
-        ([("x", "a")], ["x", "x"], ["a"], "one or more nodes, each once"),
-        ([("x", "a", 1)], ["x"], ["a"], "pairs of nodes"),
-    ],
-)
+@pytest.mark.parametrize(("edges", "inputs", "outputs", "message"), [
+    ([("x", "a"), ("a", "b"), ("b", "a")], ["x"], ["b"], "a → b → a|b → a → b"),
+    ([("a", "a")], ["x"], ["a"], "a → a"),
+    ([("a", "x")], ["x"], ["a"], "expected no edge into an input"),
+    ([("x", "a"), ("x", "a")], ["x"], ["a"], "expected each edge once"),
+    ([("x", "a")], ["x"], ["b"], "outputs is 'b'; expected nodes of the edges or inputs"),
+    ([("x", "a")], ["x"], [], "one or more nodes"),
+    ([("x", "a")], [], ["a"], "one or more nodes, each once"),
+    ([("x", "a")], ["x", "x"], ["a"], "one or more nodes, each once"),
+    ([("x", "a", 1)], ["x"], ["a"], "pairs of nodes"),
+])  # fmt: skip
 def test_a_graph_that_is_none_is_refused(edges, inputs, outputs, message):
     with pytest.raises(ArgumentError, match=message):
         KernelDAG(edges, inputs, outputs)
@@ -247,18 +244,15 @@ def test_the_dtype_is_that_of_the_inputs():
     assert f.coefficients.dtype == torch.float64
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"smoothness": 0}, ArgumentError, "smoothness is 0; expected a positive number"),
-        ({"y": [1.0]}, ShapeError, "the shape of a"),
-        ({"a": [[[1.0]]]}, ShapeError, r"\(N,\) or \(N, F\)"),
-        ({"a": []}, ShapeError, r"\(N,\) or \(N, F\)"),
-        ({"a": [0.0, float("nan")], "y": [0.0, 1]}, ArgumentError, "finite numbers"),
-        ({"weights": [1.0, 1, 1, 0]}, ArgumentError, "finite and positive"),
-        ({"green": torch.cos}, ArgumentError, "whose operator P is known"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "error", "message"), [
+    ({"smoothness": 0}, ArgumentError, "smoothness is 0; expected a positive number"),
+    ({"y": [1.0]}, ShapeError, "the shape of a"),
+    ({"a": [[[1.0]]]}, ShapeError, r"\(N,\) or \(N, F\)"),
+    ({"a": []}, ShapeError, r"\(N,\) or \(N, F\)"),
+    ({"a": [0.0, float("nan")], "y": [0.0, 1]}, ArgumentError, "finite numbers"),
+    ({"weights": [1.0, 1, 1, 0]}, ArgumentError, "finite and positive"),
+    ({"green": torch.cos}, ArgumentError, "whose operator P is known"),
+])  # fmt: skip
 def test_invalid_data_are_refused(arguments, error, message):
     with pytest.raises(error, match=message):
         KernelActivation.from_data(**{"a": A, "y": Y, "smoothness": 1.0, **arguments})

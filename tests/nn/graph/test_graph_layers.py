@@ -233,45 +233,39 @@ def test_the_graphs_in_the_place_of_edge_features_are_refused(layer):
     assert net(x, edges, torch.randn(2, 5), batch).shape == (2, 2)  # of a data set with features
 
 
-@pytest.mark.parametrize(
-    ("batch", "batch_size", "error", "message"),
-    [
-        ([0, 0, 1], None, KindError, "batch is list; expected a tensor of torch.int64"),
-        (torch.tensor([0.0, 0, 1]), None, KindError, "batch is torch.float32; expected a tensor"),
-        (torch.tensor([-1, 0, 1]), None, ArgumentError, r"is \[-1, 1\]; expected graphs from 0"),
-        (torch.tensor([0, 1, 2]), 2, ArgumentError, r"is \[0, 2\]; expected graphs from 0 to 1"),
-    ],
-)
+@pytest.mark.parametrize(("batch", "batch_size", "error", "message"), [
+    ([0, 0, 1], None, KindError, "batch is list; expected a tensor of torch.int64"),
+    (torch.tensor([0.0, 0, 1]), None, KindError, "batch is torch.float32; expected a tensor"),
+    (torch.tensor([-1, 0, 1]), None, ArgumentError, r"is \[-1, 1\]; expected graphs from 0"),
+    (torch.tensor([0, 1, 2]), 2, ArgumentError, r"is \[0, 2\]; expected graphs from 0 to 1"),
+])  # fmt: skip
 @pytest.mark.parametrize("layer", [RandomWalkKernelNN, WLKernelNN, DeepGraphKernelNN])
 def test_a_batch_that_names_no_graphs_is_refused(layer, batch, batch_size, error, message):
     with pytest.raises(error, match=message):
         layer(3, 4)(torch.ones(3, 3), torch.tensor([[0], [1]]), None, batch, batch_size)
 
 
-@pytest.mark.parametrize(
-    ("kind", "options", "message"),
-    [
-        (RandomWalkKernelNN, {"order": 0}, "order is 0"),
-        (RandomWalkKernelNN, {"decay": -1}, "decay is -1; expected a non-negative number, 'lea"),
-        (RandomWalkKernelNN, {"decay": "input"}, "decay is 'input'"),
-        (RandomWalkKernelNN, {"combine": "max"}, "combine is 'max'; expected 'multiply' or 'add'"),
-        (RandomWalkKernelNN, {"nonlinear": "sine"}, "nonlinear is 'sine'; expected one of ident"),
-        (RandomWalkKernelNN, {"nonlinear": torch.tanh}, "nonlinear is .*; expected a name"),
-        (RandomWalkKernelNN, {"activation": "sine"}, "activation is 'sine'"),
-        (RandomWalkKernelNN, {"edge_dim": 0}, "edge_dim is 0"),
-        (WLKernelNN, {"depth": 0}, "depth is 0"),
-        (WLKernelNN, {"readout": "mean"}, "readout is 'mean'; expected 'sum' or 'last'"),
-        (WLKernelNN, {"sigma": "sine"}, "activation is 'sine'"),
-        (WLKernelNN, {"label_channels": -1}, "label_channels is -1"),
-        (DeepGraphKernelNN, {"num_layers": 0}, "num_layers is 0"),
-        (DeepGraphKernelNN, {"nonlinear": "sine"}, "nonlinear is 'sine'"),
-        (TreeKernelNN, {"decay": "input"}, "decay"),
-        (TreeKernelNN, {"decay": -1.0}, "decay"),
-        (TreeKernelNN, {"order": 0}, "order"),
-        (TreeKernelNN, {"ordered": 2}, "ordered"),
-        (TreeKernelNN, {"max_children": 0}, "max_children"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "options", "message"), [
+    (RandomWalkKernelNN, {"order": 0}, "order is 0"),
+    (RandomWalkKernelNN, {"decay": -1}, "decay is -1; expected a non-negative number, 'lea"),
+    (RandomWalkKernelNN, {"decay": "input"}, "decay is 'input'"),
+    (RandomWalkKernelNN, {"combine": "max"}, "combine is 'max'; expected 'multiply' or 'add'"),
+    (RandomWalkKernelNN, {"nonlinear": "sine"}, "nonlinear is 'sine'; expected one of ident"),
+    (RandomWalkKernelNN, {"nonlinear": torch.tanh}, "nonlinear is .*; expected a name"),
+    (RandomWalkKernelNN, {"activation": "sine"}, "activation is 'sine'"),
+    (RandomWalkKernelNN, {"edge_dim": 0}, "edge_dim is 0"),
+    (WLKernelNN, {"depth": 0}, "depth is 0"),
+    (WLKernelNN, {"readout": "mean"}, "readout is 'mean'; expected 'sum' or 'last'"),
+    (WLKernelNN, {"sigma": "sine"}, "activation is 'sine'"),
+    (WLKernelNN, {"label_channels": -1}, "label_channels is -1"),
+    (DeepGraphKernelNN, {"num_layers": 0}, "num_layers is 0"),
+    (DeepGraphKernelNN, {"nonlinear": "sine"}, "nonlinear is 'sine'"),
+    (TreeKernelNN, {"decay": "input"}, "decay"),
+    (TreeKernelNN, {"decay": -1.0}, "decay"),
+    (TreeKernelNN, {"order": 0}, "order"),
+    (TreeKernelNN, {"ordered": 2}, "ordered"),
+    (TreeKernelNN, {"max_children": 0}, "max_children"),
+])  # fmt: skip
 def test_the_error_for_an_invalid_option_names_it(kind, options, message):
     with pytest.raises(ArgumentError, match=message):
         kind(3, 4, **options)

@@ -90,20 +90,17 @@ def test_a_graph_without_nodes_or_edges_has_a_prediction():
     assert empty.shape == (0, 4)
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"x": torch.zeros(5, 4, dtype=F64)}, ShapeError, r"x has shape \(5, 4\); .* \(nodes, 3\)"),
-        ({"x": torch.zeros(5, 3)}, KindError, "x is torch.float32; expected torch.float64"),
-        ({"x": None}, KindError, r"x is NoneType; expected a tensor \(nodes, 3\)"),
-        ({"edge_index": torch.eye(5).to_sparse()}, KindError, r"a sparse adjacency; .* edge_dim"),
-        ({"edge_index": [[0], [1]]}, KindError, "edge_index is list; expected a tensor"),
-        ({"edge_index": torch.full((2, 9), 5)}, ArgumentError, r"edge_index\[0, 0\] is 5"),
-        ({"edge_attr": None}, KindError, "edge_attr is None; .* as the layer has edge_dim=2"),
-        ({"edge_attr": torch.zeros(9, 3, dtype=F64)}, ShapeError, r"expected \(9, 2\)"),
-        ({"batch": torch.zeros(4).long()}, ShapeError, r"batch has shape \(4,\); expected \(5,\)"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changes", "error", "message"), [
+    ({"x": torch.zeros(5, 4, dtype=F64)}, ShapeError, r"x has shape \(5, 4\); .* \(nodes, 3\)"),
+    ({"x": torch.zeros(5, 3)}, KindError, "x is torch.float32; expected torch.float64"),
+    ({"x": None}, KindError, r"x is NoneType; expected a tensor \(nodes, 3\)"),
+    ({"edge_index": torch.eye(5).to_sparse()}, KindError, r"a sparse adjacency; .* edge_dim"),
+    ({"edge_index": [[0], [1]]}, KindError, "edge_index is list; expected a tensor"),
+    ({"edge_index": torch.full((2, 9), 5)}, ArgumentError, r"edge_index\[0, 0\] is 5"),
+    ({"edge_attr": None}, KindError, "edge_attr is None; .* as the layer has edge_dim=2"),
+    ({"edge_attr": torch.zeros(9, 3, dtype=F64)}, ShapeError, r"expected \(9, 2\)"),
+    ({"batch": torch.zeros(4).long()}, ShapeError, r"batch has shape \(4,\); expected \(5,\)"),
+])  # fmt: skip
 def test_invalid_calls_are_rejected(changes, error, message):
     G = graph()
     arguments = {"x": G.x, "edge_index": G.edge_index, "edge_attr": G.edge_attr, **changes}

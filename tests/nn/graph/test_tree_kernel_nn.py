@@ -190,17 +190,14 @@ def test_it_compiles_to_one_graph():
     compiled(*arguments).sum().backward()
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"edge_index": torch.tensor([[0, 1], [1, 0]])}, ArgumentError, "a cycle above node 0"),
-        ({"edge_index": torch.tensor([[0, 0], [1, 2]])}, ArgumentError, "parents"),
-        ({"edge_index": torch.tensor([[0], [4]])}, ArgumentError, "expected 0 to 3, the nodes"),
-        ({"edge_index": torch.zeros(3, 2).long()}, ShapeError, "edge_index"),
-        ({"x": T.x.float()}, KindError, "x is torch.float32"),
-        ({"batch": torch.zeros(3).long()}, ShapeError, "batch"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "error", "message"), [
+    ({"edge_index": torch.tensor([[0, 1], [1, 0]])}, ArgumentError, "a cycle above node 0"),
+    ({"edge_index": torch.tensor([[0, 0], [1, 2]])}, ArgumentError, "parents"),
+    ({"edge_index": torch.tensor([[0], [4]])}, ArgumentError, "expected 0 to 3, the nodes"),
+    ({"edge_index": torch.zeros(3, 2).long()}, ShapeError, "edge_index"),
+    ({"x": T.x.float()}, KindError, "x is torch.float32"),
+    ({"batch": torch.zeros(3).long()}, ShapeError, "batch"),
+])  # fmt: skip
 def test_wrong_trees_are_refused(changes, error, message):
     net = TreeKernelNN(2, 3, dtype=F64)
     with pytest.raises(error, match=message):

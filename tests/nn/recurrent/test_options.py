@@ -36,25 +36,19 @@ SHOWN: list[tuple[Callable[[], torch.nn.Module], str]] = [
         lambda: nn.RKMLSTM(3, 4, output_nonlinearity="tanh", forget_bias=1.0),
         "RKMLSTM(3, 4, forget_bias=1.0, output_nonlinearity='tanh')",
     ),
-    (
-        lambda: nn.CNN(3, 4, output_nonlinearity=torch.sin),
-        "CNN(3, 4, output_nonlinearity='sin')",
-    ),
+    (lambda: nn.CNN(3, 4, output_nonlinearity=torch.sin), "CNN(3, 4, output_nonlinearity='sin')"),
     (
         lambda: nn.LinearKernelRNN(3, 4, output_gate=False, static_gates=(0.1, 0.2)),
         "LinearKernelRNN(3, 4, output_gate=False, static_gates=(0.1, 0.2))",
     ),
-    (
-        lambda: nn.RKM(3, 4, q="inverse", feedback=False),
-        "RKM(3, 4, q='inverse', feedback=False)",
-    ),
+    (lambda: nn.RKM(3, 4, q="inverse", feedback=False), "RKM(3, 4, q='inverse', feedback=False)"),
     (lambda: nn.RKM(3, 4, q=torch.nn.Tanh()), "RKM(3, 4, q='Tanh')"),
     (
         lambda: nn.StringKernelRNN(4, 4, order=3, decay="input", highway=True, hidden_dropout=0.2),
         "StringKernelRNN(4, 4, order=3, decay='input', highway=True, hidden_dropout=0.2)",
     ),
     (lambda: nn.StringKernelRNN(3, 4), "StringKernelRNN(3, 4)"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("layer", "shown"), SHOWN, ids=[shown for _, shown in SHOWN])

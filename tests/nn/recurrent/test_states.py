@@ -268,15 +268,12 @@ def test_a_detached_state_has_the_values_and_no_graph(name: str):
     assert not any(tensor.requires_grad for tensor in leaves(detached))
 
 
-@pytest.mark.parametrize(
-    ("indices", "kind", "message"),
-    [
-        ([0, 1], KindError, "indices is list"),
-        (torch.zeros(2), KindError, "indices is torch.float32"),
-        (torch.zeros(2, dtype=torch.bool), KindError, "indices is torch.bool"),
-        (torch.tensor(1), ShapeError, r"indices has shape \(\)"),
-    ],
-)
+@pytest.mark.parametrize(("indices", "kind", "message"), [
+    ([0, 1], KindError, "indices is list"),
+    (torch.zeros(2), KindError, "indices is torch.float32"),
+    (torch.zeros(2, dtype=torch.bool), KindError, "indices is torch.bool"),
+    (torch.tensor(1), ShapeError, r"indices has shape \(\)"),
+])  # fmt: skip
 def test_invalid_indices_are_rejected(indices: Any, kind: type[Exception], message: str):
     with pytest.raises(kind, match=message):
         build("LSTM")(batch())[1].reorder(indices)

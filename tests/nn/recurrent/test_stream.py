@@ -61,15 +61,12 @@ def test_a_stream_of_learned_activations_matches_the_sequence(options: dict[str,
     assert_stream(layer, batch(TIME), False)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"bias": False},
-        {"forget_bias": 2.0},
-        {"layer_norm": True, "num_layers": 2},
-        {"bias": False, "forget_bias": 2.0},
-    ],
-)
+@pytest.mark.parametrize("options", [
+    {"bias": False},
+    {"forget_bias": 2.0},
+    {"layer_norm": True, "num_layers": 2},
+    {"bias": False, "forget_bias": 2.0},
+])  # fmt: skip
 def test_a_stream_has_the_options_of_its_layer(options: dict[str, Any]):
     assert_stream(build("RKM-CIFG", **options), batch(TIME), True)
 

@@ -90,18 +90,15 @@ def test_the_gradient_of_a_batch_of_equal_rows_is_finite(backend):
     assert all(x.isfinite().all() for x in found)
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"centers": torch.zeros(3, 0)}, ShapeError, "at least one center"),
-        ({"z": torch.zeros(0, 4, 3)}, ShapeError, "at least one step"),
-        ({"norm": torch.ones(2, 3)}, KindError, "statistics is None; expected a tensor"),
-        ({"green": "spline"}, ArgumentError, "green is 'spline'"),
-        ({"bandwidth": 0.0}, ArgumentError, "bandwidth is 0.0"),
-        ({"epsilon": 0.0}, ArgumentError, "epsilon is 0.0"),
-        ({"lengths": torch.tensor([6, 1, 1, 1])}, ArgumentError, r"lengths\[0\] is 6"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "error", "message"), [
+    ({"centers": torch.zeros(3, 0)}, ShapeError, "at least one center"),
+    ({"z": torch.zeros(0, 4, 3)}, ShapeError, "at least one step"),
+    ({"norm": torch.ones(2, 3)}, KindError, "statistics is None; expected a tensor"),
+    ({"green": "spline"}, ArgumentError, "green is 'spline'"),
+    ({"bandwidth": 0.0}, ArgumentError, "bandwidth is 0.0"),
+    ({"epsilon": 0.0}, ArgumentError, "epsilon is 0.0"),
+    ({"lengths": torch.tensor([6, 1, 1, 1])}, ArgumentError, r"lengths\[0\] is 6"),
+])  # fmt: skip
 def test_invalid_operands_are_rejected(changes, error, message):
     given = tensors((5, 4, 3), "", torch.float32)
     with pytest.raises(error, match=message):

@@ -102,19 +102,12 @@ def test_any_number_of_leading_axes_is_accepted(backend, shape):
     assert torch.autograd.grad(found.sum(), a)[0].shape == shape
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"centers": torch.zeros(2, 0)}, ShapeError, r"expected \(2, centers\) with at least one"),
-        (
-            {"input": torch.zeros(5, 3)},
-            ShapeError,
-            r"input has shape \(5, 3\); expected \(..., 2\)",
-        ),
-        ({"green": "spline"}, ArgumentError, "green is 'spline'"),
-        ({"bandwidth": -1.0}, ArgumentError, "bandwidth is -1.0"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "error", "message"), [
+    ({"centers": torch.zeros(2, 0)}, ShapeError, r"expected \(2, centers\) with at least one"),
+    ({"input": torch.zeros(5, 3)}, ShapeError, r"input has shape \(5, 3\); expected \(..., 2\)"),
+    ({"green": "spline"}, ArgumentError, "green is 'spline'"),
+    ({"bandwidth": -1.0}, ArgumentError, "bandwidth is -1.0"),
+])  # fmt: skip
 def test_invalid_operands_are_rejected(changes, error, message):
     fitting = {
         "input": torch.zeros(5, 2),

@@ -91,18 +91,15 @@ def _operands(chain: StringChain, options: str = "mask lengths", **changes: Any)
 GATED, GIVEN, SEEN = CHAINS["first_gated"], CHAINS["second_added"], CHAINS["second_seen"]
 
 
-@pytest.mark.parametrize(
-    ("chain", "changes", "message"),
-    [
-        (GATED, {"decay": torch.ones(H)}, r"decay is a tensor \(4,\); expected None"),
-        (GIVEN, {"decay": None}, r"decay is None; expected a tensor \(4,\) or \(\) in this call"),
-        (SEEN, {"weight": None}, r"weight is None; expected a tensor \(4, 4\) in this call"),
-        (GATED, {"weight": torch.ones(H, H)}, r"weight is a tensor \(4, 4\); expected None"),
-        (GATED, {"carry": None}, r"carry is None; expected a tensor \(5, 3, 4\)"),
-        (CHAINS["second"], {"carry": torch.ones(T, B, H)}, r"carry is a tensor .*; expected None"),
-        (GATED, {"bias": torch.ones(2, H)}, r"bias is a tensor \(2, 4\); expected None"),
-    ],
-)
+@pytest.mark.parametrize(("chain", "changes", "message"), [
+    (GATED, {"decay": torch.ones(H)}, r"decay is a tensor \(4,\); expected None"),
+    (GIVEN, {"decay": None}, r"decay is None; expected a tensor \(4,\) or \(\) in this call"),
+    (SEEN, {"weight": None}, r"weight is None; expected a tensor \(4, 4\) in this call"),
+    (GATED, {"weight": torch.ones(H, H)}, r"weight is a tensor \(4, 4\); expected None"),
+    (GATED, {"carry": None}, r"carry is None; expected a tensor \(5, 3, 4\)"),
+    (CHAINS["second"], {"carry": torch.ones(T, B, H)}, r"carry is a tensor .*; expected None"),
+    (GATED, {"bias": torch.ones(2, H)}, r"bias is a tensor \(2, 4\); expected None"),
+])  # fmt: skip
 def test_a_chain_requires_exactly_the_operands_that_it_uses(
     chain: StringChain, changes: dict[str, Any], message: str
 ):

@@ -112,15 +112,12 @@ def test_a_path_of_many_nodes_is_a_gated_scan(backend):
 
 
 @every_backend
-@pytest.mark.parametrize(
-    ("edges", "message"),
-    [
-        ([[0, 1], [1, 0]], "a cycle above node 0"),
-        ([[0, 0], [1, 2]], r"edge_index of node 0 is 'the parents \[1, 2\]'"),
-        ([[0], [9]], r"edge_index\[1, 0\] is 9; expected 0 to 8"),
-        ([[-1], [0]], r"edge_index\[0, 0\] is -1"),
-    ],
-)
+@pytest.mark.parametrize(("edges", "message"), [
+    ([[0, 1], [1, 0]], "a cycle above node 0"),
+    ([[0, 0], [1, 2]], r"edge_index of node 0 is 'the parents \[1, 2\]'"),
+    ([[0], [9]], r"edge_index\[1, 0\] is 9; expected 0 to 8"),
+    ([[-1], [0]], r"edge_index\[0, 0\] is -1"),
+])  # fmt: skip
 def test_edges_of_no_trees_are_refused(edges, message, backend):
     with pytest.raises(ArgumentError, match=message):
         tree_scan(**operands("", edge_index=torch.tensor(edges)), backend=backend)
@@ -140,15 +137,12 @@ def test_the_core_refuses_edges_of_no_trees(edges):
         cpp_forward(p, Results(torch.empty(9, 3, 5, dtype=F64), torch.empty(0, dtype=F64)))
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"products": torch.zeros(9, 0, 5, dtype=F64)}, ShapeError, "order 1 or more"),
-        ({"decay": torch.tensor(0.5, dtype=F64)}, KindError, "source_gate is a tensor"),
-        ({"target_gate": None}, KindError, "target_gate is None"),
-        ({"activation": "sine"}, ArgumentError, "activation is 'sine'"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "error", "message"), [
+    ({"products": torch.zeros(9, 0, 5, dtype=F64)}, ShapeError, "order 1 or more"),
+    ({"decay": torch.tensor(0.5, dtype=F64)}, KindError, "source_gate is a tensor"),
+    ({"target_gate": None}, KindError, "target_gate is None"),
+    ({"activation": "sine"}, ArgumentError, "activation is 'sine'"),
+])  # fmt: skip
 def test_the_error_for_a_wrong_argument_names_it(changes, error, message):
     with pytest.raises(error, match=message):
         tree_scan(**operands(**changes))

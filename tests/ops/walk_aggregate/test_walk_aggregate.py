@@ -109,16 +109,13 @@ def test_the_error_for_an_edge_to_a_missing_node_names_it(end, edge, node, backe
         walk_aggregate(torch.zeros(0, 2), torch.zeros(2, 1).long(), backend=backend)
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"edge_attr": None}, KindError, r"edge_attr is None; expected a tensor \(9, f"),
-        ({"source_gate": None}, KindError, r"source_gate is None; expected a tensor \(5, 17\)"),
-        ({"target_gate": None}, KindError, r"target_gate is None; expected a tensor \(5, 17\)"),
-        ({"shift": None}, ArgumentError, "activation is 'tanh'; .* Apply it to nodes before"),
-        ({"activation": "sine"}, ArgumentError, "activation is 'sine'; expected one of identity"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changes", "error", "message"), [
+    ({"edge_attr": None}, KindError, r"edge_attr is None; expected a tensor \(9, f"),
+    ({"source_gate": None}, KindError, r"source_gate is None; expected a tensor \(5, 17\)"),
+    ({"target_gate": None}, KindError, r"target_gate is None; expected a tensor \(5, 17\)"),
+    ({"shift": None}, ArgumentError, "activation is 'tanh'; .* Apply it to nodes before"),
+    ({"activation": "sine"}, ArgumentError, "activation is 'sine'; expected one of identity"),
+])  # fmt: skip
 def test_the_error_for_a_wrong_shape_names_the_argument(changes, error, message):
     with pytest.raises(error, match=message):
         walk_aggregate(**{**operands(), "activation": "tanh", **changes})

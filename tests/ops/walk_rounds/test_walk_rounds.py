@@ -161,18 +161,15 @@ def test_the_error_for_an_edge_to_a_missing_node_names_it(backend):
         walk_rounds(**given, backend=backend)
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"weight": torch.zeros(75, 4, dtype=F64)}, ShapeError, r"bias .*\(75,\)"),
-        ({"bias": torch.zeros(75, dtype=F64)}, ShapeError, r"bias .*\(76,\)"),
-        ({"factor": torch.zeros(17, 3, dtype=F64)}, ShapeError, r"factor .*\(steps, units, 3\)"),
-        ({"edge_gate": None}, ShapeError, r"weight .*\(42, 4\)"),
-        ({"depth": 0}, ArgumentError, "depth is 0"),
-        ({"first": 3}, ArgumentError, "first is 3; expected 0 to 2, as there are 3 rounds"),
-        ({"activation": "sine"}, ArgumentError, "activation is 'sine'"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "error", "message"), [
+    ({"weight": torch.zeros(75, 4, dtype=F64)}, ShapeError, r"bias .*\(75,\)"),
+    ({"bias": torch.zeros(75, dtype=F64)}, ShapeError, r"bias .*\(76,\)"),
+    ({"factor": torch.zeros(17, 3, dtype=F64)}, ShapeError, r"factor .*\(steps, units, 3\)"),
+    ({"edge_gate": None}, ShapeError, r"weight .*\(42, 4\)"),
+    ({"depth": 0}, ArgumentError, "depth is 0"),
+    ({"first": 3}, ArgumentError, "first is 3; expected 0 to 2, as there are 3 rounds"),
+    ({"activation": "sine"}, ArgumentError, "activation is 'sine'"),
+])  # fmt: skip
 def test_the_error_for_a_wrong_shape_names_the_argument(changes, error, message):
     with pytest.raises(error, match=message):
         walk_rounds(**operands(**changes))

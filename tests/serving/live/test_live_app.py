@@ -85,18 +85,15 @@ def test_typed_and_chosen_objects_are_explained(serve: Serve, view: LiveView) ->
     assert changed["lowers"][0]["label"] == "no"
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "status", "message"),
-    [
-        ("/live", {"input": 7}, 422, "input"), ("/live", {}, 422, "input"),
-        ("/live", {"example": 1}, 422, "below 1"), ("/live", {"example": -1}, 422, "below 1"),
-        ("/live", {"input": "g" * 100_001}, 422, "100000"), ("/live", b"{", 422, "JSON"),
-        ("/live/changes", {"input": "good"}, 422, "place"),
-        ("/live/changes", {"input": "good", "place": 1}, 422, "below 1"),
-        ("/live/changes", {"input": "good", "place": -1}, 422, "below 1"),
-        ("/live/changes", {"input": "good", "place": 10**400}, 422, ""), ("/page.js", {}, 404, ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("path", "body", "status", "message"), [
+    ("/live", {"input": 7}, 422, "input"), ("/live", {}, 422, "input"),
+    ("/live", {"example": 1}, 422, "below 1"), ("/live", {"example": -1}, 422, "below 1"),
+    ("/live", {"input": "g" * 100_001}, 422, "100000"), ("/live", b"{", 422, "JSON"),
+    ("/live/changes", {"input": "good"}, 422, "place"),
+    ("/live/changes", {"input": "good", "place": 1}, 422, "below 1"),
+    ("/live/changes", {"input": "good", "place": -1}, 422, "below 1"),
+    ("/live/changes", {"input": "good", "place": 10**400}, 422, ""), ("/page.js", {}, 404, ""),
+])  # fmt: skip
 def test_a_wrong_request_is_one_line(
     client: Any, path: str, body: Any, status: int, message: str
 ) -> None:

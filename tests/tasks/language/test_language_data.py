@@ -56,18 +56,15 @@ def test_parts_of_their_own_are_taken_whole(text, tmp_path):
     assert [len(data.parts[part]) for part in ("train", "valid", "test")] == [432, 48, 4]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "is empty \\(0 bytes\\)"),
-        (b"one line only", "1 lines cannot be split into 3 parts"),
-        (b"\n \n\n\t\n\n\n", "no token occurs 1 times"),
-        (b"a\nb\nc\nd\n", "the training text has 4 token.s.; more than 8 are needed"),
-        (b"\x7fELF\x02\x01\x00\x00\x00", "NUL byte"),
-        (b"\xff\xfe\xfa\n\n\n", "is in UTF-16|is not utf-8"),
-        (b"caf\xe9\nb\nc\n", "byte 0xe9 at offset 3 is not utf-8"),
-    ],
-)
+@pytest.mark.parametrize(("content", "message"), [
+    (b"", "is empty \\(0 bytes\\)"),
+    (b"one line only", "1 lines cannot be split into 3 parts"),
+    (b"\n \n\n\t\n\n\n", "no token occurs 1 times"),
+    (b"a\nb\nc\nd\n", "the training text has 4 token.s.; more than 8 are needed"),
+    (b"\x7fELF\x02\x01\x00\x00\x00", "NUL byte"),
+    (b"\xff\xfe\xfa\n\n\n", "is in UTF-16|is not utf-8"),
+    (b"caf\xe9\nb\nc\n", "byte 0xe9 at offset 3 is not utf-8"),
+])  # fmt: skip
 def test_the_error_for_an_invalid_text_names_the_file_and_the_reason(tmp_path, content, message):
     path = tmp_path / "bad.txt"
     path.write_bytes(content)
@@ -103,23 +100,20 @@ def test_equal_lines_stay_together_and_are_counted(tmp_path, capsys):
 # The options of a language run: ranges, presets, and the sizes that the papers print.
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"valid_fraction": 0.0}, "valid_fraction is 0.0; expected a number between 0 and 1"),
-        ({"demo": True, "data": "a.txt"}, "data is 'a.txt'; expected nothing with --demo"),
-        ({"cutoffs": "10;20"}, "cutoffs is '10;20'; expected integers separated by commas"),
-        ({"hidden_size": 0}, "hidden_size is 0; expected a positive integer"),
-        ({"unroll": 0}, "unroll is 0"),
-        ({"rnn_dropout": 1.0}, "rnn_dropout is 1.0; expected a number in \\[0, 1\\)"),
-        ({"lr": float("nan")}, "lr is nan"),
-        ({"level": "byte"}, "level is 'byte'; expected one of word, char"),
-        ({"optimizer": "lbfgs"}, "expected one of adam, sgd"),
-        ({"decay": "1.5"}, "decay is '1.5'; expected a number in \\[0, 1\\], learned"),
-        ({"max_vocabulary": 2}, "max_vocabulary is 2; expected 3 or more, or 0"),
-        ({"patience": -1}, "patience is -1; expected 0 or more"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    ({"valid_fraction": 0.0}, "valid_fraction is 0.0; expected a number between 0 and 1"),
+    ({"demo": True, "data": "a.txt"}, "data is 'a.txt'; expected nothing with --demo"),
+    ({"cutoffs": "10;20"}, "cutoffs is '10;20'; expected integers separated by commas"),
+    ({"hidden_size": 0}, "hidden_size is 0; expected a positive integer"),
+    ({"unroll": 0}, "unroll is 0"),
+    ({"rnn_dropout": 1.0}, "rnn_dropout is 1.0; expected a number in \\[0, 1\\)"),
+    ({"lr": float("nan")}, "lr is nan"),
+    ({"level": "byte"}, "level is 'byte'; expected one of word, char"),
+    ({"optimizer": "lbfgs"}, "expected one of adam, sgd"),
+    ({"decay": "1.5"}, "decay is '1.5'; expected a number in \\[0, 1\\], learned"),
+    ({"max_vocabulary": 2}, "max_vocabulary is 2; expected 3 or more, or 0"),
+    ({"patience": -1}, "patience is -1; expected 0 or more"),
+])  # fmt: skip
 def test_a_value_out_of_range_is_refused(options, message):
     with pytest.raises(ArgumentError, match=message):
         estimator_of(LanguageConfig(**options)).check()
@@ -137,18 +131,15 @@ def test_defaults_that_differ_from_those_of_the_estimator_are_these():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("preset", "options", "parameters"),
-    [
-        ("string-5m", {}, 5_074_430),
-        ("string-20m", {}, 20_345_700),
-        ("string-20m", {"hidden_size": 860, "num_layers": 4}, 20_450_480),
-        ("string-5m", {"decay": "0.8", "hidden_size": 407}, None),
-        ("string-5m", {"decay": "learned", "hidden_size": 407}, None),
-        ("string-5m", {"decay": "input", "hidden_size": 378}, None),
-        ("awd", {"cell": "torch-lstm"}, 24_221_600),
-    ],
-)
+@pytest.mark.parametrize(("preset", "options", "parameters"), [
+    ("string-5m", {}, 5_074_430),
+    ("string-20m", {}, 20_345_700),
+    ("string-20m", {"hidden_size": 860, "num_layers": 4}, 20_450_480),
+    ("string-5m", {"decay": "0.8", "hidden_size": 407}, None),
+    ("string-5m", {"decay": "learned", "hidden_size": 407}, None),
+    ("string-5m", {"decay": "input", "hidden_size": 378}, None),
+    ("awd", {"cell": "torch-lstm"}, 24_221_600),
+])  # fmt: skip
 def test_presets_have_the_sizes_of_the_paper(preset, options, parameters):
     config = LanguageConfig(**{**defaults_of(LanguageConfig(preset=preset)), **options})
     with torch.device("meta"):  # counted, not made

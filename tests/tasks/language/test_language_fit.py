@@ -44,15 +44,12 @@ AWD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("optimizer", "options"),
-    [
-        ("adam", {"rnn_dropout": 0.1}),
-        pytest.param("sgd", {"rnn_dropout": 0.1}, marks=pytest.mark.slow),
-        pytest.param("asgd", {**AWD, "cell": "rkm-lstm"}, marks=pytest.mark.slow),
-        pytest.param("asgd", {**AWD, "cell": "torch-lstm"}, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("optimizer", "options"), [
+    ("adam", {"rnn_dropout": 0.1}),
+    pytest.param("sgd", {"rnn_dropout": 0.1}, marks=pytest.mark.slow),
+    pytest.param("asgd", {**AWD, "cell": "rkm-lstm"}, marks=pytest.mark.slow),
+    pytest.param("asgd", {**AWD, "cell": "torch-lstm"}, marks=pytest.mark.slow),
+])  # fmt: skip
 def test_a_run_stopped_at_any_step_continues_bit_for_bit(
     text, tmp_path, monkeypatch, optimizer, options
 ):

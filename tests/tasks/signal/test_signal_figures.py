@@ -189,15 +189,12 @@ def test_a_single_subject_has_no_deviation():
     assert figures(("a",), errors=[0])["deviation"] == 0.0
 
 
-@pytest.mark.parametrize(
-    ("gains", "relation", "advice"),
-    [
-        ((0.1, 0.12, 0.08, 0.11, 0.1, 0.09), "ahead of", ""),
-        ((0.1, -0.1, 0.05, -0.02, 0.1, -0.1), "level with", ""),
-        ((-0.1, -0.12, -0.08, -0.11, -0.1, -0.1), "behind", ": use band power instead"),
-        ((0.1, 0.12, 0.08, 0.11, 0.1), "too few to tell", "; it takes 6"),
-    ],
-)
+@pytest.mark.parametrize(("gains", "relation", "advice"), [
+    ((0.1, 0.12, 0.08, 0.11, 0.1, 0.09), "ahead of", ""),
+    ((0.1, -0.1, 0.05, -0.02, 0.1, -0.1), "level with", ""),
+    ((-0.1, -0.12, -0.08, -0.11, -0.1, -0.1), "behind", ": use band power instead"),
+    ((0.1, 0.12, 0.08, 0.11, 0.1), "too few to tell", "; it takes 6"),
+])  # fmt: skip
 def test_the_verdict_is_by_the_interval_of_the_difference_over_subjects(gains, relation, advice):
     ours = {f"s{k}": 0.5 + gain for k, gain in enumerate(gains)}
     baseline = {
@@ -333,14 +330,11 @@ def test_more_groups_than_subjects_are_refused(count):
         folds_of(made(), 0.2, 0, count=count)
 
 
-@pytest.mark.parametrize(
-    "sides",
-    [
-        (("s", "t"), ("s",), ("u",)),
-        (("s", "t"), ("v",), ("t",)),
-        (("s",), ("v",), ("u", "v")),
-    ],
-)
+@pytest.mark.parametrize("sides", [
+    (("s", "t"), ("s",), ("u",)),
+    (("s", "t"), ("v",), ("t",)),
+    (("s",), ("v",), ("u", "v")),
+])  # fmt: skip
 def test_a_subject_on_two_sides_is_refused(sides):
     with pytest.raises(ArgumentError, match=r"group is '\w'; expected a group in one part only"):
         Fold("planted", *sides)
@@ -362,28 +356,22 @@ def test_the_windows_of_a_side_are_those_of_its_subjects():
 # The options of ``fit signal``: ranges, and the choices of the rooms that take them.
 
 
-@pytest.mark.parametrize(
-    ("wrong", "expected"),
-    [
-        ({"stride": 0}, "stride is 0; expected a positive integer"),
-        ({"resample": -1.0}, "resample is -1.0; expected 0 or more"),
-        ({"resample": float("nan")}, "resample is nan"),
-        ({"window_seconds": float("inf")}, "window_seconds is inf; expected 0 or more"),
-        ({"channel_dropout": 1.0}, "channel_dropout is 1.0; expected a number in \\[0, 1\\)"),
-        ({"lr": 0.0}, "lr is 0.0; expected a positive number"),
-        (
-            {"valid_fraction": 1.0},
-            "valid_fraction is 1.0; expected a number in \\[0, 1\\)",
-        ),
-        ({"folds": 1}, "folds is 1; expected 0 for each subject, or 2 groups or more"),
-        ({"folds": 2, "test_subjects": "a"}, "test_subjects is 'a'; expected nothing with --folds"),
-        ({"standardize": "batch"}, "standardize is 'batch'; expected one of subject, window,"),
-        ({"filters": "gabor"}, "filters is 'gabor'; expected one of wavelet, dense"),
-        ({"pooling": "sum"}, "pooling is 'sum'"),
-        ({"monitor": "auc"}, "monitor is 'auc'; expected one of auto, accuracy, loss"),
-        ({"demo": True, "data": "x.npz"}, "data is 'x.npz'; expected nothing with --demo"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "expected"), [
+    ({"stride": 0}, "stride is 0; expected a positive integer"),
+    ({"resample": -1.0}, "resample is -1.0; expected 0 or more"),
+    ({"resample": float("nan")}, "resample is nan"),
+    ({"window_seconds": float("inf")}, "window_seconds is inf; expected 0 or more"),
+    ({"channel_dropout": 1.0}, "channel_dropout is 1.0; expected a number in \\[0, 1\\)"),
+    ({"lr": 0.0}, "lr is 0.0; expected a positive number"),
+    ({"valid_fraction": 1.0}, "valid_fraction is 1.0; expected a number in \\[0, 1\\)"),
+    ({"folds": 1}, "folds is 1; expected 0 for each subject, or 2 groups or more"),
+    ({"folds": 2, "test_subjects": "a"}, "test_subjects is 'a'; expected nothing with --folds"),
+    ({"standardize": "batch"}, "standardize is 'batch'; expected one of subject, window,"),
+    ({"filters": "gabor"}, "filters is 'gabor'; expected one of wavelet, dense"),
+    ({"pooling": "sum"}, "pooling is 'sum'"),
+    ({"monitor": "auc"}, "monitor is 'auc'; expected one of auto, accuracy, loss"),
+    ({"demo": True, "data": "x.npz"}, "data is 'x.npz'; expected nothing with --demo"),
+])  # fmt: skip
 def test_a_value_out_of_its_range_is_refused(wrong, expected):
     with pytest.raises(ArgumentError, match=expected):
         SignalConfig(**wrong)

@@ -22,14 +22,11 @@ def alone(layer, q, unit, **options):
     return single
 
 
-@pytest.mark.parametrize(
-    "q",
-    [
-        ("exponential", "tanh", "exponential", "inverse"),
-        {"polynomial": 1, "sigmoid": 3},
-        ["linear", torch.sin, "relu", "linear"],
-    ],
-)
+@pytest.mark.parametrize("q", [
+    ("exponential", "tanh", "exponential", "inverse"),
+    {"polynomial": 1, "sigmoid": 3},
+    ["linear", torch.sin, "relu", "linear"],
+])  # fmt: skip
 def test_each_unit_evaluates_its_q(q):
     torch.manual_seed(1)
     layer = RKM(3, 4, q=q, feedback=False, filter_length=2, dtype=torch.float64)
@@ -54,17 +51,14 @@ def test_feedback_mixes_units_of_different_q():
     torch.testing.assert_close(layer(x)[0][-1], h, **ONE)
 
 
-@pytest.mark.parametrize(
-    ("q", "message"),
-    [
-        (("linear",), "one q for each of hidden_size = 2 units. They are 1"),
-        ({"linear": 3}, "They are 3"),
-        ({"linear": 2.0}, "a dict {q: units} of positive integers"),
-        (("linear", "gaussian"), "give them a layer of their own"),
-        (("linear", "exp"), "q is 'exp'; expected for each unit"),
-        (3, "q is 3; expected a callable or one of"),
-    ],
-)
+@pytest.mark.parametrize(("q", "message"), [
+    (("linear",), "one q for each of hidden_size = 2 units. They are 1"),
+    ({"linear": 3}, "They are 3"),
+    ({"linear": 2.0}, "a dict {q: units} of positive integers"),
+    (("linear", "gaussian"), "give them a layer of their own"),
+    (("linear", "exp"), "q is 'exp'; expected for each unit"),
+    (3, "q is 3; expected a callable or one of"),
+])  # fmt: skip
 def test_an_invalid_q_of_units_is_refused(q, message):
     with pytest.raises(ArgumentError) as caught:
         RKM(3, 2, q=q)

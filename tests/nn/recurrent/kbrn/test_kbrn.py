@@ -262,18 +262,15 @@ def test_the_layer_learns_which_of_two_bits_came_first():
     assert loss < 0.3  # chance is 0.69
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"num_centers": 0}, "num_centers is 0"),
-        ({"limits": (2.0, -2.0)}, r"limits is \(2.0, -2.0\); expected two finite numbers"),
-        ({"green": "spline"}, "green is 'spline'"), ({"init": "sinus"}, "init is 'sinus'"),
-        ({"eval_statistics": "none"}, "eval_statistics is 'none'; expected 'running' or 'batch'"),
-        ({"start": "zeros"}, "start is 'zeros'; expected 'normal' or 'orthogonal'"),
-        ({"momentum": 2.0}, "momentum is 2.0"), ({"eps": 0.0}, "eps is 0.0"),
-        ({"max_steps": 0}, "max_steps is 0"), ({"hidden_size": 0}, "hidden_size is 0"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "message"), [
+    ({"num_centers": 0}, "num_centers is 0"),
+    ({"limits": (2.0, -2.0)}, r"limits is \(2.0, -2.0\); expected two finite numbers"),
+    ({"green": "spline"}, "green is 'spline'"), ({"init": "sinus"}, "init is 'sinus'"),
+    ({"eval_statistics": "none"}, "eval_statistics is 'none'; expected 'running' or 'batch'"),
+    ({"start": "zeros"}, "start is 'zeros'; expected 'normal' or 'orthogonal'"),
+    ({"momentum": 2.0}, "momentum is 2.0"), ({"eps": 0.0}, "eps is 0.0"),
+    ({"max_steps": 0}, "max_steps is 0"), ({"hidden_size": 0}, "hidden_size is 0"),
+])  # fmt: skip
 def test_invalid_options_are_rejected(options, message):
     with pytest.raises(ArgumentError, match=message):
         nn.KBRN(**{"input_size": INPUT, "hidden_size": HIDDEN, **options})

@@ -130,15 +130,12 @@ def test_a_length_that_is_not_a_positive_integer_is_rejected(given_length: Any):
     assert "a positive integer, or a dict {length: units}" in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("given_length", "sum_text"),
-    [
-        ({1: 1, 3: 2}, "They sum to 3."),
-        ({1: 9}, "They sum to 9."),
-        ({1: 4, 2: 0}, ""),
-        ({1: "4"}, ""),
-    ],
-)
+@pytest.mark.parametrize(("given_length", "sum_text"), [
+    ({1: 1, 3: 2}, "They sum to 3."),
+    ({1: 9}, "They sum to 9."),
+    ({1: 4, 2: 0}, ""),
+    ({1: "4"}, ""),
+])  # fmt: skip
 def test_units_that_do_not_sum_to_the_hidden_size_are_rejected(given_length: Any, sum_text: str):
     with pytest.raises(ArgumentError) as error:
         units_by_length(given_length, 4)
@@ -157,20 +154,17 @@ def test_a_filter_longer_than_the_sequence_is_padded_with_zeros():
 # Valid and invalid options of filters.
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"filters": "morlet"}, "filters is 'morlet'; expected 'dense' or 'wavelet'"),
-        ({"filters": "wavelet", "filter_length": {2: 3, 3: 1}}, "one length for wavelets"),
-        ({"free_phase": True}, "free_phase is True; expected its default without"),
-        ({"sampling_rate": 200.0}, "sampling_rate is 200.0; expected its default without"),
-        ({"filters": "wavelet", "sampling_rate": 0}, "a positive number of Hz"),
-        ({"filters": "wavelet", "sampling_rate": float("inf")}, "a positive number of Hz"),
-        ({"filters": "wavelet", "sampling_rate": "200"}, "a positive number of Hz"),
-        ({"stride": 0}, "stride is 0; expected a positive integer"),
-        ({"dilation": 1.5}, "dilation is 1.5; expected a positive integer"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    ({"filters": "morlet"}, "filters is 'morlet'; expected 'dense' or 'wavelet'"),
+    ({"filters": "wavelet", "filter_length": {2: 3, 3: 1}}, "one length for wavelets"),
+    ({"free_phase": True}, "free_phase is True; expected its default without"),
+    ({"sampling_rate": 200.0}, "sampling_rate is 200.0; expected its default without"),
+    ({"filters": "wavelet", "sampling_rate": 0}, "a positive number of Hz"),
+    ({"filters": "wavelet", "sampling_rate": float("inf")}, "a positive number of Hz"),
+    ({"filters": "wavelet", "sampling_rate": "200"}, "a positive number of Hz"),
+    ({"stride": 0}, "stride is 0; expected a positive integer"),
+    ({"dilation": 1.5}, "dilation is 1.5; expected a positive integer"),
+])  # fmt: skip
 def test_invalid_filter_options_are_rejected(options: dict[str, Any], message: str):
     with pytest.raises(ArgumentError, match=message):
         build("RKM-LSTM", **options)

@@ -34,14 +34,11 @@ WITHOUT_FEEDBACK = {"Gated CNN": (), "CNN": (), "RAN": ("input", "forget")}
 
 
 @pytest.mark.parametrize("name", LINEAR_CELLS)
-@looped(
-    "options",
-    [
-        {}, {"bias": False}, {"filter_length": 3, "dilation": 2},
-        {"filter_length": MIXED, "forget_bias": 1.0}, {"layer_norm": True},
-        {"filter_length": MIXED, "dilation": 2, "layer_norm": True, "bidirectional": True},
-    ],
-)  # fmt: skip
+@looped("options", [
+    {}, {"bias": False}, {"filter_length": 3, "dilation": 2},
+    {"filter_length": MIXED, "forget_bias": 1.0}, {"layer_norm": True},
+    {"filter_length": MIXED, "dilation": 2, "layer_norm": True, "bidirectional": True},
+])  # fmt: skip
 def test_the_output_matches_the_equations_with_the_inspected_parameters(name: str, options: dict):
     layer, x = build(name, **options), batch()
     for parameter in layer.parameters():

@@ -72,13 +72,10 @@ def test_fixed_gates_do_not_depend_on_memory_that_another_library_leaves_empty(n
     assert {name for name, _ in layer.named_buffers()} <= set(layer.state_dict())
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        0.5, (0.5,), (0.5, 0.5, 0.5), (-1, 0.5), (0.5, float("nan")), (float("inf"), 1), ("a", 1),
-        None,
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("values", [
+    0.5, (0.5,), (0.5, 0.5, 0.5), (-1, 0.5), (0.5, float("nan")), (float("inf"), 1), ("a", 1),
+    None,
+])  # fmt: skip
 def test_gates_must_be_two_finite_non_negative_numbers(values: Any):
     message = r"static_gates is .*; expected two finite, non-negative numbers"
     with pytest.raises(ArgumentError, match=message):

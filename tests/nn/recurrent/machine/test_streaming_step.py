@@ -50,14 +50,11 @@ def test_biases_of_all_some_and_no_gates_are_added(name: str):
         assert_fast(layer, x, state)
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("RKM-LSTM", {"filter_length": 2}), ("RKM-LSTM", {"filter_length": {1: 2, 2: 2}}),
-        ("RKM-LSTM", {"zoneout": 0.1}), ("RKM-LSTM", {"output_nonlinearity": torch.sin}),
-        ("RKM gaussian", {}), ("CNN", {}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "options"), [
+    ("RKM-LSTM", {"filter_length": 2}), ("RKM-LSTM", {"filter_length": {1: 2, 2: 2}}),
+    ("RKM-LSTM", {"zoneout": 0.1}), ("RKM-LSTM", {"output_nonlinearity": torch.sin}),
+    ("RKM gaussian", {}), ("CNN", {}),
+])  # fmt: skip
 def test_an_unsupported_layer_uses_the_general_path(name: str, options: dict[str, Any]):
     layer, x = build(name, **options), batch(1)[0]
     state = layer.step(x)[1]

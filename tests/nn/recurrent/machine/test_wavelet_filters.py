@@ -131,13 +131,10 @@ def test_decays_are_positive_for_all_parameter_values():
 
 
 # facts of section 6: K = 30 filters, C = 11 channels, 900 recurrent weights a gate
-@pytest.mark.parametrize(
-    ("name", "count"),
-    [
-        ("LSTM", 6360), ("RKM-LSTM", 6360), ("RKM-CIFG", 4770), ("Linear Kernel w/ o_t", 3180),
-        ("Linear Kernel", 1590), ("Gated CNN", 1380), ("CNN", 690),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "count"), [
+    ("LSTM", 6360), ("RKM-LSTM", 6360), ("RKM-CIFG", 4770), ("Linear Kernel w/ o_t", 3180),
+    ("Linear Kernel", 1590), ("Gated CNN", 1380), ("CNN", 690),
+])  # fmt: skip
 @pytest.mark.parametrize("n", [5, 40])
 def test_the_number_of_parameters_does_not_depend_on_n(name: str, count: int, n: int):
     layer = nn.TABLE1[name](11, 30, bias=False, filters="wavelet", filter_length=n)

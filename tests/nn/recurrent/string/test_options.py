@@ -18,22 +18,19 @@ DEFAULTS: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("options", "fields"),
-    [
-        ({}, {}), ({"order": 5}, {"order": 5}), ({"decay": "learned"}, {"decay": "given"}),
-        ({"decay": "input"}, {"decay": "gate"}), ({"decay": "state"}, {"decay": "state_gate"}),
-        ({"combine": "add"}, {"combine": "add"}),
-        ({"combine": "add_exact"}, {"combine": "add_exact"}),
-        ({"normalized": True}, {"normalized": "paper"}),
-        ({"normalized": "exact"}, {"normalized": "exact"}),
-        ({"readout": "sum"}, {"readout": "sum"}),
-        ({"activation": None}, {"activation": "identity"}),
-        ({"activation": "relu"}, {"activation": "relu"}),
-        ({"activation": "sigmoid"}, {"activation": "sigmoid"}),
-        ({"highway": True}, {"highway": True}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "fields"), [
+    ({}, {}), ({"order": 5}, {"order": 5}), ({"decay": "learned"}, {"decay": "given"}),
+    ({"decay": "input"}, {"decay": "gate"}), ({"decay": "state"}, {"decay": "state_gate"}),
+    ({"combine": "add"}, {"combine": "add"}),
+    ({"combine": "add_exact"}, {"combine": "add_exact"}),
+    ({"normalized": True}, {"normalized": "paper"}),
+    ({"normalized": "exact"}, {"normalized": "exact"}),
+    ({"readout": "sum"}, {"readout": "sum"}),
+    ({"activation": None}, {"activation": "identity"}),
+    ({"activation": "relu"}, {"activation": "relu"}),
+    ({"activation": "sigmoid"}, {"activation": "sigmoid"}),
+    ({"highway": True}, {"highway": True}),
+])  # fmt: skip
 def test_every_option_is_a_field_of_the_chain(options: dict[str, Any], fields: dict[str, Any]):
     chain = string_chain(**{**DEFAULTS, **options})
     assert chain == StringChain(**{"order": 2, "activation": "tanh", **fields})
