@@ -34,11 +34,9 @@ class Size:
 
 
 SIZES = {
-    "words": Size(35, 20, 650, 650),
-    "documents": Size(400, 16, 300, 300),
-    "signals": Size(1000, 32, 11, 30),
-    "points": Size(200, 500, 2, 20),
-}
+    "words": Size(35, 20, 650, 650), "documents": Size(400, 16, 300, 300),
+    "signals": Size(1000, 32, 11, 30), "points": Size(200, 500, 2, 20),
+}  # fmt: skip
 STEP, WITHOUT_CORE = Size(1, 1, 300, 300), Size(100, 32, 300, 300)
 
 

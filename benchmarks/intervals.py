@@ -292,8 +292,7 @@ def signs(rng: Generator, n: int) -> np.ndarray:
 DIFFERENCES: dict[str, Draw] = {
     "accuracies of 0.5": classes(0.5, 0.0),
     "accuracies of 0.8, half of the answers in common": classes(0.8, 0.5),
-    "accuracies of 0.95": classes(0.95, 0.0),
-    "RMSE, normal errors": errors(normal, normal),
+    "accuracies of 0.95": classes(0.95, 0.0), "RMSE, normal errors": errors(normal, normal),
     "RMSE, normal errors with a correlation of 0.8": errors(normal, normal, 0.8),
     "RMSE, Laplace's errors": errors(laplace, laplace),
     "RMSE, errors of Student's t": errors(heavy, heavy),
@@ -306,8 +305,7 @@ DIFFERENCES: dict[str, Draw] = {
     "accuracy, n groups of 3 and 10 rows, nine in ten alike": classes_of_groups(10, 0.9),
     "RMSE, n groups of 3 and 10 rows, half of them alike": errors_of_groups(10, 0.5),
     "RMSE, n groups of 3 and 10 rows, nine in ten alike": errors_of_groups(10, 0.9),
-    "perplexity, n lines": lines,
-    "n subjects of 4 windows": subjects(4),
+    "perplexity, n lines": lines, "n subjects of 4 windows": subjects(4),
     "n subjects of 40 windows": subjects(40),
     "`compare`, accuracy, 2 splits": splits("accuracy", 2),
     "`compare`, accuracy, 5 splits": splits("accuracy", 5),
@@ -316,19 +314,17 @@ DIFFERENCES: dict[str, Draw] = {
     "`compare`, RMSE, a test file of n and 5 seeds": seeds("rmse"),
     "`compare`, accuracy, 5 splits of n groups": splits_of_groups("accuracy", 5, 10, 0.7),
     "`compare`, RMSE, 5 splits of n groups": splits_of_groups("rmse", 5, 10, 0.7),
-}
+}  # fmt: skip
 SINGLE: dict[str, Draw] = {
     "accuracy between 0.5 and 1": accuracy,
     "accuracy, n groups of 3 and 10 rows, half of them alike": accuracy_of_groups(10, 0.5),
     "accuracy, n groups of 3 and 10 rows, nine in ten alike": accuracy_of_groups(10, 0.9),
-    "RMSE, normal errors": single(normal),
-    "RMSE, Laplace's errors": single(laplace),
+    "RMSE, normal errors": single(normal), "RMSE, Laplace's errors": single(laplace),
     "RMSE, errors of Student's t": single(heavy),
     "RMSE, n groups of 3 and 10 rows, half of them alike": rmse_of_groups(10, 0.5),
     "RMSE, n groups of 3 and 10 rows, nine in ten alike": rmse_of_groups(10, 0.9),
-    "RMSE, rare large errors": single(rare),
-    "RMSE, very rare large errors": single(very_rare),
-}
+    "RMSE, rare large errors": single(rare), "RMSE, very rare large errors": single(very_rare),
+}  # fmt: skip
 
 
 POWER: dict[str, Draw] = {

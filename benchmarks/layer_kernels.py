@@ -288,11 +288,9 @@ def sentences(folder: Path) -> Rows:
 
 
 SETS: dict[str, Callable[[Path], Rows]] = {
-    "DNA, TF0": dna,
-    "JapaneseVowels": partial(series_of, "JapaneseVowels"),
-    "ItalyPowerDemand": partial(series_of, "ItalyPowerDemand"),
-    "SST, two classes": sentences,
-}
+    "DNA, TF0": dna, "JapaneseVowels": partial(series_of, "JapaneseVowels"),
+    "ItalyPowerDemand": partial(series_of, "ItalyPowerDemand"), "SST, two classes": sentences,
+}  # fmt: skip
 
 
 class Classifier(nn.Module):

@@ -161,15 +161,13 @@ class RowByRow(nn.Module):
 
 
 RECURRENT: dict[str, Make] = {
-    "none (RKM-LSTM)": lambda: RowByRow(None),
-    "tanh": lambda: RowByRow("tanh"),
-    "ReLU": lambda: RowByRow(nn.ReLU()),
-    "SiLU": lambda: RowByRow(nn.SiLU()),
+    "none (RKM-LSTM)": lambda: RowByRow(None), "tanh": lambda: RowByRow("tanh"),
+    "ReLU": lambda: RowByRow(nn.ReLU()), "SiLU": lambda: RowByRow(nn.SiLU()),
     "PReLU, one a neuron": lambda: RowByRow(_Last(nn.PReLU(32))),
     "KernelActivation, from identity": lambda: RowByRow(ours(32, "identity")),
     "KernelActivation, from tanh": lambda: RowByRow(ours(32, "tanh")),
     "KAF (Gaussian, 20)": lambda: RowByRow(KernelActivationFunction(32, CENTERS)),
-}
+}  # fmt: skip
 
 
 class _Last(nn.Module):

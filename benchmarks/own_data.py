@@ -136,11 +136,9 @@ def comparison(name: str, request: Request) -> Comparison:
         recordings = SIGNAL_SETS[name].recordings(root, smoke=request.smoke)
         config = SignalConfig(threads=threads or 1, **SIGNAL_OPTIONS.get(name, {}))
         return SignalComparison(
-            flow=SIGNAL_FLOW,
-            config=_sized(config, request),
-            sources={"all": windows_to_fit(recordings, config, name)},
-            splits=request.seeds,
-        )
+            flow=SIGNAL_FLOW, config=_sized(config, request),
+            sources={"all": windows_to_fit(recordings, config, name)}, splits=request.seeds,
+        )  # fmt: skip
     if name in SETS["Language"]:
         if not (root / name).is_dir():
             raise missing(f"folder {name} with train, valid and test files", root)

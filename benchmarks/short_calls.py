@@ -26,11 +26,9 @@ taken within each round. "By operators" is the layer without its short path, as 
 computed before; values and gradients of the two are compared by tests. A sequence is compared with
 `torch.nn.LSTM`, a step from a state with `torch.nn.LSTMCell`."""
 LAYERS = {
-    "RKM-LSTM": RKMLSTM,
-    "RKM-CIFG": RKMCIFG,
-    "Linear Kernel w/ o_t": LinearKernelRNN,
+    "RKM-LSTM": RKMLSTM, "RKM-CIFG": RKMCIFG, "Linear Kernel w/ o_t": LinearKernelRNN,
     "string kernel": StringKernelRNN,
-}
+}  # fmt: skip
 SIZES = [(1, 16), (4, 32), (8, 64)]  # steps and units
 MODES = ("forward, no gradients", "forward", "forward + backward")
 CALLS = 10  # of a candidate in a round

@@ -24,10 +24,8 @@ from timing import Candidate, Rounds, interleave
 TIME, CHANNELS, LENGTH, UNITS, BATCH, CLASSES, RATE = 1000, 11, 40, 30, 32, 3, 1000.0
 STRIDES = (1, 10, 20, 40)
 CELLS = {
-    "n-gram LSTM": "lstm",
-    "RKM-LSTM": "rkm-lstm",
-    "Linear Kernel w/ o_t": "linear-kernel-gated",
-}
+    "n-gram LSTM": "lstm", "RKM-LSTM": "rkm-lstm", "Linear Kernel w/ o_t": "linear-kernel-gated",
+}  # fmt: skip
 BASELINE = "torch.nn.LSTM on unfolded windows"
 GOAL = 2.0
 STREAM = 500  # steps

@@ -307,11 +307,9 @@ def phrase_batches(phrases: Phrases, order: Sequence[int]) -> Iterator[Batch]:
             padded[: len(words), b] = torch.tensor(words)
         labels = phrases.labels[groups[at]]
         yield (
-            (padded, lengths),
-            labels,
-            phrases.weights[groups[at]],
+            (padded, lengths), labels, phrases.weights[groups[at]],
             torch.ones(len(own), dtype=torch.bool),
-        )
+        )  # fmt: skip
 
 
 @torch.no_grad()

@@ -243,10 +243,8 @@ def text() -> str:
     }
     total = ", ".join(f"**{count} {verdict}**" for verdict, count in counts.items())
     parts = [
-        ABOUT.format(drop_in=_link("drop-in")),
-        f"Of {len(results)} comparisons: {total}.",
-        FACTS,
-    ]
+        ABOUT.format(drop_in=_link("drop-in")), f"Of {len(results)} comparisons: {total}.", FACTS,
+    ]  # fmt: skip
     for verdict, head in HEADS.items():
         columns = ["use" if verdict == AHEAD else "ours", "instead of", "measured", "page"]
         body = table(columns, rows(results, verdict)).replace("---:", "---")

@@ -74,12 +74,10 @@ def string(draw: Random) -> Kernel:
 
 def walk(draw: Random, order: int) -> RandomWalkKernel:
     return RandomWalkKernel(
-        order,
-        draw.choice([0.0, 0.5, 1.0]),
-        draw.choice(["multiply", "add"]),
+        order, draw.choice([0.0, 0.5, 1.0]), draw.choice(["multiply", "add"]),
         draw.choice([False, False, "polynomial", "exponential", Gaussian()]),
         draw.choice(["linear", "linear", point(draw)]),
-    )
+    )  # fmt: skip
 
 
 def graph(draw: Random) -> Kernel:
@@ -152,10 +150,8 @@ def trees(seed: int) -> list[Data]:
 
 OBJECTS: dict[str, Callable[[int], Any]] = {
     "sequences": lambda seed: [vectors(n, seed + n) for n in (4, 0, 1, 6)],
-    "vectors": lambda seed: vectors(4, seed),
-    "graphs": graphs,
-    "trees": trees,
-}
+    "vectors": lambda seed: vectors(4, seed), "graphs": graphs, "trees": trees,
+}  # fmt: skip
 
 
 def expressions(count: int, seed: int = 0) -> Iterator[Drawn]:

@@ -61,12 +61,10 @@ def write_made_up_run(folder: Path, names: list[str] = NAMES, count: int = 760) 
     with (folder / "metrics.jsonl").open("w", encoding="utf-8") as file:
         for epoch in range(1, 7):
             row = {
-                "step": 190 * epoch,
-                "epoch": epoch,
-                "train_loss": 1.2 / epoch,
+                "step": 190 * epoch, "epoch": epoch, "train_loss": 1.2 / epoch,
                 "valid_loss": 0.5 + abs(epoch - 4) * 0.06,
                 "valid_accuracy": 0.9 - abs(epoch - 4) * 0.02,
-            }
+            }  # fmt: skip
             file.write(json.dumps(row) + "\n")
     return folder
 

@@ -173,10 +173,8 @@ def test_every_public_name_is_in_the_reference(part):
 def test_a_page_that_must_run_is_seen_to_fail(tmp_path):
     page = tmp_path / "page.md"
     wrong = (
-        ("python", "assert 1 == 2"),
-        ("python", ">>> 1 + 1\n3"),
-        ("console", "$ representer cels"),
-    )
+        ("python", "assert 1 == 2"), ("python", ">>> 1 + 1\n3"), ("console", "$ representer cels"),
+    )  # fmt: skip
     page.write_text("".join(f"text\n```{kind}\n{code}\n```\n" for kind, code in wrong))
     found = list(blocks(page, "python", "console"))
     assert [line for line, _ in found] == [3, 7, 12]

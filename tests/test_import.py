@@ -32,10 +32,8 @@ def interpret(code: str, *, without: tuple[str, ...] = ()) -> str:
     """Run code in a fresh interpreter and return what it printed."""
     prelude = WITHOUT.format(names=without) if without else "import sys\n"
     result = subprocess.run(
-        [sys.executable, "-c", prelude + code],
-        capture_output=True,
-        text=True,
-    )
+        [sys.executable, "-c", prelude + code], capture_output=True, text=True,
+    )  # fmt: skip
     assert result.returncode == 0, result.stderr
     return result.stdout
 

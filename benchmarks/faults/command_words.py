@@ -155,7 +155,5 @@ def _names(name: str, words: Sequence[str]) -> list[str]:
 
 
 SUITE = Suite(
-    "A command line had a wrong word: exit code 2 and one line that names it",
-    cases,
-    setup,
-)
+    "A command line had a wrong word: exit code 2 and one line that names it", cases, setup,
+)  # fmt: skip

@@ -18,10 +18,8 @@ from representer.ops import gated_scan, string_scan
 ORDERS = range(1, 9)
 DECAYS = (0.0, 0.5, 0.999, 1 - 1e-5, 1 - 1e-7)
 COMBINES, NORMALIZED, READOUTS = (
-    ("multiply", "add", "add_exact"),
-    ("no", "paper", "exact"),
-    ("last", "sum"),
-)
+    ("multiply", "add", "add_exact"), ("no", "paper", "exact"), ("last", "sum"),
+)  # fmt: skip
 SHARE = {torch.float64: 1e-12, torch.float32: 5e-6}  # of the largest entry, for a stream in pieces
 STEPS, STREAM = 100_000, 1_000_000
 GROWTH = 8 * 2**10  # KiB by which memory may grow over a stream: the allocator's own

@@ -88,10 +88,8 @@ def run(
         if not valgrind:
             raise Unavailable("needs valgrind")
         options = [
-            f"--error-exitcode={REPORTED}",
-            "--leak-check=full",
-            "--errors-for-leak-kinds=definite",
-        ]
+            f"--error-exitcode={REPORTED}", "--leak-check=full", "--errors-for-leak-kinds=definite",
+        ]  # fmt: skip
         program = [valgrind, "--quiet", *options, *program]
     command = [*program, str(callers)]
     environment = {**os.environ, **OPTIONS}

@@ -163,12 +163,10 @@ RAW = {
     "two lengths": _HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n{}",
     "a broken chunk": _CHUNKED + b"ZZ\r\n",
     "endless chunks": _CHUNKED + b"3e8\r\n" + b"x" * 1000 + b"\r\n",
-    "no request": b"\x16\x03\x01" * 100,
-    "a long path": _GET % (b"/" + b"x" * 100_000),
+    "no request": b"\x16\x03\x01" * 100, "a long path": _GET % (b"/" + b"x" * 100_000),
     "a path with ..": _GET % b"/../../etc/passwd",
-    "another method": b"BREW /predict HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "nothing": b"",
-}
+    "another method": b"BREW /predict HTTP/1.1\r\nHost: localhost\r\n\r\n", "nothing": b"",
+}  # fmt: skip
 
 
 def _attempt(task: str, path: str, body: bytes, *, is_wrong: bool = True) -> None:

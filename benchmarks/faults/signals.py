@@ -27,11 +27,9 @@ PHASES = {  # the method in which a signal arrives, its first argument, and the 
     "report": (f"{FOLDER}.write_json", "details.json", 1),
 }
 SIGNALS = {
-    "SIGTERM": ([signal.SIGTERM], 143),
-    "SIGINT": ([signal.SIGINT], 130),
-    "SIGHUP": ([signal.SIGHUP], 129),
-    "Ctrl-C twice": ([signal.SIGINT, signal.SIGINT], 130),
-}
+    "SIGTERM": ([signal.SIGTERM], 143), "SIGINT": ([signal.SIGINT], 130),
+    "SIGHUP": ([signal.SIGHUP], 129), "Ctrl-C twice": ([signal.SIGINT, signal.SIGINT], 130),
+}  # fmt: skip
 
 _runs: list[SmallRuns] = []
 

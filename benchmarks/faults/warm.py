@@ -37,12 +37,10 @@ class Server:
 
     def __init__(self, *command: str | Path) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, *(command or (__file__,))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+            [sys.executable, *(command or (__file__,))], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True,
             env={**os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONUNBUFFERED": "1"},
-        )
+        )  # fmt: skip
 
     def start(self, log: Path, **job: Any) -> int:
         """Start a job, whose output is appended to a file, and return its process number."""

@@ -495,10 +495,8 @@ def test_recordings_without_events_have_one_label_a_file(run, tmp_path):
 
 @pytest.mark.parametrize(("change", "message"), [
     ({"channels": ["ch0"] * 4}, "expected different names"),
-    ({"samples": -1}, "expected 0 or more"),
-    ({"channels": 4}, "channels"),
-    ({"events": 3}, "events"),
-    ({"more": 1}, "unknown key"),
+    ({"samples": -1}, "expected 0 or more"), ({"channels": 4}, "channels"),
+    ({"events": 3}, "events"), ({"more": 1}, "unknown key"),
 ])  # fmt: skip
 def test_damaged_descriptions_of_recordings_are_reported(
     run, signal_run, signal_file, tmp_path, change, message

@@ -102,10 +102,8 @@ def test_the_help_of_a_task_describes_what_is_used_most_and_names_the_rest(run):
 
 
 @pytest.mark.parametrize(("line", "typed", "expected"), [
-    ("representer ex", "ex", ["explain", "export"]),
-    ("representer fit te", "te", ["text"]),
-    ("representer fit text --epo", "--epo", ["--epochs"]),
-    ("representer nothing ", "", []),
+    ("representer ex", "ex", ["explain", "export"]), ("representer fit te", "te", ["text"]),
+    ("representer fit text --epo", "--epo", ["--epochs"]), ("representer nothing ", "", []),
 ])  # fmt: skip
 def test_a_shell_completes_commands_tasks_and_options(run, monkeypatch, line, typed, expected):
     monkeypatch.setenv("COMP_LINE", line)

@@ -43,10 +43,8 @@ def test_arrays_of_all_dtypes_round_trip(path, save):
     arrays = {
         "a": np.arange(6.0).reshape(2, 3),
         "b": np.asfortranarray(np.arange(6, dtype=">i2").reshape(3, 2)),
-        "c": np.array(["größer", ""]),
-        "d": np.array(2.5),
-        "e": np.empty((0, 3)),
-    }
+        "c": np.array(["größer", ""]), "d": np.array(2.5), "e": np.empty((0, 3)),
+    }  # fmt: skip
     save(path, **arrays, other=np.ones(3))
     read, others = read_arrays(path, list(arrays))
     assert others == ["other"]
@@ -61,10 +59,8 @@ def test_arrays_of_all_dtypes_round_trip(path, save):
     (header((1,)) + bytes(16), "declares 8 bytes and holds 16"),
     (header((-1, -2)) + bytes(16), "declares 16 bytes and holds 16"),
     (header((2**62,), "<U0"), "declares 0 bytes"),
-    (header((2,), "|O") + bytes(16), "holds objects"),
-    (header("two"), "cannot be read"),
-    (b"\x93NUMPY\x09\x00", r"version \(9, 0\)"),
-    (b"", "cannot be read"),
+    (header((2,), "|O") + bytes(16), "holds objects"), (header("two"), "cannot be read"),
+    (b"\x93NUMPY\x09\x00", r"version \(9, 0\)"), (b"", "cannot be read"),
 ])  # fmt: skip
 def test_a_declared_size_larger_than_the_data_is_rejected(path, content, problem):
     with pytest.raises(DataError, match=problem):
@@ -109,14 +105,11 @@ def test_arrays_expand_to_a_limit_together(path, monkeypatch):
 
 
 @pytest.mark.parametrize(("one", "other", "are_equal"), [
-    ("Free entry  now\n", "free ENTRY now", True),
-    ("free entry now", "free entry now!", False),
-    ("", "  ", True),
-    (np.zeros((2, 3)), np.zeros((3, 2)), False),
+    ("Free entry  now\n", "free ENTRY now", True), ("free entry now", "free entry now!", False),
+    ("", "  ", True), (np.zeros((2, 3)), np.zeros((3, 2)), False),
     (np.zeros(6, np.float32), np.zeros(3, np.float64), False),
     (np.arange(6.0).reshape(2, 3).T, np.ascontiguousarray(np.arange(6.0).reshape(2, 3).T), True),
-    (torch.arange(3.0), np.arange(3, dtype=np.float32), True),
-    ("\ud83d", "\ud83e", False),
+    (torch.arange(3.0), np.arange(3, dtype=np.float32), True), ("\ud83d", "\ud83e", False),
 ])  # fmt: skip
 def test_texts_are_equal_but_for_case_and_spaces_and_arrays_by_shape_and_values(
     one, other, are_equal

@@ -155,9 +155,7 @@ def test_a_vocabulary_of_another_size_than_the_network_is_refused(model, tmp_pat
 
 
 @pytest.mark.parametrize("changes", [
-    {"network": {}},
-    {"parameters": {"encoding": 5}},
-    {"parameters": {"cutoffs": 7}},
+    {"network": {}}, {"parameters": {"encoding": 5}}, {"parameters": {"cutoffs": 7}},
     {"parameters": {"unroll": "x"}},
 ])  # fmt: skip
 def test_a_damaged_description_is_refused(model, tmp_path, changes):
@@ -183,10 +181,8 @@ def test_unknown_tokens_are_named(model, capsys):
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    (["a b", 7], r"text\[1\] is 7 of type int; expected a line"),
-    (7, "the text is a int"),
-    ("a b", "the training text has 2 token"),
-    ("", "no token occurs 1 times"),
+    (["a b", 7], r"text\[1\] is 7 of type int; expected a line"), (7, "the text is a int"),
+    ("a b", "the training text has 2 token"), ("", "no token occurs 1 times"),
     ("\n" * 50, "no token occurs 1 times"),
 ])  # fmt: skip
 def test_texts_that_cannot_be_used_are_named(text, message):

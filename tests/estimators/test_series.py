@@ -115,10 +115,8 @@ def test_a_regressor_learns_the_level_of_series():
 
 @pytest.mark.parametrize(("X", "message"), [
     ([[1.0, np.inf]], r"X\[0\] contains infinity"),
-    ([np.zeros((2, 3)), np.zeros(3)], r"X\[1\] has 1 channels"),
-    ([["a"]], r"X\[0\] is no array"),
-    ([[]], r"X\[0\] has the shape"),
-    (np.zeros((1, 1, 1, 1)), r"X\[0\] has the shape"),
+    ([np.zeros((2, 3)), np.zeros(3)], r"X\[1\] has 1 channels"), ([["a"]], r"X\[0\] is no array"),
+    ([[]], r"X\[0\] has the shape"), (np.zeros((1, 1, 1, 1)), r"X\[0\] has the shape"),
     ("abc", "X is a str"),
 ])  # fmt: skip
 def test_errors_name_the_row(X, message):

@@ -37,11 +37,9 @@ def test_token_contributions_sum_to_the_readout(kind, time, order, seed, **optio
     contributions = string_readout(layer, x, v).steps()
     expected = (v * layer(x)[0].detach()).sum(0)
     assert_close(
-        contributions.sum(0),
-        expected,
-        rtol=1e-10,
+        contributions.sum(0), expected, rtol=1e-10,
         atol=1e-12 * (1 + contributions.abs().sum().item()),
-    )
+    )  # fmt: skip
 
 
 @settings(deadline=None, max_examples=8)

@@ -20,11 +20,9 @@ from representer.nn import DeepGraphKernelNN, RandomWalkKernelNN, WLKernelNN
 
 
 OPTIONS = [
-    {"decay": 0.5},
-    {"decay": "learned", "edge_dim": 2},
-    {"decay": "gated", "edge_dim": 2, "gate_scale": 10.0},
-    {"decay": "gated"},
-]
+    {"decay": 0.5}, {"decay": "learned", "edge_dim": 2},
+    {"decay": "gated", "edge_dim": 2, "gate_scale": 10.0}, {"decay": "gated"},
+]  # fmt: skip
 
 
 def random_network(kind, seed: int, order: int, **options):
@@ -81,9 +79,7 @@ def test_walks_of_all_relabeling_levels_sum_to_the_output():
 
 @pytest.mark.parametrize(("net", "arguments", "error", "message"), [
     (
-        DeepGraphKernelNN(3, 2),
-        (0, 1),
-        KindError,
+        DeepGraphKernelNN(3, 2), (0, 1), KindError,
         "expected a RandomWalkKernelNN, WLKernelNN or TreeKernelNN",
     ),
     (RandomWalkKernelNN(3, 2), (2, 1), ArgumentError, "unit is 2"),

@@ -306,10 +306,8 @@ def test_torch_writes_a_model_of_a_user_with_a_graph_layer(build: Any, tmp_path:
         return torch.randn(count * nodes, 3), ends, torch.arange(count).repeat_interleave(nodes)
 
     model, path, dynamic = (
-        OfGraphs(build(3, 4)).eval(),
-        tmp_path / "m.onnx",
-        torch.export.Dim.DYNAMIC,
-    )
+        OfGraphs(build(3, 4)).eval(), tmp_path / "m.onnx", torch.export.Dim.DYNAMIC,
+    )  # fmt: skip
     with torch.no_grad():
         torch.onnx.export(
             model, graphs(3, 5), str(path), dynamo=True, verbose=False,

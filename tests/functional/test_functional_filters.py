@@ -21,12 +21,10 @@ from representer.functional import (
 
 sizes = st.fixed_dictionaries(
     {
-        "T": st.integers(1, 9),
-        "n": st.integers(1, 4),
-        "dilation": st.integers(1, 3),
+        "T": st.integers(1, 9), "n": st.integers(1, 4), "dilation": st.integers(1, 3),
         "seed": st.integers(0, 2**16),
     }
-)
+)  # fmt: skip
 claim = settings(deadline=None, max_examples=20)
 
 
@@ -103,11 +101,9 @@ def test_a_wavelet_responds_most_to_its_own_frequency():
 
 def test_gradients_reach_all_four_parameters():
     parts = (
-        torch.randn(2, 3, dtype=torch.float64),
-        torch.rand(2, dtype=torch.float64),
-        torch.randn(2, 3, dtype=torch.float64),
-        torch.rand(2, dtype=torch.float64),
-    )
+        torch.randn(2, 3, dtype=torch.float64), torch.rand(2, dtype=torch.float64),
+        torch.randn(2, 3, dtype=torch.float64), torch.rand(2, dtype=torch.float64),
+    )  # fmt: skip
     for part in parts:
         part.requires_grad_()
     assert torch.autograd.gradcheck(lambda *p: wavelet_filters(*p, 5), parts)

@@ -93,11 +93,9 @@ def arguments(cell, time=T, dtype=torch.float64):
 def by_hand(cell, z, weight, h, c, static):
     """Evaluate the recurrence with every option of the cell, one unit and sequence at a time."""
     functions = {
-        "identity": lambda a: a,
-        "tanh": math.tanh,
-        "exponential": lambda a: (math.exp(a) - 1) / 2,
+        "identity": lambda a: a, "tanh": math.tanh, "exponential": lambda a: (math.exp(a) - 1) / 2,
         "gaussian": math.exp,
-    }
+    }  # fmt: skip
     h, c, outputs = h.tolist(), c.tolist(), []
     for t in range(len(z)):
         a = z[t].clone()  # (B, G, H)

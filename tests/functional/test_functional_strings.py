@@ -116,10 +116,8 @@ def test_abab_by_hand(options: dict[str, Any], expected: list[float]):
 
 @pytest.mark.parametrize(("options", "expected"), [
     ({"normalized": "paper"}, [0, 1 / 4, 1 / 2, 11 / 16, 13 / 16, 57 / 64, 15 / 16, 247 / 256]),
-    ({"normalized": "exact"}, [0, 1, 1, 1, 1, 1, 1, 1]),
-    ({}, [0, 1, 2, 11 / 4]),
-    ({"combine": "add"}, [1, 5 / 2, 15 / 4, 37 / 8]),
-    ({"combine": "add_exact"}, [0, 2, 4, 11 / 2]),
+    ({"normalized": "exact"}, [0, 1, 1, 1, 1, 1, 1, 1]), ({}, [0, 1, 2, 11 / 4]),
+    ({"combine": "add"}, [1, 5 / 2, 15 / 4, 37 / 8]), ({"combine": "add_exact"}, [0, 2, 4, 11 / 2]),
 ])  # fmt: skip
 def test_eight_times_a_by_hand(options: dict[str, Any], expected: list[float]):
     """x = aaaaaaaa, references (a, a), lambda = 1/2."""

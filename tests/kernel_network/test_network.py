@@ -64,16 +64,14 @@ def assert_is_its_kernel(net, X) -> None:
 @pytest.mark.parametrize(
     ("kernel", "tokens"),
     [
-        (StringKernel(3).cosine() + S1, 3),
-        (DeepStringKernel((2, 3, 1)), 4),
-        (DeepGraphKernel(3, 2), 5),
-        (RandomWalkKernel(3) + RandomWalkKernel(2), 3),
+        (StringKernel(3).cosine() + S1, 3), (DeepStringKernel((2, 3, 1)), 4),
+        (DeepGraphKernel(3, 2), 5), (RandomWalkKernel(3) + RandomWalkKernel(2), 3),
         (RecurrentKernel("linear", filter_length=2) + S2, 2),
         (2 * RecurrentKernel("linear", filter_length=3, repeat=True), 3),
         (WeisfeilerLehmanKernel(DeepGraphKernel(2, 2), 1, Relabeling(2)), 3),
     ],
     ids=lambda value: str(value)[:20],
-)
+)  # fmt: skip
 def test_references_have_the_shortest_length_whose_kernel_is_not_0(kernel, tokens):
     assert kernel.shortest_reference() == tokens
     assert kernel.network(2, 4).references().shape == (4, tokens, 2)
@@ -309,12 +307,10 @@ def test_graph_layers_evaluate_their_kernels():
 
 
 TREE_KERNELS = [
-    TreeKernel(3, 0.5),
-    TreeKernel(2, 0.5, ordered=True),
+    TreeKernel(3, 0.5), TreeKernel(2, 0.5, ordered=True),
     TreeKernel(1, 0.4) + 2 * TreeKernel(2, 0.7, ordered=True),
-    (TreeKernel(1, 0.4) * TreeKernel(2)).cosine(),
-    TreeKernel(1, 0.5).activated(Gaussian()) ** 2,
-]
+    (TreeKernel(1, 0.4) * TreeKernel(2)).cosine(), TreeKernel(1, 0.5).activated(Gaussian()) ** 2,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("kernel", TREE_KERNELS, ids=repr)

@@ -221,11 +221,9 @@ def test_graphs_without_edges_or_nodes_have_no_walks():
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    ({"order": 0}, "order is 0; expected a positive integer"),
-    ({"order": 2.0}, "order is 2.0"),
+    ({"order": 0}, "order is 0; expected a positive integer"), ({"order": 2.0}, "order is 2.0"),
     ({"decay": -0.1}, "decay is -0.1; expected a non-negative number"),
-    ({"decay": "learned"}, "decay is 'learned'"),
-    ({"decay": True}, "decay is True"),
+    ({"decay": "learned"}, "decay is 'learned'"), ({"decay": True}, "decay is True"),
     ({"combine": "sum"}, "combine is 'sum'; expected 'multiply' or 'add'"),
     ({"nonlinear": "tanh"}, "nonlinear is 'tanh'; .* tanh has no power series"),
     ({"nonlinear": True}, "nonlinear is True; expected a kernel of vectors"),

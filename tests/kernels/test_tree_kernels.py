@@ -222,11 +222,9 @@ def test_the_decay_of_fragments_has_a_gradient():
 
 
 @pytest.mark.parametrize(("make", "name"), [
-    (lambda: TreeKernel(0), "order"),
-    (lambda: TreeKernel(2, -0.1), "decay"),
+    (lambda: TreeKernel(0), "order"), (lambda: TreeKernel(2, -0.1), "decay"),
     (lambda: TreeKernel(2, 0.5, "no"), "ordered"),
-    (lambda: SubsetTreeKernel(float("inf")), "decay"),
-    (lambda: PartialTreeKernel(0.4, -1), "mu"),
+    (lambda: SubsetTreeKernel(float("inf")), "decay"), (lambda: PartialTreeKernel(0.4, -1), "mu"),
     (lambda: PartialTreeKernel(True), "decay"),
 ])  # fmt: skip
 def test_arguments_are_checked(make, name):

@@ -87,13 +87,11 @@ def large_cells(op: Op) -> list[Sample]:
     )
     return [
         Sample(
-            f"{name}-3x2x{units}",
-            partial(tensors, CELLS[name], (3, 2, units), words),
-            {"cell": CELLS[name], **options},
-            ("hold", "lengths"),
+            f"{name}-3x2x{units}", partial(tensors, CELLS[name], (3, 2, units), words),
+            {"cell": CELLS[name], **options}, ("hold", "lengths"),
         )
         for name, units, words, options in chosen
-    ]
+    ]  # fmt: skip
 
 
 def size(sample: Sample) -> int:

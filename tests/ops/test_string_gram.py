@@ -46,11 +46,9 @@ def test_every_instruction_set_matches_the_dynamic_program(n, d, trailing):
             cross = string_gram(X, Y, n, 0.7, trailing=trailing).double()
         for found, expected in ((gram, whole), (cross, whole[:, 2:5])):
             torch.testing.assert_close(
-                found / scale,
-                expected / scale,
-                **tolerance,
+                found / scale, expected / scale, **tolerance,
                 msg=lambda text, isa=isa: f"{isa}: {text}",
-            )
+            )  # fmt: skip
 
 
 @pytest.mark.parametrize("lam", [0.0, 1.0])

@@ -75,10 +75,8 @@ def test_sequences_grow_once_their_length_is_solved(tmp_path, monkeypatch):
     assert replace(setting, cell="kbrn-fitted").stages == (5,)
     lengths, draw = [], long_term.two_bits
     monkeypatch.setattr(
-        long_term,
-        "two_bits",
-        lambda f, time, *rest: lengths.append(time) or draw(f, time, *rest),
-    )
+        long_term, "two_bits", lambda f, time, *rest: lengths.append(time) or draw(f, time, *rest),
+    )  # fmt: skip
     norms, cut = [], torch.nn.utils.clip_grad_norm_
     monkeypatch.setattr(
         torch.nn.utils, "clip_grad_norm_", lambda p, norm: norms.append(norm) or cut(p, norm)

@@ -181,12 +181,10 @@ def test_molecules_train_with_the_settings_of_section_6_3():
 @pytest.mark.parametrize(
     ("row", "parameters"),  # code: all "0.26m"
     [
-        ("wl-gated", 263_376),
-        ("wl", 259_601),
-        ("loopy-bp", 256_256),
+        ("wl-gated", 263_376), ("wl", 259_601), ("loopy-bp", 256_256),
         ("neural-fingerprint", 261_146),
     ],
-)
+)  # fmt: skip
 def test_the_networks_of_table_3_have_its_number_of_parameters(row: str, parameters: int):
     model = molecules.build_network(molecules.molecule_settings(row, 0, 1.0, False), 82)
     assert sum(p.numel() for p in model.parameters()) == parameters

@@ -244,10 +244,8 @@ def test_the_table_compares_memory_order_and_baseline(tmp_path, monkeypatch):
     asked = Request(data=tmp_path, out=tmp_path, command="representer", table_only=True)
     chances, draw = [], lfp.figures.subjects_drawing
     monkeypatch.setattr(
-        lfp.figures,
-        "subjects_drawing",
-        lambda *given: chances.append(given[-1]) or draw(*given),
-    )
+        lfp.figures, "subjects_drawing", lambda *given: chances.append(given[-1]) or draw(*given),
+    )  # fmt: skip
     text = _write_table(asked, [signals]).read_text()
     assert chances == [1 / 3]
     assert "| n-gram LSTM | 80.24 | 91.0 ± 1.4 |" in text  # 90 and 92

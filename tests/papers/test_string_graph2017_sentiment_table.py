@@ -26,11 +26,9 @@ def made_up(out: Path, cell: str, seed: int, accuracy: float, vectors: str | Non
     (folder / "recipe.json").write_text(json.dumps(asdict(config)))
     metrics = {
         "test": {"accuracy": accuracy, "accuracy_interval": [accuracy - 0.01, accuracy + 0.02]},
-        "valid": {"valid_accuracy": accuracy + 0.05},
-        "best_epoch": 3.0,
-        "epochs": 7.0,
+        "valid": {"valid_accuracy": accuracy + 0.05}, "best_epoch": 3.0, "epochs": 7.0,
         "cover": {"types": 0.25, "running": 0.75} if vectors else {},
-    }
+    }  # fmt: skip
     (folder / "metrics.json").write_text(json.dumps(metrics))
 
 

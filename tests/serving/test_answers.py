@@ -38,10 +38,8 @@ def test_a_wrong_object_is_named_by_its_place_in_the_inputs() -> None:
     (b"{", 422, "the body is not JSON"),
     (b'{"inputs": [' + b"[" * 100_000, 400, "cannot be parsed"),
     (b'{"inputs": [' + b"9" * 5000 + b"]}", 400, "cannot be parsed"),
-    (b"\xff", 422, "the body is not JSON"),
-    (b"[]", 422, "the body: "),
-    (b'{"inputs": []}', 422, "inputs: "),
-    (b'{"inputs": [1], "top": 0}', 422, "top: "),
+    (b"\xff", 422, "the body is not JSON"), (b"[]", 422, "the body: "),
+    (b'{"inputs": []}', 422, "inputs: "), (b'{"inputs": [1], "top": 0}', 422, "top: "),
     (b'{"inputs": [1, 1, 1, 1]}', 422, "has 4 inputs; at most 3"),
 ])  # fmt: skip
 def test_a_body_that_is_no_request_is_refused(body: bytes, status: int, problem: str) -> None:

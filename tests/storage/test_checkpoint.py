@@ -115,10 +115,8 @@ def test_equal_values_give_equal_bytes() -> None:
 
 @pytest.mark.parametrize(("value", "place", "kind"), [
     ({"a": [1, object()]}, r"value\['a'\]\[1\]", "object"),
-    ({"a": np.float64(2)}, r"value\['a'\]", "float64"),
-    ({1.5: 2}, "value", "dict"),
-    ({"a": {2, 3}}, r"value\['a'\]", "set"),
-    ([b"bytes"], r"value\[0\]", "bytes"),
+    ({"a": np.float64(2)}, r"value\['a'\]", "float64"), ({1.5: 2}, "value", "dict"),
+    ({"a": {2, 3}}, r"value\['a'\]", "set"), ([b"bytes"], r"value\[0\]", "bytes"),
     ([1 << 9999], r"value\[0\]", "int"),
     ([torch.zeros(2, dtype=torch.complex128)], "value", "complex128"),
     ([torch.zeros(2, 2).to_sparse()], "value", "sparse"),

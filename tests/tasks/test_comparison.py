@@ -41,12 +41,10 @@ from representer.tasks.comparison import (
 
 # Losses of four test examples on two splits, by row.
 LOSSES: dict[str, list[list[float]]] = {
-    "counts": [[1, 1, 0, 0], [1, 0, 0, 1]],
-    "constant": [[1, 1, 1, 1], [1, 1, 1, 0]],
-    "both": [[0, 0, 0, 0], [0, 0, 0, 1]],
-    "network": [[0, 1, 0, 0], [0, 0, 1, 1]],
+    "counts": [[1, 1, 0, 0], [1, 0, 0, 1]], "constant": [[1, 1, 1, 1], [1, 1, 1, 0]],
+    "both": [[0, 0, 0, 0], [0, 0, 0, 1]], "network": [[0, 1, 0, 0], [0, 0, 1, 1]],
     "network, lstm": [[1, 0, 0, 0], [1, 0, 0, 0]],
-}
+}  # fmt: skip
 UNITS = {BASELINES: ("counts", "constant"), MODEL_UNIT: ("both", "network")}
 
 

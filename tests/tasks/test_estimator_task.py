@@ -106,10 +106,8 @@ def test_the_first_of_two_options_counts_and_a_list_is_a_text():
 
 @pytest.mark.parametrize(("values", "message"), [
     ({"valid_fraction": 0.5, "test_fraction": 0.5}, "less than 1"),
-    ({"test_fraction": 0.0}, "between 0 and 1"),
-    ({"seed": -1}, "0 or more"),
-    ({"kind": "ranking"}, "one of auto"),
-    ({"demo": True, "test": "x"}, "nothing with --demo"),
+    ({"test_fraction": 0.0}, "between 0 and 1"), ({"seed": -1}, "0 or more"),
+    ({"kind": "ranking"}, "one of auto"), ({"demo": True, "test": "x"}, "nothing with --demo"),
 ])  # fmt: skip
 def test_options_out_of_their_range_are_refused(values, message):
     with pytest.raises(ArgumentError, match=message):

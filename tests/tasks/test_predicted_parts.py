@@ -85,11 +85,9 @@ def test_other_folders_are_left_alone(run, fitted, parts, tmp_path):
     record["model"]["model.safetensors"] = "0" * 64
     (out / RECORD).write_text(json.dumps(record))
     expected = {
-        out: "holds predictions of another model",
-        parts: "is the input",
-        parts / "part.0.csv": "is a file",
-        fitted: "expected a new folder, or that of predictions",
-    }
+        out: "holds predictions of another model", parts: "is the input",
+        parts / "part.0.csv": "is a file", fitted: "expected a new folder, or that of predictions",
+    }  # fmt: skip
     for folder, message in expected.items():
         outcome = run("predict", fitted, parts, "-o", folder, "--jobs", "1")
         assert outcome.code == 2

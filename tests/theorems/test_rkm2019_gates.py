@@ -14,12 +14,10 @@ from representer.nn import RAN, RKMCIFG, RKMLSTM, LinearKernelRNN, NgramLSTM
 OPEN = 40.0  # sigma(40) is 1 in float64
 sizes = st.fixed_dictionaries(
     {
-        "T": st.integers(1, 8),
-        "m": st.integers(1, 4),
-        "d": st.integers(1, 4),
+        "T": st.integers(1, 8), "m": st.integers(1, 4), "d": st.integers(1, 4),
         "seed": st.integers(0, 2**16),
     }
-)
+)  # fmt: skip
 static = st.tuples(st.floats(0, 1), st.floats(0, 1))
 theorem = settings(deadline=None, max_examples=13)
 

@@ -30,12 +30,10 @@ FORMULAS = {  # written out once more, since the table of the library is what is
 }
 sizes = st.fixed_dictionaries(
     {
-        "T": st.integers(1, 8),
-        "m": st.integers(1, 4),
-        "j": st.integers(1, 4),
+        "T": st.integers(1, 8), "m": st.integers(1, 4), "j": st.integers(1, 4),
         "seed": st.integers(0, 2**16),
     }
-)
+)  # fmt: skip
 theorem = settings(deadline=None, max_examples=10)
 
 

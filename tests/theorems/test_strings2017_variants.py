@@ -31,10 +31,8 @@ from strings2017_layers import draw, layer_of
 from representer.nn import StringKernelRNN
 
 TABLE_4 = {
-    "a": {},
-    "b": {"normalized": True},
-    "c": {"combine": "add", "normalized": True},
-}
+    "a": {}, "b": {"normalized": True}, "c": {"combine": "add", "normalized": True},
+}  # fmt: skip
 GATES = pytest.mark.parametrize("decay", ["input", "state"])
 
 

@@ -43,11 +43,9 @@ def accuracy(module: nn.Module, check: Callable[[], None]) -> dict[str, float]:
 
 def task(**changes: Any) -> TrainingTask:
     parts: dict[str, Any] = {
-        "batches": batches,
-        "load": lambda rows: (INPUTS[rows], LABELS[rows]),
-        "loss": loss,
+        "batches": batches, "load": lambda rows: (INPUTS[rows], LABELS[rows]), "loss": loss,
         "evaluate": accuracy,
-    }
+    }  # fmt: skip
     return TrainingTask(**{**parts, **changes})
 
 

@@ -120,12 +120,9 @@ def test_after_a_failed_capture_all_steps_run_without_a_graph(
 
 
 @pytest.mark.parametrize(("device", "processes", "scaler", "carried", "expected"), [
-    ("cuda", 1, None, None, True),
-    ("cuda", 1, None, SimpleNamespace(value=None), True),
-    ("cpu", 1, None, None, False),
-    ("cuda", 2, None, None, False),
-    ("cuda", 1, "of float16", None, False),
-    ("cuda", 1, None, SimpleNamespace(other=None), False),
+    ("cuda", 1, None, None, True), ("cuda", 1, None, SimpleNamespace(value=None), True),
+    ("cpu", 1, None, None, False), ("cuda", 2, None, None, False),
+    ("cuda", 1, "of float16", None, False), ("cuda", 1, None, SimpleNamespace(other=None), False),
 ])  # fmt: skip
 def test_steps_are_captured_in_one_process_on_a_cuda_device(
     device: str, processes: int, scaler: Any, carried: Any, expected: bool

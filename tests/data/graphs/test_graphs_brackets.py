@@ -47,9 +47,7 @@ def test_files_of_brackets_are_recognized_and_belong_to_the_task_of_graphs(tmp_p
 
 
 @pytest.mark.parametrize(("line", "problem"), [
-    ("(3 (2 It)", "is not one tree"),
-    ("(3 It) (2 was)", "is not one tree"),
-    ("word", "no label"),
+    ("(3 (2 It)", "is not one tree"), ("(3 It) (2 was)", "is not one tree"), ("word", "no label"),
     ("((2 It) (3 works))", "no label"),
 ])  # fmt: skip
 def test_the_message_names_the_line_and_an_example(tmp_path, line, problem):

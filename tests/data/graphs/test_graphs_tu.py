@@ -12,12 +12,10 @@ from representer.errors import DataError
 
 # a triangle and a path of two nodes, whose nodes are interleaved in the file
 FILES = {
-    "A": "1, 3\n3, 1\n3, 4\n4, 3\n1, 4\n4, 1\n2, 5\n5, 2\n",
-    "graph_indicator": "1\n2\n1\n1\n2\n",
-    "graph_labels": "1\n-1\n",
-    "node_labels": "7\n8\n9\n7\n8\n",
+    "A": "1, 3\n3, 1\n3, 4\n4, 3\n1, 4\n4, 1\n2, 5\n5, 2\n", "graph_indicator": "1\n2\n1\n1\n2\n",
+    "graph_labels": "1\n-1\n", "node_labels": "7\n8\n9\n7\n8\n",
     "edge_labels": "0\n0\n1\n1\n2\n2\n5\n5\n",
-}
+}  # fmt: skip
 
 
 def write(folder: Path, **changes: str | None) -> Path:

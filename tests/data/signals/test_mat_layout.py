@@ -45,10 +45,8 @@ def test_names_in_files_written_by_scipy_are_found(path, form, packed):
     arrays = {"X": np.ones((2, 3)), "name": "Fz", "z": np.ones((2, 2)) * 1j, "n": np.arange(3)}
     if form == "5":
         arrays |= {
-            "cells": np.asarray(["a", "größer"], object),
-            "s": {"a": 1},
-            "c": np.ones((2, 3, 4)),
-        }
+            "cells": np.asarray(["a", "größer"], object), "s": {"a": 1}, "c": np.ones((2, 3, 4)),
+        }  # fmt: skip
     scipy_io.savemat(path, arrays, format=form, do_compression=packed)
     with path.open("rb") as file:
         assert check_layout(file, set(arrays) - {"s"}) == list(arrays)
@@ -96,10 +94,8 @@ def test_other_variables_are_not_checked(path):
 
 @pytest.mark.parametrize(("header", "problem"), [
     ((0, 2**30, 2**30, 0, 2), "more bytes than the file has"),
-    ((0, 1, 1, 0, 10**6), "more bytes than the file has"),
-    ((0, -1, 1, 0, 2), "damaged header"),
-    ((90, 1, 1, 0, 2), "damaged header"),
-    ((2, 1, 1, 0, 2), "sparse"),
+    ((0, 1, 1, 0, 10**6), "more bytes than the file has"), ((0, -1, 1, 0, 2), "damaged header"),
+    ((90, 1, 1, 0, 2), "damaged header"), ((2, 1, 1, 0, 2), "sparse"),
 ])  # fmt: skip
 def test_an_excessive_size_in_version_4_is_rejected(path, header, problem):
     path.write_bytes(struct.pack("<5i", *header) + b"X\0" + bytes(64))

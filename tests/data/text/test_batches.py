@@ -60,11 +60,9 @@ def test_empty_batches_and_invalid_limits_are_rejected():
 
 
 @given(
-    lengths=st.lists(st.integers(0, 9), max_size=200),
-    batch_size=st.integers(1, 20),
-    seed=st.integers(-5, 2**64),
-    epoch=st.integers(0, 100),
-)
+    lengths=st.lists(st.integers(0, 9), max_size=200), batch_size=st.integers(1, 20),
+    seed=st.integers(-5, 2**64), epoch=st.integers(0, 100),
+)  # fmt: skip
 def test_every_document_is_in_one_batch_of_equal_lengths(lengths, batch_size, seed, epoch):
     batches = equal_lengths(lengths, batch_size, seed, epoch)
     assert sorted(chain.from_iterable(batches)) == list(range(len(lengths)))

@@ -200,11 +200,9 @@ def check_read(table: Table, require_label: bool) -> None:
 
 
 FUZZ = given(
-    content=st.one_of(st.binary(max_size=200), LIKELY),
-    suffix=st.sampled_from(SUFFIXES),
-    compressed=st.booleans(),
-    require_label=st.booleans(),
-)
+    content=st.one_of(st.binary(max_size=200), LIKELY), suffix=st.sampled_from(SUFFIXES),
+    compressed=st.booleans(), require_label=st.booleans(),
+)  # fmt: skip
 IN_ONE_FOLDER = HealthCheck.function_scoped_fixture
 
 

@@ -146,9 +146,7 @@ def test_a_damaged_archive_is_rejected(tmp_path):
 
 
 @pytest.mark.parametrize(("field", "value", "message"), [
-    (8, 1, "is encrypted"),
-    (8, 64, "strong encryption"),
-    (10, 99, "compression"),
+    (8, 1, "is encrypted"), (8, 64, "strong encryption"), (10, 99, "compression"),
     (6, 99, "version 9.9"),
 ])  # fmt: skip
 def test_unsupported_zip_features_are_rejected(tmp_path, field, value, message):

@@ -406,14 +406,11 @@ def test_a_kernel_machine_takes_an_edge_layer_in_place_of_its_filters_and_stream
 @pytest.mark.parametrize(
     "options",
     [
-        {"filters": "wavelet", "filter_length": 5},
-        {"filter_length": {1: 2, 3: 2}},
-        {"input_layer": torch.nn.Linear(3, 16)},
-        {"input_layer": "edges"},
-        {"q": "gaussian"},
+        {"filters": "wavelet", "filter_length": 5}, {"filter_length": {1: 2, 3: 2}},
+        {"input_layer": torch.nn.Linear(3, 16)}, {"input_layer": "edges"}, {"q": "gaussian"},
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_an_edge_layer_replaces_dense_filters_of_one_length_alone(options):
     make = nn.RKM if "q" in options else nn.CNN
     with pytest.raises(ArgumentError, match="input_layer"):

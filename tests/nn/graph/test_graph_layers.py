@@ -260,10 +260,8 @@ def test_a_batch_that_names_no_graphs_is_refused(layer, batch, batch_size, error
     (WLKernelNN, {"label_channels": -1}, "label_channels is -1"),
     (DeepGraphKernelNN, {"num_layers": 0}, "num_layers is 0"),
     (DeepGraphKernelNN, {"nonlinear": "sine"}, "nonlinear is 'sine'"),
-    (TreeKernelNN, {"decay": "input"}, "decay"),
-    (TreeKernelNN, {"decay": -1.0}, "decay"),
-    (TreeKernelNN, {"order": 0}, "order"),
-    (TreeKernelNN, {"ordered": 2}, "ordered"),
+    (TreeKernelNN, {"decay": "input"}, "decay"), (TreeKernelNN, {"decay": -1.0}, "decay"),
+    (TreeKernelNN, {"order": 0}, "order"), (TreeKernelNN, {"ordered": 2}, "ordered"),
     (TreeKernelNN, {"max_children": 0}, "max_children"),
 ])  # fmt: skip
 def test_the_error_for_an_invalid_option_names_it(kind, options, message):

@@ -208,9 +208,7 @@ def test_step_is_rejected_for_a_bidirectional_layer():
     ("x_t", "kind", "message"),
     [
         (
-            torch.zeros(2, 7),
-            ShapeError,
-            r"x_t has shape \(2, 7\); expected \(batch, 3\) or un",
+            torch.zeros(2, 7), ShapeError, r"x_t has shape \(2, 7\); expected \(batch, 3\) or un",
         ),
         (torch.zeros(5, 2, 3), ShapeError, r"x_t has shape \(5, 2, 3\).*a single time step"),
         (torch.zeros(()), ShapeError, r"x_t has shape \(\); expected \(batch, 3\)"),
@@ -219,7 +217,7 @@ def test_step_is_rejected_for_a_bidirectional_layer():
         (torch.zeros(2, 3).long(), KindError, "torch.int64; expected a floating-point"),
     ],
     ids=lambda value: str(value)[:25],
-)
+)  # fmt: skip
 def test_invalid_steps_are_rejected(x_t, kind, message: str):
     with pytest.raises(kind, match=message):
         nn.RKMLSTM(INPUT, HIDDEN).step(x_t)

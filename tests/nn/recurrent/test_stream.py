@@ -62,9 +62,7 @@ def test_a_stream_of_learned_activations_matches_the_sequence(options: dict[str,
 
 
 @pytest.mark.parametrize("options", [
-    {"bias": False},
-    {"forget_bias": 2.0},
-    {"layer_norm": True, "num_layers": 2},
+    {"bias": False}, {"forget_bias": 2.0}, {"layer_norm": True, "num_layers": 2},
     {"bias": False, "forget_bias": 2.0},
 ])  # fmt: skip
 def test_a_stream_has_the_options_of_its_layer(options: dict[str, Any]):

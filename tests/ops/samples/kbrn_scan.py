@@ -41,12 +41,10 @@ def tensors(
     centers = draw(units, count)
     centers[:, 2] = centers[:, 0]  # two at one place
     arguments = {
-        "z": draw(time, batch, units),
-        "h0": draw(batch, units, scale=0.3),
-        "centers": centers,
+        "z": draw(time, batch, units), "h0": draw(batch, units, scale=0.3), "centers": centers,
         "coefficients": draw(units, count, scale=scale),
         "weight": draw(units, units, scale=0.5 * units**-0.5),
-    }
+    }  # fmt: skip
     if "line" in words:
         arguments["line"] = draw(units, 2, scale=0.3)
     if "norm" in words or "batch" in words:

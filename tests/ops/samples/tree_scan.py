@@ -12,10 +12,8 @@ from . import Sample, normal
 
 # N, roots, n, H; the parent of a node is drawn from those before it
 SIZES = {
-    "2x1x1x1": (2, 1, 1, 1),
-    "7x1x1x17": (7, 1, 1, 17),
-    "9x2x3x5": (9, 2, 3, 5),
-}
+    "2x1x1x1": (2, 1, 1, 1), "7x1x1x17": (7, 1, 1, 17), "9x2x3x5": (9, 2, 3, 5),
+}  # fmt: skip
 PARTS = ("", "vector", "factor", "gate", "state", "gate state factor")
 
 

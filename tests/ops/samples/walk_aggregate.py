@@ -28,11 +28,9 @@ def samples() -> Iterator[Sample]:
 def _sample(size: str, parts: str, activation: str, **options: float) -> Sample:
     name = "-".join(("graph", size, *parts.split(), activation, *options))
     return Sample(
-        name,
-        partial(tensors, SIZES[size], parts),
-        {"activation": activation, **options},
+        name, partial(tensors, SIZES[size], parts), {"activation": activation, **options},
         ("edge_index",),
-    )
+    )  # fmt: skip
 
 
 def tensors(sizes: tuple[int, int, int, int], parts: str, dtype: torch.dtype) -> dict[str, Tensor]:

@@ -233,11 +233,9 @@ def of_one_class(subject: int):
 
 def plans(of):
     return {
-        "one": folds_of(of, 0.2, 0),
-        "groups": folds_of(of, 0.2, 0, count=3),
-        "named": folds_of(of, 0.2, 0, tested=["s3", "s4"]),
-        "final": [final_fold(of, 0.2, 0)],
-    }
+        "one": folds_of(of, 0.2, 0), "groups": folds_of(of, 0.2, 0, count=3),
+        "named": folds_of(of, 0.2, 0, tested=["s3", "s4"]), "final": [final_fold(of, 0.2, 0)],
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("classes", [lambda subject: ("a", "b"), of_one_class])
@@ -331,9 +329,7 @@ def test_more_groups_than_subjects_are_refused(count):
 
 
 @pytest.mark.parametrize("sides", [
-    (("s", "t"), ("s",), ("u",)),
-    (("s", "t"), ("v",), ("t",)),
-    (("s",), ("v",), ("u", "v")),
+    (("s", "t"), ("s",), ("u",)), (("s", "t"), ("v",), ("t",)), (("s",), ("v",), ("u", "v")),
 ])  # fmt: skip
 def test_a_subject_on_two_sides_is_refused(sides):
     with pytest.raises(ArgumentError, match=r"group is '\w'; expected a group in one part only"):

@@ -325,14 +325,12 @@ def test_an_unknown_q_is_rejected():
 
 
 ROWS = {
-    "LSTM": (rkm.LSTM, 720_000, 1_440_000),
-    "RKM-LSTM": (rkm.RKM_LSTM, 720_000, 1_440_000),
+    "LSTM": (rkm.LSTM, 720_000, 1_440_000), "RKM-LSTM": (rkm.RKM_LSTM, 720_000, 1_440_000),
     "RKM-CIFG": (rkm.RKM_CIFG, 540_000, 1_080_000),
     "Linear Kernel w/ o_t": (rkm.LINEAR_KERNEL_GATED, 360_000, 720_000),
     "Linear Kernel": (rkm.LINEAR_KERNEL, 180_000, 360_000),
-    "Gated CNN": (rkm.GATED_CNN, 180_000, 540_000),
-    "CNN": (rkm.CNN, 90_000, 270_000),
-}
+    "Gated CNN": (rkm.GATED_CNN, 180_000, 540_000), "CNN": (rkm.CNN, 90_000, 270_000),
+}  # fmt: skip
 EVERY_ROW = pytest.mark.parametrize("row", ROWS)
 AS_IN_TORCH = ["input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout"]
 AS_IN_TORCH += ["bidirectional"]

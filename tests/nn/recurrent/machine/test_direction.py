@@ -235,24 +235,20 @@ def test_biases_are_initialized_like_weights_plus_the_forget_bias():
 T, B, I, P = 5, 2, 3, 4  # noqa: E741
 LENGTHS = torch.tensor([2, 5])
 OPTIONS = {
-    "1-gram": {},
-    "3-gram": {"filter_length": 3},
-    "dilated": {"filter_length": 3, "dilation": 2},
+    "1-gram": {}, "3-gram": {"filter_length": 3}, "dilated": {"filter_length": 3, "dilation": 2},
     "mixed": {"filter_length": MIXED, "dilation": 2},
     "norm": {"layer_norm": True, "filter_length": 2},
     "deep": {"num_layers": 3, "filter_length": 2, "dropout": 0.5, "variational_dropout": 0.5},
     "zoneout": {"zoneout": (0.3, 0.2), "filter_length": 2, "weight_drop": 0.5},
-}
+}  # fmt: skip
 
 
 @settings(deadline=None, max_examples=13)
 @given(
-    name=st.sampled_from(list(LAYERS)),
-    options=st.sampled_from(list(OPTIONS)),
-    chunks=st.lists(st.integers(1, 4), min_size=1, max_size=5),
-    batch_first=st.booleans(),
+    name=st.sampled_from(list(LAYERS)), options=st.sampled_from(list(OPTIONS)),
+    chunks=st.lists(st.integers(1, 4), min_size=1, max_size=5), batch_first=st.booleans(),
     seed=st.integers(0, 2**16),
-)
+)  # fmt: skip
 def test_any_split_into_chunks_gives_the_output_of_the_whole_sequence(
     name: str, options: str, chunks: list[int], batch_first: bool, seed: int
 ):

@@ -31,10 +31,8 @@ def _bank(lengths: dict[int, int], **options: Any) -> tuple[FilterBank, list[Ten
 @settings(deadline=None, max_examples=20)
 @given(
     lengths=st.dictionaries(st.integers(1, 4), st.integers(1, 3), min_size=1, max_size=3),
-    dilation=st.integers(1, 3),
-    time=st.integers(1, 6),
-    reverse=st.booleans(),
-)
+    dilation=st.integers(1, 3), time=st.integers(1, 6), reverse=st.booleans(),
+)  # fmt: skip
 def test_every_unit_multiplies_its_own_window_in_the_order_of_the_units(
     lengths: dict[int, int], dilation: int, time: int, reverse: bool
 ):
@@ -131,9 +129,7 @@ def test_a_length_that_is_not_a_positive_integer_is_rejected(given_length: Any):
 
 
 @pytest.mark.parametrize(("given_length", "sum_text"), [
-    ({1: 1, 3: 2}, "They sum to 3."),
-    ({1: 9}, "They sum to 9."),
-    ({1: 4, 2: 0}, ""),
+    ({1: 1, 3: 2}, "They sum to 3."), ({1: 9}, "They sum to 9."), ({1: 4, 2: 0}, ""),
     ({1: "4"}, ""),
 ])  # fmt: skip
 def test_units_that_do_not_sum_to_the_hidden_size_are_rejected(given_length: Any, sum_text: str):

@@ -21,11 +21,9 @@ QUICK = [  # cells whose plain filters the core multiplies
     "Linear Kernel, learned gates",
 ]  # fmt: skip
 OPTIONS: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "deep": {"num_layers": 3},
-    "norm": {"layer_norm": True},
+    "plain": {}, "deep": {"num_layers": 3}, "norm": {"layer_norm": True},
     "deep and norm": {"num_layers": 2, "layer_norm": True},
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", QUICK)
