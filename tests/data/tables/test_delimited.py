@@ -216,19 +216,16 @@ for row in (("Reviews of 2024",), (), ("text", "label"), *ROWS):
     BOOK.active.append(row)
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("reviews.train", FASTTEXT), ("a.txt", FASTTEXT), ("a.csv", FASTTEXT), ("a.tsv", FASTTEXT),
-        ("reviews", f"text\tlabel\n{TABBED}"), ("a.TXT", f"text\tlabel\n{TABBED}"),
-        ("a.txt", "text;label\n" + "".join(f'"{text}";{label}\n' for text, label in ROWS)),
-        ("a.json", json.dumps(RECORDS)), ("a.json", json.dumps(RECORDS, indent=1)),
-        ("a.jsonl", json.dumps(RECORDS)), ("a", json.dumps({"data": RECORDS, "version": 1})),
-        ("a.json", json.dumps(COLUMNS)), ("a.json", json.dumps(BY_ROW, indent=2)),
-        ("a.json", json.dumps(SPLIT)), ("a.json", json.dumps(dict(enumerate(RECORDS)))),
-        ("a.csv", "text|label\n" + "".join(f"{r['text']}|{r['label']}\n" for r in RECORDS)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "content"), [
+    ("reviews.train", FASTTEXT), ("a.txt", FASTTEXT), ("a.csv", FASTTEXT), ("a.tsv", FASTTEXT),
+    ("reviews", f"text\tlabel\n{TABBED}"), ("a.TXT", f"text\tlabel\n{TABBED}"),
+    ("a.txt", "text;label\n" + "".join(f'"{text}";{label}\n' for text, label in ROWS)),
+    ("a.json", json.dumps(RECORDS)), ("a.json", json.dumps(RECORDS, indent=1)),
+    ("a.jsonl", json.dumps(RECORDS)), ("a", json.dumps({"data": RECORDS, "version": 1})),
+    ("a.json", json.dumps(COLUMNS)), ("a.json", json.dumps(BY_ROW, indent=2)),
+    ("a.json", json.dumps(SPLIT)), ("a.json", json.dumps(dict(enumerate(RECORDS)))),
+    ("a.csv", "text|label\n" + "".join(f"{r['text']}|{r['label']}\n" for r in RECORDS)),
+])  # fmt: skip
 def test_texts_and_labels_are_those_that_were_written(tmp_path, name, content):
     (tmp_path / name).write_text(content)
     table = read_table(tmp_path / name)
