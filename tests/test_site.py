@@ -87,3 +87,24 @@ def test_the_readme_counts_the_comparisons_of_the_page_when():
     shown = " ".join((ROOT / "README.md").read_text("utf-8").split())
     sentence = "{} measured comparisons, {} ahead, {} level, {} behind"
     assert sentence.format(*counts) in shown
+
+
+def test_an_old_address_leads_to_a_page_and_a_heading_that_there_are(hook):
+    assert hook("redirects").redirects(DOCS)
+    moved = yaml.safe_load((DOCS / "redirects.yml").read_text("utf-8"))
+    assert [old for old in moved if old in pages()] == []
+    for new in moved.values():
+        page, _, anchor = new.partition("#")
+        assert page in pages()
+        text = (DOCS / page).read_text("utf-8") if anchor else ""
+        heads = {
+            re.sub(r"[^\w -]", "", head).lower() for head in re.findall(r"^#+ (.+)$", text, re.M)
+        }
+        named = {re.sub(r"[ -]+", "-", head.strip()) for head in heads}
+        assert not anchor or anchor in named or f'<a id="{anchor}">' in text, new
+
+
+def test_a_moved_page_leads_there_from_its_own_folder(hook):
+    found = hook("redirects").redirects(DOCS)
+    assert found["howto/series.html"] == "sequences.html#classify-series"
+    assert found["cells.html"] == "concepts/cells.html#all-cells"

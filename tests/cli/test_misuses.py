@@ -323,3 +323,17 @@ def test_fit_without_a_task_takes_that_of_the_file_and_says_so(run, tmp_path):
     assert outcome.code == 2
     assert outcome.err.startswith("the task is text: representer fit text\n")
     assert "no rows" in outcome.error or "reviews.csv" in outcome.error
+
+
+@pytest.mark.parametrize(
+    ("cell", "task"),
+    [
+        ("ACGTACGTAN", "sequence"), ("acgtacgtaa", "sequence"), ("AUGGCUAAGC", "sequence"),
+        ("MKTAYIAKQRQISFVKSHFSRQLEERLGLIEVQ", "sequence"), ("A CAT", "text"), ("GATTACA", "text"),
+        ("MKTAYIAKQR", "text"), ("a film that is not bad at all, and long", "text"),
+    ],
+)  # fmt: skip
+def test_letters_of_nucleotides_and_amino_acids_are_sequences(cell, task, tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("".join(["id,read,bound\n", *(f"{k},{cell},{k % 2}\n" for k in range(9))]))
+    assert task_of_data(path) == task

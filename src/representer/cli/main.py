@@ -254,6 +254,9 @@ def _options(command: str) -> dict[str, set[str]]:
     }
 
 
+ROWS, AMINO_ACIDS = 20, "ABCDEFGHIKLMNPQRSTVWXYZ"  # rows that are looked at
+
+
 def task_of_data(path: Path) -> str:
     """Return the task of a file or folder, by its name and its first rows; "text" if in doubt."""
     from representer.data.graphs.brackets import is_bracketed
@@ -274,10 +277,20 @@ def task_of_data(path: Path) -> str:
             return "graph"
         if table_format(path) == "lines":
             return "language"
-        columns = next(iter(read_blocks(path, ["smiles"], header=True))).columns
+        block = next(iter(read_blocks(path, ["smiles"], header=True)))
     except (RepresenterError, OSError):
         return "text"  # its reader says what is wrong
-    return _of_columns({name.lower() for name in columns})
+    found = _of_columns({name.lower() for name in block.columns})
+    cells = zip(*block.rows[:ROWS], strict=True)
+    return "sequence" if found == "text" and any(map(_are_sequences, cells)) else found
+
+
+def _are_sequences(cells: Sequence[object]) -> bool:
+    """Return True if all cells are nucleotides or, in capitals, long words of amino acids."""
+    words = [str(cell) for cell in cells]
+    letters = set("".join(words))
+    least = 8 if set("".join(letters).upper()) <= set("ACGTUN") else 30
+    return letters <= set("ACGTUNacgtun*-" + AMINO_ACIDS) and min(map(len, words)) >= least
 
 
 def _of_columns(names: set[str]) -> str:
