@@ -1,6 +1,8 @@
 """Layers as replacements of nn.LSTM, GINE and ReLU, with their defaults and without tuning.
 
     python benchmarks/drop_in.py --runs runs/drop-in.jsonl --out docs/results/drop-in.md
+    python benchmarks/drop_in.py --seeds 3 --only nn.LSTM "nn.LSTM, chrono start" nn.GRU RKMCIFG \
+        --runs runs/drop-in-starts.jsonl --out docs/results/drop-in-starts.md
 
 The same command continues after an interruption: finished trainings are in the file of ``--runs``.
 """
@@ -240,11 +242,11 @@ def sections(runs: Sequence[Run]) -> list[str]:
     seeds, worse, compared, parts = len({run.seed for run in runs}), [], 0, []
     for group in GROUPS:
         baseline = next(iter(group.baselines))
-        names = [*group.baselines, *group.layers]
+        names = [n for n in (*group.baselines, *group.layers) if any(r.layer == n for r in runs)]
         rows = [_row(runs, layer, [*group.problems], baseline) for layer in names]
         titles = {name: problem.title for name, problem in group.problems.items()}
         head = [f"{seeds} seeds", *titles.values(), "CPU s"]
-        parts.append(f"## {group.title}\n\n{table(head, rows)}")
+        parts += [f"## {group.title}\n\n{table(head, rows)}"] if rows else []
         for layer in group.layers:
             gaps = {p: compare(runs, p, layer, baseline) for p in titles}
             worse += [f"{layer} on {titles[p]}" for p, gap in gaps.items() if gap and gap.is_worse]

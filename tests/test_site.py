@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -108,3 +109,35 @@ def test_a_moved_page_leads_there_from_its_own_folder(hook):
     found = hook("redirects").redirects(DOCS)
     assert found["howto/series.html"] == "sequences.html#classify-series"
     assert found["cells.html"] == "concepts/cells.html#all-cells"
+
+
+def test_indices_in_a_sentence_are_set_and_code_is_not(hook, monkeypatch):
+    monkeypatch.setitem(sys.modules, "latex2mathml.converter", types.SimpleNamespace(convert=str))
+    set_indices = hook("mathml").with_indices
+    assert set_indices("<p>h_t, σ_f^{2N}</p>") == (
+        "<p><i>h</i><sub>t</sub>, <i>σ</i><sub>f</sub><sup>2N</sup></p>"
+    )
+    assert set_indices("e^{c_{t−1}}") == "e<sup><i>c</i><sub>t−1</sub></sup>"
+    for same in (
+        "<code>x_t</code>",
+        "n_jobs",
+        "of_products",
+        '<a href="x_t">',
+        "<pre>a <b>x_t</b></pre>",
+    ):
+        assert set_indices(same) == same
+
+
+def test_a_docstring_links_the_statements_of_its_class(hook, monkeypatch):
+    monkeypatch.setitem(sys.modules, "griffe", types.SimpleNamespace(Extension=object))
+    docstrings = hook("docstrings")
+    assert "](../equations.html#liang-et-al-2019)" in docstrings.equations_of("RKMLSTM")
+    assert "(10), (11)" in docstrings.equations_of("RKMLSTM")
+    assert docstrings.equations_of("nothing") == ""
+
+
+def test_a_formula_on_the_line_of_its_directive_is_one(hook, monkeypatch):
+    monkeypatch.setitem(sys.modules, "griffe", types.SimpleNamespace(Extension=object))
+    to_markdown = hook("docstrings").to_markdown
+    assert to_markdown("A.\n\n.. math:: v = 1\n\nEnd.\n") == "A.\n\n$$\nv = 1\n$$\n\nEnd.\n"
+    assert to_markdown(".. math::\n    v = 1\n\nEnd.") == "$$\nv = 1\n$$\n\nEnd."

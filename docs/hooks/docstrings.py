@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 import textwrap
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import griffe
 
-_MATH_BLOCK = re.compile(r"^( *)\.\. math::\n((?:\1 +.*\n?|\n)+)", re.MULTILINE)
+_MATH_BLOCK = re.compile(r"^( *)\.\. math::( \S.*)?\n((?:\1 +.*\n?|\n)*)", re.MULTILINE)
 _MATH_ROLE = re.compile(r":math:`([^`]+)`")
 _CLASS_ROLE = re.compile(r":class:`~?([\w.]+\.)?(\w+)`")
+
+EQUATIONS = Path(__file__).parents[1] / "equations.md"
 
 
 def to_markdown(docstring: str, package: str = "") -> str:
@@ -23,6 +27,31 @@ def to_markdown(docstring: str, package: str = "") -> str:
     return _CLASS_ROLE.sub(lambda m: f"[`{m[2]}`][{m[1] or package}{m[2]}]", docstring)
 
 
+def equations_of(name: str, page: Path = EQUATIONS) -> str:
+    """Return links to the statements that a class or function answers, as the page lists them."""
+    found = [
+        f"[{paper} {', '.join(statements)}](../equations.html#{anchor})"
+        for paper, anchor, statements in _statements(page).get(name, ())
+    ]
+    return f"Statements of the papers, with their tests: {'; '.join(found)}." if found else ""
+
+
+@lru_cache
+def _statements(page: Path) -> dict[str, list[tuple[str, str, list[str]]]]:
+    """Return the paper, its heading's anchor, and the statements, by the name of the object."""
+    by_name: dict[str, dict[tuple[str, str], list[str]]] = {}
+    for section in re.split(r"^## ", page.read_text("utf-8"), flags=re.MULTILINE)[1:]:
+        title = section.partition("\n")[0]
+        anchor = re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title).lower())
+        for row in re.findall(r"^\| (.+?) \| .+? \| (.+?) \| ", section, re.MULTILINE):
+            for name in set(re.findall(r"`(?:\w+\.)*(\w+)[(`]", row[1])):
+                by_name.setdefault(name, {}).setdefault((title, anchor), []).append(row[0])
+    return {
+        name: [(*paper, [*dict.fromkeys(rows)]) for paper, rows in papers.items()]
+        for name, papers in by_name.items()
+    }
+
+
 class MarkdownDocstrings(griffe.Extension):
     """Converts the docstring of every object that is read; an overriding method inherits one."""
 
@@ -30,7 +59,10 @@ class MarkdownDocstrings(griffe.Extension):
         """Convert one docstring in place."""
         if obj.docstring is not None:
             package = "".join(f"{name}." for name in obj.path.split(".")[:2])
-            obj.docstring.value = to_markdown(obj.docstring.value, package)
+            text = to_markdown(obj.docstring.value, package)
+            is_public = obj.is_class or (obj.is_function and not obj.parent.is_class)
+            links = equations_of(obj.name) if is_public and not obj.name.startswith("_") else ""
+            obj.docstring.value = f"{text}\n\n{links}" if links else text
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         """Give each method without a docstring that of the one that it overrides."""
@@ -46,6 +78,6 @@ class MarkdownDocstrings(griffe.Extension):
 
 
 def _block(found: re.Match[str]) -> str:
-    indent, body = found.groups()
-    formula = textwrap.dedent(body).strip("\n")
+    indent, first, body = found.groups()
+    formula = "\n".join([(first or "").strip(), textwrap.dedent(body)]).strip("\n")
     return textwrap.indent(f"$$\n{formula}\n$$\n\n", indent)

@@ -1,4 +1,7 @@
-"""Formulas become MathML when the pages are built: no script, no request to another host."""
+"""Formulas become MathML when the pages are built: no script, no request to another host.
+
+Indices of symbols in a sentence, such as ``h_t`` and ``σ_f^{2N}``, are set as indices.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,31 @@ from typing import Any
 from latex2mathml.converter import convert
 
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
+_AS_IT_IS = re.compile(r"(<(code|pre|math|script|style|svg)\b.*?</\2>|<[^>]*>)", re.DOTALL)
+_INDEX = re.compile(r"(?<![\w/.-])([^\W\d_][\u0300-\u036f]*['’′]?)_(\{[^{}<>]+\}|\w(?!\w))")
+_POWER = re.compile(r"\^(\{[^{}]+\}|-?\w)")
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Replace every formula that Markdown has marked as one."""
-    return _FORMULA.sub(_mathml, content)
+    """Replace every formula that Markdown has marked as one, and set the indices of others."""
+    return with_indices(_FORMULA.sub(_mathml, content))
+
+
+def with_indices(content: str) -> str:
+    """Return HTML with the indices and powers of its text set as such; code stays as it is."""
+    parts = _AS_IT_IS.split(content)
+    return "".join(
+        _POWER.sub(_power, _INDEX.sub(_index, part)) if k % 3 == 0 else part if k % 3 == 1 else ""
+        for k, part in enumerate(parts)
+    )
+
+
+def _index(found: re.Match[str]) -> str:
+    return f"<i>{found[1]}</i><sub>{found[2].strip('{}')}</sub>"
+
+
+def _power(found: re.Match[str]) -> str:
+    return f"<sup>{found[1].strip('{}')}</sup>"
 
 
 def _mathml(found: re.Match[str]) -> str:
