@@ -139,10 +139,10 @@ def parts_of(estimator: Any, seconds: float) -> list[tuple[str, float, Any]]:
 
     Of two parts, the last entry is ``"both"``; ``seconds`` are those of all of it.
     """
-    parts = {name: part.seconds or 0.0 for name, part in estimator.parts_.items()}
+    parts = {name: half.seconds or 0.0 for name, half in estimator.parts_.items()}
     if len(parts) == 1:
-        return [(name, own, estimator) for name, own in parts.items()]
-    return [(name, own, estimator.part(name)) for name, own in (parts | {BOTH: seconds}).items()]
+        return [(name, time, estimator) for name, time in parts.items()]
+    return [(name, time, estimator.part(name)) for name, time in (parts | {BOTH: seconds}).items()]
 
 
 def run_missing(
@@ -169,7 +169,7 @@ def run_missing(
                     report(f"{about}: {outcome}")
                     continue
                 done += 1
-                seconds = max((one.seconds for one in outcome), default=0.0)
+                seconds = max((row.seconds for row in outcome), default=0.0)
                 report(f"{done}/{len(units)} {about}: {seconds:.1f} s")
         except Interrupted as error:
             kept = f"Finished results are kept in {folder}; the same command continues."
@@ -191,17 +191,17 @@ def _rows(comparison: Comparison, by_unit: Mapping[Unit, Sequence[Result]]) -> R
     """Return the results of a comparison by row and split."""
     rows: Rows = {}
     for unit in comparison.units():
-        for one in by_unit.get(unit, ()):
-            rows.setdefault(one.name, {})[unit.split] = one
+        for row in by_unit.get(unit, ()):
+            rows.setdefault(row.name, {})[unit.split] = row
     return rows
 
 
 def _line(unit: Unit, results: Sequence[Result]) -> dict[str, Any]:
-    return {**unit._asdict(), "results": [asdict(one) for one in results]}
+    return {**unit._asdict(), "results": [asdict(row) for row in results]}
 
 
 def _entry(line: dict[str, Any]) -> tuple[Unit, list[Result]]:
-    results = [Result(**one) for one in line.pop("results")]
+    results = [Result(**values) for values in line.pop("results")]
     return Unit(**line), results
 
 
@@ -263,21 +263,21 @@ class Interval(NamedTuple):
 
 def scores(results: Mapping[int, Result], metric: Metric) -> NDArray[np.float64]:
     """Return the score on each split ``(J,)``."""
-    return np.array([metric.score(float(np.mean(one.losses))) for one in results.values()])
+    return np.array([metric.score(float(np.mean(row.losses))) for row in results.values()])
 
 
 def areas(results: Mapping[int, Result]) -> dict[int, float]:
     """Return the area under the ROC curve on each split that has one."""
-    return {split: one.auc for split, one in results.items() if one.auc is not None}
+    return {split: row.auc for split, row in results.items() if row.auc is not None}
 
 
 def area_interval(first: Mapping[int, Result], second: Mapping[int, Result]) -> Interval:
     """Return the area of one row minus that of another, for test parts that differ by split."""
-    one, other = areas(first), areas(second)
-    shared = [split for split in one if split in other]
+    ours, other = areas(first), areas(second)
+    shared = [split for split in ours if split in other]
     if not shared:
         return Interval(math.nan, math.nan, math.nan)
-    differences = np.array([one[split] - other[split] for split in shared])
+    differences = np.array([ours[split] - other[split] for split in shared])
     return _interval(differences, _ratio({split: first[split] for split in shared}), [])
 
 
@@ -286,8 +286,8 @@ def score_interval(
 ) -> Interval:
     """Return the mean score of a row over its splits."""
     influences = _influences(results, metric)
-    found = _interval(scores(results, metric), _ratio(results), influences, has_fixed_test)
-    return Interval(found.mean, *np.clip(found[1:], *metric.range).tolist())
+    interval = _interval(scores(results, metric), _ratio(results), influences, has_fixed_test)
+    return Interval(interval.mean, *np.clip(interval[1:], *metric.range).tolist())
 
 
 def paired_interval(
@@ -298,27 +298,31 @@ def paired_interval(
     shared = [split for split in first if split in second]
     if not shared:
         return Interval(math.nan, math.nan, math.nan)
-    one, other = ({split: rows[split] for split in shared} for rows in (first, second))
-    pairs = zip(_influences(one, metric), _influences(other, metric), strict=True)
-    influences = [own - beside for own, beside in pairs]
-    values = scores(one, metric) - scores(other, metric)
-    found = _interval(values, _ratio(one), influences, has_fixed_test)
+    ours, other = ({split: rows[split] for split in shared} for rows in (first, second))
+    pairs = zip(_influences(ours, metric), _influences(other, metric), strict=True)
+    influences = [ours - beside for ours, beside in pairs]
+    values = scores(ours, metric) - scores(other, metric)
+    interval = _interval(values, _ratio(ours), influences, has_fixed_test)
     if not has_fixed_test:
-        tested = [row.test or len(row.losses) for row in one.values()]
-        most = min(sum(tested), max(row.train for row in one.values()) + max(tested))
-        most = len({group for row in one.values() for group in row.groups or ()}) or most
-        return Interval(found.mean, *extended(found.low, found.high, float(most < 2 * FEWEST)))
-    if len(influences[0]) < 2 or math.isnan(found.low):
-        return found
-    own, beside = (np.mean([row.losses for row in rows.values()], axis=0) for rows in (one, other))
-    groups = next(iter(one.values())).groups
-    d = _of_units(own - beside, groups)
+        tested = [row.test or len(row.losses) for row in ours.values()]
+        most = min(sum(tested), max(row.train for row in ours.values()) + max(tested))
+        most = len({group for row in ours.values() for group in row.groups or ()}) or most
+        return Interval(
+            interval.mean, *extended(interval.low, interval.high, float(most < 2 * FEWEST))
+        )
+    if len(influences[0]) < 2 or math.isnan(interval.low):
+        return interval
+    mean, beside = (
+        np.mean([row.losses for row in rows.values()], axis=0) for rows in (ours, other)
+    )
+    groups = next(iter(ours.values())).groups
+    d = _of_units(mean - beside, groups)
     if metric.is_loss:  # as of `rmse_difference`
-        low, high = difference_of_squares(own, beside, np.array(groups) if groups else None)
+        low, high = difference_of_squares(mean, beside, np.array(groups) if groups else None)
         p = float(len(d) < FEWEST or low <= 0 <= high)
     else:
         p = exact_p(int((d > 0).sum()), int((d < 0).sum()))
-    return Interval(found.mean, *extended(found.low, found.high, p))
+    return Interval(interval.mean, *extended(interval.low, interval.high, p))
 
 
 def _interval(
@@ -340,7 +344,9 @@ def _interval(
         half = math.sqrt(t_quantile(count) ** 2 * spread / count + of_examples)
     else:
         if not spread or min(map(len, influences), default=FEWEST) < FEWEST:
-            spread = max(spread, float(np.mean([_variance(own) for own in influences or [[]]])))
+            spread = max(
+                spread, float(np.mean([_variance(influence) for influence in influences or [[]]]))
+            )
         half = t_quantile(count) * math.sqrt((1 / count + ratio) * spread)
     half = half or (math.nan if mean else 0.0)
     return Interval(mean, mean - half, mean + half)
@@ -352,16 +358,16 @@ def _variance(values: Any) -> float:
 
 
 def _ratio(results: Mapping[int, Result]) -> float:
-    sizes = [(one.test or len(one.losses), one.train) for one in results.values()]
+    sizes = [(row.test or len(row.losses), row.train) for row in results.values()]
     return float(np.mean([test / train for test, train in sizes]))
 
 
 def _influences(results: Mapping[int, Result], metric: Metric) -> list[NDArray[np.float64]]:
     """Return the influence on the score of each split, of each test example or group ``(N,)``."""
-    losses = [(np.asarray(one.losses, dtype=np.float64), one.groups) for one in results.values()]
+    losses = [(np.asarray(row.losses, dtype=np.float64), row.groups) for row in results.values()]
     return [
-        metric.slope(float(own.mean())) * _of_units(own - own.mean(), groups)
-        for own, groups in losses
+        metric.slope(float(values.mean())) * _of_units(values - values.mean(), groups)
+        for values, groups in losses
     ]
 
 
@@ -402,24 +408,27 @@ class ComparisonTable:
         """Summarize the results of a comparison."""
         metric, fixed = METRICS[comparison.metric], comparison.has_fixed_test
         intervals = {
-            name: score_interval(own, metric, has_fixed_test=fixed) for name, own in results.items()
+            name: score_interval(rows, metric, has_fixed_test=fixed)
+            for name, rows in results.items()
         }
         names = sorted(results, key=lambda name: _rank(metric, intervals[name]))
         baselines = {name for name in names if next(iter(results[name].values())).is_baseline}
         reference = next((name for name in names if name in baselines), None)
         rows = []
         for name in names:
-            own = results[name]
+            by_split = results[name]
             difference = None
             if reference is not None and reference != name:
-                difference = paired_interval(own, results[reference], metric, has_fixed_test=fixed)
-            seconds = float(np.median([one.seconds for one in own.values()]))
-            found = [*areas(own).values()]
-            auc = float(np.mean(found)) if found else None
+                difference = paired_interval(
+                    by_split, results[reference], metric, has_fixed_test=fixed
+                )
+            seconds = float(np.median([row.seconds for row in by_split.values()]))
+            aucs = [*areas(by_split).values()]
+            auc = float(np.mean(aucs)) if aucs else None
             is_baseline = name in baselines
             rows.append(
                 ComparisonRow(
-                    name, intervals[name], difference, seconds, len(own), is_baseline, auc
+                    name, intervals[name], difference, seconds, len(by_split), is_baseline, auc
                 )
             )
         return cls(metric, rows, results, fixed)
@@ -431,8 +440,8 @@ class ComparisonTable:
 
     def difference(self, first: ComparisonRow, second: ComparisonRow) -> Interval:
         """Return the paired difference of two rows."""
-        one, other = self.results[first.name], self.results[second.name]
-        return paired_interval(one, other, self.metric, has_fixed_test=self.has_fixed_test)
+        ours, other = self.results[first.name], self.results[second.name]
+        return paired_interval(ours, other, self.metric, has_fixed_test=self.has_fixed_test)
 
     def relation(self, difference: Interval) -> str:
         """Return "ahead of", "behind" or "level with", by the interval of a difference.

@@ -56,18 +56,18 @@ def drift(
     reading: dict[str, Any] = asdict(options) | {"is_regression": False, "require_labels": False}
     named = {"groups": grouping.groups} if grouping and grouping.groups else {}
     sets = [use.read(path, **reading, **named) for path in (first, second)]
-    sets = [one.in_groups() for one in sets] if named else sets
+    sets = [each.in_groups() for each in sets] if named else sets
     estimator = new(*sets)
     for k, objects in enumerate(sets):
-        found = objects.usable(lambda one: use.reason(estimator, None, one), use.noun, use.remedy)
-        for line in filter(None, (*found.notes, left_out(found.dropped))):
-            say(f"{found.source}: {line}")
-        if len(found) > limit:
-            say(f"{found.source}: {limit:,} of {len(found):,} {use.noun}s are compared")
-            rows = np.random.default_rng([seed, k]).choice(len(found), limit, replace=False)
-            found = found.subset(sorted(rows.tolist()))
-        sets[k] = found
-    groups = [(k, str(group)) for k, one in enumerate(sets) for group in use.groups(one)]
+        usable = objects.usable(lambda one: use.reason(estimator, None, one), use.noun, use.remedy)
+        for line in filter(None, (*usable.notes, left_out(usable.dropped))):
+            say(f"{usable.source}: {line}")
+        if len(usable) > limit:
+            say(f"{usable.source}: {limit:,} of {len(usable):,} {use.noun}s are compared")
+            rows = np.random.default_rng([seed, k]).choice(len(usable), limit, replace=False)
+            usable = usable.subset(sorted(rows.tolist()))
+        sets[k] = usable
+    groups = [(k, str(group)) for k, each in enumerate(sets) for group in use.groups(each)]
     counts = [len({group for group in groups if group[0] == k}) for k in range(2)]
     if groups and min(counts) < GROUPS:
         say(f"the files have {counts[0]} and {counts[1]} {use.group}s. With fewer than {GROUPS} in "
@@ -84,8 +84,8 @@ def drift(
         "p_value": test.p_value,
         "mmd": test.statistic,
         "permutations": permutations,
-        "counts": [len(one) for one in sets],
-        "differences": [one._asdict() for one in differences[:SHOWN]],
+        "counts": [len(each) for each in sets],
+        "differences": [difference._asdict() for difference in differences[:SHOWN]],
         f"{sets[1].place}s_least_like_the_first_file": unlike,
     }
 
@@ -119,18 +119,18 @@ def _differences(estimator: Any, objects: Sequence[Any], count: int) -> list[Dif
     sums: dict[str, float] = {}
     counts: list[Counter[str]] = [Counter(), Counter()]
     sizes = [0, 0]
-    for k, part in enumerate((objects[:count], objects[count:])):
-        shown = part[:: -(-len(part) // EXPLAINED)]  # from all of them: files are often sorted
+    for k, half in enumerate((objects[:count], objects[count:])):
+        shown = half[:: -(-len(half) // EXPLAINED)]  # from all of them: files are often sorted
         sizes[k] = len(shown)
-        for one in shown:
-            parts = estimator.explain_kernel(one, 0)[2]
-            for found in parts:
-                value = (2 * k - 1) * found.contribution / len(shown)
-                sums[found.what] = sums.get(found.what, 0.0) + value
-            counts[k].update({found.what for found in parts})
-    found = [
+        for item in shown:
+            parts = estimator.explain_kernel(item, 0)[2]
+            for term in parts:
+                value = (2 * k - 1) * term.contribution / len(shown)
+                sums[term.what] = sums.get(term.what, 0.0) + value
+            counts[k].update({term.what for term in parts})
+    term = [
         Difference(what, value, counts[0][what] / sizes[0], counts[1][what] / sizes[1])
         for what, value in sums.items()
         if abs(value) > _ROUNDING
     ]
-    return sorted(found, key=lambda one: -abs(one.summand))
+    return sorted(term, key=lambda one: -abs(one.summand))

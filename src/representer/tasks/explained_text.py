@@ -47,11 +47,11 @@ def sentence(places: Sequence[Mapping[str, Any]], listed: int, *, styled: bool) 
 
     Control characters are replaced.
     """
-    sizes = sorted((abs(place["contribution"]) for place in places), reverse=True)
+    sizes = sorted((abs(entry["contribution"]) for entry in places), reverse=True)
     least = (sizes[:listed][-1] if sizes else 0.0) or 1e-300
     shown = []
-    for place in (place for place in places if place["places"]):
-        word, value = printable(place["what"]), place["contribution"]
+    for entry in (entry for entry in places if entry["places"]):
+        word, value = printable(entry["what"]), entry["contribution"]
         if styled:
             word = _colored(word, value / sizes[0]) if value else word
         elif abs(value) >= least:
@@ -63,7 +63,7 @@ def sentence(places: Sequence[Mapping[str, Any]], listed: int, *, styled: bool) 
 def _colored(text: str, strength: float) -> str:
     """Return black text on the color of the reports, over white."""
     opacity = OPACITY * abs(strength)
-    color = (round(255 + opacity * (own - 255)) for own in (BLUE if strength > 0 else RED))
+    color = (round(255 + opacity * (channel - 255)) for channel in (BLUE if strength > 0 else RED))
     return f"\x1b[30;48;2;{';'.join(map(str, color))}m{text}{PLAIN}"
 
 
@@ -94,12 +94,12 @@ def _inside(entry: Mapping[str, Any]) -> list[str]:
 
 def _units(units: Sequence[dict[str, Any]]) -> list[str]:
     lines = ["  units of the network with the largest contributions:"] if units else []
-    for one in units:
-        half_life = "never" if one["half_life"] is None else f"{one['half_life']:.2f} words"
-        head = f"    unit {one['unit']} {one['contribution']:+.4f}, half-life {half_life}, from"
+    for unit in units:
+        half_life = "never" if unit["half_life"] is None else f"{unit['half_life']:.2f} words"
+        head = f"    unit {unit['unit']} {unit['contribution']:+.4f}, half-life {half_life}, from"
         lines.append(head)
         lines += [
-            f"      {n['contribution']:+10.4f}  {printable(n['text'])}" for n in one["ngrams"]
+            f"      {n['contribution']:+10.4f}  {printable(n['text'])}" for n in unit["ngrams"]
         ]
     return lines
 

@@ -23,8 +23,8 @@ def counts_and_descriptors(smiles: Sequence[str]) -> NDArray[np.float32]:
     from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 
     make = GetMorganGenerator(radius=2, fpSize=BITS)
-    counts = [make.GetCountFingerprintAsNumPy(parse_smiles(own)) for own in smiles]
-    numbers = np.nan_to_num([descriptors(own) for own in smiles], posinf=0.0, neginf=0.0)
+    counts = [make.GetCountFingerprintAsNumPy(parse_smiles(molecule)) for molecule in smiles]
+    numbers = np.nan_to_num([descriptors(molecule) for molecule in smiles], posinf=0.0, neginf=0.0)
     return np.hstack([counts, numbers]).astype(np.float32)
 
 
@@ -33,15 +33,15 @@ def minmax_gram(smiles: Sequence[str]) -> NDArray[np.float64]:
     from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 
     make = GetMorganGenerator(radius=3, includeChirality=True)
-    found = [make.GetSparseCountFingerprint(parse_smiles(own)).GetNonzeroElements()
-             for own in smiles]  # fmt: skip
-    names, columns = np.unique([key for own in found for key in own], return_inverse=True)
-    ends = np.cumsum([0, *map(len, found)])
-    counts = np.array([count for own in found for count in own.values()], np.float64)
-    table = sparse.csr_array((counts, columns, ends), shape=(len(found), len(names)))
+    prints = [make.GetSparseCountFingerprint(parse_smiles(molecule)).GetNonzeroElements()
+             for molecule in smiles]  # fmt: skip
+    names, columns = np.unique([key for each in prints for key in each], return_inverse=True)
+    ends = np.cumsum([0, *map(len, prints)])
+    counts = np.array([count for each in prints for count in each.values()], np.float64)
+    table = sparse.csr_array((counts, columns, ends), shape=(len(prints), len(names)))
     sizes = np.asarray(table.sum(axis=1)).ravel().astype(np.int64)
-    own = ColorCounts(table, sizes, len(names))
-    return overlap(own.common(own), sizes[:, None], sizes)
+    counted = ColorCounts(table, sizes, len(names))
+    return overlap(counted.common(counted), sizes[:, None], sizes)
 
 
 def tanimoto_gram(smiles: Sequence[str]) -> NDArray[np.float64]:
@@ -49,7 +49,7 @@ def tanimoto_gram(smiles: Sequence[str]) -> NDArray[np.float64]:
     from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 
     make = GetMorganGenerator(radius=2, fpSize=BITS)
-    bits = np.stack([make.GetFingerprintAsNumPy(parse_smiles(own)) for own in smiles])
+    bits = np.stack([make.GetFingerprintAsNumPy(parse_smiles(molecule)) for molecule in smiles])
     table = bits.astype(np.float32)
     sizes = bits.sum(1, np.int64)
     return overlap((table @ table.T).astype(np.float64), sizes[:, None], sizes)
@@ -101,8 +101,8 @@ def forest(
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
     count = len(values)
-    kind: Any = RandomForestRegressor if is_regression else RandomForestClassifier
-    model = kind(TREES, max_features=SHARE, random_state=0).fit(features[:count], values)
+    forest: Any = RandomForestRegressor if is_regression else RandomForestClassifier
+    model = forest(TREES, max_features=SHARE, random_state=0).fit(features[:count], values)
     if is_regression:
         return model.predict(features[count:])
     chances = np.zeros((len(features) - count, width))

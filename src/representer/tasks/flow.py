@@ -106,12 +106,12 @@ def require_same_options(run: Path, config: Any, splits: Mapping[str, Any]) -> N
         "splits.json", lambda: {*map(str, files.json("splits.json")["sha256"].values())}
     )
     now = determining(config, TrainerConfig(), WITHOUT_EFFECT_ON_TRAINING)
-    empty = {own.name for own in fields(config) if None in (own.default, now.get(own.name))}
-    known = {name: saved.get(name) for name in now if name in saved or name in empty}  # no nulls
-    require_same(known, plain(now), run)
+    empty = {f.name for f in fields(config) if None in (f.default, now.get(f.name))}
+    settings = {name: saved.get(name) for name in now if name in saved or name in empty}  # no nulls
+    require_same(settings, plain(now), run)
     digests = splits["sha256"]
     if {*digests.values()} != before:
-        changed = next((name for name, own in digests.items() if own not in before), "")
+        changed = next((name for name, digest in digests.items() if digest not in before), "")
         file = changed if Path(changed).is_file() else config.data  # of running text, a part
         problem = f"is not the data with which the run in {run} was started"
         raise DataError(problem, file=file, fix="Give that data, or choose another --out.")
@@ -217,14 +217,14 @@ class EstimatorTask(EstimatorUse):
         data = self.prepare(config)
         networks = self.networks(config)
         with ExitStack() as stack:
-            runs = [stack.enter_context(opened(one)) for one in networks.values()]
+            runs = [stack.enter_context(opened(network)) for network in networks.values()]
             tested = self.test_folds(runs[0], config, data) if data.folds else None
             trained = []
-            for run, (heading, own) in zip(runs, networks.items(), strict=True):
+            for run, (heading, options) in zip(runs, networks.items(), strict=True):
                 if heading:
                     print(f"{heading}:")
                 how = {"is_silent": bool(trained), "is_tested": tested is None}
-                trained.append(self.train(run, own, data, **how))
+                trained.append(self.train(run, options, data, **how))
             if tested is not None:
                 trained[0] = tested.of_run(trained[0])
             return self.report(runs[0], trained[0], trained[1:])
@@ -260,7 +260,7 @@ class EstimatorTask(EstimatorUse):
         """
         free = (*WITHOUT_EFFECT_ON_TRAINING, "threads", "epochs")  # more of them continue a fold
         settings = {"trainer": {"epochs": config.epochs}, "data": sources["all"].digest}
-        settings |= {name: own for name, own in config.to_dict().items() if name not in free}
+        settings |= {name: value for name, value in config.to_dict().items() if name not in free}
         work: WorkList[Fold, FoldResult] = WorkList(
             folder, ("folds.json", "folds.jsonl"), settings,
             lambda _, result: result.to_dict(), _fold_entry,
@@ -314,8 +314,8 @@ class EstimatorTask(EstimatorUse):
         Returns:
             The main objects as ``"all"``, and those of ``"valid"`` and ``"test"``.
         """
-        for kind in filter(None, (self.classifier, self.regressor)):
-            self._estimator(kind, config).check()
+        for model in filter(None, (self.classifier, self.regressor)):
+            self._estimator(model, config).check()
         groups = getattr(config, "groups", None)
         reading = self._reading(config) | ({"groups": groups} if groups else {})
         is_regression = self.regressor is not None and config.kind == "regression"
@@ -327,12 +327,12 @@ class EstimatorTask(EstimatorUse):
         else:
             how = reading | {"is_regression": is_regression, "require_labels": True}
             main = self.read(config.data, **how)
-        kind = self.kind(config, {"all": main})
-        how = reading | main.reading | {"is_regression": kind is self.regressor}
-        for column, labels in main.columns if kind is self.regressor and not is_regression else ():
-            known = {label for label in labels if label and not is_missing(label)}
-            if len(known) <= FEW and not are_fractions([*known]):
-                values = ", ".join(sorted(known, key=lambda label: (len(label), label)))
+        model = self.kind(config, {"all": main})
+        how = reading | main.reading | {"is_regression": model is self.regressor}
+        for column, labels in main.columns if model is self.regressor and not is_regression else ():
+            names = {label for label in labels if label and not is_missing(label)}
+            if len(names) <= FEW and not are_fractions([*names]):
+                values = ", ".join(sorted(names, key=lambda label: (len(label), label)))
                 about = f"{column or 'target'} is {values} only, taken as numbers to predict"
                 say(f"{main.source}: {about}; --task classification predicts classes")
         sources = {"all": main}
@@ -340,20 +340,20 @@ class EstimatorTask(EstimatorUse):
             if path := getattr(config, name):
                 sources[name] = self.read(path, **how, require_labels=True)
         for other in filter(None, (self.classifier, self.regressor)):
-            refuse_parameters_of_others(config, kind, other)
-        estimator = self._estimator(kind, config)
-        for name, one in sources.items():
-            one = one.in_groups() if len(one.groups) else one
-            one = one.with_numbers() if kind is self.regressor else one
+            refuse_parameters_of_others(config, model, other)
+        estimator = self._estimator(model, config)
+        for name, objects in sources.items():
+            objects = objects.in_groups() if len(objects.groups) else objects
+            objects = objects.with_numbers() if model is self.regressor else objects
             reason = partial(self.reason, estimator, config)
-            one = one.usable(reason, self.noun, self.remedy)
+            objects = objects.usable(reason, self.noun, self.remedy)
             if not config.demo:  # whose objects are drawn, not copied
-                one = replace(one, digests=kind.digests(one.objects))
-            sources[name] = one
+                objects = replace(objects, digests=model.digests(objects.objects))
+            sources[name] = objects
             sources[name].say_notes()
-            for _, labels in one.columns if kind is not self.regressor else ():
+            for _, labels in objects.columns if model is not self.regressor else ():
                 for note in remarks(labels):
-                    say(f"{one.labels_file}: {note}")
+                    say(f"{objects.labels_file}: {note}")
         for note in equal_objects(sources, self.nouns).values():
             say(f"{main.source}: {note}")
         return sources
@@ -374,8 +374,8 @@ class EstimatorTask(EstimatorUse):
         is_silent: bool = False,
     ) -> Data:
         """Split and encode the data, see `prepare`."""
-        is_regression = (kind := self.kind(config, sources)) is self.regressor
-        estimator = self._estimator(kind, config)
+        is_regression = (model := self.kind(config, sources)) is self.regressor
+        estimator = self._estimator(model, config)
         test = 0.0 if "test" in sources else config.test_fraction
         valid = validation_fraction(config.valid_fraction, len(sources["all"]), test)
         shares = {"valid": valid, "test": test}
@@ -388,13 +388,13 @@ class EstimatorTask(EstimatorUse):
             drawn = train.groups or self.calibrated_by(config, train)
             data = with_calibration(data, config.conformal, config.seed, drawn)
         if sources["all"].groups:
-            named = {part: np.asarray(data.parts[part].groups) for part in ("train", "valid")}
+            named = {name: np.asarray(data.parts[name].groups) for name in ("train", "valid")}
             data = replace(data, groups_of=named)
         if is_regression:
             data = replace(data, target=estimator.find_target(data.values["train"]))
         try:
             inputs = estimator.learn_inputs(data.parts["train"].objects, config.seed)
-            encoded = {part: inputs.encode(own.objects) for part, own in data.parts.items()}
+            encoded = {name: inputs.encode(objects.objects) for name, objects in data.parts.items()}
         except DataError as error:
             raise DataError(str(error), file=data.parts["train"].source) from None
         resources = data.resources | self.resources(config, inputs)
@@ -429,10 +429,10 @@ class EstimatorTask(EstimatorUse):
             self._begin(run, config, data)
         result = estimator.fit_parts(
             run, network,
-            {part: data.labeled(part) for part in data.parts if part != "test"},
+            {name: data.labeled(name) for name in data.parts if name != "test"},
             seed, groups=data.groups_of, encoded=data.encoded,
             settings=lambda trainer: determining(config, trainer, WITHOUT_EFFECT_ON_TRAINING)
-            | {"sha256": {role: one.digest for role, one in data.sources}}
+            | {"sha256": {role: objects.digest for role, objects in data.sources}}
             | ({"fold": asdict(data.fold)} if data.fold else {}),
             reading=self._reading(config) | data.sources[0][1].reading,
         )  # fmt: skip
@@ -472,8 +472,8 @@ class EstimatorTask(EstimatorUse):
 
     def new_estimator(self, run: RunFolder, config: Any, data: Data) -> Any:
         """Return an estimator with the target and the inputs of the data, to be trained."""
-        kind = (data.is_regression and self.regressor) or self.classifier
-        estimator = self._estimator(kind, config, **data.resources)
+        model = (data.is_regression and self.regressor) or self.classifier
+        estimator = self._estimator(model, config, **data.resources)
         estimator.target_, estimator.inputs_ = data.target, data.inputs
         return estimator
 
@@ -525,7 +525,9 @@ class EstimatorTask(EstimatorUse):
     ) -> tuple[dict[str, Any], dict[str, Any], Sequence[str]]:  # fmt: skip
         """Return metrics.json, details.json without what repeats the run, and the closing lines."""
         config, data, outcome = trained.config, trained.data, trained.outcome
-        metrics = metrics_of(self.name, data, outcome, [one.outcome for one in others], baselines)
+        metrics = metrics_of(
+            self.name, data, outcome, [other.outcome for other in others], baselines
+        )
         metrics |= verdicts(metrics, self.nouns)
         test, columns = data.parts["test"], data.columns("test")
         details = {
@@ -557,7 +559,7 @@ class EstimatorTask(EstimatorUse):
         return kind(**parameters_of(config, kind) | resources)
 
     def _reading(self, config: Any) -> dict[str, Any]:
-        return {one.name: getattr(config, one.name) for one in fields(self.reading)}
+        return {option.name: getattr(config, option.name) for option in fields(self.reading)}
 
 
 # The comparison of models on repeated splits of the data.
@@ -588,8 +590,8 @@ class EstimatorComparison(Comparison):
             names = ",".join(str(name) for name, _ in targets)
             raise ArgumentError("target", names, "one target to compare models on")
         for options in self.variants.values():
-            kind = self.flow.kind(self.config, self.sources)
-            kind(**parameters_of(replace(self.config, **options), kind)).check()
+            model = self.flow.kind(self.config, self.sources)
+            model(**parameters_of(replace(self.config, **options), model)).check()
 
     @classmethod
     def read(cls, flow: EstimatorTask, config: Any, **options: Any) -> EstimatorComparison:
@@ -603,8 +605,8 @@ class EstimatorComparison(Comparison):
         if self.has_fixed_test:
             test = f"tested on the {len(self.sources['test'])} {self.flow.nouns} of the test file"
             return f"{name}: {len(self.splits)} seeds, {test}"
-        kind = "folds" if self.folds else f"splits of {len(main)} {self.flow.nouns}"
-        return f"{name}: {len(self.splits)} {kind}"
+        what = "folds" if self.folds else f"splits of {len(main)} {self.flow.nouns}"
+        return f"{name}: {len(self.splits)} {what}"
 
     @property
     def metric(self) -> str:
@@ -619,7 +621,7 @@ class EstimatorComparison(Comparison):
 
     @property
     def settings(self) -> dict[str, Any]:
-        digests = {name: one.digest for name, one in self.sources.items()}
+        digests = {name: source.digest for name, source in self.sources.items()}
         folds = {"sha256": digests, "folds": list(self.folds)}
         return {"task": self.flow.name, **self.options(), **folds}
 
@@ -662,7 +664,7 @@ class EstimatorComparison(Comparison):
         quiet = replace(data, resources=data.resources | {"verbose": 0})
         trained = self.flow.train(UnsavedRun(), config, quiet, is_silent=True)
         parts = parts_of(trained.estimator, time.perf_counter() - started)
-        return [self.tested(data, name, seconds, part) for name, seconds, part in parts]
+        return [self.tested(data, name, seconds, half) for name, seconds, half in parts]
 
     def _baselines(self, config: Any, data: Data) -> list[Result]:
         """Train the baselines, on request also the networks among them."""
@@ -687,13 +689,13 @@ class EstimatorComparison(Comparison):
     ) -> Result:  # fmt: skip
         columns = data.columns("test")
         pair = columns[0], predictions[0]
-        column, own = sets_as_classes(columns, predictions) if len(columns) > 1 else pair
-        known = np.intersect1d(column.known(), data.distinct("test"))  # copies count once
-        truth, predicted = column.truth[known], own.values[known]
+        column, answers = sets_as_classes(columns, predictions) if len(columns) > 1 else pair
+        rows = np.intersect1d(column.known(), data.distinct("test"))  # copies count once
+        truth, predicted = column.truth[rows], answers.values[rows]
         losses = predicted != truth if column.classes else (predicted - truth) ** 2
-        train = sum(len(data.distinct(part)) for part in ("train", "valid"))
-        each, chances = np.asarray(losses, dtype=np.float64).tolist(), own.probabilities
-        auc = None if chances is None else areas_under_curves(truth, chances[known])["auc"]
-        groups = [data.groups[row] for row in known] if data.groups else []
+        train = sum(len(data.distinct(name)) for name in ("train", "valid"))
+        each, chances = np.asarray(losses, dtype=np.float64).tolist(), answers.probabilities
+        auc = None if chances is None else areas_under_curves(truth, chances[rows])["auc"]
+        groups = [data.groups[row] for row in rows] if data.groups else []
         groups = None if dependent(groups) is None else groups
         return Result(name, each, seconds, train, is_baseline, auc=auc, groups=groups)

@@ -72,16 +72,16 @@ class GraphTask(EstimatorTask):
             source=result.source,
             labels_file=result.labels,
             objects=[
-                PlainGraph(row, one.count, one.edge_index, one.nodes, one.edges)
-                for row, one in enumerate(result.graphs)
+                PlainGraph(row, graph.count, graph.edge_index, graph.nodes, graph.edges)
+                for row, graph in enumerate(result.graphs)
             ],
-            labels=[one.label for one in result.graphs],
-            lines=[one.line for one in result.graphs],
+            labels=[graph.label for graph in result.graphs],
+            lines=[graph.line for graph in result.graphs],
             files=result.files,
             notes=result.notes,
             groups=result.groups,
             table=result.table,
-            names=[one.name for one in result.graphs] if result.table else (),
+            names=[graph.name for graph in result.graphs] if result.table else (),
         )
 
     def describe(self, config: Any, data: Data) -> Facts:

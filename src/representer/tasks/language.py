@@ -106,7 +106,7 @@ def split(objects: Objects, fractions: Sequence[float], start: float = 0.0) -> l
     """Return the lines of each part, after rotating the text by a fraction of its lines."""
     rows = np.roll(np.arange(len(objects)), -round(start * len(objects))).tolist()
     parts = cut([objects.objects[row] for row in rows], fractions)
-    return [[rows[k] for k in part] for part in parts]
+    return [[rows[k] for k in chosen] for chosen in parts]
 
 
 def compared(
@@ -130,7 +130,7 @@ def closing(metrics: dict[str, Any]) -> list[str]:
     best, parts = metrics["valid"] or {}, metrics["parts"]
     rows = [
         (metrics["model"], metrics["test"]),
-        *((f"  {name} alone", own) for name, own in parts.items() if len(parts) > 1),
+        *((f"  {name} alone", figures) for name, figures in parts.items() if len(parts) > 1),
         *((baseline["name"], baseline) for baseline in metrics["baselines"]),
     ]
     width = max(len(name) for name, _ in rows)
@@ -206,12 +206,12 @@ class LanguageTask(EstimatorTask):
         else:
             path, named = Path(config.data), {"valid": config.valid, "test": config.test}
             files = find_parts(path) if path.is_dir() else {"train": path}
-            files |= {part: Path(file) for part, file in named.items() if file}
+            files |= {name: Path(file) for name, file in named.items() if file}
             sources = {
-                "all" if part == "train" else part: self.read(
+                "all" if name == "train" else name: self.read(
                     file, encoding=config.encoding, require_labels=True
                 )
-                for part, file in files.items()
+                for name, file in files.items()
             }
         for name, text in sources.items():
             sources[name] = replace(text, digests=digests_of(text.objects))
@@ -229,7 +229,7 @@ class LanguageTask(EstimatorTask):
         test = 0.0 if "test" in sources else config.test_fraction
         valid = validation_fraction(config.valid_fraction, len(main), test)
         shares = {"valid": valid, "test": test}
-        shares = {part: share for part, share in shares.items() if part not in sources}
+        shares = {name: share for name, share in shares.items() if name not in sources}
         resumed = {}
         if config.warm_start and config.resume and (Path(config.out or "") / MODEL).exists():
             resumed = {"warm_start": config.out}  # the other run may be gone by now
@@ -238,10 +238,10 @@ class LanguageTask(EstimatorTask):
             division = (split_by or split)(main, (1 - sum(shares.values()), *shares.values()))
             of_part = dict(zip(("train", *shares), division, strict=True))
             lines = {
-                part: [main.objects[row] for row in of_part[part]]
-                if part in of_part
-                else sources[part].objects
-                for part in PARTS
+                name: [main.objects[row] for row in of_part[name]]
+                if name in of_part
+                else sources[name].objects
+                for name in PARTS
             }
             tokens: dict[str, Any] = estimator.encode_parts(lines)
         files = [(name, objects_of(text.source, [], *text.files)) for name, text in sources.items()]
@@ -336,7 +336,7 @@ class LanguageTask(EstimatorTask):
         return [Predictions(numbers, chances=chances)]
 
     def describe(self, config: Any, data: Any) -> Facts:
-        train, valid, test = (len(data.parts[part]) for part in PARTS)
+        train, valid, test = (len(data.parts[name]) for name in PARTS)
         notes = [
             f"{data.source}: {train:,} tokens to train on, {valid:,} to validate, {test:,} to "
             f"test; a vocabulary of {len(data.inputs.vocabulary):,}"
@@ -344,7 +344,7 @@ class LanguageTask(EstimatorTask):
         return Facts({}, [*notes, *filter(None, [unknown_note(data.inputs, data.parts["test"])])])
 
     def baselines(self, config: Any, data: Any) -> list[Baseline]:
-        train, test = (data.parts[part].numpy() for part in ("train", "test"))
+        train, test = (data.parts[name].numpy() for name in ("train", "test"))
         results = []
         for order in ORDERS[data.inputs.level]:
             started = time.perf_counter()
@@ -408,7 +408,7 @@ class LanguageComparison(EstimatorComparison):
         return replace(row, is_baseline=True)
 
     def _of_loss(self, data: Data, name: str, seconds: float, loss: float) -> Result:
-        train, valid, test = (len(data.parts[part]) for part in PARTS)
+        train, valid, test = (len(data.parts[name]) for name in PARTS)
         return Result(name, [loss], seconds, train + valid, test=test)
 
 

@@ -102,7 +102,7 @@ LANGUAGE = Task(
     config=LanguageConfig,
     defaults=defaults_of,
     options=dict.fromkeys(READ, (LanguageReading,)) | {"generate": ()},
-    functions={name: own for name, own in _FUNCTIONS.items() if name != "drift"},
+    functions={name: function for name, function in _FUNCTIONS.items() if name != "drift"},
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
     takes_strings=True,
 )

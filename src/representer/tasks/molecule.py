@@ -47,18 +47,18 @@ PENALTIES = (0.1, 1.0, 10.0, 100.0)
 
 def no_structure(data: Data) -> Baseline:
     """Predict the training mean, or the training frequencies of the classes, for every molecule."""
-    started, count, found = time.perf_counter(), len(data.parts["test"]), []
+    started, count, predicted = time.perf_counter(), len(data.parts["test"]), []
     for column in data.columns("train"):
-        known = column.at(column.known()).truth
+        truth = column.at(column.known()).truth
         if column.classes:
-            shares = np.bincount(known, minlength=len(column.classes)) / len(known)
-            found.append(np.tile(shares, (count, 1)))
+            shares = np.bincount(truth, minlength=len(column.classes)) / len(truth)
+            predicted.append(np.tile(shares, (count, 1)))
         else:
-            found.append(np.full(count, known.mean()))
+            predicted.append(np.full(count, truth.mean()))
     if data.is_regression:
-        return _baseline(data, "mean", "Always the mean of the training data.", found, started)
+        return _baseline(data, "mean", "Always the mean of the training data.", predicted, started)
     about = "Always the frequencies of the classes in the training data."
-    return _baseline(data, "class frequencies", about, found, started)
+    return _baseline(data, "class frequencies", about, predicted, started)
 
 
 def subtree_ridge(data: Data) -> Baseline:
@@ -71,10 +71,10 @@ def subtree_ridge(data: Data) -> Baseline:
 
     started = time.perf_counter()
     parts = [data.parts[name] for name in ("train", "valid", "test")]
-    graphs = [read_smiles(smiles) for part in parts for smiles in part.objects]
-    ends = np.cumsum([len(part) for part in parts])
+    graphs = [read_smiles(smiles) for objects in parts for smiles in objects.objects]
+    ends = np.cumsum([len(objects) for objects in parts])
     columns = data.columns("train")
-    known = {name: _known(data, name) for name in ("train", "valid")}
+    labeled = {name: _known(data, name) for name in ("train", "valid")}
     counts = {}
     for depth in DEPTHS:
         every = WeisfeilerLehmanKernel(depth=depth, edges=True).counts(graphs)
@@ -82,8 +82,8 @@ def subtree_ridge(data: Data) -> Baseline:
 
     def candidate(k: int, depth: int, penalty: float) -> tuple[float, Any]:
         train, valid, test = counts[depth]
-        rows, truth = known["train"][k]
-        to_validate, wanted = known["valid"][k]
+        rows, truth = labeled["train"][k]
+        to_validate, wanted = labeled["valid"][k]
         if data.is_regression:
             # conjugate gradients, since there are more features than molecules
             model: Any = Ridge(penalty, solver="sparse_cg", tol=1e-4, max_iter=2000)
@@ -100,9 +100,9 @@ def subtree_ridge(data: Data) -> Baseline:
         min((candidate(k, depth, p) for depth in DEPTHS for p in PENALTIES), key=lambda c: c[0])[1]
         for k in range(len(columns))
     ]
-    kind = "ridge" if data.is_regression else "logistic regression"
+    method = "ridge" if data.is_regression else "logistic regression"
     about = "Linear in the subtree counts; depth and penalty selected on the validation molecules."
-    return _baseline(data, f"WL subtree kernel, {kind}", about, best, started)
+    return _baseline(data, f"WL subtree kernel, {method}", about, best, started)
 
 
 def fingerprint_forest(data: Data) -> Baseline:
@@ -123,28 +123,28 @@ def fingerprint_vectors(data: Data) -> list[Baseline]:
         ("ECFP, SVM", "Bits of radius 2, the Tanimoto kernel.", tanimoto_gram),
     ):
         started = time.perf_counter()
-        found = _fitted(data, support_vectors, gram(_both(data)))
-        result.append(_baseline(data, name, about + kernel, found, started))
+        fitted = _fitted(data, support_vectors, gram(_both(data)))
+        result.append(_baseline(data, name, about + kernel, fitted, started))
     return result
 
 
 def _both(data: Data) -> list[str]:
     """Return the molecules of the training and of the test part."""
-    return [one for name in ("train", "test") for one in data.parts[name].objects]
+    return [smiles for name in ("train", "test") for smiles in data.parts[name].objects]
 
 
 def _fitted(
     data: Data, fit: Callable[..., NDArray[np.float64]], features: NDArray[Any]
 ) -> list[NDArray[np.float64]]:
     """Return what a model of each target predicts, from features or a Gram matrix of `_both`."""
-    count, found = len(data.parts["train"]), []
+    count, predicted = len(data.parts["train"]), []
     is_gram = features.shape[0] == features.shape[1]
     for column, (rows, truth) in zip(data.columns("train"), _known(data, "train"), strict=True):
         chosen = np.concatenate([rows, np.arange(count, len(features))])
-        own = features[np.ix_(chosen, chosen)] if is_gram else features[chosen]
+        block = features[np.ix_(chosen, chosen)] if is_gram else features[chosen]
         width = len(column.classes)
-        found.append(fit(own, truth, is_regression=data.is_regression, width=width))
-    return found
+        predicted.append(fit(block, truth, is_regression=data.is_regression, width=width))
+    return predicted
 
 
 def _baseline(
@@ -166,9 +166,9 @@ def _known(data: Data, part: str) -> list[tuple[NDArray[np.intp], NDArray[Any]]]
 
 def _all_classes(model: Any, features: Any, width: int) -> NDArray[np.float64]:
     """Return probabilities of all classes, 0 for those without training molecules."""
-    found = np.zeros((features.shape[0], width))
-    found[:, model.classes_] = model.predict_proba(features)
-    return found
+    scores = np.zeros((features.shape[0], width))
+    scores[:, model.classes_] = model.predict_proba(features)
+    return scores
 
 
 def _logs(chances: NDArray[np.float64], truth: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -287,11 +287,13 @@ class MoleculeTask(EstimatorTask):
 
     def calibrated_by(self, config: MoleculeConfig, objects: Objects) -> list[str] | None:
         """Return the scaffolds of the molecules if a split keeps each of them together."""
-        return [scaffold(one) for one in objects.objects] if config.split == "scaffold" else None
+        return (
+            [scaffold(smiles) for smiles in objects.objects] if config.split == "scaffold" else None
+        )
 
     def describe(self, config: MoleculeConfig, data: Data) -> Facts:
-        molecules = [smiles for part in data.parts.values() for smiles in part.objects]
-        graphs = [graph for part in data.encoded.values() for graph in part]
+        molecules = [smiles for objects in data.parts.values() for smiles in objects.objects]
+        graphs = [graph for encoded in data.encoded.values() for graph in encoded]
         atoms = sorted(len(graph.x) for graph in graphs)
         other = OTHER_ELEMENT[config.features]
         values = {

@@ -88,8 +88,8 @@ class Objects:
     def of_file(cls, path: str | Path, objects: Sequence[Any], file: Any, **others: Any) -> Self:
         """Return objects with the labels, lines, names, notes and table of a file as read."""
         names = "labels", "lines", "names", "notes", "table", "label_column"
-        found = {name: getattr(file, name) for name in names}
-        return cls(str(path), str(path), objects, files=(Path(path),), **found, **others)
+        values = {name: getattr(file, name) for name in names}
+        return cls(str(path), str(path), objects, files=(Path(path),), **values, **others)
 
     def __post_init__(self) -> None:
         if not len(self.rows):
@@ -102,7 +102,7 @@ class Objects:
     def columns(self) -> list[tuple[str | None, Sequence[str | None]]]:
         """The column and the labels of each target; any number of labels count as one text."""
         if self.has_label_sets:
-            return [(self.label_column, [joined_labels(own) for own in self.labels])]
+            return [(self.label_column, [joined_labels(names) for names in self.labels])]
         if not self.targets:
             return [(self.label_column, self.labels)]
         return [(name, [cells[k] for cells in self.labels]) for k, name in enumerate(self.targets)]
@@ -147,7 +147,7 @@ class Objects:
 
     def without(self, reason: Callable[[Any], str]) -> Objects:
         """Return the objects for which there is no reason against them, maybe none."""
-        return self._without([reason(one) for one in self.objects])
+        return self._without([reason(each) for each in self.objects])
 
     def in_groups(self) -> Objects:
         """Return the objects without those whose cell of the group is empty."""
@@ -157,15 +157,15 @@ class Objects:
         """Return the objects whose one label is no word for a missing number."""
         if self.targets:
             return self
-        reasons = [f"missing label '{one}'" if is_missing(one) else "" for one in self.labels]
+        reasons = [f"missing label '{label}'" if is_missing(label) else "" for label in self.labels]
         return self._without(reasons)
 
     def _without(self, reasons: Sequence[str]) -> Objects:
         rows = zip(self.lines, reasons, strict=True)
-        own = [Dropped(int(line), why) for line, why in rows if why]
-        if not own:
+        without = [Dropped(int(line), why) for line, why in rows if why]
+        if not without:
             return self
-        dropped = sorted([*self.dropped, *own], key=lambda row: row.line)
+        dropped = sorted([*self.dropped, *without], key=lambda row: row.line)
         kept = self.subset([i for i, why in enumerate(reasons) if not why])
         return replace(kept, dropped=dropped)
 
@@ -186,8 +186,8 @@ class Objects:
             "rows": len(self) + len(self.dropped),
             "kept": len(self),
             "dropped": [
-                {"reason": reason, "count": len(at), "lines": at[:5]}
-                for reason, at in lines.items()
+                {"reason": reason, "count": len(numbers), "lines": numbers[:5]}
+                for reason, numbers in lines.items()
             ],
         }
 
@@ -236,44 +236,46 @@ def none_usable(
 def strings_of(strings: Sequence[str], noun: str, reading: dict[str, Any]) -> Objects:
     """Return strings of the command line as the rows of a table with one column."""
     lines = [*range(1, len(strings) + 1)]
-    table = Grid([noun], [[one] for one in strings], lines, [], True, False, [])
+    table = Grid([noun], [[string] for string in strings], lines, [], True, False, [])
     return Objects("--input", "--input", strings, [None] * len(strings), lines, table=table)
 
 
 def find_classes(main: Objects) -> list[list[str]]:
     """Return the names of the classes of each target, sorted."""
-    found = []
+    classes = []
     if main.has_label_sets:
-        place: Any = {"file": main.labels_file, "column": main.label_column}
+        location: Any = {"file": main.labels_file, "column": main.label_column}
         if len(main.targets) < 2:
             fix = "Leave out --multilabel for one label an object, or give its separator."
-            raise DataError(f"there are {len(main.targets)} labels; at least 2", **place, fix=fix)
-        counts = Counter(label for own in main.labels for label in own)
+            raise DataError(
+                f"there are {len(main.targets)} labels; at least 2", **location, fix=fix
+            )
+        counts = Counter(label for names in main.labels for label in names)
         for label in main.targets:
             if counts[label] in (0, len(main)):
                 share = "all" if counts[label] else "none"
                 problem = f"{share} of the {len(main)} objects have the label {label!r:.60}"
-                raise DataError(problem, **place, fix="Leave this label out.")
-        return found
+                raise DataError(problem, **location, fix="Leave this label out.")
+        return classes
     for column, labels in main.columns:
-        known = [label for label in labels if label]
-        if len(set(known)) < 2:
+        names = [label for label in labels if label]
+        if len(set(names)) < 2:
             problem = (
-                f"all {len(known)} labels are {known[0]!r:.60}" if known else "there are no labels"
+                f"all {len(names)} labels are {names[0]!r:.60}" if names else "there are no labels"
             )
             fix = "A classifier needs at least two classes; are these the right labels?"
             raise DataError(problem, file=main.labels_file, column=column, fix=fix)
-        numbers = [label for label in known if measured(label) or parse_number(label) is not None]
+        numbers = [label for label in names if measured(label) or parse_number(label) is not None]
         units = [label for label in numbers if parse_number(label) is None]
-        if len(set(units)) > _MOST_MEASURED and 2 * len(units) > len(known):
+        if len(set(units)) > _MOST_MEASURED and 2 * len(units) > len(names):
             problem = f"the labels are numbers with a unit or sign, such as {units[0]!r}"
             fix = "To predict numbers, write them alone and with a decimal point, such as 1250.5."
             raise DataError(problem, file=main.labels_file, column=column, fix=fix)
-        if len(set(numbers)) > _MOST_MEASURED and 2 * len(numbers) > len(known):
+        if len(set(numbers)) > _MOST_MEASURED and 2 * len(numbers) > len(names):
             for label in filter(_is_bound, numbers):
                 raise _bound(label, {"file": main.labels_file, "column": column})
-        found.append(list(LabelMap.build(known).names))
-    return found
+        classes.append(list(LabelMap.build(names).names))
+    return classes
 
 
 def encode_labels(source: Objects, classes: Sequence[Sequence[str]]) -> NDArray[Any]:
@@ -303,33 +305,33 @@ def _encoded(
     is_optional = len(source.targets) > 1
     classes = LabelMap(tuple(names)) if names else None
     for label, line in zip(labels, source.lines, strict=True):
-        at = line if source.has_lines else None
-        place: Any = {"file": source.labels_file, "line": at, "column": column}
+        position = line if source.has_lines else None
+        location: Any = {"file": source.labels_file, "line": position, "column": column}
         if is_optional and not label:
             values.append(math.nan)
             continue
         if classes:
-            values.append(classes.encode(label or "", **place))
+            values.append(classes.encode(label or "", **location))
             continue
         number = (written_number if is_clear else parse_number)(label or "")
         if number is None and _is_bound(label or ""):
-            raise _bound(label or "", place)
+            raise _bound(label or "", location)
         if number is None or not math.isfinite(number):
             problem = f"the label is {label!r:.60}; expected a finite number"
             fix = "Write the number alone, with a decimal point, such as 1250.5."
-            raise DataError(problem, **place, fix=fix)
+            raise DataError(problem, **location, fix=fix)
         values.append(number)
     return np.array(values, dtype=np.int64 if names and not is_optional else np.float64)
 
 
 def _indicators(source: Objects) -> NDArray[np.float64]:
     """Return 1 for each label of an object and 0 for the others ``(N, K)``."""
-    known = {*source.targets}
+    names = {*source.targets}
     for labels, line in zip(source.labels, source.lines, strict=True):
-        for label in (label for label in labels if label not in known):
-            place: Any = {"file": source.labels_file, "line": line if source.has_lines else None}
+        for label in (label for label in labels if label not in names):
+            location: Any = {"file": source.labels_file, "line": line if source.has_lines else None}
             problem = f"label {label!r:.60} is not one of {listing(source.targets)}"
-            raise DataError(problem, **place, column=source.label_column)
+            raise DataError(problem, **location, column=source.label_column)
     return LabelSets(tuple(source.targets), is_table=False).encode(source.labels)
 
 
@@ -349,17 +351,17 @@ def find_target(main: Objects, train: NDArray[Any], classes: Sequence[Sequence[s
         return LabelSets(tuple(main.targets), main.are_indicators)
     table = train.reshape(len(train), -1)
     for k, (column, _) in enumerate(main.columns):
-        place: Any = {"file": main.labels_file, "column": column}
-        known = table[~np.isnan(table[:, k]), k]
-        if classes and len(set(known.tolist())) < 2:
+        location: Any = {"file": main.labels_file, "column": column}
+        values = table[~np.isnan(table[:, k]), k]
+        if classes and len(set(values.tolist())) < 2:
             fix = "Add examples of the other classes."
-            raise DataError("only one class is left to train on", **place, fix=fix)
+            raise DataError("only one class is left to train on", **location, fix=fix)
         if not classes:
             try:
-                Numbers.find(known)
+                Numbers.find(values)
             except DataError as error:
                 problem = str(error).replace("y has", "the training part has")
-                raise DataError(problem, **place) from None
+                raise DataError(problem, **location) from None
     if not classes:
         return Numbers.find(train)
     columns = tuple(Classes(tuple(names)) for names in classes)
@@ -406,7 +408,7 @@ class Fold:
 
     def parts(self, groups: NDArray[Any]) -> dict[str, NDArray[np.intp]]:
         """Return the positions of each part, from the group of each object ``(N,)``."""
-        return {part: np.flatnonzero(np.isin(groups, getattr(self, part))) for part in PARTS}
+        return {name: np.flatnonzero(np.isin(groups, getattr(self, name))) for name in PARTS}
 
 
 # Objects with labels, split into parts, for a task that trains an estimator.
@@ -471,14 +473,14 @@ class Data:
 
         With them are the digests of the objects that were trained on, see `as_hex`.
         """
-        digests = {one.source: one.digest for _, one in self.sources}
+        digests = {objects.source: objects.digest for _, objects in self.sources}
         if self.folds:
-            return {"sha256": digests, "folds": [asdict(one) for one in self.folds]}
+            return {"sha256": digests, "folds": [asdict(fold) for fold in self.folds]}
         parts = {
-            name: {"source": part.source, f"{part.place}s": _numbers(part)}
-            for name, part in self.parts.items()
+            name: {"source": objects.source, f"{objects.place}s": _numbers(objects)}
+            for name, objects in self.parts.items()
         }
-        used = [part.digests for name, part in self.parts.items() if name != "test"]
+        used = [objects.digests for name, objects in self.parts.items() if name != "test"]
         return {"sha256": digests, **parts, TRAINED: as_hex(np.concatenate(used))}
 
     def skipped(self) -> list[tuple[str, str, str]]:
@@ -490,8 +492,8 @@ class Data:
         """Return counts, sources and facts, also those given, for the report."""
         roles = {"all": "training, and parts without their own data"}
         return {
-            "sources": [one.described(roles.get(name, name)) for name, one in self.sources],
-            **{name: len(part) for name, part in self.parts.items()},
+            "sources": [objects.described(roles.get(name, name)) for name, objects in self.sources],
+            **{name: len(objects) for name, objects in self.parts.items()},
             "labels": self._labels(),
             "facts": {**self.facts, **(facts or {})},
         }
@@ -499,13 +501,13 @@ class Data:
     def _labels(self) -> dict[str, dict[str, Any]]:
         labels: dict[str, dict[str, Any]] = {}
         for column in self.columns("train"):
-            known = column.truth[column.known()]
-            counts = Counter(known.tolist())
+            values = column.truth[column.known()]
+            counts = Counter(values.tolist())
             labels[column.name] = {
                 name: counts[number] for number, name in enumerate(column.classes)
             } or {
-                "mean": float(known.mean()), "standard deviation": float(known.std()),
-                "minimum": float(known.min()), "maximum": float(known.max()),
+                "mean": float(values.mean()), "standard deviation": float(values.std()),
+                "minimum": float(values.min()), "maximum": float(values.max()),
             }  # fmt: skip
         return labels
 
@@ -516,10 +518,10 @@ def are_fractions(labels: Sequence[str | None]) -> bool:
     Those with a decimal comma are numbers, too; `encode_labels` refuses them. Words for a missing
     number do not count.
     """
-    given = [label for label in labels if not is_missing(label)]
-    numbers = [written_number(label) if label else None for label in given]
-    known = [number for number in numbers if number is not None and math.isfinite(number)]
-    return len(known) == len(given) and not all(number.is_integer() for number in known)
+    present = [label for label in labels if not is_missing(label)]
+    numbers = [written_number(label) if label else None for label in present]
+    finite = [number for number in numbers if number is not None and math.isfinite(number)]
+    return len(finite) == len(present) and not all(number.is_integer() for number in finite)
 
 
 def divided(
@@ -533,19 +535,19 @@ def divided(
     their proportions.
     """
     main = sources["all"]
-    sources = {name: replace(one, targets=main.targets) for name, one in sources.items()}
+    sources = {name: replace(objects, targets=main.targets) for name, objects in sources.items()}
     classes = [] if is_regression else find_classes(main)
-    encoded = {name: encode_labels(one, classes) for name, one in sources.items()}
+    encoded = {name: encode_labels(objects, classes) for name, objects in sources.items()}
     largest = most(main.objects) / len(main) if isinstance(main.objects, Stored) else 1.0
-    own = {k: min(share, largest) for k, share in fractions.items() if k not in sources}
-    if split_by and own:
+    drawn = {k: min(share, largest) for k, share in fractions.items() if k not in sources}
+    if split_by and drawn:
         try:
-            division = split_by(main, (1 - sum(own.values()), *own.values()))
+            division = split_by(main, (1 - sum(drawn.values()), *drawn.values()))
         except DataError as error:
             raise DataError(str(error), file=main.source) from None
     else:
-        division = _positions(main, encoded["all"], own, seed, is_regression)
-    of_part = dict(zip(("train", *own), division, strict=True))
+        division = _positions(main, encoded["all"], drawn, seed, is_regression)
+    of_part = dict(zip(("train", *drawn), division, strict=True))
     parts, values = {}, {}
     for name in PARTS:
         source = "all" if name in of_part else name
@@ -561,22 +563,22 @@ def divided(
 
 def equal_objects(sources: Mapping[str, Objects], nouns: str) -> dict[str, str]:
     """Return how many objects are copies, and how many of other files are in the main one, too."""
-    main, found = sources["all"], {}
+    main, parts = sources["all"], {}
     if count := len(main.digests) - len(np.unique(main.digests)):
         about = f"{count:,} of {len(main):,} {nouns} equal others"
-        found["copies"] = about + ", and stay with them in a split" * (not main.groups)
+        parts["copies"] = about + ", and stay with them in a split" * (not main.groups)
     if main.groups:
         about = f"the {nouns} belong to {len({*main.groups}):,} groups, each in one part of a split"
-        found["groups"] = about
+        parts["groups"] = about
     for name in ("valid", "test"):
-        one = sources.get(name)
-        if one and (count := int(np.isin(one.digests, main.digests).sum())):
+        source = sources.get(name)
+        if source and (count := int(np.isin(source.digests, main.digests).sum())):
             about = f"{count:,} {nouns} of the {name} file are training {nouns}, too"
-            found[f"{name} {nouns} that are training {nouns}"] = about
-        if one and (common := {*one.groups} & {*main.groups}):
+            parts[f"{name} {nouns} that are training {nouns}"] = about
+        if source and (common := {*source.groups} & {*main.groups}):
             about = f"{len(common):,} groups of the {name} file have training {nouns}, too"
-            found[f"{name} groups that are training groups"] = about
-    return found
+            parts[f"{name} groups that are training groups"] = about
+    return parts
 
 
 def with_calibration(data: Data, level: float, seed: int, groups: Any = None) -> Data:
@@ -592,7 +594,7 @@ def with_calibration(data: Data, level: float, seed: int, groups: Any = None) ->
         division = calibration_rows(data.target, values, alike, seed, level, objects.digests)
     except DataError as error:
         raise DataError(str(error), file=objects.labels_file) from None
-    named = {part: list(rows) for part, rows in zip(("train", CALIBRATION), division, strict=True)}
+    named = {name: list(rows) for name, rows in zip(("train", CALIBRATION), division, strict=True)}
     return replace(
         data,
         parts=data.parts | {name: objects.subset(rows) for name, rows in named.items()},
@@ -616,7 +618,7 @@ def random_division(
     except DataError:
         problem = f"{codes.max() + 1} groups cannot be divided by {tuple(fractions)}"
         raise DataError(problem, fix="Add groups, or give --valid and --test files.") from None
-    return [train, *(without_copies(part, train, digests) for part in others)]
+    return [train, *(without_copies(rows, train, digests) for rows in others)]
 
 
 def _numbers(part: Objects) -> list[int] | str:

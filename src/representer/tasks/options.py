@@ -109,7 +109,7 @@ def grouped(options: dict[str, tuple[type[Any], ...]]) -> dict[str, tuple[type[A
 
 MAIN = ("text", "smiles", "label", "target", "labels", "level", "answer", "epochs", "out", "demo")
 OUTPUT = ("out", "resume", "baselines", "log_with", "conformal", "conformal_by")
-TRAINING = {one.name for one in fields(TrainingParameters)} | {"seed", "threads", "jobs"}
+TRAINING = {f.name for f in fields(TrainingParameters)} | {"seed", "threads", "jobs"}
 FIRST = 5  # options of `MAIN` that the help begins with
 
 
@@ -131,31 +131,31 @@ def config_of(
     Of two options of one name in ``kinds``, the first counts, and all of them replace those of
     every task, ``base``; ``without`` are parameters that come from the data.
     """
-    own: dict[str, tuple[str, Any, Any]] = {}
-    for kind in kinds:
-        hints = get_type_hints(kind)
-        for one in fields(kind):
-            is_option = one.name not in _NOT_OPTIONS or not issubclass(kind, TrainingParameters)
-            if is_option and one.name not in (*without, *own):
-                default: Any = one.default
+    options: dict[str, tuple[str, Any, Any]] = {}
+    for declared in kinds:
+        hints = get_type_hints(declared)
+        for f in fields(declared):
+            is_option = f.name not in _NOT_OPTIONS or not issubclass(declared, TrainingParameters)
+            if is_option and f.name not in (*without, *options):
+                default: Any = f.default
                 is_list = isinstance(default, tuple)
-                hint = str if is_list else _of_command_line(hints[one.name])
+                hint = str if is_list else _of_command_line(hints[f.name])
                 if hint is str and default is not None:
                     default = ",".join(map(str, default)) if is_list else str(default)
-                is_model = one.name not in TRAINING and issubclass(kind, TrainingParameters)
+                is_model = f.name not in TRAINING and issubclass(declared, TrainingParameters)
                 group = {"group": "model"} if is_model else {}
-                copied = field(default=default, metadata={**one.metadata, **group})
-                own[one.name] = one.name, hint, copied
+                copied = field(default=default, metadata={**f.metadata, **group})
+                options[f.name] = f.name, hint, copied
     about = {
         "__module__": module,
         "__doc__": "Options of ``fit``: of the run, of reading and of the estimator.",
     }
-    return make_dataclass(name, own.values(), bases=(base,), frozen=True, namespace=about)
+    return make_dataclass(name, options.values(), bases=(base,), frozen=True, namespace=about)
 
 
 def defaults(config: type[Any], demo: dict[str, Any]) -> dict[str, Any]:
     """Return the defaults of all options, with those of the demo."""
-    usual = {one.name: one.default for one in fields(config) if one.default is not MISSING}
+    usual = {f.name: f.default for f in fields(config) if f.default is not MISSING}
     return usual | demo
 
 
@@ -165,13 +165,13 @@ def parameters_of(config: Any, estimator: type[Any]) -> dict[str, Any]:
     Raises:
         ArgumentError: An option that takes a list is something else.
     """
-    known = {one.name for one in fields(config)}
+    names = {f.name for f in fields(config)}
     chosen = {}
-    for one in fields(estimator):
-        if one.name in known:
-            value = getattr(config, one.name)
-            is_list = isinstance(one.default, tuple)
-            chosen[one.name] = _integers(one.name, value) if is_list else value
+    for f in fields(estimator):
+        if f.name in names:
+            value = getattr(config, f.name)
+            is_list = isinstance(f.default, tuple)
+            chosen[f.name] = _integers(f.name, value) if is_list else value
     return chosen | {"random_state": config.seed, "n_jobs": config.threads or None}
 
 

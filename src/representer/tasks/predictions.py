@@ -68,31 +68,36 @@ def added_columns(
     ends = [f"_{name}" for name in names or range(1, len(predictions) + 1)]
     added: list[str] = []
     parts: list[list[list[str]]] = []
-    for k, own in enumerate(predictions):
+    for k, columns in enumerate(predictions):
         end = ends[k] if len(predictions) > 1 else ""
-        if own.chances is not None:
+        if columns.chances is not None:
             added += [f"prediction{end}", f"probability{end}"]
-            pairs = zip(own.values.tolist(), own.chances.tolist(), strict=True)
+            pairs = zip(columns.values.tolist(), columns.chances.tolist(), strict=True)
             parts.append([[classes[k][int(number)], f"{chance:.6f}"] for number, chance in pairs])
             continue
-        if own.probabilities is None:
+        if columns.probabilities is None:
             added += [f"prediction{end}", f"uncertainty{end}"]
-            deviations = np.zeros(0) if own.deviations is None else own.deviations
-            numbers = [own.values, deviations]
-            if own.half_widths is not None:
+            deviations = np.zeros(0) if columns.deviations is None else columns.deviations
+            numbers = [columns.values, deviations]
+            if columns.half_widths is not None:
                 added += [f"low{end}", f"high{end}"]
-                numbers += [own.values - own.half_widths, own.values + own.half_widths]
+                numbers += [
+                    columns.values - columns.half_widths,
+                    columns.values + columns.half_widths,
+                ]
             rows = np.stack(numbers, 1).tolist()
             parts.append([[f"{number:.9g}" for number in row] for row in rows])
             continue
         added += [f"prediction{end}", *(f"probability{end}_{name}" for name in classes[k])]
         rows = [
             [classes[k][int(c)], *[f"{p:.6f}" for p in chances]]
-            for c, chances in zip(own.values.tolist(), own.probabilities.tolist(), strict=True)
+            for c, chances in zip(
+                columns.values.tolist(), columns.probabilities.tolist(), strict=True
+            )
         ]
-        if own.sets is not None:
+        if columns.sets is not None:
             added.append(f"prediction_set{end}")
-            for row, inside in zip(rows, own.sets, strict=True):
+            for row, inside in zip(rows, columns.sets, strict=True):
                 row.append(json.dumps([classes[k][c] for c in np.flatnonzero(inside).tolist()]))
         parts.append(rows)
     joined = ([*chain.from_iterable(row)] for row in zip(*parts, strict=True))
@@ -108,9 +113,9 @@ def _columns_of_sets(
     added = ["prediction", *(f"prediction_{n}" for n in names if labels.is_table),
              *(f"probability_{n}" for n in names)]  # fmt: skip
     rows = {}
-    for line, (there, own) in zip(objects.lines, sets_of(labels, predictions), strict=True):
+    for line, (there, predicted) in zip(objects.lines, sets_of(labels, predictions), strict=True):
         flags = [str(int(name in there)) for name in names] if labels.is_table else []
-        chances = [f"{chance:.6f}" for chance in own.values()]
+        chances = [f"{chance:.6f}" for chance in predicted.values()]
         rows[line] = [json.dumps(there, ensure_ascii=False), *flags, *chances]
     return added, rows
 
@@ -215,10 +220,10 @@ def _written(objects: Objects, rows: Mapping[int, list[str]]) -> Iterator[list[s
         cells = [[str(row)] for row in objects.rows]
         lines = objects.lines
     else:
-        cells = [[*map(shown_cell, own)] for own in objects.table.rows]
+        cells = [[*map(shown_cell, row)] for row in objects.table.rows]
         lines = objects.table.lines
-    for line, own in zip(lines, cells, strict=True):
-        yield [*own, *rows.get(line, ())]
+    for line, row in zip(lines, cells, strict=True):
+        yield [*row, *rows.get(line, ())]
 
 
 # Predictions of a table in many files, one output for each, by the backends of joblib.
@@ -277,23 +282,23 @@ def _outputs(files: Iterable[Path], folder: Path) -> dict[str, Path]:
     """Return the inputs by the name of their output."""
     if folder.is_file():
         raise DataError("is a file", file=folder, fix="With --jobs, give -o the name of a folder.")
-    found: dict[str, Path] = {}
+    named: dict[str, Path] = {}
     for path in files:
         name = f"{uncompressed(path).stem}.csv"
-        if name in found:
+        if name in named:
             fix = "Predict them into folders of their own."
-            raise DataError(f"has the same name as {found[name]}", file=path, fix=fix)
+            raise DataError(f"has the same name as {named[name]}", file=path, fix=fix)
         if path.resolve() == (folder / name).resolve():
             raise DataError("is the input", file=folder / name, fix="Give -o another folder.")
-        found[name] = path
-    return found
+        named[name] = path
+    return named
 
 
 def _described(run: str | Path, options: Sequence[Any]) -> dict[str, Any]:
     """Return what predictions depend on besides their input."""
     files = (Path(run, name) for name in OF_PREDICTIONS)
-    model = {one.name: hashlib.sha256(one.read_bytes()).hexdigest()
-             for one in files if one.is_file()}  # fmt: skip
+    model = {file.name: hashlib.sha256(file.read_bytes()).hexdigest()
+             for file in files if file.is_file()}  # fmt: skip
     return {"format": "representer predictions 1", "model": model, "options": repr(options)}
 
 

@@ -91,11 +91,11 @@ class Recipe:
         for name in ("filter_lengths", "lengths", "vectors"):
             if getattr(request, name) and name not in self.options:
                 raise ArgumentError(name, getattr(request, name), "nothing, for this recipe")
-        for name, known in (("cells", self.cells), ("datasets", self.datasets)):
+        for name, names in (("cells", self.cells), ("datasets", self.datasets)):
             for value in getattr(request, name):
-                if value not in known:
+                if value not in names:
                     expected = (
-                        f"some of {', '.join(known)}" if known else "nothing, for this recipe"
+                        f"some of {', '.join(names)}" if names else "nothing, for this recipe"
                     )
                     raise ArgumentError(name, value, expected)
         if request.preset not in self.presets:

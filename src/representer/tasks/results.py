@@ -72,9 +72,11 @@ def majority_class(train_labels: Sequence[int], test_count: int) -> Baseline:
 def constant_prediction(values: NDArray[Any], test_count: int, *, is_regression: bool) -> Baseline:
     """Predict the mean, or the most frequent class, of each target ``(N,)`` or ``(N, K)``."""
     started, constants = time.perf_counter(), []
-    for own in values.reshape(len(values), -1).T:
-        known = own[~np.isnan(own)]
-        constants.append(known.mean() if is_regression else np.bincount(known.astype(int)).argmax())
+    for target in values.reshape(len(values), -1).T:
+        present = target[~np.isnan(target)]
+        constants.append(
+            present.mean() if is_regression else np.bincount(present.astype(int)).argmax()
+        )
     predictions = np.tile(constants, (test_count, 1))
     predictions = predictions[:, 0] if values.ndim == 1 else predictions
     name, about = ("mean", "mean") if is_regression else ("majority class", "commonest class")
@@ -109,15 +111,16 @@ def tfidf(
         time.perf_counter(),
         partial(cast("Any", TfidfVectorizer), sublinear_tf=True, dtype=np.float32),
     )
-    given = np.asarray(train_values)
-    targets = given.reshape(len(given), -1).T
-    count = 1 if is_regression else sum(len(np.unique(own[~np.isnan(own)])) for own in targets)
+    truths = np.asarray(train_values)
+    targets = truths.reshape(len(truths), -1).T
+    count = (
+        1 if is_regression else sum(len(np.unique(target[~np.isnan(target)])) for target in targets)
+    )
     terms = max(FEWEST_TERMS, min(MAX_TERMS, MAX_COEFFICIENTS // count))
     vectorizer = make_vectorizer(analyzer=_words_and_pairs, max_features=terms)
     if characters:
         parts = {"analyzer": "char_wb", "ngram_range": (2, 5), "max_features": 3 * terms}
-        own = make_vectorizer(preprocessor=" ".join, **parts)
-        vectorizer = make_union(vectorizer, own)
+        vectorizer = make_union(vectorizer, make_vectorizer(preprocessor=" ".join, **parts))
     train = vectorizer.fit_transform(train_tokens)
     default = 1.0 if characters else DEFAULT_C
     candidates = [default] if valid is None else [default / 10, default, default * 10]
@@ -133,24 +136,24 @@ def tfidf(
         return LogisticRegression(C=c, max_iter=1000, solver="newton-cg").fit(rows, values)
 
     documents = None if valid is None else vectorizer.transform(valid[0])
-    tested, found, selected, origin = vectorizer.transform(test_tokens), [], 0, ""
-    for k, own in enumerate(targets):
-        known = np.flatnonzero(~np.isnan(own))
-        values = own[known] if is_regression else own[known].astype(np.int64)
-        rows = train if len(known) == len(own) else train[known]
+    tested, predicted, selected, origin = vectorizer.transform(test_tokens), [], 0, ""
+    for k, target in enumerate(targets):
+        labeled = np.flatnonzero(~np.isnan(target))
+        values = target[labeled] if is_regression else target[labeled].astype(np.int64)
+        rows = train if len(labeled) == len(target) else train[labeled]
         models, selected = [fitted(c, rows, values) for c in candidates], 0
         if valid is not None and documents is not None:
             truth = np.asarray(valid[1]).reshape(len(valid[1]), -1)[:, k]
             seen = np.flatnonzero(~np.isnan(truth))
             scores = [model.score(documents[seen], truth[seen]) for model in models]
             selected, origin = int(np.argmax(scores)), ", selected on the validation documents"
-        found.append(models[selected].predict(tested))
+        predicted.append(models[selected].predict(tested))
     name = "linear SVM" if characters else "logistic regression"
     name = "ridge regression" if is_regression else name
     what = (
         "Words, pairs of words and 2 to 5 characters" if characters else "Words and pairs of words"
     )
-    predictions = found[0] if given.ndim == 1 else np.stack(found, axis=1)
+    predictions = predicted[0] if truths.ndim == 1 else np.stack(predicted, axis=1)
     return Baseline(
         f"TF-IDF of words and characters + {name}" if characters else f"TF-IDF + {name}",
         f"{what}, weighted by TF-IDF, through {name} (C = {candidates[selected]:g}{origin}).",
@@ -203,7 +206,7 @@ class Outcome:
         """Time of training all parts."""
         if not self.parts:
             return self.training.seconds if self.training else 0.0
-        return sum(part.seconds or 0.0 for part in self.parts.values())
+        return sum(half.seconds or 0.0 for half in self.parts.values())
 
 
 @dataclass(frozen=True)
@@ -246,7 +249,7 @@ class FoldResult:
         assert fold is not None
         assert predictions.probabilities is not None
         chances = predictions.probabilities.round(7)  # as they are stored
-        alone = {name: own[0].probabilities.round(7) for name, own in outcome.alone.items()}  # type: ignore[union-attr]
+        alone = {k: p[0].probabilities.round(7) for k, p in outcome.alone.items()}  # type: ignore[union-attr]
         best, epochs = (training and training.best) or {}, training.epoch if training else 0
         return cls(
             fold=fold,
@@ -257,14 +260,14 @@ class FoldResult:
             best_epoch=int(best.get("epoch", epochs)),
             valid={k: v for k, v in best.items() if k.startswith("valid_")},
             stopped_by=training.reason if training else "",
-            parts={name: dict(part._asdict()) for name, part in outcome.parts.items()},
+            parts={name: dict(half._asdict()) for name, half in outcome.parts.items()},
             alone=alone,
         )
 
     @property
     def seconds(self) -> float:
         """Training time."""
-        return sum(part["seconds"] for part in self.parts.values())
+        return sum(half["seconds"] for half in self.parts.values())
 
     def line(self, nouns: str) -> str:
         """Return the result as a line for the terminal."""
@@ -275,7 +278,7 @@ class FoldResult:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serializable dict."""
         arrays = {"rows": self.rows.tolist(), "probabilities": self.probabilities.tolist()}
-        alone = {name: own.tolist() for name, own in self.alone.items()}
+        alone = {name: predicted.tolist() for name, predicted in self.alone.items()}
         return asdict(self) | arrays | {"alone": alone}
 
     @classmethod
@@ -285,7 +288,9 @@ class FoldResult:
         values["fold"] = from_values(Fold, described["fold"])
         values["rows"] = np.asarray(described["rows"], dtype=np.int64)
         values["probabilities"] = np.asarray(described["probabilities"], dtype=np.float64)
-        values["alone"] = {name: np.asarray(own) for name, own in described["alone"].items()}
+        values["alone"] = {
+            name: np.asarray(predicted) for name, predicted in described["alone"].items()
+        }
         return cls(**values)
 
 
@@ -323,8 +328,8 @@ class FoldResults:
         predictions = [Predictions(self.probabilities.argmax(axis=1), self.probabilities)]
         alone = {}
         for half in self.folds[0].alone:
-            _, own = joined([(fold.rows, fold.alone[half]) for fold in self.folds])
-            alone[half] = [Predictions(own.argmax(axis=1), own)]
+            _, predicted = joined([(fold.rows, fold.alone[half]) for fold in self.folds])
+            alone[half] = [Predictions(predicted.argmax(axis=1), predicted)]
         name = model_name(parts, final.estimator.network_name)
         changed = {"predictions": predictions, "parts": parts, "alone": alone}
         outcome = replace(final.outcome, name=name, **changed)
@@ -367,15 +372,15 @@ def metrics_of(
 
     def beside(others: Sequence[Predictions]) -> dict[str, Any]:
         """Return how other predictions compare, of all labels together, too."""
-        found = compared(columns, predictions, others, digests, data.groups)
+        figures = compared(columns, predictions, others, digests, data.groups)
         if not has_sets:
-            return found
+            return figures
         pair = right_sets(columns, predictions), right_sets(columns, others)
         rows = np.sort(np.unique(digests, return_index=True)[1])
         groups = None if data.groups is None else dependent(np.asarray(data.groups)[rows])
         difference = list(paired_difference(pair[0][rows], pair[1][rows], groups))
         sets = figures_of_sets(columns, others, digests) | {"difference": difference}
-        return found | {"sets": sets | {"pairs": len(rows)}}
+        return figures | {"sets": sets | {"pairs": len(rows)}}
 
     half = "A part of the model by itself."
     return {
@@ -387,22 +392,26 @@ def metrics_of(
         **({"sets": figures_of_sets(columns, predictions, digests)} if has_sets else {}),
         **_training(training, outcome.steps_per_epoch),
         "seconds": outcome.seconds,
-        "parts": {name: part._asdict() for name, part in outcome.parts.items()},
+        "parts": {name: half._asdict() for name, half in outcome.parts.items()},
         "parameters": outcome.parameters,
         "alone": [
             {"name": f"{name} alone", "description": half, "seconds": outcome.parts[name].seconds}
-            | beside(own)
-            for name, own in outcome.alone.items()
+            | beside(predicted)
+            for name, predicted in outcome.alone.items()
         ],
         "comparisons": [
-            {"name": one.name, "description": about, "seconds": one.seconds}
-            | beside(one.predictions)
-            for one in others
+            {"name": other.name, "description": about, "seconds": other.seconds}
+            | beside(other.predictions)
+            for other in others
         ],
         "baselines": [
-            {"name": one.name, "description": one.description, "seconds": one.seconds}
-            | beside(predictions_of_baseline(one, columns))
-            for one in baselines
+            {
+                "name": baseline.name,
+                "description": baseline.description,
+                "seconds": baseline.seconds,
+            }
+            | beside(predictions_of_baseline(baseline, columns))
+            for baseline in baselines
         ],
     }
 
@@ -451,7 +460,7 @@ def _targets(metrics: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return metrics.json by target; of any number of labels, that of all of them together."""
     if "sets" not in metrics:
         return by_target(metrics)
-    rows = {kind: [row | row["sets"] for row in metrics.get(kind, ())] for kind in BESIDE}
+    rows = {key: [row | row["sets"] for row in metrics.get(key, ())] for key in BESIDE}
     return {"all labels right": metrics | rows | {"test": metrics["sets"]}}
 
 
@@ -462,35 +471,35 @@ def verdicts(metrics: dict[str, Any], nouns: str) -> dict[str, Any]:
     sentences; both are left out without baselines.
     """
     measure = RMSE if metrics["kind"] == "regression" else ACCURACY
-    found = {}
-    for name, own in _targets(metrics).items():
-        others = (*own["comparisons"], *own["baselines"])
+    standings = {}
+    for name, figures in _targets(metrics).items():
+        others = (*figures["comparisons"], *figures["baselines"])
         differences = {other["name"]: other["difference"] for other in others}
-        count = own["test"]["count"]
+        count = figures["test"]["count"]
         pairs = min((other.get("pairs", count) for other in others), default=count)
         on = f"{count} test {nouns}" + f" ({pairs} different ones)" * (pairs < count)
-        if groups := own["test"].get("groups"):
+        if groups := figures["test"].get("groups"):
             on += f" of {groups} groups"
         count, unit = (groups, " groups") if groups else (pairs, "")
-        found[name] = standing(metrics["model"], differences, measure, on, count, unit)
+        standings[name] = standing(metrics["model"], differences, measure, on, count, unit)
     sentences = [
         (f"{name}: " if name else "") + sentence
-        for name, own in _targets(metrics).items()
-        for sentence in (found[name].get("sentence"), chance_sentence(own["test"]))
+        for name, figures in _targets(metrics).items()
+        for sentence in (standings[name].get("sentence"), chance_sentence(figures["test"]))
         if sentence
     ]
-    return {"standing": found, "verdict": " ".join(sentences)}
+    return {"standing": standings, "verdict": " ".join(sentences)}
 
 
 def summary(metrics: dict[str, Any]) -> str:
     """Return the closing table for the terminal, of each target."""
     targets = _targets(metrics).items()
-    return "\n".join((f"{name}\n" if name else "") + _summary(own) for name, own in targets)
+    return "\n".join((f"{name}\n" if name else "") + _summary(figures) for name, figures in targets)
 
 
 def _summary(metrics: dict[str, Any]) -> str:
     rows = [(metrics["model"], metrics["test"], metrics["seconds"])]
-    others = [row for kind in BESIDE for row in metrics.get(kind, ())]
+    others = [row for key in BESIDE for row in metrics.get(key, ())]
     rows += [(row["name"], row, row["seconds"] or 0.0) for row in others]
     width = max(len(name) for name, _, _ in rows)
     if metrics["kind"] == "regression":
@@ -532,19 +541,19 @@ def explained_tests(
     are if the predictions of the model have no contributions. ``largest`` is the size up to which
     an object is explained.
     """
-    test, column, own = data.parts["test"], data.columns("test")[0], predictions[0]
+    test, column, predicted = data.parts["test"], data.columns("test")[0], predictions[0]
     if isinstance(data.target, LabelSets):
-        column, own = sets_as_classes(data.columns("test"), predictions)
-    sizes = [data.inputs.size(one) for one in data.encoded["test"]]
+        column, predicted = sets_as_classes(data.columns("test"), predictions)
+    sizes = [data.inputs.size(each) for each in data.encoded["test"]]
     labels = test.columns[0][1]
     if data.is_regression:
         labels = [f"{value:.4g}" for value in column.truth]
-    wrong = mistakes(column, own, test.objects, labels, test.numbers)
-    found = dict(zip(worst(column, own), wrong, strict=True))
-    for row, mistake in found.items() if test.names else ():
+    wrong = mistakes(column, predicted, test.objects, labels, test.numbers)
+    explained = dict(zip(worst(column, predicted), wrong, strict=True))
+    for row, mistake in explained.items() if test.names else ():
         mistake["name"] = test.names[row]
-    errors = [row for row in found if sizes[row] <= largest][:EXPLAINED_ERRORS]
-    chosen = typical(column, own, sizes, largest)
+    errors = [row for row in explained if sizes[row] <= largest][:EXPLAINED_ERRORS]
+    chosen = typical(column, predicted, sizes, largest)
     try:
         entries = task.entries(run, estimator, test.subset(chosen + errors), LINES)
     except KindError:
@@ -552,7 +561,7 @@ def explained_tests(
     for row, entry in zip(chosen + errors, entries, strict=True):
         entry["truth"] = str(labels[row])
     for row, entry in zip(errors, entries[len(chosen) :], strict=True):
-        found[row]["explained"] = entry
+        explained[row]["explained"] = entry
     return {"examples": entries[: len(chosen)], "mistakes": wrong}
 
 
@@ -564,18 +573,20 @@ def typical(
     Of classes, the first right ones of each class in turn; of numbers, from the smallest true value
     to the largest in even steps.
     """
-    known = [row for row in column.known().tolist() if sizes[row] <= largest]
-    known = known or column.known()[np.argsort(np.asarray(sizes)[column.known()])].tolist()[:1]
+    rows = [row for row in column.known().tolist() if sizes[row] <= largest]
+    rows = rows or column.known()[np.argsort(np.asarray(sizes)[column.known()])].tolist()[:1]
     if not column.classes:
-        ordered = sorted(known, key=lambda row: column.truth[row])
+        ordered = sorted(rows, key=lambda row: column.truth[row])
         places = np.linspace(0, len(ordered) - 1, min(EXAMPLES, len(ordered)))
-        return [ordered[place] for place in dict.fromkeys(places.round().astype(int).tolist())]
-    right = [row for row in known if predictions.values[row] == column.truth[row]]
+        return [
+            ordered[position] for position in dict.fromkeys(places.round().astype(int).tolist())
+        ]
+    right = [row for row in rows if predictions.values[row] == column.truth[row]]
     by_class = [
         [row for row in right if column.truth[row] == k] for k in range(len(column.classes))
     ]
-    turns = [own[turn] for turn in range(EXAMPLES) for own in by_class if turn < len(own)]
-    return sorted((turns or known)[:EXAMPLES])
+    turns = [rows[turn] for turn in range(EXAMPLES) for rows in by_class if turn < len(rows)]
+    return sorted((turns or rows)[:EXAMPLES])
 
 
 # Objects of the test part of a run, with names to choose them by.
@@ -602,7 +613,7 @@ def tested(
 
     rows = files.parsed("splits.json", test_rows) if files.has("splits.json") else None
     if rows is not None:
-        objects = objects.subset([k for k, at in enumerate(objects.numbers) if at in rows])
+        objects = objects.subset([k for k, number in enumerate(objects.numbers) if number in rows])
     return named_examples(objects, objects.place)
 
 
@@ -619,15 +630,15 @@ def named_examples(objects: Objects, place: str, groups: Sequence[str] = ()) -> 
     each = max(1, MOST // max(1, len(rows)))
     return [
         Example(_name(objects, row, place), group, objects.objects[row])
-        for group, own in list(rows.items())[:MOST]
-        for row in own[:each]
+        for group, members in list(rows.items())[:MOST]
+        for row in members[:each]
     ]
 
 
 def _name(objects: Objects, row: int, place: str) -> str:
     value, label = objects.objects[row], objects.labels[row]
-    known = ", ".join(label) if isinstance(label, tuple) else label
-    name = f"{place} {objects.numbers[row]}" + (f" ({known})" if known else "")
+    text = ", ".join(label) if isinstance(label, tuple) else label
+    name = f"{place} {objects.numbers[row]}" + (f" ({text})" if text else "")
     return printable(name + (f": {value[:LONGEST]}" if isinstance(value, str) else ""))
 
 

@@ -26,16 +26,16 @@ _PENALTIES = np.logspace(-3, 3, 7)
 
 def reads(count: int = 160) -> Objects:
     """Return random DNA of 40 to 60 bases, half of it with a motif."""
-    rng, letters, found, labels = np.random.default_rng(0), [*"ACGT"], [], []
+    rng, letters, sequences, labels = np.random.default_rng(0), [*"ACGT"], [], []
     for row in range(count):
-        one = rng.choice(letters, size=int(rng.integers(40, 61)))
+        sequence = rng.choice(letters, size=int(rng.integers(40, 61)))
         if row % 2:
-            start = int(rng.integers(0, len(one) - len(MOTIF)))
-            one[start : start + len(MOTIF)] = [*MOTIF]
-        found.append("".join(one))
+            start = int(rng.integers(0, len(sequence) - len(MOTIF)))
+            sequence[start : start + len(MOTIF)] = [*MOTIF]
+        sequences.append("".join(sequence))
         labels.append("bound" if row % 2 else "free")
     source = f"{count} sequences of DNA, half of them with {MOTIF}"
-    return Objects(source, source, read_sequences(found), labels, range(1, count + 1))
+    return Objects(source, source, read_sequences(sequences), labels, range(1, count + 1))
 
 
 class SequenceTask(EstimatorTask):
@@ -43,7 +43,7 @@ class SequenceTask(EstimatorTask):
 
     declared, noun, nouns = SEQUENCE, "sequence", "sequences"
     classifier, regressor = SequenceClassifier, SequenceRegressor
-    remembered: ClassVar = {one.name: "" for one in fields(SequenceReading)}
+    remembered: ClassVar = {option.name: "" for option in fields(SequenceReading)}
     demo_folder = "sequence-demo"
 
     def demo(self) -> Objects:
@@ -53,13 +53,16 @@ class SequenceTask(EstimatorTask):
         self, path: str | Path, *, is_regression: bool, require_labels: bool, **options: Any
     ) -> Objects:
         """Read sequences as the estimators take them; see `read_sequence_file`."""
-        found = read_sequence_file(path, require_labels=require_labels, **options)
-        objects = read_sequences(found.sequences)
-        return Objects.of_file(path, objects, found, column=found.column)
+        result = read_sequence_file(path, require_labels=require_labels, **options)
+        objects = read_sequences(result.sequences)
+        return Objects.of_file(path, objects, result, column=result.column)
 
     def describe(self, config: Any, data: Data) -> Facts:
-        own = data.parts["train"].objects
-        lengths, tokens = [len(one) for one in own], {token for one in own for token in one}
+        sequences = data.parts["train"].objects
+        lengths, tokens = (
+            [len(sequence) for sequence in sequences],
+            {token for sequence in sequences for token in sequence},
+        )
         return Facts({
             "length": f"{min(lengths)} to {max(lengths)}, median {int(np.median(lengths))}",
             "different tokens": f"{len(tokens):,}",
@@ -71,19 +74,19 @@ class SequenceTask(EstimatorTask):
         constant = constant_prediction(values, len(test), is_regression=data.is_regression)
         if values.ndim > 1:
             return []
-        found, known = [], [*train, *valid]
+        rows, learned_from = [], [*train, *valid]
         for order in (3, 6) if config.baselines == "all" else (3,):
             started = time.perf_counter()
             kernel = KmerKernel((order,), order, 1, config.alphabet)
-            features = kernel.fit_transform(known)
+            features = kernel.fit_transform(learned_from)
             model: Any = RidgeCV(_PENALTIES) if data.is_regression else LinearSVC(random_state=0)
             model.fit(features.toarray() if data.is_regression else features, values)
             tested = kernel.transform(test)
             predicted = model.predict(tested.toarray() if data.is_regression else tested)
             name = f"{'ridge' if data.is_regression else 'SVM'} on {order}-mers"
             about = f"Linear model on the counts of {order} successive letters or tokens."
-            found.append(Baseline(name, about, predicted, time.perf_counter() - started))
-        return [*found, constant]
+            rows.append(Baseline(name, about, predicted, time.perf_counter() - started))
+        return [*rows, constant]
 
 
 FLOW = SequenceTask()

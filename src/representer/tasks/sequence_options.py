@@ -64,7 +64,7 @@ SEQUENCE = Task(
     defaults=defaults_of,
     options=dict.fromkeys((*READ, "suggest"), (SequenceReading,)),
     functions={
-        name: own for name, own in functions_in("representer.tasks.sequence").items()
+        name: function for name, function in functions_in("representer.tasks.sequence").items()
         if name != "drift"
     } | {"suggest": "representer.tasks.sequence:FLOW.suggest"},
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),

@@ -33,11 +33,11 @@ def waves(count: int = 120) -> Objects:
     rng, series, labels = np.random.default_rng(0), [], []
     for row in range(count):
         steps = int(rng.integers(60, 101))
-        one = np.sin(np.arange(steps) / 8 + rng.uniform(0, 6)) + 0.3 * rng.normal(size=steps)
+        wave = np.sin(np.arange(steps) / 8 + rng.uniform(0, 6)) + 0.3 * rng.normal(size=steps)
         if row % 2:
             start = int(rng.integers(5, steps - 15))
-            one[start : start + 10] += 2 * np.hanning(10)
-        series.append(one[None])
+            wave[start : start + 10] += 2 * np.hanning(10)
+        series.append(wave[None])
         labels.append("bump" if row % 2 else "none")
     source = f"{count} waves, half of them with a bump"
     return Objects(source, source, series, labels, range(1, count + 1))
@@ -47,8 +47,8 @@ def resampled(series: Sequence[NDArray[np.float32]], steps: int) -> NDArray[np.f
     """Return series at a number of steps ``(N, C, steps)``, by interpolation."""
     places = np.linspace(0, 1, steps)
     return np.array([
-        [np.interp(places, np.linspace(0, 1, one.shape[1]), channel) for channel in one]
-        for one in series
+        [np.interp(places, np.linspace(0, 1, each.shape[1]), channel) for channel in each]
+        for each in series
     ])  # fmt: skip
 
 
@@ -109,7 +109,7 @@ class SeriesTask(EstimatorTask):
 
     declared, noun, nouns = SERIES, "series", "series"
     classifier, regressor = SeriesClassifier, SeriesRegressor
-    remembered: ClassVar = {one.name: "" for one in fields(SeriesReading)}
+    remembered: ClassVar = {option.name: "" for option in fields(SeriesReading)}
     demo_folder = "series-demo"
 
     def demo(self) -> Objects:
@@ -119,14 +119,14 @@ class SeriesTask(EstimatorTask):
         self, path: str | Path, *, is_regression: bool, require_labels: bool, **options: Any
     ) -> Objects:
         """Read series as the estimators take them; see `read_series_file`."""
-        found = read_series_file(path, require_labels=require_labels, **options)
+        result = read_series_file(path, require_labels=require_labels, **options)
         has_lines = Path(path).suffix != ".npz"
-        return Objects.of_file(path, read_series(found.series), found, has_lines=has_lines)
+        return Objects.of_file(path, read_series(result.series), result, has_lines=has_lines)
 
     def describe(self, config: Any, data: Data) -> Facts:
         series = data.parts["train"].objects
-        steps = [one.shape[1] for one in series]
-        missing = float(np.mean([np.isnan(one).mean() for one in series]))
+        steps = [each.shape[1] for each in series]
+        missing = float(np.mean([np.isnan(each).mean() for each in series]))
         values = {
             "channels": str(len(series[0])),
             "steps": f"{min(steps)} to {max(steps)}, median {int(np.median(steps))}",
@@ -142,18 +142,18 @@ class SeriesTask(EstimatorTask):
         if values.ndim > 1:
             return []
         inputs = SeriesInputs.learn(config.standardize, parts[0])
-        known = inputs.encode([*parts[0], *parts[1]])
-        steps = min(STEPS, int(np.median([one.shape[1] for one in known])))
-        train, test = resampled(known, steps), resampled(inputs.encode(parts[2]), steps)
-        found = [_ridge(train, values, test, is_regression=is_regression)]
+        encoded = inputs.encode([*parts[0], *parts[1]])
+        steps = min(STEPS, int(np.median([each.shape[1] for each in encoded])))
+        train, test = resampled(encoded, steps), resampled(inputs.encode(parts[2]), steps)
+        rows = [_ridge(train, values, test, is_regression=is_regression)]
         if train.size * len(test) <= MOST:
-            found.append(_nearest(train, values, test, 0))
+            rows.append(_nearest(train, values, test, 0))
             if config.baselines == "all":
-                found.append(_nearest(train, values, test, max(1, round(BAND * train.shape[2]))))
+                rows.append(_nearest(train, values, test, max(1, round(BAND * train.shape[2]))))
         else:
             count = f"{len(train)} training and {len(test)} test series"
             say(f"the nearest series is left out: {count}")
-        return [*found, constant]
+        return [*rows, constant]
 
 
 FLOW = SeriesTask()

@@ -59,7 +59,7 @@ SERIES = Task(
     defaults=defaults_of,
     options=dict.fromkeys(READ, (SeriesReading,)),
     functions={
-        name: own for name, own in functions_in("representer.tasks.series").items()
+        name: function for name, function in functions_in("representer.tasks.series").items()
         if name != "drift"
     },
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),

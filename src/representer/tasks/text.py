@@ -116,7 +116,7 @@ BESIDE, TOP = "lstm", 8  # of the demo: the second cell, and the n-grams that ar
 
 def labels_in(labels: Iterable[Sequence[str]]) -> tuple[str, ...]:
     """Return the distinct labels of all objects, as those of classes are ordered."""
-    names = {label for own in labels for label in own}
+    names = {label for names in labels for label in names}
     return LabelMap.build(names).names if names else ()
 
 
@@ -163,9 +163,9 @@ def train_baselines(data: Data, *, tuned: bool = False) -> list[Baseline]:
 
     Tuned logistic regression selects its regularization on the validation texts.
     """
-    objects = {name: part.objects for name, part in data.parts.items()}
+    objects = {name: objects.objects for name, objects in data.parts.items()}
     objects["train"], train = sampled(objects["train"], data.values["train"])
-    words = {name: [data.inputs.words(text) for text in own] for name, own in objects.items()}
+    words = {name: [data.inputs.words(text) for text in texts] for name, texts in objects.items()}
     is_regression = data.is_regression
     valid = (words["valid"], data.values["valid"]) if tuned else None
     parts = words["train"], train, words["test"]
@@ -271,7 +271,7 @@ class TextTask(EstimatorTask):
 
     def describe(self, config: TextConfig, data: Data) -> Facts:
         reading, vocabulary = data.sources[0][1].reading, data.inputs.vocabulary
-        texts = [text for part in data.parts.values() for text in sampled(part.objects)]
+        texts = [text for objects in data.parts.values() for text in sampled(objects.objects)]
         lengths = sorted(len(tokenize(text, config.tokenizer)) for text in texts)
         cut = truncation(lengths, config.max_length)
         tested = [number for document in data.encoded["test"] for number in document]
@@ -349,7 +349,7 @@ class TextTask(EstimatorTask):
             (entry,) = self.entries(run.path, trained.estimator, first, TOP)
         except KindError as error:
             return f"No explanation: {error}"
-        total = sum(one["contribution"] for one in entry["by_place"]) + entry["constant"]
+        total = sum(word["contribution"] for word in entry["by_place"]) + entry["constant"]
         explained = use.as_text(entry, styled=False).splitlines()[1:]
         decimals = len(explained[-1].split()[1].partition(".")[2])  # of the score
         return "\n".join(

@@ -169,10 +169,10 @@ class EstimatorUse(ABC):
         columns = result_columns(names, np.concatenate(values), target)
         digests = np.concatenate(seen)
         figures = figures_by_target(columns, joined, digests, groups or None)
-        known = count_trained_on(run, data, digests, self.noun)
+        trained_on = count_trained_on(run, data, digests, self.noun)
         if isinstance(target, LabelSets):
             more = more | figures_of_sets(columns, joined, digests)
-        about = {"run": str(run), "data": str(data), "left_out": dropped, TRAINED: known}
+        about = {"run": str(run), "data": str(data), "left_out": dropped, TRAINED: trained_on}
         return about | ({"targets": figures} if names else figures) | more
 
     def predict(
@@ -234,7 +234,7 @@ class EstimatorUse(ABC):
         estimator, objects = self.to_predict(run, data, options, device)
         first = objects.subset(range(min(limit, len(objects))))
         name = Path(objects.source).name
-        entries = [one | {"source": name} for one in self.entries(run, estimator, first, top)]
+        entries = [entry | {"source": name} for entry in self.entries(run, estimator, first, top)]
         if report:
             write_explanations(run, entries)
         return entries
@@ -268,7 +268,7 @@ class EstimatorUse(ABC):
             raise ArgumentError("RUN", str(run), "the run of a regression")
         if of is not None and of not in names:
             raise ArgumentError("of", of, f"one of {', '.join(names) or 'the targets'}")
-        found = suggestions(
+        chosen = suggestions(
             estimator, objects.objects, k, maximize=maximize, best=best,
             costs=None if cost is None else numbers_in(objects, cost),
             allowed=allowed_by(objects, where), target=names.index(of) if of else 0,
@@ -277,9 +277,9 @@ class EstimatorUse(ABC):
         rows = dict(zip(objects.table.lines, objects.table.rows, strict=True)
                     if objects.table else ())  # fmt: skip
         lines = [[*head, "prediction", "uncertainty", "improvement"]]
-        for index, *numbers in found:
-            own = rows.get(objects.lines[index], [objects.numbers[index]])
-            lines.append([*map(shown_cell, own), *(f"{number:.6g}" for number in numbers)])
+        for index, *numbers in chosen:
+            row = rows.get(objects.lines[index], [objects.numbers[index]])
+            lines.append([*map(shown_cell, row), *(f"{number:.6g}" for number in numbers)])
         write_table(output, [as_csv(lines)])
 
     def entries(
@@ -329,17 +329,17 @@ class EstimatorUse(ABC):
         estimator, reading, form = self.load(run, options, device, is_path=is_path)
         if not is_path:
             return estimator, form, iter([self.strings(data, reading)])
-        kind = {"is_regression": isinstance(estimator.target_, Numbers)}
-        kind |= self.as_trained(estimator, form)
+        how_read = {"is_regression": isinstance(estimator.target_, Numbers)}
+        how_read |= self.as_trained(estimator, form)
         groups = grouping and grouping.groups
-        how = reading | kind | {"require_labels": require_labels}
+        how = reading | how_read | {"require_labels": require_labels}
         how |= {"groups": groups} if groups else {}
         objects = self.blocks(data, **how) if in_blocks else [self.read(data, **how)]
-        if require_labels and kind["is_regression"]:
-            objects = (one.with_numbers() for one in objects)
+        if require_labels and how_read["is_regression"]:
+            objects = (block.with_numbers() for block in objects)
         if groups:
-            objects = (one.in_groups() for one in objects)
-        return estimator, form, (self.adapted(estimator, form, one) for one in objects)
+            objects = (block.in_groups() for block in objects)
+        return estimator, form, (self.adapted(estimator, form, block) for block in objects)
 
     def to_predict(
         self, run: str | Path, data: Inputs, options: Any, device: str
@@ -366,14 +366,14 @@ class EstimatorUse(ABC):
                 nor known to the run.
         """
         estimator: Any = base.load(run, device=device)
-        files, given = RunFiles(run), asdict(options)
-        usual = {one.name: one.default for one in fields(self.reading)}
+        files, values = RunFiles(run), asdict(options)
+        usual = {option.name: option.default for option in fields(self.reading)}
         saved = base.read_description(files).reading
-        known = {name: saved[name] for name in self.remembered if name in saved}
-        trained = files.parsed(MODEL, lambda: from_values(self.reading, known))
+        remembered = {name: saved[name] for name in self.remembered if name in saved}
+        trained = files.parsed(MODEL, lambda: from_values(self.reading, remembered))
         reading = {
             name: getattr(trained, name) if value == usual[name] else value
-            for name, value in given.items()
+            for name, value in values.items()
         }
         for name, expected in self.remembered.items():
             if is_path and expected and not reading[name]:
@@ -403,17 +403,17 @@ def numbers_in(objects: Objects, column: str) -> NDArray[np.float64]:
         names = ", ".join(objects.table.columns) if objects.table else "none"
         problem = f"there is no column {column!r}; the columns are {names}"
         raise DataError(problem, file=objects.source)
-    place = objects.table.columns.index(column)
-    cells = {line: row[place] for line, row in
+    position = objects.table.columns.index(column)
+    cells = {line: row[position] for line, row in
              zip(objects.table.lines, objects.table.rows, strict=True)}  # fmt: skip
-    found = []
+    numbers = []
     for line in objects.lines:
         try:
-            found.append(float(str(cells[line])))
+            numbers.append(float(str(cells[line])))
         except ValueError:
             problem = f"{shown_cell(cells[line])!r} is not a number"
             raise DataError(problem, file=objects.source, line=line, column=column) from None
-    return np.array(found)
+    return np.array(numbers)
 
 
 def allowed_by(objects: Objects, conditions: Sequence[str]) -> NDArray[np.bool_]:

@@ -139,7 +139,9 @@ def locked(folder: Path, settings: str, what: str, option: str = "out") -> Itera
         ArgumentError: The folder has other files.
         RunFolderError: Another process writes into it.
     """
-    others = {one.name for one in folder.iterdir() if one.name[0] != "."} if folder.is_dir() else ()
+    others = (
+        {file.name for file in folder.iterdir() if file.name[0] != "."} if folder.is_dir() else ()
+    )
     if others and not (folder / settings).exists():
         expected = f"a new folder, or that of {what}"
         raise ArgumentError(option, str(folder), expected, hint=f"Choose another --{option}.")

@@ -32,9 +32,9 @@ def spectral_baselines(
     recordings: Recordings, folds: Sequence[Fold], config: Any
 ) -> list[Baseline]:
     """Train and test the baselines of a `SignalConfig`; see `spectral_baseline`."""
-    kind = "none" if config.standardize == "subject" else config.standardize
-    found = [spectral_baseline(recordings, folds, kind, view) for view in VIEWS[config.baselines]]
-    return [*found, most_common(recordings, folds)] if found else []
+    scheme = "none" if config.standardize == "subject" else config.standardize
+    rows = [spectral_baseline(recordings, folds, scheme, view) for view in VIEWS[config.baselines]]
+    return [*rows, most_common(recordings, folds)] if rows else []
 
 
 def most_common(recordings: Recordings, folds: Sequence[Fold]) -> Baseline:
@@ -69,7 +69,7 @@ def spectral_baseline(
     kernel = CrossSpectralKernel(recordings.sampling_rate, views=(view,))
     spectra = kernel.read(recordings.signals)
     features = spectra.views[view].astype(np.float64)
-    bands = list(dict.fromkeys(one.band for one in kernel.fit(spectra).features()))
+    bands = list(dict.fromkeys(feature.band for feature in kernel.fit(spectra).features()))
     cost = _COST * len(bands) * spectra.shape[0] / features.shape[1]
     predicted = []
     for fold in folds:

@@ -213,8 +213,8 @@ def prepare(config: Any) -> Windows:
     refuse_unused(source, config)
     cutting = {"sampling_rate": config.resample, "window_seconds": config.window_seconds}
     reading = SignalReading(**{name: getattr(config, name) for name in _READING})
-    given = synthetic(config.seed) if config.demo else read_given(source, reading, **cutting)
-    made = at_rate(given, config.resample or given.sampling_rate, source)
+    raw = synthetic(config.seed) if config.demo else read_given(source, reading, **cutting)
+    made = at_rate(raw, config.resample or raw.sampling_rate, source)
     if config.window_seconds:
         made = cut(made, config.window_seconds, file=source)
     made = made if config.demo else _distinct(made, source)
@@ -228,7 +228,7 @@ def prepare(config: Any) -> Windows:
         )
     for note in remarks(made.classes):
         say(f"{source}: {note}")
-    if single := given.one_class_subjects():
+    if single := raw.one_class_subjects():
         named = ", ".join(single[:5]) + (", …" if len(single) > 5 else "")
         who = f"subject {named} has" if len(single) == 1 else f"subjects {named} have"
         say(f"{source}: {who} windows of one class; their accuracies are less informative")
@@ -238,11 +238,11 @@ def prepare(config: Any) -> Windows:
     report = {
         "source": source,
         "windows": len(made),
-        "given_windows": len(given),
+        "given_windows": len(raw),
         "seconds": made.seconds,
-        "given_seconds": given.seconds,
+        "given_seconds": raw.seconds,
         "sampling_rate": made.sampling_rate,
-        "given_sampling_rate": given.sampling_rate,
+        "given_sampling_rate": raw.sampling_rate,
         "channels": list(made.channels),
         "classes": dict(zip(made.classes, np.bincount(made.labels).tolist(), strict=True)),
         "subjects": {s: int((made.subjects == s).sum()) for s in subjects_of(made)},
@@ -255,7 +255,7 @@ def _distinct(given: Recordings, source: str) -> Recordings:
     """Return the recordings without windows that an earlier subject has, too, which would leak."""
     digests = list(map(copies.digest_of, given.signals))
     first = dict(zip(reversed(digests), reversed(given.subjects.tolist()), strict=True))
-    is_new = np.array([first[own] for own in digests]) == given.subjects
+    is_new = np.array([first[digest] for digest in digests]) == given.subjects
     if count := int((~is_new).sum()):
         say(f"{source}: {count:,} of {len(given):,} windows equal those of another subject and are "
             "left out")  # fmt: skip
@@ -283,7 +283,7 @@ def read_given(
     Raises:
         DataError: If the file cannot be used.
     """
-    found = read_recordings(
+    result = read_recordings(
         path,
         signals=reading.signals or "X",
         labels=reading.labels or "y",
@@ -293,9 +293,9 @@ def read_given(
         is_labeled=require_labels,
         **cutting,
     )
-    for note in found.notes:
+    for note in result.notes:
         say(f"{path}: {note}")
-    return found
+    return result
 
 
 def digest_of(recordings: Recordings) -> str:
@@ -348,11 +348,11 @@ def adapted(estimator: SignalClassifier, form: SignalForm, objects: Windows) -> 
             say(f"{path}: the channels {', '.join(unknown)} are unknown to the model and ignored")
         made = made.in_order(form.channels, file=path)
     rate = estimator.sampling_rate_
-    given = made = at_rate(made, rate, path)
+    uncut = made = at_rate(made, rate, path)
     if form.samples and made.signals.shape[2] != form.samples:
         seconds = form.samples / rate
         made = cut(made, seconds, file=path)
-        say(f"{path}: {len(given)} windows of {given.seconds:g} s are cut into {len(made)} of "
+        say(f"{path}: {len(uncut)} windows of {uncut.seconds:g} s are cut into {len(made)} of "
             f"{seconds:g} s, as in training")  # fmt: skip
     if form.is_standardized_by_subject:
         made = Standardization("subject").apply(made)

@@ -99,7 +99,7 @@ def describe_filters(
     """
     described: dict[str, Any] = {"cards": [], "recurring": []}
     if final.filters == "wavelet":
-        cards, *every = (wavelet_cards(one.network_.cell) for one in (final, *trained))
+        cards, *every = (wavelet_cards(model.network_.cell) for model in (final, *trained))
         described["cards"] = [
             {k: v.round(6).tolist() if isinstance(v, np.ndarray) else v for k, v in vars(c).items()}
             for c in cards[:SHOWN]
@@ -115,14 +115,14 @@ def _oscillations(
     width = max(1.0, 1.0 / recordings.seconds)
     if recordings.sampling_rate < 8 * width or recordings.seconds * recordings.sampling_rate < 8:
         return {"importance": None, "lags": []}
-    tested = [_windows(recordings, fold, one) for fold, one in zip(folds, trained, strict=True)]
+    tested = [_windows(recordings, fold, model) for fold, model in zip(folds, trained, strict=True)]
     highest = min(HIGHEST, recordings.sampling_rate / 2)
-    networks, rate = [one.network_ for one in trained], recordings.sampling_rate
+    networks, rate = [model.network_ for model in trained], recordings.sampling_rate
     bands = [
         band_importance(network, *windows, rate, width=width, highest=highest)
         for network, windows in zip(networks, tested, strict=True)
     ]
-    mean = bands[0]._replace(loss=torch.stack([one.loss for one in bands]).mean(0))
+    mean = bands[0]._replace(loss=torch.stack([band.loss for band in bands]).mean(0))
     best = float(mean.frequencies[mean.loss.argmax()])
     wide = min(4 * width, rate / 2 - width)
     lags = []
@@ -133,8 +133,8 @@ def _oscillations(
                 for network, (signals, _) in zip(networks, tested, strict=True)
             ]
         )
-        own = {"lags": combined.lags.tolist(), "weights": combined.weights.tolist()}
-        lags.append({"class": name} | own)
+        values = {"lags": combined.lags.tolist(), "weights": combined.weights.tolist()}
+        lags.append({"class": name} | values)
     return {
         "importance": {
             "frequencies": mean.frequencies.tolist(),
@@ -164,30 +164,32 @@ def metrics_of_folds(task: str, trained: Trained, baselines: Sequence[Baseline])
     """Return metrics.json: metrics over all folds and by subject, for model and baselines."""
     data, training = trained.data, trained.outcome.training
     (column,), recordings = data.columns("test"), recordings_of(data)
-    own = by_subject(data, trained.outcome.predictions[0])
+    ours = by_subject(data, trained.outcome.predictions[0])
     metrics = metrics_of(task, data, trained.outcome)
 
     def row(about: Mapping[str, Any], predictions: Predictions) -> dict[str, Any]:
         figures = by_subject(data, predictions)
-        difference = paired_over_subjects(own["by_subject"], figures["by_subject"])
+        difference = paired_over_subjects(ours["by_subject"], figures["by_subject"])
         test = {"test": figures_of(column, predictions, groups=data.groups)}
         names = ("name", "description", "seconds")
         return {name: about[name] for name in names} | test | figures | {"difference": difference}
 
-    rows = [row(vars(one), *predictions_of_baseline(one, [column])) for one in baselines]
+    rows = [
+        row(vars(baseline), *predictions_of_baseline(baseline, [column])) for baseline in baselines
+    ]
     halves = zip(metrics["alone"], trained.outcome.alone.values(), strict=True)
     metrics |= {
-        **own,
+        **ours,
         "alone": [row(about, *half) for about, half in halves],
         "folds": [
             {
-                "name": one.fold.name,
-                "test": list(one.fold.test),
-                "valid": list(one.fold.valid),
-                "windows": len(one.rows),
-                **{k: getattr(one, k) for k in _OF_FOLD},
+                "name": fold.fold.name,
+                "test": list(fold.fold.test),
+                "valid": list(fold.fold.valid),
+                "windows": len(fold.rows),
+                **{k: getattr(fold, k) for k in _OF_FOLD},
             }
-            for one in trained.folds
+            for fold in trained.folds
         ],
         "chance": float(np.bincount(recordings.labels).max() / len(recordings)),
         "epochs": training.epoch if training else 0,
@@ -195,9 +197,9 @@ def metrics_of_folds(task: str, trained: Trained, baselines: Sequence[Baseline])
         "final_seconds": sum(p.seconds or 0.0 for p in trained.estimator.parts_.values()),
         "baselines": rows,
     }
-    found = standing_of(metrics["model"], rows, len(own["by_subject"]))
-    verdict = " ".join(filter(None, (found["verdict"], chance_sentence(metrics["test"]))))
-    return metrics | found | {"verdict": verdict}
+    compared = standing_of(metrics["model"], rows, len(ours["by_subject"]))
+    verdict = " ".join(filter(None, (compared["verdict"], chance_sentence(metrics["test"]))))
+    return metrics | compared | {"verdict": verdict}
 
 
 def summary(metrics: dict[str, Any]) -> str:
@@ -219,7 +221,7 @@ _OF_FOLD = ("accuracy", "epochs", "best_epoch", "stopped_by", "seconds")
 
 def estimators_of(folder: Path, folds: Sequence[FoldResult]) -> list[SignalClassifier]:
     """Return the trained estimators of the folds of a run."""
-    names = (one.fold.folder_name(number) for number, one in enumerate(folds))
+    names = (fold.fold.folder_name(number) for number, fold in enumerate(folds))
     return [SignalClassifier.load(folder / FOLDS / name) for name in names]
 
 
@@ -232,10 +234,10 @@ def recordings_of(data: Data) -> Recordings:
 def by_subject(data: Data, predictions: Predictions) -> dict[str, Any]:
     """Return the accuracy on each test subject, their mean and their standard deviation."""
     recordings, rows = recordings_of(data), np.asarray(data.parts["test"].rows)
-    found = accuracy_by_subject(recordings, rows, predictions.values)
-    accuracies = [*found.values()]
+    scores = accuracy_by_subject(recordings, rows, predictions.values)
+    accuracies = [*scores.values()]
     return {
-        "by_subject": found,
+        "by_subject": scores,
         "mean": float(np.mean(accuracies)),
         "deviation": float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else 0.0,
     }
@@ -243,18 +245,18 @@ def by_subject(data: Data, predictions: Predictions) -> dict[str, Any]:
 
 def standing_of(name: str, baselines: Sequence[dict[str, Any]], subjects: int) -> dict[str, Any]:
     """Return how the model compares with the best baseline over subjects, as in metrics.json."""
-    differences = {own["name"]: own["difference"] for own in baselines}
+    differences = {baseline["name"]: baseline["difference"] for baseline in baselines}
     intervals = {which: (d["mean"], *d["interval"]) for which, d in differences.items()}
     on = f"{subjects} test subject{'s' * (subjects > 1)}"
-    found = standing(name, intervals, ACCURACY, on, subjects)
-    if not found:
+    compared = standing(name, intervals, ACCURACY, on, subjects)
+    if not compared:
         return {"standing": {}, "verdict": ""}
-    d = differences[found["baseline"]]
+    d = differences[compared["baseline"]]
     counts = (
         f"It is ahead on {d['better']} subjects, behind on {d['worse']}, level on {d['equal']} "
         f"(Wilcoxon's signed-rank test: p = {d['p']:.2g})."
     )
-    return {"standing": found, "verdict": f"{found['sentence']} {counts}"}
+    return {"standing": compared, "verdict": f"{compared['sentence']} {counts}"}
 
 
 # Commands that use a run.
@@ -262,7 +264,7 @@ def standing_of(name: str, baselines: Sequence[dict[str, Any]], subjects: int) -
 
 def final_note(data: Data) -> str:
     """Return on whom the final model is trained, for stderr."""
-    train, valid = ([*dict.fromkeys(data.groups_of[part])] for part in ("train", "valid"))
+    train, valid = ([*dict.fromkeys(data.groups_of[name])] for name in ("train", "valid"))
     end = f"early stopping on subjects {', '.join(valid)}" if valid else "no early stopping"
     return f"final model: trained on {len(train)} subjects, {end}"
 
@@ -448,18 +450,18 @@ class SignalTask(EstimatorTask):
             (*used.train, *used.valid), is_listed(config.data),
         )  # fmt: skip
         rows = used.parts(recordings.subjects)
-        tested = [subject for one in folds for subject in one.test]
+        tested = [subject for fold in folds for subject in fold.test]
         rows["test"] = np.flatnonzero(np.isin(recordings.subjects, tested))
         seed = generators.derive(config.seed, "fold", used.name) % 2**31
         data = Data(
             Classes(recordings.classes),
-            {name: windows.subset(at.tolist()) for name, at in rows.items()},
-            {name: recordings.labels[at] for name, at in rows.items()},
+            {name: windows.subset(chosen.tolist()) for name, chosen in rows.items()},
+            {name: recordings.labels[chosen] for name, chosen in rows.items()},
             [("all", replace(windows, reading=asdict(form)))],
             fold=used,
             folds=folds,
             groups=recordings.subjects[rows["test"]].tolist(),
-            groups_of={name: recordings.subjects[at] for name, at in rows.items()},
+            groups_of={name: recordings.subjects[chosen] for name, chosen in rows.items()},
             resources={
                 "sampling_rate": recordings.sampling_rate, "random_state": seed,
                 "verbose": verbose,
@@ -470,8 +472,8 @@ class SignalTask(EstimatorTask):
         inputs = estimator.learn_inputs(data.parts["train"].objects, seed)
         inputs = replace(inputs, names=recordings.channels)
         encoded = {
-            name: inputs.encode(part.objects) if len(part) else []
-            for name, part in data.parts.items()
+            name: inputs.encode(objects.objects) if len(objects) else []
+            for name, objects in data.parts.items()
             if used in folds or name != "test"
         }
         return replace(data, inputs=inputs, encoded=encoded)
@@ -490,8 +492,8 @@ class SignalTask(EstimatorTask):
             DataError: The files differ in their channels, sampling rate or window length.
         """
         forms = [
-            (f"{', '.join(own.channels)}, {own.sampling_rate:g} Hz, {own.signals.shape[2]} samples")
-            for own in (first.recordings, second.recordings)
+            f"{', '.join(r.channels)}, {r.sampling_rate:g} Hz, {r.signals.shape[2]} samples"
+            for r in (first.recordings, second.recordings)
         ]
         if forms[0] != forms[1]:
             problem = f"the windows have {forms[1]}; those of {first.source} have {forms[0]}"
@@ -517,7 +519,7 @@ class SignalTask(EstimatorTask):
         predictions = [Predictions(chances.argmax(axis=1), chances)]
         data = self.fold_data(config, sources, folds[0].fold)
         explained = explained_tests(self, run, estimators[0], data, predictions, np.inf)
-        wrong = [one["explained"] for one in explained["mistakes"] if "explained" in one]
+        wrong = [entry["explained"] for entry in explained["mistakes"] if "explained" in entry]
         for entry in (*explained["examples"], *wrong):
             entry["noun"] = f"subject {recordings.subjects[entry['row']]}, window"
         details = {
@@ -581,9 +583,9 @@ class SignalTask(EstimatorTask):
             raise KindError("the run", "one of a kernel machine alone", expected)
         if estimator.pool_.kernel:
             say("the network alone predicts the stream; the kernel compares whole windows")
-        kind = "subject" if form.is_standardized_by_subject else estimator.standardize
-        if kind in ("subject", "window"):
-            say(f"standardized by the {kind}, as in training; a live stream needs these "
+        scheme = "subject" if form.is_standardized_by_subject else estimator.standardize
+        if scheme in ("subject", "window"):
+            say(f"standardized by the {scheme}, as in training; a live stream needs these "
                 "statistics in advance, except with --standardize training")  # fmt: skip
         (names,) = classes_of(estimator.target_)
         head = ["subject", "window", "second", "prediction", *(f"probability_{n}" for n in names)]
