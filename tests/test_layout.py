@@ -37,7 +37,7 @@ REACHED = {
     "src/representer/cli/info.py", "src/representer/cli/use.py",
     "src/representer/estimators/joint_target.py", "src/representer/explain/checks.py",
     "src/representer/kernels/examples.py", "src/representer/nn/has_kernel.py",
-    "src/representer/tasks/signal_options.py", "src/representer/tasks/use.py",
+    "src/representer/tasks/use.py",
     "src/representer_papers/kbdnn2018/pictures.py",
     "src/representer_papers/rkm2019/language.py", "src/representer_papers/rkm2019/published.py",
     "src/representer_papers/string_graph2017/language.py",

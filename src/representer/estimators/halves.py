@@ -230,5 +230,8 @@ def _fit_machine(
         is_supervised=not estimator.is_kernel_unsupervised,
         weights=np.concatenate(every) if every else None, digests=digests,
     )  # fmt: skip
+    learn = getattr(estimator, "learn_subjects", None)
+    if learn is not None:
+        learn(machine, objects, moments[0], valid[1] if len(valid[1]) else train[1])
     machine.seconds = time.perf_counter() - started
     return machine, moments

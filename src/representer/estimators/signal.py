@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Self
@@ -43,11 +43,13 @@ from representer.estimators.targets import (
 from representer.explain import MemoryLedger, stack_readout, wavelet_frequencies
 from representer.kernels.cross_spectral_kernel import (
     BANDS,
+    OF_SUBJECTS,
     POWER,
     VIEWS,
     CrossSpectralKernel,
+    Recentering,
     Spectra,
-    class_balanced,
+    class_covariances,
 )
 from representer.models import SignalClassifierConfig, SignalNetwork
 from representer.models.signal_classifier import pooled, step_weights
@@ -342,7 +344,6 @@ def _window(one: Any, row: int) -> NDArray[Any]:
     return array
 
 
-ROUNDS = 5  # of finding the moments of subjects
 _MOST_VALUES = 2**26  # of cross-spectral matrices in memory; beyond, power alone is compared
 
 
@@ -357,8 +358,8 @@ class SignalClassifier(SignalParameters, Classifier):
     validation, and the cross-validation that chooses the kernel's features and its C, hold out
     whole subjects. With ``recenter="subject"``, the kernel standardizes its features by the
     windows of each subject, without their classes; pass subjects as `groups` to `predict`, too.
-    In training, all classes of a subject weigh the same; in prediction, so do those that the kernel
-    tells apart. Where it tells few apart, leave it out for subjects with windows of one class.
+    In training, all classes of a subject weigh the same; in prediction, the scores tell the offset
+    of a subject from the shares of its classes, see `Recentering`.
 
     `explain` returns the contribution of each channel and pair of channels in each band, with their
     numbers in ``where``; of each filter at each step, with the times of the first and the last
@@ -436,14 +437,34 @@ class SignalClassifier(SignalParameters, Classifier):
             expected = "the subject of each window, with recenter='subject'"
             raise ArgumentError("groups", None, expected)
         if self.recenter:
-            X = self.checked_objects(X)
-            self._known = self._named(X, groups, as_sequence(y)), {}
-        try:
-            super().fit(X, y, groups=groups, validation=validation, sample_weight=sample_weight)
-        finally:
-            self._known = None
+            self._weights_of(map(str, as_sequence(groups, "groups")), as_sequence(y))
+        super().fit(X, y, groups=groups, validation=validation, sample_weight=sample_weight)
         self.inputs_ = replace(self.inputs_, sampling_rate=self._montage.sampling_rate)
         return self
+
+    def fit_parts(
+        self,
+        run: RunFolder,
+        network: Any,
+        parts: Any,
+        seed: int,
+        *,
+        groups: Any = None,
+        **more: Any,
+    ) -> Any:
+        """Train both halves, see `halves.fit_parts`; `groups` are subjects, whose classes count."""
+        if self.recenter:
+            names, X, y = [], [], []
+            for part, (objects, values) in parts.items():
+                own = (groups or {}).get(part)
+                names += [""] * len(objects) if own is None else map(str, own)
+                X += [*objects]
+                y += [*values]
+            self._known = self._named(self.checked_objects(X), names, y), {}
+        try:
+            return super().fit_parts(run, network, parts, seed, groups=groups or {}, **more)
+        finally:
+            self._known = None
 
     @property
     def sampling_rate_(self) -> float:
@@ -511,24 +532,28 @@ class SignalClassifier(SignalParameters, Classifier):
         """Return the subject and the weight of each window; classes of a subject weigh the same."""
         names = [""] * len(X) if groups is None else [*map(str, as_sequence(groups, "groups"))]
         require_same_length(X, names, "groups")
-        weights = [1.0] * len(X)
-        if y is not None and np.ndim(y) == 1:
-            pairs = [*zip(names, map(str, y), strict=True)]
-            counts = Counter(pairs)
-            if len(counts) == len({*names}):
-                hint = "It would remove the differences of such subjects."
-                expected = "None, since each subject has windows of one class only"
-                raise ArgumentError("recenter", self.recenter, expected, hint=hint)
-            weights = [1 / counts[pair] for pair in pairs]
+        weights = [1.0] * len(X) if y is None or np.ndim(y) > 1 else self._weights_of(names, y)
         return dict(zip(self.digests(X).tolist(), zip(names, weights, strict=True), strict=True))
 
+    def _weights_of(self, names: Iterable[str], y: Iterable[Any]) -> list[float]:
+        pairs = [*zip(names, map(str, y), strict=False)]  # a wrong length is told later
+        counts = Counter(pairs)
+        if len(counts) == len({name for name, _ in pairs}):
+            hint = "It would remove the differences of such subjects."
+            expected = "None, since each subject has windows of one class only"
+            raise ArgumentError("recenter", self.recenter, expected, hint=hint)
+        return [1 / counts[pair] for pair in pairs]
+
     @contextmanager
-    def _recentered(self, X: Any, groups: Any) -> Iterator[Any]:
+    def recentered(self, X: Any, groups: Any = None) -> Iterator[Any]:
         """Standardize by the subjects of all windows of X until the end, also one by one.
 
-        In training, the classes of a subject weigh the same. Here they are unknown, so the moments
-        and the probabilities of the classes are found in turn; else the moments of a subject with
-        few windows of a class would be those of the others.
+        In training, the classes of a subject weigh the same. Here they are unknown, see
+        `Recentering`.
+
+        Args:
+            X: The windows.
+            groups: The subject of each ``(N,)``; by default, all are of one subject.
         """
         check_is_fitted(self)
         if not self.recenter or self._known or not self.machines_:
@@ -538,11 +563,8 @@ class SignalClassifier(SignalParameters, Classifier):
         self._known = self._named(X, groups), {}
         try:
             spectra: Any = self.kernel_objects(X)
-            for _ in range(ROUNDS):
-                weights = class_balanced(self.machines_[0].scores(spectra), spectra.subjects)
-                moments = spectra.moments_of(spectra.subjects, weights)
-                spectra = replace(spectra, moments=moments)
-            self._known = self._known[0], spectra.moments
+            moments = self._recentering(self.machines_[0]).moments(spectra)
+            self._known = self._known[0], moments
             yield X
         finally:
             self._known = None
@@ -555,21 +577,45 @@ class SignalClassifier(SignalParameters, Classifier):
             groups: With ``recenter="subject"``, the subject of each window ``(N,)``; by default,
                 all are of one subject.
         """
-        with self._recentered(X, groups) as windows:
+        with self.recentered(X, groups) as windows:
             return super().predict_proba(windows)
 
     def predict(self, X: Any, *, groups: Any = None) -> NDArray[Any]:
-        with self._recentered(X, groups) as windows:
+        with self.recentered(X, groups) as windows:
             return super().predict(windows)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> float:
         """Return the accuracy; `groups` as in `predict_proba`."""
-        with self._recentered(X, groups) as windows:
+        with self.recentered(X, groups) as windows:
             return super().score(windows, y, sample_weight)
 
     def explain(self, X: Any, k: int = 10, *, groups: Any = None) -> list[Explanation]:
-        with self._recentered(X, groups) as windows:
+        with self.recentered(X, groups) as windows:
             return super().explain(windows, k)
+
+    def _recentering(self, machine: Any) -> Recentering:
+        kernel = machine.kernel
+        known = {name: kernel.subjects_[name] for name in OF_SUBJECTS}
+        parts = kernel.means_, kernel.scales_, machine.coefficients, machine.intercepts
+        return Recentering(kernel.views, *parts, **known)
+
+    def learn_subjects(
+        self, machine: Any, objects: Spectra, scores: NDArray[np.float64], values: NDArray[Any]
+    ) -> None:
+        """Learn how scores vary with the class and from subject to subject, for `recenter`.
+
+        Args:
+            machine: Of all windows.
+            objects: All windows.
+            scores: Of windows held out ``(N, C)``.
+            values: Their classes.
+        """
+        if objects.subjects is not None:
+            kernel, intercepts = machine.kernel, machine.intercepts
+            subjects = objects.subjects[-len(values) :]
+            moments = class_covariances(scores, values, subjects, intercepts)
+            kernel.subjects_ = dict(zip(OF_SUBJECTS, (*moments, 0 * moments[1]), strict=True))
+            kernel.subjects_["between"] = self._recentering(machine).learned_between(objects)
 
     def explain_kernel(self, one: Windows, output: int) -> Explained:
         machine = self.machine_

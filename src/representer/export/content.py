@@ -21,7 +21,6 @@ from representer.estimators.molecule import MoleculeNetwork
 from representer.estimators.pool import UNCALIBRATED
 from representer.estimators.sequence import SequenceHalves
 from representer.estimators.series import SeriesHalves
-from representer.estimators.signal import ROUNDS
 from representer.estimators.targets import Numbers, columns_of
 from representer.estimators.text import TextNetwork
 from representer.kernels import StringKernel
@@ -173,7 +172,7 @@ def _signal(estimator: Any) -> Described:
     return {
         "standardize": scaling.kind, "mean": scaling.mean, "deviation": scaling.deviation,
         "channels": inputs.names or inputs.num_channels,
-        "sampling_rate": estimator.sampling_rate_, "recenter": ROUNDS if estimator.recenter else 0,
+        "sampling_rate": estimator.sampling_rate_, "recenter": bool(estimator.recenter),
     }, {}  # fmt: skip
 
 

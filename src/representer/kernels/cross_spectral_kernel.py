@@ -21,10 +21,17 @@ POWER, MATRIX = VIEWS = ("power", "matrix")
 BANDS: Bands = ((1.0, 4.0), (4.0, 8.0), (8.0, 13.0), (13.0, 30.0), (30.0, 45.0))
 _AT_ONCE = 512  # windows whose spectra are in memory together
 SHRINKAGE = 5  # windows that the common mean and deviation count for beside those of a subject
-LEAST_SHARE = 0.05  # of a class among the windows of a subject that counts
+# Chosen on two sets, balanced and with nine windows of a class to one, see docs/results/eeg.md.
+EVIDENCE = 0.2  # of a window beside an independent one; those of a recording resemble each other
+SHARES = 3.0  # of the Dirichlet distribution of the shares of a subject's classes
+LEAST_SLOPE = 0.5  # of the log odds of classes in their scores
+SUBJECTS = 5  # whose offsets are taken to vary as scores within a subject, beside those known
+ROUNDS = 30  # of finding the offset and the shares of a subject
 SMALLEST = 1e-12  # of the mean power, or of the largest eigenvalue; silence has a logarithm, too
 
 
+# what `Recentering` knows of scores
+OF_SUBJECTS = ("class_scores", "within", "between")
 Moments = tuple[float, Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]]]
 
 
@@ -174,31 +181,176 @@ def recentered(
     """
     if spectra.subjects is None:
         return features
-    widths = [spectra.views[view].shape[1] for view in views]
-    common = scales / np.repeat([(width * len(views)) ** 0.5 for width in widths], widths)
+    deviations = common_deviations(spectra, views, scales)
     for subject in np.unique(spectra.subjects):
-        count, parts = spectra.moments[subject]
-        mean, variance = (np.concatenate([parts[view][k] for view in views]) for k in range(2))
-        share = count / (count + SHRINKAGE)
+        share, mean, spread = _shrunk(spectra.moments[subject], views, deviations)
         center = share * mean + (1 - share) * means
-        spread = (share * variance + (1 - share) * common**2) ** 0.5
         rows = spectra.subjects == subject
-        features[rows] = means + (features[rows] - center) * (common / spread)
+        features[rows] = means + (features[rows] - center) * (deviations / spread)
     return features
 
 
-def class_balanced(scores: NDArray[np.float64], subjects: NDArray[Any]) -> NDArray[np.float64]:
-    """Return weights of windows ``(N,)`` with which the classes of each subject weigh the same.
+def common_deviations(
+    spectra: Spectra, views: Sequence[str], scales: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the deviations of features over all windows, from `recentered`'s scales."""
+    widths = [spectra.views[view].shape[1] for view in views]
+    return scales / np.repeat([(width * len(views)) ** 0.5 for width in widths], widths)
 
-    The ``scores`` ``(N, C)`` are all that is known of the classes.
+
+def _shrunk(
+    moments: Moments, views: Sequence[str], deviations: NDArray[np.float64]
+) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+    """Return the share of a subject's own moments, its mean, and its shrunk deviations."""
+    count, parts = moments
+    mean, variance = (np.concatenate([parts[view][k] for view in views]) for k in range(2))
+    share = count / (count + SHRINKAGE)
+    return share, mean, (share * variance + (1 - share) * deviations**2) ** 0.5
+
+
+@dataclass(frozen=True)
+class Recentering:
+    r"""Finds the mean of a subject whose classes are unknown, from scores that are a mixture.
+
+    The scores of a window of class k at the common mean are those of a Gaussian,
+
+    .. math:: s = o + m_k + e, \qquad o \sim N(0, B), \quad e \sim N(0, W), \quad
+        \pi \sim \mathrm{Dirichlet}(3, \dots, 3)
+
+    with the offset o and the shares :math:`\pi` of the classes of the subject. A mean of its
+    windows alone would be that of their commonest class. The offset and the shares are found in
+    turn, from no offset and from that of equal shares; a window counts as a fifth of an independent
+    one. The center is where the scores have no offset, and the odds of the classes are those of
+    their shares, by the slope of a linear discriminant in the scores.
+
+    Attributes:
+        views: Of the features.
+        means: Common means ``(F,)``.
+        scales: As in `recentered`.
+        coefficients: ``(C, F)``, from features to scores.
+        intercepts: ``(C,)``.
+        class_scores: m: mean scores of each class, at the mean of each subject ``(C, C)``.
+        within: W ``(C, C)``.
+        between: B ``(C, C)``.
+
+    References:
+        Saerens et al., Adjusting the Outputs of a Classifier to New a Priori Probabilities, Neural
+        Computation 2002 (the shares).
     """
-    chances = np.exp(scores - scores.max(axis=1, keepdims=True))
-    chances /= chances.sum(axis=1, keepdims=True)
-    weights = np.empty(len(chances))
-    for subject in np.unique(subjects):
-        rates = chances[rows := subjects == subject]
-        weights[rows] = (rates / np.maximum(rates.mean(axis=0), LEAST_SHARE)).sum(axis=1)
-    return weights
+
+    views: Sequence[str]
+    means: NDArray[np.float64]
+    scales: NDArray[np.float64]
+    coefficients: NDArray[np.float64]
+    intercepts: NDArray[np.float64]
+    class_scores: NDArray[np.float64]
+    within: NDArray[np.float64]
+    between: NDArray[np.float64]
+
+    def learned_between(self, spectra: Spectra) -> NDArray[np.float64]:
+        """Return B from the means of the subjects that were trained on, of known classes.
+
+        If they are few, it is taken to be as large as W.
+        """
+        deviations, total = self._deviations(spectra), SUBJECTS * self.within
+        names = np.unique(np.asarray(spectra.subjects))
+        for subject in names:
+            _, mean, spread = _shrunk(spectra.moments[subject], self.views, deviations)
+            units = spread * self._roots(spectra)
+            shift = self.coefficients @ ((mean - self.means) / units)
+            total = total + np.outer(shift, shift)
+        return total / (len(names) + SUBJECTS)
+
+    def moments(self, spectra: Spectra) -> dict[str, Moments]:
+        """Return moments of the subjects of spectra, of which only the means are moved."""
+        result, deviations = dict(spectra.moments), self._deviations(spectra)
+        assert spectra.subjects is not None
+        features = np.concatenate([spectra.views[v] for v in self.views], axis=1, dtype=np.float64)
+        widths = [spectra.views[view].shape[1] for view in self.views]
+        for subject in np.unique(spectra.subjects):
+            count, parts = spectra.moments[subject]
+            share, mean, spread = _shrunk((count, parts), self.views, deviations)
+            units = spread * self._roots(spectra)
+            at_common = (features[spectra.subjects == subject] - self.means) / units
+            wanted = self._offset(at_common @ self.coefficients.T + self.intercepts)
+            moved = share * (mean - self.means) / units
+            slopes = self.coefficients - self.coefficients.mean(0)
+            moved += np.linalg.pinv(slopes) @ (wanted - slopes @ moved)
+            pieces = np.split(self.means + moved * units / share, np.cumsum(widths)[:-1])
+            moved_parts = {
+                v: (piece, parts[v][1]) for v, piece in zip(self.views, pieces, strict=True)
+            }
+            result[subject] = count, {**parts, **moved_parts}
+        return result
+
+    def _offset(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what to take from the scores of the windows of a subject ``(N, C)``: ``(C,)``."""
+        classes = scores.shape[1]
+        basis = np.linalg.qr(np.eye(classes) - 1 / classes)[0][:, : classes - 1]
+        s, m = scores @ basis, self.class_scores @ basis
+        within, between = (
+            basis.T @ covariance @ basis for covariance in (self.within, self.between)
+        )
+        noise = np.linalg.inv(within)
+        prior = np.linalg.inv(between + SMALLEST * np.trace(within) * np.eye(classes - 1))
+        count, best, chosen = EVIDENCE * len(s), -np.inf, (np.zeros(0), np.zeros(0))
+        for offset in (np.zeros(classes - 1), s.mean(0) - m.mean(0)):
+            shares = np.full(classes, 1 / classes)
+            for _ in range(ROUNDS):
+                away = s[:, None] - offset - m
+                logs = np.log(shares) - 0.5 * np.einsum("nki,ij,nkj->nk", away, noise, away)
+                top = logs.max(axis=1, keepdims=True)
+                chances = np.exp(logs - top)
+                total = chances.sum(axis=1, keepdims=True)
+                chances /= total
+                posterior = (
+                    EVIDENCE * (top + np.log(total)).sum()
+                    - 0.5 * offset @ prior @ offset
+                    + (SHARES - 1) * np.log(shares).sum()
+                )
+                if posterior > best:
+                    best, chosen = posterior, (offset, shares)
+                shares = EVIDENCE * chances.sum(0) + SHARES - 1
+                shares /= shares.sum()
+                pull = noise @ (EVIDENCE * (s - chances @ m).sum(0))
+                offset = np.linalg.solve(prior + count * noise, pull)
+        offset, shares = chosen
+        spread = within + np.cov(m.T, bias=True)
+        slope = np.trace(basis.T @ (m - m.mean(0)) @ noise @ spread) / np.trace(spread)
+        odds = np.log(shares) - np.log(shares).mean()
+        return basis @ offset - odds / max(slope, LEAST_SLOPE)
+
+    def _deviations(self, spectra: Spectra) -> NDArray[np.float64]:
+        return common_deviations(spectra, self.views, self.scales)
+
+    def _roots(self, spectra: Spectra) -> NDArray[np.float64]:
+        return self.scales / self._deviations(spectra)
+
+
+def class_covariances(
+    scores: NDArray[np.float64],
+    values: NDArray[Any],
+    subjects: NDArray[Any],
+    intercepts: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the mean scores of each class, and their covariance within classes and subjects.
+
+    Args:
+        scores: Of windows held out ``(N, C)``.
+        values: Their classes ``(N,)``.
+        subjects: Their subjects ``(N,)``.
+        intercepts: Scores at the common mean ``(C,)``.
+    """
+    away, classes = scores.copy(), scores.shape[1]
+    for subject in np.unique(subjects):  # whose classes weigh the same
+        rows = subjects == subject
+        means = [scores[rows & (values == label)].mean(0) for label in np.unique(values[rows])]
+        away[rows] -= np.mean(means, axis=0)
+    centers = np.zeros((classes, classes))
+    for label in np.unique(values):
+        centers[label] = away[values == label].mean(0)
+    away -= centers[values]
+    return centers + intercepts, away.T @ away / len(away) + 1e-6 * np.eye(classes)
 
 
 class CrossSpectralKernel(StandardizedKernel):
@@ -240,6 +392,7 @@ class CrossSpectralKernel(StandardizedKernel):
         shrinkage: float = 0.05,
         views: Sequence[str] = VIEWS,
     ) -> None:
+        self.subjects_: dict[str, NDArray[np.float64]] = {}
         self.sampling_rate = sampling_rate
         self.bands = bands
         self.shrinkage = shrinkage
@@ -293,7 +446,7 @@ class CrossSpectralKernel(StandardizedKernel):
         """Return what `fit` found as plain values and arrays, for `restore`."""
         shape = np.asarray(self.shape_, np.int64)
         arrays = {"shape": shape, "means": self.means_, "scales": self.scales_}
-        return {"views": list(self.views)}, arrays
+        return {"views": list(self.views)}, arrays | self.subjects_
 
     def restore(
         self, tokens: Mapping[str, Sequence[str]], arrays: Mapping[str, NDArray[Any]]
@@ -313,6 +466,10 @@ class CrossSpectralKernel(StandardizedKernel):
         count = len(known_bands(self._bands(shape[1]), self.sampling_rate, shape[1]))
         sizes = {"power": shape[0], "matrix": shape[0] ** 2}
         width = count * sum(sizes[view] for view in self.views)
+        self.subjects_ = {name: arrays[name] for name in OF_SUBJECTS if name in arrays}
+        classes = len(arrays.get("intercepts", ()))
+        if any(array.shape != (classes, classes) for array in self.subjects_.values()):
+            raise ValueError(f"scores of {classes} classes have other covariances")
         return self._set_moments(arrays, width)
 
     def _bands(self, samples: int) -> Bands:

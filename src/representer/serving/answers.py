@@ -78,7 +78,7 @@ class Answers:
 
         A wrong object fails its own job alone.
         """
-        if len(jobs) > 1:
+        if len(jobs) > 1 and not getattr(self.model.estimator, "recenter", None):
             with suppress(Exception):
                 return self._predict(*jobs)
         return [self._alone(job) for job in jobs]

@@ -130,7 +130,7 @@ class CrossValidation:
 
 SignalConfig: type[Any] = config_of(
     "SignalConfig", __name__, CrossValidation, SignalReading, SignalParameters,
-    base=CrossValidation, without=("sampling_rate", "conformal", "conformal_by", "recenter"),
+    base=CrossValidation, without=("sampling_rate", "conformal", "conformal_by"),
 )  # fmt: skip
 
 # Sizes with which six folds and the final model train in about a minute on one core.

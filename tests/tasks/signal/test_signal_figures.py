@@ -387,7 +387,7 @@ def test_every_parameter_of_the_estimator_but_the_rate_of_the_data_is_an_option(
     own = {"standardize", "valid_fraction", "epochs", "batch_size", "patience", "monitor"}
     left_out = {
         "random_state", "n_jobs", "callbacks", "verbose", "warm_start", "sampling_rate",
-        "conformal", "conformal_by", "calibration", "recenter",
+        "conformal", "conformal_by", "calibration",
     }  # fmt: skip
     for one in fields(SignalParameters):
         assert (one.name in options) == (one.name not in left_out), one.name

@@ -21,7 +21,8 @@ from representer.export.examples.program import (
     values_of,
 )
 from representer.kernels.cross_spectral_kernel import (
-    class_balanced,
+    OF_SUBJECTS,
+    Recentering,
     read_spectra,
     recentered,
     usual_bands,
@@ -52,19 +53,16 @@ def of_kernel(k, signal):
     bands = usual_bands(rate, signal.shape[2])
     spectra = read_spectra(signal, rate, bands, own["shrinkage"], own["views"])
 
-    def scores():
-        features = np.concatenate([spectra.views[name] for name in own["views"]], 1, dtype=float)
-        moved = recentered(features, spectra, own["views"], arrays["means"], arrays["scales"])
-        return machine(k, (moved - arrays["means"]) / arrays["scales"])
-
     if SETUP["recenter"]:  # all windows are those of one subject, whose classes are unknown
-        subjects, weights = np.zeros(len(signal), dtype=int), np.ones(len(signal))
-        for _ in range(SETUP["recenter"]):
-            moments = spectra.moments_of(subjects, weights)
-            spectra = replace(spectra, subjects=subjects, moments=moments)
-            weights = class_balanced(scores()[0], subjects)
-        spectra = replace(spectra, moments=spectra.moments_of(subjects, weights))
-    return scores()
+        subjects = np.zeros(len(signal), dtype=int)
+        moments = spectra.moments_of(subjects, np.ones(len(signal)))
+        spectra = replace(spectra, subjects=subjects, moments=moments)
+        names = "means", "scales", "coefficients", "intercepts", *OF_SUBJECTS
+        subject = Recentering(own["views"], *(arrays_of(0)[name] for name in names))
+        spectra = replace(spectra, moments=subject.moments(spectra))
+    features = np.concatenate([spectra.views[name] for name in own["views"]], 1, dtype=float)
+    moved = recentered(features, spectra, own["views"], arrays["means"], arrays["scales"])
+    return machine(k, (moved - arrays["means"]) / arrays["scales"])
 
 
 def predicted(windows):

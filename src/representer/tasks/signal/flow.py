@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -291,6 +292,15 @@ def _streamed(
         f"each: p50 {half:.3f} ms, p95 {most:.3f} ms a step")  # fmt: skip
 
 
+def _arriving(
+    estimator: SignalClassifier, recordings: Recordings
+) -> Iterator[tuple[int, float, np.ndarray]]:
+    """Yield the prediction for each window beside those of its subject that came before it."""
+    for row, subject in enumerate(recordings.subjects):
+        known = np.flatnonzero(recordings.subjects[: row + 1] == subject)
+        yield row, recordings.seconds, estimator.predict_proba(recordings.signals[known])[-1]
+
+
 _SET_HERE = ("jobs", "test_subjects")  # by the comparison itself
 
 
@@ -379,6 +389,28 @@ class SignalTask(EstimatorTask):
     def adapted(self, estimator: Any, form: SignalForm, objects: Windows) -> Windows:
         """Return windows with the channels, rate and length of the training."""
         return adapted(estimator, form, objects)
+
+    def _among(self, estimator: Any, windows: Any) -> AbstractContextManager[Any]:
+        """Return a context that knows all windows of the subjects of some."""
+        known, subjects = windows.recordings, self.groups(windows)
+        rows = np.isin(known.subjects, subjects)
+        return estimator.recentered(known.signals[rows], known.subjects[rows])
+
+    def predicted(self, estimator: Any, data: Data) -> Sequence[Predictions]:
+        """Return the predictions for the test windows, beside the others of their subjects."""
+        with self._among(estimator, data.parts["test"]):
+            return super().predicted(estimator, data)
+
+    def _checked(self, run: str | Path, estimator: Any, objects: Any) -> list[Predictions]:
+        with self._among(estimator, objects):
+            return super()._checked(run, estimator, objects)
+
+    def entries(
+        self, run: str | Path, estimator: Any, objects: Any, top: int
+    ) -> list[dict[str, Any]]:
+        """Return the explanation of each window, beside the others of its subject."""
+        with self._among(estimator, objects):
+            return super().entries(run, estimator, objects, top)
 
     def figures(
         self, form: SignalForm, objects: Windows, values: NDArray[Any],
@@ -565,7 +597,8 @@ class SignalTask(EstimatorTask):
             options: How to read them; by default as in training.
             streaming: With ``stream``, read each window stride by stride and write a row for each
                 stride, with the time in seconds at which the network's prediction is available; the
-                time per step is printed on stderr.
+                time per step is printed on stderr. Without a network, a recentered kernel predicts
+                each window beside those of its subject before it.
             device: Device of the network, see `estimators.load`.
 
         Raises:
@@ -578,10 +611,14 @@ class SignalTask(EstimatorTask):
         if output is not None:
             check_output(Path(output), Path(str(data)))
         estimator, form, windows = self.opened(run, data, options, device=device)
-        if not estimator.has_network:
+        if not estimator.has_network and estimator.recenter:
+            predicted = _arriving(estimator, windows.recordings)
+        elif not estimator.has_network:
             expected = "a model with a network, since a kernel compares whole windows"
             raise KindError("the run", "one of a kernel machine alone", expected)
-        if estimator.pool_.kernel:
+        else:
+            predicted = _streamed(estimator, windows.recordings)
+        if estimator.has_network and estimator.pool_.kernel:
             say("the network alone predicts the stream; the kernel compares whole windows")
         scheme = "subject" if form.is_standardized_by_subject else estimator.standardize
         if scheme in ("subject", "window"):
@@ -590,7 +627,7 @@ class SignalTask(EstimatorTask):
         (names,) = classes_of(estimator.target_)
         head = ["subject", "window", "second", "prediction", *(f"probability_{n}" for n in names)]
         table: list[list[object]] = [list(head)]
-        for row, second, chances in _streamed(estimator, windows.recordings):
+        for row, second, chances in predicted:
             require_finite(run, chances)
             predicted = [names[int(chances.argmax())], *(f"{chance:.6f}" for chance in chances)]
             table.append([windows.recordings.subjects[row], row, f"{second:.6g}", *predicted])
