@@ -324,7 +324,8 @@ class MoleculeTask(EstimatorTask):
         rows = cliff(test.objects, column.at(column.known()).truth, column.known(),
                      is_regression=trained.data.is_regression)  # fmt: skip
         try:
-            entries = self.entries(run.path, trained.estimator, test.subset(rows), LINES)
+            pair = test.subset(rows)
+            entries = self.entries(run.path, trained.estimator, pair, LINES) if rows else []
         except KindError:  # a network whose output is no sum
             entries = []
         for row, entry in zip(rows, entries, strict=False):

@@ -112,3 +112,12 @@ def test_a_report_explains_a_cliff_with_its_sums(tmp_path, values):
     page = (run / "report.html").read_text()
     assert "Two similar molecules, different values" in page
     assert ("Their scores differ by" in page) == isinstance(values[0], float)
+
+
+def test_a_report_of_molecules_without_a_cliff_has_none(tmp_path):
+    table, run = tmp_path / "a.csv", tmp_path / "run"
+    smiles = ["C" * k + end for k in range(1, 9) for end in "ONSP"]
+    table.write_text("\n".join(["smiles,y", *(f"{one},1.5" for one in smiles[:-1]), "F,2.5"]))
+    FLOW.fit(MoleculeConfig(data=str(table), target="y", answer="kernel", out=str(run), threads=1))
+    assert json.loads((run / "details.json").read_text())["cliff"] == []
+    assert "Two similar molecules" not in (run / "report.html").read_text()
