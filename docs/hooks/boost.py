@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 
+FIRST = {"when.md", "tutorials/own_kernel.md"}  # other pages use the words of their titles more
+
+
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> None:
     """Set the weight of a page in the search."""
     source = page.file.src_uri
@@ -12,5 +15,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> None:
         page.meta.setdefault("search", {})["boost"] = 0.1
     elif source.startswith("reference/") or source == "tutorials/index.md":
         page.meta.setdefault("search", {})["boost"] = 0.5
-    elif source.startswith(("tutorials/", "howto/")) or source == "when.md":
+    elif source in FIRST:
+        page.meta.setdefault("search", {})["boost"] = 10
+    elif source.startswith(("for/", "tutorials/", "howto/")):
         page.meta.setdefault("search", {})["boost"] = 3

@@ -13,7 +13,9 @@ from latex2mathml.converter import convert
 
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 _AS_IT_IS = re.compile(r"(<(code|pre|math|script|style|svg)\b.*?</\2>|<[^>]*>)", re.DOTALL)
-_INDEX = re.compile(r"(?<![\w/.-])([^\W\d_][\u0300-\u036f]*['’′]?)_(\{[^{}<>]+\}|\w(?!\w))")
+_INDEX = re.compile(
+    r"(?<![\w/.-])([^\W\d_][\u0300-\u036f]*['’′]?)_(\{[^{}<>]+\}|[^\W_²³]{1,2}(?![^\W²³]|_))"
+)
 _POWER = re.compile(r"\^(\{[^{}]+\}|-?\w)")
 
 

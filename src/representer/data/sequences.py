@@ -100,7 +100,7 @@ def read_sequence_file(
         grid = read_grid(path, wanted)
         if not grid.header and {*map(plain, map(text_of, grid.rows[0]))} & (LABEL_NAMES | _NAMES):
             grid = read_grid(path, wanted, header=True)
-        result = _of_table(path, grid, label, sequence, id, order)
+        result = _of_table(path, grid, label, sequence, id, order, needs_label=require_labels)
     if not result.sequences:
         raise DataError("holds no sequence", file=path)
     missing = [row for row, item in enumerate(result.labels) if not item]
@@ -191,7 +191,7 @@ _FORMATS = {"fasta": _read_fasta, "fastq": _read_fastq, "genbank": _read_genbank
 
 def _of_table(
     path: Path, grid: Grid, label: str | None, sequence: str | None, ids: str | None,
-    order: str | None,
+    order: str | None, *, needs_label: bool,
 ) -> SequenceFile:  # fmt: skip
     columns, source = data_columns(grid), str(path)
 
@@ -210,9 +210,14 @@ def _of_table(
             problem = f"cannot tell which column holds the sequences: {listing(grid.columns)}"
             raise DataError(problem, file=path, fix="Name it with --sequence COLUMN.")
         (cells,) = free
+    is_row_each = of_id is None or (ids is None and len(set(names)) == len(names))
+    others = [index for index in columns if index not in (of_id, cells)]
+    if needs_label and labels is None and is_row_each and grid.header and len(others) == 1:
+        labels = others[0]
+        grid.notes.append(f"The label is taken from column {grid.columns[labels]!r}.")
     label_column = None if labels is None else grid.columns[labels]
     of_rows = [None if labels is None else name_of(row[labels]) or None for row in grid.rows]
-    if of_id is None or (ids is None and len(set(names)) == len(names)):
+    if is_row_each:
         result = [_tokens(row[cells]) for row in grid.rows]
         is_event = any(isinstance(item, list) and len(item) > 1 for item in result)
         result = [

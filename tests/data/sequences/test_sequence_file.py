@@ -98,3 +98,14 @@ def test_options_of_tables_are_refused_for_other_files(tmp_path):
     path = written(tmp_path, "a.fa", ">a x\nAC\n>b y\nGT\n")
     with pytest.raises(DataError, match="--id name names a column"):
         read_sequence_file(path, id="name")
+
+
+def test_the_only_other_column_is_the_label_where_one_is_needed(tmp_path):
+    path = written(tmp_path, "a.csv", "id,sequence,bound\n0,ACGT,1\n1,AAGT,0\n")
+    read = read_sequence_file(path)
+    assert (read.labels, read.label_column) == (["1", "0"], "bound")
+    assert "The label is taken from column 'bound'." in read.notes
+    assert read_sequence_file(path, require_labels=False).labels == [None, None]
+    two = written(tmp_path, "b.csv", "id,sequence,bound,score\n0,ACGT,1,3\n")
+    with pytest.raises(DataError, match="have no labels"):
+        read_sequence_file(two)
