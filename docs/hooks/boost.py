@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-
 FIRST = {"when.md", "tutorials/own_kernel.md"}  # other pages use the words of their titles more
 
 

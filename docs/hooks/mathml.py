@@ -14,7 +14,7 @@ from latex2mathml.converter import convert
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 _AS_IT_IS = re.compile(r"(<(code|pre|math|script|style|svg)\b.*?</\2>|<[^>]*>)", re.DOTALL)
 _INDEX = re.compile(
-    r"(?<![\w/.-])([^\W\d_][\u0300-\u036f]*['’′]?)_(\{[^{}<>]+\}|[^\W_²³]{1,2}(?![^\W²³]|_))"
+    r"(?<![a-zA-Z0-9_/.-])([^\W\d_][\u0300-\u036f]*['’′]?)_(\{[^{}<>]+\}|[^\W_²³]{1,2}(?![^\W²³]|_))"
 )
 _POWER = re.compile(r"\^(\{[^{}]+\}|-?\w)")
 
@@ -25,7 +25,7 @@ def on_page_content(content: str, **_: Any) -> str:
 
 
 def with_indices(content: str) -> str:
-    """Return HTML with the indices and powers of its text set as such; code stays as it is."""
+    """Return HTML with the indices and powers of its text set as such; code is left alone."""
     parts = _AS_IT_IS.split(content)
     return "".join(
         _POWER.sub(_power, _INDEX.sub(_index, part)) if k % 3 == 0 else part if k % 3 == 1 else ""

@@ -217,7 +217,7 @@ def _of_table(
         grid.notes.append(f"The label is taken from column {grid.columns[labels]!r}.")
     label_column = None if labels is None else grid.columns[labels]
     of_rows = [None if labels is None else name_of(row[labels]) or None for row in grid.rows]
-    if is_row_each:
+    if of_id is None or is_row_each:
         result = [_tokens(row[cells]) for row in grid.rows]
         is_event = any(isinstance(item, list) and len(item) > 1 for item in result)
         result = [
