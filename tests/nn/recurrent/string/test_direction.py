@@ -43,6 +43,13 @@ def test_a_layer_has_exactly_the_parameters_of_its_cell(name: str):
     assert {key: tuple(value.shape) for key, value in layer.state_dict().items()} == expected
 
 
+@EVERY_STRING_LAYER
+def test_without_biases_there_are_none(name: str):
+    layer = build_string(name, bias=False)
+    assert not [key for key in layer.state_dict() if "bias" in key]
+    assert layer(string_batch())[0].shape == (6, BATCH, HIDDEN)
+
+
 def test_weights_of_the_paper_have_variance_one_over_fan_in_and_biases_are_zero():
     options = {"decay": "state", "highway": True, "num_layers": 2}
     layer = nn.StringKernelRNN(50, 100, initialization="paper", **options)
