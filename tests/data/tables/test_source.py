@@ -9,6 +9,7 @@ import lzma
 import os
 import socket
 import time
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from representer.data.molecules import read_molecules
 from representer.data.tables import files
 from representer.data.tables.columns import MISSING
 from representer.data.tables.files import (
@@ -424,3 +426,24 @@ def test_many_keys_that_later_objects_lack_are_refused_before_they_fill_the_memo
     path.write_text(f"{first}\n" + "{}\n" * 700)
     with pytest.raises(DataError, match="so nearly all are empty"):
         list(read_jsonl(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "row"),
+    [
+        ("a.csv", "text,label\n", "a,b\n"), ("a.jsonl", '{"text": "a"}\n', '{"text": "b"}\n'),
+        ("a.txt", "a text\n", "another\n"), ("a.smi", "CCO\n", "CCN\n"),
+    ],
+)  # fmt: skip
+def test_very_many_blank_lines_are_refused_before_they_fill_the_memory(
+    tmp_path, monkeypatch, name, head, row
+):
+    monkeypatch.setattr(files, "MOST_DROPPED", 3)
+    path = tmp_path / name
+    few, many = (head + ("\n" * count + row) * 2 for count in (3, 4))
+    path.write_text(few)
+    read = read_molecules if name.endswith("smi") else partial(read_grid, wanted=["text"])
+    read(path)
+    path.write_text(many)
+    with pytest.raises(DataError, match=r"more than 3 rows without content .* Delete them"):
+        read(path)

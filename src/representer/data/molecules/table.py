@@ -33,7 +33,7 @@ from representer.data.tables.columns import (
     text_of,
     without_estimates,
 )
-from representer.data.tables.files import format_of, physical_lines
+from representer.data.tables.files import SMALL, blocks, format_of, physical_lines
 from representer.errors import ArgumentError, DataError, MissingExtraError
 
 # Selection of the columns of molecules and values, by name or by their content.
@@ -166,13 +166,18 @@ def read_molecule_grid(
 
 
 def _smiles_grid(path: Path, encoding: str) -> Grid:
+    def cells() -> Iterator[tuple[int, list[str] | str]]:
+        for number, line in enumerate(physical_lines(path, encoding), 1):
+            smiles, *name = line.split(maxsplit=1) or [""]
+            if not smiles or number > 1 or "smiles" not in smiles.lower():  # a header
+                yield number, [smiles, name[0].strip() if name else ""] if smiles else BLANK
+
     rows, lines, dropped = list[list[object]](), list[int](), list[Dropped]()
-    for number, line in enumerate(physical_lines(path, encoding), 1):
-        smiles, *name = line.split(maxsplit=1) or [""]
-        if not smiles:
-            dropped.append(Dropped(number, BLANK))
-        elif number > 1 or "smiles" not in smiles.lower():  # a header
-            rows.append([smiles, name[0].strip() if name else ""])
+    for number, row in chain.from_iterable(blocks(cells(), SMALL, path)):
+        if isinstance(row, str):
+            dropped.append(Dropped(number, row))
+        else:
+            rows.append([*row])
             lines.append(number)
     return _grid([SMILES, NAME], rows, lines, dropped, path)
 

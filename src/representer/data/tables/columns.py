@@ -411,7 +411,7 @@ def grids(
     columns: list[str] = []
     written: list[str] = []
     named, count = False, 0
-    for block in blocks(rows, size):
+    for block in blocks(rows, size, path):
         kept = [(line, row) for line, row in block if isinstance(row, list)]
         dropped = [Dropped(line, row) for line, row in block if isinstance(row, str)]
         if first is None and kept:

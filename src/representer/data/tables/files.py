@@ -38,13 +38,25 @@ DETECTION = BlockSize(head=64 << 20)
 WHOLE = BlockSize(head=1 << 62)
 
 
-def blocks(rows: Iterable[tuple[int, Row]], size: BlockSize) -> Iterator[list[tuple[int, Row]]]:
+MOST_DROPPED = 100_000  # rows that follow each other, such as blank lines: each is kept to be named
+
+
+def blocks(
+    rows: Iterable[tuple[int, Row]], size: BlockSize, path: Path
+) -> Iterator[list[tuple[int, Row]]]:
     """Yield the rows with their lines, in order, in blocks.
 
     A text in place of a row is the reason for which it is dropped; a row follows it in its block.
+
+    Raises:
+        DataError: More than `MOST_DROPPED` rows that are dropped follow each other.
     """
-    block, held, limit = list[tuple[int, Row]](), 0, size.head
+    block, held, limit, dropped = list[tuple[int, Row]](), 0, size.head, 0
     for line, row in rows:
+        dropped = dropped + 1 if isinstance(row, str) else 0
+        if dropped > MOST_DROPPED:
+            problem = f"more than {MOST_DROPPED:,} rows without content follow each other ({row})"
+            raise DataError(problem, file=path, line=line, fix="Delete them.")
         block.append((line, row))
         held += ROW + sum(len(cell) for cell in row if isinstance(cell, str))
         if held >= limit and not isinstance(row, str):

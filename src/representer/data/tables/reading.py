@@ -279,7 +279,7 @@ def read_jsonl(path: Path, *, encoding: str = "utf-8", size: BlockSize = SMALL) 
             require_filled(cells, content, path)
             yield number, [record.get(column, MISSING) for column in columns]
 
-    for block in blocks(rows(), size):
+    for block in blocks(rows(), size, path):
         if not columns:
             continue
         kept = [(line, row) for line, row in block if not isinstance(row, str)]
@@ -390,7 +390,7 @@ def read_parquet(path: Path, *, size: BlockSize = SMALL) -> Iterator[Grid]:
             if not names or not file.metadata.num_rows:
                 raise DataError("holds no rows of plain values", file=path)
             for block in blocks(
-                enumerate(_parquet_rows(file, names, most_bytes(held), path), 1), size
+                enumerate(_parquet_rows(file, names, most_bytes(held), path), 1), size, path
             ):
                 rows, numbers = [row for _, row in block], [number for number, _ in block]
                 yield Grid(names, rows, numbers, [], header=True, numbered=False, notes=[])
