@@ -243,6 +243,10 @@ class TextParameters(TargetParameters):
         "fastText text, or .npz), a model2vec folder, or an installed package with vectors",
         metavar="FILE",
     )
+    features: Sequence[str] = option(
+        (), "columns of numbers or categories next to the text, such as price,brand: one more "
+        "kernel in the sum, with a contribution of each", metavar="COLUMNS",
+    )  # fmt: skip
     freeze_embeddings: bool = option(False, "do not train the word vectors")
     average_weights: bool = option(True, "keep the average of the weights of the last steps")
     dropout: float = option(0.5, "dropout in the classifier")
@@ -268,6 +272,10 @@ class TextParameters(TargetParameters):
 
     def check(self) -> None:
         super().check()
+        are_names = all(type(name) is str and name for name in self.features)
+        is_fine = are_names and not isinstance(self.features, str) and self.answer != "network"
+        expected = "a list of names of columns, which the network does not read"
+        require(self, "features", is_fine or self.features == (), expected)
         if self.multilabel and self.conformal is not None:
             raise ArgumentError("conformal", self.conformal, "None with multilabel=True")
         require_integers(

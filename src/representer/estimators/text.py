@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from representer.data.copies import digest_of
 from representer.data.stored import Stored, sampled
 from representer.data.text import (
     FREQUENT,
@@ -49,9 +50,10 @@ from representer.estimators.parameters import (
 )
 from representer.estimators.pool import Explained
 from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
-from representer.estimators.targets import centered, columns_of, strings_of
+from representer.estimators.targets import centered, columns_of, records_of, strings_of
 from representer.explain import StackReadout, reference_card, stack_readout
 from representer.kernels.numbered import Numbered
+from representer.kernels.table_features import TextRow
 from representer.kernels.text_kernel import WORDS, TextKernel
 from representer.models import (
     SequenceClassifierConfig,
@@ -195,10 +197,9 @@ def details_of(estimator: TextNetwork, text: str, explanation: Explanation) -> d
 
     The contribution of an n-gram is divided equally among its words.
     """
-    scheme: Any = estimator.inputs_.tokenizer
     top = explanation.listed
     inside = _inside(estimator, text, top) if estimator.pool_.network else {}
-    return explanation.marks(tokenize(text, scheme)) | inside
+    return explanation.marks(estimator.names_in(text)) | inside
 
 
 def _inside(estimator: TextNetwork, text: str, top: int) -> dict[str, Any]:
@@ -348,6 +349,29 @@ class _SavedInputs:
     max_length: int | None
 
 
+def rows_of(X: Any, features: Sequence[str]) -> list[str]:
+    """Return the texts of a table, with the cells of the columns next to them.
+
+    The text is in the only other column, or in the one named ``text``.
+    """
+    rows: list[str] = []
+    for row, record in enumerate(records_of(X)):
+        if isinstance(record, str):  # without cells, if it is no `TextRow`
+            rows.append(record)
+            continue
+        is_record = isinstance(record, Mapping)
+        missing = [name for name in features if not is_record or name not in record] or ["text"]
+        others = [name for name in record if name not in features] if missing == ["text"] else []
+        text = record[others[0]] if len(others) == 1 else dict(record).get("text") if others else 0
+        if not isinstance(text, str):
+            problem = f"X[{row}] is {record!r:.40} without a text or a column {missing[0]!r}"
+            fix = f"Pass a table with the columns text, {', '.join(features)}."
+            raise DataError(problem, fix=fix)
+        cells = [record[name] for name in features]
+        rows.append(TextRow.of(text, ["" if c is None or c != c else str(c) for c in cells]))
+    return rows
+
+
 class TextNetwork(TextParameters, SupervisedEstimator):
     """The network for texts, see `TextClassifier`."""
 
@@ -360,7 +384,12 @@ class TextNetwork(TextParameters, SupervisedEstimator):
     network_: TextModel
 
     def _check_objects(self, X: Any) -> list[str]:
-        return strings_of(X, "texts", "a string")
+        is_table = self.features and not isinstance(X, str)
+        return rows_of(X, self.features) if is_table else strings_of(X, "texts", "a string")
+
+    @staticmethod
+    def _digest(one: str) -> int:
+        return digest_of("\x1f".join((one, *getattr(one, "cells", ()))))
 
     def _has_content(self, one: str) -> bool:
         start, vocabulary = one[:START].rpartition(" ")[0], self.inputs_.vocabulary
@@ -471,7 +500,7 @@ class TextNetwork(TextParameters, SupervisedEstimator):
 
     def _new_kernel(self) -> TextKernel:
         nothing = WordVectors((), np.zeros((0, 1), np.float32))  # what a run has takes its place
-        return TextKernel(Tokenizer(self.tokenizer), vectors=nothing)
+        return TextKernel(Tokenizer(self.tokenizer), vectors=nothing, features=self.features)
 
     def kernel_candidates(self, objects: Any) -> Sequence[TextKernel]:
         """Return the kernel with the vectors of words, if there are some."""
@@ -511,12 +540,19 @@ class TextNetwork(TextParameters, SupervisedEstimator):
         for where, value in shares:
             what = f"{' … '.join(words[t] for t in where)} (vectors)"
             parts.append(Contribution(what, where, KERNEL, value))
+        for k, (what, value) in enumerate(machine.kernel.table_shares(one, coefficients)):
+            parts.append(Contribution(what, (len(words) + k,), KERNEL, value))
         return score, constant + fixed, parts
 
     def places_of(self, one: str, contributions: Sequence[Contribution]) -> Places:
+        return Places.numbered(self.names_in(one), "whole text", ("word", "n-gram"))
+
+    def names_in(self, one: str) -> list[str]:
+        """Return the words of a text, and the columns next to it with their cells."""
         scheme: Any = self.inputs_.tokenizer
-        words = tokenize(one, scheme)
-        return Places.numbered(words, "whole text", ("word", "n-gram"))
+        machine = self.machine_ if self.features else None
+        cells = machine.kernel.table_shares(one, machine.coefficients[0]) if machine else []
+        return [*tokenize(one, scheme), *(what for what, _ in cells)]
 
     def explanation_details(self, one: str, explanation: Explanation) -> dict[str, Any]:
         return details_of(self, one, explanation)

@@ -126,7 +126,7 @@ def content_of(estimator: Any) -> Content:
 def _kernel(kernel: Any) -> tuple[dict[str, Any], Arrays] | None:
     """Return plain values and arrays of a fitted kernel; None of one that programs lack."""
     if isinstance(kernel, TextKernel):
-        if kernel.vectors_ is not None:
+        if kernel.vectors_ is not None or kernel.table_ is not None:
             return None
         arrays = {f"weights{k}": view.weights_ for k, view in enumerate(kernel.views_)}
         ngrams = [ngrams_of(*own) for own in zip(kernel.views_, (" ", ""), strict=True)]

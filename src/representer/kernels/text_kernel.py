@@ -17,6 +17,7 @@ from representer.errors import ArgumentError
 from representer.kernels.kernel import Kernel, value_of
 from representer.kernels.numbered import SPACE, CodeIndex, Numbered
 from representer.kernels.sequences import read_texts, token_lists
+from representer.kernels.table_features import TableFeatures
 from representer.kernels.vector_features import Shares, VectorFeatures
 
 # A kernel of sequences of tokens through its explicit sparse features: counts of n-grams.
@@ -389,7 +390,7 @@ def unit_rows(features: sparse.csr_array) -> sparse.csr_array:
 
 SLICE = 1 << 20  # characters whose features are computed together
 WORDS, CHARACTERS = VIEWS = ("words", "characters")
-VECTORS = "vectors"
+VECTORS, TABLE = "vectors", "features"
 MAX_COEFFICIENTS = 1 << 25  # n-grams times classes: 256 MiB
 EVEN = 0.5  # of the mean square of the weights by classes, added to each of these squares
 
@@ -421,6 +422,8 @@ class TextKernel(Kernel):
         min_count: N-grams of words in fewer texts are left out.
         min_characters: N-grams of characters in fewer texts are left out.
         vectors: Vectors of words, ``data.text.WordVectors``; None for n-grams alone.
+        features: Names of columns next to the texts, which are `TextRow`: the kernel of their
+            `TableFeatures` is added.
 
     References:
         Wang and Manning, Baselines and Bigrams, ACL 2012.
@@ -434,6 +437,7 @@ class TextKernel(Kernel):
         min_count: int = 2,
         min_characters: int = 3,
         vectors: Any = None,
+        features: Sequence[str] = (),
     ) -> None:
         self.split = split
         self.orders = orders
@@ -441,6 +445,7 @@ class TextKernel(Kernel):
         self.min_count = min_count
         self.min_characters = min_characters
         self.vectors = vectors
+        self.features = features
 
     def no_network(self) -> str:
         return COUNTED
@@ -476,6 +481,7 @@ class TextKernel(Kernel):
         if not callable(self.split):
             raise ArgumentError("split", self.split, "a function from a text to its words")
         self.views_, parts = self._new_views(), []
+        X = X if isinstance(X, Sequence) or not self.features else list(X)
         read, most = self._read(X), None
         if targets is not None:
             most = MAX_COEFFICIENTS // (len(self.views_) * targets.shape[1])
@@ -490,7 +496,9 @@ class TextKernel(Kernel):
             features.data *= kernel.weights_[features.indices]
             parts.append(features)
         self.vectors_ = None if self.vectors is None else VectorFeatures(self.vectors)
-        return _joined(parts, self.vectors_ and self.vectors_.fit_transform(read[0][0].lists()))
+        self.table_ = TableFeatures(self.features).fit(list(X)) if self.features else None
+        dense = [self.vectors_.fit_transform(read[0][0].lists())] if self.vectors_ else []
+        return _joined(parts, [*dense, *([self.table_.transform(list(X))] if self.table_ else [])])
 
     def fitted(self) -> tuple[dict[str, list[str]], dict[str, NDArray[Any]]]:
         """Return what `fit` found as plain values and arrays, for `restore`."""
@@ -504,6 +512,8 @@ class TextKernel(Kernel):
         if self.vectors_ is not None:
             tokens[VECTORS], learned = self.vectors_.fitted()
             arrays |= learned
+        if self.table_ is not None:
+            tokens[TABLE] = self.table_.fitted()
         return tokens, arrays
 
     def restore(self, tokens: dict[str, list[str]], arrays: dict[str, NDArray[Any]]) -> Self:
@@ -521,12 +531,15 @@ class TextKernel(Kernel):
         self.vectors_ = VectorFeatures(self.vectors) if has_vectors else None
         if self.vectors_ is not None:
             self.vectors_.restore(tokens[VECTORS], arrays)
+        self.table_ = None
+        if self.features:
+            self.table_ = TableFeatures(self.features).restore(tokens[TABLE])
         return self
 
     @property
     def width(self) -> int:
         """Number of features."""
-        return self._counted + (self.vectors_.width if self.vectors_ else 0)
+        return self._counted + sum(own.width for own in (self.vectors_, self.table_) if own)
 
     @property
     def _counted(self) -> int:
@@ -545,7 +558,14 @@ class TextKernel(Kernel):
         """Return the parts in a score with these coefficients, see `VectorFeatures.shares`."""
         if self.vectors_ is None:
             return 0.0, []
-        return self.vectors_.shares(self.split(text), coefficients[self._counted :])
+        start, width = self._counted, self.vectors_.width
+        return self.vectors_.shares(self.split(text), coefficients[start : start + width])
+
+    def table_shares(self, text: str, coefficients: NDArray[np.float64]) -> list[tuple[str, float]]:
+        """Return what each column next to the text adds to a score with these coefficients."""
+        if self.table_ is None:
+            return []
+        return self.table_.shares(text, coefficients[self.width - self.table_.width :])
 
     def transform(self, X: Iterable[str]) -> sparse.csr_array:
         """Return the features ``(N, F)``, whose inner products are the kernel."""
@@ -570,11 +590,12 @@ class TextKernel(Kernel):
             start += len(kernel.weights_)
         return joined, result
 
-    def _features(self, X: Iterable[str]) -> sparse.csr_array:
+    def _features(self, X: list[str]) -> sparse.csr_array:
         read = self._read(X)
         views = zip(self.views_, read, strict=True)
         parts = [kernel.transform_numbered(*numbered) for kernel, numbered in views]
-        return _joined(parts, self.vectors_ and self.vectors_.transform(read[0][0].lists()))
+        dense = [self.vectors_.transform(read[0][0].lists())] if self.vectors_ else []
+        return _joined(parts, [*dense, *([self.table_.transform(X)] if self.table_ else [])])
 
     def _new_views(self) -> list[NgramKernel]:
         return [
@@ -610,12 +631,12 @@ def _slices(X: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _joined(
-    parts: list[sparse.csr_array], beside: NDArray[np.float64] | None = None
+    parts: list[sparse.csr_array], beside: Sequence[NDArray[np.float64]] = ()
 ) -> sparse.csr_array:
     """Return the features of all views, each scaled to rows of length 1 and equally weighted.
 
-    Those of vectors, if there are any, stand beside them.
+    Those of vectors and of other columns, if there are any, stand beside them.
     """
     joined = _beside([unit_rows(x) for x in parts])
     joined.data *= len(parts) ** -0.5
-    return joined if beside is None else _beside([joined, beside])
+    return _beside([joined, *beside]) if beside else joined

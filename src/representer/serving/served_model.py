@@ -199,6 +199,8 @@ class ServedModel:
             except (ArgumentError, DataError) as error:
                 raise DataError(f"inputs[{row}]: {error}") from None
             one = PlainGraph(row, graph.count, graph.edge_index, graph.nodes, graph.edges)
+        elif isinstance(one, dict) and getattr(self.estimator, "features", ()):
+            (one,) = self.estimator.checked_objects([one])
         elif not isinstance(one, str):
             raise DataError(f"inputs[{row}] is of type {type(one).__name__}; expected a string")
         self.check_size(f"inputs[{row}]", one)

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from representer.data.stored import most, sampled
-from representer.data.tables import Dropped, LabelMap, read_grid
-from representer.data.tables.columns import requested
+from representer.data.tables import Dropped, Grid, LabelMap, read_grid
+from representer.data.tables.columns import name_of, requested, resolve
 from representer.data.tables.files import DETECTION, SMALL
 from representer.data.tables.reading import table_files
 from representer.data.text import (
@@ -29,19 +29,21 @@ from representer.data.text import (
     truncation,
 )
 from representer.data.text.code_lines import SWAPPED
-from representer.errors import KindError
+from representer.errors import ArgumentError, KindError
 from representer.estimators import TextClassifier, TextRegressor
 from representer.estimators.explanation import KERNEL, NETWORK
 from representer.estimators.label_sets import LabelSets
 from representer.estimators.parameters import RANDOM, TRAINING
 from representer.estimators.text import TextInputs
 from representer.functional import Cell
+from representer.kernels.table_features import TextRow
 from representer.nn import StringKernelRNN
 from representer.storage.run import RunFolder
 from representer.tasks import use
 from representer.tasks.doctor import memory_equation, output_equation
 from representer.tasks.flow import EstimatorTask
 from representer.tasks.objects import Data, Objects, are_fractions
+from representer.tasks.options import parameters_of
 from representer.tasks.results import Baseline, Facts, Model, Trained, constant_prediction, tfidf
 from representer.tasks.text_options import TEXT, TextConfig
 from representer.training.generators import return_freed_memory
@@ -178,24 +180,35 @@ def train_baselines(data: Data, *, tuned: bool = False) -> list[Baseline]:
 
 def _of_labels(options: dict[str, Any], is_required: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the options of columns of labels, and the others, which are those of the file."""
-    named = "multilabel", "separator", "target", "targets"
+    named = "multilabel", "separator", "target", "targets", "features"
     chosen = {name: options.get(name) for name in named[:2]} if is_required else {}
     chosen["multilabel"] = bool(chosen.get("multilabel"))
     layout = {name: value for name, value in options.items() if name not in named}
     return chosen | {"require_label": is_required}, layout
 
 
+def with_cells(objects: Objects, grid: Grid, features: Sequence[str]) -> Objects:
+    """Return texts with the cells of the columns next to them."""
+    if not features:
+        return objects
+    columns = [resolve(grid, name, "features", objects.source)[0] for name in features]
+    taken = {grid.columns[i] for i in columns} & {
+        *requested(objects.column), *requested(objects.label_column)
+    }  # fmt: skip
+    if taken:
+        raise ArgumentError("features", min(taken), "columns other than those of text and label")
+    rows = dict(zip(grid.lines, grid.rows, strict=True))
+    cells = [[name_of(rows[line][i]) for i in columns] for line in objects.lines]
+    return replace(objects, objects=[*map(TextRow.of, objects.objects, cells)])
+
+
 @dataclass(frozen=True)
 class TextForm:
-    """What a run says of its table besides the options of reading.
+    """What a run says of its table besides the options of reading."""
 
-    Args:
-        multilabel: A text has any number of labels.
-        targets: Names of several targets.
-    """
-
-    multilabel: bool = False
-    targets: tuple[str, ...] = ()
+    multilabel: bool = False  # a text has any number of labels
+    targets: tuple[str, ...] = ()  # names of several targets
+    features: tuple[str, ...] = ()  # columns next to the text
 
 
 class TextTask(EstimatorTask):
@@ -212,15 +225,17 @@ class TextTask(EstimatorTask):
         require_labels: bool, groups: str | None = None, **options: Any,
     ) -> Objects:  # fmt: skip
         """Read the texts and labels of a table; see `assemble`."""
-        if require_labels and is_large(path):
+        features = options.get("features") or ()
+        if require_labels and is_large(path) and not features:
             how = {"is_regression": is_regression, "require_labels": True, "groups": groups}
             return stored(path, self.blocks(path, text=text, label=label, **how, **options))
         label = (options.get("target") or label) if require_labels else None
         chosen, layout = _of_labels(options, require_labels)
-        grid = read_grid(path, requested(text) + requested(label) + requested(groups), **layout)
+        names = requested(text) + requested(label) + requested(groups) + [*features]
+        grid = read_grid(path, names, **layout)
         chosen |= {"groups": groups}
         table = assemble(grid, str(Path(path)), text, label, **chosen)
-        objects = objects_of(table, (Path(path),))
+        objects = with_cells(objects_of(table, (Path(path),)), grid, features)
         return objects if require_labels else replace(objects, table=grid, notes=grid.notes)
 
     def blocks(
@@ -233,6 +248,7 @@ class TextTask(EstimatorTask):
         chosen, layout = _of_labels(options, require_labels)
         for grid, table in read_tables(path, *wanted, size=size, **chosen, **layout):
             objects = objects_of(table, (Path(table.source),))
+            objects = with_cells(objects, grid, options.get("features") or ())
             yield objects if require_labels else replace(objects, table=grid, notes=grid.notes)
 
     def numbers(self, objects: Objects) -> bool:
@@ -243,7 +259,8 @@ class TextTask(EstimatorTask):
 
     def as_trained(self, estimator: Any, form: Any) -> dict[str, Any]:
         """Return that a text has any number of labels, if it has in training."""
-        return {"multilabel": isinstance(estimator.target_, LabelSets)}
+        has_sets = isinstance(estimator.target_, LabelSets)
+        return {"multilabel": has_sets, "features": estimator.features}
 
     def adapted(self, estimator: Any, form: Any, objects: Objects) -> Objects:
         """Return texts with the labels of the training."""
@@ -252,7 +269,8 @@ class TextTask(EstimatorTask):
         return objects if objects.targets else replace(objects, targets=form.targets)
 
     def _reading(self, config: Any) -> dict[str, Any]:
-        return super()._reading(config) | {"multilabel": config.multilabel}
+        features = parameters_of(config, TextClassifier)["features"]
+        return super()._reading(config) | {"multilabel": config.multilabel, "features": features}
 
     def reason(self, estimator: Any, config: TextConfig | None, value: str) -> str:
         """Return a reason if a text has too few words, after training if it has none."""
