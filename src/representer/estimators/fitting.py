@@ -154,11 +154,9 @@ def batch_size_for(parameters: TrainingParameters, count: int) -> int:
 
 @torch.no_grad()
 def outputs_of(
-    network: nn.Module,
-    inputs: Inputs,
-    encoded: Sequence[Any],
+    network: nn.Module, inputs: Inputs, encoded: Sequence[Any],
     check: Callable[[], None] = lambda: None,
-) -> NDArray[np.float64]:
+) -> NDArray[np.float64]:  # fmt: skip
     """Return the network's outputs for encoded objects ``([M,] N, W)``, in their order."""
     device = next(network.parameters()).device
     order = sorted(range(len(encoded)), key=lambda i: inputs.size(encoded[i]))

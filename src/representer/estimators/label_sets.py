@@ -105,11 +105,9 @@ class LabelSets:
         return chances.mean(0) if chances.ndim == 3 else chances
 
     def metrics(
-        self,
-        outputs: NDArray[np.float64],
-        values: NDArray[Any],
+        self, outputs: NDArray[np.float64], values: NDArray[Any],
         weights: NDArray[np.float64] | None = None,
-    ) -> dict[str, float]:
+    ) -> dict[str, float]:  # fmt: skip
         """Return ``valid_loss``, as `loss`, and ``valid_accuracy`` of all single labels."""
         chances = np.clip(self.probabilities(outputs), 1e-12, 1 - 1e-12)
         losses = -np.log(np.where(values > 0, chances, 1 - chances)).sum(1)

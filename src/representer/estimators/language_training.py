@@ -435,16 +435,9 @@ def check_memory(parameters: LanguageParameters, vocabulary_size: int, free: int
 
 
 def generate(
-    predictor: Predictor,
-    prompt: Sequence[int],
-    count: int,
-    *,
-    size: int,
-    temperature: float = 1.0,
-    top_p: float = 1.0,
-    never: Sequence[int] = (),
-    seed: int = 0,
-) -> Iterator[int]:
+    predictor: Predictor, prompt: Sequence[int], count: int, *, size: int, temperature: float = 1.0,
+    top_p: float = 1.0, never: Sequence[int] = (), seed: int = 0,
+) -> Iterator[int]:  # fmt: skip
     """Yield the continuation of a prompt; time and memory per token do not grow.
 
     Args:

@@ -311,11 +311,9 @@ def ridge_path(
 
 
 def left_out_solver(
-    target: Column,
-    features: NDArray[np.float64],
-    values: NDArray[Any],
+    target: Column, features: NDArray[np.float64], values: NDArray[Any],
     weights: NDArray[np.float64] | None = None,
-) -> Callable[[float], tuple[Solution, NDArray[np.float64]]]:
+) -> Callable[[float], tuple[Solution, NDArray[np.float64]]]:  # fmt: skip
     """Return the function from C to a ridge regression and left-out scores, see `ridge_path`.
 
     The scores of classes, of which the targets are 1 and -1, are logits: their factor has the

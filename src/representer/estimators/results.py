@@ -103,11 +103,8 @@ def sets_as_classes(
 ) -> tuple[Column, Predictions]:
     """Return any number of labels an object as one target, whose classes are the sets of labels.
 
-    A predicted set has the product of the probabilities of its labels.
-
-    Args:
-        columns: Each label, as a target with the classes no and yes.
-        predictions: Of each label.
+    A predicted set has the product of the probabilities of its labels. Columns and predictions are
+    those of each label, with the classes no and yes.
     """
     names = [column.name for column in columns]
     tables = [np.stack([one.truth for one in columns], 1) > 0,

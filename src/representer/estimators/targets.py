@@ -107,11 +107,9 @@ class Classes:
         return chances.mean(0) if chances.ndim == 3 else chances
 
     def metrics(
-        self,
-        outputs: NDArray[np.float64],
-        values: NDArray[Any],
+        self, outputs: NDArray[np.float64], values: NDArray[Any],
         weights: NDArray[np.float64] | None = None,
-    ) -> dict[str, float]:
+    ) -> dict[str, float]:  # fmt: skip
         """Return ``valid_loss``, the mean negative log probability, and ``valid_accuracy``.
 
         Both are means with weights ``(N, 1)``, if there are any.
@@ -212,11 +210,9 @@ class ClassTable:
         return [own.probabilities(part) for own, part in zip(self.columns, parts, strict=True)]
 
     def metrics(
-        self,
-        outputs: NDArray[np.float64],
-        values: NDArray[Any],
+        self, outputs: NDArray[np.float64], values: NDArray[Any],
         weights: NDArray[np.float64] | None = None,
-    ) -> dict[str, float]:
+    ) -> dict[str, float]:  # fmt: skip
         """Return ``valid_loss`` and ``valid_accuracy`` over all known labels, see `Classes`."""
         logs, right, all_weights = [], [], []
         for k, chances in enumerate(self.probabilities(outputs)):
@@ -466,11 +462,9 @@ class Numbers:
         return outputs * np.asarray(self.scales) + np.asarray(self.means)
 
     def metrics(
-        self,
-        outputs: NDArray[np.float64],
-        values: NDArray[Any],
+        self, outputs: NDArray[np.float64], values: NDArray[Any],
         weights: NDArray[np.float64] | None = None,
-    ) -> dict[str, float]:
+    ) -> dict[str, float]:  # fmt: skip
         """Return ``valid_loss`` in standardized units and, for one target, ``valid_rmse``."""
         members = outputs if outputs.ndim == 3 else outputs[None]
         errors = (self.in_unit(members).mean(0) - values) / np.asarray(self.scales)

@@ -101,11 +101,9 @@ class NgramSum(NamedTuple):
 
 
 def ngram_sum(
-    model: TextModel,
-    ids: Sequence[int],
-    output: int | None = None,
+    model: TextModel, ids: Sequence[int], output: int | None = None,
     width: int | slice | None = None,
-) -> NgramSum:
+) -> NgramSum:  # fmt: skip
     """Return the score of a document as a sum over its n-grams; see `ngram_contributions`.
 
     ``output`` is the class whose score is explained, by default the predicted one; ``width`` the

@@ -104,11 +104,9 @@ def read_spectra(
 
 
 def _read_some(
-    windows: NDArray[Any],
-    inside: Sequence[NDArray[np.bool_]],
-    shrinkage: float,
+    windows: NDArray[Any], inside: Sequence[NDArray[np.bool_]], shrinkage: float,
     views: Sequence[str],
-) -> dict[str, NDArray[np.float32]]:
+) -> dict[str, NDArray[np.float32]]:  # fmt: skip
     centered = windows - windows.mean(axis=2, keepdims=True, dtype=np.float64)
     spectrum = np.fft.rfft(centered * np.hanning(windows.shape[2]), axis=2)
     total = (spectrum.real**2 + spectrum.imag**2).mean(axis=(1, 2))[:, None]
@@ -386,12 +384,9 @@ class CrossSpectralKernel(StandardizedKernel):
     """
 
     def __init__(
-        self,
-        sampling_rate: float = 250.0,
-        bands: Bands | None = None,
-        shrinkage: float = 0.05,
+        self, sampling_rate: float = 250.0, bands: Bands | None = None, shrinkage: float = 0.05,
         views: Sequence[str] = VIEWS,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.subjects_: dict[str, NDArray[np.float64]] = {}
         self.sampling_rate = sampling_rate
         self.bands = bands

@@ -60,13 +60,10 @@ class GPyTorchKernel(_GPyTorchBase):
     """
 
     def __init__(
-        self,
-        kernels: Kernel | Sequence[Kernel],
-        objects: Sequence[Any],
-        learn: Bounds | None = None,
-        batch_shape: Sequence[int] = (),
+        self, kernels: Kernel | Sequence[Kernel], objects: Sequence[Any],
+        learn: Bounds | None = None, batch_shape: Sequence[int] = (),
         active_dims: tuple[int, ...] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(batch_shape=torch.Size(batch_shape), active_dims=active_dims)
         self.kernels = (kernels,) if isinstance(kernels, Kernel) else tuple(kernels)
         if not self.kernels:

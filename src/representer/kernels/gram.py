@@ -111,11 +111,9 @@ def as_array(values: Tensor | np.ndarray) -> np.ndarray:
 
 
 def compute_blocks(
-    kernel: Kernel,
-    places: Iterable[Place],
-    select: Callable[[Place], tuple[Any, Any | None]],
+    kernel: Kernel, places: Iterable[Place], select: Callable[[Place], tuple[Any, Any | None]],
     n_jobs: int | None,
-) -> Iterator[tuple[Place, np.ndarray]]:
+) -> Iterator[tuple[Place, np.ndarray]]:  # fmt: skip
     """Yield blocks of kernel values in the order in which they are finished, see `completed`.
 
     ``select`` returns the arguments of the kernel for a block, by its name in ``places``.
@@ -248,13 +246,9 @@ def _not_written_here(out: Path) -> ArgumentError:
 
 
 def gram(
-    kernel: Kernel,
-    X: Iterable[Any],
-    Y: Iterable[Any] | None = None,
-    out: str | Path = "gram.npy",
-    block: int = 256,
-    n_jobs: int | None = None,
-) -> np.ndarray:
+    kernel: Kernel, X: Iterable[Any], Y: Iterable[Any] | None = None, out: str | Path = "gram.npy",
+    block: int = 256, n_jobs: int | None = None,
+) -> np.ndarray:  # fmt: skip
     """Compute a Gram matrix into an ``.npy`` file, without holding it in memory.
 
     Blocks of ``block`` by ``block`` objects are computed through joblib, whose backend may be Dask
@@ -419,13 +413,9 @@ class Nystroem(KernelTransformer):
     """
 
     def __init__(
-        self,
-        kernel: Kernel,
-        n_components: int = 100,
-        random_state: int | None = None,
-        block: int | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
+        self, kernel: Kernel, n_components: int = 100, random_state: int | None = None,
+        block: int | None = None, n_jobs: int | None = None,
+    ) -> None:  # fmt: skip
         self.kernel = kernel
         self.n_components = n_components
         self.random_state = random_state

@@ -102,15 +102,9 @@ class Kernel(SuggestsArguments, BaseEstimator, ABC):
         return Power(self, degree)
 
     def network(
-        self,
-        input_size: int,
-        hidden_size: int,
-        *,
-        reference: Any = None,
-        references: References = "shared",
-        fused: bool = True,
-        **options: Any,
-    ) -> Any:
+        self, input_size: int, hidden_size: int, *, reference: Any = None,
+        references: References = "shared", fused: bool = True, **options: Any,
+    ) -> Any:  # fmt: skip
         """Return a trainable network whose units evaluate this kernel against learned references.
 
         ``network.evaluate(X)[b, i]`` is ``network.kernel([X[b]], network.reference_objects())[0,

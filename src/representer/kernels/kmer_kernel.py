@@ -169,16 +169,10 @@ class KmerKernel(Kernel):
     most_rows: ClassVar[int] = 4000  # sequences up to which a Gram matrix replaces the features
 
     def __init__(
-        self,
-        orders: Sequence[int] = (6,),
-        span: int = 12,
-        num_patterns: int = 12,
-        alphabet: str = "auto",
-        base: str = "one-hot",
-        strands: str = "one",
-        pooling: str = "sum",
+        self, orders: Sequence[int] = (6,), span: int = 12, num_patterns: int = 12,
+        alphabet: str = "auto", base: str = "one-hot", strands: str = "one", pooling: str = "sum",
         position: float | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.orders = orders
         self.span = span
         self.num_patterns = num_patterns

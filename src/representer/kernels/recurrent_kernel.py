@@ -77,16 +77,10 @@ class RecurrentKernel(Kernel):
     """
 
     def __init__(
-        self,
-        q: str | Callable[[Tensor], Tensor] = "exponential",
-        *,
-        check_mercer: bool = True,
-        filter_length: int = 1,
-        dilation: int = 1,
-        repeat: bool = False,
-        static_gates: tuple[float, float] | None = None,
-        unit_norm: bool = True,
-    ) -> None:
+        self, q: str | Callable[[Tensor], Tensor] = "exponential", *, check_mercer: bool = True,
+        filter_length: int = 1, dilation: int = 1, repeat: bool = False,
+        static_gates: tuple[float, float] | None = None, unit_norm: bool = True,
+    ) -> None:  # fmt: skip
         self.q = q
         self.check_mercer = check_mercer
         self.filter_length = filter_length
@@ -178,11 +172,9 @@ class RecurrentKernel(Kernel):
         return 1.0 if self.unit_norm else (xx + yy) / 2
 
     def _nest(
-        self,
-        similarity: Callable[[int], Tensor],
-        lengths: Tensor,
+        self, similarity: Callable[[int], Tensor], lengths: Tensor,
         same_start: Tensor | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """Nest q over the common steps of each pair of sequences.
 
         Args:

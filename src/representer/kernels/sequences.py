@@ -172,11 +172,9 @@ VECTORS = 'Sequences of vectors are compared with base="linear" or a point kerne
 
 
 def read_tokens(
-    X: Iterable[Any],
-    vocabulary: dict[Hashable, int],
-    name: str = "X",
+    X: Iterable[Any], vocabulary: dict[Hashable, int], name: str = "X",
     like: Sequences | None = None,
-) -> Sequences:
+) -> Sequences:  # fmt: skip
     """Read a list of strings (each character is a token), lists of tokens or arrays ``(T_i,)``.
 
     ``vocabulary`` has the ids of previous tokens, and gets those of new ones. The integers are on
@@ -384,12 +382,9 @@ class SequenceKernel(Kernel):
         return torch.cat([self._row(*pair, [pair]) for pair in pairs])
 
     def _row(
-        self,
-        item: Tensor,
-        state: Any,
-        others: list[tuple[Tensor, Any]],
+        self, item: Tensor, state: Any, others: list[tuple[Tensor, Any]],
         batch: tuple[Tensor, Tensor] | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """Return the kernel of one sequence with each of the others; ``batch`` has them padded."""
         largest = max(1, len(item)) * max(1, max(len(other) for other, _ in others))
         step = max(1, (BLOCK if batch is None else BLOCK_ON_CUDA) // largest)

@@ -72,15 +72,10 @@ class StringKernel(SequenceKernel):
     """
 
     def __init__(
-        self,
-        order: int = 2,
-        decay: float = 0.5,
-        combine: str = "multiply",
-        normalized: bool | str = False,
-        base: str | Kernel = "linear",
-        trailing: bool = True,
+        self, order: int = 2, decay: float = 0.5, combine: str = "multiply",
+        normalized: bool | str = False, base: str | Kernel = "linear", trailing: bool = True,
         binary: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.order = order
         self.decay = decay
         self.combine = combine
@@ -281,14 +276,10 @@ class DeepStringKernel(SequenceKernel):
     """
 
     def __init__(
-        self,
-        orders: Sequence[int] = (2, 2),
-        decay: float | Sequence[float] = 0.5,
-        activation: PointKernel | None = None,
-        combine: str = "multiply",
-        normalized: bool | str = False,
-        base: str | Kernel = "linear",
-    ) -> None:
+        self, orders: Sequence[int] = (2, 2), decay: float | Sequence[float] = 0.5,
+        activation: PointKernel | None = None, combine: str = "multiply",
+        normalized: bool | str = False, base: str | Kernel = "linear",
+    ) -> None:  # fmt: skip
         self.orders = orders
         self.decay = decay
         self.activation = activation

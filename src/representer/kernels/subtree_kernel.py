@@ -216,17 +216,12 @@ class SubtreeKernel(Kernel):
     """
 
     def __init__(
-        self,
-        depths: tuple[int, ...] = (3,),
-        views: Callable[[Any], Sequence[Graph]] = as_one_view,
-        edges: bool = True,
-        most: int = LANDMARKS,
-        joint: bool = False,
+        self, depths: tuple[int, ...] = (3,), views: Callable[[Any], Sequence[Graph]] = as_one_view,
+        edges: bool = True, most: int = LANDMARKS, joint: bool = False,
         patterns: tuple[Callable[[Any], Sequence[Pattern]], ...] = (),
-        numbers: Callable[[Any], NDArray[np.float64]] | None = None,
-        names: Sequence[str] = (),
+        numbers: Callable[[Any], NDArray[np.float64]] | None = None, names: Sequence[str] = (),
         overlap: str = "min-max",
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.depths = depths
         self.views = views
         self.edges = edges

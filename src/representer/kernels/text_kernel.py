@@ -64,13 +64,9 @@ class NgramKernel(Kernel):
     """
 
     def __init__(
-        self,
-        orders: Sequence[int] = (1, 2),
-        decay: float = 0.0,
-        max_gap: int | None = None,
-        damped: bool = False,
-        boundary: Hashable = None,
-    ) -> None:
+        self, orders: Sequence[int] = (1, 2), decay: float = 0.0, max_gap: int | None = None,
+        damped: bool = False, boundary: Hashable = None,
+    ) -> None:  # fmt: skip
         self.orders = orders
         self.decay = decay
         self.max_gap = max_gap
@@ -117,12 +113,9 @@ class NgramKernel(Kernel):
         return self.fit_numbered(Numbered.of(token_lists(X)), min_count, most)
 
     def fit_numbered(
-        self,
-        numbered: Numbered,
-        min_count: int = 1,
-        most: int | None = None,
+        self, numbered: Numbered, min_count: int = 1, most: int | None = None,
         sums: sparse.csr_array | None = None,
-    ) -> sparse.csr_array:
+    ) -> sparse.csr_array:  # fmt: skip
         """Number the n-grams of sequences whose tokens are numbered; see `fit_transform`.
 
         Args:
@@ -301,11 +294,9 @@ def dense(matrix: Any) -> NDArray[np.float64]:
 
 
 def _matrix(
-    values: NDArray[np.float64],
-    rows: NDArray[np.int32],
-    columns: NDArray[np.int64],
+    values: NDArray[np.float64], rows: NDArray[np.int32], columns: NDArray[np.int64],
     shape: tuple[int, int],
-) -> sparse.csr_array:
+) -> sparse.csr_array:  # fmt: skip
     """Return the matrix of sums of values with the same row and column."""
     indices = rows.astype(np.int32, copy=False), columns.astype(np.int32)
     return sparse.coo_array((values, indices), shape=shape).tocsr()
@@ -430,15 +421,10 @@ class TextKernel(Kernel):
     """
 
     def __init__(
-        self,
-        split: Callable[[str], list[str]] = str.split,
-        orders: tuple[int, ...] = (1, 2, 3),
-        characters: tuple[int, ...] = (2, 3, 4, 5),
-        min_count: int = 2,
-        min_characters: int = 3,
-        vectors: Any = None,
-        features: Sequence[str] = (),
-    ) -> None:
+        self, split: Callable[[str], list[str]] = str.split, orders: tuple[int, ...] = (1, 2, 3),
+        characters: tuple[int, ...] = (2, 3, 4, 5), min_count: int = 2, min_characters: int = 3,
+        vectors: Any = None, features: Sequence[str] = (),
+    ) -> None:  # fmt: skip
         self.split = split
         self.orders = orders
         self.characters = characters

@@ -36,14 +36,9 @@ class TwoSample(NamedTuple):
 
 
 def two_sample_test(
-    kernel: Kernel,
-    X: Sequence[Any],
-    Y: Sequence[Any],
-    *,
-    permutations: int = 999,
-    groups: tuple[ArrayLike, ArrayLike] | None = None,
-    seed: int = 0,
-) -> TwoSample:
+    kernel: Kernel, X: Sequence[Any], Y: Sequence[Any], *, permutations: int = 999,
+    groups: tuple[ArrayLike, ArrayLike] | None = None, seed: int = 0,
+) -> TwoSample:  # fmt: skip
     """Test whether two sets of texts, graphs, signals or vectors come from one distribution.
 
     The objects are exchanged between the sets at random, so that the probability of a false alarm

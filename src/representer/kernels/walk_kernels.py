@@ -308,15 +308,10 @@ class DeepGraphKernel(GraphKernel):
     """
 
     def __init__(
-        self,
-        order: int = 2,
-        num_layers: int = 2,
-        decay: float = 1.0,
-        combine: str = "multiply",
-        activation: PointKernel | str | None = None,
-        base: str | PointKernel = "linear",
+        self, order: int = 2, num_layers: int = 2, decay: float = 1.0, combine: str = "multiply",
+        activation: PointKernel | str | None = None, base: str | PointKernel = "linear",
         edges: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.order = order
         self.num_layers = num_layers
         self.decay = decay
@@ -540,14 +535,10 @@ class RandomWalkKernel(GraphKernel):
     """
 
     def __init__(
-        self,
-        order: int = 2,
-        decay: float = 1.0,
-        combine: str = "multiply",
-        nonlinear: bool | str | PointKernel = False,
-        base: str | PointKernel = "linear",
+        self, order: int = 2, decay: float = 1.0, combine: str = "multiply",
+        nonlinear: bool | str | PointKernel = False, base: str | PointKernel = "linear",
         edges: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.order = order
         self.decay = decay
         self.combine = combine

@@ -102,13 +102,9 @@ class WeisfeilerLehmanKernel(GraphKernel):
     """
 
     def __init__(
-        self,
-        base: Kernel | None = None,
-        depth: int = 3,
-        relabel: str | nn.Module = "discrete",
-        edges: bool = False,
-        repeat: bool = False,
-    ) -> None:
+        self, base: Kernel | None = None, depth: int = 3, relabel: str | nn.Module = "discrete",
+        edges: bool = False, repeat: bool = False,
+    ) -> None:  # fmt: skip
         self.base = base
         self.depth = depth
         self.relabel = relabel

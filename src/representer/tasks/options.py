@@ -167,20 +167,12 @@ def parameters_of(config: Any, estimator: type[Any]) -> dict[str, Any]:
     """
     names = {f.name for f in fields(config)}
     chosen = {}
-<<<<<<< HEAD
     for f in fields(estimator):
         if f.name in names:
             value = getattr(config, f.name)
             is_list = isinstance(f.default, tuple)
-            chosen[f.name] = _integers(f.name, value) if is_list else value
-=======
-    for one in fields(estimator):
-        if one.name in known:
-            value = getattr(config, one.name)
-            is_list = isinstance(one.default, tuple)
-            parse = _names if is_list and "str" in str(one.type) else _integers
-            chosen[one.name] = parse(one.name, value) if is_list else value
->>>>>>> 690f90fd (Columns of numbers and categories next to a text: one more kernel in the sum, each column with its contribution)
+            parse = _names if is_list and "str" in str(f.type) else _integers
+            chosen[f.name] = parse(f.name, value) if is_list else value
     return chosen | {"random_state": config.seed, "n_jobs": config.threads or None}
 
 

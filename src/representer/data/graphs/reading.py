@@ -24,13 +24,9 @@ from representer.errors import DataError
 
 
 def read_graph_file(
-    path: str | Path,
-    *,
-    features: str = "auto",
-    is_regression: bool = False,
-    require_labels: bool = True,
-    groups: str | None = None,
-) -> GraphFile:
+    path: str | Path, *, features: str = "auto", is_regression: bool = False,
+    require_labels: bool = True, groups: str | None = None,
+) -> GraphFile:  # fmt: skip
     """Read graphs with their labels.
 
     Args:

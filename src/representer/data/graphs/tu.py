@@ -20,12 +20,9 @@ _SPLIT = re.compile(r"split|fold|train|test|partition", re.IGNORECASE)  # names 
 
 
 def read_tu(
-    folder: str | Path,
-    *,
-    features: str = "auto",
-    is_regression: bool = False,
+    folder: str | Path, *, features: str = "auto", is_regression: bool = False,
     require_labels: bool = True,
-) -> GraphFile:
+) -> GraphFile:  # fmt: skip
     """Read a folder in TU format.
 
     ``NAME_A.txt`` lists directed edges. Duplicates of an edge are dropped.

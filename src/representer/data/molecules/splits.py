@@ -21,12 +21,9 @@ SPLITS = ("random", "scaffold")
 
 
 def split_molecules(
-    smiles: Sequence[str],
-    fractions: Sequence[float],
-    seed: int = 0,
-    kind: Literal["random", "scaffold"] = "random",
-    labels: Sequence[str] | None = None,
-) -> tuple[list[int], ...]:
+    smiles: Sequence[str], fractions: Sequence[float], seed: int = 0,
+    kind: Literal["random", "scaffold"] = "random", labels: Sequence[str] | None = None,
+) -> tuple[list[int], ...]:  # fmt: skip
     """Divide molecules into parts.
 
     All copies of a molecule are in the same part. ``"scaffold"`` keeps all molecules with the same

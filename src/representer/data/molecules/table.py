@@ -300,14 +300,9 @@ class MoleculeTable:
 
 
 def read_molecules(
-    path: str | PathLike[str],
-    smiles: str | None = None,
-    target: str | None = None,
-    *,
-    skip_invalid: bool = False,
-    delimiter: str | None = None,
-    encoding: str = "utf-8",
-) -> MoleculeTable:
+    path: str | PathLike[str], smiles: str | None = None, target: str | None = None, *,
+    skip_invalid: bool = False, delimiter: str | None = None, encoding: str = "utf-8",
+) -> MoleculeTable:  # fmt: skip
     """Read molecules from CSV, TSV, JSON Lines, Parquet, SDF or a file of SMILES (``.smi``).
 
     Args:
@@ -331,15 +326,9 @@ def read_molecules(
 
 
 def molecules_of(
-    grid: Grid,
-    source: str,
-    smiles: str | None,
-    target: str | None,
-    *,
-    skip_invalid: bool,
-    require_target: bool = False,
-    groups: str | None = None,
-) -> MoleculeTable:
+    grid: Grid, source: str, smiles: str | None, target: str | None, *, skip_invalid: bool,
+    require_target: bool = False, groups: str | None = None,
+) -> MoleculeTable:  # fmt: skip
     """Return the molecules of a grid of cells; see :func:`read_molecules`.
 
     Args:

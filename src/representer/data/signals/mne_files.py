@@ -215,13 +215,9 @@ LISTED = ".fif, .edf, .bdf, .vhdr or .set"
 
 
 def read_mne(
-    path: str | Path,
-    *,
-    events: Sequence[str] = (),
-    start: float = 0.0,
-    seconds: float | None = None,
-    is_whole: bool | None = False,
-) -> Recordings:
+    path: str | Path, *, events: Sequence[str] = (), start: float = 0.0,
+    seconds: float | None = None, is_whole: bool | None = False,
+) -> Recordings:  # fmt: skip
     """Read the windows of one ``.fif``, ``.edf``, ``.bdf``, ``.vhdr`` or ``.set`` file.
 
     Epochs are used unchanged. A continuous recording is cut at its annotations: each gives one

@@ -183,18 +183,10 @@ _RESAMPLE = "Resample them to one rate with --resample HZ."
 
 
 def read_recordings(
-    path: str | Path,
-    *,
-    events: Sequence[str] = (),
-    start: float = 0.0,
-    seconds: float | None = None,
-    is_labeled: bool = True,
-    signals: str = "X",
-    labels: str = "y",
-    sampling_rate: float = 0.0,
-    window_seconds: float = 0.0,
-    is_whole: bool = False,
-) -> Recordings:
+    path: str | Path, *, events: Sequence[str] = (), start: float = 0.0,
+    seconds: float | None = None, is_labeled: bool = True, signals: str = "X", labels: str = "y",
+    sampling_rate: float = 0.0, window_seconds: float = 0.0, is_whole: bool = False,
+) -> Recordings:  # fmt: skip
     """Read recordings.
 
     Args:

@@ -80,15 +80,9 @@ class Recordings:
 
 
 def recordings(
-    signals: Any,
-    labels: Any,
-    subjects: Any,
-    sampling_rate: Any,
-    channels: Any = None,
-    *,
-    file: str | Path | None = None,
-    is_labeled: bool = True,
-) -> Recordings:
+    signals: Any, labels: Any, subjects: Any, sampling_rate: Any, channels: Any = None, *,
+    file: str | Path | None = None, is_labeled: bool = True,
+) -> Recordings:  # fmt: skip
     """Create recordings from arrays, and check that they are consistent.
 
     Args:

@@ -56,17 +56,10 @@ def default_couplings(channels: int = 4, frequency: float = 10.0) -> tuple[Coupl
 
 
 def synthetic_recordings(
-    couplings: Sequence[Coupling] | None = None,
-    *,
-    subjects: int = 6,
-    windows: int = 40,
-    seconds: float = 1.0,
-    sampling_rate: float = 100.0,
-    bandwidth: float = 1.0,
-    noise: float = 0.3,
-    variation: float = 0.3,
-    seed: int = 0,
-) -> Recordings:
+    couplings: Sequence[Coupling] | None = None, *, subjects: int = 6, windows: int = 40,
+    seconds: float = 1.0, sampling_rate: float = 100.0, bandwidth: float = 1.0, noise: float = 0.3,
+    variation: float = 0.3, seed: int = 0,
+) -> Recordings:  # fmt: skip
     """Draw recordings with a given frequency, phase lags and coupling.
 
     Args:

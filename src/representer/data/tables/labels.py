@@ -67,13 +67,9 @@ class LabelMap:
         return len(self.names)
 
     def encode(
-        self,
-        label: str,
-        *,
-        file: str | Path | None = None,
-        line: int | None = None,
+        self, label: str, *, file: str | Path | None = None, line: int | None = None,
         column: str | None = None,
-    ) -> int:
+    ) -> int:  # fmt: skip
         """Return the index of a class.
 
         Args:

@@ -31,41 +31,23 @@ from representer.errors import ArgumentError, DataError
 
 @dataclass(frozen=True)
 class Table:
-    """Documents and their labels, in the order of the file.
+    """Documents and their labels, in the order of the file."""
 
-    Args:
-        texts: One document per row.
-        labels: One label per row, or None if the file has none. With several columns, the cells of
-            each row; with any number of labels a document, the tuple of them.
-        lines: The physical line of the file on which each row starts, counted from 1 (for Parquet:
-            the row number).
-        columns: All columns of the file.
-        text_column: The column of the text; several are joined by a comma.
-        label_column: The column of the label, or None.
-        dropped: The dropped rows, with reasons.
-        source: The source of the documents, usually the path of the file.
-        header: True if the first row names the columns.
-        notes: One sentence for the user about each inferred property.
-        groups: What each row belongs to; none if no column of groups is named.
-        targets: Names of several columns of labels.
-        has_label_sets: True if a document has any number of labels.
-        separator: What stands between the labels in a cell, if they are in one column.
-    """
-
-    texts: list[str]
+    texts: list[str]  # one document per row
+    # one label per row, the cells of several columns, or the tuple of any number of labels
     labels: list[Any] | None
-    lines: list[int]
-    columns: list[str]
-    text_column: str
+    lines: list[int]  # line of the file on which each row starts, from 1; of Parquet, its row
+    columns: list[str]  # all columns of the file
+    text_column: str  # several are joined by a comma
     label_column: str | None
-    dropped: list[Dropped]
-    source: str
-    header: bool = True
-    notes: list[str] = field(default_factory=list)
-    groups: list[str] = field(default_factory=list)
-    targets: tuple[str, ...] = ()
-    has_label_sets: bool = False
-    separator: str | None = None
+    dropped: list[Dropped]  # rows, with reasons
+    source: str  # of the documents, usually the path of the file
+    header: bool = True  # the first row names the columns
+    notes: list[str] = field(default_factory=list)  # a sentence about each inferred property
+    groups: list[str] = field(default_factory=list)  # what each row belongs to, if a column says so
+    targets: tuple[str, ...] = ()  # names of several columns of labels
+    has_label_sets: bool = False  # a document has any number of labels
+    separator: str | None = None  # what stands between the labels in a cell
 
     def __len__(self) -> int:
         """Return the number of documents."""
@@ -73,16 +55,10 @@ class Table:
 
 
 def read_table(
-    path: str | PathLike[str],
-    text: str | None = None,
-    label: str | None = None,
-    *,
-    require_label: bool = True,
-    header: bool | None = None,
-    delimiter: str | None = None,
-    quotes: bool | None = None,
-    encoding: str = "utf-8",
-) -> Table:
+    path: str | PathLike[str], text: str | None = None, label: str | None = None, *,
+    require_label: bool = True, header: bool | None = None, delimiter: str | None = None,
+    quotes: bool | None = None, encoding: str = "utf-8",
+) -> Table:  # fmt: skip
     """Read documents and labels from a file of any format that :func:`read_grid` reads.
 
     Columns that are not given are inferred, with a note in ``Table.notes``; ambiguity is an error.
@@ -109,14 +85,8 @@ def read_table(
         DataError: If a column is missing or ambiguous, or no row can be used; otherwise as in
             :func:`read_grid`.
     """
-    grid = read_grid(
-        path,
-        requested(text) + requested(label),
-        header=header,
-        delimiter=delimiter,
-        quotes=quotes,
-        encoding=encoding,
-    )
+    layout: Any = {"header": header, "delimiter": delimiter, "quotes": quotes, "encoding": encoding}
+    grid = read_grid(path, requested(text) + requested(label), **layout)
     return assemble(grid, str(Path(path)), text, label, require_label=require_label)
 
 
@@ -126,22 +96,8 @@ def assemble(
 ) -> Table:  # fmt: skip
     """Select the columns of the text and the label, and keep the rows that have both.
 
-    Several columns of 0 and 1 hold labels of which a document has any number.
-
-    Args:
-        grid: The rows.
-        source: The file.
-        text: The requested columns, or None.
-        label: The requested columns, or None.
-        require_label: Drop rows without a label.
-        groups: Columns of what rows belong to, or None.
-        multilabel: A document has any number of labels.
-        separator: What stands between labels in a cell; by default it is detected.
-
-    Raises:
-        ArgumentError: If the label is one of the text columns.
-        DataError: If a column is missing or ambiguous, a cell is neither text nor a plain value,
-            or no row is left.
+    Several columns of 0 and 1 hold labels of which a document has any number. What stands between
+    the labels in a cell is detected unless it is given.
     """
     chosen: Any = {"require_label": require_label, "groups": groups}
     chosen |= {"multilabel": multilabel, "separator": separator}
@@ -276,35 +232,13 @@ class Selection:
 
 
 def read_tables(
-    path: str | PathLike[str],
-    text: str | None,
-    label: str | None,
-    *,
-    require_label: bool,
-    size: BlockSize,
-    groups: str | None = None,
-    multilabel: bool = False,
-    separator: str | None = None,
-    **layout: Any,
-) -> Iterator[tuple[Grid, Table]]:
+    path: str | PathLike[str], text: str | None, label: str | None, *, require_label: bool,
+    size: BlockSize, groups: str | None = None, multilabel: bool = False,
+    separator: str | None = None, **layout: Any,
+) -> Iterator[tuple[Grid, Table]]:  # fmt: skip
     """Yield the blocks of the files of a table, in order, and their documents and labels.
 
     Columns are selected from the first block of all; every file has the same columns.
-
-    Args:
-        path: A file, a folder or a pattern, see `table_files`.
-        text: The requested columns, or None.
-        label: The requested column, or None.
-        require_label: Drop rows without a label.
-        size: Limits of a block.
-        groups: Columns of what rows belong to, or None.
-        multilabel: As in `assemble`.
-        separator: As in `assemble`.
-        layout: As in `read_blocks`.
-
-    Raises:
-        DataError: If a file cannot be used, or has other columns than the first one, or no row can
-            be used.
     """
     selection: Selection | None = None
     dropped, count, column = LeftOut(), 0, ""

@@ -185,11 +185,8 @@ class Numbering:
 
     @classmethod
     def build(
-        cls,
-        token_lists: Iterable[Sequence[str]],
-        min_count: int = 1,
-        max_size: int | None = None,
-    ) -> Self:
+        cls, token_lists: Iterable[Sequence[str]], min_count: int = 1, max_size: int | None = None,
+    ) -> Self:  # fmt: skip
         """Collect the words of tokenized documents, most frequent first, ties in code point order.
 
         Args:
