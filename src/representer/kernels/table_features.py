@@ -60,7 +60,7 @@ class TableFeatures(BaseEstimator):
     def shares(self, x: str, coefficients: Floats) -> list[tuple[str, float]]:
         """Return the name of each cell of a text, and what it adds to a score."""
         ends = np.cumsum([_width(column) for column in self.columns_])[:-1]
-        sums = [part.sum() for part in np.split(self.transform([x])[0] * coefficients, ends)]
+        sums = [block.sum() for block in np.split(self.transform([x])[0] * coefficients, ends)]
         cells = list(getattr(x, "cells", ())) or [""] * len(self.names)
         numbers = [written_number(cell) for cell in cells]
         cells = [c or "–" if v is None else f"{v:.6g}" for c, v in zip(cells, numbers, strict=True)]

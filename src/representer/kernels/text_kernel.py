@@ -525,7 +525,7 @@ class TextKernel(Kernel):
     @property
     def width(self) -> int:
         """Number of features."""
-        return self._counted + sum(own.width for own in (self.vectors_, self.table_) if own)
+        return self._counted + sum(dense.width for dense in (self.vectors_, self.table_) if dense)
 
     @property
     def _counted(self) -> int:
