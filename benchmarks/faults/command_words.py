@@ -32,12 +32,14 @@ TEXTS = {
     "a path": "../" * 2000 + "x", "a surrogate": "\udcff",
 }  # fmt: skip
 VALUES = {"empty": "", "other letters": "λ", "a text": LONG, "a list": "[1, 2]"}
-FREE = ("--out", "--record", "--output", "--prompt", "--input", "-o", "-n", "-p")  # any text may do
+FREE = (  # any text may do
+    "--out", "--record", "--output", "--prompt", "--input", "--separator", "-o", "-n", "-p",
+)  # fmt: skip
 UNUSED = ("--label", "--target", "--labels", "--cutoffs", "--data")  # not by every file or model
 UNCHECKED = ("--help", "--print_config", "--config", "-h")
 RUNS = {"generate": "language", "suggest": "molecule"}  # of commands that do not read every run
 SHORT = {
-    "--epochs": "1", "--hidden-size": "4", "--threads": "1", "--target": "length", "--jobs": "1",
+    "--epochs": "1", "--hidden-size": "4", "--threads": "1", "--jobs": "1",
     "--baselines": "none", "--splits": "2", "--budget": "0.01",
 }  # fmt: skip
 
@@ -125,15 +127,17 @@ def _line(name: str, words: Sequence[str]) -> list[str]:
     command, _, task = name.partition(" ")
     if not name or not words:
         return [*name.split(), *words]
-    data = _DATA.get(task or "text", _DATA["text"])  # a new task: any table
-    run = _DATA[f"run {RUNS.get(command, 'text')}"]
+    of_run = RUNS.get(command, "text")
+    data = _DATA.get(task or of_run, _DATA["text"])  # a new task: any table
+    run = _DATA[f"run {of_run}"]
     given = {"data": data, "first": data, "second": data, "run": run, "name": "kbrn-xor"}
     is_argument = words[0].startswith("<")
     if is_argument:
         given[words[0].strip("<>")] = words[1]
     parser = build(name, load(name))
     known = option_strings(parser) if command in ("fit", "compare", "reproduce") else []
-    usual = [f"{option}={value}" for option, value in SHORT.items() if option in known]
+    short = SHORT | ({"--target": "length"} if task == "molecule" else {})
+    usual = [f"{option}={value}" for option, value in short.items() if option in known]
     usual += ["--smoke"] if command == "reproduce" else []
     arguments = [given.get(a.dest, "") for a in parser._actions if not a.option_strings]
     return [*name.split(), *arguments, *usual, *(() if is_argument else words)]
