@@ -230,6 +230,28 @@ def test_contributions_of_kmers_sum_to_the_score_and_stand_at_the_motif(of_dna):
     assert "".join(details["words"]) == X[0]
 
 
+def test_the_motif_is_the_first_logo_of_its_class(of_dna):
+    rows = {row["title"]: row["logos"] for row in of_dna.motifs(3)}
+    best = rows["yes" if "yes" in rows else of_dna.classes_[-1]][0]
+    assert len(rows) == 2
+    tallest = "".join(max(c, key=c.__getitem__) if c else "-" for c in best["columns"])
+    assert tallest == best["name"]
+    assert max(best["columns"][0].values()) == pytest.approx(best["value"])
+
+
+def test_references_of_the_network_are_motifs(classifier):
+    (first, *_), head = classifier.motifs(2), classifier.network_.head.weight.detach().numpy()
+    above = head - head.mean(0)
+    assert first["part"] == "network"
+    assert [one["value"] for one in first["logos"]] == pytest.approx(
+        sorted(above[0], reverse=True)[: len(first["logos"])]
+    )
+    unit = int(first["logos"][0]["name"].split()[1])
+    reference = classifier.network_.network.reference[unit].detach().numpy()
+    heights = [[*column.values()] for column in first["logos"][0]["columns"]]
+    np.testing.assert_allclose(heights, reference[:, : len(heights[0])])
+
+
 def test_an_estimator_of_kmers_is_saved(of_dna, tmp_path):
     X, _ = dna(10, seed=3)
     of_dna.save(tmp_path / "run")

@@ -223,3 +223,25 @@ def test_ambiguous_letters_stand_for_those_of_iupac():
 def test_matrices_of_amino_acids_are_refused_for_others():
     with pytest.raises(ArgumentError, match="one-hot or mismatch for dna"):
         similarities("blosum62", "dna", 4)
+
+
+@pytest.mark.parametrize("base", ["one-hot", "blosum62"])
+def test_a_logo_has_the_coefficients_of_kmers_with_one_letter_replaced(base):
+    kind = "protein" if base != "one-hot" else "dna"
+    reads = ["ARNDAR", "NDCQEG"] if base != "one-hot" else ["ACGTTGA", "TTGACAGT"]
+    kernel = KmerKernel((2,), 4, 3, kind, base).fit(reads)
+    coefficients = np.random.default_rng(0).normal(size=kernel.width)
+    logos = kernel.logos(coefficients, 2)
+    assert [logo.value for logo in logos] == sorted((logo.value for logo in logos), reverse=True)
+    size, tokens = len(kernel.letters_.tokens), [*kernel.letters_.tokens]
+    names = {pattern.named("ab"): k for k, pattern in enumerate(kernel.patterns_)}
+    for logo in logos:
+        shape = logo.name.translate({ord(letter): "a" for letter in tokens})
+        k = names[shape[:-1] + "b"]
+        for place, column in enumerate(logo.columns):
+            assert (not column) == (logo.name[place] == "-")
+            for letter, height in column.items():
+                changed = logo.name[:place] + letter + logo.name[place + 1 :]
+                first, last = (tokens.index(changed[end]) for end in (0, -1))
+                code = np.array([first * size + last])
+                assert height == pytest.approx(kernel._of_codes(k, code, coefficients)[0])

@@ -401,3 +401,17 @@ def test_the_contents_are_the_sections_of_the_page():
     assert slug("Test results: log S (mol/l)") == "test-results-log-s-mol-l"
     page = '<h2 id="a">A &amp; B</h2><h2>not a section</h2><h2 id="c">C</h2>'
     assert headings(page) == [("a", "A &amp; B"), ("c", "C")]
+
+
+def test_letters_of_a_logo_are_as_high_as_their_weights():
+    logo = {
+        "name": "A-C",
+        "value": 2.0,
+        "columns": [{"A": 2.0, "C": -1.0}, {}, {"C": 1.0, "A": 1.0}],
+    }
+    draw: Any = pictures.logos
+    figure = draw.__wrapped__(5.2, {"title": "bound", "part": "kernel", "logos": [logo]}).figure
+    boxes = [patch.get_path().get_extents() for patch in figure.axes[0].patches]
+    assert [box.height for box in boxes] == pytest.approx([1.0, 0.5, 0.5])
+    assert [box.y0 for box in boxes] == pytest.approx([0.0, 0.0, 0.5])
+    assert [round(box.x0) for box in boxes] == [0, 2, 2]

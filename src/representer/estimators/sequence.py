@@ -24,10 +24,11 @@ from representer.estimators.fitting import shuffled
 from representer.estimators.kernel_halves import KernelHalves
 from representer.estimators.parameters import SequenceKernelParameters
 from representer.estimators.pool import Explained
+from representer.estimators.results import classes_of
 from representer.estimators.supervised import Classifier, Regressor
 from representer.kernels import KmerKernel, StringKernel
 from representer.kernels.kernel import Kernel
-from representer.kernels.kmer_kernel import Letters
+from representer.kernels.kmer_kernel import Letters, Logo
 from representer.models.kernel_model import KernelModel, KernelModelConfig
 from representer.storage.files import from_values
 from representer.storage.run import RunFiles, RunFolder
@@ -162,6 +163,47 @@ class SequenceHalves(SequenceKernelParameters, KernelHalves):
         if isinstance(one, np.ndarray) or not 0 < len(one) <= SHOWN:
             return {}
         return explanation.marks([str(token) for token in one])
+
+    def motifs(self, count: int = 6) -> list[dict[str, Any]]:
+        """Return the k-mers and the references of the network with the largest coefficients.
+
+        Returns:
+            For each class, or number, and each part: ``title``, ``part`` and ``logos``, see `Logo`;
+            those of vectors and of kernels that compare other objects are left out.
+        """
+        names = (classes_of(self.target_) or [["value"]])[0]
+        entries, machine = [], self.machine_
+        for k, name in enumerate(names):
+            if machine is not None and self.has_kmers:
+                logos = machine.kernel.logos(machine.centered(k)[0], count)
+                entries.append({"title": str(name), "part": KERNEL, "logos": logos})
+            if self.network_ is not None and (logos := self._references(k, count)):
+                entries.append({"title": str(name), "part": NETWORK, "logos": logos})
+        return [entry | {"logos": [logo._asdict() for logo in entry["logos"]]} for entry in entries]
+
+    def _references(self, output: int, count: int) -> list[Logo]:
+        """Return the references of the network as vectors of each letter, by their weights."""
+        model, inputs = self.network_, self.inputs_
+        references = getattr(model.network, "reference", None)
+        if not isinstance(references, Tensor) or references.ndim != 3 or not inputs.alphabet:
+            return []
+        letters = Letters(inputs.name, inputs.alphabet)
+        has_base = inputs.name != "any" or inputs.base != "one-hot"
+        vectors = (
+            letters.vectors(inputs.base)[: len(inputs.alphabet)]
+            if has_base
+            else np.eye(len(inputs.alphabet), inputs.width)
+        )
+        weights = model.head.weight.detach().double().numpy()
+        above = weights[output] - (weights.mean(0) if len(weights) > 1 else 0.0)
+        heights = references.detach().double().numpy() @ vectors.T
+        tokens, listed = [*map(str, inputs.alphabet)], []
+        for unit in np.argsort(-above, kind="stable")[
+            : min(count, int((above > 0).sum()))
+        ].tolist():
+            columns = [dict(zip(tokens, row, strict=True)) for row in heights[unit].tolist()]
+            listed.append(Logo(f"unit {unit}", float(above[unit]), columns))
+        return listed
 
     def width(self, inputs: SequenceInputs) -> int:
         return inputs.width

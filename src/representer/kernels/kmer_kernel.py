@@ -121,6 +121,14 @@ class Kmer(NamedTuple):
     value: float  # the contribution
 
 
+class Logo(NamedTuple):
+    """A k-mer, and the coefficients of those that differ from it in one letter or none."""
+
+    name: str  # its letters
+    value: float  # its coefficient
+    columns: list[dict[str, float]]  # for each letter of its span; those of a gap are empty
+
+
 class KmerKernel(Kernel):
     r"""Compares sequences by the k-mers that both contain, letters apart from each other included.
 
@@ -278,6 +286,34 @@ class KmerKernel(Kernel):
                     name += ", other strand"
                 listed.append(Kmer(name, where, value))
         return listed
+
+    def logos(self, coefficients: NDArray[np.float64], count: int) -> list[Logo]:
+        """Return the k-mer with the largest coefficient of each pattern, the largest first.
+
+        Args:
+            coefficients: Of the features ``(F,)``.
+            count: Patterns with the largest ones.
+        """
+        check_is_fitted(self)
+        size, listed = len(self.letters_.tokens), list[Logo]()
+        names = [str(token) for token in self.letters_.tokens]
+        for k, pattern in enumerate(self.patterns_):
+            codes = np.arange(size ** len(pattern.places))
+            if self.base == "one-hot":
+                codes = self.codes_[self.ends_[k - 1] if k else 0 : self.ends_[k]]
+            if not len(codes):
+                continue
+            values = self._of_codes(k, codes, coefficients)
+            code = int(codes[values.argmax()])
+            columns: list[dict[str, float]] = [{} for _ in range(pattern.span)]
+            digits = _digits(code % size ** len(pattern.places), size, pattern)
+            for place, (offset, digit) in enumerate(zip(pattern.places, digits, strict=True)):
+                step = size ** (len(digits) - 1 - place)
+                others = self._of_codes(k, code + (np.arange(size) - digit) * step, coefficients)
+                columns[offset] = dict(zip(names, others.tolist(), strict=True))
+            name = pattern.named([self.letters_.tokens[digit] for digit in digits])
+            listed.append(Logo(name, float(values.max()), columns))
+        return sorted(listed, key=lambda logo: -logo.value)[:count]
 
     def fitted(self) -> tuple[dict[str, list[str]], dict[str, NDArray[Any]]]:
         """Return what `fit` found as plain values and arrays, for `restore`."""

@@ -542,7 +542,11 @@ def _of_estimator(run: Results) -> dict[str, Any]:
         curves = _loss_curves(history, "mean squared error (standardized)")
     elif history:
         curves = _curves(history, run.metrics, run.details["noun"])
-    return {"screen": screen, "targets": targets, "curves": curves, "members": members}
+    motifs = [row | {"picture": pictures.logos(row)} for row in run.details.get("motifs", ())]
+    return {
+        "screen": screen, "targets": targets, "curves": curves, "members": members,
+        "motifs": motifs,
+    }  # fmt: skip
 
 
 def _per_member(row: dict[str, Any], members: int) -> dict[str, Any]:

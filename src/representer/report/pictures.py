@@ -77,6 +77,50 @@ def _traces(axes: Any, times: Any, traces: Mapping[str, Any]) -> None:
 
 
 @both_widths
+def logos(width: float, shown: Mapping[str, Any]) -> Drawing:
+    """Draw motifs: above each other the letters that raise the score, as high as they do.
+
+    ``shown`` is an entry of ``SequenceClassifier.motifs``. All logos have one scale.
+    """
+    figure, axes = canvas(width, 1.0)
+    from matplotlib.patches import PathPatch
+    from matplotlib.textpath import TextPath
+    from matplotlib.transforms import Affine2D
+
+    letters = sorted({letter for logo in shown["logos"] for c in logo["columns"] for letter in c})
+    stacks = [
+        [sorted((h, letter) for letter, h in column.items() if h > 0) for column in logo["columns"]]
+        for logo in shown["logos"]
+    ]
+    tallest = max((sum(h for h, _ in c) for stack in stacks for c in stack), default=0.0) or 1.0
+    across = 2 if width < 5 else 3
+    longest = max(map(len, stacks), default=1) + 1
+    for k, (stack, logo) in enumerate(zip(stacks, shown["logos"], strict=True)):
+        left, base = k % across * longest, -1.5 * (k // across)
+        axes.plot([left, left + len(stack)], [base, base], color=BASELINE, linewidth=0.7)
+        axes.text(left, base - 0.06, plain(logo["name"]), va="top", color=INK)
+        for column, place in zip(stack, range(left, left + len(stack)), strict=True):
+            bottom = base
+            for height, letter in column:
+                path = TextPath((0, 0), plain(letter), size=1)
+                box = path.get_extents()
+                if box.width == 0 or box.height == 0:
+                    continue  # a blank
+                scale = 0.9 / box.width, height / tallest / box.height
+                moved = Affine2D().translate(-box.x0, -box.y0).scale(*scale)
+                moved = moved.translate(place + 0.05, bottom)
+                color = _CLASSES[letters.index(letter) % len(_CLASSES)]
+                axes.add_patch(PathPatch(moved.transform_path(path), color=color, linewidth=0))
+                bottom += height / tallest
+    rows = -(-len(stacks) // across)
+    figure.set_figheight(0.9 * max(rows, 1) + 0.2)
+    axes.set_xlim(-0.2, across * longest)
+    axes.set_ylim(-1.5 * max(rows, 1) + 1.05, 1.05)
+    axes.set_axis_off()
+    return Drawing(figure, f"Motifs of {shown['title']}, {shown['part']}")
+
+
+@both_widths
 def importance(width: float, bands: Mapping[str, Any]) -> Drawing:
     """Plot the decrease of the margin without each frequency band."""
     figure, axes = canvas(width, 2.6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,9 +16,10 @@ from representer.data.sequences import read_sequence_file
 from representer.estimators import SequenceClassifier, SequenceRegressor
 from representer.estimators.sequence import read_sequences
 from representer.kernels import KmerKernel
+from representer.storage.run import RunFolder
 from representer.tasks.flow import EstimatorTask
 from representer.tasks.objects import Data, Objects
-from representer.tasks.results import Baseline, Facts, constant_prediction
+from representer.tasks.results import Baseline, Facts, Trained, constant_prediction
 from representer.tasks.sequence_options import SEQUENCE, SequenceReading
 
 MOTIF = "TGACTCA"
@@ -56,6 +58,13 @@ class SequenceTask(EstimatorTask):
         result = read_sequence_file(path, require_labels=require_labels, **options)
         objects = read_sequences(result.sequences)
         return Objects.of_file(path, objects, result, column=result.column)
+
+    def results(
+        self, run: RunFolder, trained: Trained, others: Sequence[Trained],
+        baselines: Sequence[Baseline],
+    ) -> tuple[dict[str, Any], dict[str, Any], Sequence[str]]:  # fmt: skip
+        metrics, details, lines = super().results(run, trained, others, baselines)
+        return metrics, details | {"motifs": trained.estimator.motifs()}, lines
 
     def describe(self, config: Any, data: Data) -> Facts:
         sequences = data.parts["train"].objects
