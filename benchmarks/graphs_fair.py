@@ -67,9 +67,8 @@ ABLATION: dict[str, dict[str, Any]] = {
     "not standardized": {"normalize": False},
     "neither, as before": BEFORE,
     "no gates": {"decay": 1.0},
-    "references of each level": {"share_references": False},
     "depth 3": {"depth": 3},
-    "learning rate 5e-3": {"lr": 5e-3},
+    "twice the epochs": {"epochs": 2 * ABLATION_EPOCHS},
 }
 COLUMNS = ("kernel", "network", "both", "before", "counts", "GIN")
 
