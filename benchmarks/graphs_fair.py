@@ -144,7 +144,9 @@ def by_counts(fold: Fold) -> dict[str, float]:
             model = MLPClassifier(width, alpha=penalty, random_state=0)
             for _ in range(40):  # five epochs each
                 for _ in range(5):
-                    model.partial_fit(train, fold.train.labels, np.unique(fold.train.labels))
+                    model.partial_fit(
+                        train, fold.train.labels, classes=np.unique(fold.train.labels)
+                    )
                 now = accuracy(model.predict(valid), fold.valid)
                 found.append((now, accuracy(model.predict(test), fold.test)))
     best = max(found, key=lambda pair: pair[0])
