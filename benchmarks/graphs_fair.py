@@ -67,6 +67,7 @@ ABLATION: dict[str, dict[str, Any]] = {
     "not standardized": {"normalize": False},
     "neither, as before": BEFORE,
     "no gates": {"decay": 1.0},
+    "references of each level": {"share_references": False},
     "depth 3": {"depth": 3},
     "twice the epochs": {"epochs": 2 * ABLATION_EPOCHS},
 }
@@ -130,10 +131,11 @@ def by_estimator(fold: Fold, **options: Any) -> dict[str, float]:
 
 def by_counts(fold: Fold) -> dict[str, float]:
     """Return the test accuracy of a perceptron on counts, selected on the validation part."""
+    from sklearn.metrics import log_loss
     from sklearn.neural_network import MLPClassifier
 
     started = time.process_time()
-    inputs = GraphInputs.find(fold.train.graphs)
+    inputs, names = GraphInputs.find(fold.train.graphs), np.unique(fold.train.labels)
     train, valid, test = (
         np.stack([inputs.nodes.columns(one.x).sum(0).numpy() for one in inputs.encode(part.graphs)])
         for part in fold
@@ -144,12 +146,10 @@ def by_counts(fold: Fold) -> dict[str, float]:
             model = MLPClassifier(width, alpha=penalty, random_state=0)
             for _ in range(40):  # five epochs each
                 for _ in range(5):
-                    model.partial_fit(
-                        train, fold.train.labels, classes=np.unique(fold.train.labels)
-                    )
-                now = accuracy(model.predict(valid), fold.valid)
+                    model.partial_fit(train, fold.train.labels, classes=names)
+                now = log_loss(fold.valid.labels, model.predict_proba(valid), labels=names)
                 found.append((now, accuracy(model.predict(test), fold.test)))
-    best = max(found, key=lambda pair: pair[0])
+    best = min(found, key=lambda pair: pair[0])
     return {"counts": best[1], "seconds": time.process_time() - started}
 
 
@@ -255,8 +255,9 @@ Figures = dict[str, dict[int, dict[str, float]]]  # by run and fold
 def column(found: Figures, name: str) -> dict[int, float]:
     """Return the accuracy of a column by fold; the kernel is in two runs."""
     runs = ("both", "kernel") if name in COLUMNS[:3] else (name,)
-    return {fold: own[name] for run in runs[::-1] for fold, own in found.get(run, {}).items()
-            if name in own}  # fmt: skip
+    key = "network" if name == "before" else name
+    return {fold: own[key] for run in runs[::-1] for fold, own in found.get(run, {}).items()
+            if key in own}  # fmt: skip
 
 
 def page(found: dict[str, Figures], ablation: dict[str, dict[int, dict[str, float]]]) -> list[str]:
@@ -274,7 +275,10 @@ def page(found: dict[str, Figures], ablation: dict[str, dict[int, dict[str, floa
                 low, high = values.mean() - half, values.mean() + half
                 text = f"{values.mean():+.1f} ({low:+.1f} to {high:+.1f})"
                 apart.append([name, f"{first} − {second}", text, str(len(folds))])
-    about = "Test accuracy in %, mean over folds ± half the interval of 95 % (number of folds)."
+    about = (
+        "Test accuracy in %, mean over folds ± half the interval of 95 % (number of folds). A dash "
+        "is not measured; a mean of one or two folds has no interval, and decides nothing."
+    )
     lines = ["## Accuracy", about, table(["set", *COLUMNS], rows)]
     lines += ["## Paired differences", "In points, over the folds that both have, 95 % intervals.",
               table(["set", "difference", "points", "folds"], apart, 2)]  # fmt: skip

@@ -14,12 +14,13 @@ def test_a_column_joins_the_runs_that_have_it(fair):
     figures = {
         "both": {0: {"kernel": 80.0, "network": 70.0, "both": 81.0, "seconds": 9.0}},
         "kernel": {0: {"kernel": 80.0, "seconds": 2.0}, 1: {"kernel": 84.0, "seconds": 2.0}},
+        "before": {0: {"network": 66.0, "seconds": 5.0}},
         "GIN": {0: {"GIN": 75.0, "seconds": 5.0}},
     }
     assert fair.column(figures, "kernel") == {0: 80.0, 1: 84.0}
     assert fair.column(figures, "network") == {0: 70.0}
     text = "\n".join(fair.page({"NCI1": figures}, {}))
-    assert "| NCI1 | 82.0 (2) | 70.0 (1) | 81.0 (1) | – | – | 75.0 (1) |" in text
+    assert "| NCI1 | 82.0 (2) | 70.0 (1) | 81.0 (1) | 66.0 (1) | – | 75.0 (1) |" in text
     assert "80.0 ± 1.4" in text  # of GIN, as published
 
 
