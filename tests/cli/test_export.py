@@ -69,7 +69,7 @@ def test_whatever_is_left_out_is_told_on_stderr_and_by_the_exit_code(
     run: Run, trained: Path, monkeypatch: pytest.MonkeyPatch, lost: str
 ):
     file = ExportedFile("model.onnx", 1000, 1.0, ())
-    found = ExportedRun(Path("here"), (file, file), (), lost)
+    found = ExportedRun(Path("here"), (file, file), ("predict.py",), lost)
     monkeypatch.setattr(export, "export_run", lambda *_, **__: found)
     done = run("export", trained)
     assert done.code == 3
