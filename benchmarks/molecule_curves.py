@@ -28,7 +28,7 @@ from representer.estimators import MoleculeRegressor
 from representer.estimators.improvement import choose
 from representer.kernels.subtree_kernel import block_weights
 from representer.storage import atomic
-from representer.tasks.fingerprints import counts_and_descriptors, tanimoto_gram
+from representer.tasks.molecule import counts_and_descriptors, tanimoto_gram
 
 COMMAND = "python benchmarks/molecule_curves.py --data DIR --work runs/molecule-curves"
 ABOUT = """\

@@ -27,7 +27,7 @@ from report import table, write_page
 from representer.errors import say
 from representer.estimators import MoleculeRegressor
 from representer.storage import atomic
-from representer.tasks.fingerprints import (
+from representer.tasks.molecule import (
     counts_and_descriptors,
     forest,
     minmax_gram,

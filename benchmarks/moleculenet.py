@@ -28,7 +28,7 @@ from representer.data.molecules import invalid_reason, split_molecules
 from representer.errors import say
 from representer.estimators import MoleculeClassifier
 from representer.storage import atomic
-from representer.tasks.fingerprints import (
+from representer.tasks.molecule import (
     counts_and_descriptors,
     forest,
     support_vectors,

@@ -30,7 +30,7 @@ from torch_geometric.nn import MessagePassing
 from machine import load
 from report import table, write_page
 from representer.functional.trees import tree_levels
-from representer.kernels.trees import tree_of
+from representer.kernels.tree_kernels import tree_of
 from representer.nn import StringKernelRNN, TreeKernelNN
 
 UNITS, TREES, PHRASES, LR, DECAY = 100, 25, 256, 2e-3, 1e-4

@@ -17,9 +17,9 @@ from faults import Case, Suite, temporary_folder
 from faults.forked import forked
 from representer import nn
 from representer.errors import ShapeError, StorageError
+from representer.hub import model_card
 from representer.models import SequenceClassifierConfig, SequenceNetwork
 from representer.report.metrics import classification_metrics
-from representer.report.model_card import model_card
 from representer.storage import atomic
 from representer.storage.atomic import as_json
 from representer.storage.run import RunFiles, RunFolder

@@ -24,7 +24,7 @@ from representer.kernels import (
     TreeKernel,
     WeisfeilerLehmanKernel,
 )
-from representer.kernels.trees import tree_of
+from representer.kernels.tree_kernels import tree_of
 from representer.nn import Relabeling
 
 KERNEL = RandomWalkKernel(2, 0.5) + 0.1 * RandomWalkKernel(3, 0.5)

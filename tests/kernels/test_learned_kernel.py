@@ -115,7 +115,7 @@ def test_blocks_of_few_units_and_sequences_give_the_same_values(order, monkeypat
     torch.testing.assert_close(cross, K[:, :2])
     for entries in (300, 2000):
         monkeypatch.setattr("representer.kernels.learned_kernel.ENTRIES", entries)
-        monkeypatch.setattr("representer.ops.held_chain.ENTRIES", entries)
+        monkeypatch.setattr("representer.ops.held.ENTRIES", entries)
         torch.testing.assert_close(k(X), K)
         torch.testing.assert_close(k(X, X[:2]), cross)
         torch.testing.assert_close(k.diag(X), squares)

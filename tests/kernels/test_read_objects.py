@@ -25,7 +25,7 @@ from representer.kernels import (
 from representer.kernels.numbered import CodeIndex, Numbered
 from representer.kernels.overlaps import ColorCounts, NumberSpace, overlap
 from representer.kernels.plain import KIND, from_plain, to_plain
-from representer.kernels.trees import read_trees, tree_of
+from representer.kernels.tree_kernels import read_trees, tree_of
 
 k = RecurrentKernel()
 a = torch.randn(4, 3)

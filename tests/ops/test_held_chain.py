@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from representer.ops.held_chain import HeldChain, before, chain_states
+from representer.ops.held import HeldChain, before, chain_states
 
 F64 = torch.float64
 

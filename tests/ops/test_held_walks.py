@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from representer.ops.held_walks import HeldWalks
+from representer.ops.held import HeldWalks
 
 F64 = torch.float64
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from made_up_run import write_made_up_run
-from representer.report.model_card import model_card
+from representer.hub import model_card
 from representer.report.summary import (
     ACCURACY,
     PERPLEXITY,

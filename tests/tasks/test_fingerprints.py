@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("rdkit")
 
-from representer.tasks.fingerprints import (
+from representer.tasks.molecule import (
     counts_and_descriptors,
     forest,
     minmax_gram,

@@ -18,7 +18,7 @@ from representer.estimators.fitting import shuffled
 from representer.estimators.targets import records_of
 from representer.functional import tree_depths
 from representer.kernels.graphs import Graph
-from representer.kernels.trees import tree_of
+from representer.kernels.tree_kernels import tree_of
 
 # Graphs as users have them, PyG's ``Data`` or networkx graphs, read and checked.
 

@@ -28,7 +28,7 @@ from representer.estimators.supervised import Classifier, Regressor, SupervisedE
 from representer.estimators.targets import as_sequence, centered, columns_of, has_columns
 from representer.explain import MemoryLedger, stack_readout
 from representer.kernels.convolution_kernel import SHARE, VIEWS, ConvolutionKernel
-from representer.models.series_network import SeriesNetwork, SeriesNetworkConfig
+from representer.models.sequence_classifier import SeriesNetwork, SeriesNetworkConfig
 from representer.nn.recurrent.machine import RecurrentKernelMachine
 from representer.storage.files import from_values
 from representer.storage.run import RunFiles, RunFolder

@@ -28,7 +28,7 @@ from representer.models import (
     SignalNetwork,
 )
 from representer.models.graph_regressor import GINE
-from representer.models.series_network import SeriesNetwork
+from representer.models.sequence_classifier import SeriesNetwork
 from representer.models.stacked_classifier import StackedClassifier
 from representer.nn import KAN, KernelActivation, KernelLinear
 from representer.nn.recurrent.sequence_layer import SequenceLayer

@@ -31,7 +31,7 @@ from representer.kernels import (
     WeisfeilerLehmanKernel,
 )
 from representer.kernels.kernel import References
-from representer.kernels.trees import tree_of
+from representer.kernels.tree_kernels import tree_of
 from representer.nn.checks import check_flag
 
 # The network.

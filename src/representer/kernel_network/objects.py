@@ -18,7 +18,7 @@ from representer.kernels import (
 )
 from representer.kernels.graphs import Batch, batches, read_graphs
 from representer.kernels.sequences import read_sequences, read_vectors
-from representer.kernels.trees import read_trees
+from representer.kernels.tree_kernels import read_trees
 from representer.nn.recurrent.sequence_layer import check_lengths, zero_padding
 
 # The objects that a network compares with its references, read once for all parts.

@@ -31,7 +31,7 @@ from representer.jobs import Place, completed
 from representer.kernels.graphs import read_graphs
 from representer.kernels.kernel import Kernel, check_kernel, is_fitted
 from representer.kernels.sequences import require_several
-from representer.kernels.trees import read_trees
+from representer.kernels.tree_kernels import read_trees
 
 
 class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

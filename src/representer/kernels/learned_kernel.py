@@ -14,9 +14,8 @@ from representer.errors import KindError, NoKernelError, ShapeError
 from representer.kernels.graphs import batches, read_graphs
 from representer.kernels.kernel import Kernel, Objects, Values, takes_rows
 from representer.kernels.sequences import EMPTY, Sequences, empty_gram, read_pair
-from representer.kernels.trees import read_trees
-from representer.ops.held_chain import HeldChain
-from representer.ops.held_walks import HeldWalks
+from representer.kernels.tree_kernels import read_trees
+from representer.ops.held import HeldChain, HeldWalks
 
 ENTRIES = 2**22  # of the largest intermediate tensor
 NODES = 512  # of a block of graphs

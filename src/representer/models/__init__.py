@@ -13,8 +13,12 @@ from representer.models.graph_regressor import (
 )
 from representer.models.hub import HubModel
 from representer.models.language_model import LanguageFeatures, LanguageModelConfig, LanguageNetwork
-from representer.models.sequence_classifier import SequenceClassifierConfig, SequenceNetwork
-from representer.models.series_network import SeriesNetwork, SeriesNetworkConfig
+from representer.models.sequence_classifier import (
+    SequenceClassifierConfig,
+    SequenceNetwork,
+    SeriesNetwork,
+    SeriesNetworkConfig,
+)
 from representer.models.signal_classifier import (
     SignalClassifierConfig,
     SignalNetwork,

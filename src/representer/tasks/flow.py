@@ -525,9 +525,7 @@ class EstimatorTask(EstimatorUse):
     ) -> tuple[dict[str, Any], dict[str, Any], Sequence[str]]:  # fmt: skip
         """Return metrics.json, details.json without what repeats the run, and the closing lines."""
         config, data, outcome = trained.config, trained.data, trained.outcome
-        metrics = metrics_of(
-            self.name, data, outcome, [other.outcome for other in others], baselines
-        )
+        metrics = metrics_of(self.name, data, outcome, [o.outcome for o in others], baselines)
         metrics |= verdicts(metrics, self.nouns)
         test, columns = data.parts["test"], data.columns("test")
         details = {
@@ -650,7 +648,7 @@ class EstimatorComparison(Comparison):
         """Return the positions in each part; those of the fold are the test part."""
         folds = np.asarray(self.folds)
         test, rest = (
-            np.flatnonzero(where).tolist() for where in (folds == number, folds != number)
+            np.flatnonzero(which).tolist() for which in (folds == number, folds != number)
         )
         share = validation_fraction(self.config.valid_fraction, len(rest))
         labels = [str(objects.labels[i]) if self.metric == "accuracy" else "" for i in rest]

@@ -257,8 +257,8 @@ def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
 def require_same(before: Mapping[str, Any], now: Mapping[str, Any], run: object) -> None:
     """Refuse to continue a run with different settings, except for more epochs."""
     old, new = _dotted(before), _dotted(now)
-    levels = (now, before), [own.get("trainer", {}) for own in (now, before)]
-    if missing := [name for level, known in levels for name in level if name not in known]:
+    levels = (now, before), [each.get("trainer", {}) for each in (now, before)]
+    if missing := [name for level, other in levels for name in level if name not in other]:
         problem = f"an older version of representer started this run, without {', '.join(missing)}"
         fix = "Train again, with another --out, or continue with the version that started it."
         raise DataError(problem, file=str(run), fix=fix)

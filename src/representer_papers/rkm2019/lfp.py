@@ -30,8 +30,12 @@ from representer.storage import atomic
 from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
 from representer.tasks.results import FoldResult
-from representer.tasks.signal.baselines import spectral_baseline
-from representer.tasks.signal.data import accuracy_by_subject, plan, windows_to_fit
+from representer.tasks.signal.data import (
+    accuracy_by_subject,
+    plan,
+    spectral_baseline,
+    windows_to_fit,
+)
 from representer.tasks.signal.flow import estimators_of, run_loso
 from representer.tasks.signal_options import SignalConfig
 from representer_papers.rkm2019.published import AVERAGED, BASELINE, CELLS

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from representer.nn import KernelActivation, replace_activations
-from representer.nn.activation.functions import CalledFunction, call_modules
+from representer.nn.activation.replace import CalledFunction, call_modules
 
 NAMES = {"relu", "leakyrelu", "gelu", "sigmoid", "tanh", "silu", "elu"}
 

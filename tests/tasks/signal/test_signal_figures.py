@@ -23,8 +23,14 @@ from representer.report.metrics import paired_over_subjects
 from representer.report.page import Predictions
 from representer.tasks import signal_options
 from representer.tasks.objects import Data, Fold
-from representer.tasks.signal.baselines import VIEWS, spectral_baseline
-from representer.tasks.signal.data import final_fold, folds_of, prepare, windows_of
+from representer.tasks.signal.data import (
+    VIEWS,
+    final_fold,
+    folds_of,
+    prepare,
+    spectral_baseline,
+    windows_of,
+)
 from representer.tasks.signal.flow import by_subject, standing_of
 from representer.tasks.signal_options import DEMO, SIGNAL, SignalConfig
 

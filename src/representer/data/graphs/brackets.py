@@ -9,7 +9,7 @@ import numpy as np
 from representer.data.graphs.records import GraphFile, GraphRecord
 from representer.data.tables.files import first_lines, physical_lines
 from representer.errors import ArgumentError, DataError
-from representer.kernels.trees import tree_of
+from representer.kernels.tree_kernels import tree_of
 
 BRACKETS_EXAMPLE = "(3 (2 It) (4 (3 works) (3 well)))"
 INNER = "()"  # label of nodes without a word, which no word is

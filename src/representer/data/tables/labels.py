@@ -31,7 +31,7 @@ def alike(labels: Iterable[Any]) -> str:
 def remarks(labels: Iterable[Any]) -> list[str]:
     """Return notes on classes: see `alike`, and those that are words for a missing value."""
     classes = dict.fromkeys(labels)
-    words = [repr(one) for one in classes if isinstance(one, str) and one and is_missing(one)]
+    words = [repr(c) for c in classes if isinstance(c, str) and c and is_missing(c)]
     note = f"{', '.join(words)}: taken as a class; leave the cell empty if the label is unknown"
     return [*filter(None, [alike(classes)]), *([note] if words else [])]
 

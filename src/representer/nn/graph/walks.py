@@ -20,7 +20,7 @@ from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.sequence_layer import Default, shows, with_defaults
 from representer.ops import walk_aggregate
 from representer.ops.common import add_rows, check_like, wrong_device
-from representer.ops.held_walks import HeldWalks
+from representer.ops.held import HeldWalks
 
 if TYPE_CHECKING:
     from representer.kernels import Kernel  # noqa: F401 (named in a string)

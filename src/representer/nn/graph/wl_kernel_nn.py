@@ -27,7 +27,7 @@ from representer.nn.graph.walks import (
 from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.sequence_layer import shows, with_defaults
 from representer.ops import walk_rounds
-from representer.ops.held_walks import HeldWalks
+from representer.ops.held import HeldWalks
 
 if TYPE_CHECKING:
     from representer.kernels import Kernel  # noqa: F401 (named in a string)

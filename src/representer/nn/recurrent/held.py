@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from representer.functional import held_gates, ngram_windows
-from representer.ops.held_chain import HeldChain, before, chain_states
+from representer.ops.held import HeldChain, before, chain_states
 
 if TYPE_CHECKING:
     from representer.nn.recurrent.machine import CellDirection, RecurrentKernelMachine

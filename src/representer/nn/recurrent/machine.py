@@ -53,7 +53,7 @@ from representer.nn.recurrent.states import (
 from representer.nn.regularization import undropped
 from representer.ops import core, gated_scan, rkm_scan
 from representer.ops.common import can_be_read, evaluating, without_autocast
-from representer.ops.held_chain import HeldChain
+from representer.ops.held import HeldChain
 from representer.ops.rkm_scan import Step, StepOperands
 
 if TYPE_CHECKING:

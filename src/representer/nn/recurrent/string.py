@@ -33,7 +33,7 @@ from representer.nn.recurrent.states import StateLayout, StringMassState, String
 from representer.nn.regularization import undropped
 from representer.ops import string_scan
 from representer.ops.common import evaluating, without_autocast
-from representer.ops.held_chain import HeldChain, before, chain_states
+from representer.ops.held import HeldChain, before, chain_states
 from representer.ops.string_scan import Step, StepOperands
 
 if TYPE_CHECKING:

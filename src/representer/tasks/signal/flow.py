@@ -49,7 +49,6 @@ from representer.tasks.results import (
     of_path,
     predictions_of_baseline,
 )
-from representer.tasks.signal.baselines import spectral_baselines
 from representer.tasks.signal.data import (
     DEMO_SOURCE,
     SignalForm,
@@ -63,6 +62,7 @@ from representer.tasks.signal.data import (
     prepare,
     read_windows,
     refuse_unused,
+    spectral_baselines,
     subjects_of,
     synthetic,
     windows_of,
