@@ -14,7 +14,7 @@ from torch import nn as torch_nn
 
 from representer import nn
 from representer.errors import ArgumentError, KindError, MissingExtraError, StorageError
-from representer.export import ExportError, programs, to_onnx, to_torch
+from representer.export import ExportError, lowered, programs, to_onnx, to_torch
 from representer.export.programs import TOLERANCE, interface, onnx_run
 from representer.kernels import (
     Gaussian,
@@ -100,6 +100,32 @@ def test_an_exported_program_runs_at_other_lengths_and_batches(name: str, tmp_pa
     found = to_torch(LAYERS[name]().eval(), tmp_path / "layer.pt2")
     assert len({(each.time, each.batch) for each in found}) == 3
     assert max(each.difference for each in found) <= TOLERANCE
+
+
+LOWERED: dict[str, Callable[[], torch_nn.Module]] = {
+    "two directions": partial(nn.RKMCIFG, INPUT, HIDDEN, filter_length=2, bidirectional=True),
+    "texts": lambda: SequenceNetwork(AHEAD),
+    "stride": LAYERS["stride"],
+    "strings": LAYERS["strings"],
+    "KBRN": LAYERS["KBRN as it is"],
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (k > 0)) for k, name in enumerate(LOWERED)],
+)
+def test_a_lowered_program_has_operators_of_torch_alone_and_runs_at_other_lengths(name: str):
+    torch.manual_seed(0)
+    model = LOWERED[name]().eval()
+    program, described = lowered(model, longest=64), interface(model)
+    assert not [node for node in program.graph.nodes if "representer" in str(node.target)]
+    for time in (2, 9, 40):
+        inputs = described.example({"time": time, "batch": 1})
+        with torch.no_grad():
+            results = program.module()(*inputs)
+        for found, wanted in zip(results, described(*inputs), strict=True):
+            torch.testing.assert_close(found, wanted, rtol=TOLERANCE, atol=TOLERANCE)
 
 
 @pytest.fixture(scope="module")

@@ -5,17 +5,17 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from representer.export.c_code import CFile, to_c
+from representer.export.c_code import CFile, step_program, to_c
 from representer.export.int8 import to_int8
-from representer.export.programs import ExportError, Parity, to_onnx, to_torch
+from representer.export.programs import ExportError, Parity, lowered, to_onnx, to_torch
 
 if TYPE_CHECKING:
     from representer.export.runs import ExportedFile, ExportedRun, export_run, scores
 
 _OF_RUNS = ("ExportedFile", "ExportedRun", "export_run", "scores")  # they need the extra "train"
 __all__ = [
-    "CFile", "ExportError", "ExportedFile", "ExportedRun", "Parity", "export_run", "scores",
-    "to_c", "to_int8", "to_onnx", "to_torch",
+    "CFile", "ExportError", "ExportedFile", "ExportedRun", "Parity", "export_run", "lowered",
+    "scores", "step_program", "to_c", "to_int8", "to_onnx", "to_torch",
 ]  # fmt: skip
 
 

@@ -21,12 +21,14 @@ from representer.errors import ArgumentError, KindError
 from representer.export.int8 import LEAST, quantize
 from representer.export.programs import interface
 from representer.models import SequenceNetwork
+from representer.nn import KAN, KernelActivation, KernelLinear
 from representer.nn.recurrent.sequence_layer import SequenceLayer
 from representer.ops import OPS
 from representer.ops.scans import of_step
 from representer.storage import atomic
 
 aten = torch.ops.aten
+GROUP = 4  # rows of weights that are added at once, so that sums are read and written less
 _IGNORED = aten._assert_tensor_metadata.default, aten.sym_constrain_range_for_size.default
 # values of an element; {0}, {1} are the operands
 _POINTWISE: dict[Any, str] = {
@@ -89,50 +91,134 @@ def to_c(model: nn.Module, path: str | Path, *, int8: bool = False) -> CFile:
         ArgumentError: The model reads no sequence step by step.
         KindError: It is of a kind, or has an operation, that cannot be written.
     """
-    path, step = Path(path), _step_of(model)
+    path = Path(path)
     if path.suffix != ".c" or not path.stem.isidentifier():
         raise ArgumentError("path", str(path), "a file NAME.c, with a name that C takes")
-    with torch.no_grad():
-        program = torch.export.export(step.module, step.example)
-        tables = {getattr(torch.ops.representer, k).default: of_step(o) for k, o in OPS.items()}
-        program = program.run_decompositions(tables)
-        simpler = (aten.linalg_vector_norm, aten.var_mean, aten.softplus)
-        table: Any = torch.export.default_decompositions()
-        table.update(get_decompositions(simpler))
-        program = program.run_decompositions(table)
-        code = _Code(int8)
-        inputs, outputs = _translated(program, code)
-    name, upper = path.stem, path.stem.upper()
+    name, upper, code = path.stem, path.stem.upper(), _Code(int8)
+    if isinstance(model, SequenceLayer) and model.bidirectional:
+        interface(model)  # refuses training mode
+        sizes, lines = _both_directions(model, code, name)
+        pointers = {"run": _RUN}
+    else:
+        step = _step_of(model)
+        sizes, lines = _step_function(step, code, name)
+        stride = "0" if step.is_last else f"{upper}_OUTPUT"
+        call = f"{name}_step(input + t * {upper}_INPUT, state, output + t * {stride});"
+        lines += [f"void {name}_run({_POINTERS['run']})", "{"]
+        lines += [f"    for (int t = 0; t < steps; ++t)\n        {call}", "}", ""]
+        lines += [_MAIN.format(name=name, upper=upper)]
+        pointers = _POINTERS
+    header = [f"/* {type(model).__name__}: {sizes['INPUT']} inputs a step, weights of "
+              f"{code.stored} bytes */", f"#ifndef {upper}_H", f"#define {upper}_H"]  # fmt: skip
+    header += [f"#define {upper}_{key} {value}" for key, value in sizes.items()]
+    header += [f"void {name}_{key}({types});" for key, types in pointers.items()] + ["#endif", ""]
+    first = [f'#include "{name}.h"', "#include <math.h>", "#include <string.h>", ""]
+    atomic.write_text(path, "\n".join([*first, *code.tables, *code.work, "", *lines]))
+    atomic.write_text(path.with_suffix(".h"), "\n".join(header))
+    work = 4 * (sum(code.sizes) + sum(sizes.values()))
+    return CFile(path, code.stored, work, code.error)
+
+
+_POINTERS = {
+    "start": "float *state",
+    "step": "const float *input, float *state, float *output",
+    "run": "const float *input, int steps, float *state, float *output",
+}
+_RUN = "const float *input, int steps, float *work, float *output"
+
+
+def _step_function(
+    step: _Step, code: _Code, name: str, scope: str = ""
+) -> tuple[dict[str, int], list[str]]:
+    """Return sizes, and the functions that set the state and read a step."""
+    program = _in_core_operators(_step_program(step))
+    code.body.clear()
+    inputs, outputs = _translated(program, code)
     x, *state = step.example
     sizes = {
         "INPUT": x.numel(), "OUTPUT": math.prod(outputs[0].shape),
         "STATE": sum(part.numel() for part in state),
     }  # fmt: skip
-    header = [f"/* {type(model).__name__}: {sizes['INPUT']} inputs a step, weights of "
-              f"{code.stored} bytes */", f"#ifndef {upper}_H", f"#define {upper}_H"]  # fmt: skip
-    header += [f"#define {upper}_{key} {value}" for key, value in sizes.items()]
-    pointers = {
-        "start": "float *state",
-        "step": "const float *input, float *state, float *output",
-        "run": "const float *input, int steps, float *state, float *output",
-    }
-    header += [f"void {name}_{key}({types});" for key, types in pointers.items()] + ["#endif", ""]
     starts = code.constant(torch.cat([part.float().flatten() for part in state or [x[:0]]]))
-    lines = [f'#include "{name}.h"', "#include <math.h>", "#include <string.h>", ""]
-    lines += [*code.tables, *code.work, "", f"void {name}_start({pointers['start']})", "{"]
+    lines = [f"{scope}void {name}_start({_POINTERS['start']})", "{"]
     lines += [f"    memcpy(state, {starts.name}, sizeof(float) * {sizes['STATE']});", "}", ""]
-    lines += [f"void {name}_step({pointers['step']})", "{", "    int i, k;"]
+    lines += [f"{scope}void {name}_step({_POINTERS['step']})", "{", "    int i, k;"]
     lines += _copies(inputs, "input", "state", is_into=True)
     lines += [*code.body, *_copies(outputs, "output", "state", is_into=False)]
-    lines += ["    (void)i; (void)k;", "}", "", f"void {name}_run({pointers['run']})", "{"]
-    stride = "0" if step.is_last else f"{upper}_OUTPUT"
-    call = f"{name}_step(input + t * {upper}_INPUT, state, output + t * {stride});"
-    lines += [f"    for (int t = 0; t < steps; ++t)\n        {call}", "}", ""]
-    lines += [_MAIN.format(name=name, upper=upper)]
-    atomic.write_text(path, "\n".join(lines))
-    atomic.write_text(path.with_suffix(".h"), "\n".join(header))
-    work = 4 * (sum(code.sizes) + sum(sizes.values()))
-    return CFile(path, code.stored, work, code.error)
+    return sizes, [*lines, "    (void)i; (void)k; (void)state;", "}", ""]
+
+
+def _both_directions(model: Any, code: _Code, name: str) -> tuple[dict[str, int], list[str]]:
+    """Return sizes and functions of a layer of two directions, which reads whole sequences."""
+    lines, run, sizes = list[str](), list[str](), dict[str, int]()
+    width, source = 2 * model.hidden_size, "input"
+    for k in range(model.num_layers):
+        last = k == model.num_layers - 1
+        target = "output" if last else f"work + {k % 2 * width} * steps"
+        for reverse in (False, True):
+            own = f"{name}_{k}{'b' if reverse else 'f'}"
+            described = interface(model.part(k, reverse).eval(), state=True)
+            x, *state = described.example({"time": 1, "batch": 1})
+            module = (
+                _Turned(described.module, x, model.batch_first) if reverse else described.module
+            )
+            step = _Step(module, (x, *map(torch.zeros_like, state)))
+            found, functions = _step_function(step, code, own, "static ")
+            sizes = sizes or {"INPUT": found["INPUT"], "OUTPUT": width}
+            code.work.append(f"static float {own}_state[{found['STATE'] + 1}];")
+            code.sizes.append(found["STATE"] + 1)
+            lines += functions
+            count = "t = steps - 1; t >= 0; --t" if reverse else "t = 0; t < steps; ++t"
+            there = f"{target} + t * {width}{f' + {model.hidden_size}' * reverse}"
+            run += [f"    {own}_start({own}_state);", f"    for ({count})"]
+            run += [f"        {own}_step({source} + t * {found['INPUT']}, {own}_state, {there});"]
+        source = target
+    sizes |= {"WORK": width * min(2, model.num_layers - 1)}
+    lines += [f"void {name}_run({_RUN})", "{", "    int t;", *run, "    (void)work;", "}", ""]
+    return sizes, lines
+
+
+class _Turned(nn.Module):
+    """A reverse direction, which reads the samples of a step from the last to the first."""
+
+    def __init__(self, module: nn.Module, x: Tensor, batch_first: bool) -> None:
+        super().__init__()
+        self.module, self.axis = module, int(batch_first)
+
+    def forward(self, x: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
+        return self.module(x.flip(self.axis), *state)
+
+
+def _step_program(step: _Step) -> ExportedProgram:
+    """Return a step as a program without operators of this library."""
+    with torch.no_grad():
+        program = torch.export.export(step.module, step.example)
+        tables = {getattr(torch.ops.representer, k).default: of_step(o) for k, o in OPS.items()}
+        return program.run_decompositions(tables)
+
+
+def _in_core_operators(program: ExportedProgram) -> ExportedProgram:
+    simpler = (aten.linalg_vector_norm, aten.var_mean, aten.softplus)
+    table: Any = torch.export.default_decompositions()
+    table.update(get_decompositions(simpler))
+    with torch.no_grad():
+        return program.run_decompositions(table)
+
+
+def step_program(model: nn.Module) -> ExportedProgram:
+    """Return a model as a program of one step and its state, of torch's operators alone.
+
+    Runtimes that know neither this library nor loops, such as LiteRT, run it step by step. Its
+    example inputs are ``program.example_inputs``: an input, and the state before the first step.
+
+    Args:
+        model: As of `to_c`, of one direction, in evaluation mode.
+
+    Raises:
+        ArgumentError: The model reads no sequence step by step.
+        KindError: It is of a kind that has no steps.
+    """
+    return _step_program(_step_of(model))
 
 
 _MAIN = """#ifdef {upper}_MAIN
@@ -175,8 +261,11 @@ def _step_of(model: nn.Module) -> _Step:
         start = torch.full((1, 1), -1e30), torch.zeros(1, 1), torch.zeros(1, cell.hidden_size)
         example = torch.ones(1, 1, dtype=torch.int64), *start, *map(torch.zeros_like, leaves)
         return _Step(_Reading(model, spec), example, True)
+    if isinstance(model, KernelActivation | KernelLinear | KAN):
+        described = interface(model)
+        return _Step(described.module, described.example({"time": 1, "batch": 1}))
     if not isinstance(model, SequenceLayer) or model.bidirectional:
-        expected = "a recurrent layer, or a network of texts, of one direction"
+        expected = "a recurrent layer, a learned activation, or a network of texts"
         raise KindError("model", type(model).__name__, expected, hint="to_onnx writes others.")
     described = interface(model, state=True)
     inputs = described.example({"time": 1, "batch": 1})
@@ -363,12 +452,23 @@ def _product(code: _Code, node: Any, args: Any, kwargs: Any) -> _Array:
     count = math.prod(weight.shape[:-2])
     table = code.weights(weight.reshape(-1, rows))
     for b in range(count):
-        scale = f" * {table}_scale[k + {b * size}]" if f"{table}_scale" in code.scaled else ""
-        code.body.append(
-            f"    for (k = 0; k < {size}; ++k) {{\n        const float a = {x.name}[k + {b * size}]"
-            f"{scale};\n        for (i = 0; i < {rows}; ++i) {out.name}[{b * rows} + i] += "
-            f"a * (float){table}[(k + {b * size}) * {rows} + i];\n    }}"
-        )
+        for first, last, step in ((0, size - size % GROUP, GROUP), (size - size % GROUP, size, 1)):
+            if first == last:
+                continue
+            factors, terms = [], []
+            for r in range(step):
+                scale = (
+                    f" * {table}_scale[k + {r + b * size}]"
+                    if f"{table}_scale" in code.scaled
+                    else ""
+                )
+                factors.append(f"a{r} = {x.name}[k + {r + b * size}]{scale}")
+                terms.append(f"a{r} * (float){table}[(k + {r + b * size}) * {rows} + i]")
+            code.body.append(
+                f"    for (k = {first}; k < {last}; k += {step}) {{\n"
+                f"        const float {', '.join(factors)};\n        for (i = 0; i < {rows}; ++i) "
+                f"{out.name}[{b * rows} + i] += {' + '.join(terms)};\n    }}"
+            )
     return out
 
 
@@ -386,6 +486,36 @@ def _embedded(code: _Code, node: Any, args: Any, kwargs: Any) -> _Array:
     code.body.append(f"    k = (int){token.name}[0];")
     text = f"{out.name}[i] = (float){table}[k * {width} + i]{scale};"
     code.body.append(_loop(width, text))
+    return out
+
+
+def _convolved(code: _Code, node: Any, args: Any, kwargs: Any) -> _Array:
+    """Write the convolution of the window of a step, which is a product for each group."""
+    x, weight, bias, _, _, dilation, _, _, groups = args
+    reach = dilation[0] * (weight.shape[-1] - 1) + 1
+    if x.shape[-1] - reach >= args[3][0]:
+        raise KindError("the model", "one with a convolution of steps", "one of a window")
+
+    def window(value: Tensor) -> Tensor:
+        return value[0, :, : reach : dilation[0]].reshape(groups, -1, 1)
+
+    columns = _moved(code, window, [x])
+    first = () if bias is None else (bias.view(1, -1, 1),)
+    matrices = weight.reshape(groups, -1, columns.shape[1])
+    return _product(code, node, (*first, matrices, columns), {})
+
+
+def _indexed(code: _Code, node: Any, args: Any, kwargs: Any) -> _Array:
+    """Write the rows of a table that the state chooses."""
+    table, (*before, index) = _array(code, args[0]), args[1]
+    outer, inner = (math.prod(part) for part in (table.shape[: len(before)],
+                                                 table.shape[len(before) + 1 :]))  # fmt: skip
+    out, rows, count = code.new(node.meta["val"].shape), table.shape[len(before)], index.shape[0]
+    row = f"(k / {count} * {rows} + (int){index.name}[k % {count}]) * {inner} + i"
+    code.body.append(
+        f"    for (k = 0; k < {outer * count}; ++k)\n        for (i = 0; i < {inner}; ++i) "
+        f"{out.name}[k * {inner} + i] = {table.name}[{row}];"
+    )
     return out
 
 
@@ -422,7 +552,8 @@ def _summed(code: _Code, node: Any, args: Any, kwargs: Any) -> _Array:
 _EMITTERS: dict[Any, Callable[..., Any]] = {
     **dict.fromkeys(_POINTWISE, _pointwise), **dict.fromkeys(_MOVES, _move),
     **dict.fromkeys(_PRODUCTS, _product), aten.clamp.default: _clamped,
-    aten.embedding.default: _embedded, aten.native_layer_norm.default: _normalized,
+    aten.embedding.default: _embedded, aten.convolution.default: _convolved,
+    aten.index.Tensor: _indexed, aten.native_layer_norm.default: _normalized,
     **dict.fromkeys((aten.new_empty.default, aten.zeros_like.default, aten.ones_like.default,
                      aten.full_like.default, aten.new_zeros.default, aten.new_full.default), _made),
     aten.sum.dim_IntList: _summed, aten.mean.dim: _summed,

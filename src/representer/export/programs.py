@@ -408,10 +408,7 @@ def to_onnx(
     require_onnx()
     described = interface(model, state=state)
     with torch.no_grad(), _quiet():
-        scans = {
-            getattr(torch.ops.representer, name).default: of_onnx(o) for name, o in OPS.items()
-        }
-        program = exported(described).run_decompositions(scans)
+        program = exported(described).run_decompositions(_scans())
         written = torch.onnx.export(
             program,
             dynamo=True,
@@ -424,6 +421,39 @@ def to_onnx(
     _tidy(written.model, described)
     content = written.model_proto.SerializeToString()
     return _written(described, onnx_run, content, path, tolerance)
+
+
+def lowered(model: nn.Module, *, state: bool = False, longest: int = 1024) -> ExportedProgram:
+    """Return a model as a program of torch's operators alone, for runtimes without this library.
+
+    Its batch is one sequence of 2 to `longest` steps, which a loop of torch (``scan``) reads; the
+    runtime of ExecuTorch runs it. See `step_program` for runtimes without loops.
+
+    Args:
+        model: A layer or a network of this library, in evaluation mode.
+        state: As of `to_onnx`.
+        longest: The largest number of steps, for which runtimes reserve memory.
+
+    Raises:
+        KindError: The model is of a kind that cannot be exported.
+        ArgumentError: `state` is requested of another model than a recurrent layer.
+    """
+    described = interface(model, state=state)
+    time = Dim("time", min=2, max=longest)
+    step = described.step
+    shapes = tuple(
+        {i: time * step if step > 1 else time for i, axis in enumerate(axes) if axis == "time"}
+        for axes in described.inputs.values()
+    )
+    example = described.example({"time": TRACED["time"], "batch": 1})
+    with torch.no_grad(), _quiet():
+        program = torch.export.export(described.module, example, dynamic_shapes={"inputs": shapes})
+        return program.run_decompositions(_scans())
+
+
+def _scans() -> dict[Any, Callable[..., Any]]:
+    """Return the operators of this library as loops of torch."""
+    return {getattr(torch.ops.representer, name).default: of_onnx(o) for name, o in OPS.items()}
 
 
 def _written(
