@@ -145,11 +145,9 @@ _MOST_CLASSES = 20
 
 
 def model_card(
-    name: str,
-    described: Mapping[str, Any],
-    metrics: Mapping[str, Any] | None = None,
+    name: str, described: Mapping[str, Any], metrics: Mapping[str, Any] | None = None,
     details: Mapping[str, Any] | None = None,
-) -> str:
+) -> str:  # fmt: skip
     """Return the README of a run, Markdown with metadata of the Hugging Face Hub.
 
     ``metrics`` are None for an estimator that was not tested.

@@ -102,11 +102,9 @@ def workers(backend: Backend, n_jobs: int, address: str | None = None) -> Iterat
 
 
 def _run(
-    function: Callable[..., Value],
-    places: list[Place],
-    select: Callable[[Place], tuple[Any, ...]],
+    function: Callable[..., Value], places: list[Place], select: Callable[[Place], tuple[Any, ...]],
     n_jobs: int | None,
-) -> Iterator[tuple[Place, Value | Exception]]:
+) -> Iterator[tuple[Place, Value | Exception]]:  # fmt: skip
     backend, _ = joblib.parallel.get_active_backend()
     can_stream = getattr(backend, "supports_return_generator", False)  # Ray's cannot
     return_as = "generator_unordered" if can_stream else "list"

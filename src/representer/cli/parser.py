@@ -102,12 +102,9 @@ def build(name: str, command: Command) -> ArgumentParser:
     except ImportError as error:
         raise MissingExtraError("the command line", "jsonargparse", "train") from error
     parser = ArgumentParser(
-        prog=f"representer {name}",
-        description=command.summary,
-        formatter_class=_Formatter,
-        exit_on_error=False,
-        allow_abbrev=False,
-    )
+        prog=f"representer {name}", description=command.summary, formatter_class=_Formatter,
+        exit_on_error=False, allow_abbrev=False,
+    )  # fmt: skip
     command.add_arguments(parser)
     data = [a.metavar or a.dest for a in parser._actions if not a.option_strings]
     parser.usage = " ".join(["representer", name, *map(str, data), "[options]"])
@@ -142,11 +139,9 @@ def parse(name: str, command: Command, words: Sequence[str]) -> Namespace | None
 
 
 def add_options(
-    parser: ArgumentParser,
-    config: type,
-    positional: Sequence[str] = (),
+    parser: ArgumentParser, config: type, positional: Sequence[str] = (),
     skip: Collection[str] = (),
-) -> None:
+) -> None:  # fmt: skip
     """Add one option per field of a config dataclass; help and choices are its metadata."""
     hints = get_type_hints(config)
     names = {field.name for field in fields(config)} - set(skip)

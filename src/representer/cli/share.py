@@ -50,11 +50,9 @@ def add_export_arguments(parser: Any) -> None:
         help="write ONNX with weights of 8 bits too, or C or the page with them",
     )
     parser.add_argument(
-        "--out",
-        type=str | None,
-        metavar="DIR",
+        "--out", type=str | None, metavar="DIR",
         help="folder to write; default: RUN/onnx, RUN/torch, RUN/c, RUN/html, RUN/hub",
-    )
+    )  # fmt: skip
 
 
 def run_export(arguments: Any) -> int | None:

@@ -64,16 +64,9 @@ def show_what_is_read(options: dict[str, Any]) -> None:
 
 TEST_FRACTION = 0.2  # a tenth of a small table is too little to tell models apart
 _SET_HERE = (
-    "out",
-    "resume",
-    "answer",
-    "conformal",
-    "conformal_by",
-    "jobs",
-    "folds",
-    "test_subjects",
+    "out", "resume", "answer", "conformal", "conformal_by", "jobs", "folds", "test_subjects",
     "log_with",
-)
+)  # fmt: skip
 
 
 class Compare:
@@ -132,12 +125,10 @@ class Compare:
         keep_freed_memory()
         name = Path(arguments.data or f"{self.task.name}-demo").name.partition(".")[0]
         table = run_and_report(
-            comparison,
-            Path(arguments.out or f"runs/compare-{name}"),
+            comparison, Path(arguments.out or f"runs/compare-{name}"),
             jobs=arguments.jobs or os.cpu_count() or 1,
-            command=shlex.join(["representer", *sys.argv[1:]]),
-            as_json=arguments.json,
-        )
+            command=shlex.join(["representer", *sys.argv[1:]]), as_json=arguments.json,
+        )  # fmt: skip
         if arguments.json:
             return
         if table.rows and not table.rows[0].is_baseline:
@@ -235,22 +226,15 @@ def run_reproduce(arguments: Any) -> None:
     keep_freed_memory()
     seeds = recipes[arguments.name].seeds[: 1 if arguments.smoke else None]
     request = Request(
-        data=Path(arguments.data),
-        out=Path(arguments.out or f"runs/{arguments.name}"),
-        budget=arguments.budget,
-        seeds=_numbers("seeds", arguments.seeds) or seeds,
-        smoke=arguments.smoke,
-        datasets=_words(arguments.datasets),
-        cells=_words(arguments.cells),
+        data=Path(arguments.data), out=Path(arguments.out or f"runs/{arguments.name}"),
+        budget=arguments.budget, seeds=_numbers("seeds", arguments.seeds) or seeds,
+        smoke=arguments.smoke, datasets=_words(arguments.datasets), cells=_words(arguments.cells),
         filter_lengths=_numbers("filter-lengths", arguments.filter_lengths),
-        lengths=_numbers("lengths", arguments.lengths),
-        preset=arguments.preset,
-        vectors=arguments.vectors,
-        threads=arguments.threads,
-        table_only=arguments.table_only,
+        lengths=_numbers("lengths", arguments.lengths), preset=arguments.preset,
+        vectors=arguments.vectors, threads=arguments.threads, table_only=arguments.table_only,
         record=Path(arguments.record) if arguments.record else None,
         command=shlex.join(["representer", *sys.argv[1:]]),
-    )
+    )  # fmt: skip
     table = recipes[arguments.name].run(request)
     print(table.read_text(encoding="utf-8"))
     print(table)

@@ -65,12 +65,9 @@ def add_predict_arguments(parser: Any) -> None:
         "file of its own",
     )  # fmt: skip
     parser.add_argument(
-        "--backend",
-        type=str,
-        choices=BACKENDS,
-        default="loky",
+        "--backend", type=str, choices=BACKENDS, default="loky",
         help="of --jobs: processes (loky), or workers of a Dask or Ray cluster (default: loky)",
-    )
+    )  # fmt: skip
     parser.add_argument(
         "--address", type=str | None, metavar="HOST:PORT",
         help="of --backend: the Dask scheduler, or auto on a machine of a Ray cluster; default: "

@@ -104,11 +104,9 @@ class Conformal:
         return cls(level, tuple(quantiles), tuple(map(len, scores)), by, tuple(strata))
 
     def sets(
-        self,
-        tables: Sequence[NDArray[np.float64]],
-        classes: Sequence[Sequence[Any]] = (),
+        self, tables: Sequence[NDArray[np.float64]], classes: Sequence[Sequence[Any]] = (),
         groups: NDArray[Any] | None = None,
-    ) -> list[NDArray[np.bool_]]:
+    ) -> list[NDArray[np.bool_]]:  # fmt: skip
         """Return the classes in the set of each row, from the probabilities of each target.
 
         A quantile by class needs the names of the classes of each target, one by group the group of
@@ -272,11 +270,9 @@ def require_strata(estimator: SupervisedEstimator, groups: NDArray[Any] | None) 
 
 
 def calibrated(
-    estimator: SupervisedEstimator,
-    scores: Sequence[NDArray[np.float64]],
-    values: NDArray[Any],
+    estimator: SupervisedEstimator, scores: Sequence[NDArray[np.float64]], values: NDArray[Any],
     groups: NDArray[Any] | None,
-) -> Conformal:
+) -> Conformal:  # fmt: skip
     """Return the quantiles of calibration rows.
 
     ``scores`` are those of the known rows of each target, ``values`` the encoded targets of the

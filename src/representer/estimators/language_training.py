@@ -337,12 +337,9 @@ def optimizer_for(parameters: LanguageParameters, model: nn.Module) -> torch.opt
         return torch.optim.SGD(model.parameters(), p.lr, weight_decay=p.weight_decay)
     if p.optimizer in ("nt-asgd", "asgd"):
         return NonMonotonicASGD(
-            model.parameters(),
-            p.lr,
-            p.weight_decay,
-            RECENT,
+            model.parameters(), p.lr, p.weight_decay, RECENT,
             starts_averaging=p.optimizer == "asgd",
-        )
+        )  # fmt: skip
     return None
 
 
@@ -391,13 +388,9 @@ def training_task(
         return {f"valid_{name}": value for name, value in metrics.items() if name != "tokens"}
 
     return TrainingTask(
-        batches,
-        load,
-        loss,
-        evaluate,
-        carried=carried,
+        batches, load, loss, evaluate, carried=carried,
         lr_scale=lambda description: description[0][2] / p.unroll,
-    )
+    )  # fmt: skip
 
 
 _BYTES = 4  # of a float32

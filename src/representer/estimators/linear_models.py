@@ -392,11 +392,7 @@ def packed_rows(features: Any) -> dict[str, NDArray[Any]]:
 
 
 def unpacked_rows(arrays: dict[str, NDArray[Any]], width: int) -> Any:
-    """Return what `packed_rows` packed.
-
-    Raises:
-        ValueError: The arrays do not fit together.
-    """
+    """Return what `packed_rows` packed."""
     if _PARTS[0] not in arrays:
         features = arrays.get("measured")
         if features is not None and (features.ndim != 2 or features.shape[1] != width):

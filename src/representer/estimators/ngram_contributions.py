@@ -55,11 +55,9 @@ def require_layers(layers: Iterable[nn.Module], cell: str) -> list[Layer]:
     known = [x for x in given if isinstance(x, StringKernelRNN | RecurrentKernelMachine)]
     if len(known) < len(given):
         raise KindError(
-            "the cell of the run",
-            cell,
-            "string-kernel, or one of the recurrent kernel machines",
+            "the cell of the run", cell, "string-kernel, or one of the recurrent kernel machines",
             hint="Its output is not a sum of contributions.",
-        )
+        )  # fmt: skip
     return known
 
 

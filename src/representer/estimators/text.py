@@ -129,12 +129,9 @@ def ngram_sum(
         outputs = exact(tokens[None], torch.tensor([len(ids)]))[0, chosen]
     ngrams, constant = ngram_contributions(layers, x, evidence.weights)
     return NgramSum(
-        label=evidence.label,
-        probability=evidence.probability,
-        ngrams=ngrams,
-        constant=evidence.constant + constant,
-        score=centered(outputs)[evidence.label].item(),
-    )
+        label=evidence.label, probability=evidence.probability, ngrams=ngrams,
+        constant=evidence.constant + constant, score=centered(outputs)[evidence.label].item(),
+    )  # fmt: skip
 
 
 def layers_of(model: TextModel) -> list[Layer]:
@@ -176,11 +173,9 @@ def evidence_of(
     label = int(chances.argmax()) if output is None else output
     weights = shares[:, None] * centered(rows)[label]
     return Evidence(
-        label,
-        chances[label].item(),
-        list(weights.chunk(parts, dim=1)),
+        label, chances[label].item(), list(weights.chunk(parts, dim=1)),
         centered(constants)[label].item(),
-    )
+    )  # fmt: skip
 
 
 # Details of the explanation of a text: its words, and the units of the network one level deeper.

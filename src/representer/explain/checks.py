@@ -19,11 +19,9 @@ def check_sequence(layer: SequenceLayer, input: Any, *, is_stride_allowed: bool 
         raise KindError("input", type(input).__name__, f"a tensor (time, {layer.input_size})")
     if input.dim() != 2:
         raise ShapeError(
-            "input",
-            input.shape,
-            f"one sequence (time, {layer.input_size})",
+            "input", input.shape, f"one sequence (time, {layer.input_size})",
             hint="Explain the sequences of a batch one by one.",
-        )
+        )  # fmt: skip
     check_input(input, layer.input_size, False, like=next(layer.parameters()))
     check_lengths(input[:, None], None, layer.stride)
     return check_finite("input", input)

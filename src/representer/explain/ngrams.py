@@ -140,11 +140,9 @@ def check_multiplicative(layer: StringKernelRNN) -> None:
     """Check that a layer multiplies the tokens of an n-gram."""
     if layer.chain.combine != "multiply":
         raise KindError(
-            "layer",
-            repr(layer),
-            "one with combine='multiply'",
+            "layer", repr(layer), "one with combine='multiply'",
             hint="Where tokens are added, n-grams have no contributions: use token_slots.",
-        )
+        )  # fmt: skip
 
 
 # The contribution of each token to a state of a string-kernel network, per reference slot.
@@ -244,11 +242,9 @@ def substitutions(
     parts = string_parts(layer, input)
     if parts.chain.is_state_gated:
         raise KindError(
-            "layer",
-            repr(layer),
-            "one whose decay does not depend on h",
+            "layer", repr(layer), "one whose decay does not depend on h",
             hint="A token changes all later gates: run the layer on each changed sequence instead.",
-        )
+        )  # fmt: skip
     order = check_order(layer, order)
     unit = check_integer("unit", unit, 0, layer.hidden_size - 1)
     _check_vocabulary(layer, input, vocabulary)

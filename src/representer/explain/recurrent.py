@@ -260,14 +260,11 @@ def _ledger(layer: RecurrentKernelMachine, x: Tensor, v: Tensor) -> MemoryLedger
     written, forget, read = (torch.stack(gates) for gates in list(zip(*steps, strict=True))[1:])
     later = torch.cat((forget[1:], torch.ones_like(v[:1])))
     return MemoryLedger(
-        contribution=(products_nTH * products_gradient).sum(0).detach(),
-        written=written,
-        kept=later.flip(0).cumprod(0).flip(0),
-        read=read,
-        constant=constant,
+        contribution=(products_nTH * products_gradient).sum(0).detach(), written=written,
+        kept=later.flip(0).cumprod(0).flip(0), read=read, constant=constant,
         input_weights=(products_gradient @ filters_nHI).sum(0),
         by_ngram=(windows * windows_gradient).detach(),
-    )
+    )  # fmt: skip
 
 
 def influence(layer: RecurrentKernelMachine | StringKernelRNN, input: Tensor) -> Tensor:

@@ -166,10 +166,8 @@ def string_readout(layer: StringKernelRNN, input: Tensor, weights: Tensor) -> St
     refuse_layer(layer, {hint: not is_0, weighted: layer.readout == "weighted"})
     v = check_weights(weights, len(input), layer.hidden_size)
     state_weights, highway_weights, highway_contribution = (
-        v,
-        torch.zeros_like(v),
-        torch.zeros_like(v),
-    )
+        v, torch.zeros_like(v), torch.zeros_like(v),
+    )  # fmt: skip
     if parts.highway is not None:
         state_weights = v * parts.highway
         highway_weights = v - state_weights

@@ -51,11 +51,7 @@ _OF_PYTHON = (  # parts of patterns that JavaScript writes otherwise
 
 
 def to_wasm(folder: Path) -> bytes:
-    """Compile ``model.c`` of a folder as WebAssembly, whose functions of libm come from JavaScript.
-
-    Raises:
-        DataError: clang does not compile the file.
-    """
+    """Compile ``model.c`` of a folder as WebAssembly; functions of libm come from JavaScript."""
     with tempfile.TemporaryDirectory() as name:
         for file, text in (_HEADERS | {"page.c": _ENTRY}).items():
             Path(name, file).write_text(text, encoding="utf-8")

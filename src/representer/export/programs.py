@@ -126,10 +126,8 @@ def _layer(model: Any) -> Interface:
     return Interface(
         _Flat(model, lambda layer, x, lengths: layer(x, lengths=lengths)),
         {"input": axes, "lengths": ("batch",)},
-        ("output", *fields, *(windows if has_window else ())),
-        draw,
-        model.stride,
-    )
+        ("output", *fields, *(windows if has_window else ())), draw, model.stride,
+    )  # fmt: skip
 
 
 def _streaming(model: Any) -> Interface:
@@ -410,13 +408,9 @@ def to_onnx(
     with torch.no_grad(), _quiet():
         program = exported(described).run_decompositions(_scans())
         written = torch.onnx.export(
-            program,
-            dynamo=True,
-            opset_version=OPSET,
-            input_names=list(described.inputs),
-            output_names=list(described.outputs),
-            verbose=False,
-        )
+            program, dynamo=True, opset_version=OPSET, input_names=list(described.inputs),
+            output_names=list(described.outputs), verbose=False,
+        )  # fmt: skip
     assert written is not None
     _tidy(written.model, described)
     content = written.model_proto.SerializeToString()

@@ -374,11 +374,9 @@ class Cell:
     def gates(self) -> tuple[str, ...]:
         """The pre-activations of the cell, in their order in tensors."""
         return (
-            "candidate",
-            *("input",) * (self.input_gate == "dynamic"),
-            *("forget",) * (self.forget_gate == "dynamic"),
-            *("output",) * self.output_gate,
-        )
+            "candidate", *("input",) * (self.input_gate == "dynamic"),
+            *("forget",) * (self.forget_gate == "dynamic"), *("output",) * self.output_gate,
+        )  # fmt: skip
 
     @cached_property
     def recurrent_gates(self) -> tuple[str, ...]:
@@ -409,15 +407,9 @@ class Cell:
         """Return the cell from its ``code``."""
         i, f, gated, candidate, output, feedback, memory, biased = code.split(" ")
         return Cell(
-            cast(InputGate, i),
-            cast(ForgetGate, f),
-            gated == "1",
-            candidate,
-            output,
-            cast(Feedback, feedback),
-            cast(Memory, memory),
-            biased == "1",
-        )
+            cast(InputGate, i), cast(ForgetGate, f), gated == "1", candidate, output,
+            cast(Feedback, feedback), cast(Memory, memory), biased == "1",
+        )  # fmt: skip
 
 
 LSTM = Cell("dynamic", "dynamic", True, candidate="tanh", output="tanh", candidate_bias=True)

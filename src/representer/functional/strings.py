@@ -93,14 +93,9 @@ class StringChain:
         assert readout in get_args(Readout)
         assert decay in get_args(Decay)
         return StringChain(
-            int(order),
-            cast(Combine, combine),
-            cast(Normalized, normalized),
-            cast(Readout, readout),
-            cast(Decay, decay),
-            highway == "1",
-            activation,
-        )
+            int(order), cast(Combine, combine), cast(Normalized, normalized),
+            cast(Readout, readout), cast(Decay, decay), highway == "1", activation,
+        )  # fmt: skip
 
 
 # The recurrence of the string-kernel networks, step by step.

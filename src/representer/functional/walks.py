@@ -185,16 +185,10 @@ def walk_aggregate(
     """
     source, target = edge_index
     messages = walk_messages(
-        nodes[source],
-        edge_attr,
-        shift,
-        factor,
+        nodes[source], edge_attr, shift, factor,
         None if source_gate is None else source_gate[source],
-        None if target_gate is None else target_gate[target],
-        edge_gate,
-        scale,
-        activation,
-    )
+        None if target_gate is None else target_gate[target], edge_gate, scale, activation,
+    )  # fmt: skip
     return torch.zeros_like(nodes).index_add(0, target, messages)
 
 

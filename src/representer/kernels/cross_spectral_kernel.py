@@ -221,29 +221,20 @@ class Recentering:
     one. The center is where the scores have no offset, and the odds of the classes are those of
     their shares, by the slope of a linear discriminant in the scores.
 
-    Attributes:
-        views: Of the features.
-        means: Common means ``(F,)``.
-        scales: As in `recentered`.
-        coefficients: ``(C, F)``, from features to scores.
-        intercepts: ``(C,)``.
-        class_scores: m: mean scores of each class, at the mean of each subject ``(C, C)``.
-        within: W ``(C, C)``.
-        between: B ``(C, C)``.
-
     References:
         Saerens et al., Adjusting the Outputs of a Classifier to New a Priori Probabilities, Neural
         Computation 2002 (the shares).
     """
 
-    views: Sequence[str]
-    means: NDArray[np.float64]
-    scales: NDArray[np.float64]
-    coefficients: NDArray[np.float64]
-    intercepts: NDArray[np.float64]
+    views: Sequence[str]  # of the features
+    means: NDArray[np.float64]  # common means ``(F,)``
+    scales: NDArray[np.float64]  # as in `recentered`
+    coefficients: NDArray[np.float64]  # ``(C, F)``, from features to scores
+    intercepts: NDArray[np.float64]  # ``(C,)``
+    # m: mean scores of each class, at the mean of each subject ``(C, C)``
     class_scores: NDArray[np.float64]
-    within: NDArray[np.float64]
-    between: NDArray[np.float64]
+    within: NDArray[np.float64]  # w ``(C, C)``
+    between: NDArray[np.float64]  # b ``(C, C)``
 
     def learned_between(self, spectra: Spectra) -> NDArray[np.float64]:
         """Return B from the means of the subjects that were trained on, of known classes.
@@ -326,11 +317,9 @@ class Recentering:
 
 
 def class_covariances(
-    scores: NDArray[np.float64],
-    values: NDArray[Any],
-    subjects: NDArray[Any],
+    scores: NDArray[np.float64], values: NDArray[Any], subjects: NDArray[Any],
     intercepts: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # fmt: skip
     """Return the mean scores of each class, and their covariance within classes and subjects.
 
     Args:

@@ -452,11 +452,9 @@ class Nystroem(KernelTransformer):
             raise ArgumentError("block", block, "a positive integer or None")
         features = np.empty((len(objects), len(self.normalization_)))
         blocks = compute_blocks(
-            self.kernel_,
-            range(0, len(objects), block),
-            lambda i: (objects[i : i + block], self.components_),
-            self.n_jobs,
-        )
+            self.kernel_, range(0, len(objects), block),
+            lambda i: (objects[i : i + block], self.components_), self.n_jobs,
+        )  # fmt: skip
         for i, values in blocks:
             features[i : i + block] = values @ self.normalization_
         return features

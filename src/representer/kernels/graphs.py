@@ -250,11 +250,9 @@ class Batch:
                 continue
             inside = (self.edge_index[0] >= start) & (self.edge_index[0] < stop)
             yield Batch(
-                self.nodes[start:stop],
-                self.edge_index[:, inside] - start,
-                None if self.edges is None else self.edges[inside],
-                self.sizes[first:last],
-            )
+                self.nodes[start:stop], self.edge_index[:, inside] - start,
+                None if self.edges is None else self.edges[inside], self.sizes[first:last],
+            )  # fmt: skip
             first, start = last, stop
 
 

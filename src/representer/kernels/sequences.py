@@ -107,11 +107,9 @@ def _read(sequence: Any, name: str, from_tensors: bool, hint: str) -> Tensor:
     if isinstance(sequence, Tensor) != from_tensors:
         expected = "a tensor" if from_tensors else "an array or nested lists"
         raise KindError(
-            name,
-            type(sequence).__name__,
-            f"{expected}, as the first sequence",
+            name, type(sequence).__name__, f"{expected}, as the first sequence",
             hint="Pass only tensors to get a tensor, or no tensors to get a float64 array.",
-        )
+        )  # fmt: skip
     item = sequence if from_tensors else _tensor(sequence, name, hint)
     if not item.is_floating_point():
         raise KindError(

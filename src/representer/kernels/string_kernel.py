@@ -113,12 +113,9 @@ class StringKernel(SequenceKernel):
         elif self._runs_on_core(x, y, lam):
             items, others = ([item.to(lam.dtype) for item in s.items] for s in (x, y))
             K = string_gram(
-                items,
-                None if symmetric else others,
-                self.order,
-                float(lam.detach()),
+                items, None if symmetric else others, self.order, float(lam.detach()),
                 trailing=self.trailing,
-            )
+            )  # fmt: skip
         else:
             K = super()._gram(x, y)
         if self.normalized is True:
@@ -149,13 +146,9 @@ class StringKernel(SequenceKernel):
             grown = [F.pad(each, (0, size - len(each)) * 2) for each in pairs]
             similarities = torch.stack(grown)
         return string_kernel(
-            similarities,
-            self.order,
-            self.decay,
-            combine=self.combine,
-            trailing=self.trailing,
+            similarities, self.order, self.decay, combine=self.combine, trailing=self.trailing,
             lengths=(lengths, lengths),
-        )
+        )  # fmt: skip
 
     def _pairs(
         self, item: Tensor, prepared: Any, padded: Tensor, lengths: Tensor, others: list[Any]
@@ -164,13 +157,9 @@ class StringKernel(SequenceKernel):
             lam = torch.as_tensor(self.decay, dtype=torch.float64, device=item.device)
             return distinct_string_kernel(item, padded, lengths, self.order, lam)
         return string_kernel(
-            self._similarities(item, padded),
-            self.order,
-            self.decay,
-            combine=self.combine,
-            trailing=self.trailing,
-            lengths=(torch.full_like(lengths, len(item)), lengths),
-        )
+            self._similarities(item, padded), self.order, self.decay, combine=self.combine,
+            trailing=self.trailing, lengths=(torch.full_like(lengths, len(item)), lengths),
+        )  # fmt: skip
 
     def _has_features(self, x: Sequences, y: Sequences) -> bool:
         """Return True if the explicit feature map is cheaper than all pairs."""
@@ -340,10 +329,6 @@ class DeepStringKernel(SequenceKernel):
     ) -> Tensor:
         decay: Any = self.decay[layer] if isinstance(self.decay, (list, tuple)) else self.decay
         return string_kernel(
-            similarities,
-            self.orders[layer],
-            decay,
-            combine=self.combine,
-            normalized=self.normalized,
-            lengths=ends,
-        )
+            similarities, self.orders[layer], decay, combine=self.combine,
+            normalized=self.normalized, lengths=ends,
+        )  # fmt: skip

@@ -72,11 +72,9 @@ def gram(local: Local, x: Batch, y: Batch | None, *, activated: bool = False) ->
         activated: Sum K_sigma instead of K.
     """
     return in_blocks(
-        x,
-        y,
-        partial(own_kernels, local),
+        x, y, partial(own_kernels, local),
         lambda a, b, own_a, own_b: _last(local, a, b, own_a, own_b, activated),
-    )
+    )  # fmt: skip
 
 
 def in_blocks(
@@ -336,13 +334,10 @@ class DeepGraphKernel(GraphKernel):
 
     def _local(self) -> Local:
         return Local(
-            self.order,
-            self.decay,
-            self.combine,
+            self.order, self.decay, self.combine,
             activation_of("activation", self.activation or Gaussian()),
-            partial(compare_nodes, self.base),
-            self.num_layers,
-        )
+            partial(compare_nodes, self.base), self.num_layers,
+        )  # fmt: skip
 
     def _gram(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Tensor:
         sides = batches(X, Y, delta=self.base == "delta", edges=self.edges)

@@ -134,11 +134,9 @@ class GraphRegressionNetwork(HubModel):
         width = c.hidden_size * (c.depth if self.reads_levels else 1)
         self.norm = _standardization(width) if c.normalize and c.network == "wl" else None
         self.head = nn.Sequential(
-            nn.Linear(width, c.hidden_size),
-            nn.ReLU(),
-            nn.Dropout(c.dropout),
+            nn.Linear(width, c.hidden_size), nn.ReLU(), nn.Dropout(c.dropout),
             nn.Linear(c.hidden_size, c.outputs),
-        )
+        )  # fmt: skip
         if c.initial == "authors" and c.network != "gine":
             draw_as_authors(self)
 

@@ -21,13 +21,8 @@ from representer.nn import EmbeddingDropout, LockedDropout, drop_connect
 # The configuration of the language model.
 
 _SIZES = (
-    "vocabulary_size",
-    "embedding_size",
-    "hidden_size",
-    "num_layers",
-    "filter_length",
-    "order",
-)
+    "vocabulary_size", "embedding_size", "hidden_size", "num_layers", "filter_length", "order",
+)  # fmt: skip
 _DROPOUTS = ("embedding_dropout", "input_dropout", "layer_dropout", "output_dropout")
 _DROPOUTS += ("rnn_dropout", "weight_dropout")
 

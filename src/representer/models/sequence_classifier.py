@@ -171,12 +171,9 @@ class SequenceNetwork(HubModel):
         if self.attention is not None:
             nn.init.zeros_(self.attention.weight)
         self.head = nn.Sequential(
-            nn.Dropout(c.dropout),
-            nn.Linear(width, c.head_size),
-            nn.ReLU(),
-            nn.Dropout(c.dropout),
+            nn.Dropout(c.dropout), nn.Linear(width, c.head_size), nn.ReLU(), nn.Dropout(c.dropout),
             nn.Linear(c.head_size, c.num_classes),
-        )
+        )  # fmt: skip
         for layer in self.head:
             if isinstance(layer, nn.Linear):  # as in the authors' code, not in the paper
                 nn.init.xavier_uniform_(layer.weight)

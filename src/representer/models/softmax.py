@@ -265,9 +265,7 @@ def _check_cutoffs(cutoffs: Sequence[int], words: int) -> tuple[int, ...]:
     bounds = (0, *result, words)
     if not is_valid or any(a >= b for a, b in pairwise(bounds)):
         raise ArgumentError(
-            "cutoffs",
-            cutoffs,
-            f"ascending integers from 1 to {words - 1}, at least one",
+            "cutoffs", cutoffs, f"ascending integers from 1 to {words - 1}, at least one",
             hint="Each is the first word of a rarer group.",
-        )
+        )  # fmt: skip
     return result

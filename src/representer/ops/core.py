@@ -223,29 +223,20 @@ def cell_struct(cell: Cell) -> Any:
     names = list(NONLINEARITIES)
     return CellStruct(
         ("dynamic", "coupled", "static").index(cell.input_gate),
-        ("dynamic", "static", "none").index(cell.forget_gate),
-        int(cell.output_gate),
-        names.index(cell.candidate),
-        names.index(cell.output),
-        ("cell", "output", "expm1").index(cell.memory),
-        len(cell.gates),
-        len(cell.recurrent_gates),
-    )
+        ("dynamic", "static", "none").index(cell.forget_gate), int(cell.output_gate),
+        names.index(cell.candidate), names.index(cell.output),
+        ("cell", "output", "expm1").index(cell.memory), len(cell.gates), len(cell.recurrent_gates),
+    )  # fmt: skip
 
 
 def chain_struct(chain: StringChain, decay: Tensor | None) -> Any:
     """Return the struct of a chain, with the form of its decay."""
     return ChainStruct(
-        chain.order,
-        ("multiply", "add", "add_exact").index(chain.combine),
-        ("no", "paper", "exact").index(chain.normalized),
-        int(chain.readout == "sum"),
-        2 + chain.is_state_gated if decay is None else decay.dim(),
-        int(chain.highway),
-        list(NONLINEARITIES).index(chain.activation),
-        len(chain.products),
-        chain.states,
-    )
+        chain.order, ("multiply", "add", "add_exact").index(chain.combine),
+        ("no", "paper", "exact").index(chain.normalized), int(chain.readout == "sum"),
+        2 + chain.is_state_gated if decay is None else decay.dim(), int(chain.highway),
+        list(NONLINEARITIES).index(chain.activation), len(chain.products), chain.states,
+    )  # fmt: skip
 
 
 def refuses(p: Any) -> str:

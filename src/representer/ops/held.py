@@ -111,12 +111,10 @@ class HeldChain(NamedTuple):
     def of_units(self, units: slice, sequences: slice = slice(None)) -> HeldChain:
         """Return the chain of some units, and of some sequences."""
         return self._replace(
-            features=self.features[:, sequences],
-            decay=self.decay[:, sequences, units],
-            write=self.write[:, sequences, units],
-            read=self.read[sequences, :, units],
+            features=self.features[:, sequences], decay=self.decay[:, sequences, units],
+            write=self.write[:, sequences, units], read=self.read[sequences, :, units],
             share=self.share[:, units],
-        )
+        )  # fmt: skip
 
     def to(self, like: Tensor) -> HeldChain:
         """Return the chain with the dtype and device of a tensor."""

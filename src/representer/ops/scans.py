@@ -92,11 +92,9 @@ def _recurrence(op: Op) -> Callable[..., tuple[Tensor, ...]]:
 
         extra = (*constants.values(), *(() if lengths is None else (lengths,)))
         *last, output = scan_op(
-            step,
-            [x.clone(memory_format=torch.contiguous_format) for x in states.values()],
-            inputs,
+            step, [x.clone(memory_format=torch.contiguous_format) for x in states.values()], inputs,
             extra,
-        )
+        )  # fmt: skip
         unused = [output.new_empty(0)] * (results - 1 - len(last))  # for the gradient
         return (output.flip(0) if reverse else output, *last, *unused)
 

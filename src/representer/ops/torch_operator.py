@@ -215,11 +215,9 @@ def _pull(cotangents: Any, function: Callable[..., Any], *operands: Any) -> Any:
 
 
 def vmap_rule(
-    operator: Any,
-    axes: Mapping[str, int | None],
-    result_axes: Sequence[int | None],
+    operator: Any, axes: Mapping[str, int | None], result_axes: Sequence[int | None],
     mixes_batch: Callable[[Sequence[Any]], bool],
-) -> Callable[..., tuple[Any, Any]]:
+) -> Callable[..., tuple[Any, Any]]:  # fmt: skip
     """Return the vmap rule of an operator, for ``torch.library.register_vmap``.
 
     If only operands with a batch are mapped over, the operator runs once on a larger batch;
@@ -418,11 +416,9 @@ class Operators:
         needs = zip(table.on_request, arguments[third:-1], strict=True)
         requested = {name for name, is_needed in needs if is_needed}
         return (
-            arguments[:first],
-            arguments[first:second],
-            table.decode(arguments[second:third]),
+            arguments[:first], arguments[first:second], table.decode(arguments[second:third]),
             requested,
-        )
+        )  # fmt: skip
 
     def _fake(self, *arguments: Any) -> Any:
         p = self.table.decode(arguments[:-1])

@@ -323,13 +323,8 @@ def compared(
         known, model, beside = column.at(rows), own.at(rows), other.at(rows)
         if model.probabilities is not None:
             kept = (
-                "count",
-                "accuracy",
-                "accuracy_interval",
-                "macro_f1",
-                "auc",
-                "average_precision",
-            )
+                "count", "accuracy", "accuracy_interval", "macro_f1", "auc", "average_precision",
+            )  # fmt: skip
             listed = {name: listed[name] for name in kept}
             pair = model.values == known.truth, beside.values == known.truth
             difference = paired_difference(*pair, alike)
@@ -619,12 +614,9 @@ def _environment() -> Environment:
     except ImportError as error:
         raise MissingExtraError("the report", "jinja2", "train") from error
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
     environment.filters |= FILTERS
     return environment
 

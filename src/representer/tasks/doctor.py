@@ -152,12 +152,9 @@ def deviation(name: str) -> float:
         expected, _, _ = rkm_scan(
             _pre_activations(layer, x),
             torch.stack(list(layer.recurrent().values())) if layer.recurrent() else None,
-            x.new_zeros(BATCH, UNITS),
-            x.new_zeros(BATCH, UNITS),
-            cell=layer.cell,
-            static=layer.static_gates(),
-            norm=torch.stack([norm.weight, norm.bias]),
-        )
+            x.new_zeros(BATCH, UNITS), x.new_zeros(BATCH, UNITS), cell=layer.cell,
+            static=layer.static_gates(), norm=torch.stack([norm.weight, norm.bias]),
+        )  # fmt: skip
     return float((computed - expected).abs().max())
 
 

@@ -445,14 +445,11 @@ class EstimatorTask(EstimatorUse):
             model = replace(model, values=described)
         count = len(data.parts["train"])
         outcome = Outcome(
-            name=model_name(estimator.parts_, model.name),
-            predictions=predictions,
-            training=result,
+            name=model_name(estimator.parts_, model.name), predictions=predictions, training=result,
             steps_per_epoch=-(-count // batch_size_for(estimator, count)),
-            parameters=parameter_counts(estimator, model.parts),
-            parts=estimator.parts_,
+            parameters=parameter_counts(estimator, model.parts), parts=estimator.parts_,
             alone={half: self.predicted(estimator.part(half), data) for half in halves},
-        )
+        )  # fmt: skip
         return Trained(config, data, estimator, model, outcome)
 
     def _begin(self, run: RunFolder, config: Any, data: Data) -> None:

@@ -49,13 +49,9 @@ class LanguageReading:
 
 
 LanguageConfig: type[Any] = config_of(
-    "LanguageConfig",
-    __name__,
-    CorpusOptions,
-    LanguageParameters,
-    base=RunConfig,
+    "LanguageConfig", __name__, CorpusOptions, LanguageParameters, base=RunConfig,
     without=("monitor",),
-)
+)  # fmt: skip
 
 # L17 section 6.1, completed by its code: learning rate 1 and norm 5 for a loss summed over 35 steps
 # and averaged over the batch.
@@ -96,13 +92,10 @@ def defaults_of(given: Any) -> dict[str, Any]:
 
 _FUNCTIONS = functions_in("representer.tasks.language", "generate")
 LANGUAGE = Task(
-    name="language",
-    summary="Train a language model on a running text.",
-    noun="running text",
-    config=LanguageConfig,
-    defaults=defaults_of,
+    name="language", summary="Train a language model on a running text.", noun="running text",
+    config=LanguageConfig, defaults=defaults_of,
     options=dict.fromkeys(READ, (LanguageReading,)) | {"generate": ()},
     functions={name: function for name, function in _FUNCTIONS.items() if name != "drift"},
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
     takes_strings=True,
-)
+)  # fmt: skip

@@ -216,19 +216,11 @@ def _names(target: str | None) -> tuple[str, ...]:
 def objects_of(table: MoleculeTable, files: tuple[Path, ...] = ()) -> Objects:
     """Return the molecules and targets of a table."""
     return Objects(
-        source=table.source,
-        labels_file=table.source,
-        objects=table.smiles,
-        labels=table.targets,
-        lines=table.lines,
-        files=files,
-        notes=table.notes,
-        dropped=table.dropped,
+        source=table.source, labels_file=table.source, objects=table.smiles, labels=table.targets,
+        lines=table.lines, files=files, notes=table.notes, dropped=table.dropped,
         reading={"smiles": table.smiles_column, "target": ",".join(table.target_columns)},
-        targets=table.target_columns,
-        groups=table.groups,
-        is_numbered_by_line=True,
-    )
+        targets=table.target_columns, groups=table.groups, is_numbered_by_line=True,
+    )  # fmt: skip
 
 
 class MoleculeTask(EstimatorTask):

@@ -242,27 +242,21 @@ class FoldResult:
         """Return the result of a model that was trained on a fold."""
         data, outcome, fold = trained.data, trained.outcome, trained.data.fold
         (column,), (predictions,), training = (
-            data.columns("test"),
-            outcome.predictions,
-            outcome.training,
-        )
+            data.columns("test"), outcome.predictions, outcome.training,
+        )  # fmt: skip
         assert fold is not None
         assert predictions.probabilities is not None
         chances = predictions.probabilities.round(7)  # as they are stored
         alone = {k: p[0].probabilities.round(7) for k, p in outcome.alone.items()}  # type: ignore[union-attr]
         best, epochs = (training and training.best) or {}, training.epoch if training else 0
         return cls(
-            fold=fold,
-            rows=np.asarray(data.parts["test"].rows),
-            probabilities=chances,
-            accuracy=float((chances.argmax(axis=1) == column.truth).mean()),
-            epochs=epochs,
+            fold=fold, rows=np.asarray(data.parts["test"].rows), probabilities=chances,
+            accuracy=float((chances.argmax(axis=1) == column.truth).mean()), epochs=epochs,
             best_epoch=int(best.get("epoch", epochs)),
             valid={k: v for k, v in best.items() if k.startswith("valid_")},
             stopped_by=training.reason if training else "",
-            parts={name: dict(half._asdict()) for name, half in outcome.parts.items()},
-            alone=alone,
-        )
+            parts={name: dict(half._asdict()) for name, half in outcome.parts.items()}, alone=alone,
+        )  # fmt: skip
 
     @property
     def seconds(self) -> float:

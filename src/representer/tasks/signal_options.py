@@ -39,10 +39,8 @@ class SignalReading:
         None, "events of recordings, such as .edf files, to use as classes: A,B", metavar="NAMES"
     )
     event_start: float | None = option(
-        None,
-        "seconds from an event of a recording to its window (default: 0)",
-        metavar="SECONDS",
-    )
+        None, "seconds from an event of a recording to its window (default: 0)", metavar="SECONDS",
+    )  # fmt: skip
     event_seconds: float | None = option(
         None, "length of such a window (default: duration of the events)", metavar="SECONDS"
     )

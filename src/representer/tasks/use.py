@@ -196,14 +196,10 @@ class EstimatorUse(ABC):
             check_output(Path(output), Path(data) if isinstance(data, str | Path) else None)
         estimator, _, blocks = self._opened(run, data, options, device=device)
         parts = predicted_table(
-            blocks,
-            lambda objects: self._checked(run, estimator, objects),
-            lambda one: self.reason(estimator, None, one),
-            classes_of(estimator.target_),
-            self.noun,
-            output,
-            self.labels_of(estimator),
-        )
+            blocks, lambda objects: self._checked(run, estimator, objects),
+            lambda one: self.reason(estimator, None, one), classes_of(estimator.target_), self.noun,
+            output, self.labels_of(estimator),
+        )  # fmt: skip
         write_table(output, parts)
 
     def labels_of(self, estimator: Any) -> LabelSets | None:

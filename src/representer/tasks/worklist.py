@@ -156,11 +156,9 @@ def locked(folder: Path, settings: str, what: str, option: str = "out") -> Itera
 
 
 def outcomes(
-    function: Callable[..., Value],
-    units: Collection[Unit],
-    arguments: Callable[[Unit], tuple[Any, ...]],
-    jobs: int,
-) -> Iterator[tuple[Unit, Value | RepresenterError]]:
+    function: Callable[..., Value], units: Collection[Unit],
+    arguments: Callable[[Unit], tuple[Any, ...]], jobs: int,
+) -> Iterator[tuple[Unit, Value | RepresenterError]]:  # fmt: skip
     """Yield units with their value, or their error, in the order in which they end.
 
     A signal, or the end of the iteration, reaches the worker processes, too; their trainings save

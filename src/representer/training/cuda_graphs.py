@@ -76,11 +76,9 @@ class CapturedCalls:
     """
 
     def __init__(
-        self,
-        function: Callable[..., Any],
-        report: Report = lambda reason: None,
+        self, function: Callable[..., Any], report: Report = lambda reason: None,
         make: Callable[[], CapturedGraph] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._function, self._report, self._make = function, report, make or CudaGraph
         self._seen: dict[Any, int] = {}
         self._graphs: dict[Any, Captured] = {}

@@ -111,11 +111,9 @@ class Interruption:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
+        self, kind: type[BaseException] | None, error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._restore()
 
     def _remember(self, number: int, frame: FrameType | None) -> None:

@@ -243,13 +243,9 @@ def write_npz(path: str | Path, data: Recordings) -> None:
     """Write recordings to an ``.npz`` file that :func:`read_npz` reads."""
     content = io.BytesIO()
     np.savez_compressed(
-        content,
-        X=data.signals,
-        y=np.asarray(data.classes)[data.labels],
-        subject=data.subjects,
-        fs=data.sampling_rate,
-        channels=np.asarray(data.channels),
-    )
+        content, X=data.signals, y=np.asarray(data.classes)[data.labels], subject=data.subjects,
+        fs=data.sampling_rate, channels=np.asarray(data.channels),
+    )  # fmt: skip
     atomic.write_bytes(path, content.getvalue())
 
 

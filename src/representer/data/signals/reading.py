@@ -57,12 +57,10 @@ class SampleTable:
             block = np.array([[_number(cell) for cell in row] for row in cells])
             for row, column in np.argwhere(~np.isfinite(block[:, : len(channels)]))[:1].tolist():
                 raise DataError(
-                    f"{text_of(cells[row][column])!r:.60} is not a finite number",
-                    file=path,
-                    line=grid.lines[row],
-                    column=grid.columns[channels[column]],
+                    f"{text_of(cells[row][column])!r:.60} is not a finite number", file=path,
+                    line=grid.lines[row], column=grid.columns[channels[column]],
                     fix="Interpolate the sample, or remove the column if it is no channel.",
-                )
+                )  # fmt: skip
             names = [grid.columns[i] for i in channels]
             blocks.append(block)
         table = np.concatenate(blocks).T

@@ -52,11 +52,9 @@ class Recordings:
     def take(self, rows: Any) -> Recordings:
         """Return the windows selected by indices or by a mask."""
         return replace(
-            self,
-            signals=self.signals[rows],
-            labels=self.labels[rows],
+            self, signals=self.signals[rows], labels=self.labels[rows],
             subjects=self.subjects[rows],
-        )
+        )  # fmt: skip
 
     def in_order(self, channels: tuple[str, ...], *, file: str | Path | None = None) -> Recordings:
         """Return the recordings with the channels of a trained model, in its order.
@@ -142,13 +140,9 @@ def recordings(
         problem = f"all labels differ: {shown}; expected classes of several windows"
         raise error(problem, "Models of signals predict classes; divide numbers into ranges.")
     return Recordings(
-        signals,
-        numbers.astype(np.int64),
-        tuple(str(name) for name in classes),
-        subjects.astype(str),
-        float(rate.item()),
-        names,
-    )
+        signals, numbers.astype(np.int64), tuple(str(name) for name in classes),
+        subjects.astype(str), float(rate.item()), names,
+    )  # fmt: skip
 
 
 def _channel_names(channels: Any, count: int, error: Any) -> tuple[str, ...]:
@@ -441,13 +435,10 @@ def synthetic_recordings(
             labels.append(label)
             names.append(f"subject {subject}")
     return Recordings(
-        np.asarray(signals, dtype=np.float32),
-        np.asarray(labels, dtype=np.int64),
-        tuple(coupling.name for coupling in couplings),
-        np.asarray(names),
-        float(sampling_rate),
+        np.asarray(signals, dtype=np.float32), np.asarray(labels, dtype=np.int64),
+        tuple(coupling.name for coupling in couplings), np.asarray(names), float(sampling_rate),
         tuple(f"ch{c}" for c in range(channels)),
-    )
+    )  # fmt: skip
 
 
 def _envelopes(rng: np.random.Generator, count: int, samples: int, width: float) -> np.ndarray:

@@ -47,9 +47,6 @@ def blocks(
     """Yield the rows with their lines, in order, in blocks.
 
     A text in place of a row is the reason for which it is dropped; a row follows it in its block.
-
-    Raises:
-        DataError: More than `MOST_DROPPED` rows that are dropped follow each other.
     """
     block, held, limit, dropped = list[tuple[int, Row]](), 0, size.head, 0
     for line, row in rows:
@@ -292,18 +289,14 @@ def _refuse_binary(path: Path, binary: io.BufferedReader, codec: str) -> None:
 def _check_line(path: Path, number: int, line: str, longest: int) -> None:
     if "\0" in line:
         raise DataError(
-            f"a NUL byte at character {line.index(chr(0)) + 1}",
-            file=path,
-            line=number,
+            f"a NUL byte at character {line.index(chr(0)) + 1}", file=path, line=number,
             fix='This is not plain text; if it is UTF-16, pass encoding="utf-16".',
-        )
+        )  # fmt: skip
     if len(line) == longest and line[-1] not in "\r\n":
         raise DataError(
-            f"longer than {longest:,} characters",
-            file=path,
-            line=number,
+            f"longer than {longest:,} characters", file=path, line=number,
             fix="Is this the right file? Each line is one document.",
-        )
+        )  # fmt: skip
 
 
 def _undecodable(path: Path, codec: str) -> DataError:

@@ -85,11 +85,9 @@ class LabelMap:
         if number is None:
             raise DataError(
                 f"the label {label!r} is not one of the {len(self)} classes: {listing(self.names)}",
-                file=file,
-                line=line,
-                column=column,
+                file=file, line=line, column=column,
                 fix=f"{did_you_mean(label, self.names)}Correct the label or remove the row.",
-            )
+            )  # fmt: skip
         return number
 
     @cached_property

@@ -174,11 +174,9 @@ def _titles(lines: list[str], mark: str) -> int:
 def _width(path: Path, line: int, got: int, expected: int, first: int, mark: str) -> DataError:
     few = "too few" if got < expected else "too many"
     return DataError(
-        f"{few} cells: {got} instead of {expected} as on line {first}",
-        file=path,
-        line=line,
+        f"{few} cells: {got} instead of {expected} as on line {first}", file=path, line=line,
         fix=f"Put a cell that contains {_shown(mark)} or a line end in double quotes.",
-    )
+    )  # fmt: skip
 
 
 def _syntax(path: Path, line: int, last: int, message: str, mark: str) -> DataError:
@@ -488,15 +486,9 @@ def read_blocks(
     if fmt == "jsonl":
         return read_jsonl(path, encoding=encoding, size=size)
     return read_delimited(
-        path,
-        wanted=wanted,
-        header=header,
-        delimiter=delimiter,
-        quotes=quotes,
-        encoding=encoding,
-        size=size,
-        is_tsv=fmt == "tsv",
-    )
+        path, wanted=wanted, header=header, delimiter=delimiter, quotes=quotes, encoding=encoding,
+        size=size, is_tsv=fmt == "tsv",
+    )  # fmt: skip
 
 
 def table_files(path: str | PathLike[str]) -> list[Path]:

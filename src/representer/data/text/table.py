@@ -193,18 +193,12 @@ class Selection:
             groups=group_names(grid, self.groups, source, [line for _, _, line in kept], taken),
             texts=[document for document, _, _ in kept],
             labels=[name for _, name, _ in kept] if self.labels else None,
-            lines=[line for _, _, line in kept],
-            columns=grid.columns,
+            lines=[line for _, _, line in kept], columns=grid.columns,
             text_column=",".join(grid.columns[i] for i in self.texts),
-            label_column=",".join(grid.columns[i] for i in self.labels) or None,
-            dropped=dropped,
-            source=source,
-            header=grid.header,
-            notes=self.notes,
-            targets=self.targets,
-            has_label_sets=self.has_label_sets,
-            separator=self.separator,
-        )
+            label_column=",".join(grid.columns[i] for i in self.labels) or None, dropped=dropped,
+            source=source, header=grid.header, notes=self.notes, targets=self.targets,
+            has_label_sets=self.has_label_sets, separator=self.separator,
+        )  # fmt: skip
 
     def _label(self, row: Sequence[Any], source: str, line: int) -> Any:
         """Return the label of a row, its cells in several columns, or the tuple of its labels."""
@@ -353,10 +347,8 @@ def read_labeled_lines(
         if label and labels is not None and label not in labels:
             raise DataError(
                 f"starts with {listing([label])} instead of one of the labels {listing(labels)}",
-                file=path,
-                line=number,
-                fix="Every line must be a label, a space and a text.",
-            )
+                file=path, line=number, fix="Every line must be a label, a space and a text.",
+            )  # fmt: skip
         if not text.strip():
             table.dropped.append(Dropped(number, "empty text" if label else "empty line"))
             continue

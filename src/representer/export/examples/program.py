@@ -175,11 +175,9 @@ def parser_of(what: str, metavar: str, purpose: str) -> argparse.ArgumentParser:
 
 
 def run(
-    parser: argparse.ArgumentParser,
-    read: Callable[[Sequence[str]], Any],
-    predicted: Callable[[Any], list[Any]],
-    shown: Callable[[Any], list[str]] = lambda one: [],
-) -> None:
+    parser: argparse.ArgumentParser, read: Callable[[Sequence[str]], Any],
+    predicted: Callable[[Any], list[Any]], shown: Callable[[Any], list[str]] = lambda one: [],
+) -> None:  # fmt: skip
     """Read the input, and write a line of tab-separated values for each object."""
     chosen = parser.parse_args()
     with one_line_errors():

@@ -267,11 +267,8 @@ class TreeKernelNN(HasKernel["Kernel"], GraphNetwork):
             x, edge_index, None, channels=self.in_channels, edge_dim=None, like=self.weight
         )
         states = tree_scan(
-            **self._operands(x, edge_index),
-            edge_index=edge_index,
-            state_gate=self.gate_state,
-            factor=self.edge_factors(edge_index, len(x)),
-            scale=self.gate_scale,
+            **self._operands(x, edge_index), edge_index=edge_index, state_gate=self.gate_state,
+            factor=self.edge_factors(edge_index, len(x)), scale=self.gate_scale,
             activation=self.activation or "identity",
-        )
+        )  # fmt: skip
         return edge_index, states

@@ -301,12 +301,10 @@ class WaveletFilters(nn.Module):
     def _by_factors(self, windowed: Tensor, reverse: bool) -> Tensor:
         mix, taps = (factor.flatten(1, 2) for factor in wavelet_factors(*self.parts(), self.n))
         return ops.separable_convolution(
-            windowed,
-            mix.to(windowed.dtype),
-            (taps if reverse else taps.flip(-1)).to(windowed.dtype),
-            stride=self.stride,
+            windowed, mix.to(windowed.dtype),
+            (taps if reverse else taps.flip(-1)).to(windowed.dtype), stride=self.stride,
             dilation=self.dilation,
-        )
+        )  # fmt: skip
 
 
 # The inputs before a chunk of a sequence, for n-gram filters.

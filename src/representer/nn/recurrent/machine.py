@@ -335,12 +335,10 @@ def _step_operands(layer: RecurrentKernelMachine, k: int) -> StepOperands | None
     )
     input_weight = weight(layer, "weight_ih" + suffix)
     return StepOperands(
-        input_weight,
-        bias,
-        weight(layer, "weight_hh" + suffix),
+        input_weight, bias, weight(layer, "weight_hh" + suffix),
         None if static is None else _gates(static, input_weight),
         None if norm is None else torch.stack((norm.weight, norm.bias)),
-    )
+    )  # fmt: skip
 
 
 def _gates(static: StaticGates, like: Tensor) -> Tensor:
@@ -468,11 +466,8 @@ class RecurrentKernelMachine(HasKernel["Kernel"], SequenceLayer):
         reaches = tuple(bank.reach for bank in self.banks)
         self.layout = StateLayout(
             _STATES[self.cell.has_memory, any(reaches)],
-            {"h": (), "c": ()} if self.cell.has_memory else {},
-            hidden_size,
-            reaches,
-            self.features,
-        )
+            {"h": (), "c": ()} if self.cell.has_memory else {}, hidden_size, reaches, self.features,
+        )  # fmt: skip
         for k in range(len(self.suffixes)):
             self._add_direction(k, {"device": o.device, "dtype": o.dtype})
             self._reset_direction(k)

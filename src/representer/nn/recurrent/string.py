@@ -174,14 +174,10 @@ def string_chain(
         raise ArgumentError("decay", decay, "a number below 1 with normalized=True", hint=hint)
     norms: dict[NormalizedOption, Normalized] = {False: "no", True: "paper", "exact": "exact"}
     return StringChain(
-        check_integer("order", order),
-        combine,
-        norms[normalized],
-        readout,
-        "gate" if decay == "input" else "state_gate" if decay == "state" else "given",
-        highway,
+        check_integer("order", order), combine, norms[normalized], readout,
+        "gate" if decay == "input" else "state_gate" if decay == "state" else "given", highway,
         activation if isinstance(activation, str) else "identity",
-    )
+    )  # fmt: skip
 
 
 def _check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
@@ -359,11 +355,9 @@ class StringKernelRNN(HasKernel["Kernel"], SequenceLayer):
         has_mass = self.chain.has_mass
         self.layout = StateLayout(
             StringMassState if has_mass else StringState,
-            {"h": ()} | dict.fromkeys(("c", "m")[: 1 + has_mass], (max(orders),)),
-            hidden_size,
-            (0,) * len(self.features),
-            self.features,
-        )
+            {"h": ()} | dict.fromkeys(("c", "m")[: 1 + has_mass], (max(orders),)), hidden_size,
+            (0,) * len(self.features), self.features,
+        )  # fmt: skip
         self.specs = tuple(
             replace(self.chain, order=n, highway=highway and size == hidden_size)
             for n, size in zip(

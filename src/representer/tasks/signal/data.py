@@ -291,15 +291,11 @@ def read_given(
         DataError: If the file cannot be used.
     """
     result = read_recordings(
-        path,
-        signals=reading.signals or "X",
-        labels=reading.labels or "y",
+        path, signals=reading.signals or "X", labels=reading.labels or "y",
         events=[name.strip() for name in (reading.events or "").split(",") if name.strip()],
-        start=reading.event_start or 0.0,
-        seconds=reading.event_seconds,
-        is_labeled=require_labels,
+        start=reading.event_start or 0.0, seconds=reading.event_seconds, is_labeled=require_labels,
         **cutting,
-    )
+    )  # fmt: skip
     for note in result.notes:
         say(f"{path}: {note}")
     return result

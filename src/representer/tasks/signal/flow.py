@@ -87,11 +87,9 @@ HIGHEST = 50.0  # Hz
 
 
 def describe_filters(
-    recordings: Recordings,
-    folds: Sequence[FoldResult],
-    trained: Sequence[SignalClassifier],
+    recordings: Recordings, folds: Sequence[FoldResult], trained: Sequence[SignalClassifier],
     final: SignalClassifier,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Return the description of the filters for details.json and the report.
 
     ``cards`` are the strongest wavelets of the final model, and ``recurring`` oscillations those of
