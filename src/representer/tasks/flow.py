@@ -366,13 +366,9 @@ class EstimatorTask(EstimatorUse):
         return self.regressor if is_regression else self.classifier
 
     def divide(
-        self,
-        config: Any,
-        sources: dict[str, Objects],
-        split_by: Split | None = None,
-        *,
+        self, config: Any, sources: dict[str, Objects], split_by: Split | None = None, *,
         is_silent: bool = False,
-    ) -> Data:
+    ) -> Data:  # fmt: skip
         """Split and encode the data, see `prepare`."""
         is_regression = (model := self.kind(config, sources)) is self.regressor
         estimator = self._estimator(model, config)
