@@ -134,6 +134,17 @@ def test_estimators_with_the_same_inputs_start_from_word_vectors_of_their_own(op
     assert shared.documents is not None
 
 
+def test_an_ngram_of_characters_belongs_to_its_word_in_a_text_of_any_length():
+    model = TextClassifier(answer="kernel", random_state=0, verbose=0).fit(TEXTS, LABELS)
+    words = (TEXTS[0] + " ").split() * 100
+    (explained,) = model.explain([" ".join(words)])
+    characters = [one for one in explained.contributions if one.what[0] == "'"]
+    assert len(characters) > len(words)
+    for one in characters:
+        (place,) = one.where
+        assert one.what[1:-1] in f" {words[place]} "
+
+
 def test_the_strongest_contributions_are_listed_and_the_others_summed(classifier):
     (one,) = classifier.explain(TEXTS[:1], k=2)
     assert one.contributions[0].what in ("good", "good film", "film today")

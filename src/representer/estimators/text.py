@@ -522,12 +522,13 @@ class TextNetwork(TextParameters, SupervisedEstimator):
         score = machine.centered_score([one], output)
         joined, found = machine.kernel.occurrences(one)
         words, parts = joined.split(), []
+        spaces = np.cumsum([letter == " " for letter in joined])
         for column, view, where, value in found:
             if view == WORDS:
                 what, at = " ".join(words[t] for t in where), where
             else:  # characters of one of the joined words, maybe with the space before or after it
                 what = f"'{''.join(joined[t] for t in where)}'"
-                at = (joined[: where[1]].count(" ") - 1,)
+                at = (int(spaces[where[1] - 1]) - 1,)
             parts.append(Contribution(what, at, KERNEL, value * float(coefficients[column])))
         fixed, shares = machine.kernel.vector_shares(one, coefficients)
         for where, value in shares:
