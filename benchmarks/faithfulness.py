@@ -50,9 +50,9 @@ whole n-grams, which `explain` divides among their words, joins its neighbors to
 scales what is left to length 1 again, so that no sum over words can have it. *Deletion* is the mean
 probability of the predicted class while up to half of the words are deleted, the one with the
 largest contribution first: a faithful order makes it small. *At random* is deletion in random
-order. *Remainder* is the difference between the score and the sum of constant and contributions; the constant of SHAP is the score of no words, that
-of integrated gradients the score of zeros. Seconds are CPU time of one text. Half-widths are those
-of 95 % intervals over the texts."""
+order. *Remainder* is the difference between the score and the sum of constant and contributions;
+the constant of SHAP is the score of no words, that of integrated gradients the score of zeros.
+Seconds are CPU time of one text. Half-widths are those of 95 % intervals over the texts."""
 
 Scores = Callable[[list[list[str]]], NDArray[np.float64]]
 
