@@ -21,9 +21,9 @@ POWER, MATRIX = VIEWS = ("power", "matrix")
 BANDS: Bands = ((1.0, 4.0), (4.0, 8.0), (8.0, 13.0), (13.0, 30.0), (30.0, 45.0))
 _AT_ONCE = 512  # windows whose spectra are in memory together
 SHRINKAGE = 5  # windows that the common mean and deviation count for beside those of a subject
-# Chosen on two sets, balanced and with nine windows of a class to one, see docs/results/eeg.md.
+# Chosen on two EEGs, balanced and with nine windows of a class to one, see benchmarks/eeg.py.
 EVIDENCE = 0.2  # of a window beside an independent one; those of a recording resemble each other
-SHARES = 3.0  # of the Dirichlet distribution of the shares of a subject's classes
+SHARES = 2.0  # of the Dirichlet distribution of the shares of a subject's classes
 LEAST_SLOPE = 0.5  # of the log odds of classes in their scores
 SUBJECTS = 5  # whose offsets are taken to vary as scores within a subject, beside those known
 ROUNDS = 30  # of finding the offset and the shares of a subject
@@ -213,7 +213,7 @@ class Recentering:
     The scores of a window of class k at the common mean are those of a Gaussian,
 
     .. math:: s = o + m_k + e, \qquad o \sim N(0, B), \quad e \sim N(0, W), \quad
-        \pi \sim \mathrm{Dirichlet}(3, \dots, 3)
+        \pi \sim \mathrm{Dirichlet}(2, \dots, 2)
 
     with the offset o and the shares :math:`\pi` of the classes of the subject. A mean of its
     windows alone would be that of their commonest class. The offset and the shares are found in
