@@ -291,7 +291,7 @@ def test_a_public_method_says_what_it_does_itself_or_by_what_it_overrides():
 
 VAGUE = {"at", "found", "given", "kind", "known", "one", "own", "part", "place"}
 NAMED = {  # packages whose local variables have other names, but for the GPU kernels
-    "data", "duality.py", "errors.py", "explain", "functional", "jobs.py", "kernel_network",
+    "cli", "data", "duality.py", "errors.py", "explain", "functional", "jobs.py", "kernel_network",
     "kernels", "machine.py", "models", "nn", "ops", "storage", "tasks", "training",
 }  # fmt: skip
 

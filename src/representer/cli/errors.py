@@ -46,8 +46,8 @@ SYNONYMS = {
 def did_you_mean(word: str, known: Sequence[str]) -> str:
     """Return ``"Did you mean ...? "`` for a known word of the same meaning or letters, if any."""
     dashes = word[: len(word) - len(word.lstrip("-"))]
-    close = [dashes + own for own in SYNONYMS.get(word.lstrip("-").replace("_", "-"), ())
-             if dashes + own in known]  # fmt: skip
+    close = [dashes + synonym for synonym in SYNONYMS.get(word.lstrip("-").replace("_", "-"), ())
+             if dashes + synonym in known]  # fmt: skip
     close = close or difflib.get_close_matches(word, known, n=1, cutoff=0.7)
     return f"Did you mean {close[0]!r}? " if close else ""
 
@@ -110,8 +110,8 @@ def describe(error: BaseException) -> tuple[str, int | None]:
     if isinstance(error, RuntimeError) and _OF_OTHERS.search(str(error)):
         cause = "another process of the training ended or does not answer; see its own error"
         return f"error: {cause}. Continue with --resume.", BUG
-    kind = type(error).__name__
-    return f"error: internal: {kind}: {error} (a bug; --debug shows where)", BUG
+    name = type(error).__name__
+    return f"error: internal: {name}: {error} (a bug; --debug shows where)", BUG
 
 
 def _shortened(line: str) -> str:
@@ -121,18 +121,18 @@ def _shortened(line: str) -> str:
 
 
 def _describe_os_error(error: OSError) -> tuple[str, int]:
-    place = f"{error.filename}: " if error.filename else ""
+    file = f"{error.filename}: " if error.filename else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"error: {place}the disk is full. Free some space, or write elsewhere.", 2
+        return f"error: {file}the disk is full. Free some space, or write elsewhere.", 2
     if error.errno == errno.ENOENT:
-        return f"error: {place}there is no such file. Check the path.", 2
+        return f"error: {file}there is no such file. Check the path.", 2
     if error.errno == errno.ENAMETOOLONG:
-        return f"error: {place}the path is too long. Shorten it.", 2
+        return f"error: {file}the path is too long. Shorten it.", 2
     if error.errno == errno.EISDIR:
-        return f"error: {place}is a directory; expected a file.", 2
+        return f"error: {file}is a directory; expected a file.", 2
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"error: {place}no permission. Check the owner and mode of the path.", NO_WRITE
-    return f"error: {place}{error.strerror or error}.", IO
+        return f"error: {file}no permission. Check the owner and mode of the path.", NO_WRITE
+    return f"error: {file}{error.strerror or error}.", IO
 
 
 def _silence_stdout_if_full(error: BaseException) -> None:

@@ -221,15 +221,15 @@ def with_task(command: str, words: Sequence[str]) -> list[str]:
     """
     if words[0] in TASKS:
         return list(words)
-    for at, word in enumerate(words):
+    for position, word in enumerate(words):
         option, _, value = word.partition("=")
-        value = value or " ".join(words[at + 1 : at + 2])
+        value = value or " ".join(words[position + 1 : position + 2])
         if option == "--kind" and value in TASKS:
-            return [value, *words[:at], *words[at + (1 if "=" in word else 2) :]]
-    given = {word.partition("=")[0][2:].replace("-", "_") for word in words if word[:2] == "--"}
+            return [value, *words[:position], *words[position + (1 if "=" in word else 2) :]]
+    typed = {word.partition("=")[0][2:].replace("-", "_") for word in words if word[:2] == "--"}
     options = _options(command)
-    known = [name for name, own in options.items() if given <= own]
-    if not known:
+    fitting = [name for name, names in options.items() if typed <= names]
+    if not fitting:
         listed = ", ".join(options)
         raise UsageError(
             f"no task has all of these options. Name the task, one of {listed}: "
@@ -237,8 +237,8 @@ def with_task(command: str, words: Sequence[str]) -> list[str]:
             f"[options]"
         )
     data = [word for word in words if word[:1] != "-" and Path(word).exists()]
-    found = task_of_data(Path((data or words)[0]))
-    return [found if found in known else known[0], *words]
+    task = task_of_data(Path((data or words)[0]))
+    return [task if task in fitting else fitting[0], *words]
 
 
 def _options(command: str) -> dict[str, set[str]]:
@@ -248,9 +248,11 @@ def _options(command: str) -> dict[str, set[str]]:
         for name, task in TASKS.items()
     }
     return {
-        name: _OWN[command].union(*({one.name for one in fields(kind)} for kind in own))
-        for name, own in kinds.items()
-        if own
+        name: _OWN[command].union(
+            *({field.name for field in fields(options)} for options in declared)
+        )
+        for name, declared in kinds.items()
+        if declared
     }
 
 
@@ -267,7 +269,7 @@ def task_of_data(path: Path) -> str:
     if path.is_dir():
         if tu_folders(path) or named_table(path, "nodes"):
             return "graph"
-        suffixes = {formats.TASKS.get(formats.format_of(one) or "") for one in path.iterdir()}
+        suffixes = {formats.TASKS.get(formats.format_of(file) or "") for file in path.iterdir()}
         is_signal = "signal" in suffixes or named_table(path, "recordings")
         return "signal" if is_signal else "language"
     if task := formats.TASKS.get(formats.format_of(path) or ""):
@@ -280,9 +282,9 @@ def task_of_data(path: Path) -> str:
         block = next(iter(read_blocks(path, ["smiles"], header=True)))
     except (RepresenterError, OSError):
         return "text"  # its reader says what is wrong
-    found = _of_columns({name.lower() for name in block.columns})
+    guess = _of_columns({name.lower() for name in block.columns})
     cells = zip(*block.rows[:ROWS], strict=True)
-    return "sequence" if found == "text" and any(map(_are_sequences, cells)) else found
+    return "sequence" if guess == "text" and any(map(_are_sequences, cells)) else guess
 
 
 def _are_sequences(cells: Sequence[object]) -> bool:
@@ -374,9 +376,9 @@ def environment(arguments: Any) -> dict[str, str]:
     """Return the variables of torchrun and its processes."""
     import torch
 
-    own = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}  # a restart must not find old addresses
+    variables = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}  # a restart must not find old addresses
     if "OMP_NUM_THREADS" not in os.environ:
-        own["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // arguments["nproc"]))
+        variables["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // arguments["nproc"]))
     if arguments["device"] == "cpu" or not torch.cuda.is_available():
-        own["ACCELERATE_USE_CPU"] = "true"
-    return os.environ | own
+        variables["ACCELERATE_USE_CPU"] = "true"
+    return os.environ | variables

@@ -53,12 +53,12 @@ def read_config_files(
         DataError: If a file cannot be read, is not a mapping, has an unknown key, or a number that
             is not in the plain notation.
     """
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for word, following in zip_longest(words, words[1:], fillvalue=""):
         option, equals, value = word.partition("=")
         if option == "--config" and (equals or following):
-            found |= _read(Path(value if equals else following), names, numeric)
-    return found
+            options |= _read(Path(value if equals else following), names, numeric)
+    return options
 
 
 def _read(path: Path, names: Collection[str], numeric: Collection[str]) -> dict[str, Any]:
@@ -205,8 +205,8 @@ def _add_option(parser: Any, field: Field[Any], hint: Any, default: Any) -> None
     if choices := field.metadata.get("choices"):
         parser.add_argument(option, type=str, choices=choices, default=default, help=help_text)
         return
-    kind = next(k for k in (get_args(hint) or (hint,)) if k in METAVARS)
-    metavar = field.metadata.get("metavar") or METAVARS[kind]
+    type_ = next(k for k in (get_args(hint) or (hint,)) if k in METAVARS)
+    metavar = field.metadata.get("metavar") or METAVARS[type_]
     parser.add_argument(option, type=hint, default=default, help=help_text, metavar=metavar)
 
 
@@ -222,13 +222,13 @@ def option_strings(parser: ArgumentParser) -> list[str]:
 
 
 def _check_option_names(parser: ArgumentParser, name: str, words: Sequence[str]) -> None:
-    known = option_strings(parser)
+    strings = option_strings(parser)
     for word in words:
         if word == "--":
             return
         option = word.partition("=")[0]
-        if option.startswith("--") and option not in known:
-            hint = did_you_mean(option, [o for o in known if o.startswith("--")])
+        if option.startswith("--") and option not in strings:
+            hint = did_you_mean(option, [o for o in strings if o.startswith("--")])
             raise UsageError(
                 f"{option} is not an option of `representer {name}`. {hint}"
                 f"All of them: representer {name} --help-all"
@@ -277,16 +277,16 @@ def _check_limits(parser: ArgumentParser, arguments: Namespace) -> None:
 
 def _explain(parser: ArgumentParser, name: str, words: Sequence[str], message: str) -> str:
     """Rephrase an error message of jsonargparse."""
-    if found := re.match(r'Parser key "(\w+)":', message):
-        return _explain_value(parser, found[1], words, message)
-    if found := re.match(r"argument (\S+?)(?:/\S+)?: expected one argument", message):
-        return f"{found[1]} has no value; expected {_expected(_action(parser, found[1]))}."
-    if found := re.match(r"argument (\S+?): invalid choice: (.+?) \(choose", message):
-        action = _action(parser, found[1])
-        hint = did_you_mean(found[2].strip("'"), [str(c) for c in action.choices or ()])
-        return f"{found[1]} is {found[2]}; expected {_expected(action)}. {hint}"
-    if found := re.match(r"unrecognized arguments: (.+)", message):
-        return f"{found[1]!r} was not expected here. Usage: representer {name} --help"
+    if match := re.match(r'Parser key "(\w+)":', message):
+        return _explain_value(parser, match[1], words, message)
+    if match := re.match(r"argument (\S+?)(?:/\S+)?: expected one argument", message):
+        return f"{match[1]} has no value; expected {_expected(_action(parser, match[1]))}."
+    if match := re.match(r"argument (\S+?): invalid choice: (.+?) \(choose", message):
+        action = _action(parser, match[1])
+        hint = did_you_mean(match[2].strip("'"), [str(c) for c in action.choices or ()])
+        return f"{match[1]} is {match[2]}; expected {_expected(action)}. {hint}"
+    if match := re.match(r"unrecognized arguments: (.+)", message):
+        return f"{match[1]!r} was not expected here. Usage: representer {name} --help"
     return f"{message.rstrip('.')}. Usage: representer {name} --help"
 
 
@@ -296,8 +296,8 @@ def _explain_value(parser: ArgumentParser, key: str, words: Sequence[str], messa
     got = re.search(r"(?:Got value|Given value): (.*)\s*$", message)
     value = repr(got[1]) if got else "of the wrong kind"
     is_typed = any(w.partition("=")[0] == shown for w in words)
-    place = "" if is_typed or "--config" not in words else " in the configuration file"
-    return f"{shown}{place} is {value}; expected {_expected(action)}."
+    where = "" if is_typed or "--config" not in words else " in the configuration file"
+    return f"{shown}{where} is {value}; expected {_expected(action)}."
 
 
 def _action(parser: ArgumentParser, name: str) -> Action:
@@ -315,14 +315,14 @@ def _shown(action: Action) -> str:
 def _expected(action: Action) -> str:
     if action.choices:
         return "one of " + ", ".join(map(str, action.choices))
-    words = [KINDS[kind] for kind in _kinds(action) if kind in KINDS]
+    words = [KINDS[name] for name in _kinds(action) if name in KINDS]
     return " or ".join(words) or "a value"
 
 
 def _kinds(action: Action) -> list[Any]:
     """Return the types that an option takes, but None."""
-    kind: Any = getattr(action, "_typehint", None) or action.type
-    return [k for k in (get_args(kind) or (kind,)) if k is not type(None)]
+    hint: Any = getattr(action, "_typehint", None) or action.type
+    return [k for k in (get_args(hint) or (hint,)) if k is not type(None)]
 
 
 # Options of the commands that use a run, which depend on its task.
@@ -349,8 +349,8 @@ def add_run_and_options(parser: Any, command: str) -> None:
         "(default: by its content)",
     )  # fmt: skip
     add_device(parser)
-    for kind in _option_kinds(command):
-        add_options(parser, kind, skip={action.dest for action in parser._actions})
+    for options in _option_kinds(command):
+        add_options(parser, options, skip={action.dest for action in parser._actions})
 
 
 def add_device(parser: Any) -> None:
@@ -400,16 +400,18 @@ def task_and_options(arguments: Any, command: str) -> tuple[Task, list[Any]]:
         ArgumentError: If an option is given that the task does not have.
     """
     task = task_of_run(arguments.run, command)
-    own = task.options[command]
-    known = {field.name for kind in own for field in fields(kind)}
-    for field in (field for kind in _option_kinds(command) for field in fields(kind)):
+    declared = task.options[command]
+    names = {field.name for options in declared for field in fields(options)}
+    for field in (field for options in _option_kinds(command) for field in fields(options)):
         value = arguments[field.name]
-        if field.name not in known and value != field.default:
+        if field.name not in names and value != field.default:
             expected = f"nothing, since the model is one of {task.noun}"
             raise ArgumentError(field.name, value, expected)
-    return task, [kind(**{f.name: arguments[f.name] for f in fields(kind)}) for kind in own]
+    return task, [
+        options(**{f.name: arguments[f.name] for f in fields(options)}) for options in declared
+    ]
 
 
 def _option_kinds(command: str) -> list[type[Any]]:
-    kinds = (kind for task in TASKS.values() for kind in task.options.get(command, ()))
+    kinds = (options for task in TASKS.values() for options in task.options.get(command, ()))
     return list(dict.fromkeys(kinds))

@@ -74,12 +74,12 @@ def run_export(arguments: Any) -> int | None:
         hub.save_pretrained(arguments.run, folder)
         print(f"{folder}: {', '.join(sorted(f.name for f in folder.glob('[!.]*')))}")
         return None
-    found = export_run(arguments.run, folder, arguments.to, int8=arguments.int8)
-    print("\n".join(_lines(found)))
+    run = export_run(arguments.run, folder, arguments.to, int8=arguments.int8)
+    print("\n".join(_lines(run)))
     if arguments.data:
-        print("\n".join(_scores(task, arguments, found)))
-    if found.left_out:
-        say(f"incomplete: {found.folder} does not predict as the run does without {found.left_out}")
+        print("\n".join(_scores(task, arguments, run)))
+    if run.left_out:
+        say(f"incomplete: {run.folder} does not predict as the run does without {run.left_out}")
         return INCOMPLETE
     return None
 
@@ -126,10 +126,10 @@ def _scores(task: Task, arguments: Any, exported: ExportedRun) -> list[str]:
     values = encode_labels(objects, classes_of(target))
     y = [target.names[k] for k in values] if isinstance(target, Classes) else values
     y = target.predicted(values > 0) if isinstance(target, LabelSets) else y
-    found = scores(estimator, exported, objects.objects, y)
-    names = [*next(iter(found.values()))]
+    table = scores(estimator, exported, objects.objects, y)
+    names = [*next(iter(table.values()))]
     rows = [["", *names]]
-    rows += [[part, *(f"{own[name]:.4f}" for name in names)] for part, own in found.items()]
+    rows += [[model, *(f"{row[name]:.4f}" for name in names)] for model, row in table.items()]
     what = "Accuracy" if classes_of(target) else "R²"
     return [f"{what} on the {len(objects.objects):,} texts of {arguments.data}:", *aligned(rows)]
 

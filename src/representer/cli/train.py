@@ -39,9 +39,9 @@ class Fit:
         """Train, test, and write the run folder."""
         if self.task.is_shared:
             launch(arguments)
-        kind = self.task.config
-        values = {field.name: arguments[field.name] for field in fields(kind)}
-        config = kind(**values | ({"resume": True} if is_restarted() else {}))
+        declared = self.task.config
+        values = {field.name: arguments[field.name] for field in fields(declared)}
+        config = declared(**values | ({"resume": True} if is_restarted() else {}))
         note = "" if values.get("threads") or not sys.stderr.isatty() else busy_note()
         if note:
             say(note)
@@ -106,14 +106,16 @@ class Compare:
     def run(self, arguments: Any) -> None:
         """Run what is missing, write the table and print it."""
         config = self.task.config
-        given = {one.name: arguments[one.name] for one in fields(config) if one.name in arguments}
+        typed = {
+            field.name: arguments[field.name] for field in fields(config) if field.name in arguments
+        }
         if arguments.splits is not None and arguments.splits < 2:
             raise ArgumentError("splits", arguments.splits, "2 or more")
         if arguments.jobs < 0:
             raise ArgumentError("jobs", arguments.jobs, "0 or more")
-        chosen = config(**given)
+        chosen = config(**typed)
         if not arguments.json:
-            show_what_is_read(given)
+            show_what_is_read(typed)
         comparison = self.task.function("comparison")(
             chosen,
             variants=self._variants(arguments),
@@ -143,7 +145,7 @@ class Compare:
         from representer.tasks.options import command_of
 
         answer, _, variant = row.partition(", ")
-        usual = {one.name: one.default for one in fields(config)} | self.defaults(given)
+        usual = {field.name: field.default for field in fields(config)} | self.defaults(given)
         other = {self._option(): variant} if variant else {}
         return command_of(
             self.task.name, replace(config, answer=answer, **other), usual | {"answer": None}
@@ -151,7 +153,7 @@ class Compare:
 
     def _option(self) -> str:
         """Return the option of a variant."""
-        return "cell" if "cell" in {one.name for one in fields(self.task.config)} else "network"
+        return "cell" if "cell" in {field.name for field in fields(self.task.config)} else "network"
 
     def _variants(self, arguments: Any) -> dict[str, dict[str, str]]:
         words = [word.strip() for word in (arguments.cells or "").split(",") if word.strip()]

@@ -269,8 +269,8 @@ class DriftCommand:
         """Add both files, the options of reading them, and those of the test."""
         parser.add_argument("first", type=str, help="the earlier file", metavar="FIRST")
         parser.add_argument("second", type=str, help="the later file", metavar="SECOND")
-        for kind in self.task.options["drift"]:
-            add_options(parser, kind, skip=_LABELS)
+        for declared in self.task.options["drift"]:
+            add_options(parser, declared, skip=_LABELS)
         add_number(parser, "--permutations", 999, "random exchanges of the files' rows")
         add_number(parser, "--limit", 1000, "rows of each file; more are drawn at random")
         add_number(parser, "--seed", 0, "of both")
@@ -282,15 +282,21 @@ class DriftCommand:
             if chosen[name] < least:
                 raise ArgumentError(name, chosen[name], f"{least} or more")
         options = [
-            kind(**{one.name: arguments[one.name] for one in fields(kind) if one.name in arguments})
-            for kind in self.task.options["drift"]
+            declared(
+                **{
+                    field.name: arguments[field.name]
+                    for field in fields(declared)
+                    if field.name in arguments
+                }
+            )
+            for declared in self.task.options["drift"]
         ]
         drift = self.task.function("drift")
-        found = drift(arguments.first, arguments.second, *options, **chosen)
-        print(json.dumps(found))
-        how = "differ" if found["p_value"] <= LEVEL else "show no difference"
+        result = drift(arguments.first, arguments.second, *options, **chosen)
+        print(json.dumps(result))
+        how = "differ" if result["p_value"] <= LEVEL else "show no difference"
         say(f"the {self.task.noun} of both files {how} at level {LEVEL:g}: "
-            f"p = {found['p_value']:.3g}")  # fmt: skip
+            f"p = {result['p_value']:.3g}")  # fmt: skip
 
 
 COMMANDS = {
