@@ -79,7 +79,7 @@ def test_a_table_in_python_is_the_same_model_as_that_of_a_file(tmp_path):
                "brand": [row["brand"] for row in ROWS]}  # fmt: skip
 
     class Frame:
-        """What a data frame has."""
+        """A table with the attributes of a data frame."""
 
         shape, columns = (60, 3), [*cells]
 

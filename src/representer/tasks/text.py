@@ -204,7 +204,7 @@ def with_cells(objects: Objects, grid: Grid, features: Sequence[str]) -> Objects
 
 @dataclass(frozen=True)
 class TextForm:
-    """What a run says of its table besides the options of reading."""
+    """The table of a run, besides the options of reading."""
 
     multilabel: bool = False  # a text has any number of labels
     targets: tuple[str, ...] = ()  # names of several targets
