@@ -277,7 +277,7 @@ def cliff_pair() -> Figure:
         rest = explanation.score - explanation.baseline - shares.sum()
         _draw_molecule(axes, Chem.MolFromSmiles(smiles[row]), shares)
         axes.set_title(
-            f"measured {target[row]:.2f}, predicted {explanation.score:.2f}\n"
+            f"true {target[row]:.2f}, predicted {explanation.score:.2f}\n"
             f"= constant {explanation.baseline:.2f} + atoms {shares.sum():+.2f}"
             f" + whole molecule {rest:+.2f}", fontsize=10,
         )  # fmt: skip
