@@ -15,6 +15,6 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> None:
     elif source.startswith("reference/") or source == "tutorials/index.md":
         page.meta.setdefault("search", {})["boost"] = 0.5
     elif source in FIRST:
-        page.meta.setdefault("search", {})["boost"] = 10
+        page.meta.setdefault("search", {})["boost"] = 6
     elif source.startswith(("for/", "tutorials/", "howto/")):
         page.meta.setdefault("search", {})["boost"] = 3
