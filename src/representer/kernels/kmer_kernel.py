@@ -307,8 +307,8 @@ class KmerKernel(Kernel):
             code = int(codes[values.argmax()])
             columns: list[dict[str, float]] = [{} for _ in range(pattern.span)]
             digits = _digits(code % size ** len(pattern.places), size, pattern)
-            for place, (offset, digit) in enumerate(zip(pattern.places, digits, strict=True)):
-                step = size ** (len(digits) - 1 - place)
+            powers = size ** np.arange(len(digits))[::-1]
+            for offset, digit, step in zip(pattern.places, digits, powers.tolist(), strict=True):
                 others = self._of_codes(k, code + (np.arange(size) - digit) * step, coefficients)
                 columns[offset] = dict(zip(names, others.tolist(), strict=True))
             name = pattern.named([self.letters_.tokens[digit] for digit in digits])

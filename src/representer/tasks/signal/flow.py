@@ -295,8 +295,8 @@ def _arriving(
 ) -> Iterator[tuple[int, float, np.ndarray]]:
     """Yield the prediction for each window beside those of its subject that came before it."""
     for row, subject in enumerate(recordings.subjects):
-        known = np.flatnonzero(recordings.subjects[: row + 1] == subject)
-        yield row, recordings.seconds, estimator.predict_proba(recordings.signals[known])[-1]
+        before = np.flatnonzero(recordings.subjects[: row + 1] == subject)
+        yield row, recordings.seconds, estimator.predict_proba(recordings.signals[before])[-1]
 
 
 _SET_HERE = ("jobs", "test_subjects")  # by the comparison itself
@@ -390,9 +390,9 @@ class SignalTask(EstimatorTask):
 
     def _among(self, estimator: Any, windows: Any) -> AbstractContextManager[Any]:
         """Return a context that knows all windows of the subjects of some."""
-        known, subjects = windows.recordings, self.groups(windows)
-        rows = np.isin(known.subjects, subjects)
-        return estimator.recentered(known.signals[rows], known.subjects[rows])
+        every, subjects = windows.recordings, self.groups(windows)
+        rows = np.isin(every.subjects, subjects)
+        return estimator.recentered(every.signals[rows], every.subjects[rows])
 
     def predicted(self, estimator: Any, data: Data) -> Sequence[Predictions]:
         """Return the predictions for the test windows, beside the others of their subjects."""
