@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-FIRST = {"when.md", "tutorials/own_kernel.md"}  # other pages use the words of their titles more
+FIRST = {
+    "when.md": 10,
+    "tutorials/own_kernel.md": 6,
+}  # other pages use the words of their titles more
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> None:
@@ -15,6 +18,6 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> None:
     elif source.startswith("reference/") or source == "tutorials/index.md":
         page.meta.setdefault("search", {})["boost"] = 0.5
     elif source in FIRST:
-        page.meta.setdefault("search", {})["boost"] = 6
+        page.meta.setdefault("search", {})["boost"] = FIRST[source]
     elif source.startswith(("for/", "tutorials/", "howto/")):
         page.meta.setdefault("search", {})["boost"] = 3
