@@ -35,7 +35,7 @@ _CURVES = (
     "paper's figures. A shorter training has its own schedule of the learning rate, so its curve",
     "is below that of the paper's length at the same share. Curves of older runs were read from",
     "the pages that `source` names in the lines. Sets of documents and molecules are smaller than",
-    "the paper's; [the claims](claims.md) say what follows from which.",
+    "the paper's; [the claims](papers.md#claims) say what follows from which.",
 )
 CURVES = "learning-curves"
 Group = dict[int, Line]  # lines by seed
