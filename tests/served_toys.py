@@ -16,6 +16,7 @@ class Toy:
 
     task = "toy"
     limits = Limits()
+    takes_objects_of_several_requests = True
 
     def describe(self) -> dict[str, Any]:
         """Return the process that answers."""

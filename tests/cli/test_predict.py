@@ -251,8 +251,8 @@ def test_columns_may_be_named_anew(run, trained, tmp_path):
 def test_every_option_that_says_how_to_read_reaches_the_reader(run, trained, tmp_path):
     """The table can be read with all of the options, and with none of them left out."""
     data = tmp_path / "other.csv"
-    data.write_bytes("wåve tide|sea\nclöud wing|sky\n".encode("utf-16"))
-    words = {"--text": "1", "--label": "2", "--header": "false", "--delimiter": "|",
+    data.write_bytes("wåve tide^sea\nclöud wing^sky\n".encode("utf-16"))
+    words = {"--text": "1", "--label": "2", "--header": "false", "--delimiter": "^",
              "--encoding": "utf-16"}  # fmt: skip
 
     def call(command: str, without: str = "") -> Outcome:

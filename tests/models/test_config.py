@@ -113,7 +113,7 @@ DEFAULTS = {
     GraphRegressorConfig(9): {
         "outputs": 1, "edge_dim": 6, "network": "wl", "hidden_size": 175, "depth": 4, "order": 2,
         "decay": "gated", "readout": "last", "gate_scale": 10.0, "initial": "authors",
-        "share_references": True, "dropout": 0.0, "compress": False,
+        "share_references": True, "dropout": 0.0, "compress": False, "normalize": False,
     },
     SignalClassifierConfig(3, 2, 100.0): {
         "cell": "rkm-lstm", "hidden_size": 30, "filters": "wavelet", "filter_length": 40,

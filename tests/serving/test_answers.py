@@ -190,6 +190,18 @@ def test_requests_that_wait_together_are_one_call_and_a_wrong_one_fails_alone() 
     assert len(process.calls) == 2  # the first one opened a stream
 
 
+def test_objects_of_several_requests_are_predicted_together_only_if_the_model_takes_them() -> None:
+    class Lonely(Toy):
+        takes_objects_of_several_requests = False
+
+        def predict(self, objects: Sequence[Any]) -> list[Any]:
+            return [sum(objects) for _ in objects]
+
+    jobs = [Job("predict", json.dumps({"inputs": inputs}).encode()) for inputs in ([1, 2], [3])]
+    replies = Answers(Lonely, Limits())(jobs)  # type: ignore[arg-type]
+    assert [json.loads(reply.body)["predictions"] for reply in replies] == [[3, 3], [3]]
+
+
 def test_an_explanation_is_a_call_of_its_own() -> None:
     requests = [("predict", [1]), ("explain", [1, 2]), ("predict", [3])]
     process, found = answers(requests)

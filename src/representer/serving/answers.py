@@ -78,7 +78,7 @@ class Answers:
 
         A wrong object fails its own job alone.
         """
-        if len(jobs) > 1 and not getattr(self.model.estimator, "recenter", None):
+        if len(jobs) > 1 and self.model.takes_objects_of_several_requests:
             with suppress(Exception):
                 return self._predict(*jobs)
         return [self._alone(job) for job in jobs]

@@ -61,6 +61,8 @@ class ServedModel:
         self.task, self.version = description.task, description.version
         reading = self.estimator.reading_
         self._is_by_subject = reading.get("is_standardized_by_subject") is True
+        # windows that are recentered together are those of one subject, who sent the request
+        self.takes_objects_of_several_requests = not getattr(self.estimator, "recenter", None)
         target = reading.get("target")
         self.targets = tuple(target.split(",")) if isinstance(target, str) and target else ()
         self.targets = self.targets or tuple(reading.get("targets", ()))

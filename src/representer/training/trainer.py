@@ -511,6 +511,9 @@ class Trainer:
             if not self._keeps_diverged:
                 raise
             self._report(f"the training of the network ended, with the weights before: {error}")
+            for buffer in self._model.buffers():  # the last batch may have spoiled its statistics
+                if buffer.is_floating_point():
+                    buffer.nan_to_num_()
             return "diverged"
         return reason
 

@@ -311,7 +311,9 @@ def test_the_blocks_have_the_rows_lines_and_dropped_lines_of_the_file(tmp_path, 
 
 def test_a_block_ends_with_the_row_that_reaches_the_limit():
     rows = [(i, ["x" * 10]) for i in range(7)]
-    found = list(blocks(iter(rows), BlockSize(head=3 * (ROW + 10), rest=2 * (ROW + 10))))
+    found = list(
+        blocks(iter(rows), BlockSize(head=3 * (ROW + 10), rest=2 * (ROW + 10)), Path("x.csv"))
+    )
     assert [[line for line, _ in block] for block in found] == [[0, 1, 2], [3, 4], [5, 6]]
 
 
