@@ -181,6 +181,7 @@ def every_call() -> None:
             )
         of_rows(dtype)
         of_grams(dtype)
+        core.transpose(torch.randn(130, 1 + core.SMALL // 130, dtype=dtype))
     with torch.no_grad():
         for layer in (*(kind(5, 19) for kind in nn.TABLE1.values()), nn.StringKernelRNN(5, 19)):
             state = None
