@@ -61,6 +61,16 @@ def test_a_byte_order_mark_is_removed(tmp_path):
     assert lines_of(path) == lines_of(path, "utf-8-sig") == ["text\n"]
 
 
+def test_equal_lines_are_counted_with_what_each_takes_in_memory(tmp_path):
+    path = tmp_path / "a.jsonl.gz"
+    rows = [json.dumps({"text": f"a {i * 7919 % 100_003}", "label": "x"}) for i in range(60_000)]
+    path.write_bytes(gzip.compress("\n".join(rows).encode()))
+    assert sum(len(block.rows) for block in read_blocks(path, ["text"])) == len(rows)
+    path.write_bytes(gzip.compress(b'{"text": "a", "label": "x"}\n' * len(rows)))
+    with pytest.raises(DataError, match="100 bytes more a line"):
+        list(read_blocks(path, ["text"]))
+
+
 @pytest.mark.parametrize(
     ("suffix", "compress"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
 )
@@ -226,7 +236,9 @@ def test_a_path_that_is_not_utf_8_is_rejected(tmp_path):
 )
 def test_a_file_that_expands_too_far_is_rejected(tmp_path, suffix, compress):
     path = written(tmp_path / f"a.csv{suffix}", compress(b"a,b\n" * 400_000))
-    with pytest.raises(DataError, match=r"expands to more than 250 times its size\. Decompress"):
+    with pytest.raises(
+        DataError, match=r"expands to more than 250 times its size, 100 bytes more a line\. Decom"
+    ):
         for _ in physical_lines(path):
             pass
 

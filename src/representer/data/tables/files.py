@@ -259,10 +259,10 @@ class Limited(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """Read into a buffer, and count the bytes."""
         data = self._stream.read(len(buffer))
-        self._left -= len(data)
+        self._left -= len(data) + ROW * data.count(b"\n")  # of equal lines, most memory is rows
         if self._left < 0:
             raise DataError(
-                f"expands to more than {MAX_EXPANSION} times its size",
+                f"expands to more than {MAX_EXPANSION} times its size, {ROW} bytes more a line",
                 file=self._path,
                 fix="Decompress it first if this is intended.",
             )
