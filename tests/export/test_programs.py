@@ -367,3 +367,16 @@ def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(programs.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"ONNX needs onnx.*\[onnx\]"):
         to_onnx(nn.RKMLSTM(2, 3).eval(), tmp_path / "layer.onnx")
+
+
+@pytest.mark.parametrize(
+    "options", [{"filter_length": 3}, {"filters": "wavelet", "filter_length": 8}]
+)
+def test_an_exported_layer_with_strides_takes_batches_of_any_size(options, tmp_path):
+    torch.manual_seed(0)
+    layer = nn.CNN(3, 4, stride=2, **options).eval()
+    to_torch(layer, tmp_path / "layer.pt2")
+    run, described = programs.torch_run(tmp_path / "layer.pt2"), interface(layer)
+    for batch in (1, 2, 3):
+        inputs = described.example({"time": 8, "batch": batch}, 1)
+        np.testing.assert_allclose(run(*inputs)[0], described(*inputs)[0].detach(), atol=TOLERANCE)

@@ -197,8 +197,12 @@ class CellDirection(NamedTuple):
             zeros = like.new_zeros(batch, units)
             return self._scan(input_weight)(z, h0=zeros, c0=zeros, lengths=lengths)[0]
         zeros = like.new_zeros(time * batch, units)
+        # a flattened number of strides makes torch.export refuse batches of one if it comes first
+        first = self.bank.stride > 1
+        z = z.transpose(0, 1) if first else z
         output, _, _ = self._scan(input_weight)(z.flatten(0, 1)[None], h0=zeros, c0=zeros)
-        output = output.unflatten(1, (time, batch))[0]
+        output = output[0].unflatten(0, z.shape[:2])
+        output = output.transpose(0, 1).contiguous() if first else output
         return output if lengths is None else zero_padding(output, lengths)
 
     def _elementwise(
