@@ -1,6 +1,7 @@
 """Measure `SignalClassifier(recenter="subject")` on subjects never seen, beside pyRiemann.
 
-    python benchmarks/eeg.py --data DIR --pyriemann PYTHON --out docs/results/eeg.md
+    python benchmarks/eeg.py --data DIR --pyriemann PYTHON --work runs/eeg \
+        --out docs/results/eeg.md
 
 takes about four minutes of CPU time. DIR is the folder of the data sets. ``--pyriemann`` names
 the Python of an environment with the package pyriemann; without it, its rows are left out.
@@ -26,7 +27,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from machine import load
-from report import table, write_page
+from report import Kept, table, write_page
 from representer.data.signals import Recordings, read_recordings
 from representer.estimators import SignalClassifier
 from representer.kernels.cross_spectral_kernel import CrossSpectralKernel
@@ -219,17 +220,18 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--sets", default=",".join(NAMES))
     parser.add_argument("--pyriemann", metavar="PYTHON")
-    parser.add_argument("--work", type=Path, help="keep the figures of each set here, and use them")
-    chosen, before = parser.parse_args(), load()
+    Kept.add_options(parser)
+    chosen = parser.parse_args()
+    before, kept = load(), Kept(chosen)
     found = {}
     for name in chosen.sets.split(","):
-        kept = chosen.work and chosen.work / f"eeg-{name}.json"
-        if kept and kept.is_file():
-            found[name] = {k: np.array(v) for k, v in json.loads(kept.read_text()).items()}
-            continue
-        found[name] = measured(name, chosen.data, chosen.pyriemann)
-        if kept:
-            kept.write_text(json.dumps({k: v.tolist() for k, v in found[name].items()}))
+
+        def make(name: str = name) -> dict[str, Any]:
+            own = measured(name, chosen.data, chosen.pyriemann)
+            return {key: figures.tolist() for key, figures in own.items()}
+
+        if (figures := kept(f"eeg-{name}", make)) is not None:
+            found[name] = {key: np.array(rows) for key, rows in figures.items()}
     accuracy, paired = [], []
     for name, own in found.items():
         for key, figures in own.items():

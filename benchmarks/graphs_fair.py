@@ -26,11 +26,9 @@ from torch.nn.functional import cross_entropy, dropout
 
 from machine import load
 from own_data import graph_objects
-from report import table, write_page
-from representer.errors import say
+from report import Kept, table, write_page
 from representer.estimators import GraphClassifier
 from representer.estimators.graph_inputs import GraphInputs, PlainGraph
-from representer.storage import atomic
 
 COMMAND = "python benchmarks/graphs_fair.py --data DIR --splits DIR --work runs/graphs-fair"
 FILES = {"NCI1": "NCI1", "PROTEINS": "PROTEINS_full", "IMDB-BINARY": "IMDB-BINARY"}
@@ -317,28 +315,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of the sets")
     parser.add_argument("--splits", type=Path, required=True, help="folder of the splits")
-    parser.add_argument("--work", type=Path, required=True, help="folder of the figures")
     parser.add_argument("--out", type=Path, default=Path("docs/results/graphs-fair.md"))
     parser.add_argument("--sets", default="MUTAG,PROTEINS,IMDB-BINARY,NCI1")
     parser.add_argument("--runs", default=",".join(RUNS), help="fits to add, by name")
     parser.add_argument("--folds", type=int, default=10, help="number of outer folds to fit")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--ablation", type=int, default=3, help="number of its folds to fit")
-    parser.add_argument("--most", type=float, default=np.inf, help="seconds to start fits in")
+    Kept.add_options(parser)
     chosen = parser.parse_args()
-    before, started = load(), time.perf_counter()
-    chosen.work.mkdir(parents=True, exist_ok=True)
+    before, kept = load(), Kept(chosen)
     torch.set_num_threads(1)
 
     def figures(name: str, number: int, run: str, fit: Callable[[Fold], Any], most: int) -> Any:
-        kept = chosen.work / f"{name}.{run}.{number}.json".replace(" ", "-")
-        is_late = time.perf_counter() - started > chosen.most
-        if not kept.exists() and (number >= most or number < chosen.first or is_late):
-            return None
-        if not kept.exists():
-            atomic.write_json(kept, fit(fold_of(chosen.data, chosen.splits, name, number)))
-            say(f"{name}, {run}, fold {number}: {kept.read_text().strip()}")
-        return json.loads(kept.read_text())
+        def make() -> Any:
+            return fit(fold_of(chosen.data, chosen.splits, name, number))
+
+        is_asked = chosen.first <= number < most
+        return kept(f"{name}.{run}.{number}", make, is_asked=is_asked)
 
     ablation: dict[str, dict[int, dict[str, float]]] = {}
     for number in range(10):

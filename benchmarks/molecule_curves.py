@@ -9,7 +9,6 @@ be repeated until the page is complete.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,12 +21,10 @@ from scipy.stats import t
 
 from machine import load
 from moleculeace import MODELS, read
-from report import table, write_page
-from representer.errors import say
+from report import Kept, table, write_page
 from representer.estimators import MoleculeRegressor
 from representer.estimators.improvement import choose
 from representer.kernels.subtree_kernel import block_weights
-from representer.storage import atomic
 from representer.tasks.molecule import counts_and_descriptors, tanimoto_gram
 
 COMMAND = "python benchmarks/molecule_curves.py --data DIR --work runs/molecule-curves"
@@ -218,14 +215,12 @@ def main() -> None:
     """Run what is missing, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of the sets")
-    parser.add_argument("--work", type=Path, required=True, help="folder of the figures")
     parser.add_argument("--out", type=Path, default=Path("docs/results/molecule-curves.md"))
     parser.add_argument("--draws", type=int, default=3, help="of each learning curve")
     parser.add_argument("--seeds", type=int, default=20, help="of each search")
-    parser.add_argument("--most", type=float, default=np.inf, help="seconds to start runs in")
+    Kept.add_options(parser)
     arguments = parser.parse_args()
-    before, started = load(), time.perf_counter()
-    arguments.work.mkdir(parents=True, exist_ok=True)
+    before, kept = load(), Kept(arguments)
     paths = sorted(
         (path for path in arguments.data.glob("*.csv*") if not path.name.startswith("published")),
         key=lambda path: path.stat().st_size,
@@ -233,13 +228,8 @@ def main() -> None:
     found: dict[str, list[dict[str, Any]]] = {}
 
     def run(key: str, seed: int, make: Callable[[], dict[str, Any]]) -> None:
-        kept = arguments.work / f"{key}.{seed}.json".replace(" ", "-")
-        if not kept.exists():
-            if time.perf_counter() - started > arguments.most:
-                return
-            atomic.write_json(kept, make())
-            say(f"{kept.stem}: {kept.read_text().strip()}")
-        found.setdefault(key, []).append(json.loads(kept.read_text()))
+        if (figures := kept(f"{key}.{seed}", make)) is not None:
+            found.setdefault(key, []).append(figures)
 
     titles = {path: path.name.partition(".")[0] for path in paths}
     for path in paths[:6]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import lzma
 import time
 from collections.abc import Callable, Sequence
@@ -23,10 +22,8 @@ from numpy.typing import NDArray
 from scipy.stats import norm, t
 
 from machine import load
-from report import table, write_page
-from representer.errors import say
+from report import Kept, table, write_page
 from representer.estimators import MoleculeRegressor
-from representer.storage import atomic
 from representer.tasks.molecule import (
     counts_and_descriptors,
     forest,
@@ -177,26 +174,19 @@ def main() -> None:
     """Fit what is missing, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of the sets")
-    parser.add_argument("--work", type=Path, required=True, help="folder of the figures")
     parser.add_argument("--out", type=Path, default=Path("docs/results/moleculeace.md"))
     parser.add_argument("--models", default="kernel,min-max SVR,ECFP SVR,forest")
-    parser.add_argument("--most", type=float, default=np.inf, help="seconds to start models in")
+    Kept.add_options(parser)
     arguments = parser.parse_args()
-    before = load()
-    arguments.work.mkdir(parents=True, exist_ok=True)
-    models, started = arguments.models.split(","), time.perf_counter()
+    before, kept, models = load(), Kept(arguments), arguments.models.split(",")
     paths = sorted([*arguments.data.glob("*.csv"), *arguments.data.glob("*.csv.xz")])
     found: dict[str, dict[str, Any]] = {}
     for path in sorted(paths, key=lambda path: path.stat().st_size):  # the small sets first
         title = path.name.partition(".")[0]
         for name in models if title != "published" else ():
-            kept = arguments.work / f"{title}.{name}.json".replace(" ", "-")
-            if not kept.exists():
-                if time.perf_counter() - started > arguments.most:
-                    continue
-                atomic.write_json(kept, measure(path, name))
-                say(f"{title}, {name}: {kept.read_text().strip()}")
-            found.setdefault(title, {})[name] = json.loads(kept.read_text())
+            figures = kept(f"{title}.{name}", lambda path=path, name=name: measure(path, name))
+            if figures is not None:
+                found.setdefault(title, {})[name] = figures
     published = arguments.data / "published.csv"
     methods: list[str] = []
     for row in read(published) if published.exists() else ():

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import json
 import platform
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,9 @@ import result_pages
 from goals import Goal, Measured, Results, earlier
 from representer import __version__
 from representer import machine as devices
+from representer.errors import say
 from representer.ops import core
+from representer.storage import atomic
 from timing import Rounds, Spread
 
 QUICK = "A quick run for development: not to be quoted."
@@ -27,6 +31,34 @@ machine, or a single step read its weights once, and nothing else took time."""
 ABOUT_BEFORE = """\
  "Before" was measured on this machine by the same scripts with the code of the commit that the path
 after `--before` names."""
+
+
+class Kept:
+    """Figures of runs, each in a file of a folder once, so that a command can be repeated.
+
+    Args:
+        arguments: The options of `add_options`.
+    """
+
+    @staticmethod
+    def add_options(parser: argparse.ArgumentParser) -> None:
+        """Add the folder and the time after which no run begins."""
+        parser.add_argument("--work", type=Path, required=True, help="folder of the figures")
+        parser.add_argument("--most", type=float, default=np.inf, help="seconds to start runs in")
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._folder, self._end = arguments.work, time.perf_counter() + arguments.most
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def __call__(self, key: str, make: Callable[[], Any], *, is_asked: bool = True) -> Any:
+        """Return the figures of a run, None if they are not there and it is late or not asked."""
+        path = self._folder / f"{key}.json".replace(" ", "-")
+        if not path.exists():
+            if not is_asked or time.perf_counter() > self._end:
+                return None
+            atomic.write_json(path, make())
+            say(f"{path.stem}: {path.read_text().strip()}")
+        return json.loads(path.read_text())
 
 
 def write_page(

@@ -125,12 +125,14 @@ def split_difference(layer: Any, run: Any, count: int, steps: int = 24) -> float
         steps: Length of the sequence.
     """
     described, draw, worst = interface(layer, state=True), random.Random(0), 0.0
+    stride = getattr(layer, "stride", 1)  # a part has whole strides
+    most = len(range(stride, steps, stride))
     x, *state = described.example({"time": steps, "batch": 1})
     zeros = [np.zeros(tuple(part.shape), np.float32) for part in state]
     with torch.no_grad():
         whole = layer(x)[0].numpy()
     for _ in range(count):
-        cuts = sorted(draw.sample(range(1, steps), draw.randint(0, steps - 1)))
+        cuts = sorted(draw.sample(range(stride, steps, stride), draw.randint(0, most)))
         results, state = [], zeros
         for part in np.split(x.numpy(), cuts):
             output, *state = run(part, *state)

@@ -180,3 +180,12 @@ def test_an_exported_program_predicts_the_labels(lists, tmp_path):
     shown = subprocess.run(code, capture_output=True, text=True, check=True).stdout
     assert "sea" in shown
     assert "sky" in shown
+
+
+def test_a_list_that_would_fill_the_memory_when_it_is_parsed_is_refused(tmp_path, capsys):
+    long = str([f"t{k}" for k in range(10_000)])  # quoted by Python, not by JSON
+    data = write(tmp_path, "l.csv", ["text", "tags"], [("wave", "['sea']"), ("moon", long)])
+    words = ["--multilabel", "--label", "tags", *SMALL, "--out", str(tmp_path / "run")]
+    assert entry_point(["fit", "text", data, *words]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert "line 3, column 'tags': a list of 88,890 characters; expected at most 65,536" in error

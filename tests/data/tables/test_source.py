@@ -67,7 +67,7 @@ def test_equal_lines_are_counted_with_what_each_takes_in_memory(tmp_path):
     path.write_bytes(gzip.compress("\n".join(rows).encode()))
     assert sum(len(block.rows) for block in read_blocks(path, ["text"])) == len(rows)
     path.write_bytes(gzip.compress(b'{"text": "a", "label": "x"}\n' * len(rows)))
-    with pytest.raises(DataError, match="100 bytes more a line"):
+    with pytest.raises(DataError, match="100 bytes more for each line"):
         list(read_blocks(path, ["text"]))
 
 
@@ -237,7 +237,8 @@ def test_a_path_that_is_not_utf_8_is_rejected(tmp_path):
 def test_a_file_that_expands_too_far_is_rejected(tmp_path, suffix, compress):
     path = written(tmp_path / f"a.csv{suffix}", compress(b"a,b\n" * 400_000))
     with pytest.raises(
-        DataError, match=r"expands to more than 250 times its size, 100 bytes more a line\. Decom"
+        DataError,
+        match=r"expands to more than 250 times its size, with 100 bytes more for each line\. Decom",
     ):
         for _ in physical_lines(path):
             pass

@@ -262,7 +262,8 @@ class Limited(io.RawIOBase):
         self._left -= len(data) + ROW * data.count(b"\n")  # of equal lines, most memory is rows
         if self._left < 0:
             raise DataError(
-                f"expands to more than {MAX_EXPANSION} times its size, {ROW} bytes more a line",
+                f"expands to more than {MAX_EXPANSION} times its size, with {ROW} bytes more for "
+                "each line",
                 file=self._path,
                 fix="Decompress it first if this is intended.",
             )

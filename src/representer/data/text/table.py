@@ -218,6 +218,10 @@ class Selection:
     def _split(self, cell: Any, source: str, line: int, column: str) -> list[str]:
         """Return the labels in a cell: a list, a list as text, or names between separators."""
         parts = _listed(cell)
+        if parts is None and isinstance(cell, str) and len(cell) > _LONGEST and cell[:1] == "[":
+            problem = f"a list of {len(cell):,} characters; expected at most {_LONGEST:,}"
+            fix = "Write it as JSON, which may be longer."
+            raise DataError(problem, file=source, line=line, column=column, fix=fix)
         if parts is None:
             text = _cell(cell, source, line, column)
             parts = text.split(self.separator) if self.separator else [text]
@@ -259,7 +263,10 @@ def read_tables(
         raise _nothing_usable(dropped, str(Path(path)), column)
 
 
-SEPARATORS = "|", ";", ","
+_MARKS = "|", ";", ","  # that may stand between labels
+_LONGEST = (
+    1 << 16
+)  # characters of a list that is not JSON: Python's parser takes 300 bytes for each
 _FLAGS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True,
           "no": False, "yes": True}  # fmt: skip
 
@@ -276,7 +283,7 @@ def _flag(cell: object, source: str, line: int, column: str) -> bool:
 def _listed(cell: Any) -> list[Any] | None:
     """Return the labels of a list, as JSON and Python write it; None for another cell."""
     if isinstance(cell, str) and cell.strip()[:1] == "[":
-        for parse in (json.loads, ast.literal_eval):
+        for parse in (json.loads, ast.literal_eval)[: 1 + (len(cell) <= _LONGEST)]:
             try:
                 cell = parse(cell.strip())
                 break
@@ -288,7 +295,7 @@ def _listed(cell: Any) -> list[Any] | None:
 def _separator_in(cells: Sequence[Any]) -> str | None:
     """Return what stands between the labels of some cells, None if nothing does."""
     texts = [cell for cell in cells if isinstance(cell, str) and _listed(cell) is None]
-    return next((mark for mark in SEPARATORS if any(mark in text for text in texts)), None)
+    return next((mark for mark in _MARKS if any(mark in text for text in texts)), None)
 
 
 def _cell(value: object, source: str, line: int, column: str, *, is_text: bool = False) -> str:
