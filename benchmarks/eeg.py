@@ -1,7 +1,6 @@
 """Measure `SignalClassifier(recenter="subject")` on subjects never seen, beside pyRiemann.
 
-    python benchmarks/eeg.py --data DIR --pyriemann PYTHON --work runs/eeg \
-        --out docs/results/eeg.md
+    python benchmarks/eeg.py --data DIR --pyriemann PYTHON --work runs/eeg
 
 takes about four minutes of CPU time. DIR is the folder of the data sets. ``--pyriemann`` names
 the Python of an environment with the package pyriemann; without it, its rows are left out.
@@ -217,7 +216,7 @@ def main() -> None:
     """Measure and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("docs/results/eeg.md"))
     parser.add_argument("--sets", default=",".join(NAMES))
     parser.add_argument("--pyriemann", metavar="PYTHON")
     Kept.add_options(parser)
@@ -248,6 +247,7 @@ def main() -> None:
         f"## Differences\n\n`{OURS}` minus each other method, in points, with paired 95 % "
         "intervals.",
         table(["set", "method", *STREAMS], paired, left=2),
+        command="python benchmarks/eeg.py --data DIR --pyriemann PYTHON --work runs/eeg",
     )  # fmt: skip
 
 
