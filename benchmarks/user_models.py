@@ -128,7 +128,7 @@ def split_difference(layer: Any, run: Any, count: int, steps: int = 24) -> float
     stride = getattr(layer, "stride", 1)  # a part has whole strides
     most = len(range(stride, steps, stride))
     x, *state = described.example({"time": steps, "batch": 1})
-    zeros = [np.zeros(tuple(part.shape), np.float32) for part in state]
+    zeros = [np.zeros_like(part.numpy()) for part in state]
     with torch.no_grad():
         whole = layer(x)[0].numpy()
     for _ in range(count):
