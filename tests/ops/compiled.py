@@ -26,6 +26,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
+from ops.samples.edge_activation import tensors as edge_tensors
 from ops.samples.kbrn_scan import tensors as network_tensors
 from ops.samples.rkm_scan import CELLS
 from ops.samples.rkm_scan import tensors as cell_tensors
@@ -83,6 +84,10 @@ def activation(green: str, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[
     return {"input": x, "centers": centers, "coefficients": centers.clone()}, {"green": green}
 
 
+def edges(green: str, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    return edge_tensors(256, 4, 256, 8, dtype), {"green": green}
+
+
 def network(
     words: str, batch: int, units: int, dtype: torch.dtype
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -125,6 +130,8 @@ CASES: dict[str, Make] = {
     "rkm_scan whole gated_cnn": partial(cell, "gated_cnn", "input lengths"),
     "kernel_activation abs": partial(activation, "abs"),
     "kernel_activation gaussian": partial(activation, "gaussian"),
+    "edge_activation abs": partial(edges, "abs"),
+    "edge_activation cubic": partial(edges, "cubic"),
     "kbrn_scan 20": partial(network, "", 500, 20),
     "kbrn_scan 128": partial(network, "line norm lengths", 64, 128),
     "kbrn_scan batch 20": partial(network, "line batch", 500, 20),

@@ -52,12 +52,13 @@ def check(op: Op, sample: Sample, dtype: torch.dtype) -> Iterator[str]:
 
 
 def takes(op: Op, sample: Sample) -> bool:
-    """Return True if the kernels take a sample."""
+    """Return True if the kernels take a sample, and do not leave it to BLAS."""
     assert op.table is not None
     given = arguments(op, sample, sample.make(torch.float32))
     fields = op.table.operands._fields
     p = op.table.operands(**{name: given.get(name) for name in fields})
-    return not op.backends["triton"].refuses(p)
+    backend = op.backends["triton"]
+    return not backend.refuses(p) and backend.describe(p) != "a product of matrices"
 
 
 def few(op: Op) -> list[Sample]:
@@ -164,6 +165,21 @@ def kinds(op: Op, all_of_them: bool) -> Iterator[list[tuple[Sample, torch.dtype]
 
         with patch.object(scan, "chunk_steps", lambda time, batch, units: 3):
             yield [(sample, torch.float32) for sample in samples_of(op)]
+    if op.name == "edge_activation":  # tables for few rows, of one input at a time, and ties
+        from ops.samples.edge_activation import tensors as edge_tensors
+        from representer.ops.edge_activation import triton as edges
+
+        def ties(dtype: torch.dtype) -> dict[str, torch.Tensor]:
+            return {k: x.round() for k, x in edge_tensors(60, 2, 5, 9, dtype).items()}
+
+        greens = [{"green": green} for green in ("abs", "relu", "cubic")]
+        with (
+            patch.object(edges, "is_product", lambda p: p.green == "gaussian"),
+            patch.object(edges, "_MOST_ENTRIES", 1),
+        ):
+            chosen = [s for s in samples_of(op) if takes(op, s)]
+            chosen += [Sample(f"ties {o['green']}", ties, o) for o in greens]
+            yield list(product(chosen, TOLERANCE))
     if op.name == "kbrn_scan":  # several programs, and several parts of a batch
         from ops.samples.kbrn_scan import tensors as network_tensors
         from representer.ops.kbrn_scan import triton

@@ -23,7 +23,7 @@ def tensors(
 
 
 def samples() -> Iterator[Sample]:
-    sizes = ((1, 1, 1, 1), (5, 2, 3, 3), (9, 3, 70, 20))
+    sizes = ((1, 1, 1, 1), (5, 2, 3, 3), (9, 3, 70, 20), (40, 2, 5, 3))
     for green, shape in product(GREENS, sizes):
         options = {"green": green, "bandwidth": 0.7 if green == "gaussian" else 1.0}
         name = f"{green}-{'x'.join(map(str, shape))}"

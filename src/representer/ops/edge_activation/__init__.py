@@ -11,7 +11,7 @@ from torch import Tensor
 from representer import functional
 from representer.errors import ShapeError
 from representer.functional.activations import GREENS
-from representer.ops import core, structs
+from representer.ops import core, gpu, structs
 from representer.ops.edge_activation import reference
 from representer.ops.edge_activation.reference import Operands, Results
 from representer.ops.kernel_activation.reference import sizes
@@ -114,4 +114,5 @@ def edge_activation(
 OP = Op("edge_activation", edge_activation, functional.edge_activation)
 OP.register(OperandTable(Operands, Results, sizes))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
+OP.add_backend(gpu.backend("edge_activation"))
 OP.add_backend(Backend("cpp", ("cpu",), cpp_forward, cpp_backward, core.MISSING, core.refuses))
