@@ -15,7 +15,7 @@ from representer.estimators import (
     SignalClassifier,
     TextClassifier,
 )
-from representer.estimators.targets import as_sequence, strings_of
+from representer.kernels.sequences import as_sequence, strings_of
 
 TEXTS, LABELS = ["good film", "bad film"] * 6, ["+", "-"] * 6
 

@@ -22,9 +22,9 @@ from representer.kernels import (
     SubsetTreeKernel,
     TreeKernel,
 )
-from representer.kernels.numbered import CodeIndex, Numbered
 from representer.kernels.overlaps import ColorCounts, NumberSpace, overlap
 from representer.kernels.plain import KIND, from_plain, to_plain
+from representer.kernels.sequences import CodeIndex, Numbered
 from representer.kernels.tree_kernels import read_trees, tree_of
 
 k = RecurrentKernel()

@@ -15,9 +15,9 @@ from torch.utils.data import Dataset
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators.base import PLAIN
 from representer.estimators.fitting import shuffled
-from representer.estimators.targets import records_of
 from representer.functional import tree_depths
 from representer.kernels.graphs import Graph
+from representer.kernels.sequences import records_of
 from representer.kernels.tree_kernels import tree_of
 
 # Graphs as users have them, PyG's ``Data`` or networkx graphs, read and checked.

@@ -63,7 +63,8 @@ from representer.estimators.ngram_contributions import (
 )
 from representer.estimators.parameters import LanguageParameters
 from representer.estimators.pool import Moments, Pool
-from representer.estimators.targets import Classes, centered, strings_of
+from representer.estimators.targets import Classes, centered
+from representer.kernels.sequences import strings_of
 from representer.models import LanguageModelConfig, LanguageNetwork
 from representer.models.softmax import TiedSoftmax
 from representer.storage.files import from_values

@@ -30,8 +30,8 @@ from representer.errors import ArgumentError, CheckpointError, DataError
 from representer.estimators.fitting import epochs_for, trainer_options
 from representer.estimators.parameters import DECAYS, LanguageParameters, in_common
 from representer.estimators.pool import Pool
-from representer.estimators.targets import as_sequence, column_of
 from representer.functional import activation_regularization
+from representer.kernels.sequences import as_sequence, column_of
 from representer.models import LanguageModelConfig, LanguageNetwork
 from representer.training import generators
 from representer.training.averages import NonMonotonicASGD

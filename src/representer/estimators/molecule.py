@@ -35,7 +35,8 @@ from representer.estimators.graph import GraphEnsembleEstimator
 from representer.estimators.graph_inputs import GraphBatches
 from representer.estimators.parameters import MoleculeParameters, MoleculeRegressorParameters
 from representer.estimators.supervised import Classifier, Regressor
-from representer.estimators.targets import Numbers, strings_of
+from representer.estimators.targets import Numbers
+from representer.kernels.sequences import strings_of
 from representer.kernels.subtree_kernel import SubtreeKernel
 from representer.storage.files import from_values
 from representer.storage.run import RunFiles, RunFolder

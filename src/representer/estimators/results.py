@@ -15,14 +15,8 @@ from representer.estimators.conformal import Conformal
 from representer.estimators.explanation import KERNEL, NETWORK, Part
 from representer.estimators.fitting import batch_size_for, monitored
 from representer.estimators.label_sets import LabelSets, f1_scores
-from representer.estimators.targets import (
-    Classes,
-    Numbers,
-    Target,
-    as_sequence,
-    columns_of,
-    require_same_length,
-)
+from representer.estimators.targets import Classes, Numbers, Target, columns_of, require_same_length
+from representer.kernels.sequences import as_sequence
 from representer.report.metrics import accuracy_interval, effective_count
 from representer.report.page import (
     Column,

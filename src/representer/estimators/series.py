@@ -25,9 +25,10 @@ from representer.estimators.fitting import shuffled
 from representer.estimators.parameters import SeriesParameters
 from representer.estimators.pool import Explained
 from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
-from representer.estimators.targets import as_sequence, centered, columns_of, has_columns
+from representer.estimators.targets import centered, columns_of
 from representer.explain import MemoryLedger, stack_readout
 from representer.kernels.convolution_kernel import SHARE, VIEWS, ConvolutionKernel
+from representer.kernels.sequences import as_sequence, has_columns
 from representer.models.sequence_classifier import SeriesNetwork, SeriesNetworkConfig
 from representer.nn.recurrent.machine import RecurrentKernelMachine
 from representer.storage.files import from_values

@@ -31,15 +31,7 @@ from representer.estimators.kernel_machine import CANDIDATES
 from representer.estimators.parameters import SignalParameters, in_samples
 from representer.estimators.pool import Explained
 from representer.estimators.supervised import Classifier
-from representer.estimators.targets import (
-    as_sequence,
-    centered,
-    column_of,
-    columns_of,
-    has_columns,
-    pair_of,
-    require_same_length,
-)
+from representer.estimators.targets import centered, columns_of, pair_of, require_same_length
 from representer.explain import MemoryLedger, stack_readout, wavelet_frequencies
 from representer.kernels.cross_spectral_kernel import (
     BANDS,
@@ -51,6 +43,7 @@ from representer.kernels.cross_spectral_kernel import (
     Spectra,
     class_covariances,
 )
+from representer.kernels.sequences import as_sequence, column_of, has_columns
 from representer.models import SignalClassifierConfig, SignalNetwork
 from representer.models.signal_classifier import pooled, step_weights
 from representer.nn.recurrent.cells import SyncNet

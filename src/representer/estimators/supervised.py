@@ -63,7 +63,6 @@ from representer.estimators.targets import (
     Numbers,
     Target,
     as_labels,
-    as_sequence,
     chances_of,
     checked_weights,
     columns_of,
@@ -73,6 +72,7 @@ from representer.estimators.targets import (
     pair_of,
     require_same_length,
 )
+from representer.kernels.sequences import as_sequence
 from representer.report.page import rates_by
 from representer.storage.run import RunFiles, RunFolder, UnsavedRun
 from representer.training import generators

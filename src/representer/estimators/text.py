@@ -50,9 +50,9 @@ from representer.estimators.parameters import (
 )
 from representer.estimators.pool import Explained
 from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
-from representer.estimators.targets import centered, columns_of, records_of, strings_of
+from representer.estimators.targets import centered, columns_of
 from representer.explain import StackReadout, reference_card, stack_readout
-from representer.kernels.numbered import Numbered
+from representer.kernels.sequences import Numbered, records_of, strings_of
 from representer.kernels.table_features import TextRow
 from representer.kernels.text_kernel import WORDS, TextKernel
 from representer.models import (

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from itertools import count
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
-from representer.errors import ArgumentError, KindError, ShapeError
+from representer.errors import ArgumentError, DataError, KindError, ShapeError
 from representer.kernels.kernel import Kernel, takes_rows, value_of
 
 
@@ -238,6 +242,93 @@ def require_several(X: Any, what: str, name: str = "X") -> None:
         raise KindError(name, type(X).__name__, f"a list of {what}", hint=hint)
 
 
+# Strings and targets as users have them: lists, arrays, columns of tables of any library.
+
+_ROWS = "__iter__", "__getitem__", "__array__"  # a sequence has at least one
+
+
+def strings_of(X: Any, several: str, one: str) -> list[str]:
+    """Return the strings of a list, an array, a column, or a table with a single column.
+
+    Tables are those of pandas, polars, Arrow or ``datasets``; ``several`` ("texts") and ``one`` ("a
+    string") are words for messages.
+    """
+    if isinstance(X, str):
+        raise DataError(f"X is one string; expected a sequence of {several}", fix="Pass [X].")
+    values = list(as_sequence(column_of(X), "X"))
+    for row, value in enumerate(values):
+        if not isinstance(value, str):
+            problem = f"X[{row}] is {value!r:.40} of type {type(value).__name__}; expected {one}"
+            raise DataError(problem, fix=string_fix(value))
+    return [str(value) for value in values]  # not of a subclass, such as those of NumPy
+
+
+def as_sequence(y: Any, name: str = "y") -> Any:
+    """Return targets, or a column, with a length and rows of plain values; tables as ``(N, K)``."""
+    has_rows = any(hasattr(y, name) for name in _ROWS)
+    if getattr(y, "shape", None) == () or not has_rows:
+        kind = type(y).__name__
+        raise DataError(f"{name} is {y!r:.40} of type {kind}; expected a sequence")
+    if isinstance(y, Mapping | Set):
+        problem = f"{name} is a {type(y).__name__}; expected a sequence"
+        fix = f"Pass [*{name}.values()]." if isinstance(y, Mapping) else "Sets have no order."
+        raise DataError(problem, fix=fix)
+    if hasattr(y, "to_numpy") and hasattr(y, "convert_dtypes"):  # pandas; missing values are None
+        return y.to_numpy(dtype=object, na_value=None)
+    if has_columns(y):
+        columns = [as_sequence(_named(y, name)) for name in _names(y)]
+        table = np.empty((len(y), len(columns)), dtype=object)
+        for k, column in enumerate(columns):
+            table[:, k] = column
+        return table
+    for listed in ("to_pylist", "to_list"):  # Arrow, polars
+        if hasattr(y, listed):
+            return getattr(y, listed)()
+    if isinstance(y, Tensor):
+        return y.detach().cpu().numpy()
+    if hasattr(y, "__len__") and hasattr(y, "__getitem__"):
+        return y
+    return np.asarray(y) if hasattr(y, "__array__") else list(y)
+
+
+def column_of(X: Any) -> Any:
+    """Return the only column of a table or an array ``(N, 1)``, and anything else as it is."""
+    shape = getattr(X, "shape", ())
+    if len(shape) != 2:
+        return X
+    names = _names(X)
+    if shape[1] != 1:
+        listed = ", ".join(str(name) for name in names[:5])
+        fix = f"Pass one column, such as X[{names[0]!r}]." if names else ""
+        raise DataError(f"X has {shape[1]} columns: {listed}; expected one", fix=fix)
+    if hasattr(X, "iloc"):
+        return X.iloc[:, 0]
+    return _named(X, names[0]) if has_columns(X) else X[:, 0]
+
+
+def records_of(X: Any) -> Any:
+    """Return the rows of a table as dictionaries, and anything else as a sequence."""
+    if not has_columns(X):
+        return as_sequence(X, "X")
+    names = _names(X)
+    columns = [as_sequence(X[name]) for name in names]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def has_columns(X: Any) -> bool:
+    """Return True for tables of pandas, Arrow, polars and Hugging Face's ``datasets``."""
+    is_table = len(getattr(X, "shape", ())) == 2
+    return is_table and (hasattr(X, "column_names") or hasattr(X, "columns"))
+
+
+def _names(X: Any) -> list[Any]:
+    return [*getattr(X, "column_names", getattr(X, "columns", range(X.shape[1])))]
+
+
+def _named(X: Any, name: Any) -> Any:
+    return X.column(name) if hasattr(X, "column") else X[name]
+
+
 def _numbers(sequence: Any, vocabulary: dict[Hashable, int], name: str) -> Tensor:
     device = sequence.device if isinstance(sequence, Tensor) else None
     tokens = _tokens(sequence, name)
@@ -417,3 +508,90 @@ class SequenceKernel(Kernel):
             raise ArgumentError("normalized", normalized, "False, True or 'exact'")
         if not isinstance(self.base, Kernel) and self.base not in BASES:
             raise ArgumentError("base", self.base, "'linear', 'delta' or a kernel of vectors")
+
+
+# Tokens and codes as numbers: of many sequences at once, and by hashing.
+
+SPACE = " "
+
+
+class Numbered(NamedTuple):
+    """Sequences of tokens as numbers."""
+
+    tokens: list[Any]  # the distinct tokens, in the order in which they first occur
+    ids: NDArray[np.int64]  # the number of each token of all sequences ``(T,)``
+    lengths: NDArray[np.int64]  # of the sequences ``(N,)``
+
+    @classmethod
+    def of(cls, sequences: Iterable[Sequence[Hashable]]) -> Self:
+        """Number the tokens of sequences."""
+        every, lengths = list[Hashable](), list[int]()  # many small lists occupy the collector
+        for sequence in sequences:
+            every += sequence
+            lengths.append(len(sequence))
+        numbers = defaultdict[Hashable, int](count().__next__)
+        ids = np.fromiter(map(numbers.__getitem__, every), np.int64, len(every))
+        return cls([*numbers], ids, np.array(lengths, np.int64))
+
+    @classmethod
+    def of_characters(cls, words: Sequence[str]) -> Self:
+        """Number the characters of words with a space before and after each."""
+        joined = f"{SPACE}{(2 * SPACE).join(words)}{SPACE}" if words else ""
+        points = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), np.uint32)
+        numbers = np.full(points.max(initial=0) + 1, len(points))
+        numbers[points[::-1]] = np.arange(len(points))[::-1]  # where each first occurs
+        distinct = np.flatnonzero(numbers < len(points))
+        distinct = distinct[np.argsort(numbers[distinct])]
+        numbers[distinct] = np.arange(len(distinct))
+        lengths = np.fromiter(map(len, words), np.int64, len(words)) + 2
+        return cls([*map(chr, distinct.tolist())], numbers[points], lengths)
+
+    def lists(self, values: Sequence[Any] | None = None) -> list[list[Any]]:
+        """Return the tokens of each sequence, or a value for each of them."""
+        ends, tokens = np.cumsum(self.lengths).tolist(), self.tokens if values is None else values
+        every = [tokens[number] for number in self.ids.tolist()]
+        return [every[a:b] for a, b in zip([0, *ends], ends, strict=False)]
+
+
+class CodeIndex:
+    """The positions of codes, as a hash table with open addressing that is made when needed.
+
+    A binary search misses the cache at each of its steps.
+
+    Args:
+        codes: Distinct codes, 0 or more.
+    """
+
+    def __init__(self, codes: NDArray[np.int64]) -> None:
+        self._codes, self._bits = codes, len(codes).bit_length() + 1
+
+    @cached_property
+    def _table(self) -> NDArray[np.int32]:
+        """The position of the code in each slot, -1 without one."""
+        table = np.full(1 << self._bits, -1, np.int32)
+        waiting = np.arange(len(self._codes), dtype=np.int32)
+        slots = self._first(self._codes)
+        while len(waiting):
+            is_free = table[slots] < 0
+            table[slots[is_free]] = waiting[is_free]  # of several codes, the last one stays
+            is_left = table[slots] != waiting
+            waiting, slots = waiting[is_left], (slots[is_left] + 1) & (len(table) - 1)
+        return table
+
+    def positions(self, codes: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the position of each code, -1 if it is not there."""
+        if not len(self._codes):
+            return np.full(len(codes), -1, np.int32)
+        slots = self._first(codes)
+        result = self._table[slots]
+        others = np.flatnonzero((result >= 0) & (self._codes[result] != codes))
+        while len(others):
+            slots[others] = (slots[others] + 1) & (len(self._table) - 1)
+            result[others] = held = self._table[slots[others]]
+            others = others[(held >= 0) & (self._codes[held] != codes[others])]
+        return result
+
+    def _first(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the first slot of each code: the highest bits of a product, Knuth's hash."""
+        product = codes.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        return (product >> np.uint64(64 - self._bits)).astype(np.int64)

@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from representer.checks import check_integer, check_integers, is_integer
 from representer.errors import ArgumentError
 from representer.kernels.kernel import Kernel, value_of
-from representer.kernels.numbered import SPACE, CodeIndex, Numbered
-from representer.kernels.sequences import read_texts, token_lists
+from representer.kernels.sequences import SPACE, CodeIndex, Numbered, read_texts, token_lists
 from representer.kernels.table_features import TableFeatures
 from representer.kernels.vector_features import Shares, VectorFeatures
 
